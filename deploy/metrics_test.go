@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // labelsOf are the labels of each metric, by its name.
@@ -258,7 +258,7 @@ func written(t *testing.T, text string) string {
 
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	program := need.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh")
+	program := testneeds.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh")
 	if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
 		t.Errorf("promtool %q: %v\n%s", args, err, out)
 	}

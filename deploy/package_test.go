@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // files are those of every package and their modes; manual pages are
@@ -52,8 +52,8 @@ func files(kind string) map[string]string {
 // TestPackages makes the packages of this machine's architecture and reads them
 // back. MESOS_GPU_PACKAGES names a folder of packages to read instead.
 func TestPackages(t *testing.T) {
-	need.RequireProgram(t, "dpkg-deb", "dpkg")
-	need.RequireProgram(t, "rpm", "rpm")
+	testneeds.RequireProgram(t, "dpkg-deb", "dpkg")
+	testneeds.RequireProgram(t, "rpm", "rpm")
 	dir := os.Getenv("MESOS_GPU_PACKAGES")
 	if dir == "" {
 		dir = t.TempDir()

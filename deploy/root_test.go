@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // TestForeignBinaries: qemu runs those of other architectures, as far as
@@ -22,7 +22,7 @@ import (
 func TestForeignBinaries(t *testing.T) {
 	for arch, machine := range map[string][2]string{"arm64": {"aarch64", "aarch64"}, "ppc64le": {"ppc64le", "powerpc64le"}} {
 		t.Run(arch, func(t *testing.T) {
-			qemu := need.RequireProgram(t, "qemu-"+machine[0]+"-static", "qemu-user-static")
+			qemu := testneeds.RequireProgram(t, "qemu-"+machine[0]+"-static", "qemu-user-static")
 			root := t.TempDir()
 			output(t, "dpkg-deb", "-x", thePackage(t, os.Getenv("MESOS_GPU_PACKAGES"), arch, "deb"), root)
 			run := func(args ...string) string {
@@ -52,7 +52,7 @@ type clean struct{ dir string }
 
 func newClean(t *testing.T) clean {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	c := clean{t.TempDir()}
 	output(t, "tar", "-C", c.dir, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
 	for _, m := range []struct {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // machine is a bare Debian whose process 1 is systemd, beside this one.
@@ -37,8 +37,8 @@ func layouts(t *testing.T) []string {
 // boot starts a machine, which ends with the test.
 func boot(t *testing.T, layout string) machine {
 	t.Helper()
-	need.RequireRoot(t)
-	need.RequireProgram(t, "unshare", "util-linux")
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "unshare", "util-linux")
 	m := machine{root: t.TempDir(), cgroups: layout, kind: "deb"}
 	output(t, "tar", "-C", m.root, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
 	group := fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())

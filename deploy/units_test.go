@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // TestUnits: systemd takes the units without a warning, and finds them as closed
 // as docs/operations.md says: its figure goes from 0 (closed) to 10.
 func TestUnits(t *testing.T) {
-	analyze := need.RequireProgram(t, "systemd-analyze", "systemd")
+	analyze := testneeds.RequireProgram(t, "systemd-analyze", "systemd")
 	dir := t.TempDir()
 	for unit, exposure := range map[string]string{"mesos-gpu-scheduler.service": "1.1", "mesos-gpu-agent.service": "3.7"} {
 		text := read(t, "systemd/"+unit)

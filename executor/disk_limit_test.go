@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -121,7 +121,7 @@ func TestMeasureNestedFolders(t *testing.T) {
 // A task of this program's user cannot close its folders to it either; those
 // of another's are not its doing.
 func TestMeasureUnreadableFolders(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	const nobody, other = 65534, 65533
 	closed := filepath.Join(dir, "closed")
@@ -150,7 +150,7 @@ func TestMeasureUnreadableFolders(t *testing.T) {
 
 // What is mounted in a sandbox is not of it, be it of the same file system.
 func TestMeasureFolderSkipsMounts(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir, other := t.TempDir(), t.TempDir()
 	fill(t, filepath.Join(dir, "own"), mib)
 	fill(t, filepath.Join(other, "big"), 3*mib)

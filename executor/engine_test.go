@@ -20,8 +20,8 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -29,8 +29,8 @@ import (
 // Docker engine, on a host with two GPUs of which the second is granted.
 func engineRig(t *testing.T) (*testRig, *client.Client, string) {
 	t.Helper()
-	need.RequireRoot(t)
-	engine := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
 	img := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:test", nil, nil))
 	r := newRig(t)
 	dev := t.TempDir()

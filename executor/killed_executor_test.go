@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/executor/docker"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -104,8 +104,8 @@ func sweepAgent(t *testing.T, engine *client.Client, agent string) {
 // A killed executor's container goes, with its volume, when the next executor of its agent
 // starts a task; a living one's, another agent's and a person's stay.
 func TestKilledExecutorLeavesNoContainer(t *testing.T) {
-	engine := need.RequireDockerEngine(t)
-	need.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
 	img := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:killed", nil, nil))
 	wet := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-executor:killed-volume", nil, nil, withVolume))
 	agent, other := t.TempDir(), t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/web"
-	"mesos-gpu/internal/patient"
+	"mesos-gpu/internal/writedeadline"
 	"mesos-gpu/job"
 )
 
@@ -227,7 +227,7 @@ func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			writeUnavailable(w, fmt.Errorf("pass the request on to %s, which leads: %w", to, err))
 		},
-	}).ServeHTTP(patient.DeadlineWriter{ResponseWriter: w, Patience: responseWriteTimeout}, r)
+	}).ServeHTTP(writedeadline.DeadlineWriter{ResponseWriter: w, Patience: responseWriteTimeout}, r)
 }
 
 // leaderURL is where the scheduler that leads answers.

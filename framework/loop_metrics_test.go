@@ -25,7 +25,7 @@ import (
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -126,7 +126,7 @@ func TestLifecycleCounters(t *testing.T) {
 // checkMetricNames has Prometheus's own tool read a page and judge its names.
 func checkMetricNames(t *testing.T, page string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), need.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh"), "check", "metrics")
+	cmd := exec.CommandContext(t.Context(), testneeds.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh"), "check", "metrics")
 	cmd.Stdin = strings.NewReader(page)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/simulated"
@@ -69,10 +69,10 @@ func onBothVersions(t *testing.T, h gpu.Host, test func(b *cgroupFixture)) {
 func requireMounted(t testing.TB, version string) {
 	t.Helper()
 	if version == "v1" {
-		need.RequireDevicesCgroup(t)
+		testneeds.RequireDevicesCgroup(t)
 		return
 	}
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	if _, err := cgroup.FindV2MountPoint("/proc/self/mountinfo"); err != nil {
 		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 const (
@@ -42,7 +42,7 @@ func (m fakeMachine) path(name string) string { return filepath.Join(m.root, nam
 // makeNodes makes "nvidia0 195:0".
 func (m fakeMachine) makeNodes(t *testing.T, makeNodes ...string) {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	for _, n := range makeNodes {
 		var name string
 		var major, minor uint32

@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // mountDisk mounts a small file system of its own for the test.
 func mountDisk(t *testing.T, size string) string {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("needs to mount a tmpfs: %v", err)
@@ -214,8 +214,8 @@ func TestStoreOfAnotherUser(t *testing.T) {
 // Where a hard link is out of the question, a file system that can shares the
 // blocks. nvidia-modprobe is one such file: its set-user-id bit stays behind.
 func TestRootClone(t *testing.T) {
-	need.RequireRoot(t)
-	mkfs := need.RequireProgram(t, "mkfs.xfs", "xfsprogs")
+	testneeds.RequireRoot(t)
+	mkfs := testneeds.RequireProgram(t, "mkfs.xfs", "xfsprogs")
 	image := filepath.Join(t.TempDir(), "xfs")
 	mustWrite(t, image, "")
 	mustTruncate(t, image, 320<<20)

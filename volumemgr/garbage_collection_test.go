@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // writeFakeProc shows, beside this test's own mounts, processes with those lines in
@@ -155,8 +155,8 @@ func TestRemove(t *testing.T) {
 // A mount that only another process sees, in a namespace of its own as
 // containers have, keeps the volume; once the process has ended, it goes.
 func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
-	need.RequireRoot(t)
-	unshare := need.RequireProgram(t, "unshare", "util-linux")
+	testneeds.RequireRoot(t)
+	unshare := testneeds.RequireProgram(t, "unshare", "util-linux")
 	s := storeOfThree(t)
 	inside := t.TempDir()
 	container := exec.Command(unshare, "--mount", "--propagation", "private", "sh", "-c",

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // writeLibrary writes a made-up library below a root.
@@ -240,7 +240,7 @@ func TestProgramsOnPath(t *testing.T) {
 // each format that the machine's ldconfig writes.
 func TestFindUsesLoaderCache(t *testing.T) {
 	t.Setenv("PATH", os.Getenv("PATH")+":/sbin:/usr/sbin")
-	ldconfig := need.RequireProgram(t, "ldconfig", "libc-bin")
+	ldconfig := testneeds.RequireProgram(t, "ldconfig", "libc-bin")
 	for _, format := range []string{"old", "compat", "new"} {
 		t.Run(format, func(t *testing.T) {
 			dir := simulatedRoot(t)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 func TestSharedObject(t *testing.T) {
@@ -41,13 +41,13 @@ func TestLoaderAcceptsSharedObject(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "libsome.so.9")
 	mustWrite(t, path, string(sharedObject(elf.ELFCLASS64, "libsome.so.1")))
-	cmd := exec.Command(need.RequireProgram(t, "true", "coreutils"))
+	cmd := exec.Command(testneeds.RequireProgram(t, "true", "coreutils"))
 	cmd.Env = []string{"LD_PRELOAD=" + path}
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("the loader says %q, %v", out, err)
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+":/sbin:/usr/sbin")
-	if out, err := exec.Command(need.RequireProgram(t, "ldconfig", "libc-bin"), "-n", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(testneeds.RequireProgram(t, "ldconfig", "libc-bin"), "-n", dir).CombinedOutput(); err != nil {
 		t.Errorf("ldconfig: %v\n%s", err, out)
 	}
 	if target, err := os.Readlink(filepath.Join(dir, "libsome.so.1")); err != nil || target != "libsome.so.9" {

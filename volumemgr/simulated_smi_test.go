@@ -12,13 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // In a confined cgroup the simulated nvidia-smi lists what was granted, as
 // the real one does.
 func TestRootSimulatedSMI(t *testing.T) {
-	hierarchy := need.RequireDevicesCgroup(t)
+	hierarchy := testneeds.RequireDevicesCgroup(t)
 	cgroup := filepath.Join(hierarchy, fmt.Sprintf("mesos-gpu-smi-test-%d", os.Getpid()))
 	if err := os.Mkdir(cgroup, 0o755); err != nil {
 		t.Fatal(err)

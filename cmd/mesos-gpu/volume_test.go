@@ -19,7 +19,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
 	"mesos-gpu/volumemgr/cdi"
 )
@@ -120,7 +120,7 @@ func TestVolumeErrors(t *testing.T) {
 }
 
 func TestVolumeGC(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)
 	old := t.TempDir()

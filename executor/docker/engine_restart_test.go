@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // privateEngine is a dockerd that a test may stop, on a containerd that goes
@@ -29,8 +29,8 @@ type privateEngine struct {
 
 func newPrivateEngine(t *testing.T, options ...string) *privateEngine {
 	t.Helper()
-	need.RequireRoot(t)
-	need.RequireProgram(t, "dockerd", "docker.io")
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "dockerd", "docker.io")
 	dir, err := os.MkdirTemp("", "dockerd") // short: a socket's path has 108 bytes
 	if err != nil {
 		t.Fatal(err)

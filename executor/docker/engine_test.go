@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -33,8 +33,8 @@ type host struct {
 
 func newHost(t *testing.T) host {
 	t.Helper()
-	need.RequireRoot(t)
-	engine := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
 	dev, volume := t.TempDir(), t.TempDir()
 	nodes := map[string]uint64{"nvidiactl": unix.Mkdev(195, 255)}
 	for i := range 4 {

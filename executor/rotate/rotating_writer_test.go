@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // asWriter makes the test's own binary a program that writes numbered lines
@@ -331,7 +331,7 @@ func next(t *testing.T, path string, file *os.File) *os.File {
 // A full disk costs what it has no room for, and no more; neither is a task
 // that looks on stopped by it.
 func TestFullDisk(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("rotate-test", dir, "tmpfs", 0, "size=64k"); err != nil {
 		t.Fatal(err)

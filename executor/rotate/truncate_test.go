@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 func truncatePath(t *testing.T, path string, l RotationLimits) error {
@@ -107,7 +107,7 @@ func collapses(t *testing.T, path string) bool {
 
 // Elsewhere lines of a moment may be missing or torn; none is there twice.
 func TestTruncateOnTmpfs(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("rotate-test", dir, "tmpfs", 0, "size=64m"); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // isolation is what an agent needs for all that a task's container may ask.
@@ -94,7 +94,7 @@ func (u *NestedRuntime) try(t *testing.T, call *agent.Call) (*agent.Response, er
 // Mesos reads no other.
 func recordedSender(t *testing.T, name string, options ...testimage.ImageOption) string {
 	t.Helper()
-	engine, folder := need.RequireDockerEngine(t), t.TempDir()
+	engine, folder := testneeds.RequireDockerEngine(t), t.TempDir()
 	testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, name+":latest", nil, []string{"FROM_IMAGE=1"}, options...))
 	r, err := engine.ImageSave(t.Context(), []string{name + ":latest"})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/inmemory"
 	embedded "mesos-gpu/internal/local/master"
-	"mesos-gpu/internal/local/master/tap"
 )
 
 // bubble runs the scheduler's part that speaks to the master, under a clock
@@ -26,7 +26,7 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = m.Run(ctx) })
-		w := &world{t: t, Proxy: tap.New(m.Handler())}
+		w := &world{t: t, Proxy: faultproxy.New(m.Handler())}
 		c, err := master.New(master.ConnectionConfig{
 			Master: "http://master:5050", Name: "checklist", User: "root", Roles: []string{"*"}, ExecutorPath: "/usr/bin/mesos-gpu",
 			Log: log(t, "client"), Transport: inmemory.HandlerTransport{Handler: w.Proxy},
@@ -46,7 +46,9 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 
 func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 	t.Run("backoff", func(t *testing.T) {
-		overloaded := func(w *world) { w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), tap.AnswerOverloaded()) }
+		overloaded := func(w *world) {
+			w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), faultproxy.AnswerOverloaded())
+		}
 		bubble(t, overloaded, func(w *world, _ *master.Client) {
 			time.Sleep(time.Hour) // of the bubble's
 			calls := w.these(scheduler.Call_SUBSCRIBE, nil)
@@ -72,7 +74,7 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 	t.Run("call", func(t *testing.T) {
 		bubble(t, func(*world) {}, func(w *world, c *master.Client) {
 			w.event(1, scheduler.Event_SUBSCRIBED, nil)
-			w.InjectFault(1, tap.MatchType(scheduler.Call_REVIVE), tap.NeverAnswer)
+			w.InjectFault(1, faultproxy.MatchType(scheduler.Call_REVIVE), faultproxy.NeverAnswer)
 			synctest.Wait() // until the client has taken SUBSCRIBED in
 			c.PostOperation(sched.ReviveOffers{})
 			hung := w.call(1, scheduler.Call_REVIVE, nil)

@@ -24,8 +24,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
+	"mesos-gpu/internal/faultproxy"
 	embedded "mesos-gpu/internal/local/agent"
-	"mesos-gpu/internal/local/master/tap"
 	"mesos-gpu/job"
 )
 
@@ -205,7 +205,7 @@ func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
 	}{{"checkpoint", true, 3 * time.Second}, {"none", false, time.Hour}} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
-			w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
+			w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 				c.Subscribe.FrameworkInfo.Checkpoint = &tc.checkpoint
 			}))
 			in := w.start(nil)

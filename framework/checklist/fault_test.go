@@ -10,11 +10,11 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 )
 
 // rewriteCall gives the master another call than came.
-func rewriteCall(change func(*scheduler.Call)) tap.CallFault {
+func rewriteCall(change func(*scheduler.Call)) faultproxy.CallFault {
 	return func(w http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		change(call)
@@ -43,7 +43,7 @@ func readCall(r *http.Request) *scheduler.Call {
 
 // giveBack has the master take an ACCEPT's offers back before it hears of it.
 // then says what becomes of the ACCEPT.
-func (w *world) giveBack(then tap.CallFault) tap.CallFault {
+func (w *world) giveBack(then faultproxy.CallFault) faultproxy.CallFault {
 	return func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		none := 0.0
@@ -71,8 +71,8 @@ func launchedTasks(c *scheduler.Call) (ids []string) {
 	return ids
 }
 
-func launches(id string) func(tap.RecordedCall) bool {
-	return func(c tap.RecordedCall) bool { return slices.Contains(launchedTasks(c.Call), id) }
+func launches(id string) func(faultproxy.RecordedCall) bool {
+	return func(c faultproxy.RecordedCall) bool { return slices.Contains(launchedTasks(c.Call), id) }
 }
 
 // reconciled are updates that repeat what the master knows.
@@ -81,17 +81,17 @@ func reconciled(e *scheduler.Event) bool {
 }
 
 // implicit RECONCILEs name no task and ask for all.
-func implicit(c tap.RecordedCall) bool { return len(c.GetReconcile().GetTasks()) == 0 }
+func implicit(c faultproxy.RecordedCall) bool { return len(c.GetReconcile().GetTasks()) == 0 }
 
 // reconcilesTask matches a RECONCILE about a task.
-func reconcilesTask(id string) func(tap.RecordedCall) bool {
-	return func(c tap.RecordedCall) bool {
+func reconcilesTask(id string) func(faultproxy.RecordedCall) bool {
+	return func(c faultproxy.RecordedCall) bool {
 		return slices.ContainsFunc(c.GetReconcile().GetTasks(), func(t scheduler.Call_Reconcile_Task) bool { return t.TaskID.Value == id })
 	}
 }
 
 // dropEvents drops the events that match.
-func dropEvents(match func(*scheduler.Event) bool) tap.EventFilter {
+func dropEvents(match func(*scheduler.Event) bool) faultproxy.EventFilter {
 	return func(e *scheduler.Event) []*scheduler.Event {
 		if match(e) {
 			return nil

@@ -12,15 +12,15 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
 // atFirst makes a fault that copies the journal before the call is answered.
-func (in *testInstance) atFirst(then tap.CallFault) (fault tap.CallFault, copied chan string) {
+func (in *testInstance) atFirst(then faultproxy.CallFault) (fault faultproxy.CallFault, copied chan string) {
 	copied = make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { copied <- in.copyJournal() })
-	return tap.RunFirst(copyOnce, then), copied
+	return faultproxy.RunFirst(copyOnce, then), copied
 }
 
 // goOn starts a scheduler with a copy of another's journal.
@@ -34,7 +34,7 @@ func TestMesos07_FrameworkIDIsRecordedBeforeUse(t *testing.T) {
 	started := make(chan struct{})
 	copied := make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { <-started; copied <- in.copyJournal() })
-	w.InjectFault(-1, other, tap.RunFirst(copyOnce, tap.ForwardCall)) // the id's first use
+	w.InjectFault(-1, other, faultproxy.RunFirst(copyOnce, faultproxy.ForwardCall)) // the id's first use
 	in = w.start(nil)
 	close(started)
 	in.submit(w.spec("train", 1))

@@ -11,7 +11,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -20,8 +20,8 @@ import (
 func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
-	fault, copied := in.atFirst(tap.DropConnection)
-	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACCEPT), fault)
+	fault, copied := in.atFirst(faultproxy.DropConnection)
+	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACCEPT), fault)
 	in.submit(w.spec("train", 1))
 	journal := <-copied
 	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
@@ -41,7 +41,7 @@ func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 // The launch is taken and comes to nothing, without a word.
 func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), w.giveBack(tap.IgnoreCall()))
+	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.IgnoreCall()))
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	accept := w.call(1, scheduler.Call_ACCEPT, nil)
@@ -85,7 +85,7 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 	if !slices.IsSortedFunc(states, func(a, b job.State) int { return order(a) - order(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
 		t.Errorf("the job went through %v", states)
 	}
-	running := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
+	running := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
 	w.ClearFaults()
 	ended := in.job("train").Tasks[0]
 	w.InjectEvents(running.Event)
@@ -100,8 +100,10 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 
 func order(s job.State) int { return slices.Index(job.States(), s) }
 
-func acknowledges(e tap.RecordedEvent) func(tap.RecordedCall) bool {
-	return func(c tap.RecordedCall) bool { return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID) }
+func acknowledges(e faultproxy.RecordedEvent) func(faultproxy.RecordedCall) bool {
+	return func(c faultproxy.RecordedCall) bool {
+		return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID)
+	}
 }
 
 func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
@@ -109,7 +111,7 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	in := w.start(nil)
 	var mu sync.Mutex
 	journals := map[string]string{} // by uuid, as they were when the ACKNOWLEDGE came
-	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
+	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		mu.Lock()
 		journals[string(call.Acknowledge.UUID)] = in.copyJournal()
@@ -119,7 +121,7 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
 	w.CutStream() // the master will be asked, and answers without a uuid
-	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
+	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
 	w.finish("train")
 	in.task("train", job.Finished)
 	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: its journal has been copied

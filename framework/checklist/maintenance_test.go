@@ -13,7 +13,7 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -30,7 +30,7 @@ func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	before := in.task("train", job.Running)
 	w.drain(mesos.AgentID{Value: before.AgentID})
-	killed := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
+	killed := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == before.ID && e.Update.Status.GetState() == mesos.TASK_KILLED
 	})
 	if got := killed.Update.Status.GetReason(); got != mesos.REASON_AGENT_DRAINING {
@@ -42,7 +42,7 @@ func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
 		t.Errorf("runs again on %s with %d failures, was on %s", again.AgentID, again.Failures, before.AgentID)
 	}
 	w.run(in, "more", 1)
-	for _, c := range w.these(scheduler.Call_ACCEPT, func(c tap.RecordedCall) bool { return c.At.After(killed.At) }) {
+	for _, c := range w.these(scheduler.Call_ACCEPT, func(c faultproxy.RecordedCall) bool { return c.At.After(killed.At) }) {
 		for _, op := range c.Accept.Operations {
 			for _, task := range op.GetLaunch().GetTaskInfos() {
 				if task.AgentID.Value == before.AgentID {

@@ -11,7 +11,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -21,8 +21,8 @@ func answeredOffers(c *scheduler.Call) []mesos.OfferID {
 }
 
 // offered tells on which subscription each offer came.
-func (w *world) offered() map[mesos.OfferID]tap.RecordedEvent {
-	all := map[mesos.OfferID]tap.RecordedEvent{}
+func (w *world) offered() map[mesos.OfferID]faultproxy.RecordedEvent {
+	all := map[mesos.OfferID]faultproxy.RecordedEvent{}
 	for _, e := range w.Events() {
 		for _, o := range e.GetOffers().GetOffers() {
 			all[o.ID] = e
@@ -53,10 +53,10 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	// The offer is rescinded while the ACCEPT that names it is on its way.
-	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), w.giveBack(tap.ForwardCall))
+	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.ForwardCall))
 	in.submit(w.spec("train", 1))
 	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
-	refused := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return e.Update.Status.TaskID.Value == id })
+	refused := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return e.Update.Status.TaskID.Value == id })
 	if got := refused.Update.Status.GetReason(); got != mesos.REASON_INVALID_OFFERS {
 		t.Errorf("the ACCEPT of a rescinded offer led to %s", got)
 	}
@@ -66,7 +66,7 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	// Offers that are in hand when the subscription ends are of no use later.
 	in.submit(w.spec("large", 2)) // more than is left: what comes is kept for a while
 	w.CutStream()
-	w.call(1, scheduler.Call_RECONCILE, func(c tap.RecordedCall) bool { return c.Stream == 2 })
+	w.call(1, scheduler.Call_RECONCILE, func(c faultproxy.RecordedCall) bool { return c.Stream == 2 })
 	w.finish("train")
 	in.task("large", job.Running)
 	w.wantFairOffers()
@@ -141,7 +141,9 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 // suppressed reports whether the framework's last word was that it wants no
 // offers.
 func (w *world) suppressed() bool {
-	calls := slices.DeleteFunc(w.Calls(), func(c tap.RecordedCall) bool { return c.Status != http.StatusAccepted && c.Status != http.StatusOK })
+	calls := slices.DeleteFunc(w.Calls(), func(c faultproxy.RecordedCall) bool {
+		return c.Status != http.StatusAccepted && c.Status != http.StatusOK
+	})
 	slices.Reverse(calls)
 	for _, c := range calls {
 		switch c.GetType() {

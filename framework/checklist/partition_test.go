@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -69,7 +69,7 @@ func TestMesos35_UnreachableTasksAreReplacedAfterATime(t *testing.T) {
 	}
 	// Should the first come back, there is no work for it.
 	w.cluster.heal(lost)
-	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == before.ID })
+	w.call(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == before.ID })
 	w.settled(in, "after")
 	if got := in.job("train").Tasks[0]; got.ID != again.ID || got.State != job.Running {
 		t.Errorf("the replacement is now %s, %s", got.ID, got.State)

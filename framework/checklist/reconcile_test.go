@@ -9,20 +9,20 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
 // onSubscription matches calls of a type's match on one subscription.
-func onSubscription(stream int, match func(tap.RecordedCall) bool) func(tap.RecordedCall) bool {
-	return func(c tap.RecordedCall) bool { return c.Stream == stream && match(c) }
+func onSubscription(stream int, match func(faultproxy.RecordedCall) bool) func(faultproxy.RecordedCall) bool {
+	return func(c faultproxy.RecordedCall) bool { return c.Stream == stream && match(c) }
 }
 
 // acknowledged waits until a task's update has been acknowledged: it would be
 // repeated in the next subscription.
 func (w *world) acknowledged(id string, state mesos.TaskState) {
 	w.t.Helper()
-	told := w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
+	told := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == state
 	})
 	w.until("the acknowledgement of "+state.String(), func() bool {
@@ -46,7 +46,9 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 		t.Errorf("asked again after %s, then after %s: want ever longer", second.At.Sub(first.At), third.At.Sub(second.At))
 	}
 	w.ClearFaults()
-	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool { return reconciled(e.Event) && e.Update.Status.TaskID.Value == id })
+	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
+		return reconciled(e.Event) && e.Update.Status.TaskID.Value == id
+	})
 	w.settled(in, "settled")
 	asked := len(w.these(scheduler.Call_RECONCILE, reconcilesTask(id)))
 	all := len(w.these(scheduler.Call_RECONCILE, implicit))
@@ -104,8 +106,8 @@ func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
 	id := in.task("stray", job.Running).ID
 	in.end()
 	w.goOn(old)
-	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == id })
-	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
+	w.call(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == id })
+	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
 		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == mesos.TASK_KILLED
 	})
 }
@@ -119,7 +121,7 @@ func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
 	w.settled(in, "before")
 	before := in.job("train")
 	in.advance(20 * time.Minute)
-	w.event(1, scheduler.Event_UPDATE, func(e tap.RecordedEvent) bool {
+	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
 		return reconciled(e.Event) && e.Update.Status.TaskID.Value == id && e.Update.Status.GetMessage() != before.Tasks[0].Message
 	})
 	w.settled(in, "after")

@@ -13,7 +13,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -39,7 +39,7 @@ func TestMesos28_TinyRemaindersAreNotOffered(t *testing.T) {
 // Nobody can submit half a GPU; the tap halves it on the way.
 func TestMesos29_FractionalGPUsAreInvalid(t *testing.T) {
 	w := newWorld(t, gpuAgent)
-	w.InjectFault(-1, tap.MatchType(scheduler.Call_ACCEPT), rewriteCall(func(c *scheduler.Call) {
+	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACCEPT), rewriteCall(func(c *scheduler.Call) {
 		for _, task := range c.Accept.Operations[0].Launch.TaskInfos {
 			for _, r := range task.Resources {
 				if r.Name == "gpus" {
@@ -65,8 +65,8 @@ func TestMesos29_FractionalGPUsAreInvalid(t *testing.T) {
 func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	gpus := w.agentID(gpuAgent)
-	from := func(id mesos.AgentID) func(tap.RecordedEvent) bool {
-		return func(e tap.RecordedEvent) bool {
+	from := func(id mesos.AgentID) func(faultproxy.RecordedEvent) bool {
+		return func(e faultproxy.RecordedEvent) bool {
 			return slices.ContainsFunc(e.GetOffers().GetOffers(), func(o mesos.Offer) bool { return o.AgentID == id })
 		}
 	}
@@ -79,7 +79,7 @@ func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	in.end()
 
 	// Without the capability the GPU agent is as good as not there.
-	w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
+	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
 			return c.Type == mesos.FrameworkInfo_Capability_GPU_RESOURCES
@@ -157,7 +157,7 @@ func TestMesos33_CallRateIsBoundedAndOverloadIsSurvived(t *testing.T) {
 	w.InjectEvents(failureEvent("Message mesos.scheduler.Call dropped: capacity(100) exceeded"))
 	w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	// The same as an answer: nobody is there to take the call now.
-	w.InjectFault(1, other, tap.AnswerOverloaded())
+	w.InjectFault(1, other, faultproxy.AnswerOverloaded())
 	w.finish("train")
 	if got := in.task("train", job.Finished).ID; got != id {
 		t.Errorf("task %s became %s", id, got)

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -36,7 +36,7 @@ func TestMesos25_SuppressedRolesAreRepeatedOnSubscribe(t *testing.T) {
 	w.finish("done")
 	in.task("done", job.Finished)
 	in.submit(w.specOf("research", "waits", 5)) // more than any agent has
-	w.call(1, scheduler.Call_REVIVE, func(c tap.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
+	w.call(1, scheduler.Call_REVIVE, func(c faultproxy.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
 	w.until("prod to be suppressed", func() bool { return w.silent("prod") && !w.silent("research") })
 	w.CutStream()
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)

@@ -9,11 +9,11 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
-func other(c *tap.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
+func other(c *faultproxy.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
 
 // run brings a job to RUNNING and lets it finish.
 func (w *world) run(in *testInstance, name string, gpus int) {
@@ -30,7 +30,7 @@ func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
 	w.run(in, "train", 1)
 	w.until("the last acknowledgement and all answers", func() bool {
 		calls := w.Calls()
-		return !slices.ContainsFunc(calls, func(c tap.RecordedCall) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
+		return !slices.ContainsFunc(calls, func(c faultproxy.RecordedCall) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
 	})
 	in.end()
 	subscribe := w.call(1, scheduler.Call_SUBSCRIBE, nil)
@@ -76,7 +76,7 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 	in.task("train", job.Running)
 
 	// 403 says that the master knows nothing of a subscription.
-	w.InjectFault(1, other, tap.NotSubscribed())
+	w.InjectFault(1, other, faultproxy.NotSubscribed())
 	w.finish("train") // the status is acknowledged, to no avail
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	if first := w.call(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
@@ -97,10 +97,10 @@ func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 	}
 	// The lead changes hands. An ordinary call is the first to hear of it.
 	standby.ReportLeader("")
-	w.InjectFault(-1, other, tap.RedirectTo(standby.server.URL))
+	w.InjectFault(-1, other, faultproxy.RedirectTo(standby.server.URL))
 	in.submit(w.spec("two", 1))
 	w.until("a call that was answered 307", func() bool {
-		return slices.ContainsFunc(w.Calls(), func(c tap.RecordedCall) bool { return c.Status == http.StatusTemporaryRedirect })
+		return slices.ContainsFunc(w.Calls(), func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusTemporaryRedirect })
 	})
 	w.ReportLeader(standby.server.URL)
 	in.task("two", job.Running)
@@ -133,7 +133,7 @@ func (w *world) loseLeader(next *world, master string, leave func()) {
 	w.lose()
 	leave()
 	w.moveTo(next)
-	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c tap.RecordedCall) bool { return c.Status == http.StatusOK })
+	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusOK })
 	if got := subscribe.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		w.t.Errorf("subscribed with the next master as %q, was %q", got, w.frameworkID())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/local/master/tap"
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
@@ -50,11 +50,11 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.InjectFault(2, tap.MatchType(scheduler.Call_KILL), tap.IgnoreCall()) // lost on the way to the agent
+	w.InjectFault(2, faultproxy.MatchType(scheduler.Call_KILL), faultproxy.IgnoreCall()) // lost on the way to the agent
 	if err := in.KillJob(in.within(), "train"); err != nil {
 		t.Fatal(err)
 	}
-	third := w.call(3, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == id })
+	third := w.call(3, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == id })
 	if kills := w.these(scheduler.Call_KILL, nil); third.At.Sub(kills[0].At) < killRetry {
 		t.Errorf("the third KILL came %s after the first", third.At.Sub(kills[0].At))
 	}
@@ -62,7 +62,7 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 
 	// A kill while the launch is on its way.
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w.InjectFault(1, tap.MatchType(scheduler.Call_ACCEPT), tap.RunFirst(func() { close(arrived); <-release }, tap.ForwardCall))
+	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), faultproxy.RunFirst(func() { close(arrived); <-release }, faultproxy.ForwardCall))
 	in.submit(w.spec("late", 1))
 	<-arrived
 	if err := in.KillJob(in.within(), "late"); err != nil {
@@ -70,14 +70,14 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 	}
 	close(release)
 	late := in.task("late", job.Killed)
-	w.call(1, scheduler.Call_KILL, func(c tap.RecordedCall) bool { return c.Kill.TaskID.Value == late.ID })
+	w.call(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == late.ID })
 	w.run(in, "after", 2) // both GPUs are free again
 }
 
 func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 	w := newRunningWorld(t)
 	told := func(id string) bool {
-		return slices.ContainsFunc(w.Events(), func(e tap.RecordedEvent) bool {
+		return slices.ContainsFunc(w.Events(), func(e faultproxy.RecordedEvent) bool {
 			status := e.GetUpdate().GetStatus()
 			return status.TaskID.Value == id && status.GetState() == mesos.TASK_KILLING
 		})
@@ -99,7 +99,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 		t.Error("no TASK_KILLING for a framework that knows it")
 	}
 	in.end()
-	w.InjectFault(-1, tap.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
+	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
 			return c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE
@@ -178,7 +178,7 @@ func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
 		return &scheduler.Event{Type: scheduler.Event_UPDATE_OPERATION_STATUS, UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{Status: s}}
 	}
 	w.InjectEvents(feedback(status))
-	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c tap.RecordedCall) bool {
+	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c faultproxy.RecordedCall) bool {
 		return bytes.Equal(c.AcknowledgeOperationStatus.UUID, id[:]) && c.AcknowledgeOperationStatus.OperationID == *status.OperationID
 	})
 	status.UUID = nil // which wants no acknowledgement

@@ -15,8 +15,8 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/tap"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/faultproxy"
+	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/job"
 )
 
@@ -39,7 +39,7 @@ var (
 // world is a master with its agents, and the tap before it. What it is made
 // of, cluster, depends on the build tag.
 type world struct {
-	*tap.Proxy
+	*faultproxy.Proxy
 	t       testing.TB
 	server  *httptest.Server
 	cluster *cluster
@@ -59,7 +59,7 @@ func startWorld(t testing.TB, machines ...machine) *world {
 		t.Fatal(err)
 	}
 	w.cluster = newCluster(t, w.server.Listener.Addr().String(), machines)
-	w.Proxy = tap.New(w.cluster.handler())
+	w.Proxy = faultproxy.New(w.cluster.handler())
 	w.server.Config.Handler = w.Proxy
 	w.server.Start()
 	t.Cleanup(w.lose)
@@ -74,7 +74,7 @@ func (w *world) lose() {
 
 // door is another tap before the same master, at an address of its own.
 func (w *world) door() *world {
-	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: tap.New(w.cluster.handler())}
+	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: faultproxy.New(w.cluster.handler())}
 	d.server = httptest.NewServer(d.Proxy)
 	w.t.Cleanup(d.lose)
 	return d
@@ -114,7 +114,7 @@ func (w *world) until(what string, done func() bool) {
 
 // call waits for the nth call, from 1, of that type that match takes; a nil
 // match takes all.
-func (w *world) call(n int, kind scheduler.Call_Type, match func(tap.RecordedCall) bool) (found tap.RecordedCall) {
+func (w *world) call(n int, kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found faultproxy.RecordedCall) {
 	w.t.Helper()
 	w.until(kind.String(), func() bool {
 		calls := w.these(kind, match)
@@ -128,7 +128,7 @@ func (w *world) call(n int, kind scheduler.Call_Type, match func(tap.RecordedCal
 }
 
 // these are the calls so far of a type that match takes.
-func (w *world) these(kind scheduler.Call_Type, match func(tap.RecordedCall) bool) (found []tap.RecordedCall) {
+func (w *world) these(kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found []faultproxy.RecordedCall) {
 	for _, c := range w.Calls() {
 		if c.GetType() == kind && (match == nil || match(c)) {
 			found = append(found, c)
@@ -138,7 +138,7 @@ func (w *world) these(kind scheduler.Call_Type, match func(tap.RecordedCall) boo
 }
 
 // event waits for the nth event, from 1, of that type that match takes.
-func (w *world) event(n int, kind scheduler.Event_Type, match func(tap.RecordedEvent) bool) (found tap.RecordedEvent) {
+func (w *world) event(n int, kind scheduler.Event_Type, match func(faultproxy.RecordedEvent) bool) (found faultproxy.RecordedEvent) {
 	w.t.Helper()
 	w.until("event "+kind.String(), func() bool {
 		seen := 0
@@ -171,8 +171,8 @@ func (w *world) operate(call *operator.Call) *operator.Response {
 		w.t.Fatal(err)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/api/v1", bytes.NewReader(body))
-	r.Header.Set("Content-Type", wire.Protobuf)
-	r.Header.Set("Accept", wire.Protobuf)
+	r.Header.Set("Content-Type", mesosapi.Protobuf)
+	r.Header.Set("Accept", mesosapi.Protobuf)
 	recorder := httptest.NewRecorder()
 	w.cluster.handler().ServeHTTP(recorder, r)
 	answer, err := io.ReadAll(recorder.Result().Body)
@@ -209,7 +209,7 @@ func (w *world) frameworkID() string {
 func (w *world) successor() *world {
 	next := &world{t: w.t, dir: w.dir, server: httptest.NewUnstartedServer(nil)}
 	next.cluster = w.cluster.successor(next.server.Listener.Addr().String())
-	next.Proxy = tap.New(next.cluster.handler())
+	next.Proxy = faultproxy.New(next.cluster.handler())
 	next.server.Config.Handler = next.Proxy
 	next.server.Start()
 	next.ReportLeader(w.server.URL)

@@ -20,7 +20,7 @@ import (
 
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/simulated"
 )
@@ -153,8 +153,8 @@ func (c *cluster) ask(kind operator.Call_Type) (*operator.Response, error) {
 		return nil, err
 	}
 	r := httptest.NewRequest(http.MethodPost, "/api/v1", bytes.NewReader(body))
-	r.Header.Set("Content-Type", wire.Protobuf)
-	r.Header.Set("Accept", wire.Protobuf)
+	r.Header.Set("Content-Type", mesosapi.Protobuf)
+	r.Header.Set("Accept", mesosapi.Protobuf)
 	recorder := httptest.NewRecorder()
 	c.api.ServeHTTP(recorder, r)
 	if recorder.Code >= 300 {

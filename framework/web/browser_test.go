@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // browserTab is a page in a headless Chromium. The test fails if anything in it goes
@@ -43,7 +43,7 @@ func openTab(t testing.TB, url string) *browserTab {
 // blankTab starts a browser of 1280 by 900 that shows nothing yet.
 func blankTab(t testing.TB) *browserTab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(need.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(testneeds.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own does not serve root
 	}

@@ -16,14 +16,14 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
-// StartMaster starts a master on 127.0.0.1, with these flags beside the ones
-// that all have, and waits until it answers.
+// StartMaster starts a master on 127.0.0.1 with the given flags in addition to
+// the common ones, and waits until it answers.
 func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	master, addr := lookupProgram(t, "mesos-master"), freeAddr(t, "127.0.0.1")
 	args := append(listenFlags(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
 	p := Spawn(t, nil, master, append(args, flags...)...)
@@ -46,13 +46,13 @@ type AgentProcess struct {
 	// Env is for the agent, NAME=VALUE each, ExecutorEnv for its executors.
 	Env         []string
 	ExecutorEnv map[string]string
-	// Flags come beside those that all agents have: --isolation, --resources,
-	// --modules and so on.
+	// Flags are added to the flags that every agent gets: --isolation,
+	// --resources, --modules and so on.
 	Flags []string
 }
 
-// namespace hides what Mesos refuses: a cgroup2 file system beside the v1
-// hierarchies.
+// namespace hides a mount that Mesos rejects: a cgroup2 file system next to the
+// v1 hierarchies.
 const namespace = `set -e
 mount --make-rprivate /
 umount /sys/fs/cgroup/unified 2>/dev/null || true

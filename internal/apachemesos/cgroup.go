@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// removeCgroups kills what an agent's containers left. A killed process
-// leaves its cgroup a moment later, and says so to nobody.
+// removeCgroups kills the processes that an agent's containers left. A killed
+// process leaves its cgroup a moment later, without any notification.
 func removeCgroups(t testing.TB, cgroup string) {
 	PollUntil(t, "cgroups "+cgroup+" to go", func() bool {
 		killAll("/sys/fs/cgroup/freezer/" + cgroup)

@@ -63,8 +63,8 @@ func (p *MesosProcess) Restart(t testing.TB) *MesosProcess {
 	return again
 }
 
-// AwaitReady waits until a master or an agent answers, which tells of its start in
-// no other way.
+// AwaitReady polls the address until the master or agent answers. Mesos reports
+// its start in no other way.
 func (p *MesosProcess) AwaitReady(t testing.TB) {
 	t.Helper()
 	client := http.Client{Timeout: patience}
@@ -83,7 +83,7 @@ func (p *MesosProcess) AwaitReady(t testing.TB) {
 	})
 }
 
-// PollUntil waits for what tells nobody that it happened.
+// PollUntil waits for a condition that sends no notification.
 func PollUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

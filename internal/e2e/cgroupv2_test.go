@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // onCgroupV2 runs a program on what looks like a machine with cgroup v2 alone,
@@ -22,7 +22,7 @@ grep ' cgroup ' /proc/self/mounts || true`
 // Devices are isolated on machines with cgroup v2 alone, and nothing of what
 // that takes is left.
 func TestDemoOnCgroupV2(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}

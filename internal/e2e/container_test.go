@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -71,9 +71,9 @@ func runEverything(t *testing.T, c *cluster, containerizer, image string) (view 
 
 // One job file, and the same output, under both containerizers.
 func TestOneJobFileUnderBothContainerizers(t *testing.T) {
-	need.RequireRoot(t)
-	need.RequireProgram(t, "runc", "runc")
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "runc", "runc")
+	docker := testneeds.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything", nil, nil)
 	image := testimage.LoadImage(t, docker, archive)
 	c := start(t, "--images", filepath.Dir(archive), "--allow-volumes", os.TempDir())

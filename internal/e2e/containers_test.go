@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // inside prints what one container sees: its GPU nodes, what opening each of
@@ -37,8 +37,8 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
-	need.RequireProgram(t, "runc", "runc")
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireProgram(t, "runc", "runc")
+	docker := testneeds.RequireDockerEngine(t)
 	needsDriver := map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}
 	labelled := testimage.BusyboxArchive(t, "mesos-gpu-e2e-labelled", needsDriver, nil)
 	plain := testimage.BusyboxArchive(t, "mesos-gpu-e2e-plain", nil, nil)
@@ -80,7 +80,7 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 
 // A missing image or engine fails the job with one clear line.
 func TestDockerFailuresAreClear(t *testing.T) {
-	need.RequireDockerEngine(t)
+	testneeds.RequireDockerEngine(t)
 	c := start(t)
 	r := c.do("run", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
 	if r.code == 0 || !strings.Contains(r.err, "mesos-gpu-e2e-absent:1") {
@@ -100,7 +100,7 @@ func TestDockerFailuresAreClear(t *testing.T) {
 
 // Each example runs as the README says.
 func TestExamples(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	files, err := filepath.Glob(example("*.yaml"))
 	if err != nil {

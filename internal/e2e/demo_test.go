@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mesos-gpu/internal/local/agent"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 func example(name string) string {
@@ -69,7 +69,7 @@ func exists(path string) bool {
 
 // Without root it works as well and says that devices are not isolated.
 func TestDemoWithoutRoot(t *testing.T) {
-	need.RequireRoot(t) // to become somebody else
+	testneeds.RequireRoot(t) // to become somebody else
 	job := filepath.Join(t.TempDir(), "hello-gpu.yaml")
 	text, err := os.ReadFile(example("hello-gpu.yaml"))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -234,9 +234,9 @@ func awaitNone(t *testing.T, mark string) {
 }
 
 func TestCommandsBesideTasks(t *testing.T) {
-	need.RequireRoot(t)
-	need.RequireProgram(t, "runc", "runc")
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "runc", "runc")
+	docker := testneeds.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-exec", nil, nil)
 	image := testimage.LoadImage(t, docker, archive)
 	c := start(t, "--images", filepath.Dir(archive))

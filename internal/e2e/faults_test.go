@@ -16,8 +16,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -146,8 +146,8 @@ func executorIsKilled(t *testing.T, c *cluster, docker *client.Client, name, cla
 }
 
 func TestExecutorIsKilled(t *testing.T) {
-	need.RequireRoot(t)
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	docker := testneeds.RequireDockerEngine(t)
 	work := t.TempDir()
 	c := start(t, "--work-dir", work)
 	executorIsKilled(t, c, docker, "killed", filepath.Join(work, "claims"))

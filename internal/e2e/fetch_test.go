@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // TestFetch: what a job wants fetched is in the sandbox when its command
@@ -17,8 +17,8 @@ import (
 // be fetched fails the task and says why.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	need.RequireProgram(t, "runc", "runc")
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireProgram(t, "runc", "runc")
+	docker := testneeds.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-fetch", nil, nil)
 	loaded := testimage.LoadImage(t, docker, archive)
 	store := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -298,7 +298,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestNoPermission(t *testing.T) {
-	need.RequireRoot(t) // to become somebody else
+	testneeds.RequireRoot(t) // to become somebody else
 	dir := t.TempDir()
 	open(t, filepath.Dir(dir))
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -313,7 +313,7 @@ func TestNoPermission(t *testing.T) {
 
 // A cluster that was killed outright leaves nothing to the next one.
 func TestKilledClusterIsCleanedUp(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	work := t.TempDir()
 	c := start(t, "--work-dir", work)
 	c.must("submit", write(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // limited is what tasks with parts of devices need: libmesosgpu.so for the
@@ -20,8 +20,8 @@ type limited struct{ library, archive string }
 
 func newLimited(t *testing.T, image string) limited {
 	t.Helper()
-	need.RequireProgram(t, "gcc", "gcc")
-	need.RequireProgram(t, "make", "make")
+	testneeds.RequireProgram(t, "gcc", "gcc")
+	testneeds.RequireProgram(t, "make", "make")
 	dir, here := t.TempDir(), "../../isolator/limiter/"
 	uuids, err := filepath.Abs("testdata/uuid.c")
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // An instance in a network of Docker's is told at its own address there, also
 // after its health was checked, which its agent tells with its own address.
 func TestMarathonAddressInBridge(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
 	c := start(t, "--gpu-scheduling-behavior", "unrestricted")
 	c.deploys(http.MethodPost, "/apps", `{"id": "/at", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,

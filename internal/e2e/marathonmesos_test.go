@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/simulated"
 )
 
@@ -30,7 +30,7 @@ func gpuApp(t *testing.T, id, container, release string, instances int) string {
 // type of GPU, scaled, updated, and gone on with by a scheduler that takes
 // over from one that was killed.
 func TestMesosMarathonApps(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-marathon", nil, nil))
 	m := startMesos(t, stock...)
 	join(t, m.master, "127.0.0.2", simulated.DriverVersion, nil, stock[0], "--attributes=gpu_type:K80")

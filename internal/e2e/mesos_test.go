@@ -12,8 +12,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/nvml/nvmltest"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/job"
@@ -139,7 +139,7 @@ func TestMesosRunExitsWithTheTasksCode(t *testing.T) {
 
 // A docker task on a stock agent, which gives docker tasks no GPU by itself.
 func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
@@ -154,7 +154,7 @@ func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
 
 // A unified container with an image.
 func TestMesosUnifiedImageSeesItsGPU(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
 	m := startMesos(t, stock...)
 	testimage.SaveImage(t, docker, image, m.images)

@@ -5,14 +5,14 @@ package e2e
 import (
 	"testing"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // Commands beside tasks of a stock agent: in the engine's containers, in
 // Mesos's with an image and in those without.
 func TestMesosCommandsBesideTasks(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesosexec:latest", nil, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)

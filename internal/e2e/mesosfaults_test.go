@@ -12,14 +12,14 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/job"
 )
 
 func TestMesosExecutorIsKilled(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	m := startMesos(t, stock...)
 	executorIsKilled(t, m.scheduler(t), docker, "mesos-killed", m.claims)
 }
@@ -27,7 +27,7 @@ func TestMesosExecutorIsKilled(t *testing.T) {
 // The agent is killed and comes back: the task goes on, and its executor
 // hears of its end from the new one.
 func TestMesosAgentRestart(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
 	image := sleeper(t, c, docker, "restart")
@@ -57,7 +57,7 @@ func TestMesosAgentRestart(t *testing.T) {
 
 // The agent does not come back: the executor ends its task, and itself.
 func TestMesosAgentIsGoneForGood(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	m := startMesos(t, append([]string{"--recovery_timeout=3secs"}, stock...)...)
 	c := m.scheduler(t)
 	image := sleeper(t, c, docker, "orphan")
@@ -76,7 +76,7 @@ func TestMesosAgentIsGoneForGood(t *testing.T) {
 // An image wants more of the driver than one agent has: the job tells so, does
 // not try that agent again, and runs on another as soon as there is one.
 func TestMesosImageFitsAnotherAgent(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}))
 	old := withDriver(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, "12.2")
 	c := old.scheduler(t)
@@ -116,7 +116,7 @@ func withDriver(t *testing.T, master, ip, version, cuda string) *mesos {
 
 // One job file, and the same output, under both containerizers.
 func TestMesosOneJobFileUnderBothContainerizers(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything-mesos:latest", nil, nil))
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime,posix/rlimits,namespaces/ipc")
 	testimage.SaveImage(t, docker, image, m.images)
@@ -155,7 +155,7 @@ func followsRotation(t *testing.T, c *cluster, pause string, args ...string) {
 // A log is followed while its files are rotated, of a container and of a
 // process.
 func TestMesosLogsFollowRotation(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-rotation", nil, nil))
 	m := join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, map[string]string{"MESOS_GPU_LOG_SIZE": "64KiB"}, stock...)
 	c := m.scheduler(t)
@@ -167,7 +167,7 @@ func TestMesosLogsFollowRotation(t *testing.T) {
 // A task that writes more than its disk is ended, whether it writes to its
 // sandbox or into its container.
 func TestMesosDiskLimit(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-disk", nil, nil))
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/volumemgr"
 )
@@ -32,7 +32,7 @@ type moduleAgent struct {
 
 func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAgent {
 	t.Helper()
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
@@ -58,7 +58,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 // buildModule is "make module", which has mostly been run.
 func buildModule(t *testing.T) string {
 	t.Helper()
-	need.RequireProgram(t, "g++", "g++")
+	testneeds.RequireProgram(t, "g++", "g++")
 	out, err := exec.Command("make", "-s", "-j2", "-C", "../../isolator/module", "module").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build the module: %v\n%s", err, out)
@@ -374,7 +374,7 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 // A container of an image finds its device node alone usable in a /dev of its
 // own, and the driver's files where the image's label asks for them.
 func TestMesosModuleImageSeesItsGPU(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	images := t.TempDir()
 	testimage.SaveImage(t, docker, image, images)

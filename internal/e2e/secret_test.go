@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -20,7 +20,7 @@ func TestJobSecrets(t *testing.T) {
 // secretsFolder has one secret, of the role *.
 func secretsFolder(t *testing.T) string {
 	t.Helper()
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", nil, nil))
 	secrets := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(secrets, "*", "db"), 0o700); err != nil {

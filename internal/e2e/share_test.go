@@ -15,8 +15,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -113,9 +113,9 @@ func TestTasksAreHeldToTheirParts(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: its GPUs would be shared")
 	}
-	need.RequireRoot(t)
-	need.RequireProgram(t, "runc", "runc")
-	docker := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "runc", "runc")
+	docker := testneeds.RequireDockerEngine(t)
 	l := newLimited(t, "mesos-gpu-e2e-limited")
 	image, work := testimage.LoadImage(t, docker, l.archive), t.TempDir()
 	c := start(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library", l.library, "--images", filepath.Dir(l.archive))

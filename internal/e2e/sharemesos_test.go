@@ -9,8 +9,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -20,7 +20,7 @@ import (
 // and in Mesos's own containers are held to their parts, and can open no other
 // device. When it is idle the device goes whole again.
 func TestMesosShareHoldsTasks(t *testing.T) {
-	docker := need.RequireDockerEngine(t)
+	docker := testneeds.RequireDockerEngine(t)
 	l := newLimited(t, "mesos-gpu-e2e-share")
 	image, images := testimage.LoadImage(t, docker, l.archive), t.TempDir()
 	testimage.SaveImage(t, docker, image, images)

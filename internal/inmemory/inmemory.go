@@ -38,7 +38,7 @@ func (t HandlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// cancelingBody tells the handler when its reader has had enough.
+// cancelingBody cancels the handler's request when its reader closes it.
 type cancelingBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc

@@ -64,7 +64,7 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 		cfg.ExecutorEnv[name] = value
 	}
 	if c.Isolate && len(c.Host.Devices) > 0 {
-		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // which local mounts where nobody has
+		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // internal/local mounts it if absent
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +156,9 @@ func (c *localCluster) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	})
 }
 
-// daemonSocket is where the daemon tells executors how their GPUs are, and what holds
-// them to parts of one: in the work directory, unless that makes too long a name.
+// daemonSocket is the path at which executors ask the daemon for the health of
+// their GPUs and the limits of their shares: in the work directory, unless that
+// makes the path too long for a socket.
 func (c *localCluster) daemonSocket() string {
 	path := filepath.Join(c.WorkDir, "agent.sock")
 	if len(path) < maxSocket {

@@ -66,7 +66,7 @@ func LockWorkDir(dir string) (release func() error, err error) {
 	return lock.Close, nil
 }
 
-// lockDir takes a folder of ours that nobody else holds. The lock is gone
+// lockDir locks a folder of this user against other processes. The lock ends
 // with the process.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)

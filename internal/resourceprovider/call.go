@@ -5,7 +5,7 @@ import mesos "github.com/mesos/mesos-go/api/v1/lib"
 // CallType says which part of a Call is set.
 type CallType int32
 
-// What a provider tells its agent.
+// Types of the calls from a provider to its agent.
 const (
 	CallUnknown CallType = iota
 	CallSubscribe

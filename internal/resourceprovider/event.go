@@ -5,7 +5,7 @@ import mesos "github.com/mesos/mesos-go/api/v1/lib"
 // EventType says which part of an Event is set.
 type EventType int32
 
-// What an agent tells a provider.
+// Types of the events from an agent to a provider.
 const (
 	EventUnknown EventType = iota
 	EventSubscribed

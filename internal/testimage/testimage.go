@@ -25,11 +25,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
-// ImageOption changes what is in an image: its configuration, or files beside
-// busybox.
+// ImageOption changes the content of an image: its configuration, or files in
+// addition to busybox.
 type ImageOption func(*imageContent) error
 
 // imageContent is an image to be.
@@ -85,7 +85,7 @@ func buildImage(t testing.TB, labels map[string]string, env []string, options []
 			t.Fatal(err)
 		}
 	}
-	files, err := rootFS(need.RequireProgram(t, "busybox", "busybox-static"), c.entries)
+	files, err := rootFS(testneeds.RequireProgram(t, "busybox", "busybox-static"), c.entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 func TestBusyboxArchive(t *testing.T) {
@@ -37,7 +37,7 @@ func TestBusyboxArchive(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	engine := need.RequireDockerEngine(t)
+	engine := testneeds.RequireDockerEngine(t)
 	path := BusyboxArchive(t, "mesos-gpu-testload:v1", nil, nil)
 	const want = "mesos-gpu-testload:v1"
 	t.Run("present while its test runs", func(t *testing.T) {

@@ -61,8 +61,9 @@ func (p *NetworkProxy) BreakConnections() {
 	}
 }
 
-// IgnoreNextConnection has the next connection come to nobody, as at a server that hangs; it
-// closes what it returns when it has. Those after it are forwarded.
+// IgnoreNextConnection leaves the next connection unanswered, as a server that
+// hangs does, and closes the returned channel when that connection has arrived.
+// Later connections are forwarded.
 func (p *NetworkProxy) IgnoreNextConnection() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package zktest runs a real ZooKeeper server, Debian's, for tests, and a
-// proxy that cuts clients off from it. It speaks no more of ZooKeeper's
-// protocol than the question whether the server serves.
+// network proxy that cuts clients off from it. Of ZooKeeper's protocol it uses
+// only the command that asks whether the server serves.
 package zktest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 const (
@@ -34,9 +34,9 @@ const (
 	startWait = time.Minute
 	stopWait  = 10 * time.Second
 
-	// host is the servers' own loopback address: a port of 127.0.0.1 at which
-	// nobody listens, before a server starts or while it is down, may become
-	// another test's, or a client's own end.
+	// host is the servers' own loopback address. A free port of 127.0.0.1,
+	// before a server starts or while it is down, may be taken by another test
+	// or become a client's own end.
 	host = "127.0.0.78"
 )
 
@@ -65,8 +65,8 @@ func StartServer(t testing.TB) *ZooKeeperServer {
 // StartWith is Start with so much memory, as java's -Xmx has it.
 func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 	t.Helper()
-	need.RequireProgram(t, "java", "default-jre-headless")
-	need.RequireProgram(t, control, "zookeeper")
+	testneeds.RequireProgram(t, "java", "default-jre-headless")
+	testneeds.RequireProgram(t, control, "zookeeper")
 	s := &ZooKeeperServer{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
 	_, port, _ := net.SplitHostPort(s.addr) // freePort made it
 	config := fmt.Sprintf(`dataDir=%s
@@ -172,7 +172,7 @@ func launchProcess(cmd *exec.Cmd) (*serverProcess, error) {
 	return p, nil
 }
 
-// awaitServing asks until the server serves. Nothing tells that but asking.
+// awaitServing polls until the server serves. There is no notification.
 func (s *ZooKeeperServer) awaitServing() {
 	s.t.Helper()
 	deadline := time.After(startWait)
@@ -214,6 +214,6 @@ func isServing(addr string) bool {
 	if _, err := c.Write([]byte("srvr")); err != nil {
 		return false
 	}
-	answer, _ := io.ReadAll(c) // what came before an error will do
+	answer, _ := io.ReadAll(c) // a partial answer before an error is enough
 	return strings.Contains(string(answer), "Mode:")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator/simulated"
 )
 
@@ -32,7 +32,7 @@ type fakeAgent struct {
 	server *httptest.Server
 	// calls gets every call, in order; streams every subscription.
 	calls   chan *rp.ProviderCall
-	streams chan *wire.EventStream
+	streams chan *mesosapi.EventStream
 
 	mu      sync.Mutex
 	known   map[string]bool
@@ -52,15 +52,15 @@ type fakeAgent struct {
 	onSubscribe func()
 }
 
-// senderFunc is a wire.EventStream that takes events alone.
-type senderFunc struct{ *wire.EventStream }
+// senderFunc is a mesosapi.EventStream that takes events alone.
+type senderFunc struct{ *mesosapi.EventStream }
 
 func (s senderFunc) Send(e *rp.ProviderEvent) { s.EventStream.Send(e) }
 
 func newAgent(t *testing.T, start func(*httptest.Server)) *fakeAgent {
 	t.Helper()
 	a := &fakeAgent{
-		t: t, calls: make(chan *rp.ProviderCall, 100), streams: make(chan *wire.EventStream, 100),
+		t: t, calls: make(chan *rp.ProviderCall, 100), streams: make(chan *mesosapi.EventStream, 100),
 		id: "agent-1", asked: map[operator.Call_Type]int{}, known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
 	}
 	a.server = httptest.NewUnstartedServer(a)
@@ -81,8 +81,8 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := new(rp.ProviderCall)
-	if err := wire.ReadCall(r, call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	a.mu.Lock()
@@ -90,7 +90,7 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if list := a.refuse[call.Type]; len(list) > 0 {
 		a.refuse[call.Type] = list[1:]
 		a.mu.Unlock()
-		wire.WriteError(w, wire.Errorf(list[0], "not now"))
+		mesosapi.WriteError(w, mesosapi.Errorf(list[0], "not now"))
 		return
 	}
 	a.mu.Unlock()
@@ -101,8 +101,8 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	stream := a.live[call.ResourceProviderID.GetValue()]
 	a.mu.Unlock()
-	if stream == "" || stream != r.Header.Get(wire.HeaderStreamID) {
-		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "resource provider is not subscribed"))
+	if stream == "" || stream != r.Header.Get(mesosapi.HeaderStreamID) {
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "resource provider is not subscribed"))
 		return
 	}
 	a.calls <- call
@@ -112,19 +112,19 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // tell serves the operator API.
 func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
-	if err := wire.ReadCall(r, call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.token != "" && r.Header.Get("Authorization") != a.token {
-		wire.WriteError(w, wire.Errorf(http.StatusUnauthorized, "who are you?"))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusUnauthorized, "who are you?"))
 		return
 	}
 	a.asked[call.Type]++
 	if a.mute != 0 {
-		wire.WriteError(w, wire.Errorf(a.mute, "not to you"))
+		mesosapi.WriteError(w, mesosapi.Errorf(a.mute, "not to you"))
 		return
 	}
 	answer := &operator.Response{Type: operator.Response_GET_AGENT, GetAgent: &operator.Response_GetAgent{AgentInfo: &mesos.AgentInfo{Hostname: "a"}}}
@@ -134,7 +134,7 @@ func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 	if call.Type == operator.Call_GET_STATE {
 		answer = &operator.Response{Type: operator.Response_GET_STATE, GetState: a.tasks()}
 	}
-	wire.WriteResponse(w, r, answer)
+	mesosapi.WriteResponse(w, r, answer)
 }
 
 // tasks are one that holds what is in use, one that has ended and one that
@@ -156,9 +156,9 @@ func (a *fakeAgent) tasks() *operator.Response_GetState {
 }
 
 func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.ProviderCall) {
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	a.calls <- call
@@ -208,7 +208,7 @@ func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
 
 // subscribed awaits a subscription under that id ("" for a new one) and its
 // UPDATE_STATE, and returns its stream.
-func (a *fakeAgent) subscribed(id string) *wire.EventStream {
+func (a *fakeAgent) subscribed(id string) *mesosapi.EventStream {
 	a.t.Helper()
 	call := a.call(rp.CallSubscribe)
 	if got := call.Subscribe.ResourceProviderInfo.ID.GetValue(); got != id {

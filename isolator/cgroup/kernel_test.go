@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/rules"
 )
@@ -39,7 +39,7 @@ type testedHierarchy interface {
 // requireV2Root asks for a mounted cgroup v2.
 func requireV2Root(t testing.TB) string {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	root, err := FindV2MountPoint("/proc/self/mountinfo")
 	if err != nil {
 		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)
@@ -52,7 +52,7 @@ func requireV2Root(t testing.TB) string {
 // after.
 func onBothVersions(t *testing.T, test func(t *testing.T, c testedHierarchy, path string)) {
 	for name, hierarchy := range map[string]func(t *testing.T) testedHierarchy{
-		"v1": func(t *testing.T) testedHierarchy { return V1{Root: need.RequireDevicesCgroup(t)} },
+		"v1": func(t *testing.T) testedHierarchy { return V1{Root: testneeds.RequireDevicesCgroup(t)} },
 		"v2": func(t *testing.T) testedHierarchy { return V2{Root: requireV2Root(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
@@ -69,9 +69,9 @@ func newKernelFixture(t *testing.T, version string) *kernelFixture {
 func makeHierarchy(t *testing.T, version string) string {
 	t.Helper()
 	if version == "v1" {
-		return need.RequireDevicesCgroup(t)
+		return testneeds.RequireDevicesCgroup(t)
 	}
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	mountpoint, err := cgroup.FindV2MountPoint("/proc/self/mountinfo")
 	if err != nil {
 		t.Skipf("needs cgroup v2: mount -t cgroup2 none /sys/fs/cgroup/unified: %v", err)

@@ -18,9 +18,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
@@ -55,8 +55,8 @@ func startMesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, c
 			return
 		}
 		call := new(rp.ProviderCall)
-		if err := wire.ReadCall(r, call); err != nil {
-			wire.WriteError(w, err)
+		if err := mesosapi.ReadCall(r, call); err != nil {
+			mesosapi.WriteError(w, err)
 			return
 		}
 		heard <- call
@@ -64,9 +64,9 @@ func startMesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, c
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		stream, err := wire.NewStream(r)
+		stream, err := mesosapi.NewStream(r)
 		if err != nil {
-			wire.WriteError(w, err)
+			mesosapi.WriteError(w, err)
 			return
 		}
 		event := &rp.ProviderEvent{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{}}
@@ -145,7 +145,7 @@ func TestAdvertisesDevices(t *testing.T) {
 // device is in none and goes to a container by number, and the metrics tell of
 // them.
 func TestServesAPI(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	agent, calls := startMesosAgent(t)
 	cfg := newConfig(t, agent)
 	listening := make(chan string, 1)

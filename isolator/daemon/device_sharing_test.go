@@ -15,8 +15,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
 	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
@@ -47,8 +47,8 @@ func operatorAPI(t *testing.T, has *bool) string {
 	framework, executor := mesos.FrameworkID{Value: "f"}, mesos.ExecutorID{Value: "e"}
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call := new(operator.Call)
-		if err := wire.ReadCall(r, call); err != nil {
-			wire.WriteError(w, err)
+		if err := mesosapi.ReadCall(r, call); err != nil {
+			mesosapi.WriteError(w, err)
 			return
 		}
 		containers, tasks := &operator.Response_GetContainers{}, &operator.Response_GetTasks{}
@@ -59,7 +59,7 @@ func operatorAPI(t *testing.T, has *bool) string {
 				Resources: []mesos.Resource{{Name: "gpu_mem.GPU-a", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 64}}},
 			}}
 		}
-		wire.WriteResponse(w, r, &operator.Response{Type: operator.Response_Type(call.Type), GetContainers: containers, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{}})
+		mesosapi.WriteResponse(w, r, &operator.Response{Type: operator.Response_Type(call.Type), GetContainers: containers, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{}})
 	}))
 	t.Cleanup(agent.Close)
 	return agent.URL

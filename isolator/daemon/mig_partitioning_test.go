@@ -16,9 +16,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/layout/layouttest"
@@ -68,8 +68,8 @@ func newPartitioningFixture(t *testing.T) *partitioningFixture {
 
 func (c *partitioningFixture) serveOperatorAPI(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
-	if err := wire.ReadCall(r, call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	tasks := &operator.Response_GetTasks{}
@@ -81,7 +81,7 @@ func (c *partitioningFixture) serveOperatorAPI(w http.ResponseWriter, r *http.Re
 			}},
 		}}
 	}
-	wire.WriteResponse(w, r, &operator.Response{
+	mesosapi.WriteResponse(w, r, &operator.Response{
 		Type: operator.Response_Type(call.Type), GetContainers: &operator.Response_GetContainers{}, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{},
 		GetState: &operator.Response_GetState{GetTasks: tasks}, GetAgent: &operator.Response_GetAgent{AgentInfo: &mesos.AgentInfo{ID: &mesos.AgentID{Value: "a"}}},
 	})
@@ -231,7 +231,7 @@ func TestPartitioningErrors(t *testing.T) {
 // A container that holds another GPU is in the books before and after a cut, and
 // holds its GPU.
 func TestContainersSurvivePartitioning(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	c := newPartitioningFixture(t)
 	c.cfg.Unmanaged, c.cfg.RuntimeDir, c.cfg.CgroupsRoot = false, t.TempDir(), "mesos-gpu-test-"+strings.ToLower(t.Name())
 	c.cfg.DriverVolume, c.cfg.NeedsDriver = noVolume, needsNoDriver

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 const (
@@ -66,8 +66,8 @@ type container struct {
 
 func requireBuilt(t testing.TB) string {
 	t.Helper()
-	need.RequireProgram(t, "gcc", "gcc")
-	need.RequireProgram(t, "make", "make")
+	testneeds.RequireProgram(t, "gcc", "gcc")
+	testneeds.RequireProgram(t, "make", "make")
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)

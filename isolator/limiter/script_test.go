@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // runGPUTestScript runs scripts/test-gpu.sh with another driver, and gives what it says.
 func runGPUTestScript(t *testing.T, results string, more ...string) (string, error) {
 	t.Helper()
-	need.RequireProgram(t, "go", "golang")
+	testneeds.RequireProgram(t, "go", "golang")
 	cmd := exec.Command(filepath.Join("..", "..", "scripts", "test-gpu.sh"))
 	cmd.Env = append(os.Environ(), "GPU_TEST_SECONDS=1", "GPU_TEST_RESULTS="+results)
 	cmd.Env = append(cmd.Env, more...)

@@ -16,7 +16,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // fakeAgent answers as the recorded one did.
@@ -32,7 +32,7 @@ type fakeAgent struct {
 
 func (m *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := new(agent.Call)
-	if err := wire.ReadCall(r, call); err != nil || r.URL.Path != "/slave(1)/api/v1" {
+	if err := mesosapi.ReadCall(r, call); err != nil || r.URL.Path != "/slave(1)/api/v1" {
 		http.NotFound(w, r)
 		return
 	}
@@ -46,9 +46,9 @@ func (m *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.big:
 		_, _ = io.Copy(w, io.LimitReader(zeroReader{}, maxResponseBytes+2))
 	case call.Type == agent.Call_GET_EXECUTORS:
-		wire.WriteResponse(w, r, &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: &agent.Response_GetExecutors{}})
+		mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: &agent.Response_GetExecutors{}})
 	default:
-		wire.WriteResponse(w, r, readRecorded(m.t, call.Type.String()))
+		mesosapi.WriteResponse(w, r, readRecorded(m.t, call.Type.String()))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // startClient starts the client for a socket of that name.
@@ -250,7 +250,7 @@ func TestClientWithoutADaemon(t *testing.T) {
 	l.Close()
 	check(t, path, "Connection refused; start the daemon: mesos-gpu agent")
 
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	l, path = listenSocket(t)
 	serveScript(t, l, 0, response("200 OK", `{}`))
 	if err := os.Chown(path, 65534, 65534); err != nil {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // built is where the programs are compiled to, once for all tests.
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 // build makes a target of the Makefile below a folder.
 func build(t testing.TB, out, target string) {
 	t.Helper()
-	need.RequireProgram(t, "make", "make")
-	need.RequireProgram(t, "g++", "g++")
+	testneeds.RequireProgram(t, "make", "make")
+	testneeds.RequireProgram(t, "g++", "g++")
 	sources, err := filepath.Glob("*/*pp")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func needHeaders(t testing.TB) {
 		probe := exec.Command("g++", "-E", "-x", "c++", "-", "-o", os.DevNull)
 		probe.Stdin = strings.NewReader("#include <" + header + ">\n")
 		if probe.Run() != nil {
-			need.RequireProgram(t, header, pkg)
+			testneeds.RequireProgram(t, header, pkg)
 		}
 	}
 }

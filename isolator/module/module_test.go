@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 )
@@ -219,7 +219,7 @@ func TestMesosModuleParameters(t *testing.T) {
 // What Mesos says of a container reaches the daemon, and what the daemon
 // grants becomes what Mesos launches.
 func TestMesosModuleLaunch(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	d := newFakeDaemon(t).start()
 	volume := t.TempDir()
 	d.setup = containers.LaunchSetup{

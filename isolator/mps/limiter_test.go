@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/share"
 )
 
@@ -29,7 +29,7 @@ func mustAdmit(t *testing.T, m *Limiter, container string, parts []gpu.DeviceSha
 // Containers of one device have one daemon, with limits of their own, while one
 // of them is there.
 func TestOneDaemonPerDevice(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
 	got := mustAdmit(t, m, "a", newShares(4096, 30))
@@ -74,7 +74,7 @@ const patience = 5 * time.Second
 // A daemon that dies, hangs or talks nonsense is replaced, and who comes then
 // is served.
 func TestDaemonFaults(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	for _, how := range []string{"dies", "hangs", "babbles"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestDaemonFaults(t *testing.T) {
 // Asked for again, as the executor and a restart do, a container keeps its
 // daemon though that is slow to answer just then.
 func TestRepeatedAdmission(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
 	mustAdmit(t, m, "a", newShares(4096, 30))
@@ -155,7 +155,7 @@ func TestSharedMemoryFolderIsPrivate(t *testing.T) {
 
 // One that never comes up keeps a container from starting, and says why.
 func TestNoDaemon(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
 	m.cfg.CommandTimeout = patience
@@ -177,7 +177,7 @@ func TestNoDaemon(t *testing.T) {
 // A daemon outlives this process where containers use it, and the next takes it
 // over.
 func TestRunningDaemonIsTakenOver(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	first := newTestLimiter(t, dir)
 	if _, err := first.AdmitContainer(t.Context(), "a", newShares(1, 1)); err != nil {

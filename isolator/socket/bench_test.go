@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
@@ -38,7 +38,7 @@ func BenchmarkLaunch(b *testing.B) {
 	})
 	for _, version := range []string{"v1", "v2"} {
 		b.Run(version, func(b *testing.B) {
-			need.RequireRoot(b)
+			testneeds.RequireRoot(b)
 			h, err := simulated.NewHost("4xV100", "bench")
 			if err != nil {
 				b.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/internal/opener"
@@ -285,7 +285,7 @@ func callAgent(args []string) {
 // as is callAgent's command, run by another user.
 func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	t.Helper()
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	cmd := exec.Command("/proc/self/exe", append([]string{"call-agent"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Env = append(os.Environ(), opener.NoRaceDelay)
@@ -296,7 +296,7 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 const nobody = 65534
 
 func TestRootOtherUsersMayOnlyRead(t *testing.T) {
-	need.RequireRoot(t) // who is neither uid 0 nor the daemon's own may not prepare
+	testneeds.RequireRoot(t) // who is neither uid 0 nor the daemon's own may not prepare
 	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.UID = 4711 })
 	d.start(t)
 	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
@@ -63,7 +63,7 @@ func TestContainersMayOnlyRead(t *testing.T) {
 // Uid 0 in a container's cgroup may not grant itself GPUs; in the agent's own
 // it may do all.
 func TestRootContainersMayOnlyRead(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	for version, find := range map[string]func(string) (string, error){"v1": cgroup.FindV1MountPoint, "v2": cgroup.FindV2MountPoint} {
 		t.Run(version, func(t *testing.T) {
 			mountpoint, err := find("/proc/self/mountinfo")

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"mesos-gpu/internal/patient"
+	"mesos-gpu/internal/writedeadline"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/mig"
@@ -114,7 +114,7 @@ func (s *Server) limitConcurrency(n int, next http.HandlerFunc) http.HandlerFunc
 // care for all other containers. No reader holds up an answer for long.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
-		w := patient.DeadlineWriter{ResponseWriter: plain, Patience: s.ioTimeout}
+		w := writedeadline.DeadlineWriter{ResponseWriter: plain, Patience: s.ioTimeout}
 		w.ExtendDeadline()
 		defer func() {
 			if p := recover(); p != nil {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
 )
 
@@ -47,9 +47,9 @@ echo "$NVIDIA_VISIBLE_DEVICES"`
 
 // The specification in the hands of a real runtime.
 func TestRootPodman(t *testing.T) {
-	need.RequireRoot(t)
-	need.RequireProgram(t, "podman", "podman")
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireRoot(t)
+	testneeds.RequireProgram(t, "podman", "podman")
+	testneeds.RequireProgram(t, "runc", "runc")
 	in := sampleInput(t)
 	dev := t.TempDir()
 	node := func(name string, minor uint32) SpecNode {

@@ -18,8 +18,8 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
 )
 
@@ -75,8 +75,8 @@ func fileDigest(t *testing.T, path string) [sha256.Size]byte {
 // mounts it into containers: named first and by --volume-driver alone, always
 // read-only. It refuses to remove what a container has, and removes it after.
 func TestEngine(t *testing.T) {
-	need.RequireRoot(t)
-	engine := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
 	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-plugin-test", nil, nil))
 	cfg := testConfig(t)
@@ -142,7 +142,7 @@ func TestEngine(t *testing.T) {
 // Without the plugin a volume serves as a plain bind mount and as a volume of
 // the engine's own local driver.
 func TestEngineWithoutPlugin(t *testing.T) {
-	engine := need.RequireDockerEngine(t)
+	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
 	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-volume-test", nil, nil))
 	cfg := testConfig(t)
@@ -167,8 +167,8 @@ func TestEngineWithoutPlugin(t *testing.T) {
 
 // A driver in use is seen by the collector through the engine's containers.
 func TestEngineContainerKeepsItsVolume(t *testing.T) {
-	need.RequireRoot(t)
-	engine := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
 	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-gc-test", nil, nil))
 	cfg := testConfig(t)
@@ -201,8 +201,8 @@ while :; do sleep 1; done`
 // version's files to its end, whatever is made, repaired and collected
 // meanwhile; the next one gets the new version.
 func TestEngineUpgrade(t *testing.T) {
-	need.RequireRoot(t)
-	engine := need.RequireDockerEngine(t)
+	testneeds.RequireRoot(t)
+	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
 	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-upgrade-test", nil, nil))
 	root, store := t.TempDir(), volumemgr.Store{Dir: filepath.Join(t.TempDir(), "volumes")}

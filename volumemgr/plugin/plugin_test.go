@@ -16,7 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
 )
 
@@ -198,7 +198,7 @@ func TestListenSocket(t *testing.T) {
 // What the engine gets is read-only even for root, is mounted once for many,
 // survives the plugin, and goes with the last user.
 func TestRootMount(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	cfg := testConfig(t)
 	stop := startPlugin(t, cfg)
 	name := "nvidia_" + v470

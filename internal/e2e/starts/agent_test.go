@@ -20,7 +20,7 @@ import (
 
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -57,7 +57,7 @@ type embedded struct {
 // startAgent runs an agent, which confines its containers, until the end.
 func startAgent(b *testing.B, program, images string) *embedded {
 	b.Helper()
-	need.RequireDevicesCgroup(b)
+	testneeds.RequireDevicesCgroup(b)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	e := &embedded{program: program, tasks: map[string]*started{}}

@@ -14,8 +14,8 @@ import (
 	"github.com/docker/docker/client"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // way is one way to start a task: it returns once that runs, with how long it
@@ -30,8 +30,8 @@ type way struct {
 // run: first one by one, then 32 at once. It fails beyond 100 ms over docker
 // run at the median, or 250 ms at p99.
 func BenchmarkDockerStart(b *testing.B) {
-	docker := need.RequireDockerEngine(b)
-	cli := need.RequireProgram(b, "docker", "docker.io")
+	docker := testneeds.RequireDockerEngine(b)
+	cli := testneeds.RequireProgram(b, "docker", "docker.io")
 	image := testimage.LoadImage(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts", nil, nil))
 	agent := startAgent(b, build(b), "")
 	fresh := func() (executor, run, api *way, up *times) {

@@ -19,8 +19,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 
 	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // BenchmarkMesosStart starts tasks on an agent of Apache Mesos, from ACCEPT to
@@ -30,7 +30,7 @@ import (
 // Mesos's command executor. It fails where
 // our executor takes more than half of Mesos's docker executor's time.
 func BenchmarkMesosStart(b *testing.B) {
-	docker := need.RequireDockerEngine(b)
+	docker := testneeds.RequireDockerEngine(b)
 	image := testimage.LoadImage(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts-mesos:latest", nil, nil))
 	b.Cleanup(func() { removeAll(b, docker, image) })
 	program, images := build(b), b.TempDir()

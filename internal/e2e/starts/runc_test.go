@@ -11,15 +11,15 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/image"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // BenchmarkUnifiedStart starts nested containers of one image through our
 // executor, from the launch by the agent to TASK_RUNNING at the master, and
 // by runc run from the same root file system.
 func BenchmarkUnifiedStart(b *testing.B) {
-	runc := need.RequireProgram(b, "runc", "runc")
+	runc := testneeds.RequireProgram(b, "runc", "runc")
 	const name = "mesos-gpu-starts-unified:latest"
 	images := filepath.Dir(testimage.BusyboxArchive(b, name, nil, nil))
 	agent := startAgent(b, build(b), images)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// work is how long an answer takes, so that requests are under way when an
-	// instance is told to end.
+	// work is how long an answer takes, so that requests are in flight when an
+	// instance receives SIGTERM.
 	work = 20 * time.Millisecond
 	// lame is how long an instance that was told to end still takes requests:
 	// those who send them may hear of its end later than it does, on a machine

@@ -1,8 +1,7 @@
-// Package agent is the embedded Mesos agent: it runs executors in
-// containers, serves them Mesos's v1 executor API, and serves the operator
-// and resource provider APIs beside it. It decides what becomes of a task
-// between the master's launch and its last acknowledged status. It keeps no
-// state across restarts: containers end with their agent.
+// Package agent is the embedded Mesos agent. It runs executors in containers
+// and serves Mesos's v1 executor, operator and resource provider APIs. It
+// handles a task from the master's launch to its last acknowledged status. It
+// keeps no state across restarts: containers end with their agent.
 package agent
 
 import (
@@ -139,8 +138,8 @@ func (a *EmbeddedAgent) postAfter(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { a.loop.post(f) })
 }
 
-// runInBackground runs f beside the loop; what it returns then runs on the loop. The
-// agent does not end before.
+// runInBackground runs f outside the loop and then, on the loop, the function
+// that f returns. The agent does not end before both have returned.
 func (a *EmbeddedAgent) runInBackground(f func(ctx context.Context) (then func())) {
 	a.working++
 	ctx := a.background()

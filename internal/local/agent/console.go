@@ -19,7 +19,7 @@ type sessionConsole struct {
 	terminal              bool
 	// theirs are the command's ends, which the agent closes once it runs.
 	theirs [3]*os.File
-	// attached says that somebody feeds it. It belongs to the loop.
+	// attached reports whether a client sends input. Only the loop accesses it.
 	attached bool
 }
 
@@ -90,7 +90,7 @@ func (c *sessionConsole) withTerminal(do func(fd int) error) error {
 	return err
 }
 
-// resizeTerminal tells the terminal, and by a signal the command, of its size.
+// resizeTerminal sets the terminal's size and sends SIGWINCH to the command.
 func (c *sessionConsole) resizeTerminal(size *mesos.TTYInfo_WindowSize) error {
 	if !c.terminal {
 		return errors.New("the session has no terminal")
@@ -124,7 +124,7 @@ func (c *sessionConsole) closeCommandEnds() {
 func (c *sessionConsole) close() {
 	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
 		if f != nil {
-			_ = f.Close() // nobody reads or feeds it any more
+			_ = f.Close() // no client reads or writes it any more
 		}
 	}
 }

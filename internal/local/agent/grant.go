@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// grantKey tells two grants apart: the devices they are of.
+// grantKey identifies a grant by the devices in it.
 type grantKey struct {
 	gpus int
 	ids  string

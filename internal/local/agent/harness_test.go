@@ -16,7 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // fakeMaster records what an agent tells its master.
@@ -169,7 +169,7 @@ func testLog() logrus.FieldLogger {
 func kinds(t *testing.T, test func(t *testing.T, root bool)) {
 	t.Run("plain", func(t *testing.T) { test(t, false) })
 	t.Run("root", func(t *testing.T) {
-		need.RequireDevicesCgroup(t)
+		testneeds.RequireDevicesCgroup(t)
 		test(t, true)
 	})
 }

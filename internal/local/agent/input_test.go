@@ -15,9 +15,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/testneeds"
 )
 
 // feed is an ATTACH_CONTAINER_INPUT that a test streams. answer gets what the
@@ -35,8 +35,8 @@ func (r *rig) feed(first *agent.Call) *feed {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", wire.RecordIO)
-	req.Header.Set(wire.HeaderMessageContentType, wire.Protobuf)
+	req.Header.Set("Content-Type", mesosapi.RecordIO)
+	req.Header.Set(mesosapi.HeaderMessageContentType, mesosapi.Protobuf)
 	f := &feed{r.t, w, make(chan string, 1)}
 	go func() {
 		res, err := http.DefaultClient.Do(req)
@@ -202,7 +202,7 @@ func TestTerminalEndsWithItsConnection(t *testing.T) {
 
 // A terminal in an image is its user's.
 func TestTerminalInAnImage(t *testing.T) {
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	n := below(r.parent(resource("gpus", 1), gpuIDs("GPU-b")), "n")
@@ -256,5 +256,5 @@ func TestInputErrors(t *testing.T) {
 	}
 	nothing := func(agent.ProcessIO_Data_Type, string) {}
 	other := &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Hostname: new(string)}
-	wantStatus(t, "a container of its own", r.sessionOf(t.Context(), calls.LaunchNestedContainerSession(below(p, "o"), shell("true"), other), nothing), 400, "leave out its own")
+	wantStatus(t, "a container of its own", r.sessionOf(t.Context(), calls.LaunchNestedContainerSession(below(p, "o"), shell("true"), other), nothing), 400, "remove its ContainerInfo")
 }

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// Join takes the agent to a master, a new one or the one that gave it up, with
-// all that it runs. It tells that master again what nobody has acknowledged.
+// Join registers the agent, with everything that it runs, with a new master or
+// one that removed it, and sends that master every unacknowledged status again.
 // Run must have registered, and must still run.
 func (a *EmbeddedAgent) Join(ctx context.Context, m link.MasterLink) error {
 	done := make(chan error, 1)

@@ -89,7 +89,7 @@ func (a *EmbeddedAgent) newRun(f *frameworkState, info mesos.ExecutorInfo) *exec
 	return e
 }
 
-// startExecutor makes the executor's container, beside the loop.
+// startExecutor creates the executor's container, outside the loop.
 func (a *EmbeddedAgent) startExecutor(e *executorState) {
 	e.container = uuid.NewString()
 	e.sandbox = filepath.Join(runsDir(a.cfg.WorkDir, a.info.ID.Value, e.framework.id(), e.id()), e.container)

@@ -55,7 +55,7 @@ func (a *EmbeddedAgent) executorExited(e *executorState) {
 }
 
 // removeContainer removes the container's cgroup once nothing is nested in it and
-// nobody writes to it.
+// no client writes to it.
 func (a *EmbeddedAgent) removeContainer(e *executorState) {
 	if !e.exited || e.countNested() > 0 || e.resizing || len(e.later) > 0 || e.phase == ended {
 		return

@@ -15,7 +15,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // nestedContainer is a container below an executor's. It is kept after its end, for
@@ -24,8 +24,8 @@ type nestedContainer struct {
 	// ids are its own and its parents', the executor's first.
 	ids   []string
 	image bool
-	// command is what it runs, as far as sessions beside it need that, and
-	// user whom it named.
+	// command is what it runs, which sessions inside it inherit, and user the
+	// user that it named.
 	command container.Command
 	user    string
 	// console is the agent's side of a session.
@@ -117,7 +117,7 @@ func nestedFolder(ids []string) string {
 // went: 200, 202 if it is there already, 400.
 func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 	if len(l.ids) < 2 {
-		return 0, wire.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
 	}
 	type begun struct {
 		there  bool
@@ -143,15 +143,15 @@ func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, 
 	})
 	switch {
 	case err != nil:
-		return 0, wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+		return 0, mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
 	case b.err != nil:
-		return 0, wire.Errorf(http.StatusBadRequest, "%v", b.err)
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "%v", b.err)
 	case b.there:
 		return http.StatusAccepted, nil
 	}
 	// The container starts whether or not the caller stays to hear of it.
 	if err := <-b.result; err != nil {
-		return 0, wire.Errorf(http.StatusBadRequest, "launch container %s: %v", strings.Join(l.ids, "."), err)
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "launch container %s: %v", strings.Join(l.ids, "."), err)
 	}
 	return http.StatusOK, nil
 }
@@ -175,7 +175,7 @@ func (a *EmbeddedAgent) parentOf(ids []string) (*executorState, *nestedContainer
 	return e, parent, nil
 }
 
-// startNested launches beside the loop; the channel tells how it went.
+// startNested launches outside the loop and sends the result on the channel.
 func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan error {
 	result := make(chan error, 1)
 	ctx, abort := context.WithCancel(a.background())

@@ -21,8 +21,8 @@ import (
 
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator"
 )
 
@@ -232,7 +232,7 @@ func gpuHost() gpu.Host {
 // gpuRig is an isolating agent on that machine.
 func gpuRig(t *testing.T, change func(*AgentConfig)) *rig {
 	t.Helper()
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	i, err := isolator.New(isolator.HostConfig{Host: gpuHost()})
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestDevicesOfExecutorAndNested(t *testing.T) {
 }
 
 func TestNestedImage(t *testing.T) {
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "team/cuda:12", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"},
 		[]string{"FROM_IMAGE=1", "MINE=image"}, testimage.Entrypoint("/bin/sh", "-c"), testimage.Cmd("echo of the image"))
 	volume := t.TempDir()
@@ -370,7 +370,7 @@ func TestNestedImageErrors(t *testing.T) {
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir, c.Runc = t.TempDir(), "no-such-runc" })
 	p := r.parent()
 	wantStatus(t, "no runc", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, "install it")
-	r.agent.cfg.Runc = need.RequireProgram(t, "runc", "runc")
+	r.agent.cfg.Runc = testneeds.RequireProgram(t, "runc", "runc")
 	wantStatus(t, "no image", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, filepath.Join(r.agent.cfg.ImagesDir, "app:latest.tar"))
 	archive := testimage.BusyboxArchive(t, "needy:1", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"})
 	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "needy:1.tar")); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
 	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/mesosapi"
 	api "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/testneeds"
 )
 
 func (r *rig) get(call *agent.Call) *agent.Response {
@@ -132,24 +132,24 @@ func TestRefusedCalls(t *testing.T) {
 		status                  int
 		text                    string
 	}{
-		{"/api/v1", wire.JSON, `{"type":"GET_HEALTH"}`, 200, `"healthy":true`},
-		{"/slave(1)/api/v1", wire.JSON, `{"type":"GET_HEALTH"}`, 200, `"healthy":true`},
-		{"/api/v1", wire.JSON, `{"type":"PRUNE_IMAGES"}`, 501, "PRUNE_IMAGES"},
-		{"/api/v1", wire.JSON, `{"type":"READ_FILE"}`, 400, "read_file"},
-		{"/api/v1", wire.JSON, `{"type":"WAIT_CONTAINER"}`, 400, "wait_container"},
+		{"/api/v1", mesosapi.JSON, `{"type":"GET_HEALTH"}`, 200, `"healthy":true`},
+		{"/slave(1)/api/v1", mesosapi.JSON, `{"type":"GET_HEALTH"}`, 200, `"healthy":true`},
+		{"/api/v1", mesosapi.JSON, `{"type":"PRUNE_IMAGES"}`, 501, "PRUNE_IMAGES"},
+		{"/api/v1", mesosapi.JSON, `{"type":"READ_FILE"}`, 400, "read_file"},
+		{"/api/v1", mesosapi.JSON, `{"type":"WAIT_CONTAINER"}`, 400, "wait_container"},
 		{"/api/v1", "text/plain", `{}`, 415, ""},
-		{"/elsewhere", wire.JSON, `{}`, 404, ""},
-		{"/api/v1/executor", wire.JSON, `{"type":"HEARTBEAT",` + ids + `}`, 202, ""},
-		{"/api/v1/executor", wire.JSON, `{"type":"SUBSCRIBE",` + ids + `}`, 400, "subscribe"},
-		{"/api/v1/executor", wire.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"no"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "framework no"},
-		{"/api/v1/executor", wire.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"fw"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "executor e"},
-		{"/api/v1/executor", wire.JSON, `{"type":"MESSAGE",` + ids + `}`, 400, "message"},
-		{"/api/v1/executor", wire.JSON, `{"type":"MESSAGE",` + ids + `,"message":{"data":"eA=="}}`, 403, "not subscribed"},
-		{"/api/v1/executor", wire.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR"`), 400, "uuid"},
-		{"/api/v1/executor", wire.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR","uuid":"eA=="`), 400, "16"},
-		{"/api/v1/executor", wire.JSON, status(`,"state":"TASK_RUNNING"` + uuid), 400, "SOURCE_EXECUTOR"},
-		{"/api/v1/executor", wire.JSON, status(`,"state":"TASK_STAGING","source":"SOURCE_EXECUTOR"` + uuid), 400, "STAGING"},
-		{"/api/v1/executor", wire.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR","executor_id":{"value":"x"}` + uuid), 400, "executor id"},
+		{"/elsewhere", mesosapi.JSON, `{}`, 404, ""},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"HEARTBEAT",` + ids + `}`, 202, ""},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE",` + ids + `}`, 400, "subscribe"},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"no"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "framework no"},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"fw"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "executor e"},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"MESSAGE",` + ids + `}`, 400, "message"},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"MESSAGE",` + ids + `,"message":{"data":"eA=="}}`, 403, "not subscribed"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR"`), 400, "uuid"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR","uuid":"eA=="`), 400, "16"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING"` + uuid), 400, "SOURCE_EXECUTOR"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_STAGING","source":"SOURCE_EXECUTOR"` + uuid), 400, "STAGING"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR","executor_id":{"value":"x"}` + uuid), 400, "executor id"},
 	} {
 		if code, text := r.post(test.path, test.contentType, test.body); code != test.status || !strings.Contains(text, test.text) {
 			t.Errorf("%s %s: %d %s, want %d %q", test.path, test.body, code, text, test.status, test.text)
@@ -158,7 +158,7 @@ func TestRefusedCalls(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := r.post("/api/v1", wire.JSON, `{"type":"GET_HEALTH"}`); code != 503 {
+	if code, _ := r.post("/api/v1", mesosapi.JSON, `{"type":"GET_HEALTH"}`); code != 503 {
 		t.Errorf("a stopped agent answers %d", code)
 	}
 }
@@ -189,7 +189,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	stream := resp.Header.Get(wire.HeaderStreamID)
+	stream := resp.Header.Get(mesosapi.HeaderStreamID)
 	// say makes a call; one that is cut off by leave is nobody's loss.
 	say := func(call *api.ProviderCall) {
 		call.ResourceProviderID = id
@@ -236,7 +236,7 @@ func (r *rig) providerCall(ctx context.Context, stream string, call *api.Provide
 	if err != nil {
 		return nil, err
 	}
-	req.Header = http.Header{"Content-Type": {wire.Protobuf}, "Accept": {wire.Protobuf}, wire.HeaderStreamID: {stream}}
+	req.Header = http.Header{"Content-Type": {mesosapi.Protobuf}, "Accept": {mesosapi.Protobuf}, mesosapi.HeaderStreamID: {stream}}
 	return http.DefaultClient.Do(req)
 }
 
@@ -273,7 +273,7 @@ func TestResourceProvider(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
 		t.Skip("needs the cgroup v1 memory hierarchy")
 	}
@@ -289,7 +289,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // TestKilledAgent kills an agent and starts another in its work directory.
 func TestKilledAgent(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	work := t.TempDir()
 	cmd := exec.Command(os.Args[0], "agent", work)
 	cmd.Stderr = os.Stderr

@@ -52,7 +52,7 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 	if err != nil {
 		return nil, fmt.Errorf("prepare work directory: %w", err)
 	}
-	unlock = func() { _ = lock.Close() } // closing lets go of the lock
+	unlock = func() { _ = lock.Close() } // closing the file releases the lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
@@ -129,7 +129,7 @@ func (a *EmbeddedAgent) sendHeartbeats() {
 	}
 }
 
-// updateTotal tells the master what the agent and its providers have.
+// updateTotal reports the resources of the agent and its providers to the master.
 func (a *EmbeddedAgent) updateTotal() {
 	a.cfg.Master.UpdateTotal(*a.info.ID, a.totalResources())
 }

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/internal/local/agent/image"
 )
 
-// resolveUser finds who runs a command: who it names, else who its framework does.
-// Nobody changes where the agent does not isolate.
+// resolveUser finds the user of a command: the first that the names give, else
+// the framework's. An agent without isolation never changes the user.
 func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
 	for _, name := range names {
 		if name == "" {

@@ -15,12 +15,12 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/oci"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
-// nestSession runs a command beside a container, an executor's or one nested
-// in it: in its file system, among its processes, with its environment and as
-// its user, unless the command names others.
+// nestSession runs a command inside an executor's container or one nested in it:
+// in its file system and process namespace, with its environment and as its
+// user, unless the command names others.
 func (a *EmbeddedAgent) nestSession(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	c := l.beside.command
 	c.Rlimits = nil
@@ -52,8 +52,8 @@ func (a *EmbeddedAgent) nestSession(ctx context.Context, l nestedLaunch) (*conta
 	return box, c, err
 }
 
-// terminalOf is the terminal that a session wants, or nil. It wants nothing
-// else: it has the container that it runs beside.
+// terminalOf returns the terminal that a session requests, or nil. A session may
+// request nothing else, because it runs inside an existing container.
 func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 	if info == nil {
 		return nil, nil
@@ -61,7 +61,7 @@ func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 	rest := *info
 	rest.Type, rest.TTYInfo = nil, nil
 	if !rest.Equal(&mesos.ContainerInfo{}) {
-		return nil, errors.New("a session has the container that it runs beside: leave out its own, but for tty_info")
+		return nil, errors.New("a session runs inside an existing container: remove its ContainerInfo except tty_info")
 	}
 	return info.TTYInfo, nil
 }
@@ -70,22 +70,22 @@ func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 // with the connection.
 func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, call *agent.Call_LaunchNestedContainerSession) {
 	if call == nil {
-		wire.WriteError(w, missingField("launch_nested_container_session"))
+		mesosapi.WriteError(w, missingField("launch_nested_container_session"))
 		return
 	}
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	tty, err := terminalOf(call.Container)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	c, err := openConsole(tty)
 	if err != nil {
-		wire.WriteError(w, withStatus(err))
+		mesosapi.WriteError(w, withStatus(err))
 		return
 	}
 	defer c.close()
@@ -93,10 +93,10 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 	c.closeCommandEnds()
 	switch {
 	case err != nil:
-		wire.WriteError(w, withStatus(err))
+		mesosapi.WriteError(w, withStatus(err))
 		return
 	case status != http.StatusOK:
-		w.WriteHeader(status) // it is there already, and somebody else's
+		w.WriteHeader(status) // the id belongs to another container
 		return
 	}
 	ctx, stop := context.WithCancel(r.Context())
@@ -168,7 +168,7 @@ func forwardOutput(ctx context.Context, from *os.File, kind agent.ProcessIO_Data
 			}
 		}
 		if err != nil {
-			return // a terminal that nobody holds any more ends with EIO
+			return // a terminal whose other end is closed returns EIO
 		}
 	}
 }

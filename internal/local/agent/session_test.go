@@ -17,8 +17,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 // session runs a command beside a nested container, as mesos-go's clients do,
@@ -131,7 +131,7 @@ func TestSessionEndsWithItsConnection(t *testing.T) {
 // A session in an image has its files, its user and no more rights than its
 // first process.
 func TestSessionInAnImage(t *testing.T) {
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, []string{"FROM_IMAGE=1"})
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent(resource("gpus", 1), gpuIDs("GPU-b"))

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/isolator"
 )
 
@@ -18,7 +18,7 @@ import (
 type frameworkState struct {
 	info      mesos.FrameworkInfo
 	executors map[string]*executorState
-	// ending is set by ShutdownFramework: nobody hears of its tasks any more.
+	// ending is set by ShutdownFramework. Statuses of its tasks are then dropped.
 	ending bool
 }
 
@@ -54,15 +54,15 @@ type executorState struct {
 	info      mesos.ExecutorInfo
 	// supplied says that the agent chose the command.
 	supplied bool
-	// container is its id, sandbox its folder. command is what runs there,
-	// for sessions beside it.
+	// container is its id, sandbox its folder. command is what runs there;
+	// sessions inside the container inherit it.
 	container string
 	sandbox   string
 	command   container.Command
 	phase     executorPhase
 	// tasks in launch order, by id.
 	tasks  []*taskState
-	stream *wire.EventStream
+	stream *mesosapi.EventStream
 	// box is nil until the container runs; abort ends the launch before.
 	box   *container.RunningContainer
 	abort context.CancelFunc
@@ -71,13 +71,13 @@ type executorState struct {
 	granted grantKey
 	// updating says that resources for new tasks are being published.
 	updating bool
-	// resizing says that the grant is being changed beside the loop; later
-	// is what waits for that.
+	// resizing is set while the grant is being changed outside the loop; later
+	// holds the functions that wait for that.
 	resizing bool
 	later    []func()
 	nested   map[string]*nestedContainer
 	exited   bool
-	// why is what its tasks are told when it ends; zero for an end of its own.
+	// why is the reason reported for its tasks; zero if it ended by itself.
 	why termination
 }
 

@@ -8,8 +8,8 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 func readlink(t *testing.T, path string) string {
@@ -32,7 +32,7 @@ const ulimits = `ulimit -Sn; ulimit -Hn; ulimit -c`
 // Volumes, limits and shared memory of a container with an image, and limits
 // of one without.
 func TestNestedContainerInfo(t *testing.T) {
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()
@@ -66,7 +66,7 @@ func TestNestedContainerInfo(t *testing.T) {
 
 // An archive that has changed is read anew, asked for or not.
 func TestForcePullOfAnArchive(t *testing.T) {
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	folder := filepath.Dir(testimage.BusyboxArchive(t, "app:1", nil, []string{"IS=old"}))
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = folder })
 	p := r.parent()
@@ -105,7 +105,7 @@ func TestRefusedContainerInfo(t *testing.T) {
 		{"half a limit", "one number of two", false, func(c *mesos.ContainerInfo) { c.RlimitInfo = half }},
 		{"soft above hard", "above its hard limit 1", false, func(c *mesos.ContainerInfo) { c.RlimitInfo = nofile(2, 1) }},
 	}
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()

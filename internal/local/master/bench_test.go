@@ -7,7 +7,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // A thousand running tasks are far more than one machine has.
@@ -39,7 +39,7 @@ func BenchmarkRegister(b *testing.B) {
 				m := New(MasterConfig{})
 				if there {
 					f := newFramework(mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "f"}, Roles: []string{"*"}})
-					f.stream, _ = wire.NewStream(httptest.NewRequest("POST", "/api/v1/scheduler", nil))
+					f.stream, _ = mesosapi.NewStream(httptest.NewRequest("POST", "/api/v1/scheduler", nil))
 					m.frameworks["f"] = f
 				}
 				for range 1000 {

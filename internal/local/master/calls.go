@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // dispatchCall runs one valid call of a connected framework.
@@ -48,7 +48,7 @@ func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (
 		// Requests are ignored by the allocator; statuses of operations come
 		// without a uuid, so there is nothing to acknowledge.
 	default:
-		return 0, wire.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented", call.Type)
+		return 0, mesosapi.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented", call.Type)
 	}
 	return http.StatusAccepted, nil
 }
@@ -167,7 +167,7 @@ func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call
 		err = check.ValidateSuppressed(info, call.SuppressedRoles)
 	}
 	if err != nil {
-		return wire.Errorf(http.StatusBadRequest, "update framework %s: %v", f.id(), err)
+		return mesosapi.Errorf(http.StatusBadRequest, "update framework %s: %v", f.id(), err)
 	}
 	f.info = info
 	f.suppressRoles(call.SuppressedRoles)
@@ -180,7 +180,7 @@ func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call
 	return nil
 }
 
-// reconcileOperations answers that nobody knows the operations: this master
+// reconcileOperations answers that the operations are unknown: this master
 // performs none.
 func (m *EmbeddedMaster) reconcileOperations(f *frameworkState, call *scheduler.Call_ReconcileOperations) {
 	for _, op := range call.Operations {

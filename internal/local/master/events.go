@@ -36,8 +36,8 @@ func messageEvent(agent mesos.AgentID, executor mesos.ExecutorID, data []byte) *
 	}
 }
 
-// masterStatus is a status that the master itself makes. It has no uuid, as
-// nobody waits for its acknowledgement. agent is empty where nobody knows it.
+// masterStatus is a status that the master itself generates. It has no uuid
+// because the master expects no acknowledgement. agent is empty if unknown.
 func masterStatus(task mesos.TaskID, agent string, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) mesos.TaskStatus {
 	s := mesos.TaskStatus{
 		TaskID:    task,

@@ -9,7 +9,7 @@ import (
 
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // What is remembered of the past, so that a long run stays small.
@@ -24,7 +24,7 @@ type frameworkState struct {
 	info       mesos.FrameworkInfo
 	suppressed map[string]bool
 
-	stream   *wire.EventStream // nil while disconnected
+	stream   *mesosapi.EventStream // nil while disconnected
 	streamID string
 	timer    *time.Timer // runs from a disconnect to the failover timeout
 	// recovered says that only agents told of it: it has not subscribed to

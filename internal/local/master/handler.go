@@ -7,7 +7,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 func (m *EmbeddedMaster) newRoutes() *http.ServeMux {
@@ -26,21 +26,21 @@ func (m *EmbeddedMaster) newRoutes() *http.ServeMux {
 
 func (m *EmbeddedMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	call := new(scheduler.Call)
-	if err := wire.ReadCall(r, call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if err := check.ValidateCall(call); err != nil {
-		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "validate scheduler call: %v", err))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "validate scheduler call: %v", err))
 		return
 	}
 	if call.Type == scheduler.Call_SUBSCRIBE {
 		m.serveSubscription(w, r, call)
 		return
 	}
-	status, err := m.handleCall(call, r.Header.Get(wire.HeaderStreamID))
+	status, err := m.handleCall(call, r.Header.Get(mesosapi.HeaderStreamID))
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if status == http.StatusOK {
@@ -51,19 +51,19 @@ func (m *EmbeddedMaster) serveScheduler(w http.ResponseWriter, r *http.Request) 
 }
 
 func (m *EmbeddedMaster) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
-	if r.Header.Get(wire.HeaderStreamID) != "" {
-		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "subscribe calls should not include the '%s' header", wire.HeaderStreamID))
+	if r.Header.Get(mesosapi.HeaderStreamID) != "" {
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "subscribe calls should not include the '%s' header", mesosapi.HeaderStreamID))
 		return
 	}
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	streamID := uuid.NewString()
 	id, err := m.subscribeFramework(call.Subscribe, stream, streamID)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	err = stream.Serve(r.Context(), w, streamID)
@@ -80,13 +80,13 @@ func (m *EmbeddedMaster) handleCall(handleCall *scheduler.Call, streamID string)
 	case m.closed:
 		return 0, errStopped
 	case f == nil:
-		return 0, wire.Errorf(http.StatusBadRequest, "Framework cannot be found")
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "Framework cannot be found")
 	case f.stream == nil:
-		return 0, wire.Errorf(http.StatusForbidden, "Framework is not subscribed")
+		return 0, mesosapi.Errorf(http.StatusForbidden, "Framework is not subscribed")
 	case streamID == "":
-		return 0, wire.Errorf(http.StatusBadRequest, "all non-subscribe calls should include the '%s' header", wire.HeaderStreamID)
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "all non-subscribe calls should include the '%s' header", mesosapi.HeaderStreamID)
 	case streamID != f.streamID:
-		return 0, wire.Errorf(http.StatusBadRequest,
+		return 0, mesosapi.Errorf(http.StatusBadRequest,
 			"the stream ID %q in this request didn't match the stream ID currently associated with framework ID %s", streamID, f.id())
 	}
 	return m.dispatchCall(f, handleCall)

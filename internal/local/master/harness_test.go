@@ -17,7 +17,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // patience bounds every wait: a test that gets there has failed.
@@ -104,10 +104,10 @@ func request(call proto.Message, path, streamID string) *http.Request {
 		panic(err)
 	}
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
-	r.Header.Set("Content-Type", wire.Protobuf)
-	r.Header.Set("Accept", wire.Protobuf)
+	r.Header.Set("Content-Type", mesosapi.Protobuf)
+	r.Header.Set("Accept", mesosapi.Protobuf)
 	if streamID != "" {
-		r.Header.Set(wire.HeaderStreamID, streamID)
+		r.Header.Set(mesosapi.HeaderStreamID, streamID)
 	}
 	return r
 }
@@ -151,7 +151,7 @@ func (c *client) post(t *testing.T, want int, call *scheduler.Call) string {
 	t.Helper()
 	call.FrameworkID = c.id
 	w := httptest.NewRecorder()
-	c.m.Handler().ServeHTTP(w, request(call, "/api/v1/scheduler", c.header.Get(wire.HeaderStreamID)))
+	c.m.Handler().ServeHTTP(w, request(call, "/api/v1/scheduler", c.header.Get(mesosapi.HeaderStreamID)))
 	if w.Code != want {
 		t.Fatalf("%v: got %d %s, want %d", call.Type, w.Code, w.Body, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// masterInfo is what SUBSCRIBED tells frameworks about their master.
+// masterInfo is the MasterInfo that SUBSCRIBED carries.
 func masterInfo(id, addr string) mesos.MasterInfo {
 	host, port := hostPort(addr)
 	info := mesos.MasterInfo{

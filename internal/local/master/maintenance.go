@@ -11,7 +11,7 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // inverseOffer asks one framework for one agent.
@@ -29,13 +29,13 @@ type inverseAnswer struct {
 	at, until time.Time
 }
 
-// planMaintenance replaces the maintenance schedule. Offers of agents whose plan changes
-// are made anew, so that they say when the agent will be away.
+// planMaintenance replaces the maintenance schedule. It rescinds the offers of
+// agents whose window changes and offers them again with the new unavailability.
 func (m *EmbeddedMaster) planMaintenance(call *operator.Call_UpdateMaintenanceSchedule) error {
 	for _, w := range call.GetSchedule().Windows {
 		for _, machine := range w.MachineIDs {
 			if machine.GetHostname() == "" && machine.GetIP() == "" {
-				return wire.Errorf(http.StatusBadRequest, "a machine of the schedule has neither hostname nor ip")
+				return mesosapi.Errorf(http.StatusBadRequest, "a machine of the schedule has neither hostname nor ip")
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (m *EmbeddedMaster) dropInverse(which func(*inverseOffer) bool) {
 	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return which(o) })
 }
 
-// rescindInverse takes inverse offers back and tells their frameworks.
+// rescindInverse drops inverse offers and sends their frameworks a rescind.
 func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
 	for _, o := range sortedValues(m.inverse) {
 		if which(o) {

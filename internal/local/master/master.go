@@ -1,10 +1,10 @@
-// Package master is an embedded Mesos master for one machine: it speaks the
-// v1 scheduler and operator HTTP APIs to frameworks and operators, and
-// package link to agents in the same process. It decides who is offered what
-// and which launches are valid, and it keeps every task's newest state. It
-// elects nobody, writes nothing to disk, authenticates nobody, and supports
-// neither reservations nor volumes. It always behaves: package tap, in front
-// of it, is what misbehaves in tests.
+// Package master is an embedded Mesos master for one machine. It serves the v1
+// scheduler and operator HTTP APIs, and talks to agents of the same process
+// through package link. It decides which framework gets which offer and which
+// launches are valid, and it stores every task's newest state. It performs no
+// election, no authentication and no disk writes, and supports neither
+// reservations nor volumes. It injects no faults: package faultproxy, placed in
+// front of it, does that in tests.
 package master
 
 import (
@@ -22,14 +22,14 @@ import (
 
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/alloc"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // MasterConfig says how a master runs. The zero Config is ready for use.
 type MasterConfig struct {
 	Log logrus.FieldLogger
-	// Addr is the host:port at which frameworks reach Handler; the master
-	// only tells it, it does not listen. Default 127.0.0.1:5050.
+	// Addr is the host:port at which frameworks reach Handler. The master
+	// publishes it and does not listen on it. Default 127.0.0.1:5050.
 	Addr string
 	// AllocationInterval is the time between allocations, default 1 s.
 	AllocationInterval time.Duration
@@ -81,7 +81,7 @@ type EmbeddedMaster struct {
 	refusals   map[alloc.ClaimSlot][]alloc.OfferFilter
 	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
-	watchers   map[*wire.EventStream]struct{} // operators' subscriptions
+	watchers   map[*mesosapi.EventStream]struct{} // operators' subscriptions
 	nextID     struct{ framework, agent, offer int }
 }
 
@@ -104,7 +104,7 @@ func New(cfg MasterConfig) *EmbeddedMaster {
 		quotas:     map[string]quota.QuotaConfig{},
 		refusals:   map[alloc.ClaimSlot][]alloc.OfferFilter{},
 		turns:      map[alloc.RoleClaim]uint64{},
-		watchers:   map[*wire.EventStream]struct{}{},
+		watchers:   map[*mesosapi.EventStream]struct{}{},
 	}
 	m.info = masterInfo(uuid.NewString(), m.cfg.Addr)
 	m.mux = m.newRoutes()

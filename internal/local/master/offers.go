@@ -77,7 +77,7 @@ func (m *EmbeddedMaster) offeredByAgent() map[string][][]mesos.Resource {
 func (a *registeredAgent) freeResources(offered [][]mesos.Resource) []mesos.Resource {
 	taken := append(a.usedResources(""), offered...)
 	if len(taken) == 0 {
-		return a.total // which nobody writes to
+		return a.total // read only
 	}
 	return amount.Subtract(a.total, amount.Unallocate(amount.Sum(taken...)))
 }
@@ -148,7 +148,7 @@ func (m *EmbeddedMaster) dropOffers(f *frameworkState, role string) {
 	}
 }
 
-// rescindOffers takes back the offers that which picks and tells their frameworks.
+// rescindOffers removes the offers that which selects and sends a RESCIND for each.
 func (m *EmbeddedMaster) rescindOffers(which func(*outstandingOffer) bool) {
 	for _, o := range sortedValues(m.offers) {
 		if which(o) {

@@ -9,13 +9,13 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 func (m *EmbeddedMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
-	if err := wire.ReadCall(r, call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if call.Type == operator.Call_SUBSCRIBE {
@@ -30,7 +30,7 @@ func (m *EmbeddedMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if answer == nil {
@@ -38,7 +38,7 @@ func (m *EmbeddedMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		return
 	}
-	wire.WriteResponse(w, r, answer)
+	mesosapi.WriteResponse(w, r, answer)
 }
 
 // answerQuery describes what the call asks for; nil where it asks for a deed.
@@ -99,13 +99,13 @@ func (m *EmbeddedMaster) applyOperation(call *operator.Call) error {
 	case operator.Call_TEARDOWN:
 		return m.teardownFramework(call.GetTeardown().GetFrameworkID())
 	}
-	return wire.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented by this embedded master", call.Type)
+	return mesosapi.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented by this embedded master", call.Type)
 }
 
 func (m *EmbeddedMaster) teardownFramework(id mesos.FrameworkID) error {
 	f := m.frameworks[id.Value]
 	if f == nil {
-		return wire.Errorf(http.StatusBadRequest, "no framework found with ID %q", id.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "no framework found with ID %q", id.Value)
 	}
 	m.removeFramework(f)
 	return nil

@@ -8,7 +8,7 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // updateQuota sets roles' limits. Guarantees are only remembered: one machine
@@ -17,7 +17,7 @@ import (
 func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	for _, c := range call.GetQuotaConfigs() {
 		if err := check.ValidateRole(c.Role); err != nil {
-			return wire.Errorf(http.StatusBadRequest, "invalid quota configuration: %v", err)
+			return mesosapi.Errorf(http.StatusBadRequest, "invalid quota configuration: %v", err)
 		}
 	}
 	for _, c := range call.GetQuotaConfigs() {

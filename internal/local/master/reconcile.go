@@ -19,7 +19,7 @@ func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Cal
 	}
 }
 
-// explainTask is the state of one task as far as the master knows it.
+// explainTask returns the state of one task to the master's knowledge.
 func (m *EmbeddedMaster) explainTask(f *frameworkState, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
 	id, agent := asked.TaskID.Value, asked.GetAgentID().GetValue()
 	if t := f.tasks[id]; t != nil {

@@ -10,15 +10,15 @@ import (
 
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
-// errStopped answers whoever comes after the end of Run.
-var errStopped = wire.Errorf(http.StatusServiceUnavailable, "the master has stopped")
+// errStopped is returned to every caller after Run has ended.
+var errStopped = mesosapi.Errorf(http.StatusServiceUnavailable, "the master has stopped")
 
 // subscribeFramework connects a framework to stream and returns its id. What is wrong
 // with the framework is said on the stream, as an ERROR event that ends it.
-func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stream *wire.EventStream, streamID string) (string, error) {
+func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stream *mesosapi.EventStream, streamID string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -73,9 +73,9 @@ func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed 
 	return ""
 }
 
-// admitFramework finds or makes the framework, and evicts whoever is connected as it.
-// One that the master does not know keeps the id it brings: it subscribed to
-// an earlier master.
+// admitFramework finds or creates the framework and disconnects the scheduler that
+// is subscribed with its id. An unknown framework keeps the id it brings: it was
+// subscribed to an earlier master.
 func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkState, isNew bool) {
 	id := info.GetID().GetValue()
 	f = m.frameworks[id]
@@ -102,7 +102,7 @@ func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkS
 
 // disconnectFramework starts a framework's failover timeout, if stream is still the
 // one it is connected by.
-func (m *EmbeddedMaster) disconnectFramework(id string, stream *wire.EventStream, cause error) {
+func (m *EmbeddedMaster) disconnectFramework(id string, stream *mesosapi.EventStream, cause error) {
 	f := m.frameworks[id]
 	if f == nil || f.stream != stream {
 		return

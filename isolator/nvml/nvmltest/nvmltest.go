@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // StateVariable is the environment variable that names the file. The library reads
@@ -28,7 +28,7 @@ var sources embed.FS
 // lacks a function that none may lack.
 func BuildLibrary(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
-	gcc := need.RequireProgram(t, "gcc", "gcc")
+	gcc := testneeds.RequireProgram(t, "gcc", "gcc")
 	for _, name := range []string{"nvml.c", "state.h", "instances.h"} {
 		text, err := sources.ReadFile("testdata/" + name)
 		if err != nil {

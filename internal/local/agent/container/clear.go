@@ -42,7 +42,7 @@ func (c cgroupHierarchies) clearCgroup(path string) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("clear cgroup %s: %w", path, errors.Join(errs...))
 		}
-		// The kernel tells nobody when the last killed process has left.
+		// The kernel does not notify when the last killed process has left.
 		time.Sleep(clearPause)
 	}
 }

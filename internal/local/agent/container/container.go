@@ -62,7 +62,7 @@ type LaunchSpec struct {
 	Stdin, Stdout, Stderr *os.File
 	// Terminal says that all three are a terminal, to control the command.
 	Terminal bool
-	// Nodes are made in the private /dev beside the standard ones.
+	// Nodes are created in the private /dev in addition to the standard ones.
 	Nodes  []rules.DeviceNode
 	Limits ContainerLimits
 	// Isolate writes the device rules of the new cgroup, named by its path
@@ -72,8 +72,8 @@ type LaunchSpec struct {
 	// Join makes the container see the file system, /dev included, of
 	// another that runs, instead of getting a /dev of its own.
 	Join *RunningContainer
-	// Enter makes the command run beside another container's: in its file
-	// system, among its processes and with no more rights than it has.
+	// Enter runs the command inside another container: in its file system and
+	// process namespace, with no more rights than it has.
 	Enter *RunningContainer
 	// RuncBundle makes runc run the container from a bundle; Command is then in the
 	// bundle's config.json and nothing of it is read here but Dir.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/rules"
 )
@@ -41,7 +41,7 @@ func wantGrant(t *testing.T, got string) {
 }
 
 func TestPrivateDevices(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	before := names(t, "/dev")
 	s := r.spec(tryGPUs + `
@@ -79,7 +79,7 @@ func names(t *testing.T, dir string) string {
 }
 
 func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("touch /dev/shm/parents; echo ready; sleep 1000")
 	s.Nodes, s.Isolate = gpus(), granted
@@ -108,7 +108,7 @@ func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
 }
 
 func TestLimitsAndOutOfMemory(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	if _, ok := r.engine.cgroups.findHierarchy("memory"); !ok {
 		t.Skip("needs the cgroup v1 memory hierarchy")
@@ -128,7 +128,7 @@ func TestLimitsAndOutOfMemory(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("id -u; id -g; id -G")
 	s.Command.Dir, s.Command.User = "/", &User{UID: 65534, GID: 65533, Groups: []uint32{65533, 7}}
@@ -141,7 +141,7 @@ func TestUser(t *testing.T) {
 // TestClear leaves containers behind whose agent lives: they do not end, and
 // are killed once the wait for it is over.
 func TestClear(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("trap '' TERM; sleep 1000")
 	c := r.launch(s)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// cgroupHierarchy is one mounted cgroup hierarchy. One of version 2 beside those of
-// version 1 has no controllers; runc makes cgroups there too.
+// cgroupHierarchy is one mounted cgroup hierarchy. A version 2 hierarchy on a
+// hybrid machine has no controllers; runc creates cgroups there too.
 type cgroupHierarchy struct {
 	dir         string
 	controllers []string

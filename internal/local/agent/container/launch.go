@@ -17,8 +17,8 @@ type RunningContainer struct {
 	engine *ContainerEngine
 	path   string
 	cmd    *exec.Cmd
-	// control is the write end of the pipe whose end tells the container that
-	// its agent has died.
+	// control is the write end of a pipe. The container detects the death of
+	// its agent by the end of file.
 	control *os.File
 	// spaces are for those that join it or enter it, oci is what runc runs in
 	// it. entered says that it is in another's namespaces.
@@ -115,8 +115,8 @@ func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
 	return s.Isolate(path)
 }
 
-// sendOrder tells the waiting process what to do and waits until it has. ctx
-// bounds the wait.
+// sendOrder sends the waiting process its order and waits until the process
+// has carried it out. ctx bounds the wait.
 func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchSpec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// File descriptors of the container's first process, beside standard ones.
+// File descriptors of the container's first process after the standard ones.
 const (
 	// controlFD brings the order, then a stop byte; its end says that the
 	// agent has died.
@@ -25,7 +25,7 @@ const (
 // stopByte on the control pipe asks for the end of everything at once.
 const stopByte = 'k'
 
-// launchOrder is what the agent tells a container's first process.
+// launchOrder is the message from the agent to a container's first process.
 type launchOrder struct {
 	// Fenced says that the process has namespaces of its own.
 	Fenced  bool               `json:"fenced"`

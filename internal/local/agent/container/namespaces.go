@@ -31,8 +31,8 @@ func (n *namespaceFiles) openNamespaces(pid int) error {
 	return nil
 }
 
-// adoptThreadMounts goes over to the mounts that a thread of the process made for itself,
-// beside those it was born with: a container that joined another's has them.
+// adoptThreadMounts switches to the mount namespace that a thread of the process
+// created for itself. A container that joined another one has such a thread.
 func (n *namespaceFiles) adoptThreadMounts(pid int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // of its pipes.
 type launchFiles struct {
 	stdin *os.File
-	null  *os.File // stdin where nobody gave one
+	null  *os.File // stdin if the caller gave none
 	// ends are the process's ends of the pipes; extra begins with them.
 	ends, extra      []*os.File
 	shared           []*os.File // another container's namespaces, in extra too

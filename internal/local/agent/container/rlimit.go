@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// setRlimits sets this process's own limits, which a child starts with; restore
-// brings them back, as far as that is allowed (raising a hard one takes
-// CAP_SYS_RESOURCE). This process has no other child, and needs little.
+// setRlimits sets the limits of this process, which a child inherits. restore
+// resets them where that is permitted: raising a hard limit takes
+// CAP_SYS_RESOURCE. This process has no other child, and needs little.
 func setRlimits(rlimits []Rlimit) (restore func(), err error) {
 	type was struct {
 		resource int

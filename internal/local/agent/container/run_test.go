@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 // kinds runs a test with plain processes and, as root, with fenced ones.
 func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Run("plain", func(t *testing.T) { test(t, newRig(t, false)) })
 	t.Run("fenced", func(t *testing.T) {
-		need.RequireDevicesCgroup(t)
+		testneeds.RequireDevicesCgroup(t)
 		test(t, newRig(t, true))
 	})
 }

@@ -11,8 +11,8 @@ import (
 
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/rules"
 )
 
@@ -32,7 +32,7 @@ func (r *rig) bundled(args ...string) (LaunchSpec, oci.ContainerSpec) {
 		}
 	}
 	s.OCI = &RuncBundle{
-		Runc: need.RequireProgram(r.t, "runc", "runc"), State: filepath.Join(r.dir, "state"), Bundle: bundle, ID: s.ID[0],
+		Runc: testneeds.RequireProgram(r.t, "runc", "runc"), State: filepath.Join(r.dir, "state"), Bundle: bundle, ID: s.ID[0],
 		Lower: img.Rootfs, Upper: filepath.Join(bundle, "upper"), Work: filepath.Join(bundle, "work"),
 	}
 	s.Isolate = granted
@@ -54,7 +54,7 @@ func (r *rig) writeConfig(s LaunchSpec, c oci.ContainerSpec) {
 }
 
 func TestRuncContainer(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s, c := r.bundled("/bin/sh", "-c", tryGPUs+`
 		ls -d /dev/nv*; touch /written; cat /proc/self/cgroup | grep devices:
@@ -82,7 +82,7 @@ func TestRuncContainer(t *testing.T) {
 }
 
 func TestRuncSignalsAndErrors(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s, c := r.bundled("/bin/sleep", "1000")
 	r.writeConfig(s, c)

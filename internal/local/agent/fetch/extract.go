@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// extractArchive unpacks an archive beside itself, by its name's end; what is none
-// stays as it is.
+// extractArchive unpacks an archive into its own folder. The suffix of the name
+// selects the format; a file with another suffix is left as it is.
 func (f *artifactFetcher) extractArchive(ctx context.Context, name string) error {
 	ends := func(with ...string) bool {
 		for _, end := range with {
@@ -141,7 +141,7 @@ func (f *artifactFetcher) unzipOne(name string, e *zip.File) error {
 	return f.writeEntry(name, e.Mode().Perm(), content)
 }
 
-// writeEntry is one file of an archive; nobody but its owner may write to it.
+// writeEntry writes one file of an archive, writable only by its owner.
 func (f *artifactFetcher) writeEntry(name string, mode os.FileMode, from io.Reader) error {
 	if err := f.makeFolder(path.Dir(name)); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI
 	if err := f.writeFile(name, mode, in); err != nil {
 		return err
 	}
-	// Mesos extracts unless it is told not to, and never what is executable.
+	// Mesos extracts unless extract is false, and never an executable file.
 	if (u.Extract == nil || *u.Extract) && !u.GetExecutable() {
 		return f.extractArchive(ctx, name)
 	}

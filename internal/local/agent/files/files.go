@@ -109,8 +109,8 @@ func openPlain(root *os.Root, name string) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("%s is neither a file nor a folder", name)
 	}
-	// What took its place meanwhile blocks nobody: a pipe would wait for its
-	// writer without O_NONBLOCK.
+	// If a pipe has replaced the file meanwhile, O_NONBLOCK keeps the open from
+	// waiting for a writer.
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/testneeds"
 )
 
 type entry struct {
@@ -122,7 +122,7 @@ func tree(t *testing.T, dir string) map[string]string {
 }
 
 func TestLayersWhiteoutsAndLinks(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
 	archive(t, folder, "team/app:v1",
 		layer(t, entry{kind: tar.TypeXGlobalHeader}, dir("etc/"), file("etc/keep", "1"), file("etc/drop", "1"), file("etc/change", "1"),
@@ -162,7 +162,7 @@ func TestLayersWhiteoutsAndLinks(t *testing.T) {
 
 // TestContained holds archives that try to write elsewhere.
 func TestContained(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	outside := t.TempDir()
 	for what, entries := range map[string][]entry{
 		"dots":         {file("../../../../../.."+outside+"/owned", "x")},
@@ -230,7 +230,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 }
 
 func TestDamagedLayer(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
 	path := archive(t, folder, "app:1", layer(t, file("a", strings.Repeat("x", 1000))))
 	// The archive of another image, with this one's layer in it.
@@ -273,7 +273,7 @@ func mix(t *testing.T, one, two string) []byte {
 
 // An archive of several images has the one asked for by name.
 func TestArchiveOfSeveral(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	folder := t.TempDir()
 	images := map[name.Tag]v1.Image{}
 	for _, ref := range []string{"one:1", "two:1"} {
@@ -309,7 +309,7 @@ func TestArchiveOfSeveral(t *testing.T) {
 }
 
 func TestFileCapabilities(t *testing.T) {
-	need.RequireRoot(t)
+	testneeds.RequireRoot(t)
 	folder := t.TempDir()
 	const value = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	archive(t, folder, "ping:1", layer(t, entry{name: "ping", kind: tar.TypeReg, mode: 0o755, xattr: value}))

@@ -84,8 +84,8 @@ func MergeEnv(lists ...[]string) []string {
 	return env
 }
 
-// DriverEnv is what an image that needs the driver gets beside the volume:
-// its folders behind those that the image's own variables name.
+// DriverEnv is the environment of an image that needs the driver volume: the
+// volume's folders are appended to those that the image's own variables name.
 func DriverEnv(image []string) []string {
 	path, libraries := DefaultPath, ""
 	for _, entry := range image {

@@ -71,7 +71,7 @@ func BuildSpec(c ContainerSpec) *specs.Spec {
 	}
 }
 
-// defaultCapabilities are Docker's. Those of somebody else than root take effect
+// defaultCapabilities are Docker's. Those of a user other than root take effect
 // only through a program that carries them, which no_new_privileges forbids.
 func defaultCapabilities(uid uint32) *specs.LinuxCapabilities {
 	all := []string{

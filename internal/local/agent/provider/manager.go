@@ -15,8 +15,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/internal/mesosapi"
 	api "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
 )
 
 // ManagerConfig of a Manager.
@@ -45,7 +45,7 @@ type ProviderManager struct {
 // providerConnection is one live subscription.
 type providerConnection struct {
 	info      mesos.ResourceProviderInfo
-	stream    *wire.EventStream
+	stream    *mesosapi.EventStream
 	streamID  string
 	resources []mesos.Resource
 	// publishing waits for the answers to PUBLISH_RESOURCES, by uuid.
@@ -60,16 +60,16 @@ func New(cfg ManagerConfig) *ProviderManager {
 // ServeHTTP handles the calls of providers.
 func (m *ProviderManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var call api.ProviderCall
-	if err := wire.ReadCall(r, &call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, &call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if call.Type == api.CallSubscribe {
 		m.serveSubscription(w, r, call.Subscribe)
 		return
 	}
-	if err := m.handleCall(r.Header.Get(wire.HeaderStreamID), &call); err != nil {
-		wire.WriteError(w, err)
+	if err := m.handleCall(r.Header.Get(mesosapi.HeaderStreamID), &call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if call.Type == api.CallUpdateState {
@@ -81,17 +81,17 @@ func (m *ProviderManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveSubscription serves a provider's stream until it goes away.
 func (m *ProviderManager) serveSubscription(w http.ResponseWriter, r *http.Request, s *api.Subscribe) {
 	if s == nil || s.ResourceProviderInfo.Type == "" || s.ResourceProviderInfo.Name == "" {
-		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "expecting 'subscribe.resource_provider_info' with type and name"))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "expecting 'subscribe.resource_provider_info' with type and name"))
 		return
 	}
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	c := &providerConnection{info: s.ResourceProviderInfo, stream: stream, streamID: uuid.NewString(), publishing: map[string]chan api.PublishStatus{}}
 	if err := m.addConnection(c); err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	log := m.cfg.Log.WithFields(logrus.Fields{"provider": c.info.ID.Value, "name": c.info.Name})
@@ -111,7 +111,7 @@ func (m *ProviderManager) addConnection(c *providerConnection) error {
 		c.info.ID = &mesos.ResourceProviderID{Value: uuid.NewString()}
 	}
 	if _, taken := m.providers[c.info.ID.Value]; taken {
-		return wire.Errorf(http.StatusBadRequest, "resource provider %s is already connected: end that connection first", c.info.ID.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "resource provider %s is already connected: end that connection first", c.info.ID.Value)
 	}
 	m.providers[c.info.ID.Value] = c
 	return nil
@@ -136,14 +136,14 @@ func (m *ProviderManager) handleCall(streamID string, handleCall *api.ProviderCa
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if handleCall.ResourceProviderID == nil {
-		return wire.Errorf(http.StatusBadRequest, "expecting 'resource_provider_id' to be present")
+		return mesosapi.Errorf(http.StatusBadRequest, "expecting 'resource_provider_id' to be present")
 	}
 	c, ok := m.providers[handleCall.ResourceProviderID.Value]
 	if !ok {
-		return wire.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", handleCall.ResourceProviderID.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", handleCall.ResourceProviderID.Value)
 	}
 	if c.streamID != streamID {
-		return wire.Errorf(http.StatusBadRequest, "the call's %s is not the subscription's", wire.HeaderStreamID)
+		return mesosapi.Errorf(http.StatusBadRequest, "the call's %s is not the subscription's", mesosapi.HeaderStreamID)
 	}
 	switch handleCall.Type {
 	case api.CallUpdateState:
@@ -151,19 +151,19 @@ func (m *ProviderManager) handleCall(streamID string, handleCall *api.ProviderCa
 	case api.CallUpdatePublishResourcesStatus:
 		return c.publishAnswered(handleCall.UpdatePublishResourcesStatus)
 	}
-	return wire.Errorf(http.StatusNotImplemented, "call %s is not implemented", handleCall.Type)
+	return mesosapi.Errorf(http.StatusNotImplemented, "call %s is not implemented", handleCall.Type)
 }
 
 func (c *providerConnection) updateState(state *api.UpdateState) error {
 	if state == nil {
-		return wire.Errorf(http.StatusBadRequest, "expecting 'update_state' to be present")
+		return mesosapi.Errorf(http.StatusBadRequest, "expecting 'update_state' to be present")
 	}
 	for _, r := range state.Resources {
 		if r.ProviderID == nil || r.ProviderID.Value != c.info.ID.Value {
-			return wire.Errorf(http.StatusBadRequest, "resource %s of provider %s does not carry its id", r.Name, c.info.ID.Value)
+			return mesosapi.Errorf(http.StatusBadRequest, "resource %s of provider %s does not carry its id", r.Name, c.info.ID.Value)
 		}
 		if err := r.Validate(); err != nil {
-			return wire.Errorf(http.StatusBadRequest, "resource %s of provider %s: %v", r.Name, c.info.ID.Value, err)
+			return mesosapi.Errorf(http.StatusBadRequest, "resource %s of provider %s: %v", r.Name, c.info.ID.Value, err)
 		}
 	}
 	c.resources = state.Resources
@@ -174,7 +174,7 @@ func (c *providerConnection) updateState(state *api.UpdateState) error {
 // one that came too late is dropped.
 func (c *providerConnection) publishAnswered(status *api.UpdatePublishResourcesStatus) error {
 	if status == nil {
-		return wire.Errorf(http.StatusBadRequest, "expecting 'update_publish_resources_status' to be present")
+		return mesosapi.Errorf(http.StatusBadRequest, "expecting 'update_publish_resources_status' to be present")
 	}
 	if answer, ok := c.publishing[string(status.UUID.Value)]; ok {
 		delete(c.publishing, string(status.UUID.Value))

@@ -17,8 +17,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/internal/mesosapi"
 	api "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/wire"
 )
 
 // rig is a manager behind HTTP.
@@ -60,10 +60,10 @@ func (r *rig) post(ctx context.Context, streamID string, call *api.ProviderCall)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", wire.Protobuf)
-	req.Header.Set("Accept", wire.Protobuf)
+	req.Header.Set("Content-Type", mesosapi.Protobuf)
+	req.Header.Set("Accept", mesosapi.Protobuf)
 	if streamID != "" {
-		req.Header.Set(wire.HeaderStreamID, streamID)
+		req.Header.Set(mesosapi.HeaderStreamID, streamID)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *rig) subscribe(id string) *client {
 		text, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("SUBSCRIBE: %s: %s", resp.Status, text)
 	}
-	c := &client{r: r, stream: resp.Header.Get(wire.HeaderStreamID), events: recordio.NewReader(resp.Body), leave: leave}
+	c := &client{r: r, stream: resp.Header.Get(mesosapi.HeaderStreamID), events: recordio.NewReader(resp.Body), leave: leave}
 	c.id = c.next().Subscribed.ProviderID.Value
 	return c
 }

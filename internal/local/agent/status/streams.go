@@ -92,8 +92,8 @@ func (s *UpdateStreams) Ack(now time.Time, key TaskKey, uuid []byte) (acked meso
 	return acked, next, true
 }
 
-// Unacknowledged returns every outstanding update, whose pauses begin anew:
-// for a master that knows none of them.
+// Unacknowledged returns every outstanding update and restarts its backoff, for
+// a master that has none of them.
 func (s *UpdateStreams) Unacknowledged(now time.Time) []PendingUpdate {
 	var all []PendingUpdate
 	for key, st := range s.streams {
@@ -151,7 +151,7 @@ func (s *UpdateStreams) IsBehind(key TaskKey) bool {
 	return st != nil && len(st.pending) > 1
 }
 
-// ForgetFramework drops a framework's updates: nobody is left to acknowledge them.
+// ForgetFramework drops a framework's updates, which no scheduler acknowledges.
 func (s *UpdateStreams) ForgetFramework(framework string) {
 	for key := range s.streams {
 		if key.Framework == framework {

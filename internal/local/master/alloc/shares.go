@@ -69,9 +69,9 @@ func (s *clusterShares) dominantShare(held map[string]float64) float64 {
 	return most
 }
 
-// compareClaims puts first the role with the least GPUs, where GPUs are to be had,
-// and then the least dominant share; within a role the framework likewise;
-// and among equals whoever waited longest.
+// compareClaims orders roles by GPUs held, where GPUs are offered, and then by
+// dominant share; within a role it orders frameworks likewise. Equal claims are
+// ordered by waiting time, longest first.
 func (s *clusterShares) compareClaims(gpus bool) func(a, b RoleClaim) int {
 	less := func(a, b map[string]float64) int {
 		if c := cmp.Compare(a["gpus"], b["gpus"]); gpus && c != 0 {

@@ -147,7 +147,7 @@ func Contains(have, want []mesos.Resource) bool {
 // Equal reports whether both hold the same.
 func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
 
-// Overlaps reports whether one set item or range stands in groups twice.
+// Overlaps reports whether the groups contain a set item or range more than once.
 func Overlaps(groups ...[]mesos.Resource) bool { return newBag(groups...).overlap }
 
 // SumScalar is the sum of all scalars called name.

@@ -14,7 +14,7 @@ const limit = 1 << 50
 // errGPUs is worded as Mesos words it: schedulers look for it.
 var errGPUs = errors.New("invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer")
 
-// Validate says what is wrong with resources as somebody sent them.
+// Validate returns what is wrong with resources received from a client.
 func Validate(rs []mesos.Resource) error {
 	for i := range rs {
 		if err := validateResource(rs[i]); err != nil {

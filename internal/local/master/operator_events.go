@@ -6,14 +6,14 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // serveWatch streams events to an operator, first the state as it is.
 func (m *EmbeddedMaster) serveWatch(w http.ResponseWriter, r *http.Request) {
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	open := false
@@ -27,7 +27,7 @@ func (m *EmbeddedMaster) serveWatch(w http.ResponseWriter, r *http.Request) {
 		stream.Send(watchHeartbeat())
 	})
 	if !open {
-		wire.WriteError(w, errStopped)
+		mesosapi.WriteError(w, errStopped)
 		return
 	}
 	err = stream.Serve(r.Context(), w, "")

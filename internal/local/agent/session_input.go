@@ -10,7 +10,7 @@ import (
 
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // serveInput is ATTACH_CONTAINER_INPUT, the one call that clients stream: what
@@ -22,7 +22,7 @@ func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	n, calls, err := a.readAttachCall(r)
 	if err != nil {
-		wire.WriteError(w, withStatus(err))
+		mesosapi.WriteError(w, withStatus(err))
 		return
 	}
 	defer a.loop.post(func() { n.console.attached = false })
@@ -35,7 +35,7 @@ func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
@@ -59,23 +59,23 @@ func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
 }
 
 // readAttachCall reads the first call, which names the session.
-func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *wire.CallReader, error) {
-	calls, err := wire.NewCalls(r)
+func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *mesosapi.CallReader, error) {
+	calls, err := mesosapi.NewCalls(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	var call agent.Call
 	if err := calls.Next(&call); err != nil {
-		return nil, nil, wire.Errorf(http.StatusBadRequest, "read the first call: %v", err)
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "read the first call: %v", err)
 	}
 	in := call.AttachContainerInput
 	switch {
 	case call.Type != agent.Call_ATTACH_CONTAINER_INPUT:
-		return nil, nil, wire.Errorf(http.StatusUnsupportedMediaType, "streaming 'Content-Type' %s is not supported for %v call", wire.RecordIO, call.Type)
+		return nil, nil, mesosapi.Errorf(http.StatusUnsupportedMediaType, "streaming 'Content-Type' %s is not supported for %v call", mesosapi.RecordIO, call.Type)
 	case in == nil:
 		return nil, nil, missingField("attach_container_input")
 	case in.Type != agent.Call_AttachContainerInput_CONTAINER_ID || in.ContainerID == nil:
-		return nil, nil, wire.Errorf(http.StatusBadRequest, "expecting 'attach_container_input.type' to be CONTAINER_ID")
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "expecting 'attach_container_input.type' to be CONTAINER_ID")
 	}
 	n, err := a.findNested(r.Context(), *in.ContainerID)
 	if err != nil {
@@ -94,9 +94,9 @@ func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) erro
 		case n.console == nil:
 			return errors.New("I/O switchboard server was disabled for this container")
 		case n.over:
-			return wire.Errorf(http.StatusNotFound, "container %s has ended", n.containerName())
+			return mesosapi.Errorf(http.StatusNotFound, "container %s has ended", n.containerName())
 		case n.console.attached:
-			return wire.Errorf(http.StatusConflict, "multiple input connections are not allowed")
+			return mesosapi.Errorf(http.StatusConflict, "multiple input connections are not allowed")
 		}
 		n.console.attached = true
 		return nil
@@ -108,7 +108,7 @@ func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) erro
 }
 
 // copyInput feeds the command until the end of the calls.
-func (c *sessionConsole) copyInput(calls *wire.CallReader) error {
+func (c *sessionConsole) copyInput(calls *mesosapi.CallReader) error {
 	for {
 		var call agent.Call
 		switch err := calls.Next(&call); {

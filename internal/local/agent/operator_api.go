@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 
 	"mesos-gpu/internal/local/agent/files"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // operatorCall answers one kind of operator call. A nil response is an answer
@@ -40,13 +40,13 @@ func operatorCalls() map[agent.Call_Type]operatorCall {
 
 // serveOperator is the v1 operator API.
 func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
-	if wire.IsCallStream(r) {
+	if mesosapi.IsCallStream(r) {
 		a.serveInput(w, r)
 		return
 	}
 	var call agent.Call
-	if err := wire.ReadCall(r, &call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, &call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	switch call.Type {
@@ -54,20 +54,20 @@ func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 		a.serveSession(w, r, call.LaunchNestedContainerSession)
 		return
 	case agent.Call_ATTACH_CONTAINER_INPUT:
-		wire.WriteError(w, wire.Errorf(http.StatusUnsupportedMediaType, "expecting 'Content-Type' to be %s for %v call", wire.RecordIO, call.Type))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusUnsupportedMediaType, "expecting 'Content-Type' to be %s for %v call", mesosapi.RecordIO, call.Type))
 		return
 	}
 	serve, ok := operatorCalls()[call.Type]
 	if !ok {
-		wire.WriteError(w, wire.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))
 		return
 	}
 	response, status, err := serve(a, r.Context(), &call)
 	switch {
 	case err != nil:
-		wire.WriteError(w, withStatus(err))
+		mesosapi.WriteError(w, withStatus(err))
 	case response != nil:
-		wire.WriteResponse(w, r, response)
+		mesosapi.WriteResponse(w, r, response)
 	case status != 0:
 		w.WriteHeader(status)
 	}
@@ -75,20 +75,20 @@ func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 
 // withStatus gives an error the status that Mesos's agents answer with.
 func withStatus(err error) error {
-	var already *wire.StatusError
+	var already *mesosapi.StatusError
 	switch {
 	case errors.As(err, &already):
 		return already
 	case errors.Is(err, errStopped):
-		return wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+		return mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
 	case errors.Is(err, files.ErrNotFound):
-		return wire.Errorf(http.StatusNotFound, "%v", err)
+		return mesosapi.Errorf(http.StatusNotFound, "%v", err)
 	case errors.Is(err, files.ErrInvalid):
-		return wire.Errorf(http.StatusBadRequest, "%v", err)
+		return mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
-	return wire.Errorf(http.StatusInternalServerError, "%v", err)
+	return mesosapi.Errorf(http.StatusInternalServerError, "%v", err)
 }
 
 func missingField(field string) error {
-	return wire.Errorf(http.StatusBadRequest, "expecting '%s' to be present", field)
+	return mesosapi.Errorf(http.StatusBadRequest, "expecting '%s' to be present", field)
 }

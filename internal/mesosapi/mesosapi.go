@@ -1,8 +1,8 @@
-// Package wire is the server's side of Mesos's v1 HTTP APIs, for the embedded
-// master and agent and for test doubles: calls read as protobuf or JSON by
-// their Content-Type, answers and RecordIO event streams written as the Accept
-// header asks. It knows the form of messages, never their meaning.
-package wire
+// Package mesosapi is the server side of Mesos's v1 HTTP APIs, for the embedded
+// master and agent and for test doubles. It reads calls as protobuf or JSON by
+// their Content-Type, and writes answers and RecordIO event streams in the media
+// type of the Accept header. It encodes messages and does not interpret them.
+package mesosapi
 
 import (
 	"bytes"
@@ -93,8 +93,8 @@ func ReadCall(r *http.Request, call proto.Message) error {
 	return nil
 }
 
-// acceptedMedia picks the media type of the answer; JSON where both will do, as
-// Mesos does.
+// acceptedMedia selects the media type of the answer. It prefers JSON if the
+// client accepts both, as Mesos does.
 func acceptedMedia(r *http.Request) (string, error) {
 	accept := r.Header.Values("Accept")
 	if message := r.Header.Get(HeaderMessageAccept); message != "" {

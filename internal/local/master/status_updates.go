@@ -22,7 +22,7 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 		a.releaseTask(framework.Value, s.TaskID.Value)
 	}
 	if f == nil {
-		return // removed: nobody is to be told
+		return // the framework is removed: drop the status
 	}
 	if s.AgentID == nil {
 		s.AgentID = &id
@@ -39,7 +39,7 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 	f.sendEvent(updateEvent(s))
 }
 
-// storeStatus keeps the status and tells operators.
+// storeStatus stores the status and publishes it to operators.
 func (m *EmbeddedMaster) storeStatus(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
 	if t.updateStatus(s) {
 		m.publishEvent(taskUpdated(*f.info.ID, s, t.GetState()))
@@ -55,9 +55,9 @@ func (m *EmbeddedMaster) ExecutorMessage(id mesos.AgentID, framework mesos.Frame
 	})
 }
 
-// ExecutorExited frees what the executor took. The agent has reported the
-// ends of its tasks before: those that are left were launched meanwhile, and
-// the agent starts the executor anew for them.
+// ExecutorExited frees the executor's resources. The agent has already reported
+// the ends of its tasks: those that are left were launched meanwhile, and the
+// agent restarts the executor for them.
 func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
 	m.withLock(func() {
 		a := m.agents[id.Value]

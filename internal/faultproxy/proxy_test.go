@@ -1,4 +1,4 @@
-package tap_test
+package faultproxy_test
 
 import (
 	"bytes"
@@ -16,14 +16,14 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
+	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/local/master"
-	"mesos-gpu/internal/local/master/tap"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
-// rig is an embedded master behind a tap, and a scheduler that has subscribed.
+// rig is an embedded master behind a proxy, and a scheduler that has subscribed.
 type rig struct {
-	*tap.Proxy
+	*faultproxy.Proxy
 	t      *testing.T
 	server *httptest.Server
 	events io.ReadCloser
@@ -33,7 +33,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	m := master.New(master.MasterConfig{})
-	r := &rig{t: t, Proxy: tap.New(m.Handler())}
+	r := &rig{t: t, Proxy: faultproxy.New(m.Handler())}
 	r.server = httptest.NewServer(r.Proxy)
 	t.Cleanup(func() { r.server.CloseClientConnections(); r.server.Close() })
 	return r
@@ -50,7 +50,7 @@ func (r *rig) subscribe() {
 		r.t.Fatalf("subscribe: %v %v", res, err)
 	}
 	r.t.Cleanup(func() { res.Body.Close() })
-	r.events, r.stream = res.Body, res.Header.Get(wire.HeaderStreamID)
+	r.events, r.stream = res.Body, res.Header.Get(mesosapi.HeaderStreamID)
 	r.id = r.next().GetSubscribed().GetFrameworkID()
 }
 
@@ -65,10 +65,10 @@ func (r *rig) post(path string, call proto.Message) (*http.Response, error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", wire.Protobuf)
-	req.Header.Set("Accept", wire.Protobuf)
+	req.Header.Set("Content-Type", mesosapi.Protobuf)
+	req.Header.Set("Accept", mesosapi.Protobuf)
 	if r.stream != "" {
-		req.Header.Set(wire.HeaderStreamID, r.stream)
+		req.Header.Set(mesosapi.HeaderStreamID, r.stream)
 	}
 	return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 }
@@ -122,23 +122,23 @@ func rescind(id string) *scheduler.Event {
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		fault tap.CallFault
+		fault faultproxy.CallFault
 		want  int
 		taken bool // by the master
 	}{
-		{"forward", tap.ForwardCall, 202, true},
-		{"not subscribed", tap.NotSubscribed(), 403, false},
-		{"overloaded", tap.AnswerOverloaded(), 503, false},
-		{"bad request", tap.AnswerStatus(400, "no"), 400, false},
-		{"swallow", tap.IgnoreCall(), 202, false},
-		{"redirect", tap.RedirectTo("http://127.0.0.1:1"), 307, false},
-		{"drop", tap.DropConnection, 0, false},
-		{"lose", tap.LoseAnswer, 0, true},
+		{"forward", faultproxy.ForwardCall, 202, true},
+		{"not subscribed", faultproxy.NotSubscribed(), 403, false},
+		{"overloaded", faultproxy.AnswerOverloaded(), 503, false},
+		{"bad request", faultproxy.AnswerStatus(400, "no"), 400, false},
+		{"swallow", faultproxy.IgnoreCall(), 202, false},
+		{"redirect", faultproxy.RedirectTo("http://127.0.0.1:1"), 307, false},
+		{"drop", faultproxy.DropConnection, 0, false},
+		{"lose", faultproxy.LoseAnswer, 0, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)
 			r.subscribe()
-			r.InjectFault(1, tap.MatchType(scheduler.Call_TEARDOWN), tc.fault)
+			r.InjectFault(1, faultproxy.MatchType(scheduler.Call_TEARDOWN), tc.fault)
 			if got := r.call(scheduler.Call_REVIVE); got != 202 {
 				t.Errorf("another call was answered %d", got)
 			}
@@ -160,7 +160,7 @@ func TestFaults(t *testing.T) {
 func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 	r := newRig(t)
 	r.subscribe()
-	r.InjectFault(-1, tap.MatchType(scheduler.Call_REVIVE), tap.NeverAnswer)
+	r.InjectFault(-1, faultproxy.MatchType(scheduler.Call_REVIVE), faultproxy.NeverAnswer)
 	answered := make(chan int, 1)
 	go func() { answered <- r.call(scheduler.Call_REVIVE) }()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -233,7 +233,7 @@ func TestDoActsForTheScheduler(t *testing.T) {
 	if e := r.next(); e != nil {
 		t.Errorf("after TEARDOWN came %v", e)
 	}
-	// The tap may not have heard of the end yet; the master has.
+	// The proxy may not have heard of the end yet; the master has.
 	if status, err := r.MakeCall(call); err == nil && status == http.StatusAccepted {
 		t.Error("a call on a stream that has ended succeeded")
 	}

@@ -14,9 +14,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor"
-	"mesos-gpu/internal/need"
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testneeds"
 )
 
 const oursCommand = "our-executor"
@@ -99,8 +99,8 @@ func TestOurCheckByCommand(t *testing.T) {
 	}
 	kinds(t, func(t *testing.T, root bool) { test(t, root, nil) })
 	t.Run("image", func(t *testing.T) {
-		need.RequireDevicesCgroup(t)
-		need.RequireProgram(t, "runc", "runc")
+		testneeds.RequireDevicesCgroup(t)
+		testneeds.RequireProgram(t, "runc", "runc")
 		test(t, true, imageInfo("app:1"))
 	})
 }

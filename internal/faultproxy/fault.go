@@ -1,4 +1,4 @@
-package tap
+package faultproxy
 
 import (
 	"net/http"

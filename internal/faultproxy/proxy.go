@@ -1,10 +1,9 @@
-// Package tap stands between a scheduler and its master, the embedded one or
-// Apache Mesos's. It keeps the calls of the one and the events of the other,
-// and changes them where a test says so: it refuses, loses or holds calls,
-// redirects them to another master, and drops, repeats, delays or makes up
-// events. The master behind it knows nothing of that and never misbehaves
-// itself. It reads protobuf only.
-package tap
+// Package faultproxy is a proxy between a scheduler and its master, the embedded
+// one or Apache Mesos. It records the scheduler's calls and the master's events,
+// and injects the faults that a test requests: it rejects, loses or delays
+// calls, redirects them to another master, and drops, repeats, delays or adds
+// events. The master behind it is unchanged. It reads protobuf only.
+package faultproxy
 
 import (
 	"bytes"
@@ -21,7 +20,7 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // RecordedCall is a scheduler's call as it came.
@@ -68,7 +67,7 @@ type Proxy struct {
 
 type scheduledFault struct {
 	match func(*RecordedCall) bool
-	left  int // below zero: for ever
+	left  int // below zero: no limit
 	do    CallFault
 }
 
@@ -167,7 +166,7 @@ func (t *Proxy) leaderOr(own string) string {
 
 func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	call := &RecordedCall{Call: &scheduler.Call{}, StreamID: r.Header.Get(wire.HeaderStreamID), Conn: r.RemoteAddr, At: time.Now()}
+	call := &RecordedCall{Call: &scheduler.Call{}, StreamID: r.Header.Get(mesosapi.HeaderStreamID), Conn: r.RemoteAddr, At: time.Now()}
 	if err == nil {
 		err = proto.Unmarshal(body, call.Call)
 	}
@@ -177,7 +176,7 @@ func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	do := t.recordCall(call)
-	answer := &statusWriter{ResponseWriter: w, tap: t, call: call}
+	answer := &statusWriter{ResponseWriter: w, proxy: t, call: call}
 	if call.GetType() == scheduler.Call_SUBSCRIBE {
 		s := t.openStream(r)
 		defer s.close()

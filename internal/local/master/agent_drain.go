@@ -7,7 +7,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // agentAdminState is what operators have decided about an agent. It outlives the
@@ -20,7 +20,7 @@ type agentAdminState struct {
 	markGone bool
 }
 
-// adminState is the zero one for agents that nobody has dealt with.
+// adminState returns the zero state for an agent without one.
 func (m *EmbeddedMaster) adminState(agent string) *agentAdminState {
 	if s := m.standings[agent]; s != nil {
 		return s
@@ -31,7 +31,7 @@ func (m *EmbeddedMaster) adminState(agent string) *agentAdminState {
 func (m *EmbeddedMaster) knownAgent(id mesos.AgentID) (*registeredAgent, error) {
 	a := m.agents[id.Value]
 	if a == nil {
-		return nil, wire.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
+		return nil, mesosapi.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
 	}
 	return a, nil
 }
@@ -54,9 +54,9 @@ func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
 	s := m.adminState(id.Value)
 	switch {
 	case !s.deactivated:
-		return wire.Errorf(http.StatusBadRequest, "agent %q is not deactivated", id.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "agent %q is not deactivated", id.Value)
 	case s.drain != nil && s.drain.State == mesos.DrainState_DRAINING:
-		return wire.Errorf(http.StatusBadRequest, "agent %q is still in the DRAINING state", id.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "agent %q is still in the DRAINING state", id.Value)
 	}
 	delete(m.standings, id.Value)
 	m.allocateAll()

@@ -1,4 +1,4 @@
-package walls
+package archtest
 
 import (
 	"io/fs"

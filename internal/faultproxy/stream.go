@@ -1,4 +1,4 @@
-package tap
+package faultproxy
 
 import (
 	"bytes"
@@ -13,12 +13,12 @@ import (
 	"github.com/gogo/protobuf/proto"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
-// proxiedStream is one subscription on its way through the tap.
+// proxiedStream is one subscription on its way through the proxy.
 type proxiedStream struct {
-	tap    *Proxy
+	proxy  *Proxy
 	ctx    context.Context
 	close  context.CancelFunc
 	path   string
@@ -34,7 +34,7 @@ type proxiedStream struct {
 
 func (t *Proxy) openStream(r *http.Request) *proxiedStream {
 	ctx, cancel := context.WithCancel(r.Context())
-	s := &proxiedStream{tap: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
+	s := &proxiedStream{proxy: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
 	s.close = func() {
 		s.mu.Lock()
 		s.closed = true // its writer is no more
@@ -94,9 +94,9 @@ func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
 		return 0, fmt.Errorf("tap: make call %s: the subscription has ended", call.GetType())
 	}
 	r := httptest.NewRequest(http.MethodPost, s.path, bytes.NewReader(body))
-	r.Header.Set("Content-Type", wire.Protobuf)
-	r.Header.Set("Accept", wire.Protobuf)
-	r.Header.Set(wire.HeaderStreamID, s.id)
+	r.Header.Set("Content-Type", mesosapi.Protobuf)
+	r.Header.Set("Accept", mesosapi.Protobuf)
+	r.Header.Set(mesosapi.HeaderStreamID, s.id)
 	w := httptest.NewRecorder()
 	t.master.ServeHTTP(w, r)
 	return w.Code, nil
@@ -113,7 +113,7 @@ func (s *proxiedStream) writeEvents(events []*scheduler.Event) {
 			return
 		}
 		fmt.Fprintf(s.w, "%d\n%s", len(body), body)
-		s.tap.recordEvent(RecordedEvent{Event: e, Stream: s.number, At: time.Now()})
+		s.proxy.recordEvent(RecordedEvent{Event: e, Stream: s.number, At: time.Now()})
 	}
 	if !s.closed {
 		_ = http.NewResponseController(s.w).Flush() // see above
@@ -137,7 +137,7 @@ type eventWriter struct {
 
 func (w *eventWriter) WriteHeader(status int) {
 	w.stream.once.Do(func() {
-		w.stream.w, w.stream.id = w.statusWriter, w.Header().Get(wire.HeaderStreamID)
+		w.stream.w, w.stream.id = w.statusWriter, w.Header().Get(mesosapi.HeaderStreamID)
 		w.Header().Del("Content-Length")
 		w.statusWriter.WriteHeader(status)
 		close(w.stream.ready)
@@ -166,9 +166,9 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 }
 
 func (s *proxiedStream) passEvent(e *scheduler.Event) {
-	s.tap.mu.Lock()
-	filter := s.tap.filter
-	s.tap.mu.Unlock()
+	s.proxy.mu.Lock()
+	filter := s.proxy.filter
+	s.proxy.mu.Unlock()
 	events := []*scheduler.Event{e}
 	if filter != nil {
 		events = filter(e)
@@ -189,24 +189,24 @@ func (w *eventWriter) Flush() {
 // statusWriter notes what a call was answered.
 type statusWriter struct {
 	http.ResponseWriter
-	tap  *Proxy
-	call *RecordedCall
+	proxy *Proxy
+	call  *RecordedCall
 }
 
 func (w *statusWriter) WriteHeader(status int) {
-	w.tap.mu.Lock()
+	w.proxy.mu.Lock()
 	if w.call.Status == 0 {
 		w.call.Status = status
-		w.tap.notifyWaiters()
+		w.proxy.notifyWaiters()
 	}
-	w.tap.mu.Unlock()
+	w.proxy.mu.Unlock()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *statusWriter) Write(p []byte) (int, error) {
-	w.tap.mu.Lock()
+	w.proxy.mu.Lock()
 	status := w.call.Status
-	w.tap.mu.Unlock()
+	w.proxy.mu.Unlock()
 	if status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}

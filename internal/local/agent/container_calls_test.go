@@ -11,9 +11,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/need"
+	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator"
 )
 
@@ -23,7 +23,7 @@ func TestContainerCalls(t *testing.T) {
 	p := r.parent()
 	call := func(kind, extra string) (int, string) {
 		field := strings.ToLower(kind)
-		return r.post("/api/v1", wire.JSON, fmt.Sprintf(`{"type":%q,%q:{"container_id":{"value":"n","parent":{"value":%q}}%s}}`, kind, field, p.Value, extra))
+		return r.post("/api/v1", mesosapi.JSON, fmt.Sprintf(`{"type":%q,%q:{"container_id":{"value":"n","parent":{"value":%q}}%s}}`, kind, field, p.Value, extra))
 	}
 	if code, text := call("LAUNCH_CONTAINER", `,"command":{"value":"exec sleep 1000"}`); code != 200 {
 		t.Fatalf("%d %s", code, text)
@@ -72,8 +72,8 @@ func TestNestedBelowNested(t *testing.T) {
 // TestWithoutOverlay puts the work directory on a file system that can hold
 // no copy-on-write layer: an overlay.
 func TestWithoutOverlay(t *testing.T) {
-	need.RequireDevicesCgroup(t)
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireDevicesCgroup(t)
+	testneeds.RequireProgram(t, "runc", "runc")
 	base := t.TempDir()
 	for _, name := range []string{"lower", "upper", "scratch", "merged"} {
 		if err := os.Mkdir(filepath.Join(base, name), 0o755); err != nil {
@@ -102,8 +102,8 @@ func TestWithoutOverlay(t *testing.T) {
 }
 
 func TestVolumesAndUsers(t *testing.T) {
-	need.RequireDevicesCgroup(t)
-	need.RequireProgram(t, "runc", "runc")
+	testneeds.RequireDevicesCgroup(t)
+	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	r := newRig(t, true, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent()
@@ -185,7 +185,7 @@ func (o *onceIsolator) ApplyGrant(cgroup string, g isolator.DeviceGrant) error {
 // A container that cannot be made to give a device back is destroyed, before
 // the device can be another's.
 func TestDeviceThatIsNotGivenBack(t *testing.T) {
-	need.RequireDevicesCgroup(t)
+	testneeds.RequireDevicesCgroup(t)
 	i, err := isolator.New(isolator.HostConfig{Host: gpuHost()})
 	if err != nil {
 		t.Fatal(err)

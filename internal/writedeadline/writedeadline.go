@@ -1,14 +1,15 @@
-// Package patient lets an HTTP answer go on for as long as its reader takes
-// each part of it in time. It knows nothing of what is answered.
-package patient
+// Package writedeadline sets a write deadline for each part of an HTTP answer
+// rather than for the whole: a stream may last as long as its client keeps
+// reading. It does not depend on the content of the answer.
+package writedeadline
 
 import (
 	"net/http"
 	"time"
 )
 
-// DeadlineWriter is an answer of which each part must be taken in time, however much
-// is written and by whom.
+// DeadlineWriter is an http.ResponseWriter that extends the write deadline before
+// each part, whatever its size.
 type DeadlineWriter struct {
 	http.ResponseWriter
 	// Patience is how long one part may take.

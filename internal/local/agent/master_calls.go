@@ -50,8 +50,8 @@ func (m masterCalls) ShutdownFramework(id mesos.FrameworkID) {
 	m.a.loop.post(func() { m.a.shutdownFramework(id.Value) })
 }
 
-// shutdownFramework ends a framework's executors. What its tasks still have
-// to say is dropped: nobody acknowledges it any more.
+// shutdownFramework ends a framework's executors. Pending statuses of its tasks
+// are dropped, because no scheduler acknowledges them.
 func (a *EmbeddedAgent) shutdownFramework(id string) {
 	a.streams.ForgetFramework(id)
 	a.reportExits()
@@ -103,8 +103,8 @@ func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, poli
 	}
 }
 
-// killUnsent ends a task that its executor has not seen, and its group's. An
-// executor that is left without any task it ever saw would wait for ever.
+// killUnsent ends a task that its executor has not seen, and the task's group. It
+// also ends an executor that has seen no task: it would wait without end.
 func (a *EmbeddedAgent) killUnsent(e *executorState, t *taskState) {
 	for _, other := range e.tasks {
 		if other == t || t.group.together && other.group == t.group && other.isLive() {
@@ -125,7 +125,7 @@ func (a *EmbeddedAgent) shutdownUnused(e *executorState) {
 	a.shutdownExecutor(e, termination{})
 }
 
-// acknowledgeStatus lets go of a status.
+// acknowledgeStatus removes an acknowledged status from its queue.
 func (a *EmbeddedAgent) acknowledgeStatus(framework mesos.FrameworkID, task mesos.TaskID, uuid []byte) {
 	key := status.TaskKey{Framework: framework.Value, Task: task.Value}
 	acked, next, ok := a.streams.Ack(now(), key, uuid)

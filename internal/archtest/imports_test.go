@@ -1,6 +1,6 @@
 // Package walls holds the rules about who may import whom, each with its
 // reason, as a test. It has no code of its own.
-package walls
+package archtest
 
 import (
 	"go/parser"

@@ -25,8 +25,8 @@ type nestedLaunch struct {
 	ids     []string
 	command *mesos.CommandInfo
 	info    *mesos.ContainerInfo
-	// session runs beside its parent, in that's file system and environment,
-	// on that console.
+	// session runs the command inside the parent, in its file system and
+	// environment, on the given console.
 	session bool
 	beside  *nestedContainer
 	console *sessionConsole
@@ -36,7 +36,8 @@ type nestedLaunch struct {
 	grant   isolator.DeviceGrant
 }
 
-// makeNested starts a nested container. What it ran is for sessions beside it.
+// makeNested starts a nested container. It also returns the command, which
+// sessions in that container inherit.
 func (a *EmbeddedAgent) makeNested(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	if l.beside != nil {
 		return a.nestSession(ctx, l)
@@ -169,7 +170,7 @@ func writeBundle(o *container.RuncBundle, c oci.ContainerSpec) error {
 	return nil
 }
 
-// describeImage joins the image's wishes with the command's.
+// describeImage merges the image's configuration with the command's.
 func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img image.UnpackedImage) (oci.ContainerSpec, error) {
 	args, err := oci.ImageArgs(l.command, img.Config)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 func launchNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
@@ -34,7 +34,7 @@ func launchContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*
 func (a *EmbeddedAgent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (*agent.Response, int, error) {
 	ids, err := containerPath(id)
 	if err != nil {
-		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
+		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	l.ids = ids
 	status, err := a.launchNested(ctx, l)
@@ -69,14 +69,14 @@ func waitContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*ag
 func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*nestedContainer, error) {
 	ids, err := containerPath(id)
 	if err != nil {
-		return nil, wire.Errorf(http.StatusBadRequest, "%v", err)
+		return nil, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	n, err := askLoop(ctx, a.loop, func() *nestedContainer {
 		_, n := a.nestedByID(ids)
 		return n
 	})
 	if err == nil && n == nil {
-		err = wire.Errorf(http.StatusNotFound, "container %s cannot be found", id.Value)
+		err = mesosapi.Errorf(http.StatusNotFound, "container %s cannot be found", id.Value)
 	}
 	return n, err
 }
@@ -90,7 +90,7 @@ func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (i
 	select {
 	case <-n.done:
 		if n.box == nil {
-			return 0, wire.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
+			return 0, mesosapi.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
 		}
 		return int32(n.status), nil
 	case <-ctx.Done():
@@ -119,7 +119,7 @@ func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, sign
 		sig = syscall.Signal(*signal)
 	}
 	if unix.SignalName(sig) == "" {
-		return nil, 0, wire.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
+		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
 	}
 	n, err := a.findNested(ctx, id)
 	if err != nil {
@@ -128,12 +128,12 @@ func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, sign
 	killed, err := askLoop(ctx, a.loop, func() error {
 		switch {
 		case n.over:
-			return wire.Errorf(http.StatusNotFound, "container %s has ended already", id.Value)
+			return mesosapi.Errorf(http.StatusNotFound, "container %s has ended already", id.Value)
 		case n.box == nil && sig == unix.SIGKILL:
 			n.killContainer()
 			return nil
 		case n.box == nil:
-			return wire.Errorf(http.StatusBadRequest, "container %s does not run yet", id.Value)
+			return mesosapi.Errorf(http.StatusBadRequest, "container %s does not run yet", id.Value)
 		}
 		return n.box.Signal(sig)
 	})
@@ -163,10 +163,10 @@ func removeContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*
 func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
 	ids, err := containerPath(id)
 	if err != nil {
-		return nil, 0, wire.Errorf(http.StatusBadRequest, "%v", err)
+		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	if len(ids) < 2 {
-		return nil, 0, wire.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
+		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
 	}
 	type found struct {
 		sandbox string

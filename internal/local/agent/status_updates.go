@@ -43,8 +43,8 @@ func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.
 	a.storeStatus(*e.framework.info.ID, s)
 }
 
-// executorStatus takes an executor's update and acknowledges it. One for a
-// task that has ended before is of no use to anybody.
+// executorStatus records an executor's update and acknowledges it. An update of
+// a task that has already ended is dropped.
 func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 	defer e.sendEvent(&executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
 	source := mesos.SOURCE_EXECUTOR
@@ -65,7 +65,7 @@ func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 		a.storeStatus(*e.framework.info.ID, s)
 		return
 	}
-	// A task that has ended gives its devices back before anybody is told.
+	// A task that has ended releases its devices before its status is sent.
 	a.updateGrant(e, func() { a.storeStatus(*e.framework.info.ID, s) })
 }
 

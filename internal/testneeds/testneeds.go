@@ -1,8 +1,8 @@
-// Package need lets a test say what it needs of the machine. What is missing
-// skips the test, visibly, with what to do; where MESOS_GPU_TEST_ALL is set
-// (the full suite as root) it fails instead, so that a green run cannot hide
-// a hole.
-package need
+// Package testneeds declares what a test needs of the machine. If it is missing,
+// the test is skipped with a message that says what to install. With
+// MESOS_GPU_TEST_ALL set (the full suite as root) the test fails instead, so
+// that a green run cannot hide a gap.
+package testneeds
 
 import (
 	"context"

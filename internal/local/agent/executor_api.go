@@ -8,18 +8,18 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
-	"mesos-gpu/internal/wire"
+	"mesos-gpu/internal/mesosapi"
 )
 
 // serveExecutor is the v1 executor API.
 func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 	var call executor.Call
-	if err := wire.ReadCall(r, &call); err != nil {
-		wire.WriteError(w, err)
+	if err := mesosapi.ReadCall(r, &call); err != nil {
+		mesosapi.WriteError(w, err)
 		return
 	}
 	if err := checkCall(&call); err != nil {
-		wire.WriteError(w, wire.Errorf(http.StatusBadRequest, "validate executor call: %v", err))
+		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "validate executor call: %v", err))
 		return
 	}
 	switch call.Type {
@@ -30,10 +30,10 @@ func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 	default:
 		err, stopped := askLoop(r.Context(), a.loop, func() error { return a.executorCall(&call) })
 		if stopped != nil {
-			err = wire.Errorf(http.StatusServiceUnavailable, "%v", stopped)
+			err = mesosapi.Errorf(http.StatusServiceUnavailable, "%v", stopped)
 		}
 		if err != nil {
-			wire.WriteError(w, err)
+			mesosapi.WriteError(w, err)
 			return
 		}
 	}
@@ -90,11 +90,11 @@ func checkStatus(id mesos.ExecutorID, s *mesos.TaskStatus) error {
 func (a *EmbeddedAgent) findCaller(call *executor.Call) (*executorState, error) {
 	f := a.frameworks[call.FrameworkID.Value]
 	if f == nil {
-		return nil, wire.Errorf(http.StatusBadRequest, "framework %s cannot be found", call.FrameworkID.Value)
+		return nil, mesosapi.Errorf(http.StatusBadRequest, "framework %s cannot be found", call.FrameworkID.Value)
 	}
 	e := f.executors[call.ExecutorID.Value]
 	if e == nil {
-		return nil, wire.Errorf(http.StatusBadRequest, "executor %s cannot be found", call.ExecutorID.Value)
+		return nil, mesosapi.Errorf(http.StatusBadRequest, "executor %s cannot be found", call.ExecutorID.Value)
 	}
 	return e, nil
 }
@@ -107,7 +107,7 @@ func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
 		return err
 	}
 	if e.phase == starting {
-		return wire.Errorf(http.StatusForbidden, "executor %s is not subscribed", e.id())
+		return mesosapi.Errorf(http.StatusForbidden, "executor %s is not subscribed", e.id())
 	}
 	if call.Type == executor.Call_MESSAGE {
 		a.cfg.Master.ExecutorMessage(*a.info.ID, *e.framework.info.ID, e.info.ExecutorID, call.Message.Data)
@@ -120,9 +120,9 @@ func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
 // serveSubscription serves an executor's event stream until either side ends
 // it.
 func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request, call *executor.Call) {
-	stream, err := wire.NewStream(r)
+	stream, err := mesosapi.NewStream(r)
 	if err != nil {
-		wire.WriteError(w, err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	type answer struct {
@@ -137,10 +137,10 @@ func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request
 		return answer{e, err}
 	})
 	if err != nil {
-		ans.err = wire.Errorf(http.StatusServiceUnavailable, "%v", err)
+		ans.err = mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
 	}
 	if ans.err != nil {
-		wire.WriteError(w, ans.err)
+		mesosapi.WriteError(w, ans.err)
 		return
 	}
 	cause := stream.Serve(r.Context(), w, "")
@@ -153,7 +153,7 @@ func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request
 }
 
 // subscribeExecutor connects an executor, for the first time or again.
-func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *wire.EventStream, s *executor.Call_Subscribe) {
+func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *mesosapi.EventStream, s *executor.Call_Subscribe) {
 	if e.phase >= ending {
 		stream.Send(&executor.Event{Type: executor.Event_SHUTDOWN})
 		stream.Close()
