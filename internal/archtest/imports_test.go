@@ -18,7 +18,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/sched/fit/index", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}

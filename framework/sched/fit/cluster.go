@@ -4,7 +4,10 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"time"
+
+	"mesos-gpu/framework/sched/fit/index"
 )
 
 // wholeDevice is one device in the thousandths that tasks may share.
@@ -30,7 +33,8 @@ type Cluster struct {
 	// hints rule most agents out without a look at their rooms.
 	hints        []capacityHint
 	reservations []reservedResources
-	rankings     rankingCache
+	rankings     index.Rankings
+	draws        uint64 // lots drawn so far; see drawLot
 	// taskMixes are who the policy put on each agent, if it asks.
 	taskMixes []taskMix
 	// scratch
@@ -74,6 +78,12 @@ func newCapacityHint(cpus int64, gpus int32) capacityHint {
 	return capacityHint{uint32(min(max(cpus, 0), math.MaxUint32)), gpus}
 }
 
+// allows reports whether an agent with the hint h may have room for a task that
+// needs at least the minimum.
+func (h capacityHint) allows(minimum capacityHint) bool {
+	return h.cpus >= minimum.cpus && h.gpus >= minimum.gpus
+}
+
 // reservedResources is what is kept from demands that may outlive it.
 type reservedResources struct {
 	amount milliAmount
@@ -90,7 +100,7 @@ func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Clus
 	slices.SortStableFunc(sorted, func(a, b AgentResources) int {
 		return compareAgent(&a, b.ID, b.Role)
 	})
-	c := &Cluster{index: newWorld(sorted), policy: p.findScorer(), now: now}
+	c := &Cluster{index: newClusterIndex(sorted), policy: p.findScorer(), now: now}
 	c.capacities = make([]agentCapacity, len(sorted))
 	c.agentScores = make([]int64, len(sorted))
 	c.hints = make([]capacityHint, len(sorted))
@@ -106,7 +116,7 @@ func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Clus
 	for i := range c.capacities {
 		c.refreshAgent(i)
 	}
-	c.rankings.reset(len(sorted))
+	c.rankings.Reset(len(sorted))
 	return c
 }
 
@@ -152,7 +162,8 @@ func allDeviceIDs(a *AgentResources) []string {
 // layOutDevices gives a room slots for the agent's devices, all taken.
 func (c *Cluster) layOutDevices(i int, more []string) {
 	r := &c.capacities[i]
-	r.hardware, r.uuids = c.index.findLayout(i, more)
+	l := c.index.findLayout(i, more)
+	r.hardware, r.uuids = l.hardware, l.uuids
 	r.shareOffset, r.bitOffset = -1, int32(len(c.wholeBits))
 	c.wholeBits = append(c.wholeBits, make([]uint64, wordCount(len(r.uuids)))...)
 	if r.hardware.divisible {
@@ -213,7 +224,7 @@ func (c *Cluster) agentChanged(i int) {
 	r.wholeGPUs, r.stateGeneration = int32(wholes), 0
 	c.countPartialSlots(r)
 	c.refreshAgent(i)
-	c.rankings.logChange(i)
+	c.rankings.AgentChanged(i)
 }
 
 // countPartialSlots counts the slots that are free in part.
@@ -229,3 +240,16 @@ func (c *Cluster) countPartialSlots(r *agentCapacity) {
 		}
 	}
 }
+
+// FindAgent looks an agent up; -1 if it is not there.
+func (c *Cluster) FindAgent(agentID, role string) int {
+	agents := c.index.agents
+	i := sort.Search(len(agents), func(i int) bool { return compareAgent(&agents[i], agentID, role) >= 0 })
+	if i == len(agents) || compareAgent(&agents[i], agentID, role) != 0 {
+		return -1
+	}
+	return i
+}
+
+// slotOf returns the slot of a device on its agent, or -1.
+func slotOf(uuids []string, id string) int { return slices.Index(uuids, id) }

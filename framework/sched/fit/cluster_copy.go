@@ -42,5 +42,6 @@ func (c *Cluster) copyOtherState(o *Cluster) {
 	for _, of := range o.taskMixes {
 		c.taskMixes = append(c.taskMixes, maps.Clone(of))
 	}
-	c.rankings.invalidate(len(c.capacities))
+	c.rankings.Invalidate(len(c.capacities))
+	c.draws = 0
 }

@@ -452,7 +452,7 @@ func FuzzCluster(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runRandomSequence)) }
 
 func runRandomSequence(t *rapid.T) {
 	m := newClusterPair(genAgents(t, 5), genPolicy(t))
-	m.cluster.rankings.capacity = rapid.IntRange(1, 8).Draw(t, "rankings")
+	m.cluster.rankings.SetLimit(rapid.IntRange(1, 8).Draw(t, "rankings"))
 	var demands []*Demand
 	for range rapid.IntRange(1, 3).Draw(t, "demands") {
 		d := genDemand(t, true)

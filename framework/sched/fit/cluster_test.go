@@ -191,7 +191,7 @@ func TestReservationSurvivesNewDevice(t *testing.T) {
 // Rankings that make room for others are made anew.
 func TestRankingCacheEvictsOldest(t *testing.T) {
 	c := NewCluster([]AgentResources{countedGPUs("a", 0, 4), countedGPUs("b", 0, 8)}, PlacementPolicy{}, noon)
-	c.rankings.capacity = 1
+	c.rankings.SetLimit(1)
 	small, large := &Demand{Amount: Amount{CPUs: 1}}, &Demand{Amount: Amount{CPUs: 6}}
 	for _, want := range []struct {
 		d     *Demand
@@ -208,8 +208,8 @@ func TestRankingCacheEvictsOldest(t *testing.T) {
 		if got != want.agent {
 			t.Errorf("%+v goes to %d, want %d", want.d.Amount, got, want.agent)
 		}
-		if len(c.rankings.byClass) > 1 {
-			t.Errorf("%d rankings are kept, want 1", len(c.rankings.byClass))
+		if c.rankings.Len() > 1 {
+			t.Errorf("%d rankings are kept, want 1", c.rankings.Len())
 		}
 	}
 }

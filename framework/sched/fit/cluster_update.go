@@ -9,13 +9,11 @@ import "time"
 // If not (there are other agents than there were, one goes away for
 // maintenance, too much was left behind) the cluster is of no use any more.
 func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, now time.Time) bool {
-	w := c.index
-	if w.hasMaintenance || w.wastedSlots > len(c.capacities)+maxWaste || len(w.requirements)+len(w.typeMatches)+len(w.hardwareClasses) > maxWaste || len(w.deviceChoices) > 16*maxWaste {
+	if c.index.hasMaintenance || c.index.hasManyStale() {
 		return false
 	}
-	clear(w.demandClasses)
-	clear(w.agentFilters) // what constraints ask of agents may have changed
-	clear(w.fieldColumns)
+	c.index.forgetFields()
+	c.rankings.Invalidate(len(c.capacities))
 	c.now = now
 	var others []int
 	for i := range changed {
@@ -31,14 +29,11 @@ func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, 
 	for _, at := range others {
 		c.refreshAgent(at)
 	}
-	if w.fragmentation.enabled {
+	if c.index.fragmentation.enabled {
 		c.refreshFragmentation()
 	}
 	return true
 }
-
-// maxWaste bounds what a world remembers that no agent may need any more.
-const maxWaste = 4096
 
 // updateAgent makes an agent's room anew, where it was if it still has the size. It
 // reports whether that was necessary.
@@ -49,7 +44,7 @@ func (c *Cluster) updateAgent(i int, a *AgentResources) bool {
 		return false
 	}
 	if !was.sameHardware(a) {
-		c.index.layouts[i] = nil
+		c.index.layouts[i].Clear()
 	}
 	old, whole, parts := c.capacities[i], len(c.wholeBits), len(c.freeShares)
 	size, shares := len(c.wholeMask(&old)), len(c.freeSharesOf(&old))
@@ -78,7 +73,7 @@ func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 	if !c.policy.usesTypicalTasks {
 		list = nil
 	}
-	c.index.setFragmentationModel(newFragments(c.index, list, c.policy.limitsByCPUs))
+	c.index.fragmentation = newFragmentationModel(c.index, list, c.policy.limitsByCPUs)
 	if c.policy.limitsByCPUs && c.index.fragmentation.enabled {
 		c.index.fragmentation.surveyScarcity(c)
 	}
@@ -87,15 +82,10 @@ func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 // refreshFragmentation brings the fragmentation of all agents up to date. It is the same
 // for those in the same state.
 func (c *Cluster) refreshFragmentation() {
-	s := &c.index.scores
-	s.beginScan(len(c.capacities))
+	c.beginScan()
 	for i := range c.capacities {
 		r := &c.capacities[i]
-		at := &s.entries[c.stateNumberOf(r)]
-		if at.scan != s.scan {
-			at.scan, at.fragmentation = s.scan, c.fragmentationOf(r)
-		}
-		r.fragmentation = at.fragmentation
+		r.fragmentation = c.fragmentationInScan(r)
 	}
 }
 

@@ -105,11 +105,11 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 	}
 	times := 0
 	for c.UpdateAgents([]AgentResources{[]AgentResources{large, a}[times%2]}, nil, noon) {
-		if times++; times > 2*maxWaste {
+		if times++; times > 2*maxStale {
 			t.Fatalf("%d rooms were left behind, and that is not too much", times)
 		}
 	}
-	if times < maxWaste/2 { // its devices are divisible: words and parts
+	if times < maxStale/2 { // its devices are divisible: words and parts
 		t.Errorf("a cluster is given up after %d rooms were left behind", times)
 	}
 	c = NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/job"
 )
 
@@ -45,70 +46,32 @@ func (a *AgentResources) reservationState() string {
 	}
 }
 
-// fieldColumn is a field of all agents. Equal values share an id; -1 stands for
-// none.
-type fieldColumn struct {
-	valueIDs  []int32
-	values    []string
-	idByValue map[string]int32
-}
-
-func (w *clusterIndex) findColumn(name string) *fieldColumn {
-	if col := w.fieldColumns[name]; col != nil {
-		return col
-	}
-	col := &fieldColumn{valueIDs: make([]int32, len(w.agents)), idByValue: map[string]int32{}}
-	for i := range w.agents {
-		col.valueIDs[i] = -1
-		v, ok := w.agents[i].FieldValue(name)
-		if !ok {
-			continue
-		}
-		id, seen := col.idByValue[v]
-		if !seen {
-			id = int32(len(col.values))
-			col.idByValue[v] = id
-			col.values = append(col.values, v)
-		}
-		col.valueIDs[i] = id
-	}
-	w.fieldColumns[name] = col
-	return col
-}
-
 // agentFilter is the agents that satisfy some constraints which depend on nothing
 // but the agent.
 type agentFilter struct{ bits []uint64 }
 
 func (f *agentFilter) has(i int) bool { return f.bits[i/64]>>(i%64)&1 != 0 }
 
-// findFilter returns nil for no constraints.
-func (w *clusterIndex) findFilter(list []job.Constraint) *agentFilter {
-	if len(list) == 0 {
-		return nil
-	}
-	key := string(appendConstraints(nil, list))
-	if f := w.agentFilters[key]; f != nil {
-		return f
-	}
-	f := &agentFilter{bits: make([]uint64, wordCount(len(w.agents)))}
-	for i := range w.agents {
+// newFilter returns the agents that satisfy the constraints, which depend on
+// the agent alone.
+func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
+	f := &agentFilter{bits: make([]uint64, wordCount(len(x.agents)))}
+	for i := range x.agents {
 		f.bits[i/64] |= 1 << (i % 64)
 	}
 	for _, con := range list {
-		col := w.findColumn(con.Field)
-		ok := make([]bool, len(col.values))
+		col := x.findColumn(con.Field)
+		ok := make([]bool, len(col.Values()))
 		matches := valueMatcher(con)
-		for id, v := range col.values {
+		for id, v := range col.Values() {
 			ok[id] = matches(v)
 		}
-		for i, id := range col.valueIDs {
-			if id >= 0 && !ok[id] || id < 0 && con.Operator != job.Unlike {
+		for i, id := range col.IDs() {
+			if id >= 0 && !ok[id] || id == index.NoValue && con.Operator != job.Unlike {
 				f.bits[i/64] &^= 1 << (i % 64)
 			}
 		}
 	}
-	w.agentFilters[key] = f
 	return f
 }
 

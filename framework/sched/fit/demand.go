@@ -72,18 +72,13 @@ type demandClass struct {
 	minimum        capacityHint // what a task must find at the least
 }
 
-// classifyDemand finds or makes the demand's.
-func (c *Cluster) classifyDemand(d *Demand) *demandClass {
-	w := c.index
-	w.keyScratch = d.appendKey(w.keyScratch[:0])
-	if cl := w.demandClasses[string(w.keyScratch)]; cl != nil {
-		return cl
-	}
+// newDemandClass returns the class of a demand; see classifyDemand.
+func (x *clusterIndex) newDemandClass(number int32, d *Demand) *demandClass {
 	cl := &demandClass{
-		id: int32(len(w.demandClasses)), roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
+		id: number, roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
 		hostPorts: requiredPorts(d), avoidsReserved: d.AvoidReserved, need: d.Amount.toMilli(), minAvailable: minAvailability(d.RunTime),
 	}
-	if id, ok := w.roleIDs[d.Role]; ok {
+	if id, ok := x.roleIDs[d.Role]; ok {
 		cl.roleID = id
 	}
 	if cl.gpus > 0 && !d.Request.Share.IsWhole() {
@@ -93,8 +88,7 @@ func (c *Cluster) classifyDemand(d *Demand) *demandClass {
 	if cl.wantsShares {
 		cl.minimum.gpus = 1
 	}
-	w.demandClasses[string(w.keyScratch)] = cl
-	cl.requirement = w.findRequirement(d.Request)
+	cl.requirement = x.findRequirement(d.Request)
 	var fixed []job.Constraint
 	for _, con := range d.Constraints {
 		if con.DependsOnPeers() {
@@ -103,7 +97,7 @@ func (c *Cluster) classifyDemand(d *Demand) *demandClass {
 			fixed = append(fixed, con)
 		}
 	}
-	cl.fixedFilter = w.findFilter(fixed)
+	cl.fixedFilter = x.findFilter(fixed)
 	return cl
 }
 

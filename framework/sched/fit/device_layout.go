@@ -10,32 +10,14 @@ type deviceLayout struct {
 	uuids    []string // by slot
 }
 
-// maxLayouts bounds what is remembered of one agent.
-const maxLayouts = 4
-
-// findLayout finds the kind of an agent and its devices by slot. Nobody changes
-// what it is given, nor what it returns.
-func (w *clusterIndex) findLayout(i int, more []string) (*hardwareClass, []string) {
-	if !slices.ContainsFunc(more, func(id string) bool { return !w.agents[i].listsDevice(id) }) {
-		more = nil // what the agent lists changes nothing
-	}
-	known := w.layouts[i]
-	for at := range known {
-		if slices.Equal(known[at].extraIDs, more) {
-			return known[at].hardware, known[at].uuids
-		}
-	}
-	a := &w.agents[i]
-	devices := devicesOf(a, more)
-	f := deviceLayout{extraIDs: more, hardware: w.findHardwareClass(a, devices), uuids: make([]string, len(devices))}
+// newLayout returns the layout of an agent with devices that it may not list.
+func (x *clusterIndex) newLayout(a *AgentResources, extraIDs []string) deviceLayout {
+	devices := devicesOf(a, extraIDs)
+	l := deviceLayout{extraIDs: extraIDs, hardware: x.findHardwareClass(a, devices), uuids: make([]string, len(devices))}
 	for s := range devices {
-		f.uuids[s] = devices[s].UUID
+		l.uuids[s] = devices[s].UUID
 	}
-	if len(known) >= maxLayouts {
-		known = known[:0]
-	}
-	w.layouts[i] = append(known, f)
-	return f.hardware, f.uuids
+	return l
 }
 
 // listsDevice reports whether a device is in the agent's inventory.

@@ -3,6 +3,7 @@ package fit
 import (
 	"math/bits"
 
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
 )
 
@@ -14,7 +15,9 @@ type deviceRequirement struct {
 	includeUUIDs map[string]bool // by UUID; nil: any
 	excludeUUIDs map[string]bool
 	namesDevices bool // it names devices
-	matches      []*requirementMatch
+	// matches stores computeMatch by hardware class, models what the types accept.
+	matches index.Numbered[requirementMatch]
+	models  index.Memo[string, bool]
 }
 
 // requirementMatch is how a wish fares on one kind of agent, devices named by UUID aside.
@@ -28,7 +31,8 @@ type requirementMatch struct {
 	anyDevice  bool // it has GPUs that would do if they were free
 }
 
-func (w *clusterIndex) findRequirement(r gpu.Request) *deviceRequirement {
+// normalizeRequest removes what does not matter to a single device or host.
+func normalizeRequest(r gpu.Request) gpu.Request {
 	n := r.GPUs
 	if r.GPUs = 0; n == 0 {
 		r = gpu.Request{} // work without GPUs asks nothing of them
@@ -37,13 +41,13 @@ func (w *clusterIndex) findRequirement(r gpu.Request) *deviceRequirement {
 		r.Topology = "" // one device always hangs together, and parts never do
 	}
 	r.Share = gpu.ShareRequest{}
-	w.keyScratch = appendRequest(w.keyScratch[:0], r)
-	if it := w.requirements[string(w.keyScratch)]; it != nil {
-		return it
-	}
+	return r
+}
+
+// newRequirement returns the requirement of a normalized request.
+func newRequirement(r gpu.Request) *deviceRequirement {
 	it := &deviceRequirement{request: r, topology: r.Topology, namesDevices: !r.Devices.AcceptsAny()}
 	it.includeUUIDs, it.excludeUUIDs = stringSet(r.Devices.Include), stringSet(r.Devices.Exclude)
-	w.requirements[string(w.keyScratch)] = it
 	return it
 }
 
@@ -63,35 +67,21 @@ func (w *deviceRequirement) acceptsUUID(id string) bool {
 	return !w.excludeUUIDs[id] && (w.includeUUIDs == nil || w.includeUUIDs[id])
 }
 
-// matchOn answers for a kind of agent.
-func (w *deviceRequirement) matchOn(k *hardwareClass, world *clusterIndex) *requirementMatch {
-	if int(k.id) < len(w.matches) {
-		if m := w.matches[k.id]; m != nil {
-			return m
-		}
-	}
-	for len(w.matches) <= int(k.id) {
-		w.matches = append(w.matches, nil)
-	}
-	m := w.computeMatch(k, world)
-	w.matches[k.id] = m
-	return m
-}
-
-func (w *deviceRequirement) computeMatch(k *hardwareClass, world *clusterIndex) *requirementMatch {
+// computeMatch compares the requirement with a hardware class; see matchOn.
+func (w *deviceRequirement) computeMatch(k *hardwareClass) requirementMatch {
 	r := &w.request
-	m := &requirementMatch{hostMatches: k.driver.isAtLeast(r.MinDriver) && k.cuda.isAtLeast(r.MinCUDA), slotMask: make([]uint64, wordCount(len(k.slots))), allSlots: true}
+	m := requirementMatch{hostMatches: k.driver.isAtLeast(r.MinDriver) && k.cuda.isAtLeast(r.MinCUDA), slotMask: make([]uint64, wordCount(len(k.slots))), allSlots: true}
 	for i, s := range k.slots {
-		if w.acceptsDevice(s, world) {
+		if w.acceptsDevice(s) {
 			m.slotMask[i/64] |= 1 << (i % 64)
 			m.anyDevice = true
 		} else {
 			m.allSlots = false
 		}
 	}
-	m.allCounted = !w.namesDevices && w.topology == "" && w.acceptsAllCounted(k, world)
+	m.allCounted = !w.namesDevices && w.topology == "" && w.acceptsAllCounted(k)
 	if !k.hasInventory && !m.anyDevice {
-		m.anyDevice = w.acceptsSomeCounted(k, world)
+		m.anyDevice = w.acceptsSomeCounted(k)
 	}
 	if !m.hostMatches {
 		m.slotMask, m.allSlots, m.allCounted, m.anyDevice = make([]uint64, len(m.slotMask)), false, false, false
@@ -101,38 +91,38 @@ func (w *deviceRequirement) computeMatch(k *hardwareClass, world *clusterIndex) 
 
 // acceptsDevice reports whether a device will do but for its name. One of no known
 // model will do for who takes any; one of unknown memory has no minimum.
-func (w *deviceRequirement) acceptsDevice(s deviceSlot, world *clusterIndex) bool {
-	return world.acceptsModel(w.request.Types, s.model) && (w.request.MinMemMiB <= 0 || s.memMiB >= w.request.MinMemMiB)
+func (w *deviceRequirement) acceptsDevice(s deviceSlot) bool {
+	return w.acceptsModel(s.model) && (w.request.MinMemMiB <= 0 || s.memMiB >= w.request.MinMemMiB)
 }
 
-func (w *deviceRequirement) acceptsAllCounted(k *hardwareClass, world *clusterIndex) bool {
+func (w *deviceRequirement) acceptsAllCounted(k *hardwareClass) bool {
 	if k.hasInventory {
 		for _, s := range k.slots {
-			if !w.acceptsDevice(s, world) {
+			if !w.acceptsDevice(s) {
 				return false
 			}
 		}
 		return true
 	}
 	for _, model := range k.models {
-		if !w.acceptsDevice(deviceSlot{model: model, memMiB: k.memMiB}, world) {
+		if !w.acceptsDevice(deviceSlot{model: model, memMiB: k.memMiB}) {
 			return false
 		}
 	}
-	return len(k.models) > 0 || w.acceptsDevice(deviceSlot{memMiB: k.memMiB}, world)
+	return len(k.models) > 0 || w.acceptsDevice(deviceSlot{memMiB: k.memMiB})
 }
 
 // acceptsSomeCounted: an agent of which only types are known has some that will do.
-func (w *deviceRequirement) acceptsSomeCounted(k *hardwareClass, world *clusterIndex) bool {
+func (w *deviceRequirement) acceptsSomeCounted(k *hardwareClass) bool {
 	if !k.hasGPUs {
 		return false
 	}
 	for _, model := range k.models {
-		if w.acceptsDevice(deviceSlot{model: model, memMiB: k.memMiB}, world) {
+		if w.acceptsDevice(deviceSlot{model: model, memMiB: k.memMiB}) {
 			return true
 		}
 	}
-	return len(k.models) == 0 && w.acceptsDevice(deviceSlot{memMiB: k.memMiB}, world)
+	return len(k.models) == 0 && w.acceptsDevice(deviceSlot{memMiB: k.memMiB})
 }
 
 func wordCount(slots int) int { return (slots + 63) / 64 }

@@ -214,7 +214,7 @@ func (q *demandExplainer) hasEnoughGPUs(i int) bool {
 
 // hasType reports whether the agent has GPUs of the types wanted.
 func (q *demandExplainer) hasType(i int) bool {
-	return q.typeRequirement.matchOn(q.capacities[i].hardware, q.index).anyDevice
+	return q.typeRequirement.matchOn(q.capacities[i].hardware).anyDevice
 }
 
 func (q *demandExplainer) typeNoun() string {
@@ -275,7 +275,7 @@ func (q *demandExplainer) countShared(i int) int {
 	if r.shareOffset < 0 || r.hardware.divisible {
 		return 0
 	}
-	mask := q.class.requirement.matchOn(r.hardware, q.index).slotMask
+	mask := q.class.requirement.matchOn(r.hardware).slotMask
 	return len(filterIndices(listBits(mask, nil), func(s int) bool { return q.isShared(r, s) && q.class.requirement.acceptsUUID(r.uuids[s]) }))
 }
 
@@ -289,7 +289,7 @@ func (w *deviceRequirement) asksMoreThanType() bool {
 // does not tell.
 func (q *demandExplainer) totalGPUs(i int) int {
 	r := &q.capacities[i]
-	m := q.class.requirement.matchOn(r.hardware, q.index)
+	m := q.class.requirement.matchOn(r.hardware)
 	if r.hardware.hasInventory {
 		n := 0
 		for _, s := range listBits(m.slotMask, nil) {

@@ -180,9 +180,9 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 
 // describeOn says what the tally has for an agent.
 func (t *constraintCounter) describeOn(i int) string {
-	id := t.column.valueIDs[i]
+	id := t.column.IDs()[i]
 	if id < 0 {
 		return "no " + t.constraint.Field
 	}
-	return fmt.Sprintf("%s with %d %s of the job", t.column.values[id], t.tasksByValue[id], gpu.Plural(t.tasksByValue[id], "task"))
+	return fmt.Sprintf("%s with %d %s of the job", t.column.Values()[id], t.tasksByValue[id], gpu.Plural(t.tasksByValue[id], "task"))
 }

@@ -76,7 +76,7 @@ func (q *demandExplainer) memoryRule() requirementRule {
 		k := q.capacities[i].hardware
 		most := k.memMiB
 		for _, s := range k.slots {
-			if q.index.acceptsModel(q.demand.Request.Types, s.model) {
+			if q.typeRequirement.acceptsModel(s.model) {
 				most = max(most, s.memMiB)
 			}
 		}
@@ -143,7 +143,7 @@ func (q *demandExplainer) topologyRule() requirementRule {
 		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
 			return 1 // by count: nobody knows what hangs together
 		}
-		return r.hardware.largestGroup(q.class.requirement.topology, q.class.requirement.matchOn(r.hardware, q.index).slotMask)
+		return r.hardware.largestGroup(q.class.requirement.topology, q.class.requirement.matchOn(r.hardware).slotMask)
 	}
 	group := map[gpu.Topology]string{gpu.NVLink: "joined by NVLink", gpu.SameNUMA: "of one NUMA node"}[q.class.requirement.topology]
 	return requirementRule{

@@ -44,7 +44,7 @@ func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
 // classifyDevice counts what keeps one device from giving a part; nothing where it can.
 func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s int) {
 	request, slot := &q.demand.Request, r.hardware.slots[s]
-	if !q.index.acceptsModel(request.Types, slot.model) {
+	if !q.typeRequirement.acceptsModel(slot.model) {
 		o.otherType.addDevice(0)
 		return
 	}
@@ -71,7 +71,7 @@ func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s 
 	case !r.hardware.canEnforceShares(q.class.gpus):
 		o.singleOnly.addDevice(0)
 	case isEnough(q.class.share, r.hardware, s, free, all):
-		if !q.slotFitsShare(r, q.class, q.class.requirement.matchOn(r.hardware, q.index), s, true) {
+		if !q.slotFitsShare(r, q.class, q.class.requirement.matchOn(r.hardware), s, true) {
 			o.reserved.addDevice(0)
 		}
 	case isExclusive(q.class.share, r.hardware) && isEnough(q.class.share, r.hardware, s, all, all):

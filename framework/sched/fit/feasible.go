@@ -53,7 +53,7 @@ func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool
 // wish for topology, the largest group that satisfies it.
 func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 	r := &c.capacities[i]
-	m := cl.requirement.matchOn(r.hardware, c.index)
+	m := cl.requirement.matchOn(r.hardware)
 	if !r.hasDeviceIDs {
 		if !m.allCounted {
 			return 0
@@ -145,7 +145,7 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	if cl.wantsShares {
 		want = cl.gpus
 	}
-	for _, s := range listBits(cl.requirement.matchOn(r.hardware, c.index).slotMask, nil) {
+	for _, s := range listBits(cl.requirement.matchOn(r.hardware).slotMask, nil) {
 		switch shared := c.isShared(r, s); {
 		case cl.requirement.namesDevices && !cl.requirement.acceptsUUID(r.uuids[s]):
 		case r.hardware.divisible, !cl.wantsShares && !shared:
@@ -164,7 +164,7 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 // free.
 func (c *Cluster) hasSuitableDevices(i int, cl *demandClass) bool {
 	r := &c.capacities[i]
-	m := cl.requirement.matchOn(r.hardware, c.index)
+	m := cl.requirement.matchOn(r.hardware)
 	switch {
 	case !m.anyDevice:
 		return false

@@ -1,12 +1,5 @@
 package fit
 
-import (
-	"cmp"
-	"slices"
-
-	"mesos-gpu/gpu"
-)
-
 // fitsShares reports whether as many slots as a task of the class wants have
 // enough for their part.
 func (c *Cluster) fitsShares(r *agentCapacity, cl *demandClass) bool {
@@ -21,7 +14,7 @@ func (c *Cluster) fitsShares(r *agentCapacity, cl *demandClass) bool {
 		})
 		return n == cl.gpus
 	}
-	m := cl.requirement.matchOn(r.hardware, c.index)
+	m := cl.requirement.matchOn(r.hardware)
 	unbroken := r.hardware.divisible && c.unreservedGPUs(r, cl) > 0
 	for s := range c.freeSharesOf(r) {
 		if c.slotFitsShare(r, cl, m, s, unbroken) {
@@ -34,7 +27,7 @@ func (c *Cluster) fitsShares(r *agentCapacity, cl *demandClass) bool {
 // eachShareSlot calls with each slot that a part for the class may come from,
 // until there is no more wanted.
 func (c *Cluster) eachShareSlot(r *agentCapacity, cl *demandClass, more func(s int) bool) {
-	m := cl.requirement.matchOn(r.hardware, c.index)
+	m := cl.requirement.matchOn(r.hardware)
 	unbroken := int32(0)
 	if r.hardware.divisible {
 		unbroken = c.unreservedGPUs(r, cl)
@@ -84,161 +77,4 @@ func (c *Cluster) shareNeeded(r *agentCapacity, cl *demandClass, s int) shareAmo
 		return shareAmount{mem: cl.milliPerDevice}
 	}
 	return shareTaken(cl.share, r.hardware, s, c.totalShares[int(r.shareOffset)+s])
-}
-
-// takeShares gives one task its parts on an agent that fits.
-func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
-	r := &c.capacities[i]
-	slots := c.chooseShareSlots(i, cl)
-	parts := make([]gpu.DeviceShare, len(slots))
-	for at, s := range slots {
-		need, memory := c.shareNeeded(r, cl, s), int64(wholeDevice)
-		if !r.hardware.divisible {
-			memory = deviceMemory(r.hardware, s, c.totalShares[int(r.shareOffset)+s])
-		}
-		parts[at] = gpu.DeviceShare{
-			UUID: r.uuids[s], Type: r.hardware.slots[s].gpuType, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.shareLimit,
-		}
-		c.takeShare(r, s, need)
-	}
-	return parts
-}
-
-// takeShare takes some of a slot. A divisible one cannot go whole any more.
-func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if r.hardware.divisible && free.mem == wholeDevice {
-		r.scalarGPUs--
-		c.wholeBits[int(r.bitOffset)+s/64] &^= 1 << (s % 64)
-	}
-	*free = free.minus(p)
-}
-
-// returnShares makes free again what a task had. Of a slot that goes whole,
-// nobody can have had a part.
-func (c *Cluster) returnShares(r *agentCapacity, parts []gpu.DeviceShare) {
-	for i := range parts {
-		s, p := slotOf(r.uuids, parts[i].UUID), newShareAmount(parts[i].MemMiB, parts[i].Cores)
-		switch {
-		case r.hardware.divisible:
-			c.returnThousandths(r, s, p.mem)
-		case c.isShared(r, s):
-			c.freeShare(r, s, p)
-		case c.wholeMask(r)[s/64]>>(s%64)&1 == 0:
-			c.markShared(r, s, shareAmount{})
-			c.freeShare(r, s, p)
-			c.index.hasSharedDevices = true
-		}
-	}
-}
-
-func (c *Cluster) returnThousandths(r *agentCapacity, s int, n int32) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if free.mem == wholeDevice {
-		return
-	}
-	if free.mem = min(free.mem+n, wholeDevice); free.mem == wholeDevice {
-		r.scalarGPUs++
-		c.wholeBits[int(r.bitOffset)+s/64] |= 1 << (s % 64)
-	}
-}
-
-// sharePreference is what packing and spreading give an agent beside its plain rank
-// for parts of devices: packing prefers a device that is in use, spreading
-// one that is not.
-func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
-	r := &c.capacities[i]
-	if !cl.wantsShares || r.hardware.divisible || c.isUnused(r, c.chooseShareSlots(i, cl)[0]) != c.policy.prefersRoomy {
-		return 0
-	}
-	return maxAgentScore
-}
-
-// chooseShareSlots chooses the slots of one task's parts on an agent that fits. The
-// answer is good until the next call.
-func (c *Cluster) chooseShareSlots(i int, cl *demandClass) []int {
-	if cl.gpus == 1 {
-		c.chosenScratch = append(c.chosenScratch[:0], c.policy.chooseSlot(c, i, cl))
-		return c.chosenScratch
-	}
-	return c.chooseSeveralSlots(i, cl)
-}
-
-// slotOption is a slot that a part may come from.
-type slotOption struct {
-	slot      int
-	freeMilli int32
-	capacity  int64 // how many such parts
-}
-
-// chooseSeveralSlots takes the tightest slots, or the roomiest, as far as that leaves
-// room for as many tasks as any other choice would.
-func (c *Cluster) chooseSeveralSlots(i int, cl *demandClass) []int {
-	ways := c.slotOptions(&c.capacities[i], cl)
-	slices.SortFunc(ways, func(a, b slotOption) int {
-		order := cmp.Compare(a.freeMilli, b.freeMilli)
-		if c.policy.prefersRoomy {
-			order = -order
-		}
-		return cmp.Or(order, cmp.Compare(a.slot, b.slot))
-	})
-	tasks, spare := planFutureTasks(ways, int64(cl.gpus))
-	c.chosenScratch = c.chosenScratch[:0]
-	for _, w := range ways {
-		if len(c.chosenScratch) == int(cl.gpus) {
-			break
-		}
-		if w.capacity < tasks {
-			if spare == 0 {
-				continue
-			}
-			spare--
-		}
-		c.chosenScratch = append(c.chosenScratch, w.slot)
-	}
-	return c.chosenScratch
-}
-
-func (c *Cluster) slotOptions(r *agentCapacity, cl *demandClass) []slotOption {
-	c.optionScratch = c.optionScratch[:0]
-	c.eachShareSlot(r, cl, func(s int) bool {
-		free, need := c.freeShares[int(r.shareOffset)+s], c.shareNeeded(r, cl, s)
-		holds := int64(free.mem / need.mem)
-		if need.cores > 0 {
-			holds = min(holds, int64(free.cores/need.cores))
-		}
-		c.optionScratch = append(c.optionScratch, slotOption{s, c.freeMilliOf(r, s), max(holds, 1)})
-		return true
-	})
-	return c.optionScratch
-}
-
-// planFutureTasks is for how many tasks of n parts, no two of them of one slot, there
-// is room, and how many parts the next task may take of slots that hold fewer
-// than one for each of the tasks. Of a slot that holds more, a part costs
-// nothing: no task takes two.
-func planFutureTasks(ways []slotOption, n int64) (tasks, spare int64) {
-	room := func(tasks int64) (sum int64) {
-		for _, w := range ways {
-			sum += min(w.capacity, tasks)
-		}
-		return sum
-	}
-	least, most := int64(1), room(maxShareAmount)/n // there is room for one
-	for least < most {
-		if mid := least + (most-least+1)/2; room(mid) >= mid*n {
-			least = mid
-		} else {
-			most = mid - 1
-		}
-	}
-	spare = -(least - 1) * n // what is left for the others beyond what they need
-	for _, w := range ways {
-		if w.capacity < least {
-			spare += w.capacity
-		} else {
-			spare += least - 1
-		}
-	}
-	return least, spare
 }

@@ -33,12 +33,6 @@ type hardwareClass struct {
 	groupOf    []int
 	groupCount int
 	links      [][]int // between slots; nil where there are none
-	// alike is what fragments.alike found, once it was asked.
-	alikeKnown, typicalAlike bool
-	// scarce is what fragments.scarcity found, once it was asked: of GPUs that
-	// go whole, and of those that tasks share.
-	scarcityKnown  bool
-	scarcityByMode [2]float64
 }
 
 // deviceSlot is a device's place on its agent. Slots are in order of minor and UUID.
@@ -104,14 +98,11 @@ func attributeMemory(a *AgentResources) int64 {
 	return least
 }
 
-// findHardwareClass finds or makes the one of an agent with those devices.
-func (w *clusterIndex) findHardwareClass(a *AgentResources, devices []gpu.Device) *hardwareClass {
-	w.keyScratch = appendHardwareKey(w.keyScratch[:0], a, devices)
-	if k := w.hardwareByKey[string(w.keyScratch)]; k != nil {
-		return k
-	}
+// newHardwareClass returns the hardware of an agent with these devices; see
+// findHardwareClass.
+func newHardwareClass(number int32, a *AgentResources, devices []gpu.Device) *hardwareClass {
 	k := &hardwareClass{
-		id: int32(len(w.hardwareClasses)), models: a.Models(), hasInventory: len(a.Inventory) > 0, hasGPUs: a.HasGPUs(),
+		id: number, models: a.Models(), hasInventory: len(a.Inventory) > 0, hasGPUs: a.HasGPUs(),
 		divisible: a.Divisible, memMiB: attributeMemory(a), shareLimit: ShareLimitOf(a.Attributes), driver: parseVersion(a.Driver), cuda: parseVersion(a.CUDA),
 	}
 	for _, d := range devices {
@@ -119,8 +110,6 @@ func (w *clusterIndex) findHardwareClass(a *AgentResources, devices []gpu.Device
 	}
 	k.groupSlots(devices)
 	k.isUniform = k.links == nil && !slices.ContainsFunc(k.slots, func(s deviceSlot) bool { return s != k.slots[0] })
-	w.hardwareClasses = append(w.hardwareClasses, k)
-	w.hardwareByKey[string(w.keyScratch)] = k
 	return k
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
 )
 
@@ -25,7 +26,9 @@ type fragmentationModel struct {
 	levelOf          [wholeDevice + 1]uint16 // thousandths → how many millis are no more
 	levelCount       int
 	maxTaskGPUs      int // the most that a typical task takes
-	profiles         map[uint64]*usageProfile
+	profiles         index.Memo[uint64, *usageProfile]
+	allOrNone        index.Numbered[bool]           // computeAllOrNone by hardware class
+	scarcity         index.Numbered[scarcityByMode] // computeScarcity by hardware class
 }
 
 type typicalDemand struct {
@@ -47,15 +50,15 @@ type usageProfile struct {
 	cpuBound  []cpuBoundTasks
 }
 
-func newFragments(w *clusterIndex, list []TypicalTask, feeds bool) *fragmentationModel {
-	f := &fragmentationModel{limitsByCPUs: feeds, profiles: map[uint64]*usageProfile{}}
+func newFragmentationModel(x *clusterIndex, list []TypicalTask, limitsByCPUs bool) *fragmentationModel {
+	f := &fragmentationModel{limitsByCPUs: limitsByCPUs}
 	var millis []int
 	for _, t := range list {
 		d := &t.Demand
 		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
 			continue
 		}
-		one := typicalDemand{weight: t.Weight, need: d.Amount.toMilli(), gpus: max(d.Request.GPUs, 0), requirement: w.findRequirement(d.Request)}
+		one := typicalDemand{weight: t.Weight, need: d.Amount.toMilli(), gpus: max(d.Request.GPUs, 0), requirement: x.findRequirement(d.Request)}
 		if one.gpus > 0 {
 			one.milli = wholeDevice
 		}
@@ -89,24 +92,14 @@ func countUpTo[T int | int64](sorted []T, x T) int {
 	return n
 }
 
-// findProfile finds or makes the one for an agent with so much free. Thousands of
-// kinds and of typical tasks number it without overflow.
-func (f *fragmentationModel) findProfile(w *clusterIndex, r *agentCapacity, free *milliAmount) *usageProfile {
-	key := uint64(r.hardware.id)<<1 | 1
-	if r.hasDeviceIDs {
-		key--
-	}
-	key = key*uint64(len(f.cpuSteps)+1) + uint64(countUpTo(f.cpuSteps, free.cpus))
-	key = key*uint64(len(f.memSteps)+1) + uint64(countUpTo(f.memSteps, free.mem))
-	key = key*uint64(len(f.diskSteps)+1) + uint64(countUpTo(f.diskSteps, free.disk))
-	if p := f.profiles[key]; p != nil {
-		return p
-	}
+// newProfile returns how the typical tasks use the GPUs of an agent with so much
+// free; see findProfile.
+func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *usageProfile {
 	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
 	for i := range f.tasks {
 		t := &f.tasks[i]
 		switch {
-		case t.gpus == 0 || t.wantsShares && !r.hardware.divisible || !free.canHold(&t.need) || !t.canUseAllOn(w, r):
+		case t.gpus == 0 || t.wantsShares && !r.hardware.divisible || !free.canHold(&t.need) || !t.canUseAllOn(r):
 		case t.gpus == 1:
 			for l := f.levelOf[t.milli]; int(l) <= f.levelCount; l++ {
 				p.singleGPU[l] += t.weight
@@ -119,35 +112,31 @@ func (f *fragmentationModel) findProfile(w *clusterIndex, r *agentCapacity, free
 			p.addCPUBound(t, f.levelOf[t.milli])
 		}
 	}
-	f.profiles[key] = p
 	return p
 }
 
 // canUseAllOn reports whether the GPUs of an agent, which are all alike, will do.
-func (t *typicalDemand) canUseAllOn(w *clusterIndex, r *agentCapacity) bool {
-	m := t.requirement.matchOn(r.hardware, w)
+func (t *typicalDemand) canUseAllOn(r *agentCapacity) bool {
+	m := t.requirement.matchOn(r.hardware)
 	if r.hasDeviceIDs {
 		return m.allSlots
 	}
 	return m.allCounted
 }
 
-// usesAllOrNone reports whether each typical task can use all GPUs of the kind, or
-// none.
-func (f *fragmentationModel) usesAllOrNone(w *clusterIndex, k *hardwareClass) bool {
-	if k.alikeKnown {
-		return k.typicalAlike
-	}
-	k.alikeKnown, k.typicalAlike = true, true
+// computeAllOrNone reports whether each typical task can use all GPUs of the
+// hardware or none of them; see usesAllOrNone.
+func (f *fragmentationModel) computeAllOrNone(k *hardwareClass) bool {
 	for i := range f.tasks {
-		if f.tasks[i].gpus == 0 {
+		t := &f.tasks[i]
+		if t.gpus == 0 {
 			continue
 		}
-		if m := f.tasks[i].requirement.matchOn(k, w); !m.allSlots && countBits(m.slotMask) > 0 || k.divisible && f.tasks[i].wantsShares && f.tasks[i].gpus > 1 {
-			k.typicalAlike = false
+		if m := t.requirement.matchOn(k); !m.allSlots && countBits(m.slotMask) > 0 || k.divisible && t.wantsShares && t.gpus > 1 {
+			return false
 		}
 	}
-	return k.typicalAlike
+	return true
 }
 
 // projectedState is an agent as it would be: with so much free, so many whole GPUs,
@@ -169,13 +158,13 @@ func (c *Cluster) fragmentationOf(r *agentCapacity) float64 {
 
 // isMixed reports whether the agent's devices must be looked at one by one.
 func (c *Cluster) isMixed(r *agentCapacity) bool {
-	return r.hasDeviceIDs && (!c.index.fragmentation.usesAllOrNone(c.index, r.hardware) || r.shareOffset >= 0 && !r.hardware.divisible)
+	return r.hasDeviceIDs && (!c.index.fragmentation.usesAllOrNone(r.hardware) || r.shareOffset >= 0 && !r.hardware.divisible)
 }
 
 // fragmentationIf is for agents whose GPUs are alike, or go by count.
 func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 	f := c.index.fragmentation
-	p := f.findProfile(c.index, r, &s.free)
+	p := f.findProfile(r, &s.free)
 	idle := float64(s.wholeGPUs) * wholeDevice
 	usable := idle * (p.singleGPU[f.levelOf[wholeDevice]] + p.multiGPU[min(s.wholeGPUs, f.maxTaskGPUs)])
 	levels := c.levelScratch[:0]
@@ -244,7 +233,7 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 			continue
 		}
 		usable, slots, holds := 0.0, 0, 0.0
-		m := t.requirement.matchOn(r.hardware, c.index)
+		m := t.requirement.matchOn(r.hardware)
 		for s, p := range sketch {
 			if m.slotMask[s/64]>>(s%64)&1 != 0 && c.canUseSlot(r, t, s, p) {
 				mem, both := c.idleMilliOf(r, s, p)

@@ -36,7 +36,7 @@ func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	k := scoreFragmentation(c, i, cl) + scarcityWeight + sizeWeight
 	if cl.gpus > 0 {
-		k -= int64(math.Round(scarcityWeight * f.scarcityOf(c.index, r.hardware, cl.wantsShares && f.hasSharedDevices)))
+		k -= int64(math.Round(scarcityWeight * f.scarcityOf(r.hardware, cl.wantsShares && f.hasSharedDevices)))
 	}
 	if f.largestAgents.isIdleMatch(r) {
 		k -= sizeWeight

@@ -91,7 +91,7 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
 		for i, want := range c.want {
-			if got := cluster.index.fragmentation.scarcityOf(cluster.index, cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
+			if got := cluster.index.fragmentation.scarcityOf(cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
 				t.Errorf("%s: scarcity of %s is %g, want %g", name, agents[i].Types[0], got, want)
 			}
 		}
@@ -145,7 +145,7 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	c := NewCluster(agents, p, noon)
 	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
 		k := c.capacities[i].hardware
-		got := [2]float64{c.index.fragmentation.scarcityOf(c.index, k, false), c.index.fragmentation.scarcityOf(c.index, k, true)}
+		got := [2]float64{c.index.fragmentation.scarcityOf(k, false), c.index.fragmentation.scarcityOf(k, true)}
 		if got != want {
 			t.Errorf("scarcity on %s is %g, want %g", agents[i].ID, got, want)
 		}

@@ -3,7 +3,8 @@ package fit
 // surveyScarcity finds out what is scarce in the cluster as it is made. GPUs that go
 // whole and those that tasks share are weighed apart: no task has the choice.
 func (f *fragmentationModel) surveyScarcity(c *Cluster) {
-	whole, parts := make([]float64, len(c.index.hardwareClasses)), make([]float64, len(c.index.hardwareClasses))
+	hardware := c.index.hardwareClasses.Values()
+	whole, parts := make([]float64, len(hardware)), make([]float64, len(hardware))
 	mem, n := int64(0), 0
 	for i := range c.capacities {
 		r := &c.capacities[i]
@@ -16,9 +17,9 @@ func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 		whole[r.hardware.id] += float64(c.totalWholeGPUs(i))
 	}
 	f.hasSharedDevices = n > 0
-	f.computePressure(c.index, whole, false, 0)
+	f.computePressure(hardware, whole, false, 0)
 	if f.hasSharedDevices {
-		f.computePressure(c.index, parts, true, mem/int64(n))
+		f.computePressure(hardware, parts, true, mem/int64(n))
 	}
 	f.largestAgents = c.largestAgentSize(sumFloats(whole))
 }
@@ -47,7 +48,7 @@ func (c *Cluster) totalWholeGPUs(i int) int {
 // will do for how much it presses on those: its share of what typical tasks
 // ask for over the share of all GPUs that will do. It is for those that want
 // parts, or for the others; mem is that of a shared device on average, in MiB.
-func (f *fragmentationModel) computePressure(w *clusterIndex, supply []float64, parts bool, mem int64) {
+func (f *fragmentationModel) computePressure(hardware []*hardwareClass, supply []float64, parts bool, mem int64) {
 	asked, all := 0.0, sumFloats(supply)
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.wantsSharedDevices(t) == parts {
@@ -61,7 +62,7 @@ func (f *fragmentationModel) computePressure(w *clusterIndex, supply []float64, 
 		}
 		may := 0.0
 		for id, n := range supply {
-			may += n * t.servedFraction(w, w.hardwareClasses[id])
+			may += n * t.servedFraction(hardware[id])
 		}
 		if may > 0 && may < all {
 			t.pressure = t.gpuMilliAsked(mem) / asked * all / may
@@ -86,8 +87,8 @@ func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
 }
 
 // servedFraction is the part of a kind's GPUs that will do for the task.
-func (t *typicalDemand) servedFraction(w *clusterIndex, k *hardwareClass) float64 {
-	m := t.requirement.matchOn(k, w)
+func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
+	m := t.requirement.matchOn(k)
 	switch {
 	case t.gpus == 0:
 		return 0
@@ -99,29 +100,24 @@ func (t *typicalDemand) servedFraction(w *clusterIndex, k *hardwareClass) float6
 	return 0
 }
 
-// scarcityOf of a kind's GPUs, whole or in parts, from 0, which is that nobody
-// insists on them, to 1, which is that those who do would take them all if the
-// cluster were full.
-func (f *fragmentationModel) scarcityOf(w *clusterIndex, k *hardwareClass, parts bool) float64 {
-	at := 0
-	if parts {
-		at = 1
-	}
-	if k.scarcityKnown {
-		return k.scarcityByMode[at]
-	}
-	k.scarcityKnown, k.scarcityByMode = true, [2]float64{}
+// scarcityByMode is the scarcity of a hardware class's GPUs: of those that tasks
+// take whole and of those that they share.
+type scarcityByMode struct{ whole, shares float64 }
+
+// computeScarcity adds up the pressure of the typical tasks that some of the
+// hardware serves; see scarcityOf.
+func (f *fragmentationModel) computeScarcity(k *hardwareClass) scarcityByMode {
+	var s scarcityByMode
 	for i := range f.tasks {
 		switch t := &f.tasks[i]; {
 		case t.pressure == 0:
 		case f.wantsSharedDevices(t):
-			k.scarcityByMode[1] += t.pressure * t.servedFraction(w, k)
+			s.shares += t.pressure * t.servedFraction(k)
 		default:
-			k.scarcityByMode[0] += t.pressure * t.servedFraction(w, k)
+			s.whole += t.pressure * t.servedFraction(k)
 		}
 	}
-	k.scarcityByMode[0], k.scarcityByMode[1] = min(k.scarcityByMode[0], 1), min(k.scarcityByMode[1], 1)
-	return k.scarcityByMode[at]
+	return scarcityByMode{min(s.whole, 1), min(s.shares, 1)}
 }
 
 // agentSize is that of agents whose idle room few others have; gpus is 0 where no

@@ -5,13 +5,14 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/job"
 )
 
 // constraintCounter follows one constraint that depends on where the job's tasks are.
 type constraintCounter struct {
 	constraint   job.Constraint
-	column       *fieldColumn
+	column       *index.Column
 	tasksByValue []int // tasks by value
 	// knownValues are the values that agents of use to the demand have.
 	knownValues []bool
@@ -28,11 +29,11 @@ func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 	var all []*constraintCounter
 	for _, con := range cl.jobConstraints {
 		col := c.index.findColumn(con.Field)
-		t := &constraintCounter{constraint: con, column: col, tasksByValue: make([]int, len(col.values)), knownValues: make([]bool, len(col.values)), firstValue: noValue}
+		t := &constraintCounter{constraint: con, column: col, tasksByValue: make([]int, len(col.Values())), knownValues: make([]bool, len(col.Values())), firstValue: noValue}
 		elsewhere := map[string]bool{}
 		for _, a := range d.PeerAgents {
 			v, ok := a.FieldValue(con.Field)
-			id, here := col.idByValue[v]
+			id, here := col.Find(v)
 			switch {
 			case !ok:
 				id = -1
@@ -55,7 +56,7 @@ func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 }
 
 func (t *constraintCounter) surveyValues(c *Cluster, cl *demandClass, elsewhere int) {
-	for i, id := range t.column.valueIDs {
+	for i, id := range t.column.IDs() {
 		if id >= 0 && !t.knownValues[id] && c.isSuitableFor(i, cl) {
 			t.knownValues[id] = true
 		}
@@ -109,7 +110,7 @@ func (t *constraintCounter) allowedValues() []bool {
 }
 
 func (t *constraintCounter) addTask(i int) {
-	id := t.column.valueIDs[i]
+	id := t.column.IDs()[i]
 	t.tasksByValue[id]++
 	if t.firstValue == noValue {
 		t.firstValue = id
@@ -124,7 +125,7 @@ func allowedByAll(all []*constraintCounter) func(i int) bool {
 	}
 	tests := make([]test, len(all))
 	for at, t := range all {
-		tests[at] = test{t.column.valueIDs, t.allowedValues()}
+		tests[at] = test{t.column.IDs(), t.allowedValues()}
 	}
 	return func(i int) bool {
 		for _, t := range tests {
@@ -151,13 +152,11 @@ func (t *constraintCounter) isUndecided() bool {
 }
 
 func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int) []Placement {
-	ranks := c.rankings.rankingFor(c, cl)
 	var spots []Placement
 	for len(spots) < n {
-		ranks.updateScores(c, cl)
 		ok := allowedByAll(all)
 		best, most := -1, int64(0)
-		for i, k := range ranks.scores {
+		for i, k := range c.rankAgents(cl).Scores() {
 			if k > most && ok(i) {
 				best, most = i, k
 			}
@@ -182,7 +181,7 @@ func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 		all := c.newCounters(d, cl)
 		for _, t := range all {
 			if t.isUndecided() {
-				t.firstValue = t.column.valueIDs[g.best]
+				t.firstValue = t.column.IDs()[g.best]
 			}
 		}
 		spots := c.placeAllowed(cl, all, n)
@@ -208,14 +207,14 @@ func (c *Cluster) agentGroups(d *Demand, cl *demandClass, n int) []*agentGroup {
 	by := map[string]*agentGroup{}
 	var list []*agentGroup
 	var key []byte
-	for i, k := range c.rankings.rankingFor(c, cl).scores {
+	for i, k := range c.rankAgents(cl).Scores() {
 		if k == 0 || !ok(i) {
 			continue
 		}
 		key = key[:0]
 		for _, t := range all {
 			if t.isUndecided() {
-				key = binary.AppendVarint(key, int64(t.column.valueIDs[i]))
+				key = binary.AppendVarint(key, int64(t.column.IDs()[i]))
 			}
 		}
 		g := by[string(key)]

@@ -44,7 +44,7 @@ func (n *TaskCapacity) UpdateAgent(i int) {
 // countTasksOn is how many tasks of a class that Count is for the agent holds, at
 // most so many.
 func (c *Cluster) countTasksOn(i int, cl *demandClass, most int) int {
-	if g := c.hints[i]; g.cpus < cl.minimum.cpus || g.gpus < cl.minimum.gpus || !c.fitsTask(i, cl) {
+	if !c.hints[i].allows(cl.minimum) || !c.fitsTask(i, cl) {
 		return 0
 	}
 	n := c.maxTasksOn(i, cl, most)

@@ -127,7 +127,7 @@ func TestGreedyDeviceChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := genDevices(t, 0)
 		a := AgentResources{Inventory: devices}
-		w := newWorld(nil)
+		w := newClusterIndex(nil)
 		k := w.findHardwareClass(&a, devices)
 		free := make([]int, len(devices))
 		for i := range free {

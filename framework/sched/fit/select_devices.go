@@ -15,28 +15,6 @@ type chosenDevices struct {
 	brokenGroups int  // groups that were wholly free and are now partly taken
 }
 
-// deviceChoiceKey is all that a choice depends on, for kinds of up to 64 slots.
-type deviceChoiceKey struct {
-	hardware, gpus   int32
-	candidates, free uint64
-	topology         gpu.Topology
-}
-
-// chooseDevices chooses n of the slots in may, which are among the free ones; it knows
-// that there are enough. Nobody changes what it returns.
-func (w *clusterIndex) chooseDevices(k *hardwareClass, n int, may, free []uint64, topology gpu.Topology) chosenDevices {
-	if len(may) != 1 {
-		return k.chooseSlots(n, listBits(may, nil), listBits(free, nil), topology)
-	}
-	key := deviceChoiceKey{hardware: k.id, gpus: int32(n), candidates: may[0], free: free[0], topology: topology}
-	p, ok := w.deviceChoices[key]
-	if !ok {
-		p = k.chooseSlots(n, listBits(may, nil), listBits(free, nil), topology)
-		w.deviceChoices[key] = p
-	}
-	return p
-}
-
 func (k *hardwareClass) chooseSlots(n int, may, free []int, topology gpu.Topology) chosenDevices {
 	if k.isUniform && k.groupCount <= 1 || n >= len(may) {
 		return k.describeChoice(may[:n:n], free)

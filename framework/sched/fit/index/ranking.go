@@ -1,0 +1,140 @@
+package index
+
+// Ranking stores the score of each agent for one class of demands; 0 means
+// that the agent does not fit. It is updated from the log of its Rankings.
+type Ranking struct {
+	scores      []int64
+	best        int // an agent, noAgent, or unknownAgent if it must be searched
+	logPosition int // in the log: entries before it are applied; -1: none is
+	lastUsed    int // the value of Rankings.clock when it was last returned
+}
+
+const (
+	noAgent      = -1
+	unknownAgent = -2
+)
+
+// maxRankedAgents bounds the scores that all rankings of one Rankings store.
+const maxRankedAgents = 8 << 20
+
+// Rankings stores the rankings of several classes and a log of the agents that
+// changed. When there are too many, the one that was used least recently goes.
+type Rankings struct {
+	byClass map[int32]*Ranking
+	log     []int32
+	dropped int // entries that were cut off the start of the log
+	agents  int
+	limit   int // rankings to keep
+	clock   int
+}
+
+// Reset removes all rankings and prepares for so many agents.
+func (s *Rankings) Reset(agents int) {
+	*s = Rankings{byClass: map[int32]*Ranking{}, agents: agents, limit: max(8, maxRankedAgents/max(agents, 1))}
+}
+
+// SetLimit sets how many rankings are kept, at least 1.
+func (s *Rankings) SetLimit(n int) { s.limit = max(n, 1) }
+
+// Len returns how many rankings are stored.
+func (s *Rankings) Len() int { return len(s.byClass) }
+
+// Invalidate makes all scores unknown and keeps the memory. If the number of
+// agents differs, it does the same as Reset.
+func (s *Rankings) Invalidate(agents int) {
+	if s.agents != agents || s.byClass == nil {
+		s.Reset(agents)
+		return
+	}
+	for _, r := range s.byClass {
+		r.logPosition = -1
+	}
+	s.log, s.dropped = s.log[:0], 0
+}
+
+// AgentChanged records that the scores of an agent may differ from now on.
+func (s *Rankings) AgentChanged(i int) {
+	if len(s.byClass) == 0 {
+		return
+	}
+	if len(s.log) >= 2*s.agents { // a ranking that missed more is computed in full
+		s.dropped += s.agents
+		s.log = append(s.log[:0], s.log[s.agents:]...)
+	}
+	s.log = append(s.log, int32(i))
+}
+
+// Get returns the ranking of a class, up to date. It calls scoreOne for each
+// agent that changed since the last call, or, if there are many, scoreAll with
+// scores that are all 0.
+func (s *Rankings) Get(class int32, scoreAll func(scores []int64), scoreOne func(i int) int64) *Ranking {
+	s.clock++
+	r := s.byClass[class]
+	if r == nil {
+		r = s.allocateRanking()
+		s.byClass[class] = r
+		r.logPosition = -1
+	}
+	r.lastUsed = s.clock
+	end := s.dropped + len(s.log)
+	if r.logPosition < s.dropped || end-r.logPosition >= s.agents {
+		r.best = unknownAgent
+		clear(r.scores)
+		scoreAll(r.scores)
+	} else {
+		for _, i := range s.log[r.logPosition-s.dropped:] {
+			r.setScore(int(i), scoreOne(int(i)))
+		}
+	}
+	r.logPosition = end
+	return r
+}
+
+// allocateRanking returns a new ranking, or the memory of the one that was used
+// least recently.
+func (s *Rankings) allocateRanking() *Ranking {
+	if len(s.byClass) < s.limit {
+		return &Ranking{scores: make([]int64, s.agents)}
+	}
+	oldest := int32(-1)
+	for id, r := range s.byClass {
+		if oldest < 0 || r.lastUsed < s.byClass[oldest].lastUsed {
+			oldest = id
+		}
+	}
+	r := s.byClass[oldest]
+	delete(s.byClass, oldest)
+	return r
+}
+
+func (r *Ranking) setScore(i int, score int64) {
+	old := r.scores[i]
+	r.scores[i] = score
+	switch {
+	case r.best == unknownAgent:
+	case i == r.best:
+		if score < old {
+			r.best = unknownAgent
+		}
+	case score > 0 && (r.best == noAgent || score > r.scores[r.best] || score == r.scores[r.best] && i < r.best):
+		r.best = i
+	}
+}
+
+// Scores returns the score of each agent. The caller must not change the slice.
+func (r *Ranking) Scores() []int64 { return r.scores }
+
+// Best returns the agent with the highest score, of equals the first, or -1 if
+// none fits. Only members may have a score above 0.
+func (r *Ranking) Best(members []int32) int {
+	if r.best == unknownAgent {
+		most := int64(0)
+		r.best = noAgent
+		for _, i := range members {
+			if score := r.scores[i]; score > most {
+				r.best, most = int(i), score
+			}
+		}
+	}
+	return r.best
+}
