@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/atomicfile"
 )
 
 const (
 	// usageInterval is the time between two reports of what a task's devices do.
 	usageInterval = 5 * time.Second
-	// stagedUsageFile becomes gpu.UsageFile once it is whole.
-	stagedUsageFile = gpu.UsageFile + ".new"
 )
 
 // reportUsage keeps a file in the sandbox that says what the running task's
@@ -61,34 +59,20 @@ func (c *ExecutorConfig) writeUsage(ctx context.Context, container string, devic
 	if err != nil {
 		return fmt.Errorf("write GPU use as JSON: %w", err)
 	}
-	if err := replaceFile(c.Sandbox, stagedUsageFile, gpu.UsageFile, text); err != nil {
+	if err := replaceUsageFile(c.Sandbox, text); err != nil {
 		return fmt.Errorf("write GPU use: %w", err)
 	}
 	return nil
 }
 
-// replaceFile writes a file of a folder whole, under another name first. The folder
+// replaceUsageFile writes a file of a folder whole, under another name first. The folder
 // is a task's, and this program may be root: the file is new, so that no link
 // leads elsewhere, and what the names have led to so far goes.
-func replaceFile(folder, staged, name string, text []byte) error {
-	root, err := os.OpenRoot(folder)
+func replaceUsageFile(sandbox string, text []byte) error {
+	root, err := os.OpenRoot(sandbox)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := root.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := root.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = root.Rename(staged, name)
-	}
-	if err != nil {
-		_ = root.Remove(staged) // the next attempt says why it cannot go
-	}
-	return err
+	return atomicfile.ReplaceIn(root, gpu.UsageFile, text, 0o644)
 }

@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/atomicfile"
 )
 
 // fakeUsageSource is a daemon that tells what a test has it tell.
@@ -76,7 +77,7 @@ func TestReportUsage(t *testing.T) {
 		r.task.exit <- task.ExitStatus{}
 		r.acknowledge(r.update(mesos.TASK_FINISHED))
 		r.endedWell()
-		if left, err := filepath.Glob(filepath.Join(r.cfg.Sandbox, gpu.UsageFile+".*")); len(left) > 0 || err != nil {
+		if left, err := filepath.Glob(filepath.Join(r.cfg.Sandbox, atomicfile.TempPrefix+"*")); len(left) > 0 || err != nil {
 			t.Errorf("left %v, %v", left, err)
 		}
 	})
@@ -85,7 +86,7 @@ func TestReportUsage(t *testing.T) {
 // TestUsageReportIgnoresPlantedFiles: whatever a task puts where the file is to be, nothing
 // elsewhere is written, and nobody waits.
 func TestUsageReportIgnoresPlantedFiles(t *testing.T) {
-	for _, name := range []string{gpu.UsageFile, stagedUsageFile} {
+	for _, name := range []string{gpu.UsageFile, atomicfile.TempPrefix + gpu.UsageFile} {
 		for what, test := range map[string]struct {
 			put  func(path, outside string) error
 			stay bool // the task keeps it from being written
@@ -106,7 +107,7 @@ func TestUsageReportIgnoresPlantedFiles(t *testing.T) {
 				if err := errors.Join(os.WriteFile(outside, []byte("mine"), 0o600), test.put(filepath.Join(sandbox, name), outside)); err != nil {
 					t.Fatal(err)
 				}
-				err := replaceFile(sandbox, stagedUsageFile, gpu.UsageFile, []byte("{}"))
+				err := replaceUsageFile(sandbox, []byte("{}"))
 				if (err != nil) != test.stay {
 					t.Errorf("got %v, want an error: %t", err, test.stay)
 				}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // volumeUpdate is what there is to do to one volume.
@@ -55,7 +57,7 @@ func (w volumeUpdate) completeVolume(ctx context.Context) error {
 	}
 	for dir, yes := range changed {
 		if yes {
-			if err := syncDir(filepath.Join(w.volume, dir)); err != nil {
+			if err := atomicfile.SyncDir(filepath.Join(w.volume, dir)); err != nil {
 				return err
 			}
 		}
@@ -91,13 +93,10 @@ func (w volumeUpdate) makeFolders(changed map[string]bool) error {
 	return nil
 }
 
-// temporaryPrefix begins the names of files that are about to get their own.
-const temporaryPrefix = ".new-"
-
 // removeLeftovers removes what a crash left under such names.
 func (w volumeUpdate) removeLeftovers() error {
 	for _, dir := range append(volumeDirs(), "") {
-		left, err := filepath.Glob(filepath.Join(w.volume, dir, temporaryPrefix+"*"))
+		left, err := filepath.Glob(filepath.Join(w.volume, dir, atomicfile.TempPrefix+"*"))
 		if err != nil {
 			return err
 		}

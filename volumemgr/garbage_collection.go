@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"mesos-gpu/volumemgr/mountinfo"
+	"mesos-gpu/internal/atomicfile"
+	"mesos-gpu/internal/mounttable"
 )
 
 // removingPrefix begins the names of volumes that are about to go. One that is
@@ -112,7 +113,7 @@ func (s Store) reasonToKeep(gc CollectOptions, v DriverVolume, users []string) (
 		return "is of the driver that runs", nil
 	}
 	for _, path := range users {
-		if mountinfo.IsWithin(path, v.Path) {
+		if mounttable.IsWithin(path, v.Path) {
 			return "belongs to a container that may start again", nil
 		}
 	}
@@ -142,7 +143,7 @@ func (s Store) retireVolume(gc CollectOptions, path string) (why string, err err
 	if why != "" || err != nil {
 		return why, errors.Join(err, os.Rename(away, path))
 	}
-	return "", errors.Join(os.RemoveAll(away), syncDir(s.Dir))
+	return "", errors.Join(os.RemoveAll(away), atomicfile.SyncDir(s.Dir))
 }
 
 // finishInterrupted ends what a crash interrupted: a volume that is mounted gets its

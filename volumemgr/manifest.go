@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // manifestName is the only file in a volume's own folder.
@@ -89,23 +91,10 @@ func writeManifest(volume string, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	temporary := filepath.Join(volume, temporaryPrefix+manifestName)
-	if err := writeSynced(temporary, append(text, '\n')); err != nil {
-		return errors.Join(fmt.Errorf("write manifest: %w", err), removeIfExists(temporary))
+	if err := atomicfile.Write(filepath.Join(volume, manifestName), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write manifest: %w", err)
 	}
-	if err := os.Rename(temporary, filepath.Join(volume, manifestName)); err != nil {
-		return err
-	}
-	return syncDir(volume)
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	return nil
 }
 
 // removeIfExists is os.Remove for what may not be there.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // writeFile puts a file under its name in one step, over one that is torn: who
@@ -21,7 +23,7 @@ func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEn
 	name := filepath.Join(w.volume, f.Dir, f.Name)
 	temporary := name
 	if !w.isNew {
-		temporary = filepath.Join(w.volume, f.Dir, temporaryPrefix+f.Name)
+		temporary = filepath.Join(w.volume, f.Dir, atomicfile.TempPrefix+f.Name)
 	}
 	defer func() {
 		if err != nil {
@@ -127,11 +129,7 @@ func makeSymlink(target, path string) (added bool, err error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return false, err
 	}
-	temporary := filepath.Join(filepath.Dir(path), temporaryPrefix+filepath.Base(path))
-	if err := os.Symlink(target, temporary); err != nil {
-		return false, err
-	}
-	return true, os.Rename(temporary, path)
+	return true, atomicfile.Symlink(target, path)
 }
 
 // isLinked tells whether path leads to target, or is a real file.
@@ -142,12 +140,4 @@ func isLinked(target, path string) bool {
 	}
 	_, err = os.Lstat(path)
 	return err == nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

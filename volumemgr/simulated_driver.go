@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // simulatedSMI lists the GPU nodes that the caller may open.
@@ -68,12 +70,5 @@ func writeSimulated(path, text string, mode os.FileMode) error {
 	if now, err := os.ReadFile(path); err == nil && string(now) == text {
 		return nil
 	}
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, []byte(text), mode); err != nil {
-		return err
-	}
-	if err := os.Chmod(temporary, mode); err != nil { // the umask
-		return err
-	}
-	return os.Rename(temporary, path)
+	return atomicfile.Replace(path, []byte(text), mode)
 }

@@ -8,16 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"mesos-gpu/internal/atomicfile"
+	"mesos-gpu/internal/filelock"
 )
 
 // stagingPrefix begins the names of volumes in the making.
 const stagingPrefix = ".staging-"
-
-// lockPoll is how often a creator asks for the lock that another holds.
-const lockPoll = 50 * time.Millisecond
 
 // Store is a folder of volumes.
 type Store struct {
@@ -92,22 +89,11 @@ func (s Store) lockStore(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("wait for another creator: %w", context.Cause(ctx))
-		case <-time.After(lockPoll):
-		}
+	if err := filelock.LockContext(ctx, f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("wait for another creator: %w", err)
 	}
+	return func() { f.Close() }, nil
 }
 
 // buildVolume makes the volume beside its place and moves it there in one step.
@@ -141,7 +127,7 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 	if err := os.Rename(stage, place); err != nil {
 		return err
 	}
-	return syncDir(s.Dir)
+	return atomicfile.SyncDir(s.Dir)
 }
 
 // List gives the finished volumes, by name. A store that is not there yet has

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/volumemgr/mountinfo"
+	"mesos-gpu/internal/mounttable"
 )
 
 // volumeMount is a mount of a volume, or of something in one, and a process that
@@ -23,7 +23,7 @@ type volumeMount struct {
 // that a process of proc lives in. A mount of a folder above the volumes does
 // not count: it takes no version in particular.
 func findMounts(proc, dir string) ([]volumeMount, error) {
-	own, err := mountinfo.ReadFile(filepath.Join(proc, "self/mountinfo"))
+	own, err := mounttable.ReadFile(filepath.Join(proc, "self/mountinfo"))
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func findMounts(proc, dir string) ([]volumeMount, error) {
 	if err != nil {
 		return nil, err
 	}
-	dev, root, err := mountinfo.LocatePath(own, dir)
+	dev, root, err := mounttable.LocatePath(own, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func findMounts(proc, dir string) ([]volumeMount, error) {
 		if space != "" && known[space] {
 			continue
 		}
-		mounts, err := mountinfo.ReadFile(filepath.Join(proc, e.Name(), "mountinfo"))
+		mounts, err := mounttable.ReadFile(filepath.Join(proc, e.Name(), "mountinfo"))
 		if isAnyError(err, fs.ErrNotExist, unix.ESRCH, unix.EINVAL) {
 			continue // it ended meanwhile, or has ended and waits for its parent
 		}
@@ -61,7 +61,7 @@ func findMounts(proc, dir string) ([]volumeMount, error) {
 		}
 		known[space] = true
 		for _, m := range mounts {
-			if m.Dev == dev && mountinfo.IsWithin(m.Root, root) {
+			if m.Device == dev && mounttable.IsWithin(m.Root, root) {
 				found = append(found, volumeMount{pid, m.Point})
 			}
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/docker/docker/client"
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/filelock"
 )
 
 // containerLock marks a container as a living executor's: a file named like the
@@ -33,7 +35,7 @@ func lockContainer(dir, name, engine string) (*containerLock, error) {
 		if err != nil {
 			return nil, fmt.Errorf("claim container %s: %w", name, err)
 		}
-		err = flockFile(file, syscall.LOCK_EX)
+		err = filelock.Lock(file)
 		if err == nil && !isLinked(file) {
 			file.Close()
 			continue
@@ -73,15 +75,6 @@ func (c *containerLock) removeLock() {
 func (c *containerLock) unlock() {
 	if c != nil {
 		c.file.Close()
-	}
-}
-
-func flockFile(file *os.File, how int) error {
-	for {
-		err := syscall.Flock(int(file.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
 	}
 }
 
@@ -129,7 +122,7 @@ func removeOrphan(ctx context.Context, newClient func() (*client.Client, error),
 		return fmt.Errorf("look for the executor of container %s: %w", name, err)
 	}
 	defer file.Close()
-	if err := flockFile(file, syscall.LOCK_SH|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := filelock.TryRLock(file); errors.Is(err, filelock.ErrLocked) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("look for the executor of container %s: lock %s: %w", name, path, err)

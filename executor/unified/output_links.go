@@ -2,8 +2,9 @@ package unified
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // linkOutput makes the executor's stdout and stderr links to those of the
@@ -13,7 +14,7 @@ import (
 // log is another file.
 func linkOutput(sandbox, container string) error {
 	for _, name := range outputNames() {
-		if err := replaceWithLink(filepath.Join(sandbox, name), nestedPath(container, name)); err != nil {
+		if err := atomicfile.Symlink(nestedPath(container, name), filepath.Join(sandbox, name)); err != nil {
 			return fmt.Errorf("link task output: %w", err)
 		}
 	}
@@ -24,16 +25,3 @@ func outputNames() []string { return []string{"stdout", "stderr"} }
 
 // nestedPath is a file of the nested container's, from its executor's sandbox.
 func nestedPath(container, name string) string { return filepath.Join("containers", container, name) }
-
-// replaceWithLink puts the link in place in one step: a reader sees the old
-// file or the link, never nothing.
-func replaceWithLink(path, target string) error {
-	staged := path + ".link"
-	if err := os.Remove(staged); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	if err := os.Symlink(target, staged); err != nil {
-		return err
-	}
-	return os.Rename(staged, path)
-}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // minRewriteSize is the size from which a file that is mostly empty is written
@@ -62,16 +64,8 @@ func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
 		return fail(errors.Join(err, db.Close(), os.Remove(fresh)))
 	}
 	// From here on the new file is the journal, and its lock is held.
-	if err := errors.Join(old.Close(), syncFolder(path)); err != nil {
+	if err := errors.Join(old.Close(), atomicfile.SyncDir(filepath.Dir(path))); err != nil {
 		return db, fmt.Errorf("write journal %s anew: %w", path, err)
 	}
 	return db, nil
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/filelock"
 )
 
 const tempPrefix = "mesos-gpu-local-"
@@ -57,7 +59,7 @@ func LockWorkDir(dir string) (release func() error, err error) {
 		return nil, fmt.Errorf("make work directory: %w", err)
 	}
 	lock, err := lockDir(dir)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("work directory %s is in use by another mesos-gpu local: stop it, or choose another by --work-dir", dir)
 	}
 	if err != nil {
@@ -73,7 +75,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open work directory: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = filelock.TryLock(f)
 	if err == nil {
 		err = checkOwner(f)
 	}

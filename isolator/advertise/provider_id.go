@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/internal/atomicfile"
+	"mesos-gpu/isolator/internal/daemonlock"
 )
 
 // providerState is the folder that outlives the daemon: the lock that keeps a second
@@ -21,7 +22,7 @@ type providerState struct {
 
 // openProviderState takes the lock. Two providers with one id abort a Mesos agent.
 func openProviderState(dir string) (*providerState, error) {
-	release, err := checkpoint.LockFolder(dir, "provider.lock")
+	release, err := daemonlock.LockFolder(dir, "provider.lock")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (s *providerState) readIdentity() (providerIdentity, error) {
 // writeIdentity checkpoints it: after a crash the file holds the old one or the
 // new one, whole.
 func (s *providerState) writeIdentity(i providerIdentity) error {
-	if err := checkpoint.WriteFile(s.idPath(), []byte(i.provider+"\n"+i.agent+"\n")); err != nil {
+	if err := atomicfile.Write(s.idPath(), []byte(i.provider+"\n"+i.agent+"\n"), 0o600); err != nil {
 		return fmt.Errorf("checkpoint provider id: %w", err)
 	}
 	return nil

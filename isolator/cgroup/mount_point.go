@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"mesos-gpu/internal/mounttable"
 )
 
 // hierarchySpec tells the two kinds of hierarchies in the kernel's files.
@@ -43,23 +45,13 @@ func (h hierarchySpec) findMountPoint(mountinfo string) (string, error) {
 }
 
 func (h hierarchySpec) parseMountInfo(mountinfo string) (string, bool) {
-	for line := range strings.Lines(mountinfo) {
-		// ID PARENT DEV ROOT POINT OPTIONS… - TYPE SOURCE SUPEROPTIONS
-		mount, super, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		left, right := strings.Split(mount, " "), strings.Split(super, " ")
-		if !ok || len(left) < 5 || len(right) < 3 || right[0] != h.fileSystem || left[3] != "/" {
-			continue
-		}
-		if h.controller == "" || slices.Contains(strings.Split(right[2], ","), h.controller) {
-			return unescapeOctal(left[4]), true
+	mounts, _ := mounttable.Parse(mountinfo) // a line that does not parse is no cgroup mount
+	for _, m := range mounts {
+		if m.FileSystem == h.fileSystem && m.Root == "/" && (h.controller == "" || slices.Contains(m.SuperOptions, h.controller)) {
+			return m.Point, true
 		}
 	}
 	return "", false
-}
-
-// unescapeOctal undoes the kernel's octal forms of what would end a field.
-func unescapeOctal(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(path)
 }
 
 // readProcessCgroup reads a /proc/PID/cgroup file and gives the process's path.

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/isolator/allocation"
 )
 
 const (
 	recordSuffix = ".json"
-	tempPrefix   = ".new-"
 	locationFile = "cgroups"
 )
 
@@ -52,7 +52,7 @@ func (s recordStore) loadRecords() (entries []containerRecord, bad []badRecord, 
 	for _, file := range list {
 		name := file.Name()
 		switch {
-		case strings.HasPrefix(name, tempPrefix):
+		case strings.HasPrefix(name, atomicfile.TempPrefix):
 			if err := s.removeFile(name); err != nil {
 				return nil, nil, err
 			}
@@ -125,15 +125,7 @@ func (s recordStore) replaceFile(name string, text []byte) error {
 	if err := s.runHook(name); err != nil {
 		return err
 	}
-	fresh := filepath.Join(s.dir, tempPrefix+name)
-	err := os.WriteFile(fresh, append(text, '\n'), 0o600)
-	if err == nil {
-		err = os.Rename(fresh, filepath.Join(s.dir, name))
-	}
-	if err != nil {
-		os.Remove(fresh)
-	}
-	return err
+	return atomicfile.Replace(filepath.Join(s.dir, name), append(text, '\n'), 0o600)
 }
 
 func (s recordStore) runHook(name string) error {

@@ -26,7 +26,7 @@ import (
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/health"
-	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/isolator/internal/daemonlock"
 	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/metrics"
 	"mesos-gpu/isolator/mig"
@@ -181,11 +181,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // lockFolders keeps other daemons from both folders.
 func (d *Daemon) lockFolders() (release func(), err error) {
-	state, err := checkpoint.LockFolder(d.cfg.StateDir, "state.lock")
+	state, err := daemonlock.LockFolder(d.cfg.StateDir, "state.lock")
 	if err != nil || !d.cfg.managesContainers() {
 		return state, err
 	}
-	runtime, err := checkpoint.LockFolder(d.cfg.RuntimeDir, "runtime.lock")
+	runtime, err := daemonlock.LockFolder(d.cfg.RuntimeDir, "runtime.lock")
 	if err != nil {
 		state()
 		return nil, err

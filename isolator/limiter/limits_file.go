@@ -3,11 +3,11 @@ package limiter
 import (
 	"encoding/hex"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // Where the library looks in the container. The isolator mounts LimitsPath
@@ -52,28 +52,7 @@ func WriteLimits(path string, l ContainerLimits) error {
 	if err != nil {
 		return fmt.Errorf("write limits %s: %w", path, err)
 	}
-	return writeFileAtomically(path, text, 0o444)
-}
-
-// writeFileAtomically makes the file aside and moves it into place; the mode is as
-// given, whatever the umask.
-func writeFileAtomically(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return atomicfile.Replace(path, text, 0o444)
 }
 
 func (l ContainerLimits) marshalText() ([]byte, error) {

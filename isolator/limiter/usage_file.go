@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/atomicfile"
 )
 
 // The layout of src/books.h.
@@ -104,7 +106,7 @@ func CreateUsageFile(path string, l ContainerLimits) error {
 	if err := binary.Write(&data, binary.LittleEndian, &b); err != nil {
 		return err
 	}
-	return writeFileAtomically(path, data.Bytes(), 0o666)
+	return atomicfile.Replace(path, data.Bytes(), 0o666)
 }
 
 // ReadUsageFile says what the container that has these limits uses, one Use a

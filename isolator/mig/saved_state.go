@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/isolator/layout"
 )
 
@@ -59,7 +59,7 @@ func (c *Partitioner) loadState() error {
 func (k savedState) writeTo(dir string) error {
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err == nil {
-		err = checkpoint.WriteFile(filepath.Join(dir, stateFile), append(text, '\n'))
+		err = atomicfile.Write(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep how GPUs are cut: %w", err)

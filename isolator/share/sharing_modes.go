@@ -14,7 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/internal/checkpoint"
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/isolator/stock"
 )
 
@@ -279,7 +279,7 @@ func (f *ModeStore) updateSaved(updateSaved func(savedModes) (changed bool, err 
 	}
 	text, err := json.MarshalIndent(next, "", "  ")
 	if err == nil {
-		err = checkpoint.WriteFile(f.statePath(), append(text, '\n'))
+		err = atomicfile.Write(f.statePath(), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep which GPUs are shared: %w", err)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/isolator/health"
-	"mesos-gpu/isolator/internal/checkpoint"
 )
 
 // stateContent is the file of what outlives the daemon.
@@ -65,7 +65,7 @@ func (f *stateFile) writeContent(c stateContent) error {
 	if err != nil {
 		return fmt.Errorf("encode cordons: %w", err)
 	}
-	if err := checkpoint.WriteFile(f.path, append(text, '\n')); err != nil {
+	if err := atomicfile.Write(f.path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write cordons: %w", err)
 	}
 	return nil

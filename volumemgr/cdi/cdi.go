@@ -17,6 +17,7 @@ import (
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/volumemgr"
 )
 
@@ -174,14 +175,5 @@ func WriteSpec(path string, spec specs.Spec) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".mesos-gpu-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // not there any more where all went well
-	_, err = f.Write(append(text, '\n'))
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return atomicfile.Write(path, append(text, '\n'), 0o644)
 }

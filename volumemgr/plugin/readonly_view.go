@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/internal/mounttable"
 	"mesos-gpu/volumemgr"
-	"mesos-gpu/volumemgr/mountinfo"
 )
 
 // viewPath is where the engine finds a volume: a read-only bind mount. The
@@ -45,7 +45,7 @@ func (d *volumeDriver) mountView(v volumemgr.DriverVolume) (err error) {
 // isMountedReadOnly tells whether a view is mounted as it should be. One whose mount
 // broke off half-way is unmounted.
 func isMountedReadOnly(view string) (bool, error) {
-	mounts, err := mountinfo.ReadFile("/proc/self/mountinfo")
+	mounts, err := mounttable.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return false, err
 	}
@@ -53,7 +53,7 @@ func isMountedReadOnly(view string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	switch m, mounted := mountinfo.FindMount(mounts, real); {
+	switch m, mounted := mounttable.FindMount(mounts, real); {
 	case !mounted:
 		return false, nil
 	case m.ReadOnly:

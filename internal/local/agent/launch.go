@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/oci"
@@ -194,14 +195,7 @@ func ownerOf(u *container.User) *fetch.FileOwner {
 // linkLatest makes latest name the sandbox.
 func linkLatest(sandbox string) error {
 	latest := filepath.Join(filepath.Dir(sandbox), "latest")
-	staged := latest + ".new"
-	if err := os.Remove(staged); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("link latest run: %w", err)
-	}
-	if err := os.Symlink(sandbox, staged); err != nil {
-		return fmt.Errorf("link latest run: %w", err)
-	}
-	if err := os.Rename(staged, latest); err != nil {
+	if err := atomicfile.Symlink(sandbox, latest); err != nil {
 		return fmt.Errorf("link latest run: %w", err)
 	}
 	return nil

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
-	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/filelock"
 )
 
 // Run registers with the master and serves until ctx ends. Then it shuts the
@@ -53,7 +54,7 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 		return nil, fmt.Errorf("prepare work directory: %w", err)
 	}
 	unlock = func() { _ = lock.Close() } // closing the file releases the lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := filelock.TryLock(lock); err != nil {
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
 	}

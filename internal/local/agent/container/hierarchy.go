@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"mesos-gpu/internal/mounttable"
 )
 
 // cgroupHierarchy is one mounted cgroup hierarchy. A version 2 hierarchy on a
@@ -24,21 +26,21 @@ type cgroupHierarchy struct {
 func parseHierarchies(mountinfo string) []cgroupHierarchy {
 	var found []cgroupHierarchy
 	seen := map[string]bool{}
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		left, right := strings.Fields(before), strings.Fields(after)
-		if !ok || len(left) < 6 || len(right) < 3 || left[3] != "/" || seen[right[0]+right[2]] {
+	mounts, _ := mounttable.Parse(mountinfo) // a line that does not parse is no cgroup mount
+	for _, m := range mounts {
+		id := m.FileSystem + strings.Join(m.SuperOptions, ",")
+		if m.Root != "/" || seen[id] {
 			continue
 		}
-		h := cgroupHierarchy{dir: left[4]}
-		switch right[0] {
+		h := cgroupHierarchy{dir: m.Point}
+		switch m.FileSystem {
 		case "cgroup":
-			h.controllers = strings.Split(right[2], ",")
+			h.controllers = m.SuperOptions
 		case "cgroup2":
 		default:
 			continue
 		}
-		seen[right[0]+right[2]] = true
+		seen[id] = true
 		found = append(found, h)
 	}
 	return found

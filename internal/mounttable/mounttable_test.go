@@ -1,4 +1,4 @@
-package mountinfo
+package mounttable
 
 import (
 	"path/filepath"
@@ -16,11 +16,12 @@ const sampleMounts = `21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 `
 
 func TestParse(t *testing.T) {
-	got, err := Parse(strings.NewReader(sampleMounts))
+	got, err := Parse(sampleMounts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []MountEntry{{"254:0", "/", "/", false}, {"0:20", "/", "/proc", false}, {"8:1", "/data", "/srv", false}, {"8:1", `/data/a b\c`, "/srv/in", true}, {"8:2", "/", "/srv/in", false}}
+	rw := []string{"rw"}
+	want := []Mount{{"254:0", "/", "/", false, "ext4", rw}, {"0:20", "/", "/proc", false, "proc", rw}, {"8:1", "/data", "/srv", false, "xfs", rw}, {"8:1", `/data/a b\c`, "/srv/in", true, "xfs", rw}, {"8:2", "/", "/srv/in", false, "xfs", rw}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -29,7 +30,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s is at %s %s, %v; want %s", path, dev, root, err, want)
 		}
 	}
-	if m, ok := FindMount(got, "/srv/in"); !ok || m.Dev != "8:2" {
+	if m, ok := FindMount(got, "/srv/in"); !ok || m.Device != "8:2" {
 		t.Errorf("at /srv/in is %v, %t", m, ok)
 	}
 	if m, ok := FindMount(got, "/srv/none"); ok {
@@ -39,13 +40,13 @@ func TestParse(t *testing.T) {
 		t.Error("a path on no mount was located")
 	}
 	for _, bad := range []string{"1 2 3", "21 1 254:0 / / rw,relatime shared:1 ext4 /dev/vda rw", strings.Repeat("x", 2<<20)} {
-		if list, err := Parse(strings.NewReader(bad)); err == nil {
+		if list, err := Parse(bad); err == nil {
 			t.Errorf("%.40q was read as %v", bad, list)
 		}
 	}
 }
 
-// The machine's own file is read, and what it says holds.
+// The machine's own mount table is parsed, and a path is located in it.
 func TestReadOwnMounts(t *testing.T) {
 	mounts, err := ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -61,11 +62,18 @@ func TestReadOwnMounts(t *testing.T) {
 	}
 }
 
+func TestParseReturnsWellFormedMountsOfABrokenTable(t *testing.T) {
+	got, err := Parse("broken line\n" + sampleMounts)
+	if len(got) != 5 || err == nil || !strings.Contains(err.Error(), "broken line") {
+		t.Errorf("got %d mounts and %v, want 5 and an error about the broken line", len(got), err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(sampleMounts)
 	f.Add(`1 2 3:4 /\04 /\777 rw -`)
 	f.Fuzz(func(t *testing.T, text string) {
-		mounts, err := Parse(strings.NewReader(text))
+		mounts, err := Parse(text)
 		if err == nil && len(mounts) > strings.Count(text, "\n")+1 {
 			t.Errorf("%d mounts in %d lines", len(mounts), strings.Count(text, "\n")+1)
 		}

@@ -1,4 +1,6 @@
-package checkpoint
+// Package daemonlock keeps a second daemon away from a folder. It decides nothing
+// about what the daemon stores there.
+package daemonlock
 
 import (
 	"errors"
@@ -7,13 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"mesos-gpu/internal/filelock"
 )
 
-// LockFolder makes the folder and takes the lock of that name in it, until release
-// or the end of the process. One that is taken is an error at once, which
-// names the process. The file stays: removing it would let two daemons hold
-// two files of one name.
+// LockFolder creates the folder and locks the file with that name in it, until
+// the caller calls release or the process ends. If another process has the
+// lock, LockFolder returns at once with an error that names the process. The
+// file is never removed: two daemons could then lock two files of one name.
 func LockFolder(dir, name string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
@@ -23,16 +25,16 @@ func LockFolder(dir, name string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	if err := acquireLock(f); err != nil {
+	if err := lockAndWritePID(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return func() { f.Close() }, nil
 }
 
-func acquireLock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+func lockAndWritePID(f *os.File) error {
+	err := filelock.TryLock(f)
+	if errors.Is(err, filelock.ErrLocked) {
 		holder := make([]byte, 32)
 		n, _ := f.Read(holder)
 		return fmt.Errorf("another daemon (process %s) holds it: an agent is served by one; stop that one or choose another folder",

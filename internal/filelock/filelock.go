@@ -1,0 +1,57 @@
+// Package filelock takes advisory locks on open files by flock(2). The kernel
+// releases a lock when the file is closed, and when its process ends. The
+// package never removes a file: two processes could then lock two files of
+// one name.
+package filelock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked means that another open file has the lock.
+var ErrLocked = errors.New("another process has the lock")
+
+// pollInterval is the time between two attempts of LockContext.
+const pollInterval = 20 * time.Millisecond
+
+// Lock takes the exclusive lock. It waits as long as another has a lock.
+func Lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+// TryLock takes the exclusive lock, or returns ErrLocked.
+func TryLock(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
+
+// TryRLock takes a shared lock, or returns ErrLocked while another has the
+// exclusive one.
+func TryRLock(f *os.File) error { return flock(f, unix.LOCK_SH|unix.LOCK_NB) }
+
+// LockContext takes the exclusive lock. It returns the cause of ctx's end if
+// that comes first.
+func LockContext(ctx context.Context, f *os.File) error {
+	for {
+		if err := TryLock(f); !errors.Is(err, ErrLocked) {
+			return err
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrLocked
+		case !errors.Is(err, unix.EINTR):
+			return err
+		}
+	}
+}
