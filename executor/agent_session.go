@@ -14,7 +14,7 @@ import (
 )
 
 // agentSession keeps the executor subscribed with its agent and delivers its
-// status updates. It decides when an agent is given up.
+// status updates. It decides when the agent is lost.
 type agentSession struct {
 	sender          calls.Sender
 	outbox          *statusOutbox
@@ -28,13 +28,14 @@ type agentSession struct {
 
 const (
 	backoffMin = 100 * time.Millisecond
-	// resendInterval is the pause before an update that the agent did not take
-	// is sent again.
+	// resendInterval is the pause before a status update that the agent
+	// rejected is sent again.
 	resendInterval = time.Second
 )
 
-// keepSubscribed subscribes, again and again, until ctx ends (nil) or the agent has been
-// away for too long (an error that says how long).
+// keepSubscribed subscribes and resubscribes. It returns nil when ctx ends,
+// and an error with the duration when the agent has been unreachable for too
+// long.
 func (s *agentSession) keepSubscribed(ctx context.Context) error {
 	var ever bool // subscribed at least once
 	lost := time.Now()
@@ -60,7 +61,9 @@ func (s *agentSession) keepSubscribed(ctx context.Context) error {
 	}
 }
 
-// maxAgentAbsence is how long an agent may be away.
+// maxAgentAbsence returns how long the agent may be unreachable. An agent
+// without checkpointing does not take its executors back after a restart, so
+// once ever is set it may not be away at all.
 func (s *agentSession) maxAgentAbsence(ever bool) time.Duration {
 	switch {
 	case s.checkpoint:
@@ -72,14 +75,16 @@ func (s *agentSession) maxAgentAbsence(ever bool) time.Duration {
 	}
 }
 
-// backoff doubles with each attempt up to the agent's limit. Its upper half is
-// random, so that a restarted agent does not meet all executors at once.
+// backoff returns the pause before the next attempt. It doubles with each
+// attempt up to the agent's limit; its upper half is random, so that executors
+// do not all reconnect to a restarted agent at the same moment.
 func (s *agentSession) backoff(attempt int) time.Duration {
 	d := min(backoffMin<<min(attempt, 16), s.backoffMax)
 	return d/2 + rand.N(d/2+1)
 }
 
-// subscribeOnce makes one subscription and hands on its events until it breaks.
+// subscribeOnce subscribes and passes events to the loop until the stream
+// breaks. subscribed reports whether the agent accepted the subscription.
 func (s *agentSession) subscribeOnce(ctx context.Context) (subscribed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,9 +120,9 @@ func (s *agentSession) subscribeOnce(ctx context.Context) (subscribed bool, err 
 	}
 }
 
-// deliverUpdates sends updates in order while there is a subscription. One that the
-// agent does not take is sent again until it is, or a new subscription
-// carries it.
+// deliverUpdates sends status updates in order while the executor is
+// subscribed. A rejected update is sent again until the agent accepts it or a
+// new subscription carries it.
 func (s *agentSession) deliverUpdates(ctx context.Context) {
 	for {
 		status, err := s.outbox.waitForUpdate(ctx)
@@ -132,7 +137,7 @@ func (s *agentSession) deliverUpdates(ctx context.Context) {
 			s.outbox.markSent(status.UUID)
 			continue
 		}
-		s.log.WithError(err).WithField("state", status.GetState().String()).Warn("agent did not take a status update")
+		s.log.WithError(err).WithField("state", status.GetState().String()).Warn("agent rejected a status update")
 		select {
 		case <-time.After(resendInterval):
 		case <-ctx.Done():

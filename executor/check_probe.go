@@ -17,11 +17,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// probeFunc tries the task once. found is its answer, nil where it gave none;
-// problem says what a health check has against it.
+// probeFunc probes the task once. found is the result, nil if the task gave
+// none; problem is why a health check counts the probe as failed.
 type probeFunc func(ctx context.Context) (found *mesos.CheckStatusInfo, problem error)
 
-// checkAsHealthCheck gives a check the words of a health check: they ask the same.
+// checkAsHealthCheck converts a check to a health check: both have the same
+// fields.
 func checkAsHealthCheck(c *mesos.CheckInfo) *mesos.HealthCheck {
 	h := &mesos.HealthCheck{
 		Type:         mesos.HealthCheck_Type(c.Type),
@@ -39,8 +40,9 @@ func checkAsHealthCheck(c *mesos.CheckInfo) *mesos.HealthCheck {
 	return h
 }
 
-// validateProbe says what keeps a task from being probed so, as far as the check
-// alone tells. what is "health_check" or "check".
+// validateProbe rejects a check that this executor cannot run. It sees only
+// the check, not the container. what is "health_check" or "check" and starts
+// the error message.
 func validateProbe(what string, h *mesos.HealthCheck) error {
 	switch {
 	case h.Type == mesos.HealthCheck_COMMAND && h.Command.GetValue() != "":
@@ -52,23 +54,24 @@ func validateProbe(what string, h *mesos.HealthCheck) error {
 		}
 	case h.Type == mesos.HealthCheck_HTTP && h.HTTP != nil, h.Type == mesos.HealthCheck_TCP && h.TCP != nil:
 	default:
-		return fmt.Errorf("%s of type %s lacks what to check", what, h.Type)
+		return fmt.Errorf("%s of type %s has no field for that type", what, h.Type)
 	}
 	return nil
 }
 
-// newProbe makes the probe that a check describes, or says why there is none.
+// newProbe returns the probe that a check describes. It returns an error if
+// the container cannot be probed that way.
 func newProbe(h *mesos.HealthCheck, by job.Containerizer, r task.RunningTask) (probeFunc, error) {
 	c, ok := r.(task.ProbeTarget)
 	if !ok {
-		return nil, errors.New("check of a task that nothing can probe: leave it out")
+		return nil, errors.New("check of a task that its runtime cannot probe: remove it")
 	}
 	if h.Type == mesos.HealthCheck_COMMAND {
 		return commandProbe(c, commandArguments(h.Command, by), plainVariables(h.Command.Environment)), nil
 	}
 	host := c.ProbeAddress()
 	if host == "" {
-		return nil, errors.New("check by HTTP or TCP, and the container has no network that its executor can reach: use COMMAND")
+		return nil, errors.New("check by HTTP or TCP of a container whose network the executor cannot reach: use COMMAND")
 	}
 	if h.Type == mesos.HealthCheck_HTTP {
 		return httpProbe(probeAddress(host, h.HTTP.Port, h.HTTP.GetProtocol()), h.HTTP), nil
@@ -76,7 +79,8 @@ func newProbe(h *mesos.HealthCheck, by job.Containerizer, r task.RunningTask) (p
 	return tcpProbe(probeAddress(host, h.TCP.Port, h.TCP.GetProtocol())), nil
 }
 
-// probeAddress is a port of the task, whose loopback has two addresses.
+// probeAddress returns the address of a port of the task. The loopback address
+// depends on the protocol.
 func probeAddress(host string, port uint32, protocol mesos.NetworkInfo_Protocol) string {
 	if host == "127.0.0.1" && protocol == mesos.IPv6 {
 		host = "::1"
@@ -84,8 +88,9 @@ func probeAddress(host string, port uint32, protocol mesos.NetworkInfo_Protocol)
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// commandArguments is a check's whole command line. Mesos's own containers are told
-// the program's name as their first argument, the Docker engine is not.
+// commandArguments returns the whole command line of a check. Mesos containers
+// get the program's name as their first argument, the Docker engine adds it
+// itself.
 func commandArguments(c *mesos.CommandInfo, by job.Containerizer) []string {
 	if c.GetShell() {
 		return []string{"/bin/sh", "-c", c.GetValue()}
@@ -111,8 +116,8 @@ func commandProbe(c task.ProbeTarget, argv []string, env map[string]string) prob
 	}
 }
 
-// tcpProbe finds whether somebody listens, but nothing where a connection
-// takes too long.
+// tcpProbe reports whether a process listens at the address. A connection that
+// takes too long is no result.
 func tcpProbe(address string) probeFunc {
 	return func(ctx context.Context) (*mesos.CheckStatusInfo, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -127,8 +132,8 @@ func tcpProbe(address string) probeFunc {
 	}
 }
 
-// httpProbe asks without checking certificates, as Mesos does: they name the
-// service, and the probe knows its address.
+// httpProbe ignores certificates, as Mesos does: they are issued for the
+// service's name, and the probe knows only an address.
 func httpProbe(address string, check *mesos.HealthCheck_HTTPCheckInfo) probeFunc {
 	scheme := check.GetScheme()
 	if scheme == "" {
@@ -156,7 +161,7 @@ func httpProbe(address string, check *mesos.HealthCheck_HTTPCheckInfo) probeFunc
 	}
 }
 
-// isExpectedStatus takes 200 to 399 where the check names no statuses.
+// isExpectedStatus accepts 200 to 399 if the check lists no statuses.
 func isExpectedStatus(code int, statuses []uint32) bool {
 	if len(statuses) == 0 {
 		return code >= 200 && code <= 399
@@ -164,10 +169,10 @@ func isExpectedStatus(code int, statuses []uint32) bool {
 	return slices.Contains(statuses, uint32(code))
 }
 
-// repeatProbe probes after the check's delay and then at its interval, and hands on
-// each answer, until ctx ends. A try that could not ask the task says nothing
-// of it.
-func repeatProbe(ctx context.Context, h *mesos.HealthCheck, try probeFunc, hear func(found *mesos.CheckStatusInfo, problem error)) {
+// repeatProbe probes after the check's delay and then at its interval, and
+// passes each result to report until ctx ends. A probe that did not reach the
+// task is ignored.
+func repeatProbe(ctx context.Context, h *mesos.HealthCheck, try probeFunc, report func(found *mesos.CheckStatusInfo, problem error)) {
 	pause := secondsDuration(h.GetDelaySeconds())
 	for {
 		select {
@@ -181,7 +186,7 @@ func repeatProbe(ctx context.Context, h *mesos.HealthCheck, try probeFunc, hear 
 			return
 		}
 		if !errors.Is(problem, task.ErrNotReached) {
-			hear(found, problem)
+			report(found, problem)
 		}
 	}
 }

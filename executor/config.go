@@ -17,99 +17,103 @@ import (
 	"mesos-gpu/job"
 )
 
-// ExecutorConfig is what Run needs. ConfigFromEnv fills what the agent says in the
-// environment; the functions are the caller's.
+// ExecutorConfig is the input of Run. ConfigFromEnv sets what the agent passes
+// in the environment; the caller sets the functions.
 type ExecutorConfig struct {
-	// Endpoint is the agent's host:port, ProcessID its libprocess name
-	// ("slave(1)"), the first part of every path below it. Where Socket is
-	// set, calls go through that unix socket. TLS asks for https.
+	// Endpoint is the agent's host:port. ProcessID is its libprocess name
+	// ("slave(1)"), the first part of every path of its API. If Socket is set,
+	// calls go through that unix socket. TLS selects https.
 	Endpoint  string
 	ProcessID string
 	Socket    string
 	TLS       bool
-	// Token is the bearer token of executor authentication, empty without.
+	// Token is the bearer token for executor authentication; empty sends none.
 	Token string
 
 	FrameworkID string
 	ExecutorID  string
-	// ContainerID is the executor's container where SUBSCRIBED names none.
+	// ContainerID is the executor's container, used if SUBSCRIBED has none.
 	ContainerID string
-	// Sandbox is the sandbox as this process sees it, Directory as the host
-	// does.
+	// Sandbox is the sandbox's path for this process, Directory its path on
+	// the host.
 	Sandbox   string
 	Directory string
 
-	// Checkpoint says that the agent may go and come back: the executor then
-	// waits RecoveryTimeout for it and pauses at most BackoffMax between two
-	// attempts. Otherwise it ends with its agent.
+	// Checkpoint means that the agent may restart while the task runs. The
+	// executor then waits for it for up to RecoveryTimeout, with pauses of at
+	// most BackoffMax between attempts. Without Checkpoint the executor ends
+	// with its agent.
 	Checkpoint      bool
 	RecoveryTimeout time.Duration
 	BackoffMax      time.Duration
 	// ShutdownGrace is how long the agent waits after SHUTDOWN before it
-	// destroys the container. AckTimeout bounds the wait for the terminal
-	// status's acknowledgement.
+	// destroys the container. AckTimeout bounds the wait for the
+	// acknowledgement of the terminal status.
 	ShutdownGrace time.Duration
 	AckTimeout    time.Duration
 
-	// DevDir holds the GPU nodes as the Docker engine's host sees them.
-	// VolumesDir and DriverRoot are for Volume, which the caller supplies.
+	// DevDir has the GPU device nodes, as a path on the Docker engine's host.
+	// VolumesDir and DriverRoot are settings for the caller's PrepareVolume.
 	DevDir     string
 	VolumesDir string
 	DriverRoot string
-	// ContainerLocksDir is the agent's record of containers and the executors that
-	// own them (docker.RemoveOrphans); by default beside VolumesDir.
+	// ContainerLocksDir has one lock file for each Docker container of this
+	// agent's executors (docker.RemoveOrphans). The default is a folder next
+	// to VolumesDir.
 	ContainerLocksDir string
-	// NewDockerClient makes a client of the engine, DockerHost is its address.
+	// NewDockerClient returns a client of the engine at DockerHost.
 	NewDockerClient func() (*client.Client, error)
 	DockerHost      string
-	// DockerConfig is a config.json of Docker's with what registries ask for
-	// of those that pull.
+	// DockerConfig is the path of a docker config.json with registry
+	// credentials; empty if there is none.
 	DockerConfig string
-	// SecretsDir holds the secrets that jobs may name, in a folder for each
-	// role; empty is none.
+	// SecretsDir has the secrets that jobs may use, in one folder for each
+	// role; empty if the agent has none.
 	SecretsDir string
-	// AllowHostIPC lets docker tasks share their agent's memory segments and
+	// AllowHostIPC allows docker tasks to share the host's memory segments and
 	// semaphores.
 	AllowHostIPC bool
-	// LogBytes is the size at which the task's stdout and stderr are rotated,
-	// 0 for never and else 64 KiB or more; LogFiles is how many of each are kept.
+	// LogBytes is the size at which the task's stdout and stderr are rotated:
+	// 0 for never, else at least 64 KiB. LogFiles is how many files of each
+	// are kept.
 	LogBytes int64
 	LogFiles int
-	// DiskInterval is the least time between two measurements of a task with
+	// DiskInterval is the minimum time between two measurements of a task with
 	// a disk limit.
 	DiskInterval time.Duration
-	// HealthSocket is where the agent's GPU daemon may answer; for Conditions,
-	// which the caller supplies.
+	// HealthSocket is the unix socket of the agent's GPU daemon. It is a
+	// setting for the caller's WatchConditions and ReadUsage.
 	HealthSocket string
 
-	// ReadGrantedGPUs says which GPUs this process may open: isolator.DetectDeviceAccess.
+	// ReadGrantedGPUs returns the GPUs that this process may open
+	// (isolator.DetectDeviceAccess).
 	ReadGrantedGPUs func() (gpu.DeviceAccess, error)
-	// WatchConditions, where set, tells how those devices are, at once and at each
-	// change, until ctx ends.
-	WatchConditions func(ctx context.Context, devices []string, tell func(device string, c gpu.DeviceCondition))
-	// ReadShareLimits, where set, tells how the agent holds a container to its parts of
-	// shared devices. Its error says why it cannot.
+	// WatchConditions, if set, calls report with the condition of each of the
+	// devices at once and after each change, until ctx ends.
+	WatchConditions func(ctx context.Context, devices []string, report func(device string, c gpu.DeviceCondition))
+	// ReadShareLimits, if set, returns how the agent enforces a container's
+	// shares of devices. It returns an error if the agent cannot.
 	ReadShareLimits func(ctx context.Context, container string) (ShareEnforcement, error)
-	// ReadUsage, where set, tells what the devices of a container do now: those
-	// named, or without names those that it holds. parts says that it shares
-	// them.
+	// ReadUsage, if set, returns the utilization of a container's devices.
+	// Without device names it covers all devices of the container. shared
+	// means that the container has only shares of them.
 	ReadUsage func(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error)
-	// PrepareVolume returns the host path of the driver's volume, made if need be.
-	// Its error says why there is none.
+	// PrepareVolume creates the driver volume if needed and returns its path
+	// on the host.
 	PrepareVolume func(ctx context.Context) (path string, err error)
-	// ReadHost, where set, tells what is known of the driver, which an image may
-	// ask much of.
+	// ReadHost, if set, returns the host's driver and GPUs, which the
+	// requirements of images are checked against.
 	ReadHost func(ctx context.Context) image.HostDriver
-	// Runtimes overrides what runs the tasks; nil means the Docker engine
-	// and the agent.
+	// Runtimes replaces the runtimes that run tasks; nil means the Docker
+	// engine and the agent. Tests set it.
 	Runtimes map[job.Containerizer]task.Runtime
-	// Transport overrides how the agent is reached.
+	// Transport replaces the connection to the agent. Tests set it.
 	Transport http.RoundTripper
-	// Log is where the executor logs; nil means executor.log in the sandbox.
+	// Log receives the executor's log; nil means executor.log in the sandbox.
 	Log logrus.FieldLogger
 }
 
-// Defaults are those of Mesos's agent.
+// The defaults are those of the Mesos agent.
 const (
 	defaultProcessID       = "slave(1)"
 	defaultRecoveryTimeout = 15 * time.Minute
@@ -117,17 +121,17 @@ const (
 	defaultShutdownGrace   = 5 * time.Second
 	defaultAckTimeout      = time.Minute
 	defaultLogBytes        = 100 << 20
-	minLogBytes            = 64 << 10 // whole blocks of any file system
+	minLogBytes            = 64 << 10 // a multiple of every file system's block size
 	defaultLogFiles        = 5
 	defaultDiskInterval    = 10 * time.Second
-	// firstContactTimeout is how long an agent without checkpointing may take to
-	// answer the first time: it has just started us.
+	// firstContactTimeout bounds the wait for the first answer of an agent
+	// without checkpointing. That agent has just started this process.
 	firstContactTimeout = 15 * time.Second
 
 	defaultDevDir     = "/dev"
 	defaultVolumesDir = "/var/lib/mesos-gpu/volumes"
 	defaultDriverRoot = "/"
-	// defaultHealthSocket is where `mesos-gpu agent` answers by default.
+	// defaultHealthSocket is the default socket of `mesos-gpu agent`.
 	defaultHealthSocket = "/run/mesos-gpu/agent.sock"
 )
 
@@ -138,7 +142,8 @@ func setIfZero[T comparable](v *T, d T) {
 	}
 }
 
-// ContainerLocksDirFor is where the claims lie of executors with that folder of volumes.
+// ContainerLocksDirFor returns the default ContainerLocksDir for a folder of
+// volumes.
 func ContainerLocksDirFor(volumesDir string) string {
 	return filepath.Join(filepath.Dir(volumesDir), "claims")
 }
@@ -180,12 +185,12 @@ func (c *ExecutorConfig) validate() error {
 	need(c.ReadGrantedGPUs != nil, "no function Granted")
 	need(c.PrepareVolume != nil, "no function Volume")
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("executor configuration: %w: an agent starts this program, people do not", err)
+		return fmt.Errorf("executor configuration: %w: this program is started by a Mesos agent, not by hand", err)
 	}
 	return nil
 }
 
-// agentURL is the address of one of the agent's APIs, "/api/v1" or
+// agentURL returns the URL of one of the agent's APIs, "/api/v1" or
 // "/api/v1/executor".
 func (c *ExecutorConfig) agentURL(path string) string {
 	scheme, host := "http", c.Endpoint

@@ -12,10 +12,9 @@ import (
 	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
 )
 
-// ConfigFromEnv reads what a Mesos agent puts into an executor's environment,
-// and the MESOS_GPU_* settings of the agent's operator. It leaves Granted and
-// Volume to the caller. What is malformed is an error; what is missing shows
-// when Run starts.
+// ConfigFromEnv reads the variables that a Mesos agent sets for an executor,
+// and the operator's MESOS_GPU_* settings. It does not set the functions. It
+// returns an error for malformed values; Run reports missing ones.
 func ConfigFromEnv(getenv func(string) string) (ExecutorConfig, error) {
 	e := envReader{getenv: getenv}
 	c := ExecutorConfig{
@@ -51,7 +50,7 @@ func ConfigFromEnv(getenv func(string) string) (ExecutorConfig, error) {
 	return c, errors.Join(e.errs...)
 }
 
-// envReader collects what is wrong with the variables it reads.
+// envReader reads typed variables and collects their errors.
 type envReader struct {
 	getenv func(string) string
 	errs   []error
@@ -81,7 +80,7 @@ func (e *envReader) readDuration(name string) time.Duration {
 	return d
 }
 
-// readLogSize reads a number of bytes, such as 100MiB; 0 is no limit.
+// readLogSize reads a number of bytes such as 100MiB; 0 means no limit.
 func (e *envReader) readLogSize(name string) int64 {
 	value := e.getenv(name)
 	if value == "" {
@@ -95,12 +94,12 @@ func (e *envReader) readLogSize(name string) int64 {
 		return 0
 	}
 	if n <<= shift; n > 0 && n < minLogBytes {
-		e.errs = append(e.errs, fmt.Errorf("%s=%s is less than %d bytes: set more, or 0 for files without end", name, value, minLogBytes))
+		e.errs = append(e.errs, fmt.Errorf("%s=%s is less than %d bytes: set more, or 0 for unlimited files", name, value, minLogBytes))
 	}
 	return n
 }
 
-// readCount reads a positive number, 0 where none is set.
+// readCount reads a positive number. It returns 0 if the variable is not set.
 func (e *envReader) readCount(name string) int {
 	value := e.getenv(name)
 	if value == "" {
@@ -113,14 +112,15 @@ func (e *envReader) readCount(name string) int {
 	return n
 }
 
-// parseProcessID is the name in a libprocess address, "slave(1)@10.0.0.1:5051".
+// parseProcessID returns the name in a libprocess address such as
+// "slave(1)@10.0.0.1:5051".
 func parseProcessID(pid string) string {
 	id, _, _ := strings.Cut(pid, "@")
 	return id
 }
 
-// parseContainerID reads a sandbox's path, …/executors/E/runs/CONTAINER: agents
-// tell it so where SUBSCRIBED does not.
+// parseContainerID returns the container id in a sandbox's path,
+// …/executors/E/runs/CONTAINER. Old agents do not send the id in SUBSCRIBED.
 func parseContainerID(directory string) string {
 	if filepath.Base(filepath.Dir(directory)) != "runs" {
 		return ""

@@ -11,10 +11,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// deviceFaults are the task's devices that have failed, and why.
+// deviceFaults has the failed devices of the task with the reason of each.
 type deviceFaults map[string]string
 
-// watchDevices asks how the task's devices are until ctx ends.
+// watchDevices follows the condition of the task's devices until ctx ends.
 func (l *taskLoop) watchDevices(ctx context.Context) {
 	if l.cfg.WatchConditions == nil || len(l.task.DeviceIDs) == 0 {
 		return
@@ -27,9 +27,9 @@ func (l *taskLoop) watchDevices(ctx context.Context) {
 	})
 }
 
-// recordCondition tells the framework when the first of the task's devices fails, each
-// time that changes, and when all work again. Whether the task can go on it
-// shows itself.
+// recordCondition sends a status update when the set of failed devices
+// changes, and when all devices work again. It does not end the task: only the
+// task can find out whether it can continue.
 func (l *taskLoop) recordCondition(device string, c gpu.DeviceCondition) {
 	before := l.faults.String()
 	if c.Health == gpu.Failed {
@@ -50,8 +50,9 @@ func (l *taskLoop) recordCondition(device string, c gpu.DeviceCondition) {
 	l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: now})
 }
 
-// currentHealth is what statuses say of the task's health: what its check found
-// last, unless a device of it has failed. It is nil where neither is known.
+// currentHealth returns the health for status updates: false while a device
+// has failed, else the last result of the health checks. It is nil before any
+// result.
 func (l *taskLoop) currentHealth() *bool {
 	switch well := len(l.faults) == 0; {
 	case !well, l.healthy == nil && l.faults != nil:
@@ -60,7 +61,7 @@ func (l *taskLoop) currentHealth() *bool {
 	return l.healthy
 }
 
-// String reads "GPU GPU-5e7f… failed: XID 79 (…); …", "" where none has.
+// String returns "GPU GPU-5e7f… failed: XID 79 (…); …", or "" without faults.
 func (s deviceFaults) String() string {
 	var parts []string
 	for _, device := range slices.Sorted(maps.Keys(s)) {
@@ -69,7 +70,7 @@ func (s deviceFaults) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// explainEnd adds to a task's bad end that its devices had failed.
+// explainEnd adds the device faults to the message of a task that failed.
 func (s deviceFaults) explainEnd(o statusContent) statusContent {
 	if len(s) > 0 && (o.state == mesos.TASK_FAILED || o.state == mesos.TASK_LOST) {
 		o.message = strings.Join([]string{o.message, s.String()}, "; ")

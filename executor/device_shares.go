@@ -17,17 +17,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// ShareEnforcement is what the agent's daemon says of a container with parts of devices.
+// ShareEnforcement is how the agent's daemon enforces a container's shares of
+// devices.
 type ShareEnforcement struct {
 	Method gpu.EnforcementMethod
 	Limit  task.ShareLimit
-	// Warning, where set, is for who owns the task.
+	// Warning, if not empty, is shown to the task's user.
 	Warning string
-	// Devices are the host's.
+	// Devices are all devices of the host.
 	Devices []gpu.Device
 }
 
-// parseDeviceShares are a task's parts of shared devices, in the order of their names.
+// parseDeviceShares returns a task's shares of devices, sorted by device UUID.
 func parseDeviceShares(resources []mesos.Resource) ([]gpu.DeviceShare, error) {
 	byName := map[string]gpu.DeviceShare{}
 	for _, r := range resources {
@@ -55,15 +56,16 @@ func parseDeviceShares(resources []mesos.Resource) ([]gpu.DeviceShare, error) {
 	return parts, nil
 }
 
-// applyShareLimit completes a task that has parts of devices by what holds it to them.
-// No limit, where one is to be had, is an error: such a task must not start.
+// applyShareLimit adds what enforces the task's shares of devices to the task.
+// It returns an error if the shares cannot be enforced: the task must not
+// start.
 func (c *ExecutorConfig) applyShareLimit(ctx context.Context, t *task.TaskSpec) (warning string, err error) {
 	if len(t.DeviceShares) == 0 {
 		return "", nil
 	}
-	what := fmt.Sprintf("hold task to its part of %d %s", len(t.DeviceShares), gpu.Plural(len(t.DeviceShares), "GPU"))
+	what := fmt.Sprintf("enforce the task's share of %d %s", len(t.DeviceShares), gpu.Plural(len(t.DeviceShares), "GPU"))
 	if c.ReadShareLimits == nil {
-		return "", errors.New(what + ": this executor knows no agent daemon to ask")
+		return "", errors.New(what + ": the agent has no GPU daemon (mesos-gpu agent)")
 	}
 	s, err := c.ReadShareLimits(ctx, t.Container.Value)
 	if err != nil {
@@ -83,9 +85,9 @@ func (c *ExecutorConfig) applyShareLimit(ctx context.Context, t *task.TaskSpec) 
 	return s.Warning, nil
 }
 
-// shareEnvironment tells a task of its parts, in this project's words and in
-// those that tasks of gpushare and of HAMi look for. Devices count from 0 in
-// the order of their minor numbers.
+// shareEnvironment returns the variables that describe the task's shares: this
+// project's own, and those that programs written for gpushare and HAMi read.
+// Devices count from 0 in the order of their minor numbers.
 func shareEnvironment(parts []gpu.DeviceShare, devices []gpu.Device) map[string]string {
 	known := map[string]gpu.Device{}
 	for _, d := range devices {
@@ -110,13 +112,13 @@ func shareEnvironment(parts []gpu.DeviceShare, devices []gpu.Device) map[string]
 	}
 	env["MESOS_GPU_SHARE"] = strings.Join(ours, ";")
 	env["ALIYUN_COM_GPU_MEM_CONTAINER"], env["ALIYUN_COM_GPU_MEM_POD"] = wholeGiB(mine), wholeGiB(mine)
-	if all > 0 { // else the host's devices are not known
+	if all > 0 { // otherwise the host's devices are not known
 		env["ALIYUN_COM_GPU_MEM_DEV"], env["ALIYUN_COM_GPU_MEM_IDX"] = wholeGiB(all), strings.Join(minors, ",")
 	}
 	return env
 }
 
-// wholeGiB is in whole GiB, as gpushare counts, at least 1.
+// wholeGiB formats MiB as whole GiB, at least 1, as gpushare does.
 func wholeGiB(mib int64) string {
 	return strconv.FormatInt(max(1, int64(math.Round(float64(mib)/1024))), 10)
 }

@@ -84,7 +84,7 @@ func TestApplyShareLimit(t *testing.T) {
 	cfg.ReadShareLimits = func(context.Context, string) (ShareEnforcement, error) {
 		return ShareEnforcement{}, errors.New("MPS does not answer")
 	}
-	if _, err := cfg.applyShareLimit(t.Context(), shared()); err == nil || err.Error() != "hold task to its part of 1 GPU: MPS does not answer" {
+	if _, err := cfg.applyShareLimit(t.Context(), shared()); err == nil || err.Error() != "enforce the task's share of 1 GPU: MPS does not answer" {
 		t.Errorf("got %v", err)
 	}
 	cfg.ReadShareLimits = func(context.Context, string) (ShareEnforcement, error) {

@@ -11,17 +11,17 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// pausePerMeasurement is how long measuring a sandbox pauses for each second that it
-// took: it uses a fiftieth of a CPU, unless that would be more than maxMeasurementPause
-// after the last.
+// A measurement of the sandbox is followed by a pause of pausePerMeasurement
+// times its own duration, so that it uses at most a fiftieth of a CPU.
+// maxMeasurementPause bounds the pause.
 const (
 	pausePerMeasurement = 49
 	maxMeasurementPause = 2 * time.Minute
 )
 
-// enforceDiskLimit ends the running task once its sandbox, with its logs, and what it
-// wrote elsewhere are more than the disk that it and this executor hold. A
-// task that holds none has no limit.
+// enforceDiskLimit kills the running task when its sandbox, with its logs, and
+// the data it wrote elsewhere exceed the disk resources of the task and this
+// executor. A task without disk resources has no limit.
 func (l *taskLoop) enforceDiskLimit(ctx context.Context, r task.RunningTask) {
 	if l.task.DiskMiB <= 0 {
 		return
@@ -43,7 +43,7 @@ func (l *taskLoop) enforceDiskLimit(ctx context.Context, r task.RunningTask) {
 				return
 			case err != nil && err.Error() != unknown:
 				unknown = err.Error()
-				l.log.WithError(err).Warn("disk use is not wholly known")
+				l.log.WithError(err).Warn("disk usage could not be measured completely")
 			}
 			if verdict := describeDiskViolation(used, limit, err); verdict != "" {
 				l.postAction(ctx, func() { l.endOverDiskLimit(verdict) })
@@ -53,19 +53,20 @@ func (l *taskLoop) enforceDiskLimit(ctx context.Context, r task.RunningTask) {
 	})
 }
 
-// describeDiskViolation says what a task did that broke its limit, or nothing.
+// describeDiskViolation returns how the task broke its limit, or "" if it did
+// not.
 func describeDiskViolation(used, limit int64, err error) string {
 	switch {
 	case used > limit:
 		return fmt.Sprintf("used at least %s of disk, and its limit is %s", formatMiB(used), formatMiB(limit))
 	case errors.Is(err, errUnmeasurable):
-		return fmt.Sprintf("hid what it used of disk, and its limit is %s: %s", formatMiB(limit), err)
+		return fmt.Sprintf("prevented the measurement of its disk usage, and its limit is %s: %s", formatMiB(limit), err)
 	}
 	return ""
 }
 
-// measureDisk is what the task has on disk, as far as that can be measured and the
-// limit asks.
+// measureDisk returns the bytes that the task has on disk. It may stop
+// counting above limit. The result is a lower bound if the error is not nil.
 func (l *taskLoop) measureDisk(ctx context.Context, r task.RunningTask, limit int64) (int64, error) {
 	used, err := measureFolder(ctx, l.cfg.Sandbox, limit)
 	if m, ok := r.(task.DiskMeasurer); ok {
@@ -75,7 +76,8 @@ func (l *taskLoop) measureDisk(ctx context.Context, r task.RunningTask, limit in
 	return used, err
 }
 
-// endOverDiskLimit ends the task at once: it would go on writing.
+// endOverDiskLimit kills the task without a grace period, in which it could
+// write more.
 func (l *taskLoop) endOverDiskLimit(verdict string) {
 	if l.phase != phaseRunning || l.kill != nil {
 		return
@@ -86,8 +88,8 @@ func (l *taskLoop) endOverDiskLimit(verdict string) {
 
 func formatMiB(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// plainDiskResources are the disk resources but for persistent volumes, which have sizes
-// of their own.
+// plainDiskResources returns the disk resources without persistent volumes,
+// which have their own sizes.
 func plainDiskResources(resources []mesos.Resource) []mesos.Resource {
 	var list []mesos.Resource
 	for _, r := range resources {

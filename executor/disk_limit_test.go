@@ -290,7 +290,7 @@ func TestUnmeasurableDiskEndsTask(t *testing.T) {
 		nest(t, r.cfg.Sandbox, maxFolderDepth)
 		<-m.asked
 		m.written <- 0
-		if got := m.ended(t, r); !strings.Contains(got, "hid what it used of disk, and its limit is 20.0 MiB") || !strings.Contains(got, "256 may") {
+		if got := m.ended(t, r); !strings.Contains(got, "prevented the measurement of its disk usage, and its limit is 20.0 MiB") || !strings.Contains(got, "256 may") {
 			t.Errorf("ended with %q, want why and the limit", got)
 		}
 	})

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFolderDepth is how many folders may lie one in another: each takes a descriptor
-// while those below it are counted.
+// maxFolderDepth bounds the depth of nested folders: each level holds a file
+// descriptor while the levels below it are counted.
 const maxFolderDepth = 256
 
-// errUnmeasurable says that a task keeps its files from being counted.
-var errUnmeasurable = errors.New("the task keeps it from being measured")
+// errUnmeasurable means that the task prevents its files from being counted.
+var errUnmeasurable = errors.New("the task prevents it")
 
-// measureFolder is the space that a folder takes on its file system, in bytes: blocks,
-// so that a file's holes count nothing, and a file with several names once. It
-// follows no links, enters no mounts and stops counting once it has found more
-// than enough. What it cannot read is an error beside what it could, and
-// errUnmeasurable where that is the task's doing: folders nested too deep, or closed
-// to the user that owns them and this program is.
+// measureFolder returns the bytes that a folder takes on its file system. It
+// counts blocks, so holes of sparse files are free, and counts a file with
+// several names once. It follows no links, enters no mounts and stops above
+// limit. It returns what it counted together with the errors. The error is
+// errUnmeasurable if the task is the cause: folders that are nested too deep,
+// or that their owner, who is also this process's user, cannot read.
 func measureFolder(ctx context.Context, folder string, enough int64) (int64, error) {
 	f, err := os.OpenFile(folder, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -36,24 +36,24 @@ func measureFolder(ctx context.Context, folder string, enough int64) (int64, err
 		w.countBlocks(root)
 		err = errors.Join(w.walkFolder(ctx, f, 1), w.unmeasurable)
 	}
-	_ = f.Close() // it was only read
+	_ = f.Close() // the file was only read
 	if err != nil {
 		err = fmt.Errorf("measure sandbox: %w", err)
 	}
 	return w.bytes, err
 }
 
-// diskWalker adds up.
+// diskWalker adds up the blocks of a file tree.
 type diskWalker struct {
 	bytes        int64
 	limit        int64
-	unmeasurable error // the first errUnmeasurable
+	unmeasurable error // the first errUnmeasurable, which ends the walk
 	mount        mountID
-	seenInodes   map[uint64]bool // inodes with several names
+	seenInodes   map[uint64]bool // inodes with several names that were counted
 }
 
-// mountID is where a file is mounted: bind mounts differ from what they are
-// mounted in by their number alone.
+// mountID identifies the mount that a file is on. A bind mount has the device
+// of its file system and differs only in its id.
 type mountID struct {
 	major, minor uint32
 	id           uint64
@@ -61,11 +61,11 @@ type mountID struct {
 
 func mountIDOf(s *unix.Statx_t) mountID { return mountID{s.Dev_major, s.Dev_minor, s.Mnt_id} }
 
-// maxReadNames bounds how many names are read at once.
+// maxReadNames bounds how many directory entries are read at once.
 const maxReadNames = 1024
 
-// walkFolder counts what is in an open folder. A task changes its sandbox meanwhile:
-// what has gone is not an error.
+// walkFolder counts the content of an open folder. The task changes its
+// sandbox at the same time, so a missing entry is no error.
 func (w *diskWalker) walkFolder(ctx context.Context, folder *os.File, depth int) error {
 	var errs []error
 	for {
@@ -99,7 +99,7 @@ func (w *diskWalker) visitEntry(ctx context.Context, folder *os.File, name strin
 		return nil
 	}
 	if depth == maxFolderDepth {
-		w.unmeasurable = fmt.Errorf("%w: %d folders lie one in another, %d may", errUnmeasurable, depth+1, maxFolderDepth)
+		w.unmeasurable = fmt.Errorf("%w: %d nested folders, at most %d are allowed", errUnmeasurable, depth+1, maxFolderDepth)
 		return nil
 	}
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -115,7 +115,8 @@ func (w *diskWalker) visitEntry(ctx context.Context, folder *os.File, name strin
 	return w.walkFolder(ctx, below, depth+1)
 }
 
-// statEntry describes an entry of a folder, or with no name the folder.
+// statEntry returns the status of a folder's entry, or of the folder itself if
+// name is empty.
 func (w *diskWalker) statEntry(folder *os.File, name string) (*unix.Statx_t, error) {
 	var s unix.Statx_t
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_EMPTY_PATH

@@ -9,13 +9,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// findGrantedGPUs finds out which GPUs the task may use. Its resources say how many,
-// the executor's own device cgroup says which; the two must agree, since a
-// difference means that some other task could open the same device.
+// findGrantedGPUs returns the GPUs that the task may open. The task's
+// resources say how many, the executor's own device cgroup says which. The two
+// must agree: a difference means that another task could open the same device.
 //
-// Where no cgroup says which, a mesos task runs all the same: it is a child of
-// this executor and can open what the executor can. A docker task cannot, for
-// nobody knows which devices to give it.
+// Without a device cgroup a mesos task runs anyway: it is a child of this
+// executor and can open what the executor can. A docker task is rejected,
+// because the devices to pass to its container are not known.
 func (l *taskLoop) findGrantedGPUs(t task.TaskSpec) (gpu.DeviceAccess, error) {
 	want := t.GPUs
 	reach, err := l.cfg.ReadGrantedGPUs()
@@ -27,11 +27,12 @@ func (l *taskLoop) findGrantedGPUs(t task.TaskSpec) (gpu.DeviceAccess, error) {
 	case !reach.Confined && (want == 0 || t.Containerizer != job.Docker):
 		return gpu.DeviceAccess{}, nil
 	case err != nil:
-		return gpu.DeviceAccess{}, fmt.Errorf("docker task holds %s, learn which: %w: %s", formatGPUCount(want), err, unconfinedAdvice)
+		return gpu.DeviceAccess{}, fmt.Errorf("docker task holds %s, find out which: %w: %s", formatGPUCount(want), err, unconfinedAdvice)
 	case !reach.Confined:
 		return gpu.DeviceAccess{}, fmt.Errorf("docker task holds %s and no device cgroup says which: %s", formatGPUCount(want), unconfinedAdvice)
 	case want > 0 && len(reach.Caps) > 0 && len(reach.Minors) > 0:
-		// MIG devices share their GPU's node: their number says nothing.
+		// A MIG device has the node of its GPU, so the number of nodes is not
+		// the number of devices.
 	case len(reach.Minors) != want:
 		return gpu.DeviceAccess{}, fmt.Errorf("task holds %s and the executor's devices cgroup grants %d%s: check the agent's GPU isolator", formatGPUCount(want), len(reach.Minors), formatDeviceNodes(reach.Minors))
 	}
@@ -42,7 +43,7 @@ const unconfinedAdvice = "run the agent as root with GPU isolation, or use conta
 
 func formatGPUCount(gpus int) string { return fmt.Sprintf("%d %s", gpus, gpu.Plural(gpus, "GPU")) }
 
-// formatDeviceNodes reads " (nvidia0, nvidia2)".
+// formatDeviceNodes returns " (nvidia0, nvidia2)".
 func formatDeviceNodes(minors []int) string {
 	if len(minors) == 0 {
 		return ""

@@ -11,56 +11,56 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// healthResult is what a health check found.
+// healthResult is the result of one probe of a health check.
 type healthResult struct {
 	healthy bool
 	message string
-	// killTask says that the task has failed too often.
+	// killTask is set when the check has failed as often as its limit.
 	killTask bool
 }
 
-// startHealthChecks has the running task's health checked until ctx ends, by each of
-// its checks at its own times. A task whose check nobody can run would never
-// be found healthy, so it ends.
+// startHealthChecks probes the running task by each of its health checks until
+// ctx ends. A check that cannot run kills the task, which could never become
+// healthy.
 func (l *taskLoop) startHealthChecks(ctx context.Context, r task.RunningTask) {
 	l.healthByCheck = make([]*bool, len(l.task.HealthChecks))
 	for i, h := range l.task.HealthChecks {
-		tell := func(v healthResult) { l.postAction(ctx, func() { l.recordHealth(i, v) }) }
+		report := func(v healthResult) { l.postAction(ctx, func() { l.recordHealth(i, v) }) }
 		l.goroutines.Go(func() {
 			try, err := newProbe(h, l.task.Containerizer, r)
 			if err != nil {
-				tell(healthResult{message: "health_" + err.Error(), killTask: true})
+				report(healthResult{message: "health_" + err.Error(), killTask: true})
 				return
 			}
-			watchHealth(ctx, h, try, tell)
+			watchHealth(ctx, h, try, report)
 		})
 	}
 }
 
-// watchHealth probes until ctx ends, and tells each failure, the first
-// success and each that follows failures. Failures in the grace period before
-// the first success do not count: the task is starting.
-func watchHealth(ctx context.Context, h *mesos.HealthCheck, try probeFunc, tell func(healthResult)) {
+// watchHealth probes until ctx ends. It reports each failure, the first
+// success, and each success after a failure. Failures in the grace period
+// before the first success do not count, because the task is still starting.
+func watchHealth(ctx context.Context, h *mesos.HealthCheck, try probeFunc, report func(healthResult)) {
 	graceEnds := time.Now().Add(secondsDuration(h.GetDelaySeconds()) + secondsDuration(h.GetGracePeriodSeconds()))
 	succeeded, failures := false, uint32(0)
 	repeatProbe(ctx, h, try, func(_ *mesos.CheckStatusInfo, problem error) {
 		switch {
 		case problem == nil:
 			if !succeeded || failures > 0 {
-				tell(healthResult{healthy: true, message: "healthy"})
+				report(healthResult{healthy: true, message: "healthy"})
 			}
 			succeeded, failures = true, 0
 		case succeeded || time.Now().After(graceEnds):
 			failures++
 			limit := h.GetConsecutiveFailures()
-			tell(healthResult{message: fmt.Sprintf("unhealthy, %d times of %d: %s", failures, limit, problem), killTask: limit > 0 && failures >= limit})
+			report(healthResult{message: fmt.Sprintf("unhealthy, %d times of %d: %s", failures, limit, problem), killTask: limit > 0 && failures >= limit})
 		}
 	})
 }
 
-// recordHealth passes on how the task is by one of its checks, and ends one that has
-// failed it too often. That one check succeeds says nothing while another has
-// no answer yet, or has failed.
+// recordHealth stores the result of one health check and sends a status
+// update. A success is sent only once all other checks have succeeded too. A
+// result with killTask kills the task.
 func (l *taskLoop) recordHealth(check int, v healthResult) {
 	if l.phase != phaseRunning || l.kill != nil {
 		return
@@ -80,7 +80,7 @@ func (l *taskLoop) recordHealth(check int, v healthResult) {
 	}
 }
 
-// areAllHealthy reports whether each check has found the task healthy.
+// areAllHealthy reports whether every check has succeeded.
 func areAllHealthy(checks []*bool) bool {
 	return !slices.ContainsFunc(checks, func(healthy *bool) bool { return healthy == nil || !*healthy })
 }

@@ -11,20 +11,22 @@ import (
 )
 
 const (
-	// killRetryInterval is the pause between two SIGKILLs: the first may be lost with
-	// an engine or agent that restarts.
+	// killRetryInterval is the pause between two SIGKILLs. A restart of the
+	// engine or agent may lose the first one.
 	killRetryInterval = 5 * time.Second
 	// signalTimeout bounds one attempt to send a signal.
 	signalTimeout = 10 * time.Second
 )
 
-// pendingKill is a task's end as asked for: SIGTERM, and at the deadline SIGKILL.
+// pendingKill is a kill in progress: SIGTERM was sent, SIGKILL follows at the
+// deadline.
 type pendingKill struct {
 	deadline time.Time
 	timer    *time.Timer
 }
 
-// deadlineReached fires at the deadline; never, where nobody asked for an end.
+// deadlineReached returns a channel that fires at the deadline; nil if no kill
+// is in progress.
 func (k *pendingKill) deadlineReached() <-chan time.Time {
 	if k == nil {
 		return nil
@@ -38,7 +40,7 @@ func (k *pendingKill) stopTimer() {
 	}
 }
 
-// shortenDeadline brings the deadline forward; it never puts it off.
+// shortenDeadline brings the deadline forward. It never postpones it.
 func (k *pendingKill) shortenDeadline(grace time.Duration) {
 	if d := time.Now().Add(grace); d.Before(k.deadline) {
 		k.deadline = d
@@ -46,10 +48,10 @@ func (k *pendingKill) shortenDeadline(grace time.Duration) {
 	}
 }
 
-// killTask serves KILL.
+// killTask handles the event KILL.
 func (l *taskLoop) killTask(id mesos.TaskID, policy *mesos.KillPolicy) {
 	if l.phase == phaseIdle || l.info.TaskID != id {
-		l.log.WithField("task", id.Value).Warn("asked to kill a task that is not here")
+		l.log.WithField("task", id.Value).Warn("ignored a KILL of an unknown task")
 		return
 	}
 	if l.phase == phaseEnded {
@@ -58,12 +60,14 @@ func (l *taskLoop) killTask(id mesos.TaskID, policy *mesos.KillPolicy) {
 	l.startKill(l.killGrace(policy))
 }
 
-// killGrace is the KILL's own, or the one the task was launched with.
+// killGrace returns the grace period of a KILL, or of the task if the KILL has
+// none.
 func (l *taskLoop) killGrace(policy *mesos.KillPolicy) time.Duration {
 	return parseGracePeriod(policy, l.task.KillGrace)
 }
 
-// startKill begins the task's end, or hastens it.
+// startKill starts to kill the task. If a kill is in progress, it only
+// shortens the deadline.
 func (l *taskLoop) startKill(grace time.Duration) {
 	if l.kill != nil {
 		l.kill.shortenDeadline(grace)
@@ -80,7 +84,8 @@ func (l *taskLoop) startKill(grace time.Duration) {
 	l.terminateTask()
 }
 
-// endOverdueTask ends a task that took longer than its max_completion_time, at once.
+// endOverdueTask kills a task that exceeded its max_completion_time, without a
+// grace period.
 func (l *taskLoop) endOverdueTask() {
 	if l.phase == phaseEnded || l.kill != nil {
 		return
@@ -89,8 +94,8 @@ func (l *taskLoop) endOverdueTask() {
 	l.startKill(0)
 }
 
-// explainForcedEnd gives the reason of an end that nobody asked for but the task's own
-// limits: its time, its disk, or its health check.
+// explainForcedEnd sets state, reason and message of a task that was killed
+// because of one of its own limits: time, disk, or health check.
 func (l *taskLoop) explainForcedEnd(o statusContent) statusContent {
 	switch {
 	case l.overdue:
@@ -105,14 +110,14 @@ func (l *taskLoop) explainForcedEnd(o statusContent) statusContent {
 	return o
 }
 
-// terminateTask sends SIGTERM, unless there is no time left for it.
+// terminateTask sends SIGTERM, unless the deadline has passed.
 func (l *taskLoop) terminateTask() {
 	if time.Until(l.kill.deadline) > 0 {
 		l.signalTask(syscall.SIGTERM)
 	}
 }
 
-// forceKill comes at the deadline, and again until the task has ended.
+// forceKill sends SIGKILL at the deadline, and again until the task has ended.
 func (l *taskLoop) forceKill() {
 	if l.phase == phaseRunning {
 		l.signalTask(syscall.SIGKILL)
@@ -125,7 +130,7 @@ func (l *taskLoop) signalTask(sig syscall.Signal) {
 	log.Info("signalling the task")
 	l.goroutines.Go(func() {
 		if err := sendSignal(r, sig); err != nil {
-			log.WithError(err).Warn("signal did not arrive")
+			log.WithError(err).Warn("cannot send signal")
 		}
 	})
 }
@@ -136,8 +141,8 @@ func sendSignal(r task.RunningTask, sig syscall.Signal) error {
 	return r.Signal(ctx, sig)
 }
 
-// beginShutdown ends the task and then the executor, all within the time after
-// which the agent destroys the container.
+// beginShutdown kills the task and then ends the executor, before the agent
+// destroys the container.
 func (l *taskLoop) beginShutdown(why string) {
 	if l.shutdown {
 		return
@@ -154,11 +159,12 @@ func (l *taskLoop) beginShutdown(why string) {
 	l.endTimer.Reset(l.cfg.ShutdownGrace)
 }
 
-// statusMargin is kept of a shutdown's grace for the terminal status.
+// statusMargin returns the part of a shutdown's grace period that is reserved
+// for sending the terminal status.
 func statusMargin(grace time.Duration) time.Duration { return min(time.Second, grace/4) }
 
-// handleAgentLoss ends the task without anybody to tell: a task that nobody manages
-// must not hold GPUs that its agent may hand out again.
+// handleAgentLoss kills the task: without an agent that manages it, it would
+// hold GPUs that the agent may offer again.
 func (l *taskLoop) handleAgentLoss(err error) {
 	if err == nil {
 		return

@@ -12,10 +12,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// parseTask turns what Mesos launches into a task. The TaskInfo says nearly
-// all: its resources, limits, container and policies. What it cannot say
-// beside an executor, the command, stands in a job's Launch; other frameworks
-// say it in a CommandInfo, and their data is their own. It is pure.
+// parseTask converts a TaskInfo to a task. Resources, limits, container and
+// policies come from the TaskInfo. A TaskInfo with an executor has no room for
+// the command: a job has it in its LaunchData, other frameworks in a
+// CommandInfo. The function is pure.
 func parseTask(info mesos.TaskInfo) (task.TaskSpec, error) {
 	t := parseHeldResources(info)
 	if err := parseCommand(&t, info); err != nil {
@@ -38,7 +38,7 @@ func parseTask(info mesos.TaskInfo) (task.TaskSpec, error) {
 	return t, validateChecks(info.Check, t.HealthChecks)
 }
 
-// validateChecks names what is not served of how the task is to be checked.
+// validateChecks rejects checks that this executor cannot run.
 func validateChecks(check *mesos.CheckInfo, health []*mesos.HealthCheck) error {
 	if check != nil {
 		if err := validateProbe("check", checkAsHealthCheck(check)); err != nil {
@@ -53,7 +53,8 @@ func validateChecks(check *mesos.CheckInfo, health []*mesos.HealthCheck) error {
 	return nil
 }
 
-// parseHeldResources is what the task holds, and how it is to be treated.
+// parseHeldResources returns a task with its resources, limits, labels and
+// policies.
 func parseHeldResources(info mesos.TaskInfo) task.TaskSpec {
 	t := task.TaskSpec{
 		ID: info.TaskID.Value, Containerizer: job.Mesos,
@@ -91,7 +92,7 @@ func parseGracePeriod(policy *mesos.KillPolicy, otherwise time.Duration) time.Du
 	return max(0, time.Duration(policy.GracePeriod.Nanoseconds))
 }
 
-// parseCommand reads what to run, and in what environment.
+// parseCommand sets the command and its environment.
 func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	launch, ours, err := job.ParseLaunch(info.Data)
 	switch {
@@ -115,8 +116,8 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	return nil
 }
 
-// parseForeignCommand reads another framework's command; without one the image brings its
-// own.
+// parseForeignCommand sets the command of a task that another framework
+// launched. Without a command the image's own runs.
 func parseForeignCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	t.Command = info.Command
 	if t.Command == nil {
@@ -128,7 +129,7 @@ func parseForeignCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	}
 	c := t.Command
 	if len(c.URIs) > 0 {
-		return errors.New("docker task asks for command.uris: agents fetch those of executors only, leave them out")
+		return errors.New("docker task has command.uris: agents fetch URIs only for executors, leave them out")
 	}
 	if name := firstSecretVariable(c.Environment); name != "" {
 		return fmt.Errorf("docker task's variable %s is a secret: this executor resolves none, give it a value", name)
@@ -146,8 +147,8 @@ func parseForeignCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	return nil
 }
 
-// parseContainer reads the image. The rest of a ContainerInfo the runtimes serve,
-// or refuse.
+// parseContainer sets the image. The runtimes apply or reject the rest of the
+// ContainerInfo.
 func parseContainer(t *task.TaskSpec, c *mesos.ContainerInfo) error {
 	t.MesosContainer = c
 	switch {
@@ -162,7 +163,8 @@ func parseContainer(t *task.TaskSpec, c *mesos.ContainerInfo) error {
 	return nil
 }
 
-// firstSecretVariable is the name of the first variable that has no plain value.
+// firstSecretVariable returns the name of the first variable without a plain
+// value, or "".
 func firstSecretVariable(e *mesos.Environment) string {
 	if e == nil {
 		return ""

@@ -7,8 +7,9 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// orphanCleaner first removes what killed executors left on this agent: their
-// containers would share devices that Mesos has given to this task.
+// orphanCleaner removes the containers of killed executors on this agent
+// before it starts a task. They could use devices that Mesos has allocated to
+// this task.
 type orphanCleaner struct {
 	task.Runtime
 	cfg *ExecutorConfig
@@ -16,14 +17,14 @@ type orphanCleaner struct {
 
 func (c *ExecutorConfig) withOrphanCleanup(r task.Runtime) task.Runtime { return orphanCleaner{r, c} }
 
-// Start implements task.Runtime. A task without devices has nothing to share
-// and starts beside a container that cannot be removed.
+// Start implements task.Runtime. If a container cannot be removed, a task with
+// GPUs fails; a task without GPUs starts anyway.
 func (a orphanCleaner) Start(ctx context.Context, t task.TaskSpec) (task.RunningTask, error) {
 	if err := docker.RemoveOrphans(ctx, a.cfg.NewDockerClient, a.cfg.ContainerLocksDir, a.cfg.Log); err != nil {
 		if t.GPUs > 0 {
 			return nil, err
 		}
-		a.cfg.Log.WithError(err).Warn("a container without an executor stays")
+		a.cfg.Log.WithError(err).Warn("cannot remove a container without an executor")
 	}
 	return a.Runtime.Start(ctx, t)
 }

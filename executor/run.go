@@ -1,9 +1,9 @@
-// Package executor carries one task from launch to its final status: it
-// subscribes with the Mesos agent that started it, runs the task by the Docker
-// engine or as a nested container of the agent, and reports what becomes of
-// it. It decides when a task is killed, how long an agent may be away and what
-// a task's end means. It never chooses GPUs: it uses those that its own device
-// cgroup grants, and refuses a task for which they do not add up.
+// Package executor runs one task from launch to its terminal status. It
+// subscribes with the Mesos agent that started it, runs the task in the Docker
+// engine or as a nested container of the agent, and reports its status. It
+// decides when a task is killed, how long the agent may be unreachable, and
+// which status an end has. It never chooses GPUs: it uses those that its own
+// device cgroup grants, and rejects a task whose resources do not match them.
 package executor
 
 import (
@@ -25,12 +25,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// logFileName is the executor's own log, beside the task's stdout and stderr.
+// logFileName is the executor's own log, in the sandbox with the task's stdout
+// and stderr.
 const logFileName = "executor.log"
 
-// Run serves one task and returns once its terminal status is acknowledged,
-// or the executor was shut down. When ctx ends it kills the task first, as on
-// SHUTDOWN. It returns an error where the agent was lost.
+// Run runs one task. It returns after the agent has acknowledged the terminal
+// status, or after a shutdown. When ctx ends, Run kills the task first, as on
+// SHUTDOWN. It returns an error if the agent was lost.
 func Run(ctx context.Context, cfg ExecutorConfig) error {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
@@ -54,8 +55,8 @@ func Run(ctx context.Context, cfg ExecutorConfig) error {
 	return runTask(ctx, cfg, transport)
 }
 
-// runTask joins the loop with the session that feeds it. It returns after all of
-// its goroutines have ended.
+// runTask connects the loop with the session that feeds it. It returns after
+// all of its goroutines have ended.
 func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTripper) error {
 	events := make(chan executor.Event)
 	l := newTaskLoop(cfg)
@@ -63,7 +64,7 @@ func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTrippe
 		sender: cfg.newExecutorSender(transport), outbox: l.outbox, events: events, log: cfg.Log,
 		checkpoint: cfg.Checkpoint, recoveryTimeout: cfg.RecoveryTimeout, backoffMax: cfg.BackoffMax, endpoint: cfg.Endpoint,
 	}
-	// The session outlives ctx: the task's last status has to be delivered.
+	// The session outlives ctx, so that it can deliver the terminal status.
 	session, stop := context.WithCancel(context.WithoutCancel(ctx))
 	gone := make(chan error, 1)
 	var wg sync.WaitGroup
@@ -88,7 +89,7 @@ func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Contai
 }
 
 func openLog(sandbox string) (logrus.FieldLogger, io.Closer, error) {
-	file, err := rotate.Open(filepath.Join(sandbox, logFileName), rotate.RotationLimits{}) // it refuses links and pipes
+	file, err := rotate.Open(filepath.Join(sandbox, logFileName), rotate.RotationLimits{}) // it rejects links and pipes
 	if err != nil {
 		return nil, nil, fmt.Errorf("open executor log: %w", err)
 	}

@@ -14,25 +14,26 @@ import (
 	"mesos-gpu/job"
 )
 
-// maxSecretBytes bounds a secret: the kernel's limit for one variable, less its
-// name.
+// maxSecretBytes bounds a secret: the kernel's limit for one variable, minus
+// its name.
 const maxSecretBytes = 120 << 10
 
-// resolveSecrets is the task's environment with the values of its secrets. They
-// lie in dir, in a folder for each role, since whoever may submit jobs to a
-// role may read its secrets. No error holds what a secret does.
+// resolveSecrets returns the task's environment with the values of its
+// secrets. Each role has its own folder in dir, because every user who may
+// submit jobs to a role may read its secrets. Errors never contain a secret's
+// value.
 func resolveSecrets(t task.TaskSpec, dir string) (map[string]string, error) {
 	if len(t.Secrets) == 0 {
 		return t.Env, nil
 	}
 	if dir == "" {
-		return nil, errors.New("task wants secrets, and this agent keeps none: its operator sets MESOS_GPU_SECRETS for executors")
+		return nil, errors.New("task uses secrets, and this agent has none: set MESOS_GPU_SECRETS for its executors")
 	}
 	if t.Role == "" || t.Role == "." || t.Role == ".." { // no folder's name
-		return nil, fmt.Errorf("task wants secrets, and its resources are those of role %q, which has none", t.Role)
+		return nil, fmt.Errorf("task uses secrets, and its resources have role %q, which cannot have any", t.Role)
 	}
-	// A name with a slash is one folder: research/vision is no part of
-	// research here.
+	// The slash of a role's name is escaped, so each role is one folder:
+	// research does not contain the secrets of research/vision.
 	folder, err := os.OpenRoot(filepath.Join(dir, strings.NewReplacer("%", "%25", "/", "%2F").Replace(t.Role)))
 	if err != nil {
 		return nil, fmt.Errorf("open secrets of role %q: %w", t.Role, err)
@@ -50,18 +51,18 @@ func resolveSecrets(t task.TaskSpec, dir string) (map[string]string, error) {
 	return env, nil
 }
 
-// readSecret reads a secret without the line end that editors put after it. A
-// link that leads out of the folder is an error.
+// readSecret returns the content of a secret's file without the trailing
+// newline that editors add. It rejects links that lead out of the folder.
 func readSecret(folder *os.Root, name string) (string, error) {
 	if !job.IsSecretName(name) {
-		return "", errors.New("that is no secret's name")
+		return "", errors.New("not a valid secret name")
 	}
 	info, err := folder.Stat(name)
 	switch {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", errors.New("it is no plain file")
+		return "", errors.New("not a regular file")
 	}
 	value, err := folder.ReadFile(name)
 	switch {
@@ -70,7 +71,7 @@ func readSecret(folder *os.Root, name string) (string, error) {
 	case len(value) > maxSecretBytes:
 		return "", fmt.Errorf("it has more than %d bytes, too many for a variable", maxSecretBytes)
 	case bytes.IndexByte(value, 0) >= 0:
-		return "", errors.New("it holds a NUL byte, which no variable can")
+		return "", errors.New("it has a NUL byte, which a variable cannot contain")
 	}
 	return string(bytes.TrimSuffix(value, []byte("\n"))), nil
 }

@@ -63,8 +63,8 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 		}
 	}
 	for secret, want := range map[string]string{
-		"missing": "no such file", "nul": "it holds a NUL byte", "large": "it has more than 122880 bytes", "folder": "it is no plain file",
-		"out": "escapes", "absolute": "escapes", "../other/token": "that is no secret's name", "/etc/passwd": "that is no secret's name",
+		"missing": "no such file", "nul": "it has a NUL byte", "large": "it has more than 122880 bytes", "folder": "not a regular file",
+		"out": "escapes", "absolute": "escapes", "../other/token": "not a valid secret name", "/etc/passwd": "not a valid secret name",
 	} {
 		env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": secret}}, dir)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `of role "web"`) || strings.Contains(err.Error(), "hidden") {
@@ -74,7 +74,7 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 	if env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
 		t.Errorf("a link within the folder: %v, %v", env, err)
 	}
-	for role, want := range map[string]string{"nobody": `open secrets of role "nobody"`, "..": `role "..", which has none`, "": `role "", which has none`} {
+	for role, want := range map[string]string{"nobody": `open secrets of role "nobody"`, "..": `role "..", which cannot have any`, "": `role "", which cannot have any`} {
 		if _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("role %q: %v", role, err)
 		}

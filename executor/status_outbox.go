@@ -10,15 +10,15 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 )
 
-// statusOutbox keeps the tasks and status updates that the agent has not
-// acknowledged, in order. A subscription carries all of them; while it lasts,
-// updates added later are sent one by one.
+// statusOutbox stores the tasks and status updates that the agent has not
+// acknowledged, in order. Each SUBSCRIBE carries all of them. While the
+// executor is subscribed, later updates are sent one by one.
 type statusOutbox struct {
 	mu         sync.Mutex
 	subscribed bool
 	tasks      []mesos.TaskInfo
 	updates    []*outgoingUpdate
-	changed    chan struct{} // holds one token; whoever changes an answer of next adds it
+	changed    chan struct{} // has one token; every change of what waitForUpdate returns adds it
 }
 
 type outgoingUpdate struct {
@@ -48,7 +48,7 @@ func (o *statusOutbox) addStatus(s mesos.TaskStatus) {
 	o.signalChange()
 }
 
-// acknowledge forgets an update, and its task: the agent knows both now.
+// acknowledge removes an update and its task, which the agent has stored now.
 func (o *statusOutbox) acknowledge(task mesos.TaskID, uuid []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *statusOutbox) acknowledge(task mesos.TaskID, uuid []byte) {
 	o.updates = slices.DeleteFunc(o.updates, func(u *outgoingUpdate) bool { return bytes.Equal(u.call.Status.UUID, uuid) })
 }
 
-// unacknowledged is what a SUBSCRIBE call carries.
+// unacknowledged returns the tasks and updates for a SUBSCRIBE call.
 func (o *statusOutbox) unacknowledged() ([]mesos.TaskInfo, []executor.Call_Update) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,7 +67,8 @@ func (o *statusOutbox) unacknowledged() ([]mesos.TaskInfo, []executor.Call_Updat
 	return slices.Clone(o.tasks), updates
 }
 
-// markConnected says that the agent has taken a subscription with those updates.
+// markConnected records that the agent has accepted a subscription with the
+// given updates.
 func (o *statusOutbox) markConnected(carried []executor.Call_Update) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,7 +97,8 @@ func (o *statusOutbox) markSent(uuid []byte) {
 	}
 }
 
-// waitForUpdate waits for an update to send. It returns ctx's error when ctx ends.
+// waitForUpdate waits for an update to send. It returns ctx's error when ctx
+// ends.
 func (o *statusOutbox) waitForUpdate(ctx context.Context) (mesos.TaskStatus, error) {
 	for {
 		if s, ok := o.firstUnsent(); ok {

@@ -13,35 +13,37 @@ import (
 )
 
 const (
-	// exitCodeLabel carries the exit status of a process that ended by itself.
+	// exitCodeLabel has the exit code of a process that ended by itself.
 	exitCodeLabel = "mesos-gpu.exit_code"
-	// unfitLabel says that the process was not started, for the image cannot
-	// run on this agent, and whose fault that is (image.MismatchCause).
+	// unfitLabel marks a task whose image cannot run on this agent; its
+	// process was not started. The value is an image.MismatchCause.
 	unfitLabel = "mesos-gpu.unfit"
 )
 
-// statusContent is a task's state and what goes with it.
+// statusContent is a task's state with the details that go into its status
+// update.
 type statusContent struct {
 	state      mesos.TaskState
 	message    string
 	reason     *mesos.TaskStatus_Reason
 	limitation *mesos.TaskResourceLimitation
-	// unfit is set where the image cannot run on this agent.
+	// unfit is set if the image cannot run on this agent.
 	unfit image.MismatchCause
-	// exitCode is set where the process ended by itself.
+	// exitCode is set if the process ended by itself.
 	exitCode *int
-	// data describes the container, addresses are those of its own network.
+	// data describes the container as JSON. addresses are those of its own
+	// network.
 	data      []byte
 	addresses []string
 }
 
-// endStatus says what a task's end means. An end that was asked for is KILLED
-// however the process took it. Where an agent ended the task itself it knows
-// better than we why, so its state stands.
+// endStatus converts the end of a task's process. If a kill is in progress,
+// the state is KILLED, whatever the exit code. If the agent ended the task
+// itself, its state is kept: the agent knows the reason.
 func endStatus(exit task.ExitStatus, err error, killing bool) statusContent {
 	if err != nil {
 		o := failureStatus(err, killing)
-		o.message = err.Error() // perhaps that a container is left, with its GPUs
+		o.message = err.Error() // it may say that a container, with its GPUs, was left behind
 		return o
 	}
 	o := statusContent{message: exit.String(), reason: exit.Reason, limitation: exit.Limitation}
@@ -63,8 +65,8 @@ func endStatus(exit task.ExitStatus, err error, killing bool) statusContent {
 	return o
 }
 
-// failureStatus is a task that could not be started, or was lost sight of. A kill
-// explains why a start broke off.
+// failureStatus is for a task that did not start or that the executor lost
+// track of. During a kill, the state is KILLED.
 func failureStatus(err error, killing bool) statusContent {
 	if killing {
 		return statusContent{state: mesos.TASK_KILLED, message: "killed before it ran to its end"}
@@ -72,7 +74,7 @@ func failureStatus(err error, killing bool) statusContent {
 	return statusContent{state: mesos.TASK_FAILED, message: err.Error()}
 }
 
-// newStatus makes a new status update, with a uuid of its own.
+// newStatus returns a status update with a new UUID.
 func newStatus(id mesos.TaskID, executorID string, o statusContent, now time.Time) mesos.TaskStatus {
 	u := uuid.New()
 	timestamp := float64(now.UnixNano()) / 1e9
@@ -122,10 +124,10 @@ func ipAddresses(all []string) []mesos.NetworkInfo_IPAddress {
 	return list
 }
 
-// maxMessageBytes bounds what an engine or agent has to say.
+// maxMessageBytes bounds the messages of engines and agents.
 const maxMessageBytes = 2048
 
-// joinLines makes a message fit a table's cell.
+// joinLines makes a message one line that fits a table.
 func joinLines(message string) string {
 	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if len(message) > maxMessageBytes {

@@ -8,29 +8,29 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// startCheck has the running task's check made until ctx ends. It never ends the
-// task.
+// startCheck probes the running task by its check until ctx ends. A check
+// never ends the task.
 func (l *taskLoop) startCheck(ctx context.Context, r task.RunningTask) {
 	if l.info.Check == nil {
 		return
 	}
 	h := checkAsHealthCheck(l.info.Check)
-	tell := func(found *mesos.CheckStatusInfo, message string) {
+	report := func(found *mesos.CheckStatusInfo, message string) {
 		l.postAction(ctx, func() { l.recordCheck(found, message) })
 	}
 	l.goroutines.Go(func() {
 		try, err := newProbe(h, l.task.Containerizer, r)
 		if err != nil {
-			tell(emptyCheckStatus(h.Type), err.Error())
+			report(emptyCheckStatus(h.Type), err.Error())
 			return
 		}
-		watchCheck(ctx, h, try, tell)
+		watchCheck(ctx, h, try, report)
 	})
 }
 
-// watchCheck probes until ctx ends, and tells what changed. An answer that
-// did not come, in time or at all, is an empty one.
-func watchCheck(ctx context.Context, h *mesos.HealthCheck, try probeFunc, tell func(found *mesos.CheckStatusInfo, message string)) {
+// watchCheck probes until ctx ends and reports each change of the result. A
+// probe without a result counts as an empty result.
+func watchCheck(ctx context.Context, h *mesos.HealthCheck, try probeFunc, report func(found *mesos.CheckStatusInfo, message string)) {
 	last := emptyCheckStatus(h.Type)
 	repeatProbe(ctx, h, try, func(found *mesos.CheckStatusInfo, problem error) {
 		message := ""
@@ -40,13 +40,12 @@ func watchCheck(ctx context.Context, h *mesos.HealthCheck, try probeFunc, tell f
 		}
 		if !found.Equal(last) {
 			last = found
-			tell(found, message)
+			report(found, message)
 		}
 	})
 }
 
-// emptyCheckStatus is what every status of a task with a check carries until the
-// first answer.
+// emptyCheckStatus returns the check status before the first result.
 func emptyCheckStatus(kind mesos.HealthCheck_Type) *mesos.CheckStatusInfo {
 	s := &mesos.CheckStatusInfo{Type: mesos.CheckInfo_Type(kind).Enum()}
 	switch kind {
@@ -60,11 +59,11 @@ func emptyCheckStatus(kind mesos.HealthCheck_Type) *mesos.CheckStatusInfo {
 	return s
 }
 
-// recordCheck passes on an answer of the task.
-func (l *taskLoop) recordCheck(recordCheck *mesos.CheckStatusInfo, message string) {
+// recordCheck stores a result of the check and sends a status update.
+func (l *taskLoop) recordCheck(found *mesos.CheckStatusInfo, message string) {
 	if l.phase != phaseRunning || l.kill != nil {
 		return
 	}
-	l.lastCheck = recordCheck
+	l.lastCheck = found
 	l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: message, reason: mesos.REASON_TASK_CHECK_STATUS_UPDATED.Enum()})
 }

@@ -15,54 +15,59 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// taskLoop is the life of one task. One goroutine, serve, owns all of it; the
-// task's own goroutine reports through progress.
+// taskLoop is the life of one task. The goroutine of serveEvents owns all
+// fields. The task's goroutine reports to it through progress, all others
+// through actions.
 type taskLoop struct {
 	cfg    ExecutorConfig
 	log    logrus.FieldLogger
 	outbox *statusOutbox
 
-	// What SUBSCRIBED told.
+	// From SUBSCRIBED:
 	container         mesos.ContainerID
-	executorResources []mesos.Resource // the executor's
-	reportsKilling    bool             // the framework knows TASK_KILLING
+	executorResources []mesos.Resource // the executor's own
+	reportsKilling    bool             // the framework has the capability TASK_KILLING_STATE
 
 	phase taskPhase
 	info  mesos.TaskInfo
 	task  task.TaskSpec
-	// running is set from RUNNING on; kill from the first reason to end.
+	// running is set when the task runs. kill is set when a kill starts and
+	// never reset.
 	running task.RunningTask
 	kill    *pendingKill
-	// cancelLaunch ends a launch that is under way, forceEnd the task by force.
+	// cancelLaunch ends a launch in progress; forceEnd ends the task by force
+	// and everything that watches it.
 	cancelLaunch, forceEnd context.CancelFunc
 	progress               chan taskProgress
-	// messages is what the runtime says while the task starts or runs.
+	// messages are the runtime's messages while the task starts or runs.
 	messages chan string
-	// startWatchers begins what goes on beside the running task; posts is what that
-	// has this goroutine do.
+	// startWatchers starts the checks and reports for the running task.
+	// actions are functions that goroutines pass to the goroutine of
+	// serveEvents.
 	startWatchers func(task.RunningTask)
 	actions       chan func()
 	goroutines    sync.WaitGroup
-	// healthByCheck is what each of the task's health checks found last, nil before
-	// it knows. healthy and checked are the last that is known of the task by
-	// all of them, and by its check. unhealthy
-	// and disk say why the task was ended; limit is its max_completion_time,
-	// overdue that this has passed.
+	// healthByCheck has the last result of each health check, nil before the
+	// first. healthy is their combined result as last reported, lastCheck the
+	// last result of the task's check. unhealthy and diskViolation are set
+	// when a health check or the disk limit starts a kill. completionTimer
+	// fires at the max_completion_time, and then sets overdue.
 	healthByCheck            []*bool
 	healthy                  *bool
 	lastCheck                *mesos.CheckStatusInfo
 	unhealthy, diskViolation string
 	completionTimer          <-chan time.Time
 	overdue                  bool
-	// faults are the task's devices that have failed.
+	// faults are the failed devices of the task.
 	faults deviceFaults
 
-	// finalUUID is the terminal status's uuid, wait bounds the time until its
-	// acknowledgement and, after SHUTDOWN, all that is left to do.
+	// finalUUID is the UUID of the terminal status. endTimer bounds the wait
+	// for its acknowledgement and, after SHUTDOWN, everything that is left to
+	// do.
 	finalUUID []byte
 	endTimer  *time.Timer
 	shutdown  bool
-	agentLost error // the agent is gone for good
+	agentLost error // set when the agent will not come back
 	done      bool
 }
 
@@ -75,18 +80,18 @@ const (
 	phaseEnded
 )
 
-// taskProgress is what the task's goroutine says: running is set once, ended
-// once, or err instead of either.
+// taskProgress is a report of the task's goroutine: first running or err,
+// then, after running, ended.
 type taskProgress struct {
 	running task.RunningTask
 	ended   bool
 	exit    task.ExitStatus
 	err     error
-	warning string // with running: what its owner should know
+	warning string // with running: a warning for the task's user
 }
 
 func newTaskLoop(cfg ExecutorConfig) *taskLoop {
-	// The timer waits for its first Reset.
+	// The timer starts with its first Reset.
 	wait := time.NewTimer(time.Hour)
 	wait.Stop()
 	return &taskLoop{
@@ -123,13 +128,13 @@ func (l *taskLoop) serveEvents(ctx context.Context, events <-chan executor.Event
 			l.done = true
 		case <-stop:
 			stop = nil
-			l.beginShutdown("executor was told to stop")
+			l.beginShutdown("executor received a stop signal")
 		}
 	}
 	return l.agentLost
 }
 
-// postAction has serve's goroutine run f, unless ctx ends first.
+// postAction runs f in the goroutine of serveEvents, unless ctx ends first.
 func (l *taskLoop) postAction(ctx context.Context, f func()) {
 	select {
 	case l.actions <- f:
@@ -137,7 +142,8 @@ func (l *taskLoop) postAction(ctx context.Context, f func()) {
 	}
 }
 
-// waitForGoroutines waits until nothing of the task is left.
+// waitForGoroutines ends the task by force if it still runs, and waits for all
+// goroutines.
 func (l *taskLoop) waitForGoroutines() {
 	if l.forceEnd != nil {
 		l.forceEnd()
@@ -146,8 +152,8 @@ func (l *taskLoop) waitForGoroutines() {
 	l.endTimer.Stop()
 }
 
-// handleEvent serves one event. An event without the part that its type names is
-// dropped: there is nothing to do about it.
+// handleEvent handles one event. It ignores an event without the field that
+// its type requires.
 func (l *taskLoop) handleEvent(ctx context.Context, ev executor.Event) {
 	switch t := ev.GetType(); {
 	case t == executor.Event_SUBSCRIBED && ev.Subscribed != nil:
@@ -161,7 +167,7 @@ func (l *taskLoop) handleEvent(ctx context.Context, ev executor.Event) {
 	case t == executor.Event_ACKNOWLEDGED && ev.Acknowledged != nil:
 		l.handleAcknowledged(ev.Acknowledged)
 	case t == executor.Event_SHUTDOWN:
-		l.beginShutdown("agent said SHUTDOWN")
+		l.beginShutdown("agent sent SHUTDOWN")
 	case t == executor.Event_ERROR:
 		l.log.WithField("message", ev.Error.GetMessage()).Error("agent reports an error")
 	}
@@ -187,8 +193,9 @@ func (l *taskLoop) handleAcknowledged(a *executor.Event_Acknowledged) {
 	}
 }
 
-// handleLaunchGroup takes a group of one. Tasks of a larger group would share this
-// executor's GPUs, and nobody could say which task owns which.
+// handleLaunchGroup accepts a group of one task. The tasks of a larger group
+// would share this executor's GPUs, and nothing would say which task owns
+// which.
 func (l *taskLoop) handleLaunchGroup(ctx context.Context, tasks []mesos.TaskInfo) {
 	if len(tasks) == 1 {
 		l.launchTask(ctx, tasks[0])
@@ -240,7 +247,7 @@ func (l *taskLoop) launchTask(ctx context.Context, info mesos.TaskInfo) {
 	}
 }
 
-// prepareTask completes l.task and picks what runs it.
+// prepareTask sets l.task and returns the runtime for it.
 func (l *taskLoop) prepareTask(info mesos.TaskInfo) (task.Runtime, error) {
 	t, err := parseTask(info)
 	if err != nil {
@@ -260,7 +267,8 @@ func (l *taskLoop) prepareTask(info mesos.TaskInfo) (task.Runtime, error) {
 	return l.cfg.Runtimes[t.Containerizer], nil
 }
 
-// executeTask runs the task; progress has room for all it says.
+// executeTask runs the task. The buffer of progress has room for all of its
+// reports.
 func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.Runtime, t task.TaskSpec) {
 	var r task.RunningTask
 	warning, err := l.cfg.applyShareLimit(startCtx, &t)
@@ -275,7 +283,8 @@ func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.R
 	l.progress <- taskProgress{ended: true, exit: exit, err: err}
 }
 
-// queueMessage takes a message of the runtime, or drops it where many wait already.
+// queueMessage stores a message of the runtime. It drops the message if too
+// many are waiting.
 func (l *taskLoop) queueMessage(message string) {
 	select {
 	case l.messages <- message:
@@ -283,8 +292,8 @@ func (l *taskLoop) queueMessage(message string) {
 	}
 }
 
-// reportMessage passes a message on in the task's present state. A task that is being
-// killed has better news to wait for.
+// reportMessage sends a status update with a message in the task's current
+// state. During a kill it sends nothing.
 func (l *taskLoop) reportMessage(message string) {
 	switch {
 	case l.kill != nil:
@@ -332,12 +341,13 @@ func (l *taskLoop) logTaskError(err error) {
 	}
 }
 
-// finishTask sends the terminal status; what is left is its acknowledgement.
+// finishTask sends the terminal status. After that the executor waits only for
+// the acknowledgement.
 func (l *taskLoop) finishTask(o statusContent) {
 	l.phase = phaseEnded
 	l.kill.stopTimer()
 	if l.forceEnd != nil {
-		l.forceEnd() // the task has ended, and what watched it does
+		l.forceEnd() // the task has ended: this ends its watchers
 	}
 	l.finalUUID = l.sendUpdate(l.faults.explainEnd(l.explainForcedEnd(o)))
 	if l.agentLost != nil {
@@ -357,11 +367,11 @@ func (l *taskLoop) sendUpdate(o statusContent) (uuid []byte) {
 	return s.UUID
 }
 
-// rejectTask fails a task that this executor never takes on.
+// rejectTask fails a task that this executor does not run.
 func (l *taskLoop) rejectTask(info mesos.TaskInfo, err error) (uuid []byte) {
 	l.outbox.addTask(info)
 	s := newStatus(info.TaskID, l.cfg.ExecutorID, failureStatus(err, false), time.Now())
 	l.outbox.addStatus(s)
-	l.log.WithError(err).WithField("task", info.TaskID.Value).Warn("refused a task")
+	l.log.WithError(err).WithField("task", info.TaskID.Value).Warn("rejected a task")
 	return s.UUID
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpexec"
 )
 
-// responseTimeout is how long an agent may take to answer an executor's call.
+// responseTimeout bounds the wait for the agent's answer to an executor call.
 const responseTimeout = 15 * time.Second
 
-// newTransport reaches the agent. mesos-go's own dials IPv4 only and knows no
-// unix sockets.
+// newTransport returns the connection to the agent. mesos-go's own supports
+// neither IPv6 nor unix sockets.
 func (c *ExecutorConfig) newTransport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
@@ -36,8 +36,8 @@ func (c *ExecutorConfig) newTransport() http.RoundTripper {
 	return t
 }
 
-// newClient talks to one of the agent's APIs through t, in protobuf: mesos-go's
-// JSON refuses enum values that it does not know.
+// newClient returns a client of one of the agent's APIs. It uses protobuf:
+// mesos-go's JSON rejects unknown enum values.
 func (c *ExecutorConfig) newClient(t http.RoundTripper, path string) *httpcli.Client {
 	web := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	options := []httpcli.Opt{
@@ -51,8 +51,9 @@ func (c *ExecutorConfig) newClient(t http.RoundTripper, path string) *httpcli.Cl
 	return httpcli.New(options...)
 }
 
-// newExecutorSender sends executor calls under this executor's ids. A call that
-// gets no answer in time fails; the event stream of a SUBSCRIBE may last.
+// newExecutorSender sends executor calls with this executor's ids. A call
+// without an answer in time fails; the event stream of a SUBSCRIBE may last
+// forever.
 func (c *ExecutorConfig) newExecutorSender(t http.RoundTripper) calls.Sender {
 	if timed, ok := t.(*http.Transport); ok {
 		timed = timed.Clone()

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// usageInterval is the time between two reports of what a task's devices do.
+	// usageInterval is the time between two reports.
 	usageInterval = 5 * time.Second
 )
 
-// reportUsage keeps a file in the sandbox that says what the running task's
-// devices do, where a daemon tells. It is for people to look at: that it cannot
-// be written ends no task.
+// reportUsage writes the utilization of the running task's devices to a file
+// in the sandbox, if the agent has a daemon that measures it. The file is
+// informational: a failed write never ends the task.
 func (l *taskLoop) reportUsage(ctx context.Context) {
 	if l.cfg.ReadUsage == nil || l.task.GPUs == 0 {
 		return
@@ -33,7 +33,7 @@ func (l *taskLoop) reportUsage(ctx context.Context) {
 			err := l.cfg.writeUsage(ctx, t.Container.Value, t.DeviceIDs, len(t.DeviceShares) > 0)
 			if err != nil && ctx.Err() == nil && err.Error() != unknown {
 				unknown = err.Error()
-				l.log.WithError(err).Info("what the task's GPUs do is not reported")
+				l.log.WithError(err).Info("GPU usage is not reported")
 			}
 			select {
 			case <-tick.C:
@@ -44,7 +44,7 @@ func (l *taskLoop) reportUsage(ctx context.Context) {
 	})
 }
 
-// writeUsage asks and writes, once.
+// writeUsage reads the utilization and writes the file once.
 func (c *ExecutorConfig) writeUsage(ctx context.Context, container string, devices []string, parts bool) error {
 	ctx, cancel := context.WithTimeout(ctx, usageInterval)
 	defer cancel()
@@ -53,21 +53,21 @@ func (c *ExecutorConfig) writeUsage(ctx context.Context, container string, devic
 		return err
 	}
 	if use.Time.IsZero() {
-		return errors.New("nothing was measured of the task's GPUs yet")
+		return errors.New("the task's GPUs have not been measured yet")
 	}
 	text, err := json.Marshal(use)
 	if err != nil {
-		return fmt.Errorf("write GPU use as JSON: %w", err)
+		return fmt.Errorf("encode GPU usage: %w", err)
 	}
 	if err := replaceUsageFile(c.Sandbox, text); err != nil {
-		return fmt.Errorf("write GPU use: %w", err)
+		return fmt.Errorf("write GPU usage: %w", err)
 	}
 	return nil
 }
 
-// replaceUsageFile writes a file of a folder whole, under another name first. The folder
-// is a task's, and this program may be root: the file is new, so that no link
-// leads elsewhere, and what the names have led to so far goes.
+// replaceUsageFile replaces the file in the sandbox. The task can write there
+// and this process may be root, so links and files that the task put at its
+// name are replaced, never followed.
 func replaceUsageFile(sandbox string, text []byte) error {
 	root, err := os.OpenRoot(sandbox)
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// newContainerSpec is all that the engine is told of a container.
+// containerSpec is the engine's configuration of one container.
 type containerSpec struct {
 	config  *container.Config
 	host    *container.HostConfig
 	network *network.NetworkingConfig
-	hostIPC bool // whether it may be asked for
+	hostIPC bool // whether the operator allows the host's IPC namespace
 }
 
-// newContainerSpec describes the container of a task. What a ContainerInfo asks
-// for beyond an image is served as Mesos's own docker executor does, or
-// refused: docs/executor.md has the table.
+// newContainerSpec returns the configuration of a task's container. The fields
+// of a ContainerInfo have the meaning that Mesos's own docker executor gives
+// them, or are rejected: see the table in docs/executor.md.
 func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
 	s := containerSpec{newContainerConfig(t, f), newHostConfig(t, f), &network.NetworkingConfig{}, f.hostIPC}
 	c := t.MesosContainer
@@ -43,18 +43,19 @@ func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
 	return s, nil
 }
 
-// rejectUnsupported names what is never served.
+// rejectUnsupported returns an error for fields that are never supported.
 func (s containerSpec) rejectUnsupported(_ task.TaskSpec, _ hostInfo, c *mesos.ContainerInfo) error {
 	switch {
 	case c.Docker.GetPrivileged():
-		return errors.New("docker.privileged would open every GPU of the agent: leave it out")
+		return errors.New("docker.privileged would open every GPU of the agent: remove it")
 	case c.LinuxInfo != nil || c.RlimitInfo != nil || c.TTYInfo != nil:
 		return errors.New("linux_info, rlimit_info and tty_info are for containers of type MESOS: use docker.parameters (ulimit, shm-size), or type MESOS")
 	}
 	return nil
 }
 
-// addVolumes mounts what is asked for beside the sandbox.
+// addVolumes mounts the volumes of the ContainerInfo. The sandbox is mounted
+// already.
 func (s containerSpec) addVolumes(_ task.TaskSpec, f hostInfo, c *mesos.ContainerInfo) error {
 	s.host.VolumeDriver = c.Docker.GetVolumeDriver()
 	for _, v := range c.Volumes {
@@ -65,8 +66,8 @@ func (s containerSpec) addVolumes(_ task.TaskSpec, f hostInfo, c *mesos.Containe
 	return nil
 }
 
-// addVolume mounts one. A relative path on the host is in the sandbox, as is a
-// relative one in the container; both at once name the same file twice.
+// addVolume mounts one volume. A relative host path and a relative container
+// path are both inside the sandbox, so at most one of the two may be relative.
 func (s containerSpec) addVolume(f hostInfo, v mesos.Volume) error {
 	source, err := s.volumeSource(v)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s containerSpec) addVolume(f hostInfo, v mesos.Volume) error {
 		target = path.Join(sandboxInside, target)
 	}
 	if strings.Contains(source+target, ":") {
-		return errors.New("a path holds a colon, which separates paths for the engine: rename it")
+		return errors.New("a path has a colon, which separates paths in the engine's API: rename it")
 	}
 	if source == "" {
 		s.host.Mounts = append(s.host.Mounts, mount.Mount{Type: mount.TypeVolume, Target: target, ReadOnly: v.GetMode() == mesos.RO})
@@ -87,10 +88,10 @@ func (s containerSpec) addVolume(f hostInfo, v mesos.Volume) error {
 	named := v.Source != nil && v.Source.Type == mesos.Volume_Source_DOCKER_VOLUME
 	if !named && !path.IsAbs(source) {
 		if relative {
-			return fmt.Errorf("both paths are relative, the host's %s, too: make one absolute", source)
+			return fmt.Errorf("the container's and the host's path (%s) are both relative: make one absolute", source)
 		}
 		if !filepath.IsLocal(source) {
-			return fmt.Errorf("host path %s leaves the sandbox: name it absolutely", source)
+			return fmt.Errorf("host path %s leaves the sandbox: use an absolute path", source)
 		}
 		source = path.Join(f.sandbox, source)
 	}
@@ -101,7 +102,7 @@ func (s containerSpec) addVolume(f hostInfo, v mesos.Volume) error {
 	return s.addBind(source, target+":"+mode)
 }
 
-// addBind mounts what is at source, a path on the host or a volume's name.
+// addBind mounts source, which is a path on the host or the name of a volume.
 func (s containerSpec) addBind(source, rest string) error {
 	if path.IsAbs(source) && !s.hostIPC {
 		if err := rejectSharedMemory(source); err != nil {
@@ -112,13 +113,14 @@ func (s containerSpec) addBind(source, rest string) error {
 	return nil
 }
 
-// rejectSharedMemory refuses the folders of the agent's shared memory and message
-// queues, what lies in them and what they lie in: tasks that mount them share
-// memory as by ipc=host. A bind takes along what is mounted below its source.
+// rejectSharedMemory rejects the folders of the agent's shared memory and
+// message queues, everything in them, and the folders that contain them: a
+// bind mount includes the mounts below its source. Tasks with such a mount
+// would share memory as with ipc=host.
 func rejectSharedMemory(source string) error {
 	real, err := resolveLinks(path.Clean(source))
 	if err != nil {
-		return fmt.Errorf("learn where host path %s leads: %w", source, err)
+		return fmt.Errorf("resolve host path %s: %w", source, err)
 	}
 	for _, shared := range []string{"/dev/shm", "/dev/mqueue"} {
 		if isWithin(real, shared) || isWithin(shared, real) {
@@ -128,7 +130,8 @@ func rejectSharedMemory(source string) error {
 	return nil
 }
 
-// resolveLinks follows links as the engine will, which makes what is not there.
+// resolveLinks follows links as the engine does. The engine creates missing
+// folders, so a path need not exist.
 func resolveLinks(source string) (string, error) {
 	real, err := filepath.EvalSymlinks(source)
 	if errors.Is(err, fs.ErrNotExist) && source != "/" {
@@ -142,8 +145,8 @@ func isWithin(p, folder string) bool {
 	return p == folder || folder == "/" || strings.HasPrefix(p, folder+"/")
 }
 
-// volumeSource is a path on the host or the name of a volume, empty for a volume
-// without a name.
+// volumeSource returns a path on the host or the name of a volume. It is empty
+// for a volume without a name.
 func (s containerSpec) volumeSource(v mesos.Volume) (string, error) {
 	if v.Image != nil {
 		return "", errors.New("a volume from an image is for containers of type MESOS")
@@ -156,7 +159,7 @@ func (s containerSpec) volumeSource(v mesos.Volume) (string, error) {
 		return s.namedVolume(v.Source.DockerVolume)
 	case mesos.Volume_Source_HOST_PATH:
 		if v.Source.HostPath == nil || v.Source.HostPath.MountPropagation != nil {
-			return "", errors.New("source HOST_PATH has no path, or a mount propagation: leave the latter out")
+			return "", errors.New("source HOST_PATH has no path, or a mount propagation, which is not supported")
 		}
 		return v.Source.HostPath.Path, nil
 	case mesos.Volume_Source_SANDBOX_PATH:
@@ -164,7 +167,7 @@ func (s containerSpec) volumeSource(v mesos.Volume) (string, error) {
 			return p.Path, nil
 		}
 	}
-	return "", fmt.Errorf("source %s is not served: use host_path, DOCKER_VOLUME, or SANDBOX_PATH of SELF", v.Source.Type)
+	return "", fmt.Errorf("source %s is not supported: use host_path, DOCKER_VOLUME, or SANDBOX_PATH of SELF", v.Source.Type)
 }
 
 func (s containerSpec) namedVolume(d *mesos.Volume_Source_DockerVolume) (string, error) {
@@ -172,17 +175,17 @@ func (s containerSpec) namedVolume(d *mesos.Volume_Source_DockerVolume) (string,
 	case d == nil || d.Name == "" || strings.Contains(d.Name, "/"):
 		return "", errors.New("source DOCKER_VOLUME has no name, or one with a slash")
 	case d.DriverOptions != nil:
-		return "", errors.New("driver options are not served: make the volume by docker volume create first")
+		return "", errors.New("driver options are not supported: create the volume by docker volume create first")
 	case d.Driver == nil:
 	case s.host.VolumeDriver != "" && s.host.VolumeDriver != *d.Driver:
-		return "", fmt.Errorf("volume driver %s, and another one has %s: the engine takes one for a container", *d.Driver, s.host.VolumeDriver)
+		return "", fmt.Errorf("volume driver %s, and another volume has %s: the engine supports one driver for a container", *d.Driver, s.host.VolumeDriver)
 	default:
 		s.host.VolumeDriver = *d.Driver
 	}
 	return d.Name, nil
 }
 
-// chooseNetwork chooses the network; a parameter may choose another.
+// chooseNetwork sets the network. A docker parameter may replace it.
 func (s containerSpec) chooseNetwork(_ task.TaskSpec, _ hostInfo, c *mesos.ContainerInfo) error {
 	switch n := c.Docker.GetNetwork(); n {
 	case mesos.ContainerInfo_DockerInfo_HOST:
@@ -192,7 +195,7 @@ func (s containerSpec) chooseNetwork(_ task.TaskSpec, _ hostInfo, c *mesos.Conta
 		s.host.NetworkMode = network.NetworkNone
 	case mesos.ContainerInfo_DockerInfo_USER:
 		if len(c.NetworkInfos) != 1 || c.NetworkInfos[0].GetName() == "" {
-			return fmt.Errorf("docker.network USER comes with %d network_infos: name the network in one", len(c.NetworkInfos))
+			return fmt.Errorf("docker.network USER with %d network_infos: name the network in exactly one", len(c.NetworkInfos))
 		}
 		if err := s.setNetwork(c.NetworkInfos[0].GetName()); err != nil {
 			return fmt.Errorf("network_infos has %s: %w", c.NetworkInfos[0].GetName(), err)
@@ -204,11 +207,11 @@ func (s containerSpec) chooseNetwork(_ task.TaskSpec, _ hostInfo, c *mesos.Conta
 	return nil
 }
 
-// publishPorts publishes those of the container's ports that the task's resources
-// cover on the host.
+// publishPorts publishes the port mappings. Each host port must be in the
+// task's ports resources.
 func (s containerSpec) publishPorts(t task.TaskSpec, _ hostInfo, c *mesos.ContainerInfo) error {
 	if s.config.Hostname != "" && s.host.NetworkMode.IsHost() {
-		return errors.New("hostname is set, and the network is the host's: leave one out")
+		return errors.New("hostname is set, and the network is the host's: remove one")
 	}
 	if len(c.Docker.PortMappings) == 0 {
 		return nil

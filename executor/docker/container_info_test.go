@@ -339,6 +339,6 @@ func TestExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (&runningContainer{engine: none, id: "c"}).ExecProbe(t.Context(), []string{"true"}, nil); !errors.Is(err, task.ErrNotReached) {
-		t.Errorf("an engine that is away: %v, want that the task was not asked", err)
+		t.Errorf("an engine that is away: %v, want that the probe did not reach the task", err)
 	}
 }

@@ -16,16 +16,17 @@ import (
 	"mesos-gpu/internal/filelock"
 )
 
-// containerLock marks a container as a living executor's: a file named like the
-// container, which the executor keeps locked. It is there before the
-// container is and goes after it, and the kernel drops the lock with the
-// process. So a file without a lock names a container that nobody owns, and
-// a container without a file in this agent's folder is none of ours: another
-// agent's, a cluster's beside it, or a person's.
+// containerLock is the lock file of one container. The file has the
+// container's name, and the executor keeps it locked. It exists before the
+// container and is removed after it; the kernel releases the lock when the
+// process ends. So a file without a lock names an orphan container. A
+// container without a file in this agent's folder belongs to another agent or
+// a user, and is never touched.
 type containerLock struct{ file *os.File }
 
-// lockContainer makes and locks the file, which names the engine. A sweep may take
-// a file away between its making and its locking: then it is made again.
+// lockContainer creates and locks the file, and writes the engine's address
+// into it. A concurrent RemoveOrphans may remove the file before it is locked;
+// then it is created again.
 func lockContainer(dir, name, engine string) (*containerLock, error) {
 	if err := makeSharedDir(dir); err != nil {
 		return nil, fmt.Errorf("claim container %s: %w", name, err)
@@ -51,7 +52,8 @@ func lockContainer(dir, name, engine string) (*containerLock, error) {
 	}
 }
 
-// makeSharedDir is for executors of all users, each with files of its own.
+// makeSharedDir creates a folder in which executors of all users can create
+// their own files.
 func makeSharedDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -62,7 +64,7 @@ func makeSharedDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// removeLock says that the container is gone.
+// removeLock removes the file. The container must not exist any more.
 func (c *containerLock) removeLock() {
 	if c == nil {
 		return
@@ -71,7 +73,8 @@ func (c *containerLock) removeLock() {
 	c.file.Close()
 }
 
-// unlock leaves the file to a sweep: the container may be there still.
+// unlock leaves the file for the next RemoveOrphans, because the container may
+// still exist.
 func (c *containerLock) unlock() {
 	if c != nil {
 		c.file.Close()
@@ -87,18 +90,19 @@ func isLinked(file *os.File) bool {
 	return ok && stat.Nlink > 0
 }
 
-// RemoveOrphans removes the containers of executors that ended without removing them
-// (SIGKILL, a crash, an engine that was away). Dir is Runtime.Claims: only
-// containers claimed there are touched, and none whose executor lives.
-// Without such containers the engine is not asked. Sweeps may run at the same
-// time; each returns once what it found is gone.
+// RemoveOrphans removes the containers of executors that ended without
+// removing them (SIGKILL, a crash, an unreachable engine). dir is
+// EngineRuntime.LocksDir. Only containers with a lock file there are removed,
+// and only if no executor has the lock. Without lock files it does not connect
+// to the engine. Several calls may run at the same time; each returns after
+// the containers that it found are removed.
 func RemoveOrphans(ctx context.Context, newClient func() (*client.Client, error), dir string, log logrus.FieldLogger) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for containers without an executor: %w", err)
+		return fmt.Errorf("find containers without an executor: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
@@ -109,9 +113,9 @@ func RemoveOrphans(ctx context.Context, newClient func() (*client.Client, error)
 	return errors.Join(errs...)
 }
 
-// removeOrphan removes one container, unless its executor holds the lock. The lock
-// is shared so that a second sweep sees this one's container as abandoned,
-// too, and waits for its end.
+// removeOrphan removes one container unless its executor has the lock. It
+// takes a shared lock, so that a concurrent call also sees the container as an
+// orphan and waits for its removal.
 func removeOrphan(ctx context.Context, newClient func() (*client.Client, error), path string, log logrus.FieldLogger) error {
 	name := filepath.Base(path)
 	file, err := os.Open(path)
@@ -119,13 +123,13 @@ func removeOrphan(ctx context.Context, newClient func() (*client.Client, error),
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for the executor of container %s: %w", name, err)
+		return fmt.Errorf("check for an executor of container %s: %w", name, err)
 	}
 	defer file.Close()
 	if err := filelock.TryRLock(file); errors.Is(err, filelock.ErrLocked) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("look for the executor of container %s: lock %s: %w", name, path, err)
+		return fmt.Errorf("check for an executor of container %s: lock %s: %w", name, path, err)
 	}
 	engine, err := newClient()
 	if err != nil {
@@ -135,18 +139,18 @@ func removeOrphan(ctx context.Context, newClient func() (*client.Client, error),
 	owner, err := os.ReadFile(path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("look for the engine of container %s: %w", name, err)
+		return fmt.Errorf("read the engine of container %s: %w", name, err)
 	case len(owner) > 0 && string(owner) != engine.DaemonHost():
-		return nil // another engine's
-	case len(owner) > 0: // else its executor died before it made one
+		return nil // it belongs to another engine
+	case len(owner) > 0: // otherwise the executor died before it created one
 		log.WithField("container", name).Info("removing a container whose executor is gone")
 		if err := forceRemove(ctx, engine, name); err != nil {
 			return fmt.Errorf("its executor is gone: %w; then rm %s", err, path)
 		}
 	}
-	// Another user's file may stay: root's next sweep takes it.
+	// Only root can remove another user's file: the next call as root does.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("forget container %s: %w", name, err)
+		return fmt.Errorf("remove the lock of container %s: %w", name, err)
 	}
 	return nil
 }

@@ -20,12 +20,12 @@ import (
 type containerOutput struct {
 	files  []*lossyWriter // stdout and stderr
 	conn   types.HijackedResponse
-	copied chan struct{} // closed once all is copied
+	copied chan struct{} // closed when everything is copied
 }
 
-// openOutput opens the sandbox's stdout and stderr and starts to copy. The
-// agent made both for the executor's own words, which are few: what the
-// executor says after a rotation goes on into the older file.
+// openOutput opens stdout and stderr in the sandbox and starts to copy. The
+// agent opened the same files for the executor's own output, which is small:
+// after a rotation it continues in the older file.
 func (r *runningContainer) openOutput(ctx context.Context) (*containerOutput, error) {
 	o := &containerOutput{}
 	for _, name := range []string{"stdout", "stderr"} {
@@ -41,8 +41,8 @@ func (r *runningContainer) openOutput(ctx context.Context) (*containerOutput, er
 	return o, nil
 }
 
-// attachOutput copies into files that are open, whatever their names have become:
-// after a restart of the engine the task may have put something else there.
+// attachOutput copies into the open files. It does not open them by name
+// again: the task may have replaced them before a restart of the engine.
 func (r *runningContainer) attachOutput(ctx context.Context, o *containerOutput) error {
 	conn, err := r.engine.ContainerAttach(ctx, r.id, container.AttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -67,16 +67,16 @@ func closeFiles(files []*lossyWriter) error {
 	return errors.Join(errs...)
 }
 
-// lossyWriter takes all that a task says, whether it can be written or not: a full
-// disk must not stop the task at its next line. It says what is lost, and goes
-// on once there is space.
+// lossyWriter accepts all output of a task, even if it cannot be written: a
+// full disk must not block the task. It writes a note about the lost bytes and
+// continues when there is space again.
 type lossyWriter struct {
 	file      io.WriteCloser
 	log       logrus.FieldLogger
-	lostBytes int // bytes since the last that was written
+	lostBytes int // bytes lost since the last successful write
 }
 
-// Write implements io.Writer. It takes everything.
+// Write implements io.Writer. It always accepts all of b.
 func (p *lossyWriter) Write(b []byte) (int, error) {
 	if p.writeGapNote() != nil {
 		p.lostBytes += len(b)
@@ -85,12 +85,12 @@ func (p *lossyWriter) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	if err != nil {
 		p.lostBytes = len(b) - n
-		p.log.WithError(err).Warn("task's output cannot be written; it is lost until it can")
+		p.log.WithError(err).Warn("cannot write the task's output; output is lost until a write succeeds")
 	}
 	return len(b), nil
 }
 
-// writeGapNote tells readers of the file that there is a gap, and how large it is.
+// writeGapNote writes the number of lost bytes into the file.
 func (p *lossyWriter) writeGapNote() error {
 	if p.lostBytes == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (p *lossyWriter) writeGapNote() error {
 
 func (p *lossyWriter) close() error { return errors.Join(p.writeGapNote(), p.file.Close()) }
 
-// waitUntilCopied waits until all output is in the files, or for so long.
+// waitUntilCopied waits until all output is in the files, at most for limit.
 func (o *containerOutput) waitUntilCopied(limit time.Duration) {
 	select {
 	case <-o.copied:
@@ -113,7 +113,7 @@ func (o *containerOutput) waitUntilCopied(limit time.Duration) {
 	}
 }
 
-// stopCopying ends the copying and waits for its end.
+// stopCopying ends the copying and waits for it.
 func (o *containerOutput) stopCopying() {
 	o.conn.Close()
 	<-o.copied

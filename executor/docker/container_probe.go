@@ -15,18 +15,18 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// DescribeContainer implements task.ContainerDescriber: what `docker inspect` prints, and the
-// container's addresses in networks of its own.
+// DescribeContainer implements task.ContainerDescriber. data is the output of
+// `docker inspect`; addresses are those in the container's own networks.
 func (r *runningContainer) DescribeContainer() (data []byte, addresses []string) {
 	return r.data, r.addresses
 }
 
-// inspectStarted asks the engine once the container runs. Not to know it is no
-// reason to end the task.
+// inspectStarted stores the description and addresses of the started
+// container. If the engine does not return them, the task continues without.
 func (r *runningContainer) inspectStarted(ctx context.Context) {
 	c, raw, err := r.engine.ContainerInspectWithRaw(ctx, r.id, false)
 	if err != nil {
-		r.log.WithError(err).Warn("container's address and description are unknown")
+		r.log.WithError(err).Warn("cannot read the container's address and description")
 		return
 	}
 	r.data, _ = json.Marshal([]json.RawMessage{raw})
@@ -49,25 +49,26 @@ func (r *runningContainer) inspectStarted(ctx context.Context) {
 // ProbeAddress implements task.ProbeTarget.
 func (r *runningContainer) ProbeAddress() string { return r.probeAddress }
 
-// MeasureWritten implements task.DiskMeasurer: what the engine counts in the container's
-// own layer. Volumes and /dev/shm are not in it.
+// MeasureWritten implements task.DiskMeasurer. It returns the size of the
+// container's writable layer, without volumes and /dev/shm.
 func (r *runningContainer) MeasureWritten(ctx context.Context) (bytes int64, err error) {
 	c, _, err := r.engine.ContainerInspectWithRaw(ctx, r.id, true)
 	if err != nil {
 		return 0, fmt.Errorf("measure container %s: %w", r.name, err)
 	}
 	if c.SizeRw == nil {
-		return 0, fmt.Errorf("measure container %s: the engine gives no size", r.name)
+		return 0, fmt.Errorf("measure container %s: the engine returned no size", r.name)
 	}
 	return *c.SizeRw, nil
 }
 
-// maxLeftCommands is how many commands may run on in a container beyond their time.
+// maxLeftCommands bounds the commands that still run in a container after
+// their timeout.
 const maxLeftCommands = 3
 
-// ExecProbe implements task.ProbeTarget: docker exec. The engine cannot end a command
-// that outlasts ctx; it goes with its container, and until then few others
-// begin beside it.
+// ExecProbe implements task.ProbeTarget by `docker exec`. The engine cannot
+// end a command that outlasts ctx: the command ends with its container, and
+// maxLeftCommands bounds how many of them there are.
 func (r *runningContainer) ExecProbe(ctx context.Context, argv []string, env map[string]string) (code int, err error) {
 	if err := r.checkLeftCommands(ctx); err != nil {
 		return 0, err
@@ -85,7 +86,8 @@ func (r *runningContainer) ExecProbe(ctx context.Context, argv []string, env map
 	return code, err
 }
 
-// checkLeftCommands is an error where as many commands are left behind as may be.
+// checkLeftCommands returns an error if maxLeftCommands commands are still
+// running.
 func (r *runningContainer) checkLeftCommands(ctx context.Context) error {
 	r.leftMu.Lock()
 	defer r.leftMu.Unlock()
@@ -101,12 +103,13 @@ func (r *runningContainer) checkLeftCommands(ctx context.Context) error {
 	}
 	r.leftCommands = left
 	if len(left) >= maxLeftCommands {
-		return fmt.Errorf("command was not started: %d run on in the container beyond their time: have the command end itself, as by timeout(1)", len(left))
+		return fmt.Errorf("command was not started: %d commands still run in the container after their timeout: let the command end itself, for example by timeout(1)", len(left))
 	}
 	return nil
 }
 
-// runCommand returns the command's id where the engine made one.
+// runCommand runs a command to its end. It returns the command's id if the
+// engine created one, even on an error.
 func (r *runningContainer) runCommand(ctx context.Context, options container.ExecOptions) (code int, id string, err error) {
 	created, err := r.engine.ContainerExecCreate(ctx, r.id, options)
 	if err != nil {
@@ -132,12 +135,13 @@ func (r *runningContainer) runCommand(ctx context.Context, options container.Exe
 	return code, created.ID, nil
 }
 
-// execPollInterval is the pause between two looks at a command whose output ended
-// before the engine knew of its end.
-// One that closed its output itself may run on for long.
+// execPollInterval is the first pause between two polls of a command whose
+// output has ended: the engine may learn of its end later. The pause doubles
+// up to maxExecPollInterval, because a command that closed its output may run
+// for long.
 const execPollInterval, maxExecPollInterval = 20 * time.Millisecond, time.Second
 
-// waitExecStatus waits for a command's exit status.
+// waitExecStatus waits for a command's exit code.
 func waitExecStatus(ctx context.Context, engine *client.Client, id string) (int, error) {
 	for again := execPollInterval; ; again = min(2*again, maxExecPollInterval) {
 		e, err := engine.ContainerExecInspect(ctx, id)
@@ -152,8 +156,8 @@ func waitExecStatus(ctx context.Context, engine *client.Client, id string) (int,
 	}
 }
 
-// markNotReached marks the errors of an engine that is away and of a container that
-// has ended: the task has no part in them.
+// markNotReached marks errors of an unreachable engine or an ended container,
+// which say nothing about the task's health.
 func markNotReached(err error) error {
 	if client.IsErrConnectionFailed(err) || errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return fmt.Errorf("%w: %w", task.ErrNotReached, err)

@@ -14,18 +14,19 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// Where a container finds what Mesos and NVIDIA's images expect.
+// Paths and variables in the container that Mesos's and NVIDIA's images
+// expect.
 const (
 	sandboxInside = "/mnt/mesos/sandbox"
 	driverInside  = "/usr/local/nvidia"
 
 	pathVariable    = "PATH"
 	libraryVariable = "LD_LIBRARY_PATH"
-	// defaultPath is what the engine gives an image that sets no PATH.
+	// defaultPath is the PATH that the engine sets for an image without one.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Bounds of Mesos's own docker executor.
+// Limits of Mesos's own docker executor.
 const (
 	minCPUShares   = 2
 	sharesPerCPU   = 1024
@@ -35,23 +36,24 @@ const (
 	mib            = 1 << 20
 )
 
-// hostInfo is what the host knows about one container.
+// hostInfo is what a container gets from its host.
 type hostInfo struct {
 	// imageEnv are the image's own "NAME=value" entries.
 	imageEnv []string
-	// volume is the driver volume's host path, empty where the image does
-	// not ask for it.
+	// volume is the driver volume's path on the host; empty if the image does
+	// not need it.
 	volume string
-	// devices are the host paths of the nodes the container gets.
+	// devices are the device nodes of the container, as paths on the host.
 	devices []string
 	sandbox string
-	// hostIPC says that the operator allows the host's memory segments.
+	// hostIPC is set if the operator allows tasks to use the host's IPC
+	// namespace.
 	hostIPC bool
 }
 
-// namePrefix starts with mesos- as Mesos's own names do, but no name ever
-// reads "mesos-UUID": an agent that also has the docker containerizer stops
-// containers so named that it did not start.
+// namePrefix starts with mesos-, as Mesos's own container names do. A name
+// never has the form "mesos-UUID": an agent with the docker containerizer
+// stops unknown containers with such names.
 const namePrefix = "mesos-gpu-"
 
 func containerName(t task.TaskSpec) string {
@@ -62,7 +64,8 @@ func containerName(t task.TaskSpec) string {
 	return containerNameFor(id)
 }
 
-// containerNameFor is the name of a task's container by its executor's.
+// containerNameFor returns the name of a task's container for the id of its
+// executor's container.
 func containerNameFor(id string) string {
 	legal := func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", r) {
@@ -87,7 +90,8 @@ func newContainerConfig(t task.TaskSpec, f hostInfo) *container.Config {
 	}
 }
 
-// containerLabels are the task's, and above them what it is.
+// containerLabels returns the task's labels. The labels that identify the task
+// replace labels of the same name.
 func containerLabels(t task.TaskSpec) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, t.Labels)
@@ -95,21 +99,21 @@ func containerLabels(t task.TaskSpec) map[string]string {
 	return all
 }
 
-// newHostConfig gives the container the agent's network, as Mesos's docker
-// executor does by default: tasks of one job on several agents reach one
-// another at their hosts' addresses without port mappings, and a docker task
-// sees the same network as a mesos one.
+// newHostConfig uses the agent's network, as Mesos's docker executor does by
+// default: tasks of one job on several agents reach each other at their hosts'
+// addresses without port mappings, and docker tasks see the same network as
+// mesos tasks.
 //
-// Capabilities stay the engine's defaults, MKNOD among them: the container's
-// devices cgroup denies opening a node that is not in Devices, whoever made
-// it, and taking MKNOD away would only break images that make harmless nodes.
+// Capabilities stay at the engine's defaults, including MKNOD: the devices
+// cgroup denies opening any node that is not in Devices, and without MKNOD
+// images that create harmless nodes would break.
 func newHostConfig(t task.TaskSpec, f hostInfo) *container.HostConfig {
 	h := &container.HostConfig{
 		NetworkMode: "host",
-		// The output goes to the sandbox; a second copy would fill the disk.
+		// The output goes to the sandbox. A second copy would fill the disk.
 		LogConfig: container.LogConfig{Type: "none"},
-		// Shared memory counts as the task's memory. The engine's 64 MiB
-		// break the data loaders of the common frameworks.
+		// Shared memory counts as the task's memory. The engine's default of
+		// 64 MiB breaks the data loaders of common frameworks.
 		ShmSize:     memoryRequest(t),
 		Mounts:      []mount.Mount{{Type: mount.TypeBind, Source: f.sandbox, Target: sandboxInside}},
 		OomScoreAdj: oomScore(t, readTotalMemory()),
@@ -132,7 +136,7 @@ func newHostConfig(t task.TaskSpec, f hostInfo) *container.HostConfig {
 // memoryRequest is in bytes.
 func memoryRequest(t task.TaskSpec) int64 { return max(minMemoryBytes, int64(t.MemMiB*mib)) }
 
-// memoryLimit is in bytes, 0 for none.
+// memoryLimit is in bytes; 0 means no limit.
 func memoryLimit(t task.TaskSpec) int64 {
 	mebibytes := t.MemMiB
 	if limit, ok := t.Limits["mem"]; ok {
@@ -144,9 +148,9 @@ func memoryLimit(t task.TaskSpec) int64 {
 	return max(minMemoryBytes, int64(mebibytes*mib))
 }
 
-// applyLimits are those of Mesos's docker executor: a task may use more than its
-// resources where it has a limit beyond them, and is then the first that the
-// kernel ends for memory.
+// applyLimits sets the limits of Mesos's docker executor. A task with a limit
+// above its resources may use more than its resources; under memory pressure
+// the kernel kills it first.
 func applyLimits(r *container.Resources, t task.TaskSpec) {
 	r.CPUShares = max(minCPUShares, int64(t.CPUs*sharesPerCPU))
 	r.Memory = memoryLimit(t)
@@ -175,8 +179,8 @@ func readTotalMemory() uint64 {
 	return uint64(info.Totalram) * uint64(info.Unit)
 }
 
-// containerEnv is the job's environment over the driver's search paths; the image's
-// own entries stay where neither sets the same name.
+// containerEnv returns the driver's search paths and the job's environment,
+// which replaces them. The image's own entries remain for all other names.
 func containerEnv(t task.TaskSpec, f hostInfo) []string {
 	vars := map[string]string{}
 	if f.volume != "" {

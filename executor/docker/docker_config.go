@@ -16,17 +16,19 @@ import (
 )
 
 const (
-	// dockerHub is the registry of names without one, dockerHubKey its address in docker's
-	// files.
+	// dockerHub is the registry of image names without a registry.
+	// dockerHubKey is its key in docker's files.
 	dockerHub    = "index.docker.io"
 	dockerHubKey = "https://index.docker.io/v1/"
-	// helperTimeout is for a credential helper that asks a service.
+	// helperTimeout bounds a credential helper, which may call a remote
+	// service.
 	helperTimeout = 30 * time.Second
-	// maxConfigBytes is in bytes.
+	// maxConfigBytes bounds the size of a config file.
 	maxConfigBytes = 1 << 20
 )
 
-// lookUpCredentials is nil where the file does not exist or does not know the registry.
+// lookUpCredentials returns nil if the file does not exist or has no entry for
+// the registry.
 func (s credentialSource) lookUpCredentials(ctx context.Context, host string) (*registry.AuthConfig, error) {
 	config, err := s.readConfig()
 	if err != nil || config == nil {
@@ -42,7 +44,7 @@ func (s credentialSource) lookUpCredentials(ctx context.Context, host string) (*
 	auth, err := queryCredentials(ctx, config, registryKey(host))
 	switch {
 	case err != nil && helper != "": // with what the helper printed, which may be a secret
-		return nil, fmt.Errorf("run docker-credential-%s: see what it says on the agent: echo %s | docker-credential-%s get", helper, registryKey(host), helper)
+		return nil, fmt.Errorf("run docker-credential-%s: see its output on the agent: echo %s | docker-credential-%s get", helper, registryKey(host), helper)
 	case err != nil:
 		return nil, err
 	}
@@ -54,7 +56,8 @@ func (s credentialSource) lookUpCredentials(ctx context.Context, host string) (*
 	return &known, nil
 }
 
-// queryCredentials waits no longer than helperTimeout: the library's helpers know no ctx.
+// queryCredentials adds a timeout: the library's helpers do not support
+// contexts.
 func queryCredentials(ctx context.Context, config *configfile.ConfigFile, server string) (types.AuthConfig, error) {
 	type answer struct {
 		auth types.AuthConfig
@@ -75,7 +78,7 @@ func queryCredentials(ctx context.Context, config *configfile.ConfigFile, server
 	}
 }
 
-// readConfig returns nil where there is no file.
+// readConfig returns nil if the file does not exist.
 func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
 	file, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +89,7 @@ func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxConfigBytes))
-	if err == nil { // the library takes an empty file for a config
+	if err == nil { // the library accepts an empty file
 		err = json.Unmarshal(text, new(json.RawMessage))
 	}
 	if s.legacy {
@@ -105,7 +108,7 @@ func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
 	return config, nil
 }
 
-// registryKey is how docker's files and helpers name a registry.
+// registryKey returns the key of a registry in docker's files and helpers.
 func registryKey(host string) string {
 	if host == dockerHub {
 		return dockerHubKey

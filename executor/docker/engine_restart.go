@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// engineTimeout is how long an engine may be away while a task runs:
-	// with live-restore its containers outlive it.
+	// engineTimeout is how long the engine may be unreachable while a task
+	// runs. With live-restore its containers continue.
 	engineTimeout       = 2 * time.Minute
 	engineRetryInterval = 500 * time.Millisecond
-	// eventTimeout is for the engine to learn why the kernel killed a
-	// container: it may know of the exit first.
+	// eventTimeout bounds the wait for the reason of a kill by the kernel: the
+	// engine may learn of the exit first.
 	eventTimeout = 2 * time.Second
 )
 
-// reconnectEngine waits for an engine that went away and takes the container up
-// again, running or ended. It returns an error where that cannot be done.
+// reconnectEngine waits for the engine to come back and follows the container
+// again, running or ended. It returns an error if the engine or the container
+// is gone.
 func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) error {
 	r.cancelWait()
 	r.log.WithError(lost).Warn("docker engine went away")
@@ -33,7 +34,7 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 	case ctx.Err() != nil:
 		return r.removedError(ctx)
 	case errdefs.IsNotFound(err):
-		return fmt.Errorf("docker engine at %s restarted while container %s ran, and has it no more: submit the task again", r.engine.DaemonHost(), r.name)
+		return fmt.Errorf("docker engine at %s restarted while container %s ran, and the container is gone: submit the task again", r.engine.DaemonHost(), r.name)
 	case err != nil:
 		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
 	}
@@ -42,14 +43,14 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 		if err := r.attachOutput(ctx, r.output); err != nil {
 			return err
 		}
-		r.log.Info("docker engine is back, the container runs on")
-		r.task.ReportMessage(fmt.Sprintf("docker engine at %s is back, the task ran on", r.engine.DaemonHost()))
+		r.log.Info("docker engine is back, the container still runs")
+		r.task.ReportMessage(fmt.Sprintf("docker engine at %s is back, the task kept running", r.engine.DaemonHost()))
 	}
 	r.watchExit(ctx, container.WaitConditionNotRunning)
 	return nil
 }
 
-// findContainer asks for the container until the engine answers.
+// findContainer polls until the engine answers.
 func (r *runningContainer) findContainer(ctx context.Context) (*container.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
@@ -69,17 +70,18 @@ func (r *runningContainer) findContainer(ctx context.Context) (*container.State,
 	}
 }
 
-// endCause is why a container ended, as far as the engine knows.
+// endCause is why a container ended, according to the engine.
 type endCause struct {
 	oom bool
-	// signal is what the engine sent the process ("15"), empty for nothing.
+	// signal is the signal that the engine sent ("15"); empty if it sent none.
 	signal string
-	// gone says that there is no engine to ask.
+	// gone is set if the engine is unreachable.
 	gone bool
 }
 
-// findEndCause asks the engine. It may hear of the exit before it hears of the
-// rest: where an end wants an explanation its events are awaited, a while.
+// findEndCause asks the engine for the cause. The engine may learn of the exit
+// before the cause, so for an unexplained end it waits for events up to
+// eventTimeout.
 func (r *runningContainer) findEndCause(unexplained bool) endCause {
 	ctx, cancel := context.WithTimeout(context.Background(), eventTimeout)
 	defer cancel()
@@ -94,7 +96,7 @@ func (r *runningContainer) findEndCause(unexplained bool) endCause {
 		filters.Arg("type", string(events.ContainerEventType)), filters.Arg("container", r.id),
 		filters.Arg("event", string(events.ActionOOM)), filters.Arg("event", string(events.ActionKill)))}
 	if !unexplained {
-		options.Until = eventTime(time.Now()) // what has come already, and no more
+		options.Until = eventTime(time.Now()) // only events that have arrived already
 	}
 	var why endCause
 	news, end := r.engine.Events(ctx, options)
@@ -108,7 +110,7 @@ func (r *runningContainer) findEndCause(unexplained bool) endCause {
 			if unexplained {
 				return why
 			}
-		case err := <-end: // no more events, time is up, or the engine gone
+		case err := <-end: // no more events, the timeout, or an unreachable engine
 			why.gone = client.IsErrConnectionFailed(err)
 			return why
 		}

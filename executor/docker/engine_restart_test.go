@@ -168,7 +168,7 @@ func TestEngineRestarts(t *testing.T) {
 		{"killed, containers live", []string{"--live-restore"}, syscall.SIGKILL, []string{"exited with status 7"}, true},
 		{"in order", nil, syscall.SIGTERM, []string{
 			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                   // asked once it is gone
-			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: somebody stopped the container, or the engine", // asked while it stops
+			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: the container or the engine was stopped by hand", // asked while it stops
 		}, false},
 		{"killed", nil, syscall.SIGKILL, []string{"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran"}, false},
 	}
@@ -196,7 +196,7 @@ echo ready; until [ -e $MESOS_SANDBOX/go ]; do sleep 0.1; done; echo after; exit
 			end(t, e.dockerd, tt.sig)
 			e.start(t)
 			if tt.lives {
-				awaitText(t, heard.String, "is back, the task ran on")
+				awaitText(t, heard.String, "is back, the task kept running")
 			}
 			if err := os.WriteFile(filepath.Join(h.Sandbox, "go"), nil, 0o644); err != nil {
 				t.Fatal(err)

@@ -336,7 +336,7 @@ func TestStartErrors(t *testing.T) {
 		{"no GPU node", func(_ *EngineRuntime, w *task.TaskSpec) { w.GPUs, w.Minors = 1, []int{9} },
 			[]string{"nvidia9", "MESOS_GPU_DEV"}},
 		{"no driver", func(d *EngineRuntime, w *task.TaskSpec) { d.PrepareVolume = noDriver; w.GPUs, w.Minors = 1, []int{0} },
-			[]string{"image " + img + " asks for the GPU driver", "no NVIDIA driver below /"}},
+			[]string{"image " + img + " needs the GPU driver", "no NVIDIA driver below /"}},
 		{"no sandbox", func(d *EngineRuntime, _ *task.TaskSpec) { d.Sandbox = "/no/such/folder" },
 			[]string{"open task output", "/no/such/folder"}},
 		{"no sandbox at the engine", func(d *EngineRuntime, _ *task.TaskSpec) { d.HostSandbox = "/no/such/folder" },
@@ -389,7 +389,7 @@ func TestContainerStoppedByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	exit, err := r.Wait(t.Context())
-	if want := "exited with status 3: the docker engine sent it signal 15: somebody stopped the container, or the engine"; err != nil || exit.String() != want {
+	if want := "exited with status 3: the docker engine sent it signal 15: the container or the engine was stopped by hand"; err != nil || exit.String() != want {
 		t.Errorf("task %q (%v), want %q", exit, err, want)
 	}
 	h.nothingLeft(t, work)

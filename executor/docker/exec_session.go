@@ -14,31 +14,31 @@ import (
 	"github.com/google/uuid"
 )
 
-// ExecSession is a command that somebody runs beside a task, from a process of its
-// own in the executor's container.
+// ExecSession is an interactive command in a task's container. It runs in a
+// process of its own inside the executor's container.
 type ExecSession struct {
-	// Container is the executor's own container, whose task's container the
-	// command runs in.
+	// Container is the executor's own container. It identifies the task's
+	// container.
 	Container string
 	Argv      []string
-	// TTY gives the command a terminal, whose sizes come from Sizes and whose
+	// TTY gives the command a terminal. Sizes has the terminal's sizes; all
 	// output goes to Stdout.
 	TTY   bool
 	Sizes <-chan TerminalSize
-	// Stdin is nil for a command that has nothing to read.
+	// Stdin is nil for a command without input.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// TerminalSize is a terminal's, in characters.
+// TerminalSize is in characters.
 type TerminalSize struct{ Rows, Cols uint }
 
-// sessionVariable is in the environment of a session's command and of all that
-// it starts, so that they can be found and ended.
+// sessionVariable is set in the environment of the session's command. Its
+// processes inherit it, so that they can be found and killed.
 const sessionVariable = "MESOS_GPU_SESSION"
 
-// Run runs the command to its end and returns its status. The executor ends
-// the command if this process is killed.
+// Run runs the command to its end and returns its exit code. If this process
+// is killed, the executor ends the command.
 func (s ExecSession) Run(ctx context.Context, engine *client.Client) (code int, err error) {
 	mark := uuid.NewString()
 	name := containerNameFor(s.Container)
@@ -67,7 +67,7 @@ func (s ExecSession) Run(ctx context.Context, engine *client.Client) (code int, 
 	if s.Stdin != nil {
 		go func() {
 			_, _ = io.Copy(conn.Conn, s.Stdin) // a command that has ended reads no more
-			_ = conn.CloseWrite()              // which it reads as the end
+			_ = conn.CloseWrite()              // the command reads this as end of file
 		}()
 	}
 	if err := s.copyOutput(conn); err != nil {
@@ -83,7 +83,7 @@ func (s ExecSession) Run(ctx context.Context, engine *client.Client) (code int, 
 	return code, nil
 }
 
-// copyOutput hands on what the command writes, to its end.
+// copyOutput copies the command's output to its end.
 func (s ExecSession) copyOutput(conn types.HijackedResponse) (err error) {
 	if s.TTY {
 		_, err = io.Copy(s.Stdout, conn.Reader)
@@ -93,8 +93,8 @@ func (s ExecSession) copyOutput(conn types.HijackedResponse) (err error) {
 	return err
 }
 
-// followTerminalSize follows the terminal's size. The engine refuses that before the
-// command runs.
+// followTerminalSize passes the terminal's sizes on. The engine rejects a size
+// until the command runs.
 func (s ExecSession) followTerminalSize(ctx context.Context, engine *client.Client, id string, ended <-chan struct{}) {
 	for {
 		select {
@@ -106,10 +106,10 @@ func (s ExecSession) followTerminalSize(ctx context.Context, engine *client.Clie
 	}
 }
 
-// resizeTimeout bounds how long the engine may take to have a command run.
+// resizeTimeout bounds the wait for the engine to start the command.
 const resizeTimeout = 5 * time.Second
 
-// resizeTerminal repeats a size until the engine takes it.
+// resizeTerminal retries until the engine accepts the size.
 func (s ExecSession) resizeTerminal(ctx context.Context, engine *client.Client, id string, size TerminalSize, ended <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, resizeTimeout)
 	defer cancel()

@@ -16,10 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execWatchdog ends the commands of sessions that are gone: the engine lets a command
-// run on whose client has left, and an agent kills the processes of a session
-// without a word. So each session's process tells the executor of its command
-// over a connection, which the kernel closes with the process.
+// execWatchdog ends the commands of sessions whose process has ended. The
+// engine keeps a command running after its client has disconnected, and an
+// agent kills a session's processes without notice. So each session's process
+// registers its command with the executor over a connection, which the kernel
+// closes with the process.
 type execWatchdog struct {
 	r        *runningContainer
 	listener *net.UnixListener
@@ -27,27 +28,28 @@ type execWatchdog struct {
 	serving  sync.WaitGroup
 }
 
-// sessionNotice is what a session tells the executor of its command, before that
-// begins. The executor answers with a line.
+// sessionNotice registers the command of a session, before the command starts.
+// The executor answers with one line.
 type sessionNotice struct {
 	ID   string `json:"id"`   // the engine's
 	Mark string `json:"mark"` // the value of sessionVariable
 }
 
-// watchdogAddress is an abstract socket: there for those in the executor's
-// network and of its user, no file that a task could put another in place of,
-// and gone with its process.
+// watchdogAddress is an abstract socket. Only processes in the executor's
+// network namespace can reach it, a task cannot replace it by a file, and it
+// disappears with its process.
 func watchdogAddress(container string) *net.UnixAddr {
 	return &net.UnixAddr{Name: "@" + container + "/sessions", Net: "unix"}
 }
 
 const (
-	// noticeTimeout is for a client that says nothing, endCommandTimeout for an
-	// engine that hangs while a command is to be ended.
+	// noticeTimeout bounds the wait for a client's notice. endCommandTimeout
+	// bounds the calls that end a command.
 	noticeTimeout     = 10 * time.Second
 	endCommandTimeout = 30 * time.Second
 	maxNoticeBytes    = 4 << 10
-	// maxWatchedSessions bounds the connections. The scheduler has as many sessions.
+	// maxWatchedSessions bounds the connections. The scheduler has the same
+	// limit for sessions.
 	maxWatchedSessions = 128
 )
 
@@ -63,13 +65,13 @@ func newExecWatchdog(r *runningContainer) (*execWatchdog, error) {
 	return g, nil
 }
 
-// close ends the connections; the container's end has ended the commands.
+// close closes the connections. The commands have ended with the container.
 func (g *execWatchdog) close() {
 	if g == nil {
 		return
 	}
 	g.cancel()
-	_ = g.listener.Close() // nothing was written
+	_ = g.listener.Close() // there is nothing to flush
 	g.serving.Wait()
 }
 
@@ -80,8 +82,8 @@ func (g *execWatchdog) serveSessions(ctx context.Context) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, for example
-			g.r.log.WithError(err).Warn("take a session's connection")
+		if err != nil { // for example too many open files
+			g.r.log.WithError(err).Warn("cannot accept a session's connection")
 			if waitPollInterval(ctx) != nil {
 				return
 			}
@@ -90,8 +92,8 @@ func (g *execWatchdog) serveSessions(ctx context.Context) {
 		select {
 		case free <- struct{}{}:
 		default:
-			g.r.log.Warnf("refused a session: %d are open", maxWatchedSessions)
-			_ = conn.Close() // nothing was written
+			g.r.log.Warnf("rejected a session: %d are open", maxWatchedSessions)
+			_ = conn.Close() // there is nothing to flush
 			continue
 		}
 		g.serving.Go(func() {
@@ -103,11 +105,11 @@ func (g *execWatchdog) serveSessions(ctx context.Context) {
 	}
 }
 
-// watchSession ends a command once its session's process has ended.
+// watchSession ends the command after its session's process has ended.
 func (g *execWatchdog) watchSession(ctx context.Context, conn *net.UnixConn) {
-	_ = conn.SetDeadline(time.Now().Add(noticeTimeout)) // a connection that is closed is read so
+	_ = conn.SetDeadline(time.Now().Add(noticeTimeout)) // a closed connection fails at the read
 	if err := checkSameUser(conn); err != nil {
-		g.r.log.WithError(err).Warn("refused a session")
+		g.r.log.WithError(err).Warn("rejected a session")
 		return
 	}
 	in := bufio.NewReaderSize(conn, maxNoticeBytes)
@@ -117,25 +119,25 @@ func (g *execWatchdog) watchSession(ctx context.Context, conn *net.UnixConn) {
 		return
 	}
 	if err := g.checkCommandContainer(ctx, n.ID); err != nil {
-		g.r.log.WithError(err).Warn("refused a session")
+		g.r.log.WithError(err).Warn("rejected a session")
 		return
 	}
 	if _, err := conn.Write([]byte("ok\n")); err != nil {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	_, _ = in.ReadByte() // it says no more
+	_, _ = in.ReadByte() // the client sends nothing else: this returns when it disconnects
 	if ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, endCommandTimeout)
 	defer cancel()
 	if err := g.endCommand(ctx, n); err != nil && ctx.Err() == nil {
-		g.r.log.WithError(err).Warn("a session's command runs on until its task ends")
+		g.r.log.WithError(err).Warn("cannot end a session's command: it runs until its task ends")
 	}
 }
 
-// checkCommandContainer makes sure that a command is in the task's container.
+// checkCommandContainer checks that a command runs in the task's container.
 func (g *execWatchdog) checkCommandContainer(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
@@ -149,8 +151,8 @@ func (g *execWatchdog) checkCommandContainer(ctx context.Context, id string) err
 	return nil
 }
 
-// checkSameUser refuses peers of other users: not every process that shares the
-// network may speak with an executor, or for one.
+// checkSameUser rejects peers of other users: not every process in the network
+// namespace may register with an executor, or act as one.
 func checkSameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -161,7 +163,7 @@ func checkSameUser(conn *net.UnixConn) error {
 		return e
 	}
 	if err != nil {
-		return fmt.Errorf("learn who is connected: %w", err)
+		return fmt.Errorf("read the peer's credentials: %w", err)
 	}
 	if own := os.Geteuid(); int(peer.Uid) != own && peer.Uid != 0 {
 		return fmt.Errorf("process %d is user %d's, this one %d's", peer.Pid, peer.Uid, own)
@@ -169,16 +171,16 @@ func checkSameUser(conn *net.UnixConn) error {
 	return nil
 }
 
-// registerSession tells the executor of a command. The command is ended once what it
-// returns is closed.
+// registerSession registers a command with the executor. The executor ends the
+// command when the returned connection is closed.
 func registerSession(ctx context.Context, container string, n sessionNotice) (net.Conn, error) {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "unix", watchdogAddress(container).Name)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, errors.New("the task's executor does not listen for sessions: it is ending, or of an older version; start the task again")
+		return nil, errors.New("the task's executor does not listen for sessions: it is ending, or its version is too old; restart the task")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tell the task's executor of the command: %w", err)
+		return nil, fmt.Errorf("register the command with the task's executor: %w", err)
 	}
 	conn := c.(*net.UnixConn)
 	text, err := json.Marshal(n)
@@ -186,7 +188,7 @@ func registerSession(ctx context.Context, container string, n sessionNotice) (ne
 		err = checkSameUser(conn)
 	}
 	if err == nil {
-		_ = conn.SetDeadline(time.Now().Add(2 * noticeTimeout)) // a connection that is closed is written so
+		_ = conn.SetDeadline(time.Now().Add(2 * noticeTimeout)) // a closed connection fails at the write
 		_, err = conn.Write(append(text, '\n'))
 	}
 	if err == nil {
@@ -194,20 +196,20 @@ func registerSession(ctx context.Context, container string, n sessionNotice) (ne
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("tell the task's executor of the command: %w: its log says why", err)
+		return nil, fmt.Errorf("register the command with the task's executor: %w: see its log", err)
 	}
 	return conn, conn.SetDeadline(time.Time{})
 }
 
-// endCommand ends a command and what it started. It may be just about to begin, or
-// have ended.
+// endCommand ends a command and the processes that it started. The command may
+// have ended already, or not have started yet.
 func (g *execWatchdog) endCommand(ctx context.Context, n sessionNotice) error {
 	for tries := 0; ; tries++ {
 		e, err := g.r.engine.ContainerExecInspect(ctx, n.ID)
 		switch {
 		case err != nil:
 			return fmt.Errorf("inspect a session's command: %w", err)
-		case e.Pid == 0 && tries < maxStartPolls: // not begun, as far as the engine knows
+		case e.Pid == 0 && tries < maxStartPolls: // the engine has not started it yet
 			if err := waitPollInterval(ctx); err != nil {
 				return err
 			}
@@ -216,14 +218,15 @@ func (g *execWatchdog) endCommand(ctx context.Context, n sessionNotice) error {
 			return nil
 		}
 		err = g.killCommand(ctx, n)
-		if !e.Running { // what it left behind mattered, and most leave nothing
+		if !e.Running { // errors matter only for a command that still runs
 			return nil
 		}
 		return err
 	}
 }
 
-// maxStartPolls bounds the wait for a command to begin whose session has ended.
+// maxStartPolls bounds the wait for the start of a command whose session has
+// ended.
 const maxStartPolls = 100
 
 func waitPollInterval(ctx context.Context) error {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killCommand ends a command and all that it started, which their environment tells:
-// from here, where the engine's processes can be seen and killed; else from
-// within the container, by its shell.
+// killCommand kills all processes that have the session's mark in their
+// environment. It kills them from here if this process can see the engine's
+// processes, else by a shell inside the container.
 func (g *execWatchdog) killCommand(ctx context.Context, n sessionNotice) error {
 	c, err := g.r.engine.ContainerInspect(ctx, g.r.id)
 	if err != nil || c.State == nil || !c.State.Running {
@@ -28,19 +28,19 @@ func (g *execWatchdog) killCommand(ctx context.Context, n sessionNotice) error {
 	return g.killInContainer(ctx, n.Mark)
 }
 
-// isTaskProcess reports whether the process of that number is in the task's container:
-// in another PID namespace than the engine's the number is another's, or
-// nobody's.
+// isTaskProcess reports whether a process is in the task's container. In
+// another PID namespace than the engine's, the same pid is another process or
+// none.
 func (g *execWatchdog) isTaskProcess(pid int) bool {
 	text, err := os.ReadFile(filepath.Join(g.r.procDir, strconv.Itoa(pid), "cgroup"))
 	return err == nil && strings.Contains(string(text), g.r.id)
 }
 
-// killRounds bounds how often processes are looked for that were just started.
+// killRounds bounds the searches for processes that were just started.
 const killRounds = 5
 
-// killMarkedProcesses kills all of the task's processes whose environment has the mark.
-// It says so where it cannot read one's environment.
+// killMarkedProcesses kills the task's processes whose environment has the
+// mark. It returns an error if it cannot read an environment.
 func (g *execWatchdog) killMarkedProcesses(mark string) error {
 	want := []byte(sessionVariable + "=" + mark)
 	for range killRounds {
@@ -60,8 +60,8 @@ func (g *execWatchdog) killMarkedProcesses(mark string) error {
 	return errStillForking
 }
 
-// killIfMarked kills a process of the task if it is the session's. It holds on
-// to the process, so that its number cannot become another's meanwhile.
+// killIfMarked kills a process of the task if it has the mark. It uses a
+// pidfd, so that the pid cannot be reused in between.
 func (g *execWatchdog) killIfMarked(folder string, want []byte) (killed bool, err error) {
 	pid, err := strconv.Atoi(filepath.Base(folder))
 	if err != nil || !g.isTaskProcess(pid) {
@@ -72,7 +72,7 @@ func (g *execWatchdog) killIfMarked(folder string, want []byte) (killed bool, er
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("hold on to process %d: %w", pid, err)
+		return false, fmt.Errorf("open pidfd of process %d: %w", pid, err)
 	}
 	defer unix.Close(handle)
 	text, err := os.ReadFile(filepath.Join(folder, "environ"))
@@ -90,10 +90,10 @@ func (g *execWatchdog) killIfMarked(folder string, want []byte) (killed bool, er
 	return true, nil
 }
 
-var errStillForking = errors.New("a session's command goes on starting processes")
+var errStillForking = errors.New("a session's command keeps starting processes")
 
-// killScript kills all processes whose environment has $1, and says by its
-// status whether there were any. read skips the zeros between variables.
+// killScript kills all processes whose environment has $1. It exits with 3 if
+// there were any, else 0. read skips the NUL bytes between variables.
 const killScript = `found=0
 for p in /proc/[0-9]*; do
 	while read -r line || [ -n "$line" ]; do
@@ -102,7 +102,7 @@ for p in /proc/[0-9]*; do
 done 2>/dev/null
 exit $found`
 
-// killInContainer needs a shell in the container.
+// killInContainer runs killScript. It needs a shell in the container.
 func (g *execWatchdog) killInContainer(ctx context.Context, mark string) error {
 	argv := []string{"/bin/sh", "-c", killScript, "sh", sessionVariable + "=" + mark}
 	for range killRounds {
@@ -113,7 +113,7 @@ func (g *execWatchdog) killInContainer(ctx context.Context, mark string) error {
 		case code == 0:
 			return nil
 		case code != 3:
-			return fmt.Errorf("end a session's command: the image's /bin/sh, which is to do it, ended with status %d", code)
+			return fmt.Errorf("end a session's command: the image's /bin/sh, which runs the kill script, ended with status %d", code)
 		}
 	}
 	return errStillForking

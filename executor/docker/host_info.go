@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// gatherHostInfo gathers what the container will be given of this host.
+// gatherHostInfo collects what the container gets from this host.
 func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img dockerimage.InspectResponse) (hostInfo, error) {
 	f := hostInfo{sandbox: d.HostSandbox, hostIPC: d.AllowHostIPC}
 	var labels map[string]string
@@ -31,7 +31,7 @@ func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img
 	case err != nil && t.GPUs > 0:
 		return hostInfo{}, fmt.Errorf("image %s: %w%s", t.Image, err, ignoreRequirementsAdvice(err))
 	case err != nil:
-		d.Log.WithError(err).Info("the image does not fit the driver; the task holds no GPU")
+		d.Log.WithError(err).Info("the image is incompatible with the driver; the task has no GPU")
 		return f, nil
 	case !ask.NeedsDriver():
 		return f, nil
@@ -41,16 +41,17 @@ func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img
 	case err == nil:
 		return f, nil
 	case t.GPUs == 0:
-		// Without a GPU the driver's files are of no use; many images
-		// that ask for them run well on plain machines.
-		d.Log.WithError(err).Info("no driver volume; the task holds no GPU")
+		// Without a GPU the driver's files are useless; many images that
+		// request them run well on machines without a driver.
+		d.Log.WithError(err).Info("no driver volume; the task has no GPU")
 		return f, nil
 	default:
-		return hostInfo{}, fmt.Errorf("image %s asks for the GPU driver: %w", t.Image, err)
+		return hostInfo{}, fmt.Errorf("image %s needs the GPU driver: %w", t.Image, err)
 	}
 }
 
-// ignoreRequirementsAdvice is what the job can do about an image that does not fit.
+// ignoreRequirementsAdvice returns how a job can start an incompatible image
+// anyway.
 func ignoreRequirementsAdvice(err error) string {
 	if unfit := (*image.IncompatibleError)(nil); !errors.As(err, &unfit) {
 		return ""
@@ -58,8 +59,8 @@ func ignoreRequirementsAdvice(err error) string {
 	return "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same"
 }
 
-// describeHost is what is known of the driver and of those GPUs; of all where they
-// have no names.
+// describeHost returns the driver and the given GPUs; all GPUs if deviceIDs is
+// empty.
 func (d *EngineRuntime) describeHost(ctx context.Context, deviceIDs []string) image.HostDriver {
 	if d.ReadHost == nil {
 		return image.HostDriver{}
@@ -71,9 +72,9 @@ func (d *EngineRuntime) describeHost(ctx context.Context, deviceIDs []string) im
 	return h
 }
 
-// listDeviceNodes lists the host nodes of those GPUs and MIG devices and, with any GPU, the control
-// nodes that the host has. Only nvidiactl is indispensable; nvidia-uvm comes
-// with the first CUDA program on some hosts.
+// listDeviceNodes returns the device nodes of the given GPUs and MIG devices
+// and, with any GPU, the control nodes that exist. Only nvidiactl is required:
+// on some hosts nvidia-uvm is created by the first CUDA program.
 func listDeviceNodes(dir string, minors, caps []int) ([]string, error) {
 	if len(minors) == 0 {
 		return nil, nil

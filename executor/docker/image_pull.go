@@ -15,11 +15,11 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// pullStallTimeout is how long a pull may go without progress.
+// pullStallTimeout is how long a pull may take without progress.
 const pullStallTimeout = 2 * time.Minute
 
-// ensureImage returns the image, pulled first where the engine has none, or the
-// task wants its registry's present one.
+// ensureImage returns the image. It pulls the image if the engine does not
+// have it or the task forces a pull.
 func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, t task.TaskSpec) (dockerimage.InspectResponse, error) {
 	name := t.Image
 	got, err := engine.ImageInspect(ctx, name)
@@ -34,7 +34,7 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 	if err := d.pullWithCredentials(ctx, engine, name, t.ReportMessage); err != nil {
 		why := "is not on this agent"
 		if fresh {
-			why = "is to be pulled anew (force_pull_image)"
+			why = "must be pulled again (force_pull_image)"
 		}
 		return got, fmt.Errorf("image %s %s and cannot be pulled: %w: docker load it there, or name an image that its registry has", name, why, err)
 	}
@@ -45,8 +45,9 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 	return got, nil
 }
 
-// pullWithCredentials fetches an image by the credentials that are known for its registry. A
-// refusal says which those were, or where they belong.
+// pullWithCredentials pulls an image with the credentials found for its
+// registry. If the registry denies access, the error names the credentials, or
+// where to put them.
 func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, name string, say func(string)) error {
 	auth, err := d.findCredentials(ctx, name)
 	if err != nil {
@@ -60,9 +61,9 @@ func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.
 	return nil
 }
 
-// pullImage fetches an image and says how far it is. Each message of the engine
-// winds the stall timer up again. Tasks that wait for one image each ask for
-// it: the engine fetches a layer once, whoever asks.
+// pullImage pulls an image and reports the progress. Each message of the
+// engine restarts the stall timer. Tasks that wait for the same image all pull
+// it: the engine fetches each layer once.
 func pullImage(ctx context.Context, engine *client.Client, name, auth string, stall time.Duration, say func(string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -92,7 +93,8 @@ func pullImage(ctx context.Context, engine *client.Client, name, auth string, st
 	}
 }
 
-// contextCause prefers why ctx ended to what that did to a call.
+// contextCause returns the cause of ctx's end, if it has ended, instead of
+// err.
 func contextCause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil {
 		return c

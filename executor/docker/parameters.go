@@ -14,11 +14,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// parameterSetters put the value of each of job.DockerOptions where the engine looks for it.
-// The values are ones that job.DockerParameter has found valid.
+// parameterSetters has a function for each of job.DockerOptions that sets the
+// engine's field. job.DockerParameter has validated the values before.
 func (s containerSpec) parameterSetters() map[string]func(value string) error {
 	c, h := s.config, s.host
-	envs := 0 // of the parameters: the last of a name wins, and the task's own above them
+	envs := 0 // the parameters' variables come first: later entries win, and the task's own are last
 	return map[string]func(string) error{
 		"add-host":          appendTo(&h.ExtraHosts),
 		"cap-add":           s.addCapability,
@@ -53,7 +53,7 @@ func (s containerSpec) parameterSetters() map[string]func(value string) error {
 	}
 }
 
-// applyParameters serves docker.parameters, in order.
+// applyParameters applies docker.parameters in order.
 func (s containerSpec) applyParameters(_ task.TaskSpec, _ hostInfo, c *mesos.ContainerInfo) error {
 	setters := s.parameterSetters()
 	for _, one := range c.Docker.Parameters {
@@ -108,17 +108,18 @@ func (s containerSpec) addCapability(v string) error {
 
 const hostIPCAdvice = "set MESOS_GPU_ALLOW_HOST_IPC=1 for the agent's executors"
 
-// setIPCMode lets a task share its agent's memory segments where the operator has
-// said so: it could read and write those of any task that does.
+// setIPCMode allows the host's IPC namespace only if the operator does: the
+// task could read and write the memory segments of all other tasks that use
+// it.
 func (s containerSpec) setIPCMode(v string) error {
 	if v == "host" && !s.hostIPC {
-		return fmt.Errorf("sharing memory with the agent is the operator's to allow: %s, or use private, shareable or none", hostIPCAdvice)
+		return fmt.Errorf("the operator does not allow shared memory with the agent: %s, or use private, shareable or none", hostIPCAdvice)
 	}
 	s.host.IpcMode = container.IpcMode(v)
 	return nil
 }
 
-// setNetwork chooses a network, by a parameter or by a NetworkInfo's name.
+// setNetwork sets the network of a parameter or of a NetworkInfo.
 func (s containerSpec) setNetwork(v string) error {
 	if err := (job.DockerParameter{Key: "network", Value: v}).Validate(); err != nil {
 		return err
@@ -133,8 +134,8 @@ func (s containerSpec) addLabel(v string) error {
 	return nil
 }
 
-// maxEngineLogSize bounds the copy of a task's output that the engine's driver
-// json-file keeps, without an end unless told otherwise.
+// maxEngineLogSize bounds the engine's own copy of the output with the driver
+// json-file, which is unlimited by default.
 const maxEngineLogSize = "100m"
 
 func (s containerSpec) addLogOption(v string) error { return addPair(&s.host.LogConfig.Config, v) }
@@ -166,7 +167,7 @@ func (s containerSpec) addUlimit(v string) error {
 	return err
 }
 
-// addVolumeOption is docker run's HOST:CONTAINER[:MODE].
+// addVolumeOption parses docker run's HOST:CONTAINER[:MODE].
 func (s containerSpec) addVolumeOption(v string) error {
 	source, rest, _ := strings.Cut(v, ":")
 	return s.addBind(source, rest)

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// progressInterval bounds how often a pull tells its progress: each time is a status
-// update, which the agent checkpoints and the scheduler records.
+// progressInterval is the minimum time between two reports of a pull. Each
+// report is a status update, which the agent checkpoints and the scheduler
+// stores.
 const progressInterval = 5 * time.Second
 
-// pullMessage is a line of the engine's answer to a pull.
+// pullMessage is one line of the engine's response to a pull.
 type pullMessage struct {
 	Error  string `json:"error"`
 	Status string `json:"status"`
-	// ID is the layer's, but the tag's in some messages without progress.
+	// ID is the layer's, except in some messages without progress, where it is
+	// the tag.
 	ID             string `json:"id"`
 	ProgressDetail struct {
 		Current int64 `json:"current"` // bytes
@@ -21,7 +23,7 @@ type pullMessage struct {
 	} `json:"progressDetail"`
 }
 
-// The engine's words for a layer that has come.
+// The engine's statuses of a layer.
 const (
 	statusDownloading   = "Downloading"
 	statusDownloaded    = "Download complete"
@@ -30,14 +32,14 @@ const (
 	statusWaiting       = "Pulling fs layer"
 )
 
-// pullProgress adds up what the engine says of an image's layers.
+// pullProgress sums up the progress of an image's layers.
 type pullProgress struct {
 	image      string
 	layers     map[string]layerProgress
 	lastReport time.Time
 }
 
-// layerProgress is in bytes. The engine tells a layer's size once it is being fetched.
+// layerProgress is in bytes. The size is known once the download has started.
 type layerProgress struct {
 	got, size int64
 	done      bool
@@ -47,8 +49,9 @@ func newPullProgress(image string) *pullProgress {
 	return &pullProgress{image: image, layers: map[string]layerProgress{}}
 }
 
-// addMessage takes a message and returns what to say now, "" for nothing: at once
-// for the first, then at most every progressInterval.
+// addMessage processes one message and returns the text to report now: the
+// first one at once, later ones at most every progressInterval. It returns ""
+// if nothing is due.
 func (p *pullProgress) addMessage(m pullMessage, now time.Time) string {
 	l := p.layers[m.ID]
 	switch m.Status {
@@ -74,8 +77,8 @@ func (p *pullProgress) reportIfDue(now time.Time) string {
 	return p.String()
 }
 
-// String reads "pulling image debian:12: 3 of 5 layers, 120 of 340 MiB". The
-// bytes are those of the layers that are being fetched or have been.
+// String returns "pulling image debian:12: 3 of 5 layers, 120 of 340 MiB". The
+// bytes cover the layers whose download has started.
 func (p *pullProgress) String() string {
 	text := "pulling image " + p.image
 	if len(p.layers) == 0 {

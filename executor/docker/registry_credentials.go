@@ -15,29 +15,29 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// The sandbox's files that the docker client knows, as Mesos's own executor
-// has them: fetched by the executor's URIs.
+// The docker client's files in the sandbox. As with Mesos's own executor, the
+// executor's URIs may fetch them.
 const (
 	sandboxConfig = ".docker/config.json"
 	legacyConfig  = ".dockercfg"
 )
 
-// registryCredentials is what a pull shows an image's registry. Neither its errors nor its
-// remedy hold a secret.
+// registryCredentials are the credentials for one image's registry. Errors and
+// advice never contain a secret.
 type registryCredentials struct {
 	registry string
-	// encoded is as the engine's API wants it, empty for nothing; from is the
-	// file it came from.
+	// encoded is in the form of the engine's API; empty if there are none.
+	// sourcePath is the file they come from.
 	encoded, sourcePath string
 }
 
-// findCredentials looks into the sandbox's files, then the operator's. The first that
-// knows the image's registry counts. One that is there and cannot be read is
-// an error: people believe it to be heard.
+// findCredentials searches the sandbox's files, then the operator's. The first
+// file with an entry for the image's registry is used. A file that exists and
+// cannot be read is an error, because its owner expects it to be used.
 func (d *EngineRuntime) findCredentials(ctx context.Context, image string) (registryCredentials, error) {
 	ref, err := name.ParseReference(image, name.WeakValidation)
 	if err != nil {
-		return registryCredentials{}, nil // the engine says so better
+		return registryCredentials{}, nil // the engine reports the invalid name
 	}
 	l := registryCredentials{registry: ref.Context().RegistryStr()}
 	for _, source := range d.credentialSources() {
@@ -56,16 +56,16 @@ func (d *EngineRuntime) findCredentials(ctx context.Context, image string) (regi
 	return l, nil
 }
 
-// deniedAdvice is for people whose pull was refused.
+// deniedAdvice returns what to do about a denied pull.
 func (l registryCredentials) deniedAdvice() string {
 	if l.sourcePath != "" {
-		return fmt.Sprintf("registry %s does not take the credentials of %s", l.registry, l.sourcePath)
+		return fmt.Sprintf("registry %s rejects the credentials of %s", l.registry, l.sourcePath)
 	}
-	return fmt.Sprintf("no credentials for registry %s are known here: name a docker config.json that has them in MESOS_GPU_DOCKER_CONFIG on the agent, or have it fetched to %s in the sandbox", l.registry, sandboxConfig)
+	return fmt.Sprintf("no credentials for registry %s: set MESOS_GPU_DOCKER_CONFIG on the agent to a docker config.json that has them, or fetch one to %s in the sandbox", l.registry, sandboxConfig)
 }
 
-// isAccessDenied tells a registry's refusal. The engine has no code for it: it passes
-// on what registries say, each its own way.
+// isAccessDenied reports whether a registry denied access. The engine has no
+// error code for it: it passes the registries' various texts on.
 func isAccessDenied(err error) bool {
 	if err == nil {
 		return false
@@ -75,12 +75,12 @@ func isAccessDenied(err error) bool {
 		func(word string) bool { return strings.Contains(text, word) })
 }
 
-// credentialSource is a file that may hold credentials.
+// credentialSource is a file that may have credentials.
 type credentialSource struct {
 	path   string
 	open   func() (*os.File, error)
 	legacy bool
-	// helpers says that it may name programs of the agent to ask.
+	// helpers allows the file to name credential helper programs on the agent.
 	helpers bool
 }
 
@@ -96,7 +96,7 @@ func (d *EngineRuntime) credentialSources() []credentialSource {
 		sources = append(sources, credentialSource{path: d.DockerConfig, helpers: true, open: func() (*os.File, error) {
 			file, err := os.Open(d.DockerConfig)
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil, errors.New("no such file: MESOS_GPU_DOCKER_CONFIG names it")
+				return nil, errors.New("no such file, set by MESOS_GPU_DOCKER_CONFIG")
 			}
 			return file, err
 		}})
@@ -104,9 +104,8 @@ func (d *EngineRuntime) credentialSources() []credentialSource {
 	return sources
 }
 
-// openSandboxFile opens a regular file of the sandbox. An archive may have made a link
-// there, which leads to other files of the sandbox only, or a pipe, for which
-// nobody waits.
+// openSandboxFile opens a regular file in the sandbox. It follows no link out
+// of the sandbox, and does not block on a pipe.
 func openSandboxFile(sandbox, name string) (*os.File, error) {
 	root, err := os.OpenRoot(sandbox)
 	if err != nil {
@@ -119,7 +118,7 @@ func openSandboxFile(sandbox, name string) (*os.File, error) {
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		file.Close()
-		return nil, errors.Join(err, errors.New("it is no regular file"))
+		return nil, errors.Join(err, errors.New("not a regular file"))
 	}
 	return file, nil
 }

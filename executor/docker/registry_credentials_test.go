@@ -117,7 +117,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 		{"empty", "", "read it as a docker config.json: unexpected end of JSON input"},
 		{"not base64", `{"auths":{"r.example":{"auth":"!` + secret + `"}}}`, "read it as a docker config.json: illegal base64 data at input byte 0"},
 		{"no colon", `{"auths":{"r.example":{"auth":"` + base64.StdEncoding.EncodeToString([]byte(secret)) + `"}}}`, "invalid auth configuration file"},
-		{"helper fails", `{"credsStore":"angry"}`, "run docker-credential-angry: see what it says on the agent: echo r.example | docker-credential-angry get"},
+		{"helper fails", `{"credsStore":"angry"}`, "run docker-credential-angry: see its output on the agent: echo r.example | docker-credential-angry get"},
 		{"helper says no JSON", `{"credsStore":"chatter"}`, "run docker-credential-chatter: see what it says"},
 		{"helper is not there", `{"credsStore":"absent"}`, `run docker-credential-absent: see what it says`},
 		{"helper is a path", `{"credsStore":"x/../../tmp/mine"}`, "is a path"},
@@ -139,7 +139,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 	}
 	t.Run("no such file", func(t *testing.T) {
 		_, err := (&EngineRuntime{Sandbox: t.TempDir(), DockerConfig: "/no/such/config.json"}).findCredentials(t.Context(), "r.example/app")
-		if want := "in /no/such/config.json: no such file: MESOS_GPU_DOCKER_CONFIG names it"; err == nil || !strings.Contains(err.Error(), want) {
+		if want := "in /no/such/config.json: no such file, set by MESOS_GPU_DOCKER_CONFIG"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	})
@@ -154,7 +154,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 		if err := unix.Mkfifo(filepath.Join(d.Sandbox, ".dockercfg"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.findCredentials(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), ".dockercfg: it is no regular file") {
+		if _, err := d.findCredentials(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), ".dockercfg: not a regular file") {
 			t.Errorf("got %v, want that it is no file", err)
 		}
 	})
@@ -188,8 +188,8 @@ func TestPrivateRegistry(t *testing.T) {
 		name, sandbox, operators string
 		want                     []string // of the error; none where it works
 	}{
-		{"no credentials", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + " are known here", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
-		{"a wrong password", "", config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + " does not take the credentials of " + operators}},
+		{"no credentials", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
+		{"a wrong password", "", config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
 		{"a malformed file", "", "{auths", []string{"cannot be pulled: ", "in " + operators + ": read it as a docker config.json"}},
 		{"the operator's", "", config(secret), nil},
 		{"the sandbox's", config(secret), config("wrong"), nil},

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// drainTimeout is for output that is still on its way when the container
-	// has ended; removeTimeout for an engine that restarts just then.
+	// drainTimeout bounds the wait for output after the container has ended.
+	// removeTimeout bounds the removal if the engine restarts at that time.
 	drainTimeout        = 10 * time.Second
 	removeTimeout       = 30 * time.Second
 	removeRetryInterval = time.Second
@@ -35,7 +35,7 @@ type runningContainer struct {
 	logs          rotate.RotationLimits
 	containerLock *containerLock
 	startedAt     time.Time
-	// What describe found.
+	// Set by inspectStarted:
 	data         []byte
 	addresses    []string
 	probeAddress string
@@ -43,22 +43,23 @@ type runningContainer struct {
 
 	exit       <-chan container.WaitResponse
 	waitFailed <-chan error
-	cancelWait context.CancelFunc // ends the engine's wait
+	cancelWait context.CancelFunc // ends the engine's wait call
 	output     *containerOutput
-	killed     atomic.Bool // by this executor
-	signaled   atomic.Bool // with whatever signal
-	// engineRestarted says that the engine went away and came back without the process.
+	killed     atomic.Bool // this executor sent SIGKILL
+	signaled   atomic.Bool // this executor sent any signal
+	// engineRestarted is set if the engine came back without the container's
+	// process.
 	engineRestarted bool
 
-	watchdog *execWatchdog // ends sessions' commands
-	procDir  string        // where their processes are seen
+	watchdog *execWatchdog // ends the commands of sessions
+	procDir  string        // the procfs with their processes
 
 	leftMu       sync.Mutex
-	leftCommands []string // the ids of commands that outlasted their time
+	leftCommands []string // ids of commands that outlasted their timeout
 }
 
-// startProcess attaches to the output and to the end before it starts the process,
-// so that neither is missed.
+// startProcess attaches to the output and waits for the exit before it starts
+// the process, so that it misses neither.
 func (r *runningContainer) startProcess(ctx context.Context) error {
 	out, err := r.openOutput(ctx)
 	if err != nil {
@@ -66,9 +67,9 @@ func (r *runningContainer) startProcess(ctx context.Context) error {
 	}
 	r.output, r.startedAt = out, time.Now()
 	r.watchExit(ctx, container.WaitConditionNextExit)
-	// Before the task begins, which might take the guard's address.
+	// Before the task starts, which could take the watchdog's address.
 	if r.watchdog, err = newExecWatchdog(r); err != nil {
-		r.log.WithError(err).Warn("no command can be run beside this task")
+		r.log.WithError(err).Warn("cannot listen for sessions: mesos-gpu exec will fail for this task")
 	}
 	if err := r.engine.ContainerStart(ctx, r.id, container.StartOptions{}); err != nil {
 		r.watchdog.close()
@@ -80,7 +81,7 @@ func (r *runningContainer) startProcess(ctx context.Context) error {
 	return nil
 }
 
-// watchExit has the engine tell the container's end.
+// watchExit starts the engine's wait call for the container's end.
 func (r *runningContainer) watchExit(ctx context.Context, condition container.WaitCondition) {
 	ctx, r.cancelWait = context.WithCancel(context.WithoutCancel(ctx))
 	r.exit, r.waitFailed = r.engine.ContainerWait(ctx, r.id, condition)
@@ -97,7 +98,7 @@ func (r *runningContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 		r.explainEnd(&exit)
 	}
 	if e := r.removeContainer(); e != nil {
-		// The container may hold GPUs still: that is what people must know.
+		// The container may still hold GPUs, so the user must see this error.
 		err = fmt.Errorf("%s; %w", describeEnd(exit, err), e)
 	}
 	r.closeOutput()
@@ -111,7 +112,7 @@ func describeEnd(exit task.ExitStatus, err error) string {
 	return exit.String()
 }
 
-// waitForExit follows the container over restarts of the engine.
+// waitForExit waits for the container's end across restarts of the engine.
 func (r *runningContainer) waitForExit(ctx context.Context) (task.ExitStatus, error) {
 	for {
 		select {
@@ -135,9 +136,9 @@ func (r *runningContainer) removedError(ctx context.Context) error {
 	return fmt.Errorf("container %s was removed: %w", r.name, context.Cause(ctx))
 }
 
-// explainEnd adds why the process ended, where it did not end by itself and not
-// by this executor. An engine that stops stops its containers first, as a
-// person would.
+// explainEnd adds the cause of an end that neither the process nor this
+// executor caused. An engine that shuts down stops its containers first, like
+// `docker stop`.
 func (r *runningContainer) explainEnd(exit *task.ExitStatus) {
 	why := r.findEndCause(exit.Signal == syscall.SIGKILL && !r.killed.Load() && !r.engineRestarted)
 	engine, ours := r.engine.DaemonHost(), r.signaled.Load()
@@ -151,7 +152,7 @@ func (r *runningContainer) explainEnd(exit *task.ExitStatus) {
 	case why.gone:
 		exit.Message = fmt.Sprintf("the docker engine at %s stopped, and its containers with it", engine)
 	case why.signal != "":
-		exit.Message = fmt.Sprintf("the docker engine sent it signal %s: somebody stopped the container, or the engine", why.signal)
+		exit.Message = fmt.Sprintf("the docker engine sent it signal %s: the container or the engine was stopped by hand", why.signal)
 	}
 }
 
@@ -168,8 +169,8 @@ func (r *runningContainer) Signal(ctx context.Context, sig syscall.Signal) error
 	return nil
 }
 
-// removeContainer takes the container away, running or not. A claim stays where that
-// cannot be done, for the next sweep.
+// removeContainer removes the container, running or not. If that fails, the
+// lock file stays for the next RemoveOrphans.
 func (r *runningContainer) removeContainer() error {
 	if err := forceRemove(context.Background(), r.engine, r.name); err != nil {
 		r.containerLock.unlock()
@@ -179,9 +180,9 @@ func (r *runningContainer) removeContainer() error {
 	return nil
 }
 
-// forceRemove takes a container away, running or not. A container left behind
-// would hold GPUs that its agent takes for free, so an engine that does not
-// answer is asked again for a while.
+// forceRemove removes a container, running or not. A leftover container would
+// hold GPUs that the agent considers free, so it retries for removeTimeout
+// while the engine is unreachable.
 func forceRemove(ctx context.Context, engine *client.Client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -191,7 +192,7 @@ func forceRemove(ctx context.Context, engine *client.Client, name string) error 
 		case err == nil, errdefs.IsNotFound(err):
 			return nil
 		case errdefs.IsConflict(err):
-			// The engine is removing it already.
+			// The engine is already removing it.
 		case !client.IsErrConnectionFailed(err):
 			return fmt.Errorf("remove container %s: %w: docker rm -f %s", name, err, name)
 		}

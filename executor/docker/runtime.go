@@ -1,8 +1,7 @@
 // Package docker runs a task in a container of the Docker engine, through the
-// engine's API. It decides what a container gets: the GPU nodes that the
-// executor was granted, one by one, and the driver's volume where the image
-// asks for it. It never makes a container privileged and never leaves the
-// choice of devices to an environment variable.
+// engine's API. It decides what a container gets: the device nodes of exactly
+// the granted GPUs, and the driver volume if the image needs it. It never runs
+// a container privileged, and environment variables never choose its devices.
 package docker
 
 import (
@@ -23,37 +22,38 @@ import (
 
 // EngineRuntime implements task.Runtime.
 type EngineRuntime struct {
-	// NewClient makes a client of the engine.
+	// NewClient returns a client of the engine.
 	NewClient func() (*client.Client, error)
-	// PrepareVolume returns the driver volume's host path.
+	// PrepareVolume returns the driver volume's path on the host.
 	PrepareVolume func(ctx context.Context) (string, error)
-	// ReadHost tells what is known of the driver and of the machine's GPUs, whose
-	// names are their UUIDs; nil where nothing is.
+	// ReadHost returns the driver and the GPUs of the machine, named by their
+	// UUIDs; nil if they are unknown.
 	ReadHost func(ctx context.Context) image.HostDriver
-	// DevDir holds the GPU nodes as the engine's host sees them.
+	// DevDir has the GPU device nodes, as a path on the engine's host.
 	DevDir string
-	// Sandbox is where stdout and stderr go, HostSandbox the same folder as
-	// the engine's host sees it.
+	// Sandbox is the folder for stdout and stderr, HostSandbox the same folder
+	// as a path on the engine's host.
 	Sandbox, HostSandbox string
-	// Logs bound stdout and stderr.
+	// Logs limits the size of stdout and stderr.
 	Logs rotate.RotationLimits
-	// DockerConfig is the operator's docker config.json with the registries'
-	// credentials, empty for none. The sandbox's own goes before it.
+	// DockerConfig is the operator's docker config.json with registry
+	// credentials; empty if there is none. Files in the sandbox have
+	// precedence.
 	DockerConfig string
-	// AllowHostIPC allows tasks to share the host's memory segments and semaphores.
+	// AllowHostIPC allows tasks to use the host's IPC namespace.
 	AllowHostIPC bool
-	// LocksDir is the agent's folder of claims; see Sweep. Where it cannot be
-	// written the task runs all the same, and the log says what that means.
+	// LocksDir is the agent's folder of container locks, see RemoveOrphans. If
+	// it is not writable, the task still runs, and a warning is logged.
 	LocksDir string
 	Log      logrus.FieldLogger
 
-	procDir string // /proc, but in tests
+	procDir string // /proc, except in tests
 }
 
 const (
-	// pingTimeout is for an engine that is there but hangs.
+	// pingTimeout bounds the first call to an engine that may hang.
 	pingTimeout = 10 * time.Second
-	// stepTimeout bounds creating, starting and removing a container.
+	// stepTimeout bounds the creation, start and removal of a container.
 	stepTimeout = 2 * time.Minute
 )
 
@@ -83,15 +83,15 @@ func (d *EngineRuntime) startContainer(ctx context.Context, engine *client.Clien
 	if err != nil {
 		return nil, err
 	}
-	// From here on the engine may hold something of ours. A call that ctx
-	// cuts off may still take effect there, after we have cleaned up: so
-	// these calls are not cut off, and ctx is heard between them.
+	// From here on the engine may have a container to remove. A call that ctx
+	// cuts off could still take effect after the cleanup. So these calls run
+	// to their end, and ctx is checked between them.
 	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
 	r := &runningContainer{engine: engine, name: containerName(t), task: t, procDir: cmp.Or(d.procDir, "/proc"), sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
 	r.containerLock, err = lockContainer(d.LocksDir, r.name, engine.DaemonHost())
 	if err != nil {
-		r.log.WithError(err).Warn("nobody will remove this container if the executor is killed")
+		r.log.WithError(err).Warn("cannot lock the container: it is not removed if the executor is killed")
 	}
 	if err = d.createContainer(ctx, steps, r, f); err == nil {
 		err = ctx.Err()
@@ -108,8 +108,8 @@ func (d *EngineRuntime) startContainer(ctx context.Context, engine *client.Clien
 	return nil, err
 }
 
-// createContainer makes the container. An image that went away since it was looked at
-// is fetched once more.
+// createContainer creates the container. If the image was removed after
+// ensureImage, it is pulled once more.
 func (d *EngineRuntime) createContainer(ctx, steps context.Context, r *runningContainer, f hostInfo) error {
 	s, err := newContainerSpec(r.task, f)
 	if err != nil {

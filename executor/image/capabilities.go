@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Capability is a part of the driver.
+// Capability is a group of the driver's files.
 type Capability string
 
 const (
@@ -19,23 +19,23 @@ const (
 	NGX      Capability = "ngx"      // NVIDIA NGX
 )
 
-// allCapabilitiesWord is the word for every capability.
+// allCapabilitiesWord stands for every capability.
 const allCapabilitiesWord = "all"
 
 // Capabilities is a set, in the order of AllCapabilities.
 type Capabilities []Capability
 
-// AllCapabilities are those there are.
+// AllCapabilities returns every capability.
 func AllCapabilities() Capabilities {
 	return Capabilities{Compute, Compat32, Graphics, Utility, Video, Display, NGX}
 }
 
-// DefaultCapabilities are those of an image that names none.
+// DefaultCapabilities returns the capabilities of an image that lists none.
 func DefaultCapabilities() Capabilities { return Capabilities{Compute, Utility} }
 
-// ParseCapabilities reads the value of NVIDIA_DRIVER_CAPABILITIES, a list
-// parted by commas. An empty one means the default. The error names the word
-// that is none.
+// ParseCapabilities parses the value of NVIDIA_DRIVER_CAPABILITIES, a
+// comma-separated list. An empty list means the default. The error names the
+// unknown word.
 func ParseCapabilities(text string) (Capabilities, error) {
 	var named Capabilities
 	for word := range strings.SplitSeq(text, ",") {

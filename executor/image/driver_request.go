@@ -1,8 +1,8 @@
-// Package image reads what a container image asks of the HostGPU driver, and
-// decides whether a host meets it. It is pure: labels, environment and what
-// is known of the host go in; an answer or one error that says what was asked
-// and what there is comes out. It never opens an image, a driver or a device,
-// and nothing that an image says gives it a device.
+// Package image reads what a container image needs from the GPU driver, and
+// decides whether a host provides it. It is pure: labels, environment and a
+// description of the host go in; the needs, or one error that names what was
+// required and what was found, come out. It never opens an image, a driver or
+// a device, and no image can give itself a device.
 package image
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // The labels of nvidia-docker 1.0. volumesLabel lists the volumes that an
-// image needs, parted by blanks; driverVolume is the driver's name there.
-// cudaLabel is the CUDA version that the image brings.
+// image needs, separated by blanks; driverVolume is the driver's name in it.
+// cudaLabel is the image's CUDA version.
 const (
 	volumesLabel = "com.nvidia.volumes.needed"
 	driverVolume = "nvidia_driver"
@@ -25,38 +25,37 @@ const (
 	envDriverCapabilities = "NVIDIA_DRIVER_CAPABILITIES"
 	envRequirePrefix      = "NVIDIA_REQUIRE_"
 	envRequireCUDA        = envRequirePrefix + "CUDA"
-	// envRequireJetpack begins variables about Tegra's file lists, which are no
-	// requirements.
+	// envRequireJetpack starts the names of variables about Tegra's file
+	// lists, which are not requirements.
 	envRequireJetpack = envRequirePrefix + "JETPACK"
 	envDisableRequire = "NVIDIA_DISABLE_REQUIRE"
-	// envCUDAVersion alone is what CUDA images had before there was envRequireCUDA.
+	// CUDA images older than envRequireCUDA set only envCUDAVersion.
 	envCUDAVersion = "CUDA_VERSION"
 )
 
-// DriverRequest is what an image asks of the HostGPU driver.
+// DriverRequest is what an image needs from the GPU driver.
 type DriverRequest struct {
-	// Devices is what NVIDIA_VISIBLE_DEVICES says, or would say in an image
-	// that says the same otherwise. It informs: the devices of a container
-	// are those that its task was granted. Where it is void the image asks
-	// for nothing and all else is empty.
+	// Devices is the value of NVIDIA_VISIBLE_DEVICES, or its equivalent for
+	// images that express the same by labels. It does not choose devices: a
+	// container gets the devices that its task was granted. If it is void, the
+	// image needs nothing and all other fields are empty.
 	Devices VisibleDevices
 	// Capabilities are the parts of the driver that the image uses.
 	Capabilities Capabilities
-	// Requirements must all hold. They are in order of the names that make
-	// them.
+	// Requirements must all hold. They are sorted by the names of their
+	// variables.
 	Requirements []Requirement
 }
 
-// NeedsDriver tells that containers of the image get the driver's files.
+// NeedsDriver reports whether containers of the image get the driver's files.
 func (a DriverRequest) NeedsDriver() bool { return a.Devices.NeedsDriver() }
 
-// Examine reads what an image asks for and checks it against the host. The
-// environments are "NAME=value" entries of the image and variables of the job,
-// which stand above the image's as they will in the container; only
-// NVIDIA_VISIBLE_DEVICES is the image's alone, since jobs do not choose
-// devices by it. The error is an *Unfit where the image cannot run on this
-// host and might on another; any other says which label or variable cannot be
-// understood, by any host.
+// Examine reads what an image needs and checks it against the host. imageEnv
+// has "NAME=value" entries. jobEnv has the job's variables, which replace the
+// image's as they do in the container, except NVIDIA_VISIBLE_DEVICES: jobs do
+// not choose devices by it. The error is an *IncompatibleError if the image
+// cannot run on this host but may run on another one. Any other error names a
+// label or variable that is malformed for every host.
 func Examine(labels map[string]string, imageEnv []string, jobEnv map[string]string, h HostDriver) (DriverRequest, error) {
 	vars := parseEnvironment(imageEnv)
 	for name, value := range jobEnv {
@@ -86,8 +85,9 @@ func parseRequest(labels map[string]string, vars imageVariables) (DriverRequest,
 	return ask, nil
 }
 
-// parseImageDevices hears NVIDIA_VISIBLE_DEVICES first: what it says stands, whatever
-// the labels say. Without it, images from before the toolkit want all.
+// parseImageDevices reads NVIDIA_VISIBLE_DEVICES, which has precedence over
+// the labels. Images that are older than the container toolkit and need the
+// driver get all devices.
 func parseImageDevices(labels map[string]string, vars imageVariables) VisibleDevices {
 	value, set := vars[envVisibleDevices]
 	switch {
@@ -108,11 +108,11 @@ func parseImageCapabilities(vars imageVariables) (Capabilities, error) {
 	return ParseCapabilities(value)
 }
 
-// imageVariables are an image's environment by name.
+// imageVariables is an image's environment by name.
 type imageVariables map[string]string
 
-// parseEnvironment takes the first of several entries for a name, as getenv does, and
-// none without a value.
+// parseEnvironment keeps the first of several entries for a name, as getenv
+// does, and ignores entries without a value.
 func parseEnvironment(env []string) imageVariables {
 	vars := imageVariables{}
 	for _, entry := range env {
@@ -124,7 +124,8 @@ func parseEnvironment(env []string) imageVariables {
 	return vars
 }
 
-// isLegacyCUDA tells a CUDA image from before NVIDIA_REQUIRE_CUDA.
+// isLegacyCUDA reports whether the image is a CUDA image older than
+// NVIDIA_REQUIRE_CUDA.
 func (v imageVariables) isLegacyCUDA() bool {
 	return v[envCUDAVersion] != "" && v[envRequireCUDA] == ""
 }

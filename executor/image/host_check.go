@@ -7,42 +7,45 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// HostDriver is what is known of the machine. What is empty, or no version, is not
-// known, and a condition about it holds: the driver itself will have the last
-// word.
+// HostDriver describes a machine's driver and GPUs. Empty and malformed
+// versions are unknown, and every condition about an unknown property holds:
+// the driver itself will reject what it cannot run.
 type HostDriver struct {
-	// Driver is the kernel driver's version ("535.104.05"), CUDA the newest
-	// runtime that it serves ("12.2").
+	// Driver is the kernel driver's version ("535.104.05"). CUDA is the newest
+	// CUDA version that the driver supports ("12.2").
 	Driver, CUDA string
-	// GPUs are those of the container. Requirements hold for each.
+	// GPUs are the container's. A requirement must hold for each of them.
 	GPUs []HostGPU
 }
 
-// HostGPU is what is known of a device.
+// HostGPU describes one device.
 type HostGPU struct {
-	// Name is for people.
+	// Name is used in messages only.
 	Name string
-	// Arch is the compute capability ("7.0"), Brand NVML's word ("tesla").
+	// Arch is the compute capability ("7.0"), Brand is NVML's brand name
+	// ("tesla").
 	Arch, Brand string
 }
 
-// IncompatibleError is the error of an image that cannot run on a host. Another host may
-// do.
+// IncompatibleError means that an image cannot run on a host. It may run on
+// another host.
 type IncompatibleError struct {
-	// Cause is whose fault it is.
+	// Cause is the part of the host that does not match.
 	Cause MismatchCause
-	// RequiredBy is the variable or label that asks, Wants what it asks for, Has
-	// what the host has.
+	// RequiredBy is the variable or label with the requirement, Required the
+	// requirement, and Found what the host has.
 	RequiredBy, Required, Found string
 }
 
-// MismatchCause is the part of a host that an image does not get on with.
+// MismatchCause is the part of a host that an image is incompatible with.
 type MismatchCause string
 
 const (
-	// DriverMismatch: no host with this driver will do, whatever its GPUs.
+	// DriverMismatch: the image runs on no host with this driver, whatever its
+	// GPUs.
 	DriverMismatch MismatchCause = "driver"
-	// GPUMismatch: a host with other GPUs and this driver might do.
+	// GPUMismatch: the image may run on a host with other GPUs and this
+	// driver.
 	GPUMismatch MismatchCause = "gpu"
 )
 
@@ -56,8 +59,9 @@ func (u *IncompatibleError) Error() string {
 
 func (f MismatchCause) messagePrefix() string { return "image is unfit for the agent's " + string(f) }
 
-// FindMismatch finds an Unfit in a message, "" where there is none: an agent that
-// checks images itself answers its executors with text alone.
+// FindMismatch finds the cause of an IncompatibleError in a message; "" if
+// there is none. An agent that checks images itself sends its executors only
+// text.
 func FindMismatch(message string) MismatchCause {
 	for _, f := range []MismatchCause{DriverMismatch, GPUMismatch} {
 		if strings.Contains(message, f.messagePrefix()+": ") {
@@ -67,8 +71,8 @@ func FindMismatch(message string) MismatchCause {
 	return ""
 }
 
-// CheckHost returns nil where the image fits the host, else an *Unfit about the
-// first requirement that does not hold.
+// CheckHost returns nil if the image can run on the host, else an
+// *IncompatibleError about the first requirement that does not hold.
 func (a DriverRequest) CheckHost(h HostDriver) error {
 	gpus := h.GPUs
 	if len(gpus) == 0 {
@@ -84,7 +88,7 @@ func (a DriverRequest) CheckHost(h HostDriver) error {
 	return nil
 }
 
-// mismatchCause blames the driver for what would not hold of any HostGPU either.
+// mismatchCause is the driver if the requirement would not hold for any GPU.
 func (r Requirement) mismatchCause(h HostDriver) MismatchCause {
 	if r.Alternatives.holdFor(h, HostGPU{}) {
 		return GPUMismatch
@@ -131,7 +135,7 @@ func (c HostCondition) holdsForVersion(text string) bool {
 	}
 	wants, err := parseVersion(c.Value)
 	if err != nil {
-		return true // ParseAlternatives lets none through
+		return true // ParseAlternatives rejects malformed versions
 	}
 	order := has.compareTo(wants)
 	switch c.Operator {
@@ -150,11 +154,11 @@ func (c HostCondition) holdsForVersion(text string) bool {
 	}
 }
 
-// maxDescriptionBytes bounds what an image may put into a message.
+// maxDescriptionBytes bounds an image's text in a message.
 const maxDescriptionBytes = 200
 
-// describeFirst is the first alternative, which is the image's own; NVIDIA's images
-// have twenty more for old drivers.
+// describeFirst returns the first alternative, which is for the image's own
+// CUDA version. NVIDIA's images have twenty more for old drivers.
 func (as RequirementAlternatives) describeFirst() string {
 	text := as[:1].String()
 	if len(text) > maxDescriptionBytes {
@@ -166,8 +170,8 @@ func (as RequirementAlternatives) describeFirst() string {
 	return text
 }
 
-// describeWith reads "driver 535.104.05 with CUDA 12.2, HostGPU-5e7f of arch 7.0,
-// brand tesla", as far as it is known.
+// describeWith returns "driver 535.104.05 with CUDA 12.2, GPU-5e7f of arch
+// 7.0, brand tesla", without the unknown parts.
 func (h HostDriver) describeWith(g HostGPU) string {
 	text := "driver " + orUnknown(h.Driver) + " with CUDA " + orUnknown(h.CUDA)
 	var facts []string

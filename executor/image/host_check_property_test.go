@@ -55,7 +55,7 @@ func drawTerm(t *rapid.T, cuda, driver, arch int, brand string) term {
 
 // Variables, alternatives and conditions are joined as the grammar says,
 // whatever they are: compared with a plain evaluation. What is unfit by its
-// driver is so with every HostGPU, and by no HostGPU at all.
+// driver is so with every GPU, and with no GPU.
 func TestCheckProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cuda, driver, arch := numbers.Draw(t, "cuda"), numbers.Draw(t, "driver"), numbers.Draw(t, "arch")

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Requirement is one variable or label that asks something of the host.
+// Requirement is one variable or label that requires something of the host.
 type Requirement struct {
 	// Source is its name.
 	Source string
-	// Alternatives is what it asks for.
+	// Alternatives is what it requires.
 	Alternatives RequirementAlternatives
 }
 
-// RequirementAlternatives hold where one of them does, each of which holds where all its
-// conditions do. None at all hold.
+// RequirementAlternatives holds if one of the alternatives does. An
+// alternative holds if all of its conditions do. An empty list holds.
 type RequirementAlternatives [][]HostCondition
 
-// HostCondition compares a property of the host.
+// HostCondition compares one property of the host.
 type HostCondition struct {
 	Property HostProperty
 	Operator ComparisonOperator
@@ -28,14 +28,14 @@ type HostCondition struct {
 	Value string
 }
 
-// HostProperty is what conditions are about.
+// HostProperty is the subject of a condition.
 type HostProperty string
 
 const (
-	CUDA   HostProperty = "cuda"   // the newest CUDA that the driver serves
+	CUDA   HostProperty = "cuda"   // the newest CUDA version that the driver supports
 	Driver HostProperty = "driver" // the driver's version
-	Arch   HostProperty = "arch"   // a HostGPU's compute capability
-	Brand  HostProperty = "brand"  // a HostGPU's brand, in NVML's words
+	Arch   HostProperty = "arch"   // a GPU's compute capability
+	Brand  HostProperty = "brand"  // a GPU's brand name in NVML
 )
 
 // ComparisonOperator is how a condition compares.
@@ -50,14 +50,14 @@ const (
 	GreaterEqual ComparisonOperator = ">="
 )
 
-// operatorRunes are those that operators are made of.
+// operatorRunes are all characters of the operators.
 const operatorRunes = "<>=!"
 
-// ParseAlternatives reads the value of an NVIDIA_REQUIRE_ variable: blanks
-// part alternatives, commas the conditions of each. A condition about an
-// unknown property is left out, and with its last condition the alternative:
-// an image may name what only newer hosts know. The error names the condition
-// that cannot be understood.
+// ParseAlternatives parses the value of an NVIDIA_REQUIRE_ variable. Blanks
+// separate alternatives, commas the conditions of each. Conditions about
+// unknown properties are ignored, and an alternative without a known condition
+// is ignored too: an image may name properties that only newer hosts know. The
+// error names the malformed condition.
 func ParseAlternatives(text string) (RequirementAlternatives, error) {
 	var list RequirementAlternatives
 	for term := range strings.FieldsSeq(text) {
@@ -81,7 +81,8 @@ func ParseAlternatives(text string) (RequirementAlternatives, error) {
 	return list, nil
 }
 
-// parseCondition reads "cuda>=12.2". Names have no case.
+// parseCondition parses a condition such as "cuda>=12.2". Property names are
+// case-insensitive.
 func parseCondition(text string) (c HostCondition, known bool, err error) {
 	end := strings.IndexAny(text, operatorRunes)
 	if end <= 0 {
@@ -135,9 +136,10 @@ func joinTexts[T any](list []T, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// listRequirements lists what must hold. The label is heard where no
-// NVIDIA_REQUIRE_CUDA says more exactly which drivers will do: an image with
-// NVIDIA's compatibility libraries runs on drivers older than its CUDA.
+// listRequirements returns the requirements of an image. The label is used
+// only without NVIDIA_REQUIRE_CUDA, which is more precise: an image with
+// NVIDIA's compatibility libraries runs on drivers older than its CUDA
+// version.
 func listRequirements(labels map[string]string, vars imageVariables) ([]Requirement, error) {
 	if off, err := strconv.ParseBool(vars[envDisableRequire]); err == nil && off {
 		return nil, nil

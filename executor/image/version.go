@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// dottedVersion is a dotted number such as 535.104.05. Leading zeros, and ".0" at
-// the end, do not count.
+// dottedVersion is a version such as 535.104.05. Leading zeros and trailing
+// ".0" are ignored.
 type dottedVersion []uint32
 
-// maxVersionParts bounds a version: the driver's have three, and four are in use
-// elsewhere.
+// maxVersionParts bounds a version. The driver's versions have three parts;
+// other versions have up to four.
 const maxVersionParts = 4
 
-// parseVersion reads one, with or without a "v" in front.
+// parseVersion accepts a leading "v".
 func parseVersion(text string) (dottedVersion, error) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
 	if len(parts) > maxVersionParts {
@@ -32,7 +32,7 @@ func parseVersion(text string) (dottedVersion, error) {
 	return v, nil
 }
 
-// majorMinor reads a version of CUDA, which has at most three parts, as X.Y.
+// majorMinor returns a CUDA version, which has at most three parts, as X.Y.
 func majorMinor(text string) (string, error) {
 	v, err := parseVersion(text)
 	if err != nil {
@@ -45,7 +45,7 @@ func majorMinor(text string) (string, error) {
 	return v[:2].String(), nil
 }
 
-// compareTo is negative where v is older than w.
+// compareTo is negative if v is older than w.
 func (v dottedVersion) compareTo(w dottedVersion) int {
 	return slices.Compare(v.trimZeros(), w.trimZeros())
 }

@@ -2,24 +2,24 @@ package image
 
 import "strings"
 
-// Values of NVIDIA_VISIBLE_DEVICES with a meaning of their own.
+// Values of NVIDIA_VISIBLE_DEVICES with a special meaning.
 const (
-	// AllDevices: every HostGPU.
+	// AllDevices: every GPU.
 	AllDevices = "all"
-	// NoDevices: no HostGPU, but the driver's files.
+	// NoDevices: no GPU, but the driver's files.
 	NoDevices = "none"
 	// VoidDevices: neither.
 	VoidDevices = "void"
 )
 
-// VisibleDevices is the value of NVIDIA_VISIBLE_DEVICES: one of the constants above,
-// or the names of devices: indexes, UUIDs ("HostGPU-…", "MIG-…"), MIG devices by
-// position ("0:1"), PCI addresses, CDI names. It has at least one element.
+// VisibleDevices is the value of NVIDIA_VISIBLE_DEVICES: one of the constants
+// above, or device names: indexes, UUIDs ("GPU-…", "MIG-…"), positions of MIG
+// devices ("0:1"), PCI addresses, CDI names. It has at least one element.
 type VisibleDevices []string
 
-// ParseDevices reads a list parted by commas. Where words of their own
-// meaning are in it, void goes before none and none before all, whatever else
-// there is. An empty list is void.
+// ParseDevices parses a comma-separated list. If it has special words, void
+// has precedence over none, and none over all and any names. An empty list
+// means void.
 func ParseDevices(text string) VisibleDevices {
 	var names VisibleDevices
 	found := map[string]bool{}

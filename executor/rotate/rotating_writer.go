@@ -1,8 +1,7 @@
-// Package rotate bounds the files that a task's output goes to: PATH grows to
-// a size, then becomes PATH.1, what was PATH.1 becomes PATH.2, and the oldest
-// goes. It decides only when and how one file follows another. It never syncs,
-// and it leaves their folder by no link: the task may write there, and who
-// rotates may be root.
+// Package rotate limits the size of a task's output files. PATH grows to a
+// limit and then becomes PATH.1, PATH.1 becomes PATH.2, and the oldest file is
+// removed. The package never syncs. It follows no link out of the folder,
+// because the task can write there and the rotating process may be root.
 package rotate
 
 import (
@@ -17,40 +16,41 @@ import (
 	"syscall"
 )
 
-// RotationLimits bound one output.
+// RotationLimits limits one output.
 type RotationLimits struct {
-	// Bytes is the most that a file holds; 0 is no limit, and no rotation.
+	// Bytes is the maximum size of a file. 0 means no limit and no rotation.
 	Bytes int64
-	// Files is how many there are with the present one, at least 1.
+	// Files is the number of files including the current one, at least 1.
 	Files int
 }
 
-// stagedSuffix ends the name of a file that is to become the present one.
+// stagedSuffix ends the name of a file that will become the current one.
 const stagedSuffix = ".new"
 
-// rotatedFiles is an output's files: NAME, NAME.1 and so on, below a folder.
+// rotatedFiles are the files of one output: NAME, NAME.1 and so on in a
+// folder.
 type rotatedFiles struct {
 	*os.Root
 	name string
 }
 
-// rotatingWriter is what Open returns.
+// rotatingWriter is the result of Open.
 type rotatingWriter struct {
 	rotatedFiles
 	limits RotationLimits
 	file   *os.File
 	size   int64
-	// midLine says that the file ends within a line.
+	// midLine is set if the current file ends within a line.
 	midLine bool
 }
 
-// Open appends to the file at path, made if need be, and rotates it. Lines
-// stay whole where they are no longer than a file and come in one Write. There
-// is always a file at path, and what is in one file is in no other: a reader
-// that has read the present one to its end finds it again as PATH.1.
+// Open appends to the file at path and rotates it. It creates the file if
+// needed. A line of one Write stays in one file if it is not longer than a
+// file. There is always a file at path, and no content is in two files: a
+// reader that has read the current file to its end finds it again as PATH.1.
 //
-// A Write that meets a full disk, or cannot rotate, returns how much it wrote
-// and the error; later ones try again.
+// If the disk is full or the rotation fails, Write returns the number of bytes
+// written and the error. Later calls try again.
 func Open(path string, l RotationLimits) (io.WriteCloser, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -78,10 +78,10 @@ func (a *rotatingWriter) openCurrent() error {
 	return nil
 }
 
-var errNotRegular = errors.New("it is no regular file")
+var errNotRegular = errors.New("not a regular file")
 
-// openRegular opens a regular file, and waits for nothing: a task may have put a link
-// or a pipe there.
+// openRegular opens a regular file without blocking: the task may have put a
+// link or a pipe there.
 func (s rotatedFiles) openRegular(flags int) (*os.File, fs.FileInfo, error) {
 	if info, err := s.Lstat(s.name); err == nil && !info.Mode().IsRegular() {
 		return nil, nil, errNotRegular
@@ -123,9 +123,9 @@ func (a *rotatingWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// fittingBytes is how much of p goes into the present file: all, or as many whole
-// lines as there is room for. Only a line that is longer than a file, or has
-// been begun, is parted elsewhere.
+// fittingBytes returns how much of p goes into the current file: all of it, or
+// as many whole lines as fit. A line is split only if it is longer than a
+// file, or if a part of it is already written.
 func (a *rotatingWriter) fittingBytes(p []byte) int {
 	room := a.limits.Bytes - a.size
 	if a.limits.Bytes <= 0 || int64(len(p)) <= room {
@@ -143,7 +143,7 @@ func (a *rotatingWriter) fittingBytes(p []byte) int {
 	return int(room)
 }
 
-// rotateFile begins a new file. Where that cannot be made the old one stays.
+// rotateFile starts a new file. If it cannot be created, the old one stays.
 func (a *rotatingWriter) rotateFile() error {
 	next, err := a.createStaged()
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *rotatingWriter) rotateFile() error {
 // Close implements io.Closer.
 func (a *rotatingWriter) Close() error { return errors.Join(a.file.Close(), a.Root.Close()) }
 
-// createStaged makes the file that is to be the next one.
+// createStaged creates the next file under its temporary name.
 func (s rotatedFiles) createStaged() (*os.File, error) {
 	if err := s.removeIfExists(s.name + stagedSuffix); err != nil {
 		return nil, err
@@ -172,8 +172,8 @@ func (s rotatedFiles) createStaged() (*os.File, error) {
 	return s.OpenFile(s.name+stagedSuffix, os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 }
 
-// retireCurrent gives the present file its second name, PATH.1, for the next one to
-// take the first.
+// retireCurrent adds the name PATH.1 to the current file. The next file then
+// takes over PATH.
 func (s rotatedFiles) retireCurrent(files int) error {
 	if files <= 1 {
 		return nil
@@ -187,9 +187,9 @@ func (s rotatedFiles) retireCurrent(files int) error {
 	return nil // the task removed it
 }
 
-// shiftNumbered moves PATH.1 and those after it on by one, the oldest first, so that
-// their order is right at any moment. A gap that a crash left is filled, and
-// what is older stays.
+// shiftNumbered renames PATH.1 to PATH.2 and so on, the oldest first, so that
+// the order is right at any moment. If a crash left a gap, it is filled and
+// older files stay.
 func (s rotatedFiles) shiftNumbered(files int) error {
 	last := 1
 	for last < files-1 {
@@ -211,12 +211,12 @@ func (s rotatedFiles) shiftNumbered(files int) error {
 	return nil
 }
 
-// finishInterrupted ends a rotation that a crash cut off when the old file had both its
-// names: whoever writes next must not write into PATH.1.
+// finishInterrupted completes a rotation that a crash interrupted while the
+// old file had both names. Otherwise the next writer would append to PATH.1.
 func (s rotatedFiles) finishInterrupted() error {
 	present, err := s.Lstat(s.name)
 	if err != nil {
-		return nil // Open makes it, or says why not
+		return nil // Open creates it or returns the error
 	}
 	if old, err := s.Lstat(numberedName(s.name, 1)); err != nil || !os.SameFile(present, old) {
 		return nil

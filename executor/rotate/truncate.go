@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxGrowthFactor is how many times Limits.Bytes a file may hold that has grown beyond
-// them between two looks: what is older goes. The size is the task's to
-// choose, who may make a hole of any.
+// maxGrowthFactor limits the bytes that Truncate keeps, in multiples of
+// RotationLimits.Bytes; older content is dropped. The task controls the size,
+// which may be a huge hole.
 const maxGrowthFactor = 4
 
-// Truncate rotates a file that another process holds and appends to: what is
-// in it is copied to NAME.1 and then taken from it. It does nothing to a file
-// of at most Limits.Bytes. The writer must have opened it to append (O_APPEND):
-// another goes on at its old place, behind a hole. name is a path below
-// folder; no link on it leads out of that. Copying ends with ctx, and leaves
-// the file as it was.
+// Truncate rotates a file that another process has open for appending. It
+// copies the content to NAME.1 and removes it from the file. A file of at most
+// RotationLimits.Bytes is left alone. The writer must use O_APPEND; otherwise
+// it continues at its old offset, behind a hole. name is a path below folder;
+// no link in it may lead out of folder. If ctx ends, the copy stops and the
+// file is unchanged.
 //
-// On ext4 and XFS, with a limit of a file system's block or more, no byte is
-// lost or doubled of up to four times Limits.Bytes: what was copied, a number
-// of whole blocks, is cut off at the file's head, and what came meanwhile
-// stays; a line may be parted there. Elsewhere (tmpfs, btrfs) the file is
-// emptied: lost is what comes between the copy's last read and that, and the
-// line of that moment may be torn.
+// On ext4 and XFS, with a limit of at least one block, up to four times
+// RotationLimits.Bytes are kept without losing or duplicating a byte: a whole
+// number of blocks is copied and then cut off at the head of the file, and
+// concurrent output stays. A line may be split there. On other file systems
+// (tmpfs, btrfs) the file is emptied: output between the last read and that
+// moment is lost, and one line may be torn.
 func Truncate(ctx context.Context, folder, name string, l RotationLimits) error {
 	if l.Bytes <= 0 {
 		return nil
@@ -69,14 +69,14 @@ func (s rotatedFiles) truncateFile(ctx context.Context, l RotationLimits) error 
 	return nil
 }
 
-// moveNewest takes the newest of what is in a file into another, which gets its name
-// first: a crash doubles bytes rather than losing them.
+// moveNewest copies the newest content into the new file and renames it before
+// it cuts the old file: a crash duplicates bytes rather than losing them.
 func (s rotatedFiles) moveNewest(ctx context.Context, from, to *os.File, limit int64) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &stat); err != nil {
 		return err
 	}
-	// Whole blocks, and not up to the end, which cannot be cut off so.
+	// A whole number of blocks. The last block cannot be collapsed.
 	whole := (stat.Size - 1) / int64(stat.Blksize) * int64(stat.Blksize)
 	lost, err := skipOldest(from, to, whole, limit)
 	if err != nil {
@@ -91,15 +91,15 @@ func (s rotatedFiles) moveNewest(ctx context.Context, from, to *os.File, limit i
 	if unix.Fallocate(int(from.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, whole) == nil {
 		return nil
 	}
-	// No such call on this file system. A writer that is faster than the copy
-	// must not keep it going for ever.
+	// This file system cannot collapse ranges. The limit keeps a writer that
+	// is faster than the copy from prolonging it without end.
 	if _, err := io.Copy(to, contextReader{ctx, io.LimitReader(from, stat.Size-lost)}); err != nil {
 		return err
 	}
 	return from.Truncate(0)
 }
 
-// skipOldest leaves out, and tells readers so, what is too much of a file's head.
+// skipOldest skips what exceeds the limit and writes a note about it.
 func skipOldest(from, to *os.File, size, limit int64) (lost int64, err error) {
 	if size/maxGrowthFactor <= limit {
 		return 0, nil
@@ -112,7 +112,7 @@ func skipOldest(from, to *os.File, size, limit int64) (lost int64, err error) {
 	return lost, err
 }
 
-// contextReader reads while ctx lasts.
+// contextReader reads until ctx ends.
 type contextReader struct {
 	ctx  context.Context
 	from io.Reader

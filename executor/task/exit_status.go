@@ -11,23 +11,23 @@ import (
 
 // ExitStatus is how a task's process ended.
 type ExitStatus struct {
-	// Code is the exit status of a process that ended by itself; Signal is
-	// set instead where a signal ended it.
+	// Code is the exit code of a process that ended by itself. If a signal
+	// ended the process, Signal is set instead.
 	Code   int
 	Signal syscall.Signal
-	// NoStatus says that nobody knows either: the container was destroyed
-	// before its process ran, or behind the agent's back.
+	// NoStatus means that neither is known: the container was destroyed before
+	// its process ran, or not by the agent.
 	NoStatus bool
-	// Message adds what the runtime knows about the reason.
+	// Message has details about the cause from the runtime.
 	Message string
-	// State, Reason and Limitation come from an agent or engine that ended
-	// the task itself, for example because it grew beyond its memory.
+	// State, Reason and Limitation are set by an agent or engine that ended
+	// the task itself, for example because of its memory limit.
 	State      *mesos.TaskState
 	Reason     *mesos.TaskStatus_Reason
 	Limitation *mesos.TaskResourceLimitation
 }
 
-// ParseWaitStatus reads a wait(2) status.
+// ParseWaitStatus converts a wait(2) status.
 func ParseWaitStatus(status int) ExitStatus {
 	w := syscall.WaitStatus(status)
 	if w.Signaled() {
@@ -36,8 +36,8 @@ func ParseWaitStatus(status int) ExitStatus {
 	return ExitStatus{Code: w.ExitStatus()}
 }
 
-// ParseShellStatus reads an exit status as shells and container engines give it:
-// 128+N for a process that signal N ended.
+// ParseShellStatus converts an exit code as shells and container engines
+// report it: 128+N for a process that signal N ended.
 func ParseShellStatus(code int) ExitStatus {
 	if sig := syscall.Signal(code - 128); code > 128 && unix.SignalName(sig) != "" {
 		return ExitStatus{Signal: sig}
@@ -45,7 +45,7 @@ func ParseShellStatus(code int) ExitStatus {
 	return ExitStatus{Code: code}
 }
 
-// ShellCode is the exit status as a shell gives it.
+// ShellCode returns the exit code as a shell reports it.
 func (e ExitStatus) ShellCode() int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
@@ -53,10 +53,10 @@ func (e ExitStatus) ShellCode() int {
 	return e.Code
 }
 
-// Succeeded reports a process that ended by itself with status 0.
+// Succeeded reports whether the process ended by itself with code 0.
 func (e ExitStatus) Succeeded() bool { return e.Signal == 0 && e.Code == 0 && !e.NoStatus }
 
-// String reads "exited with status 3" or "killed by signal 9 (SIGKILL)".
+// String returns "exited with status 3" or "killed by signal 9 (SIGKILL)".
 func (e ExitStatus) String() string {
 	s := "exited with status " + strconv.Itoa(e.Code)
 	switch {

@@ -1,7 +1,7 @@
-// Package task holds the words that the executor and its runtimes share: one
-// task as a runtime is told it, the runtime and what runs in it, and how it
-// ended. It decides nothing about processes or containers; packages docker
-// and unified do.
+// Package task has the types that the executor shares with its runtimes: the
+// specification of a task, the interfaces of a runtime and a running task, and
+// the exit status. It contains no decisions about processes or containers; the
+// packages docker and unified make them.
 package task
 
 import (
@@ -18,72 +18,72 @@ import (
 	"mesos-gpu/job"
 )
 
-// TaskSpec is all that a runtime needs to know.
+// TaskSpec is everything that a runtime needs to run a task.
 type TaskSpec struct {
 	ID        string
 	Framework string
-	// Job and Index name the task among its job's. Other frameworks' tasks
-	// have their name and 0.
+	// Job and Index identify the task within its job. For tasks of other
+	// frameworks they are the task's name and 0.
 	Job   string
 	Index int
-	// Container is the executor's own container; nested ones are its
-	// children.
+	// Container is the executor's own container, the parent of nested
+	// containers.
 	Container     mesos.ContainerID
 	Containerizer job.Containerizer
 	// Image is empty for a task in the agent's own file system.
 	Image string
 	// Argv are the arguments of the image's entrypoint or, without an image,
-	// the whole command. Entrypoint replaces the image's where it is set.
+	// the whole command. Entrypoint, if set, replaces the image's entrypoint.
 	Argv       []string
 	Entrypoint []string
-	// ImageEntrypoint keeps a nested container's entrypoint, with Argv as its
-	// arguments; otherwise Argv takes its place.
+	// ImageEntrypoint runs the entrypoint of a nested container's image with
+	// Argv as its arguments. Otherwise Argv replaces the entrypoint.
 	ImageEntrypoint bool
 	Env             map[string]string
-	// Secrets are variables that Env gets as well once their values are found:
-	// each with its name among the agent's secrets.
+	// Secrets maps variables to the names of secrets on the agent. The
+	// executor adds their values to Env.
 	Secrets map[string]string
-	// User and Fetch are for a job's nested container: whom it runs as, and
-	// what the agent puts into its sandbox. A docker task's are said by its
-	// ContainerInfo and its executor's CommandInfo.
+	// User and Fetch apply to a job's nested container: the user that it runs
+	// as, and the files that the agent fetches into its sandbox. For a docker
+	// task, the ContainerInfo and the executor's CommandInfo have them.
 	User  string
 	Fetch []job.FetchArtifact
 	// Labels are the TaskInfo's.
 	Labels map[string]string
 
-	// What the task holds. Minors and Caps are the N of the /dev/nvidiaN and
-	// the nvidia-capN that this executor was granted; they are unknown (nil)
-	// where no devices cgroup confines it.
+	// The task's resources. Minors and Caps are the N of each /dev/nvidiaN and
+	// nvidia-capN that this executor was granted. They are nil (unknown) if no
+	// devices cgroup confines the executor.
 	CPUs, MemMiB, DiskMiB float64
 	GPUs                  int
 	DeviceIDs             []string
-	// DeviceShares are what it holds of those devices that are shared, and Limit what
-	// its processes need so that they are held to that.
+	// DeviceShares are the task's shares of devices among DeviceIDs.
+	// ShareLimit is what its processes need so that the shares are enforced.
 	DeviceShares []gpu.DeviceShare
 	ShareLimit   ShareLimit
 	Minors, Caps []int
 	Ports        []mesos.Value_Range
-	// Role is the one whose resources they are.
+	// Role is the role that the resources are allocated to.
 	Role string
-	// Limits are the TaskInfo's; they may be infinite.
+	// Limits are the TaskInfo's. A limit may be infinite.
 	Limits map[string]float64
 	// KillGrace is the time between SIGTERM and SIGKILL.
 	KillGrace time.Duration
-	// HealthChecks are the TaskInfo's own and those that a job has beside it.
+	// HealthChecks are those of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 
-	// Command and MesosContainer are Mesos's own description, as far as the
-	// task came with one. They say more than the fields above can, so the
-	// unified containerizer gets them as they are.
+	// Command and MesosContainer are the TaskInfo's own, if it has them. They
+	// can express more than the other fields, so the unified containerizer
+	// gets them unchanged.
 	Command        *mesos.CommandInfo
 	MesosContainer *mesos.ContainerInfo
-	// OnMessage, where set, passes on what people who wait for the task should
-	// know, such as the progress of an image's pull. It returns at once.
+	// OnMessage, if set, reports a message about the task to its user, such as
+	// the progress of an image pull. It does not block.
 	OnMessage func(message string)
 }
 
-// ShareLimit is what holds processes to parts of devices: mounts in a container and
-// variables for its processes.
+// ShareLimit enforces shares of devices: mounts for a container and variables
+// for its processes.
 type ShareLimit struct {
 	Mounts []HostMount
 	Env    map[string]string
@@ -95,7 +95,7 @@ type HostMount struct {
 	ReadOnly       bool
 }
 
-// ReportMessage tells, where there is somebody to tell.
+// ReportMessage calls OnMessage, if set.
 func (t TaskSpec) ReportMessage(message string) {
 	if t.OnMessage != nil {
 		t.OnMessage(message)
@@ -104,49 +104,53 @@ func (t TaskSpec) ReportMessage(message string) {
 
 // Runtime starts tasks.
 type Runtime interface {
-	// Start returns once the task's process runs. When it returns an error,
-	// for a cancelled ctx too, nothing of the task is left behind.
+	// Start returns once the task's process runs. If it returns an error, for
+	// example because ctx ended, nothing of the task is left.
 	Start(ctx context.Context, t TaskSpec) (RunningTask, error)
 }
 
 // RunningTask is a started task.
 type RunningTask interface {
-	// Wait returns once the task has ended and nothing of it holds a device
-	// any more. When ctx ends first, it ends the task by force.
+	// Wait returns after the task has ended and nothing of it holds a device.
+	// If ctx ends first, it ends the task by force.
 	Wait(ctx context.Context) (ExitStatus, error)
-	// Signal sends the task's first process a signal. A task that has ended
-	// is no error.
+	// Signal sends a signal to the task's first process. It is no error if the
+	// task has ended.
 	Signal(ctx context.Context, sig syscall.Signal) error
 }
 
-// ContainerDescriber is a Running that knows its container: its description as JSON
-// and its addresses, none where it shares its host's.
+// ContainerDescriber is a RunningTask that describes its container: as JSON,
+// and by its addresses. There are no addresses if it shares its host's
+// network.
 type ContainerDescriber interface {
 	DescribeContainer() (data []byte, addresses []string)
 }
 
-// DiskMeasurer is a Running that can tell what it wrote outside its sandbox.
+// DiskMeasurer is a RunningTask that measures what it wrote outside its
+// sandbox.
 type DiskMeasurer interface {
 	MeasureWritten(ctx context.Context) (bytes int64, err error)
 }
 
-// ErrNotReached is in the error of a probe that never reached the task, because
-// its agent is away or the task is ending: it says nothing of the task.
-var ErrNotReached = errors.New("task was not asked")
+// ErrNotReached is wrapped by errors of probes that did not reach the task,
+// because its agent is unreachable or the task is ending. They say nothing
+// about the task's health.
+var ErrNotReached = errors.New("probe did not reach the task")
 
-// ProbeTarget is a Running whose health can be checked.
+// ProbeTarget is a RunningTask whose health can be checked.
 type ProbeTarget interface {
-	// ExecProbe runs a command beside the task's process, in its environment and
-	// env, and returns its status. It ends the command with ctx as far as it
-	// can.
+	// ExecProbe runs a command in the task's container and returns its exit
+	// code. env is added to the task's environment. When ctx ends, it ends the
+	// command if the runtime can do that.
 	ExecProbe(ctx context.Context, argv []string, env map[string]string) (code int, err error)
-	// ProbeAddress is where the task's ports are, empty for a task whose network
-	// this process cannot reach.
+	// ProbeAddress returns the host address of the task's ports; empty if this
+	// process cannot reach the task's network.
 	ProbeAddress() string
 }
 
-// Environment is that of the task's process: what the job asks for, and above
-// it what identifies the task and its devices.
+// Environment returns the environment of the task's process: the job's
+// variables, and those that identify the task and its devices, which have
+// precedence.
 func (t TaskSpec) Environment() map[string]string {
 	env := make(map[string]string, len(t.Env)+4)
 	for name, value := range t.Env {
@@ -168,8 +172,8 @@ func (t TaskSpec) Environment() map[string]string {
 }
 
 // visibleDevices is for NVIDIA's container toolkit, which may be the engine's
-// default runtime: "void" keeps it from adding every GPU of the host to a
-// container that was given none, or whose devices have no names here.
+// default runtime. "void" keeps the toolkit from adding every GPU of the host
+// to a container without GPUs, or with GPUs of unknown UUIDs.
 func (t TaskSpec) visibleDevices() string {
 	if t.GPUs == 0 || len(t.DeviceIDs) == 0 {
 		return "void"

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// buildLaunch puts a task into Mesos's words. A task that came with its own
-// CommandInfo keeps all of it and gets the task's variables beside its own.
+// buildLaunch converts a task to Mesos's messages. A task with its own
+// CommandInfo keeps all of it and gets the task's variables in addition.
 func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if t.Command != nil {
 		command := *t.Command
@@ -21,7 +21,7 @@ func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	shell := false
 	command := &mesos.CommandInfo{Shell: &shell, Environment: mergeVariables(t, nil)}
 	switch {
-	case t.ImageEntrypoint: // without a value Mesos takes the image's
+	case t.ImageEntrypoint: // without a value Mesos uses the image's
 		command.Arguments = t.Argv
 	case len(t.Argv) > 0:
 		command.Value, command.Arguments = &t.Argv[0], t.Argv
@@ -35,8 +35,8 @@ func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	return command, containerWithMounts(t)
 }
 
-// containerWithMounts is the task's container with the mounts that hold it to its parts of
-// devices.
+// containerWithMounts returns the task's container with the mounts that
+// enforce its shares of devices.
 func containerWithMounts(t task.TaskSpec) *mesos.ContainerInfo {
 	if len(t.ShareLimit.Mounts) == 0 {
 		return t.MesosContainer
@@ -59,7 +59,7 @@ func containerWithMounts(t task.TaskSpec) *mesos.ContainerInfo {
 	return &c
 }
 
-// artifactURI says all: Mesos would extract archives unless told otherwise.
+// artifactURI sets every field explicitly: Mesos extracts archives by default.
 func artifactURI(a job.FetchArtifact) mesos.CommandInfo_URI {
 	u := mesos.CommandInfo_URI{Value: a.URI, Executable: &a.Executable, Extract: &a.Extract, Cache: &a.Cache}
 	if a.Path != "" {
@@ -68,8 +68,9 @@ func artifactURI(a job.FetchArtifact) mesos.CommandInfo_URI {
 	return u
 }
 
-// mergeVariables is the task's environment, in the order of names, after those
-// entries of own that it does not set itself: they may be secrets.
+// mergeVariables returns the task's environment, sorted by name. Entries of
+// own with other names come first and stay as they are, because they may be
+// secrets.
 func mergeVariables(t task.TaskSpec, own *mesos.Environment) *mesos.Environment {
 	set := t.Environment()
 	e := &mesos.Environment{}
@@ -84,7 +85,7 @@ func mergeVariables(t task.TaskSpec, own *mesos.Environment) *mesos.Environment 
 	return e
 }
 
-// sortedVariables is an environment in the order of its names.
+// sortedVariables returns an environment sorted by name.
 func sortedVariables(env map[string]string) []mesos.Environment_Variable {
 	var list []mesos.Environment_Variable
 	for _, name := range slices.Sorted(maps.Keys(env)) {

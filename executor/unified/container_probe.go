@@ -17,16 +17,16 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// checkCleanupTimeout bounds how long a check's container may take to end once it is
-// killed, and to be removed.
+// checkCleanupTimeout bounds the end and the removal of a check's container
+// after it is killed.
 const checkCleanupTimeout = 10 * time.Second
 
-// taskEndTimeout bounds how much later than its checks a task may end that takes
-// them along.
+// taskEndTimeout bounds the time between the end of a check's container and
+// the end of its task, if the agent killed both.
 const taskEndTimeout = 5 * time.Second
 
-// ProbeAddress implements task.ProbeTarget: a nested container shares its executor's
-// network, unless it asked for one of its own.
+// ProbeAddress implements task.ProbeTarget. A nested container shares its
+// executor's network unless it has its own.
 func (r *nestedContainer) ProbeAddress() string {
 	if r.networked {
 		return ""
@@ -34,9 +34,9 @@ func (r *nestedContainer) ProbeAddress() string {
 	return "127.0.0.1"
 }
 
-// ExecProbe implements task.ProbeTarget: a session, which is a container below the
-// task's own that shares its file system and environment, and which the agent
-// kills when its connection is closed.
+// ExecProbe implements task.ProbeTarget by a nested container session: a
+// container below the task's own that shares its file system and environment.
+// The agent kills it when its connection is closed.
 func (r *nestedContainer) ExecProbe(ctx context.Context, argv []string, env map[string]string) (code int, err error) {
 	parent := r.id
 	check := &nestedContainer{agent: r.agent, id: mesos.ContainerID{Value: "check-" + uuid.NewString(), Parent: &parent}, log: r.log}
@@ -46,7 +46,7 @@ func (r *nestedContainer) ExecProbe(ctx context.Context, argv []string, env map[
 	if !launched {
 		return 0, err
 	}
-	// ctx is not to cut short what ends the container.
+	// The cleanup must not end with ctx.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkCleanupTimeout)
 	defer cancel()
 	exit, waited := check.waitOnce(after)
@@ -66,8 +66,8 @@ func (r *nestedContainer) ExecProbe(ctx context.Context, argv []string, env map[
 	return exit.Code, nil
 }
 
-// waitForTaskEnd waits for the task's end, which takes its checks along before it is
-// known itself.
+// waitForTaskEnd waits for the task's end. The agent kills checks with their
+// task, and reports the end of the check first.
 func (r *nestedContainer) waitForTaskEnd(ctx context.Context) bool {
 	select {
 	case <-r.ended:
@@ -78,8 +78,8 @@ func (r *nestedContainer) waitForTaskEnd(ctx context.Context) bool {
 	return false
 }
 
-// runSession runs a command to its end. Its output goes nowhere, as that of a
-// check in a docker container.
+// runSession runs a command to its end and discards its output, as for checks
+// in docker containers.
 func (r *nestedContainer) runSession(ctx context.Context, command *mesos.CommandInfo) (launched bool, err error) {
 	response, err := r.agent.Send(ctx, calls.NonStreaming(calls.LaunchNestedContainerSession(r.id, command, nil)))
 	if response != nil {
@@ -92,7 +92,7 @@ func (r *nestedContainer) runSession(ctx context.Context, command *mesos.Command
 	case isForbidden(err):
 		return false, classifyError(err)
 	default:
-		// A task that is ending and an agent that is away refuse it too.
+		// Agents also reject it if the task is ending.
 		r.log.WithError(err).Warn("agent did not run a check")
 		return false, fmt.Errorf("%w: %w", task.ErrNotReached, err)
 	}
@@ -112,8 +112,8 @@ func isForbidden(err error) bool {
 	return apierrors.CodeNotAuthenticated.Matches(err) || apierrors.CodeUnsubscribed.Matches(err)
 }
 
-// removeContainer has the agent forget a container that has ended. What it does not
-// remove goes with its executor.
+// removeContainer removes an ended container from the agent. If that fails, it
+// is removed with its executor.
 func (r *nestedContainer) removeContainer(ctx context.Context) {
 	response, err := r.agent.Send(ctx, calls.NonStreaming(calls.RemoveNestedContainer(r.id)))
 	if response != nil {

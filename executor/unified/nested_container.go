@@ -1,8 +1,8 @@
-// Package unified runs a task as a nested container of the executor's own, by
-// the v1 API of the agent that started it. It decides how a Launch reads in
-// Mesos's words and when a call to an agent that is away is made again. It
-// passes no devices: a nested container shares its parent's cgroups, so it can
-// open just what the executor can.
+// Package unified runs a task as a nested container of the executor's
+// container, through the v1 API of the agent that started it. It decides how a
+// task is expressed in Mesos's messages and when a call is retried. It passes
+// no devices: a nested container shares its parent's cgroups, so it can open
+// exactly what the executor can.
 package unified
 
 import (
@@ -26,25 +26,26 @@ import (
 
 // NestedRuntime implements task.Runtime.
 type NestedRuntime struct {
-	// Agent sends calls to the agent's v1 API. A WAIT lasts as long as the
-	// task: Agent must not time out.
+	// Agent sends calls to the agent's v1 API. It must not time out: a WAIT
+	// lasts as long as the task.
 	Agent calls.Sender
-	// Sandbox is the executor's; the nested container's lies below it.
+	// Sandbox is the executor's. The nested container's sandbox is below it.
 	Sandbox string
-	// Logs bound the task's stdout and stderr.
+	// Logs limits the size of the task's stdout and stderr.
 	Logs rotate.RotationLimits
 	Log  logrus.FieldLogger
 }
 
 const (
-	// retryInterval is the pause before a call that an absent or recovering agent
-	// did not answer is made again.
+	// retryInterval is the pause before a retry of a call that an unreachable
+	// or recovering agent did not answer.
 	retryInterval = time.Second
-	// abortTimeout bounds taking back a launch.
+	// abortTimeout bounds the cleanup of a launch.
 	abortTimeout = 10 * time.Second
 )
 
-// errUnknownContainer says that the agent knows the container no more.
+// errUnknownContainer means that the agent does not know the container any
+// more.
 var errUnknownContainer = errors.New("container is gone")
 
 // Start implements task.Runtime.
@@ -77,22 +78,23 @@ func imageSuffix(t task.TaskSpec) string {
 	return " of image " + t.Image
 }
 
-// nestedContainer is a nested container. It implements task.RunningTask and task.ProbeTarget.
+// nestedContainer is a nested container. It implements task.RunningTask and
+// task.ProbeTarget.
 type nestedContainer struct {
 	agent   calls.Sender
 	id      mesos.ContainerID
 	log     logrus.FieldLogger
 	sandbox string
 	logs    rotate.RotationLimits
-	ended   chan struct{} // closed once Wait is done
-	// user is who runs the task's command, where it says so; networked that
-	// it has a network of its own.
+	ended   chan struct{} // closed when Wait returns
+	// user is the user that the task's command runs as, nil for the default.
+	// networked is set if the container has its own network.
 	user      *string
 	networked bool
 }
 
-// launchContainer asks for the container until the agent answers. The agent takes the
-// same id twice for one launch, so a lost answer does no harm.
+// launchContainer retries until the agent answers. A lost answer does no harm:
+// the agent treats a second launch with the same id as the first one.
 func (r *nestedContainer) launchContainer(ctx context.Context, command *mesos.CommandInfo, container *mesos.ContainerInfo) error {
 	return r.retryCall(ctx, func() error {
 		response, err := r.agent.Send(ctx, calls.NonStreaming(calls.LaunchNestedContainer(r.id, command, container)))
@@ -161,8 +163,8 @@ func parseExit(w *agent.Response_WaitNestedContainer) task.ExitStatus {
 	return exit
 }
 
-// Signal implements task.RunningTask. The agent takes SIGKILL for the whole
-// container, any other signal for its first process.
+// Signal implements task.RunningTask. The agent sends SIGKILL to the whole
+// container, any other signal to its first process.
 func (r *nestedContainer) Signal(ctx context.Context, sig syscall.Signal) error {
 	number := int32(sig)
 	call := calls.KillNestedContainer(r.id)
@@ -177,12 +179,12 @@ func (r *nestedContainer) Signal(ctx context.Context, sig syscall.Signal) error 
 	return nil
 }
 
-// killContainer takes the container back, as far as the agent can be reached; one
-// that cannot destroys it together with this executor.
+// killContainer kills the container. An unreachable agent destroys it together
+// with this executor.
 func (r *nestedContainer) killContainer() {
 	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
 	if err := r.Signal(ctx, syscall.SIGKILL); err != nil {
-		r.log.WithError(err).Warn("nested container is left to the agent")
+		r.log.WithError(err).Warn("cannot kill the nested container; the agent destroys it with this executor")
 	}
 }

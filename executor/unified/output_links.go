@@ -7,11 +7,11 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// linkOutput makes the executor's stdout and stderr links to those of the
-// nested container, so that a reader of the executor's sandbox finds the
-// task's output where every task's output is. The agent still writes what the
-// executor says to the files it opened, which have no name any more; its own
-// log is another file.
+// linkOutput replaces the executor's stdout and stderr by links to those of
+// the nested container. Readers then find the output of every task in the same
+// place. The agent continues to write the executor's own output to the files
+// that it has open, which have no name any more; the executor's log is another
+// file.
 func linkOutput(sandbox, container string) error {
 	for _, name := range outputNames() {
 		if err := atomicfile.Symlink(nestedPath(container, name), filepath.Join(sandbox, name)); err != nil {
@@ -23,5 +23,6 @@ func linkOutput(sandbox, container string) error {
 
 func outputNames() []string { return []string{"stdout", "stderr"} }
 
-// nestedPath is a file of the nested container's, from its executor's sandbox.
+// nestedPath returns the path of a nested container's file, relative to its
+// executor's sandbox.
 func nestedPath(container, name string) string { return filepath.Join("containers", container, name) }

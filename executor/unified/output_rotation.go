@@ -10,12 +10,12 @@ import (
 	"mesos-gpu/executor/rotate"
 )
 
-// rotateInterval is how often the task's output is looked at: in between it may
-// grow beyond its limit.
+// rotateInterval is the time between two checks of the output's size. In
+// between the output may exceed its limit.
 const rotateInterval = 5 * time.Second
 
-// rotateOutput keeps the output within its limits until the task or ctx ends. The
-// agent holds the files, so they stay the same ones.
+// rotateOutput keeps the output within its limits until the task or ctx ends.
+// The agent has the files open, so they are truncated and not replaced.
 func (r *nestedContainer) rotateOutput(ctx context.Context) {
 	if r.logs.Bytes <= 0 {
 		return
@@ -42,13 +42,14 @@ func (r *nestedContainer) rotateOutput(ctx context.Context) {
 	}
 }
 
-// linkRotated makes the files that rotation has begun appear where the present
-// one does. They move on by themselves: each name stays linked to its like.
+// linkRotated links the rotated files into the executor's sandbox. Rotation
+// renames the files, not the links: each link leads to the file that has the
+// same name.
 func linkRotated(sandbox, container, name string, files int) error {
 	for n := 1; n < files; n++ {
 		rotated := name + "." + strconv.Itoa(n)
 		if _, err := os.Lstat(filepath.Join(sandbox, nestedPath(container, rotated))); err != nil {
-			return nil // nor are there later ones
+			return nil // there are no later ones either
 		}
 		if err := os.Symlink(nestedPath(container, rotated), filepath.Join(sandbox, rotated)); err != nil && !os.IsExist(err) {
 			return err

@@ -11,12 +11,12 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 )
 
-// permanentError marks an error that another try would meet again.
+// permanentError marks an error that a retry would repeat.
 type permanentError struct{ error }
 
 func (f permanentError) Unwrap() error { return f.error }
 
-// retryCall makes call until it succeeds, the agent refuses it, or ctx ends.
+// retryCall makes a call until it succeeds, the agent rejects it, or ctx ends.
 func (r *nestedContainer) retryCall(ctx context.Context, call func() error) error {
 	for {
 		err := classifyError(call())
@@ -32,13 +32,14 @@ func (r *nestedContainer) retryCall(ctx context.Context, call func() error) erro
 	}
 }
 
-// permanentCodes are the answers that stay the same however often one asks.
+// permanentCodes are the answers that a retry would repeat.
 var permanentCodes = [...]apierrors.Code{
 	apierrors.CodeMalformedRequest, apierrors.CodeUnsupportedMediaType, apierrors.CodeIncompatibleVersion, apierrors.CodeNotLeader,
 	http.StatusUnsupportedMediaType, http.StatusInternalServerError, http.StatusNotImplemented,
 }
 
-// classifyError tells what an agent refuses from what it could not hear.
+// classifyError marks rejected calls as permanent. Other errors may be
+// temporary.
 func classifyError(err error) error {
 	switch {
 	case err == nil, errors.As(err, new(permanentError)):

@@ -268,7 +268,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 			t.Errorf("the executors took %s to end, with a second of grace", took)
 		}
 		if _, err := os.Stat(w.dir + "/bye"); err != nil {
-			t.Errorf("the task was not asked to end: %v", err)
+			t.Errorf("the probe did not reach the task to end: %v", err)
 		}
 		for _, name := range []string{"polite", "stubborn"} {
 			if pid := pidIn(t, w.dir, name); syscall.Kill(pid, 0) == nil {
