@@ -187,7 +187,7 @@ func (m measuredRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runni
 	return m, err
 }
 
-func (m measuredRuntime) Written(context.Context) (int64, error) {
+func (m measuredRuntime) MeasureWritten(context.Context) (int64, error) {
 	m.asked <- time.Now()
 	return <-m.written, nil
 }
@@ -290,7 +290,7 @@ func TestUnmeasurableDiskEndsTask(t *testing.T) {
 		nest(t, r.cfg.Sandbox, maxFolderDepth)
 		<-m.asked
 		m.written <- 0
-		if got := m.ended(t, r); !strings.Contains(got, "prevented the measurement of its disk usage, and its limit is 20.0 MiB") || !strings.Contains(got, "256 may") {
+		if got := m.ended(t, r); !strings.Contains(got, "prevented the measurement of its disk usage, and its limit is 20.0 MiB") || !strings.Contains(got, "at most 256 are allowed") {
 			t.Errorf("ended with %q, want why and the limit", got)
 		}
 	})

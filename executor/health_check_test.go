@@ -74,7 +74,7 @@ func (p probedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Running
 	return p, err
 }
 func (p probedRuntime) ProbeAddress() string { return "" }
-func (p probedRuntime) Exec(ctx context.Context, argv []string, _ map[string]string) (int, error) {
+func (p probedRuntime) ExecProbe(ctx context.Context, argv []string, _ map[string]string) (int, error) {
 	if !slices.Equal(argv, []string{"/bin/sh", "-c", "check"}) {
 		return 0, fmt.Errorf("ran %q", argv)
 	}
@@ -187,7 +187,7 @@ func (p multiProbeRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Run
 	return p, err
 }
 func (p multiProbeRuntime) ProbeAddress() string { return "" }
-func (p multiProbeRuntime) Exec(ctx context.Context, argv []string, _ map[string]string) (int, error) {
+func (p multiProbeRuntime) ExecProbe(ctx context.Context, argv []string, _ map[string]string) (int, error) {
 	select {
 	case code := <-p.codes[argv[2]]:
 		return code, nil

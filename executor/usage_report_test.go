@@ -131,7 +131,7 @@ func TestNoUsageReportBeforeFirstSample(t *testing.T) {
 	c := ExecutorConfig{Sandbox: t.TempDir(), ReadUsage: func(context.Context, string, []string, bool) (gpu.TaskUsage, error) {
 		return gpu.TaskUsage{Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}}, nil
 	}}
-	if err := c.writeUsage(t.Context(), "c", nil, false); err == nil || !strings.Contains(err.Error(), "nothing was measured") {
+	if err := c.writeUsage(t.Context(), "c", nil, false); err == nil || !strings.Contains(err.Error(), "have not been measured") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := useIn(t, c.Sandbox); !errors.Is(err, os.ErrNotExist) {

@@ -167,7 +167,7 @@ func TestEngineRestarts(t *testing.T) {
 		{"in order, containers live", []string{"--live-restore"}, syscall.SIGTERM, []string{"exited with status 7"}, true},
 		{"killed, containers live", []string{"--live-restore"}, syscall.SIGKILL, []string{"exited with status 7"}, true},
 		{"in order", nil, syscall.SIGTERM, []string{
-			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                   // asked once it is gone
+			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                     // asked once it is gone
 			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: the container or the engine was stopped by hand", // asked while it stops
 		}, false},
 		{"killed", nil, syscall.SIGKILL, []string{"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran"}, false},

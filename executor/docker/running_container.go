@@ -26,7 +26,14 @@ const (
 	removeRetryInterval = time.Second
 )
 
-// runningContainer is a started container. It implements task.RunningTask.
+var (
+	_ task.RunningTask        = (*runningContainer)(nil)
+	_ task.ProbeTarget        = (*runningContainer)(nil)
+	_ task.DiskMeasurer       = (*runningContainer)(nil)
+	_ task.ContainerDescriber = (*runningContainer)(nil)
+)
+
+// runningContainer is a started container.
 type runningContainer struct {
 	engine        *client.Client
 	id, name      string

@@ -78,8 +78,12 @@ func imageSuffix(t task.TaskSpec) string {
 	return " of image " + t.Image
 }
 
-// nestedContainer is a nested container. It implements task.RunningTask and
-// task.ProbeTarget.
+var (
+	_ task.RunningTask = (*nestedContainer)(nil)
+	_ task.ProbeTarget = (*nestedContainer)(nil)
+)
+
+// nestedContainer is a nested container of the executor's.
 type nestedContainer struct {
 	agent   calls.Sender
 	id      mesos.ContainerID

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// listDutyFactor bounds the part of its time that the master spends on our
-	// lists: so many times as long as one took passes before the next.
+	// listDutyFactor bounds the master's load from agent lists: a list is
+	// followed by a pause of at least listDutyFactor times its duration.
 	listDutyFactor  = 50
 	maxListInterval = 5 * time.Minute
-	// minListInterval is the least time between two lists, whatever happens.
+	// minListInterval is the minimum time between two lists.
 	minListInterval = time.Second
 )
 
-// WatchAgents lists the agents now, whenever an event says that the list has
-// changed, and every Config.ListInterval, until ctx ends; it then returns nil.
-// The operator API could stream the changes, but begins with all tasks of all
-// frameworks and tells each change of each task, and not that an agent is
-// drained.
+// WatchAgents lists the agents now, after each event that changes the list,
+// and every ListInterval, until ctx ends. It then returns nil. Mesos's
+// operator API could stream the changes, but that stream starts with all tasks
+// of all frameworks, reports each change of each task, and does not report
+// that an agent drains.
 func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) error {
 	said := ""
 	for {
@@ -46,17 +46,17 @@ func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) erro
 	}
 }
 
-// listPauses is the time between two lists, with news and without, where one took
-// so long.
+// listPauses returns the time until the next list, after a change (soon) and
+// without one (most). took is the duration of the last list.
 func listPauses(every, took time.Duration) (soon, most time.Duration) {
 	most = min(max(every, took*listDutyFactor), maxListInterval)
 	return min(max(minListInterval, most/10), most), most
 }
 
-// agentListTrigger knows when the list of agents is out of date.
+// agentListTrigger records whether the last list of agents is outdated.
 type agentListTrigger struct {
 	mu          sync.Mutex
-	knownAgents map[string]bool // agents listed, and those offered since
+	knownAgents map[string]bool // agents of the lists and of the offers since
 	wake        chan struct{}
 }
 
@@ -64,7 +64,7 @@ func newAgentListTrigger() *agentListTrigger {
 	return &agentListTrigger{knownAgents: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// notify says that something about agents has changed.
+// notify requests a new list.
 func (n *agentListTrigger) notify() {
 	select {
 	case n.wake <- struct{}{}:
@@ -72,7 +72,8 @@ func (n *agentListTrigger) notify() {
 	}
 }
 
-// noteOffers stirs where an agent is offered that no list had.
+// noteOffers requests a new list if an offer is from an agent that no list
+// had.
 func (n *agentListTrigger) noteOffers(noteOffers []sched.Offer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,11 +85,11 @@ func (n *agentListTrigger) noteOffers(noteOffers []sched.Offer) {
 	}
 }
 
-// maxKnownAgents bounds the memory of agents, which register under new ids.
+// maxKnownAgents bounds the map, because agents register under new ids.
 const maxKnownAgents = 100_000
 
-// noteListed keeps those that are not in the list: the master may not show us all
-// that it offers.
+// noteListed adds the listed agents. It keeps agents that are not listed: the
+// master may hide agents whose offers it sends.
 func (n *agentListTrigger) noteListed(agents []ListedAgent) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,8 +101,8 @@ func (n *agentListTrigger) noteListed(agents []ListedAgent) {
 	}
 }
 
-// waitForChange returns after most, or after soon if there are news by then. It
-// returns false where ctx ended.
+// waitForChange returns after most, or after soon if a new list is requested.
+// It returns false if ctx ended.
 func (n *agentListTrigger) waitForChange(ctx context.Context, soon, most time.Duration) bool {
 	first, last := time.After(soon), time.After(most)
 	select {

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// convertAttributes says attributes as text, in the forms that Marathon's
-// constraints compare: 12.5, [1-2,5-6] in order, {a,b} sorted.
+// convertAttributes formats attributes as text, in the form that Marathon's
+// constraints compare: 12.5, [1-2,5-6] sorted, {a,b} sorted.
 func convertAttributes(list []mesos.Attribute) []sched.Attribute {
 	var attributes []sched.Attribute
 	for i := range list {
@@ -41,8 +41,8 @@ func attributeText(a *mesos.Attribute) string {
 	}
 }
 
-// formatScalar has at most three decimals, halves to even, and no zeros at the
-// end.
+// formatScalar rounds to at most three decimals, half to even, without
+// trailing zeros.
 func formatScalar(x float64) string {
 	text := strconv.FormatFloat(x, 'f', 3, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")

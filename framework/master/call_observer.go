@@ -10,31 +10,33 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// CallObserver is told how the calls go. Several goroutines tell it; it keeps none
-// of them waiting.
+// CallObserver receives the results of calls. Its methods are called from
+// several goroutines and must not block.
 type CallObserver interface {
-	// CallFinished: a call, such as ACCEPT or GET_AGENTS, has had that Result after so
-	// long. Each try is one.
+	// CallFinished reports the result and duration of a call such as ACCEPT or
+	// GET_AGENTS. Each attempt is a call.
 	CallFinished(call, result string, took time.Duration)
-	// SubscriptionAccepted: the master has taken a subscription.
+	// SubscriptionAccepted reports that the master has accepted a
+	// subscription.
 	SubscriptionAccepted()
-	// EventReceived: the master has sent something, a heartbeat at least.
+	// EventReceived reports an event of the master, which may be a heartbeat.
 	EventReceived(at time.Time)
 }
 
 // Results of a call.
 const (
-	// ResultOK: it was taken.
+	// ResultOK: the call was accepted.
 	ResultOK = "ok"
-	// ResultRefused: it will never be taken.
+	// ResultRefused: the call was rejected, and so will be a retry.
 	ResultRefused = "refused"
-	// ResultUnavailable: it was not taken now.
+	// ResultUnavailable: the call failed temporarily.
 	ResultUnavailable = "unavailable"
-	// ResultUnsubscribed: another master leads, or it knows no subscription.
+	// ResultUnsubscribed: the master is not the leader, or has no subscription
+	// of this framework.
 	ResultUnsubscribed = "unsubscribed"
 	// ResultUnanswered: there was no answer.
 	ResultUnanswered = "unanswered"
-	// ResultCanceled: we did not wait for the answer.
+	// ResultCanceled: the caller did not wait for the answer.
 	ResultCanceled = "canceled"
 )
 

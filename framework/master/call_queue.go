@@ -7,18 +7,18 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// callQueue holds operations in the order they were posted, until the session's
-// sender takes them at a bounded rate. Where the rate is short, what tasks
-// wait for goes before what only tunes the offers.
+// callQueue stores operations in the order they were posted, until the session
+// sends them at a limited rate. If the rate is exceeded, calls that tasks wait
+// for are sent before calls that only adjust the offers.
 type callQueue struct {
 	mu                      sync.Mutex
 	urgentCalls, otherCalls []queuedCall
-	count                   int // of all ever posted
+	count                   int // number of all calls ever posted
 	rate                    tokenBucket
 	wake                    chan struct{}
 }
 
-// queuedCall is an operation and its place among all.
+// queuedCall is an operation and its position in the order of posting.
 type queuedCall struct {
 	op       sched.Operation
 	position int
@@ -28,8 +28,9 @@ func newCallQueue(rate float64) *callQueue {
 	return &callQueue{rate: newTokenBucket(rate), wake: make(chan struct{}, 1)}
 }
 
-// isUrgent reports whether a task waits for the call. Each kind keeps its order
-// and neither needs the other's: an offer is either accepted or declined.
+// isUrgent reports whether a task waits for the call. Urgent and other calls
+// each keep their order. They are independent of each other: an offer is
+// either accepted or declined.
 func isUrgent(op sched.Operation) bool {
 	switch op.(type) {
 	case sched.AcceptOffers, sched.KillTask, sched.AcknowledgeUpdate, sched.AcknowledgeOperation:
@@ -54,8 +55,9 @@ func (q *callQueue) enqueue(op sched.Operation) {
 	}
 }
 
-// dequeue takes the next operation that may be sent at now. Else op is nil, and
-// wait is when to ask again; zero is after the next add.
+// dequeue returns the next operation that may be sent at now. If there is
+// none, op is nil and wait is the time until the next attempt; zero means
+// after the next enqueue.
 func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,23 +74,24 @@ func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Durati
 	}
 	q.rate.takeToken()
 	op = (*list)[0].op
-	(*list)[0] = queuedCall{} // for the collector
+	(*list)[0] = queuedCall{} // for the garbage collector
 	*list = (*list)[1:]
 	return op, 0
 }
 
-// tokenBucket bounds a rate: it fills with so many tokens a second, up to size.
+// tokenBucket limits a rate. It gains rate tokens a second, up to size.
 type tokenBucket struct {
 	rate, size, tokens float64
 	at                 time.Time
 }
 
-// newTokenBucket allows one second's worth at once.
+// newTokenBucket returns a full bucket that allows a burst of one second.
 func newTokenBucket(rate float64) tokenBucket {
 	return tokenBucket{rate: rate, size: max(rate, 2), tokens: max(rate, 2)}
 }
 
-// waitForToken is how long to wait before a token can be taken that leaves reserve.
+// waitForToken returns the time until a token can be taken so that reserve
+// tokens remain.
 func (b *tokenBucket) waitForToken(now time.Time, reserve float64) time.Duration {
 	if gone := now.Sub(b.at).Seconds(); gone > 0 {
 		if !b.at.IsZero() {

@@ -15,18 +15,19 @@ import (
 )
 
 var (
-	// ErrRemoved means that the master has given the framework up: its
-	// failover timeout passed, or somebody tore it down. Its id is of no use
-	// any more and its tasks are gone.
+	// ErrRemoved means that the master has removed the framework: its failover
+	// timeout expired or it was torn down. Its id cannot be used again and its
+	// tasks are gone.
 	ErrRemoved = errors.New("the master removed this framework: its failover timeout passed while no scheduler was connected, or it was torn down; a scheduler with a new journal registers anew")
 	// ErrReplaced means that another scheduler has subscribed with this
-	// framework's id. This one stops, or the two would take turns for ever.
+	// framework's id. This one must stop, or the two would replace each other
+	// forever.
 	ErrReplaced = errors.New("another scheduler took over this framework: stop one of the two")
-	// ErrNotConnected means that there is no subscription now.
+	// ErrNotConnected means that there is no subscription at the moment.
 	ErrNotConnected = errors.New("not subscribed to a master")
 )
 
-// Client keeps one subscription to the leading master.
+// Client maintains one subscription to the leading master.
 type Client struct {
 	cfg         ConnectionConfig
 	detector    leaderDetector
@@ -34,17 +35,17 @@ type Client struct {
 	listTrigger *agentListTrigger
 
 	mu          sync.Mutex
-	session     *masterSession // nil while there is no subscription
+	session     *masterSession // nil without a subscription
 	frameworkID string
 	leaderURL   string
 
 	inventoryMu sync.Mutex
-	inventories map[string]gpu.Host // by attribute text
+	inventories map[string]gpu.Host // by the text of the attribute
 
-	operatorClient *http.Client // to agents, which are many and asked often, and for operator calls
+	operatorClient *http.Client // for operator calls, and for agents, which are many
 }
 
-// New makes a Client; Run connects it.
+// New returns a Client. Run connects it.
 func New(cfg ConnectionConfig) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -65,16 +66,17 @@ func New(cfg ConnectionConfig) (*Client, error) {
 	return c, nil
 }
 
-// FrameworkID is the id the master gave, or "".
+// FrameworkID returns the id that the master assigned, or "".
 func (c *Client) FrameworkID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frameworkID
 }
 
-// Run subscribes, and again when the subscription is lost, until ctx ends; it
-// then returns nil. It gives events to emit, from one goroutine at a time.
-// Returns ErrRemoved or ErrReplaced where to go on would be wrong.
+// Run subscribes, and subscribes again whenever the subscription is lost,
+// until ctx ends; it then returns nil. It calls emit with each event, never
+// concurrently. It returns ErrRemoved or ErrReplaced if it must not subscribe
+// again.
 func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var detecting sync.WaitGroup
@@ -118,9 +120,9 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 	}
 }
 
-// runSession finds the leader and lives one session, on connections of its
-// own: after a loss the old ones may lead nowhere. The channel tells when
-// another leads.
+// runSession finds the leader and runs one session on new connections, because
+// the old ones may be dead. The returned channel is closed when another master
+// becomes the leader.
 func (c *Client) runSession(ctx context.Context, emit func(sched.Event)) (<-chan struct{}, error) {
 	leader, newLeader, err := c.detector.findLeader(ctx)
 	if err != nil {
@@ -135,7 +137,7 @@ func (c *Client) runSession(ctx context.Context, emit func(sched.Event)) (<-chan
 	return newLeader, fmt.Errorf("master %s: %w", leader, err)
 }
 
-// setSession makes s the session that Post uses.
+// setSession makes s the session that PostOperation uses.
 func (c *Client) setSession(s *masterSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +150,8 @@ func (c *Client) clearSession() {
 	c.session = nil
 }
 
-// forgetFrameworkID gives up the framework id.
+// forgetFrameworkID removes the framework id, so that the next SUBSCRIBE
+// registers a new framework.
 func (c *Client) forgetFrameworkID() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,11 +164,10 @@ func (c *Client) currentSession() *masterSession {
 	return c.session
 }
 
-// PostOperation sends an operation after those posted before it; where calls outrun
-// Config.CallRate, what launches, ends and acknowledges tasks goes first. It
-// does not wait. Without a subscription it only remembers what it says of
-// roles, for the next one: whatever else must not be forgotten is asked about
-// then.
+// PostOperation queues an operation and does not wait. If calls exceed
+// CallRate, those that launch, kill and acknowledge tasks are sent first.
+// Without a subscription it stores only the change of roles, which the next
+// SUBSCRIBE carries: everything else is reconciled after the next SUBSCRIBED.
 func (c *Client) PostOperation(op sched.Operation) {
 	c.roles.applyOperation(op)
 	if s := c.currentSession(); s != nil {
@@ -173,14 +175,14 @@ func (c *Client) PostOperation(op sched.Operation) {
 	}
 }
 
-// leaderTimeout is how long an operator's question waits for an election.
+// leaderTimeout bounds how long an operator call waits for an election.
 const leaderTimeout = 5 * time.Second
 
-// FollowLeader keeps what is known of the leading master fresh until ctx ends, for
-// a client that only asks for agents and files. Run does so itself.
+// FollowLeader follows the leading master until ctx ends, for a client that
+// makes only operator calls. Run does this itself.
 func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// currentLeader is the leading master as last seen, or as the detector finds it.
+// currentLeader returns the last known leader, or else asks the detector.
 func (c *Client) currentLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()

@@ -1,8 +1,8 @@
-// Package master speaks to a Mesos master: the v1 scheduler API, by which the
-// framework subscribes, launches and acknowledges, and the operator API for
-// what agents there are. It finds the leading master, by ZooKeeper or by
-// asking, and keeps one session with it. It decides nothing about jobs:
-// events go to, and operations come from, package sched.
+// Package master connects to a Mesos master: it uses the v1 scheduler API, by
+// which the framework subscribes, launches and acknowledges, and the operator
+// API, which lists agents. It finds the leading master through ZooKeeper or
+// redirects, and maintains one session with it. It decides nothing about jobs:
+// events go to package sched, operations come from it.
 package master
 
 import (
@@ -20,63 +20,67 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// ConnectionConfig says which master to speak to, and as whom.
+// ConnectionConfig is the master to connect to and the identity of the
+// framework.
 type ConnectionConfig struct {
 	// Master is zk://[user:password@]host:port,…/path, as the masters' --zk,
-	// or masters' URLs with commas between; the leading one is followed.
+	// or a comma-separated list of masters' URLs. The client follows the
+	// leader.
 	Master string
-	// ZKAuthFile has user:password for ZooKeeper, which the command line
-	// would show to everybody.
+	// ZKAuthFile has user:password for ZooKeeper, so that the password is not
+	// visible on the command line.
 	ZKAuthFile string
-	// Credential is sent with each call to masters and agents; its principal
-	// is the framework's. Empty sends none.
+	// Credential is sent with each call to masters and agents. Its principal
+	// is the framework's. An empty one sends none.
 	Credential Credential
-	// TLSFiles is nil where masters and agents speak plain HTTP.
+	// TLS is nil if masters and agents use plain HTTP.
 	TLS *TLSFiles
 
-	// Name, User and Roles are the framework's. FrameworkID is empty on the
-	// first subscription ever.
+	// Name, User and Roles are the framework's. FrameworkID is empty for the
+	// first subscription.
 	Name, User, FrameworkID string
 	Roles                   []string
-	// Hostname and WebURL are for people who look at the master; may be "".
+	// Hostname and WebURL are shown in the master's UI; both may be "".
 	Hostname, WebURL string
-	// MinOffer is the least that any task takes: the master offers nothing
-	// with less CPUs or less memory. Zero sets no bound.
+	// MinOffer is the minimum that any task needs: the master sends no offers
+	// with less CPUs or memory. Zero means no minimum.
 	MinOffer sched.Amount
-	// FailoverTimeout is how long the master keeps the tasks of a framework
-	// that is away.
+	// FailoverTimeout is how long the master keeps the tasks of a disconnected
+	// framework.
 	FailoverTimeout time.Duration
-	// ReregisterRemoved registers under a new id when the master has removed
-	// the framework, whose tasks are then gone; else Run ends with ErrRemoved.
+	// ReregisterRemoved registers a new framework if the master has removed
+	// this one with its tasks. Otherwise Run returns ErrRemoved.
 	ReregisterRemoved bool
-	// ExecutorPath is the mesos-gpu binary on the agents.
+	// ExecutorPath is the path of the mesos-gpu binary on the agents.
 	ExecutorPath string
 
-	// CallTimeout bounds each call but the subscription; 75 s is what Mesos
-	// recommends. A call that finds no answer is tried CallTries times.
+	// CallTimeout bounds each call except the subscription; Mesos recommends
+	// 75 s. A call without an answer is attempted CallTries times.
 	CallTimeout time.Duration
 	CallTries   int
-	// CallRate bounds the calls of a session, per second.
+	// CallRate bounds the calls of a session per second.
 	CallRate float64
-	// BackoffMin and BackoffMax bound the wait between two subscriptions, and
-	// between two tries of a call.
+	// BackoffMin and BackoffMax bound the pause between two subscriptions and
+	// between two attempts of a call.
 	BackoffMin, BackoffMax time.Duration
-	// ListInterval is how often WatchAgents asks at least; more seldom where
-	// the answer is a burden.
+	// ListInterval is the interval of WatchAgents. It is longer if lists take
+	// long.
 	ListInterval time.Duration
 	Log          logrus.FieldLogger
-	// Observer is told how the calls go; nil where nobody wants to know.
+	// Observer receives the results of calls; nil for none.
 	Observer CallObserver
-	// Transport is for tests; nil is a transport of its own each connection.
+	// Transport replaces the HTTP transport in tests. If nil, each session
+	// gets its own.
 	Transport http.RoundTripper
-	// Random gives numbers in [0,1) for jitter; nil is the shared source.
+	// Random returns numbers in [0,1) for jitter; nil means the shared source.
 	Random func() float64
 
 	masters masterAddresses
 	tls     *tls.Config
 }
 
-// maxMissedHeartbeats is after how many the connection counts as dead.
+// maxMissedHeartbeats is the number of missed heartbeats after which the
+// connection counts as dead.
 const maxMissedHeartbeats = 5
 
 func (c *ConnectionConfig) setDefaults() {
@@ -120,7 +124,8 @@ func (c *ConnectionConfig) validate() error {
 	return nil
 }
 
-// resolveAddresses reads what the configuration points to.
+// resolveAddresses parses the addresses and reads the files that the
+// configuration names.
 func (c *ConnectionConfig) resolveAddresses() (err error) {
 	if c.masters, err = parseMasters(c.Master, c.urlScheme()); err != nil {
 		return err
@@ -140,9 +145,9 @@ func (c *ConnectionConfig) resolveAddresses() (err error) {
 	return err
 }
 
-// backoff is the time before try number tries+1: it doubles up to BackoffMax,
-// half of it by chance, so that a cluster's frameworks do not come back in
-// step.
+// backoff returns the pause before attempt tries+1. It doubles up to
+// BackoffMax; half of it is random, so that the frameworks of a cluster do not
+// reconnect at the same moment.
 func (c *ConnectionConfig) backoff(tries int) time.Duration {
 	d := c.BackoffMin
 	for range tries {

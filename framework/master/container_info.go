@@ -11,9 +11,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// convertContainer puts a job's container into Mesos's words; ports are the host
-// ports of the task. It is nil for a task that runs as its agent's processes
-// do.
+// convertContainer converts a job's container. ports are the host ports of the
+// task. It returns nil for a task that runs in the agent's file system without
+// limits.
 func convertContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	if s.Containerizer == job.Docker {
 		return convertDockerContainer(s, ports)
@@ -81,7 +81,7 @@ func convertDockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	return c
 }
 
-// convertLimits are nil where the task may use what it is sure of and no more.
+// convertLimits returns nil if the task has no limits above its resources.
 func convertLimits(s *job.Spec) map[string]mesos.Value_Scalar {
 	limits := map[string]mesos.Value_Scalar{}
 	for name, limit := range map[string]float64{"cpus": s.Limits.CPUs, "mem": s.Limits.MemMiB} {
@@ -99,9 +99,9 @@ func convertLimits(s *job.Spec) map[string]mesos.Value_Scalar {
 	return limits
 }
 
-// executorURIs are what the agent gets into the executor's sandbox, which is also
-// that of its docker task. A nested container has one of its own, into which
-// the executor has the agent fetch.
+// executorURIs are the files that the agent fetches into the executor's
+// sandbox, which its docker task shares. A nested container has its own
+// sandbox, and the executor fetches files into that.
 func executorURIs(s *job.Spec) []mesos.CommandInfo_URI {
 	if s.Containerizer != job.Docker {
 		return nil
@@ -109,8 +109,8 @@ func executorURIs(s *job.Spec) []mesos.CommandInfo_URI {
 	return fetchURIs(s.Fetch)
 }
 
-// portMappings publish the container's ports. The scheduler may have added one
-// for a gang's peers, which is the container's by the same number.
+// portMappings publishes the container's ports. The scheduler may have added a
+// port for a gang's peers, which has the same number in the container.
 func portMappings(wanted []job.Port, ports []int) []mesos.ContainerInfo_DockerInfo_PortMapping {
 	var list []mesos.ContainerInfo_DockerInfo_PortMapping
 	for i, host := range ports {
@@ -128,7 +128,7 @@ func portMappings(wanted []job.Port, ports []int) []mesos.ContainerInfo_DockerIn
 	return list
 }
 
-// containerPort is a port's number in the container.
+// containerPort returns a port's number in the container.
 func containerPort(p job.Port, host int) int {
 	if p.Container != 0 {
 		return p.Container
@@ -157,14 +157,14 @@ func convertVolumes(s *job.Spec) []mesos.Volume {
 	return list
 }
 
-// convertUlimits of Mesos have either both numbers or none; the kernel's infinity is
-// a number to it.
+// convertUlimits sets both numbers of each limit, as Mesos requires. The
+// kernel's infinity is a number.
 func convertUlimits(ulimits []job.Ulimit) *mesos.RLimitInfo {
 	if len(ulimits) == 0 {
 		return nil
 	}
 	number := func(n int64) *uint64 {
-		u := uint64(n) // -1 is RLIM_INFINITY
+		u := uint64(n) // -1 becomes RLIM_INFINITY
 		return &u
 	}
 	info := &mesos.RLimitInfo{}

@@ -11,16 +11,17 @@ import (
 	"mesos-gpu/framework/internal/secret"
 )
 
-// Credential is who we are to masters and agents that authenticate by HTTP
-// basic. It prints as its principal: a secret is for nobody's log.
+// Credential authenticates the framework to masters and agents by HTTP basic
+// authentication. It prints as its principal, so that logs never have the
+// secret.
 type Credential struct{ Principal, Secret string }
 
 func (c Credential) String() string   { return c.Principal }
 func (c Credential) GoString() string { return fmt.Sprintf("%q", c.Principal) }
 
-// LoadCredential reads a file in one of the forms that Mesos's own
-// --credential takes or took: {"principal": "P", "secret": "S"}, or the two
-// words P and S. The warning is not empty where others may read the file.
+// LoadCredential reads a file in one of the forms of Mesos's --credential:
+// {"principal": "P", "secret": "S"}, or the two words P and S. warning is not
+// empty if other users may read the file.
 func LoadCredential(path string) (c Credential, warning string, err error) {
 	text, warning, err := secret.ReadFile(path)
 	if err != nil {
@@ -32,7 +33,7 @@ func LoadCredential(path string) (c Credential, warning string, err error) {
 	return c, warning, nil
 }
 
-// parseCredential's errors quote nothing of the text.
+// The errors of parseCredential never quote the text.
 func parseCredential(text string) (Credential, error) {
 	var c Credential
 	if strings.HasPrefix(text, "{") {
@@ -61,7 +62,7 @@ func (c Credential) validate() error {
 	return nil
 }
 
-// AuthorizationHeader is the header that says so, "" without a principal.
+// AuthorizationHeader returns the header's value; "" without a principal.
 func (c Credential) AuthorizationHeader() string {
 	if c.Principal == "" {
 		return ""
@@ -69,7 +70,7 @@ func (c Credential) AuthorizationHeader() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Principal+":"+c.Secret))
 }
 
-// setAuthorization signs a request. Without a principal it does nothing.
+// setAuthorization sets the header. Without a principal it does nothing.
 func (c Credential) setAuthorization(req *http.Request) {
 	if header := c.AuthorizationHeader(); header != "" {
 		req.Header.Set("Authorization", header)

@@ -18,43 +18,43 @@ import (
 // ErrNoContainer means that a task has no container on its agent, or not yet.
 var ErrNoContainer = errors.New("the task has no container on its agent")
 
-// cleanupTimeout bounds how long ending a command, and forgetting it, may take.
+// cleanupTimeout bounds the kill and the removal of a command's container.
 const cleanupTimeout = 10 * time.Second
 
-// ExecCommand is one to run beside a task.
+// ExecCommand is a command to run in a task's container.
 type ExecCommand struct {
-	// AgentURL is where the task's agent answers, ExecutorID its executor.
+	// AgentURL is the URL of the task's agent, ExecutorID the task's executor.
 	AgentURL, ExecutorID string
-	// Engine says that the task runs in a container of the Docker engine,
-	// which the executor's own program reaches. Else it runs in one of the
-	// agent's.
+	// Engine means that the task runs in a container of the Docker engine,
+	// which is reached through the executor's program. Otherwise it runs in a
+	// container of the agent.
 	Engine bool
 	Argv   []string
-	// TTY gives it a terminal of that size, 0 for one that is not known.
+	// TTY gives the command a terminal of Rows and Cols; 0 means unknown.
 	TTY        bool
 	Rows, Cols int
 }
 
-// TerminalSize is that of a terminal's window, in characters.
+// TerminalSize is in characters.
 type TerminalSize struct{ Rows, Cols int }
 
-// ExecStreams are the other end of a command.
+// ExecStreams are the client's side of a command.
 type ExecStreams struct {
-	// Stdin is nil for a command that has nothing to read. Run waits for no
-	// Read that goes on when the command has ended.
+	// Stdin is nil for a command without input. Exec does not wait for a Read
+	// that blocks after the command has ended.
 	Stdin io.Reader
 	// With a terminal all output goes to Stdout.
 	Stdout, Stderr io.Writer
-	// Resize tells of a terminal's sizes; nil never does.
+	// Resize has the sizes of the terminal; it may be nil.
 	Resize <-chan TerminalSize
 }
 
-// Exec runs a command in a running task's container, by the operator API of
-// its agent, until it ends or ctx does, and returns its exit code, 128 and the
-// signal's number where one ended it. When it returns nothing of the command
-// runs any more, as far as its agent can be reached: an agent ends what has
-// lost its connection by itself.
-// Returns ErrNoContainer, wrapped, if there is no such container.
+// Exec runs a command in a running task's container through the operator API
+// of its agent, until the command or ctx ends. It returns the exit code, or
+// 128 plus the signal's number. After it returns, the command does not run any
+// more: it kills the command, and an unreachable agent ends commands whose
+// connection is lost. It returns ErrNoContainer, wrapped, if there is no
+// container.
 func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code int, err error) {
 	parent, err := c.findContainer(ctx, &cmd)
 	if err != nil && ctx.Err() != nil {
@@ -69,8 +69,9 @@ func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code
 	return r.runCommand(ctx)
 }
 
-// findContainer finds the container that the command is to run beside: the
-// executor's own, whose program passes it on, or the one in it.
+// findContainer returns the parent container for the command: the executor's
+// own if its program passes the command on, else the task's container below
+// it.
 func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.ContainerID, error) {
 	var none mesos.ContainerID
 	if cmd.AgentURL == "" {
@@ -89,16 +90,16 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 		return executor, nil
 	}
 	for _, of := range list {
-		// Of a nested one Mesos tells the parent in its status alone.
+		// Mesos reports the parent of a nested container only in its status.
 		id := of.GetContainerStatus().GetContainerID()
 		if ok && id != nil && id.Parent != nil && id.Parent.Parent == nil && id.Parent.Value == executor.Value {
-			return *id, nil // what checks the task is further down
+			return *id, nil // containers of checks are below it
 		}
 	}
 	return none, fmt.Errorf("%w %s", ErrNoContainer, cmd.AgentURL)
 }
 
-// findExecutorContainer finds an executor's own container.
+// findExecutorContainer returns an executor's own container.
 func findExecutorContainer(list []agent.Response_GetContainers_Container, framework, executor string) (id mesos.ContainerID, ok bool) {
 	for _, of := range list {
 		if of.GetFrameworkID().GetValue() == framework && of.GetExecutorID().GetValue() == executor && of.ContainerID.Parent == nil {
@@ -108,17 +109,17 @@ func findExecutorContainer(list []agent.Response_GetContainers_Container, framew
 	return id, false
 }
 
-// remoteCommand is one command.
+// remoteCommand is one running command.
 type remoteCommand struct {
 	cfg        *ConnectionConfig
-	httpClient *http.Client // its own: a stream cannot be begun again on another connection
+	httpClient *http.Client // its own: a stream cannot be resumed on another connection
 	command    ExecCommand
 	streams    ExecStreams
 	id         mesos.ContainerID
 }
 
-// runCommand ends the command whenever it returns with an error: who closes the
-// connection ends it, and this makes sure.
+// runCommand kills the command whenever it returns an error, in case the
+// closed connection does not end it.
 func (r *remoteCommand) runCommand(ctx context.Context) (code int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,24 +143,25 @@ func (r *remoteCommand) runCommand(ctx context.Context) (code int, err error) {
 	return code, nil
 }
 
-// killAndForget kills the command, and forgets it once it has ended.
+// killAndForget kills the command's container and removes it after it has
+// ended.
 func (r *remoteCommand) killAndForget(ctx context.Context) {
 	if r.sendCall(ctx, agentcalls.KillNestedContainer(r.id)) != nil {
-		return // it has ended, or its agent is away and ends it
+		return // it has ended, or its agent is unreachable and ends it
 	}
 	_, _ = r.waitForExitCode(ctx)
 	r.removeContainer(ctx)
 }
 
-// removeContainer has the agent drop what it keeps of the command, which else goes with
-// the task.
+// removeContainer removes the ended container from the agent. If that fails,
+// it is removed with the task.
 func (r *remoteCommand) removeContainer(ctx context.Context) {
 	_ = r.sendCall(ctx, agentcalls.RemoveNestedContainer(r.id))
 }
 
 func (r *remoteCommand) agentURL() string { return r.command.AgentURL + "/api/v1" }
 
-// sendCall makes a call that is answered by its status.
+// sendCall makes a call whose answer is only a status.
 func (r *remoteCommand) sendCall(ctx context.Context, call *agent.Call) error {
 	res, err := r.cfg.postCall(ctx, r.httpClient, r.agentURL(), "", call)
 	if err != nil {
@@ -168,7 +170,7 @@ func (r *remoteCommand) sendCall(ctx context.Context, call *agent.Call) error {
 	return res.Body.Close()
 }
 
-// waitForExitCode asks how the command ended.
+// waitForExitCode returns the exit code of the command after its end.
 func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	var answer agent.Response
 	if err := r.cfg.callAndDecode(ctx, r.httpClient, r.agentURL(), agentcalls.WaitNestedContainer(r.id), &answer); err != nil {
@@ -185,7 +187,7 @@ func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// buildLaunch is the command in Mesos's words.
+// buildLaunch converts the command to Mesos's messages.
 func (r *remoteCommand) buildLaunch() (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	argv, shell := r.command.Argv, false
 	if r.command.Engine {
@@ -224,7 +226,8 @@ func (r *remoteCommand) streamSession(ctx context.Context, cancel context.Cancel
 	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusNotFound):
 		return false, fmt.Errorf("agent %s does not run the command: %w", r.command.AgentURL, err)
 	case err != nil:
-		// It may run all the same, until the agent sees that nobody listens.
+		// It may run anyway, until the agent notices that the connection is
+		// closed.
 		return true, fmt.Errorf("launch command on agent %s: %w", r.command.AgentURL, err)
 	}
 	defer res.Body.Close()
@@ -241,10 +244,10 @@ func (r *remoteCommand) streamSession(ctx context.Context, cancel context.Cancel
 	return true, err
 }
 
-// copyOutput hands on what the command writes.
+// copyOutput copies the command's output to the streams.
 func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFunc) error {
-	// Agents' heartbeats say how often they come. Before the first a silent
-	// connection is as good as any.
+	// The agent's heartbeats announce their interval. Before the first one a
+	// silent connection is not an error.
 	dog := newHeartbeatWatchdog(cleanupTimeout, func(error) {
 		cancel(fmt.Errorf("agent %s has missed %d heartbeats", r.command.AgentURL, maxMissedHeartbeats))
 	})
@@ -263,7 +266,7 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 			dog.setInterval(time.Duration(beat.Nanoseconds).Seconds())
 			beats = true
 		}
-		dog.suspend() // who reads our output may be slow
+		dog.suspend() // the reader of the output may be slow
 		if err := r.writeOutput(m.GetData()); err != nil {
 			return err
 		}
@@ -273,8 +276,8 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 	}
 }
 
-// completeReader tells a stream that was cut off from one that ended: the command's end
-// is not that of a connection.
+// completeReader returns an error for a stream that was cut off, so that it is
+// not mistaken for the end of the command.
 type completeReader struct{ io.Reader }
 
 func (w completeReader) Read(b []byte) (int, error) {

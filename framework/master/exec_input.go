@@ -19,16 +19,17 @@ const (
 	messageTypeHeader   = "Message-Content-Type"
 	messageAcceptHeader = "Message-Accept"
 
-	// heartbeatInterval keeps the connection that feeds a command alive.
+	// heartbeatInterval keeps the input connection alive.
 	heartbeatInterval = 30 * time.Second
-	// inputGrace is how much earlier than the command its input may end: an
-	// agent answers when the command has ended, and so does one that fails.
+	// inputGrace is how much earlier than the command its input call may
+	// return. The agent answers that call when the command ends, but also on a
+	// failure.
 	inputGrace = 5 * time.Second
-	// endOfTransmission is ^D, with which a terminal's input ends.
+	// endOfTransmission is ^D, which ends a terminal's input.
 	endOfTransmission = "\x04"
 )
 
-// postStream posts a call that is answered by a RecordIO stream.
+// postStream posts a call whose answer is a RecordIO stream.
 func (c *ConnectionConfig) postStream(ctx context.Context, client *http.Client, url string, message protoMarshaler) (*http.Response, error) {
 	return c.postMessage(ctx, client, url, message, func(h http.Header) {
 		h.Set("Accept", recordIOType)
@@ -36,21 +37,21 @@ func (c *ConnectionConfig) postStream(ctx context.Context, client *http.Client, 
 	})
 }
 
-// feedInput tells the agent what the command reads, and the size of its terminal,
-// until the command has ended. What it returns ends the command.
+// feedInput sends the command's input and the terminal's sizes to the agent
+// until the command ends. An error ends the command.
 func (r *remoteCommand) feedInput(ctx context.Context, ended <-chan struct{}) error {
 	body, w := io.Pipe()
 	answered := make(chan error, 1)
 	go func() {
 		err := r.attachInput(ctx, body)
-		_ = body.CloseWithError(errAlreadyAnswered) // or the writer would wait for ever
+		_ = body.CloseWithError(errAlreadyAnswered) // otherwise the writer would block forever
 		answered <- err
 	}()
 	written := make(chan struct{})
 	stop := make(chan struct{})
 	go func() {
 		defer close(written)
-		_ = w.CloseWithError(r.writeInputRecords(w, stop)) // an error of w is the answer's to explain
+		_ = w.CloseWithError(r.writeInputRecords(w, stop)) // the answer explains an error of w
 	}()
 	var err error
 	select {
@@ -59,7 +60,7 @@ func (r *remoteCommand) feedInput(ctx context.Context, ended <-chan struct{}) er
 		if err == nil {
 			break
 		}
-		select { // the command may just have ended
+		select { // the command may have ended at the same time
 		case <-ended:
 			err = nil
 		case <-ctx.Done():
@@ -73,7 +74,7 @@ func (r *remoteCommand) feedInput(ctx context.Context, ended <-chan struct{}) er
 
 var errAlreadyAnswered = errors.New("the agent has answered already")
 
-// attachInput makes the call whose body is what the command reads.
+// attachInput makes the call whose body is the command's input.
 func (r *remoteCommand) attachInput(ctx context.Context, body io.Reader) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.agentURL(), body)
 	if err != nil {
@@ -94,7 +95,7 @@ func (r *remoteCommand) attachInput(ctx context.Context, body io.Reader) error {
 	return nil
 }
 
-// writeInputRecords writes the calls of the body, until stop is closed.
+// writeInputRecords writes the records of the body until stop is closed.
 func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) error {
 	if err := writeRecord(w, agentcalls.AttachContainerInput(r.id)); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 	case r.command.TTY:
 		input = nil
 	default:
-		close(input) // nothing to read is an end, too
+		close(input) // no input means end of file
 	}
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
@@ -120,7 +121,7 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 		select {
 		case data, ok := <-input:
 			if !ok && !r.command.TTY {
-				return writeRecord(w, agentcalls.AttachContainerInputData([]byte{})) // there is no more to say
+				return writeRecord(w, agentcalls.AttachContainerInputData([]byte{})) // an empty record ends the input
 			}
 			if !ok {
 				input, data = nil, []byte(endOfTransmission)
@@ -147,10 +148,10 @@ func heartbeatCall() *agent.Call {
 	return agentcalls.AttachContainerInputHeartbeat(&agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: heartbeatInterval.Nanoseconds()}})
 }
 
-// maxInputChunk is the most of its input that a command is sent at once.
+// maxInputChunk bounds one record of input.
 const maxInputChunk = 32 << 10
 
-// readInput hands on what in has, and closes the channel at its end.
+// readInput passes on what in returns and closes the channel at its end.
 func readInput(in io.Reader, to chan<- []byte, stop <-chan struct{}) {
 	defer close(to)
 	for {
@@ -169,7 +170,7 @@ func readInput(in io.Reader, to chan<- []byte, stop <-chan struct{}) {
 	}
 }
 
-// writeRecord writes one message of RecordIO.
+// writeRecord writes one RecordIO record.
 func writeRecord(w io.Writer, message protoMarshaler) error {
 	body, err := message.Marshal()
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// frameworkInfo is what SUBSCRIBE and UPDATE_FRAMEWORK say of us.
+// frameworkInfo returns the FrameworkInfo of SUBSCRIBE and UPDATE_FRAMEWORK.
 func (c *ConnectionConfig) frameworkInfo(id string, roles []string) *mesos.FrameworkInfo {
 	timeout, checkpoint := c.FailoverTimeout.Seconds(), true
 	info := &mesos.FrameworkInfo{
@@ -25,8 +25,8 @@ func (c *ConnectionConfig) frameworkInfo(id string, roles []string) *mesos.Frame
 	return info
 }
 
-// offerFilters keeps crumbs away that no task could use. What Mesos 1.11 has
-// beside this, constraints on attributes, mesos-go has no field for.
+// offerFilters filters offers that are too small for any task. Mesos 1.11 also
+// supports constraints on attributes, which mesos-go does not.
 func (c *ConnectionConfig) offerFilters(roles []string) map[string]mesos.OfferFilters {
 	least := map[string]mesos.Value_Scalar{}
 	for name, amount := range map[string]float64{"cpus": c.MinOffer.CPUs, "mem": c.MinOffer.MemMiB, "disk": c.MinOffer.DiskMiB} {

@@ -10,8 +10,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// convertHealthChecks puts a job's health checks into Mesos's words, for the task
-// that has those host ports. A TaskInfo has room for the first.
+// convertHealthChecks converts a job's health checks for the task with the
+// given host ports. A TaskInfo has room for the first; the others go into the
+// LaunchData.
 func convertHealthChecks(s *job.Spec, ports []int) (first *mesos.HealthCheck, more []json.RawMessage, err error) {
 	for i, h := range s.HealthChecks() {
 		m := convertHealthCheck(s, h, ports)
@@ -67,13 +68,13 @@ func convertCheck(s *job.Spec, ports []int) *mesos.CheckInfo {
 	return m
 }
 
-// checkPort is the number of a check's port where the task listens.
+// checkPort returns the port number where the task listens for a check.
 func checkPort(s *job.Spec, p job.CheckPort, ports []int) uint32 {
 	if p.Port != 0 {
 		return uint32(p.Port)
 	}
 	if p.Index >= len(ports) || p.Index >= len(s.Ports) {
-		return 0 // Validate lets none through
+		return 0 // Validate rejects such indexes
 	}
 	if s.Network.IsHost() {
 		return uint32(ports[p.Index])
@@ -81,8 +82,8 @@ func checkPort(s *job.Spec, p job.CheckPort, ports []int) uint32 {
 	return uint32(containerPort(s.Ports[p.Index], ports[p.Index]))
 }
 
-// checkCommand is an argument vector as each containerizer of Mesos reads it: the
-// arguments begin with the program's name, but for docker.
+// checkCommand returns a command as each containerizer expects it: the
+// arguments start with the program's name, except for docker.
 func checkCommand(s *job.Spec, argv []string) *mesos.CommandInfo {
 	shell := false
 	c := &mesos.CommandInfo{Shell: &shell, Value: &argv[0], Arguments: argv}
@@ -97,7 +98,7 @@ func secondsPtr(d time.Duration) *float64 {
 	return &s
 }
 
-// describeCheckResult says in words what a check has found; "" where there is none.
+// describeCheckResult describes the result of a check; "" if there is none.
 func describeCheckResult(s *mesos.CheckStatusInfo) string {
 	switch {
 	case s == nil:

@@ -13,13 +13,14 @@ import (
 const (
 	protobufType = "application/x-protobuf"
 	streamHeader = "Mesos-Stream-Id"
-	// maxAnswerBytes bounds the answer to an operator call: the agents of the
-	// largest clusters with their inventories are a tenth of it.
+	// maxAnswerBytes bounds the answer to an operator call. The agents of the
+	// largest known clusters with their inventories need a tenth of it.
 	maxAnswerBytes = 256 << 20
 )
 
-// newTransport makes the connections of one session. The subscription holds one
-// of its own: Mesos speaks HTTP/1.1, one request a connection at a time.
+// newTransport returns the connections of one session. The subscription needs
+// one of its own: Mesos uses HTTP/1.1, with one request at a time on each
+// connection.
 func (c *ConnectionConfig) newTransport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
@@ -35,7 +36,7 @@ func (c *ConnectionConfig) newTransport() http.RoundTripper {
 	}
 }
 
-// newHTTPClient follows no redirect: where the leader is, the detector finds out.
+// newHTTPClient follows no redirects: the detector finds the leader.
 func (c *ConnectionConfig) newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport:     c.newTransport(),
@@ -43,14 +44,15 @@ func (c *ConnectionConfig) newHTTPClient() *http.Client {
 	}
 }
 
-// marshaler and unmarshaler are mesos-go's messages.
+// protoMarshaler and protoUnmarshaler are mesos-go's messages.
 type (
 	protoMarshaler   interface{ Marshal() ([]byte, error) }
 	protoUnmarshaler interface{ Unmarshal([]byte) error }
 )
 
-// postCall posts a message. It returns the answer if that is 200 or 202, and else
-// an error that wraps *statusError, or says why there is no answer.
+// postCall posts a message. It returns the response if its status is 200 or
+// 202. Otherwise the error wraps *statusError, or says why there is no
+// response.
 func (c *ConnectionConfig) postCall(ctx context.Context, client *http.Client, url, stream string, message protoMarshaler) (*http.Response, error) {
 	return c.postMessage(ctx, client, url, message, func(h http.Header) {
 		h.Set("Accept", protobufType)
@@ -60,7 +62,7 @@ func (c *ConnectionConfig) postCall(ctx context.Context, client *http.Client, ur
 	})
 }
 
-// postMessage makes a call with headers beside the usual ones.
+// postMessage posts a message with additional headers.
 func (c *ConnectionConfig) postMessage(ctx context.Context, client *http.Client, url string, message protoMarshaler, headers func(http.Header)) (*http.Response, error) {
 	body, err := message.Marshal()
 	if err != nil {
@@ -86,7 +88,7 @@ func (c *ConnectionConfig) postMessage(ctx context.Context, client *http.Client,
 	return res, nil
 }
 
-// callAndDecode posts a message and decodes the one message of the answer.
+// callAndDecode posts a message and decodes the message of the response.
 func (c *ConnectionConfig) callAndDecode(ctx context.Context, client *http.Client, url string, message protoMarshaler, into protoUnmarshaler) error {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()

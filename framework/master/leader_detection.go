@@ -9,19 +9,21 @@ import (
 	"strings"
 )
 
-// errNewLeader ends the session with a master that leads no more.
+// errNewLeader ends the session with a master that is no longer the leader.
 var errNewLeader = errors.New("another master leads now")
 
 // leaderDetector finds the leading master.
 type leaderDetector interface {
-	// findLeader waits until a master is known to lead. changed is closed as soon
-	// as another does; nil where only the master itself can tell.
+	// findLeader waits until the leader is known. changed is closed when
+	// another master becomes the leader; it is nil if only the master itself
+	// can report that.
 	findLeader(ctx context.Context) (base string, changed <-chan struct{}, err error)
-	// run keeps what the detector knows fresh, until ctx ends.
+	// run updates the detector's knowledge until ctx ends.
 	run(ctx context.Context)
 }
 
-// redirectDetector finds the leader by asking the masters it was given, in turn.
+// redirectDetector asks the configured masters in turn which one is the
+// leader.
 type redirectDetector struct {
 	cfg    *ConnectionConfig
 	urls   []string
@@ -37,11 +39,11 @@ func (a *redirectDetector) run(ctx context.Context) {
 func (a *redirectDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
 	candidate := a.urls[a.next%len(a.urls)]
 	base, err := a.cfg.requestLeader(ctx, a.client, candidate)
-	a.next++ // should this one lead nowhere, the next is another
+	a.next++ // if this one fails, the next attempt uses another
 	return base, nil, err
 }
 
-// requestLeader asks one master where the leading one is.
+// requestLeader asks one master for the leader.
 func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Client, base string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
@@ -58,14 +60,15 @@ func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Clien
 	case http.StatusTemporaryRedirect:
 		return redirectTarget(base, res.Header.Get("Location"))
 	case http.StatusNotFound:
-		return base, nil // a master that is alone may not have the endpoint
+		return base, nil // a single master may not have the endpoint
 	default:
 		return "", fmt.Errorf("ask %s for the leading master: %w", base, c.addAdvice(readStatusError(res)))
 	}
 }
 
-// redirectTarget makes a base URL of a Location. Mesos leaves the scheme out, so
-// that an https client stays with https, and the brackets of an IPv6 address.
+// redirectTarget returns the base URL of a Location header. Mesos omits the
+// scheme, so that an https client keeps https, and the brackets of IPv6
+// addresses.
 func redirectTarget(base, location string) (string, error) {
 	wrong := func() (string, error) {
 		return "", fmt.Errorf("master %s redirects to %q, which is no address", base, location)

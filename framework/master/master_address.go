@@ -12,13 +12,14 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 )
 
-// defaultMasterPort is for an address that names none.
+// defaultMasterPort is for addresses without a port.
 const defaultMasterPort = "5050"
 
-// masterAddresses is what Config.Master says: base URLs, or where ZooKeeper is.
+// masterAddresses is the parsed Master setting: base URLs, or ZooKeeper's
+// address.
 type masterAddresses struct {
 	urls []string
-	zk   *zkAddress // nil where urls is not empty
+	zk   *zkAddress // nil if urls is not empty
 }
 
 // zkAddress is zk://[user:password@]host[:port],…/path.
@@ -27,7 +28,7 @@ type zkAddress struct {
 	auth string // user:password, or ""
 }
 
-// parseMasters reads Config.Master; scheme is that of addresses without one.
+// parseMasters parses the Master setting. scheme is for addresses without one.
 func parseMasters(text, scheme string) (masterAddresses, error) {
 	text = strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(text, zkconn.URLScheme); ok {
@@ -51,7 +52,7 @@ func parseMasters(text, scheme string) (masterAddresses, error) {
 	return m, nil
 }
 
-// parseMaster makes a base URL of a URL, a host or host:port.
+// parseMaster returns the base URL for a URL, a host or host:port.
 func parseMaster(text, scheme string) (string, error) {
 	full := text
 	if !strings.Contains(text, "://") {
@@ -67,7 +68,7 @@ func parseMaster(text, scheme string) (string, error) {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.Path, "/"), nil
 }
 
-// parseZK's errors do not repeat what may hold a password.
+// The errors of parseZK never quote what may be a password.
 func parseZK(rest string) (*zkAddress, error) {
 	var auth string
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
@@ -83,8 +84,8 @@ func parseZK(rest string) (*zkAddress, error) {
 	return &zkAddress{target, auth}, nil
 }
 
-// withPort adds the masters' port to a host without one. A literal IPv6
-// address may come with or without brackets.
+// withPort adds the default port to a host without one. A literal IPv6 address
+// may have brackets.
 func withPort(host string) string {
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), defaultMasterPort)
@@ -97,8 +98,8 @@ func withPort(host string) string {
 
 func joinHostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// bracketIPv6 gives the IPv6 address of ::1:5050 the brackets that Mesos leaves
-// out where it joins a host and a port.
+// bracketIPv6 adds the brackets that Mesos omits in an address such as
+// ::1:5050.
 func bracketIPv6(address string) string {
 	if i := strings.LastIndexByte(address, ':'); i > 0 {
 		if ip, err := netip.ParseAddr(address[:i]); err == nil && ip.Is6() {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Prefixes of masters' nodes; the sequence number follows.
+// Prefixes of the masters' nodes. The sequence number follows.
 const (
 	jsonPrefix   = "json.info_"
 	binaryPrefix = "info_"
 )
 
-// nodeKind is what a node of the masters' folder is.
+// nodeKind is the kind of a node in the masters' folder.
 type nodeKind int
 
 const (
@@ -26,8 +26,9 @@ const (
 	jsonInfo
 )
 
-// leadingNode is the node with the lowest sequence number: its master leads. Other
-// nodes, such as the replicas of the masters' log, are passed over.
+// leadingNode returns the node with the lowest sequence number: its master is
+// the leader. It ignores other nodes, such as the replicas of the masters'
+// log.
 func leadingNode(nodes []string) (node string, kind nodeKind) {
 	lowest := int64(-1)
 	for _, n := range nodes {
@@ -39,7 +40,7 @@ func leadingNode(nodes []string) (node string, kind nodeKind) {
 		} else {
 			continue
 		}
-		// Past 2^31 ZooKeeper's counter goes on below zero.
+		// ZooKeeper's counter is negative after 2^31.
 		seq, err := strconv.ParseInt(number, 10, 32)
 		if err != nil {
 			continue
@@ -51,8 +52,8 @@ func leadingNode(nodes []string) (node string, kind nodeKind) {
 	return node, kind
 }
 
-// masterInfo is the part of Mesos's MasterInfo that tells an address: in
-// address, or in ip, a number in network order, and port.
+// masterInfo has the fields of Mesos's MasterInfo with an address: either
+// address, or ip, a number in network order, and port.
 type masterInfo struct {
 	Address struct {
 		Hostname, IP string
@@ -63,8 +64,9 @@ type masterInfo struct {
 	Port     int
 }
 
-// masterURL makes a base URL of a master's node. A certificate is for a name, so
-// https goes by that; http by the IP, which needs no name service.
+// masterURL returns the base URL for a master's node. https uses the name, for
+// which certificates are issued; http uses the IP, which needs no name
+// service.
 func masterURL(text []byte, scheme string) (string, error) {
 	var info masterInfo
 	if err := json.Unmarshal(text, &info); err != nil {

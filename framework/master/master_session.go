@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// defaultHeartbeat is Mesos's, for as long as the master has not said its own.
+// defaultHeartbeat is Mesos's default, until the master announces its own.
 const defaultHeartbeat = 15 * time.Second
 
 // masterSession is one subscription to one master, from SUBSCRIBE to its end.
@@ -31,14 +31,14 @@ type masterSession struct {
 
 	cancel     context.CancelCauseFunc
 	watchdog   *heartbeatWatchdog
-	goroutines sync.WaitGroup // goroutines that end with the session
+	goroutines sync.WaitGroup // they end with the session
 
 	subscribed  bool
 	frameworkID string
-	roles       []string // as the master took them last
+	roles       []string // as the master last accepted them
 
 	mu     sync.Mutex
-	offers map[string]mesos.Offer // not answered yet
+	offers map[string]mesos.Offer // neither accepted nor declined
 }
 
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {
@@ -50,8 +50,8 @@ func newSession(c *Client, client *http.Client, leader string, emit func(sched.E
 
 func (s *masterSession) endpoint() string { return s.leader + "/api/v1/scheduler" }
 
-// runUntilEnd subscribes and reads events until the stream ends or another master
-// leads, and says why it did.
+// runUntilEnd subscribes and handles events until the stream ends or another
+// master becomes the leader. It returns the reason.
 func (s *masterSession) runUntilEnd(parent context.Context, newLeader <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	s.cancel = cancel
@@ -70,12 +70,12 @@ func (s *masterSession) runUntilEnd(parent context.Context, newLeader <-chan str
 	if err != nil {
 		return fmt.Errorf("subscribe: %w", contextCause(ctx, err))
 	}
-	defer events.Close() // what matters of the stream has been read
+	defer events.Close() // everything that matters has been read
 	defer s.closeForCalls()
 	return s.readEvents(ctx, events)
 }
 
-// contextCause is why ctx ended, if it did, else err.
+// contextCause returns the cause of ctx's end, or err if it has not ended.
 func contextCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -83,8 +83,8 @@ func contextCause(ctx context.Context, err error) error {
 	return err
 }
 
-// sendSubscribe makes the one call that has no Mesos-Stream-Id, and an answer
-// without an end.
+// sendSubscribe makes the one call that has no Mesos-Stream-Id and whose
+// response is an endless stream.
 func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error) {
 	s.sentRoles = s.client.roles.snapshot()
 	s.roles = s.sentRoles.names
@@ -100,7 +100,7 @@ func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error
 	return res.Body, nil
 }
 
-// readEvents handles events until there are no more.
+// readEvents handles events until the stream ends.
 func (s *masterSession) readEvents(ctx context.Context, events io.Reader) error {
 	in := newRecordReader(events)
 	for {
@@ -112,11 +112,11 @@ func (s *masterSession) readEvents(ctx context.Context, events io.Reader) error 
 			return contextCause(ctx, err)
 		}
 		s.client.cfg.observeEvent()
-		s.watchdog.suspend() // what takes us long is no silence of the master's
+		s.watchdog.suspend() // slow handling must not count as silence of the master
 		if ev.GetType() == scheduler.Event_SUBSCRIBED {
 			if s.subscribed {
 				s.watchdog.restart()
-				continue // said twice
+				continue // a repeated SUBSCRIBED
 			}
 			s.openForCalls(ctx, ev.GetSubscribed())
 		}
@@ -127,22 +127,22 @@ func (s *masterSession) readEvents(ctx context.Context, events io.Reader) error 
 	}
 }
 
-// openForCalls opens the session for calls: the master refuses any before
+// openForCalls starts sending calls: the master rejects calls before
 // SUBSCRIBED.
 func (s *masterSession) openForCalls(ctx context.Context, sub *scheduler.Event_Subscribed) {
 	s.watchdog.setInterval(sub.GetHeartbeatIntervalSeconds())
 	s.subscribed = true
 	s.client.cfg.observeSubscription()
-	s.frameworkID = sub.GetFrameworkID().GetValue() // read by the sender, which starts below
+	s.frameworkID = sub.GetFrameworkID().GetValue() // the goroutine that starts below reads it
 	s.client.setSession(s)
 	if now := s.client.roles.snapshot(); now.version != s.sentRoles.version {
-		s.queue.enqueue(sched.SetRoles{Roles: now.names}) // changed under way
+		s.queue.enqueue(sched.SetRoles{Roles: now.names}) // they changed during SUBSCRIBE
 	}
 	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", s.frameworkID).Info("subscribed")
 	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
 }
 
-// closeForCalls closes the session for calls and says so.
+// closeForCalls stops sending calls and emits Disconnected.
 func (s *masterSession) closeForCalls() {
 	s.client.clearSession()
 	s.cancel(nil)
@@ -152,7 +152,7 @@ func (s *masterSession) closeForCalls() {
 	}
 }
 
-// storeOffers keeps the offers, for their resources are needed to accept them.
+// storeOffers stores the offers: ACCEPT needs their resources.
 func (s *masterSession) storeOffers(offers []mesos.Offer) sched.OffersReceived {
 	var ev sched.OffersReceived
 	for i := range offers {
@@ -166,8 +166,8 @@ func (s *masterSession) storeOffers(offers []mesos.Offer) sched.OffersReceived {
 	return ev
 }
 
-// findOffers returns those of the offers that are still there: others were rescinded
-// or belong to a session before.
+// findOffers returns the offers that are still valid. Others were rescinded or
+// belong to an earlier session.
 func (s *masterSession) findOffers(ids []string) []mesos.Offer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,8 @@ func (s *masterSession) findOffers(ids []string) []mesos.Offer {
 	return offers
 }
 
-// takeOffers is held for offers that are answered or void.
+// takeOffers is findOffers for offers that are answered or void: it also
+// removes them.
 func (s *masterSession) takeOffers(ids []string) []mesos.Offer {
 	offers := s.findOffers(ids)
 	s.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Names of the attributes and resources that GPU agents carry.
+// Names of the attributes of GPU agents.
 const (
 	attrType      = "gpu_type"
 	attrInventory = "gpu_inventory"
@@ -19,13 +19,13 @@ const (
 	attrCUDA      = "gpu_cuda"
 )
 
-// convertOffer says an offer in the scheduler's terms.
+// convertOffer converts an offer for the scheduler.
 func (c *Client) convertOffer(o *mesos.Offer) sched.Offer {
 	all := sumResources(o.Resources)
 	host, types := c.readHardware(o.Attributes)
 	if len(host.Devices) > 0 {
-		// What an agent counts beyond the devices it names is set aside for
-		// frameworks that take GPUs by number alone.
+		// GPUs beyond the named devices are reserved for frameworks that
+		// request GPUs only by number.
 		all.gpus = min(all.gpus, len(all.devices))
 	}
 	region, zone := faultDomain(o.Domain)
@@ -54,15 +54,17 @@ type resourceTotal struct {
 	gpus    int
 	devices []string
 	ports   []sched.PortRange
-	// withheld are never offered, but stand in lists of agents.
+	// withheld are devices that are never offered but appear in lists of
+	// agents.
 	withheld []gpu.WithheldDevice
-	// reserved and unreserved say which of both there is.
+	// reserved and unreserved report whether there is any of each.
 	reserved, unreserved bool
-	// mem and cores are of devices that tasks share, in thousandths, by UUID.
+	// mem and cores are of shared devices, in thousandths, by UUID.
 	mem, cores map[string]int64
 }
 
-// sharedDevices are the devices that tasks share, in whole MiB and percent, by UUID.
+// sharedDevices returns the shared devices in whole MiB and percent, sorted by
+// UUID.
 func (t *resourceTotal) sharedDevices() []sched.SharedDevice {
 	if t.mem == nil {
 		return nil
@@ -74,8 +76,8 @@ func (t *resourceTotal) sharedDevices() []sched.SharedDevice {
 	return list
 }
 
-// addShared adds a scalar of a device that tasks share. Cores alone make one, of
-// which no memory is left.
+// addShared adds a resource of a shared device. A device with cores alone has
+// no memory left.
 func (t *resourceTotal) addShared(name string, n int64) {
 	uuid, cores, ok := gpu.ShareResource(name)
 	if !ok {
@@ -92,8 +94,8 @@ func (t *resourceTotal) addShared(name string, n int64) {
 	}
 }
 
-// addWithheld adds what an agent says that it does not offer, as far as it can be
-// read.
+// addWithheld adds the devices that an agent does not offer. Malformed items
+// are ignored.
 func (t *resourceTotal) addWithheld(items []string) {
 	for _, item := range items {
 		if w, ok := gpu.ParseWithheld(item); ok {
@@ -141,12 +143,12 @@ func sumResources(resources []mesos.Resource) resourceTotal {
 	return t
 }
 
-// maxInventories bounds the memory of inventories read; more than a cluster
-// has agents.
+// maxInventories bounds the cache of decoded inventories. It exceeds the
+// number of agents of a cluster.
 const maxInventories = 20_000
 
-// readHardware reads the GPU attributes. The inventory of an agent comes with
-// each of its offers and is unpacked once.
+// readHardware parses the GPU attributes. Each offer of an agent has its
+// inventory, which is decoded once.
 func (c *Client) readHardware(attributes []mesos.Attribute) (host gpu.Host, types []string) {
 	host, types, packed := parseGPUAttributes(attributes)
 	if packed == "" {
@@ -159,7 +161,8 @@ func (c *Client) readHardware(attributes []mesos.Attribute) (host gpu.Host, type
 	}
 	full, err := gpu.DecodeInventory(packed)
 	if err != nil {
-		// The types will do. Kept, so that it is said once.
+		// The types are enough. The entry is cached so that the warning is
+		// logged once.
 		c.cfg.Log.WithError(err).WithField("attribute", attrInventory).Warn("an agent's attribute cannot be read")
 		full = host
 	}
@@ -170,7 +173,7 @@ func (c *Client) readHardware(attributes []mesos.Attribute) (host gpu.Host, type
 	return full, types
 }
 
-// parseGPUAttributes reads the attributes as they are.
+// parseGPUAttributes returns the attributes without decoding the inventory.
 func parseGPUAttributes(attributes []mesos.Attribute) (host gpu.Host, types []string, packed string) {
 	for _, a := range attributes {
 		text := a.GetText().GetValue()
@@ -188,8 +191,8 @@ func parseGPUAttributes(attributes []mesos.Attribute) (host gpu.Host, types []st
 	return host, types, packed
 }
 
-// versionText reads "535.104.05", and "12.2" though the agent's flags make a
-// number of it.
+// versionText returns versions such as "535.104.05". It accepts a scalar,
+// because the agent's flags turn "12.2" into a number.
 func versionText(a mesos.Attribute) string {
 	if a.Scalar != nil {
 		return strconv.FormatFloat(a.Scalar.Value, 'f', -1, 64)
@@ -197,9 +200,10 @@ func versionText(a mesos.Attribute) string {
 	return a.GetText().GetValue()
 }
 
-// agentURL is the base of an agent's endpoints, http://host:port/slave(1). By
-// http the IP is preferred: it needs no name service; by https the name, for
-// certificates have names. Mesos writes http whether agents speak TLSFiles or not.
+// agentURL returns the base of an agent's endpoints,
+// http://host:port/slave(1). http prefers the IP, which needs no name service;
+// https prefers the name, for which certificates are issued. Mesos always
+// writes http, also if agents use TLS.
 func (c *ConnectionConfig) agentURL(u *mesos.URL) string {
 	if u == nil {
 		return ""

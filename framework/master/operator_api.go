@@ -20,24 +20,23 @@ import (
 // ErrNoFile means that an agent has no such file, or not yet.
 var ErrNoFile = errors.New("no such file on the agent")
 
-// ListedAgent is an agent as the master lists it.
+// ListedAgent is an agent in the master's list.
 type ListedAgent struct {
 	ID, Hostname, URL string
 	Active            bool
-	// Draining agents get no new tasks: an operator drains them, has drained
-	// them or has deactivated them.
+	// Draining agents get no new tasks: an operator has drained or deactivated
+	// them, or is draining them.
 	Draining bool
 	Types    []string
-	// Host is what the gpu_inventory attribute says; without it only what
-	// the other attributes do.
+	// Host is the decoded gpu_inventory attribute. Without that attribute it
+	// has only what the other attributes contain.
 	Host           gpu.Host
 	GPUs, GPUsFree int
-	// DeviceIDs are those it offers, DevicesHeld those of them that tasks hold.
+	// DeviceIDs are the agent's devices, DevicesHeld those allocated to tasks.
 	DeviceIDs, DevicesHeld []string
-	// Shared is what there is of devices that tasks share, SharedFree what is
-	// free of each.
+	// Shared are the shared devices in total, SharedFree what is free of each.
 	Shared, SharedFree []sched.SharedDevice
-	// Withheld are devices that it says it does not offer.
+	// Withheld are devices that the agent does not offer.
 	Withheld     []gpu.WithheldDevice
 	CPUs, MemMiB float64
 	// Attributes, Region and Zone are as in an offer.
@@ -45,7 +44,7 @@ type ListedAgent struct {
 	Region, Zone string
 }
 
-// ListAgents asks the leading master for its agents.
+// ListAgents returns the agents of the leading master.
 func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 	leader, err := c.currentLeader(ctx)
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Client) convertAgents(list []mastermsg.Response_GetAgents_Agent) []List
 	return agents
 }
 
-// subtractUsed is what is left of the shared devices beside what is used of them.
+// subtractUsed returns the shared devices minus what is used of them.
 func (t *resourceTotal) subtractUsed(used *resourceTotal) []sched.SharedDevice {
 	left := resourceTotal{mem: maps.Clone(t.mem), cores: maps.Clone(t.cores)}
 	for uuid := range left.mem {
@@ -97,7 +96,8 @@ func (t *resourceTotal) subtractUsed(used *resourceTotal) []sched.SharedDevice {
 	return left.sharedDevices()
 }
 
-// agentURLFromPID makes http://127.0.0.1:5051/slave(1) of slave(1)@127.0.0.1:5051.
+// agentURLFromPID converts slave(1)@127.0.0.1:5051 to
+// http://127.0.0.1:5051/slave(1).
 func (c *ConnectionConfig) agentURLFromPID(pid string) string {
 	name, address, ok := strings.Cut(pid, "@")
 	if !ok {
@@ -106,14 +106,15 @@ func (c *ConnectionConfig) agentURLFromPID(pid string) string {
 	return c.urlScheme() + "://" + bracketIPv6(address) + "/" + name
 }
 
-// SandboxFilePath is the path by which an agent serves a file of an executor's
-// sandbox.
+// SandboxFilePath returns the path by which an agent serves a file of an
+// executor's sandbox.
 func SandboxFilePath(frameworkID, executorID, name string) string {
 	return "/frameworks/" + frameworkID + "/executors/" + executorID + "/runs/latest/" + name
 }
 
-// ReadFile reads at most length bytes of a file on an agent, and says how
-// long the file is now. Returns ErrNoFile, wrapped, if it is not there.
+// ReadFile reads at most length bytes of a file on an agent, and returns the
+// file's current size. It returns ErrNoFile, wrapped, if the file does not
+// exist.
 func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, length uint64) (data []byte, size uint64, err error) {
 	if agentURL == "" {
 		return nil, 0, fmt.Errorf("read %s: %w: the agent's address is not known", path, ErrNoFile)
@@ -130,5 +131,5 @@ func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, le
 	return file.GetData(), file.GetSize_(), nil
 }
 
-// Close ends idle connections. Run must have returned.
+// Close closes idle connections. Run must have returned.
 func (c *Client) Close() { c.operatorClient.CloseIdleConnections() }

@@ -8,7 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// takePorts takes exactly these numbers out of the offered ranges.
+// takePorts takes exactly these ports out of the offered ranges.
 func takePorts(rest []mesos.Resource, ports []int) (taken []mesos.Resource, err error) {
 	from := map[int][]uint64{} // by index in rest
 	for _, port := range ports {
@@ -33,7 +33,7 @@ func containsPort(ranges []mesos.Value_Range, port uint64) bool {
 	return slices.ContainsFunc(ranges, func(r mesos.Value_Range) bool { return r.Begin <= port && port <= r.End })
 }
 
-// removePort splits the range that holds the port.
+// removePort splits the range with the port.
 func removePort(ranges []mesos.Value_Range, port uint64) []mesos.Value_Range {
 	var left []mesos.Value_Range
 	for _, r := range ranges {
@@ -51,7 +51,7 @@ func removePort(ranges []mesos.Value_Range, port uint64) []mesos.Value_Range {
 	return left
 }
 
-// portRanges joins neighbours.
+// portRanges joins adjacent ports.
 func portRanges(ports []uint64) []mesos.Value_Range {
 	slices.SortFunc(ports, cmp.Compare)
 	var ranges []mesos.Value_Range

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// maxEventBytes bounds one event of the subscription. mesos-go's own reader ends
-// at 4 MiB, which the offers of some thousand agents with inventories pass.
+// maxEventBytes bounds one event of the subscription. mesos-go's own reader is
+// limited to 4 MiB, which the offers of some thousand agents with inventories
+// exceed.
 const maxEventBytes = 32 << 20
 
-// recordReader reads RecordIO: the length in decimal, a newline, so many bytes.
+// recordReader reads RecordIO: the length in decimal, a newline, and that many
+// bytes.
 type recordReader struct {
 	in  *bufio.Reader
 	buf []byte
@@ -22,10 +24,11 @@ func newRecordReader(r io.Reader) *recordReader {
 	return &recordReader{in: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// readRecord decodes the next record. Returns io.EOF at the end of the stream.
+// readRecord decodes the next record. It returns io.EOF at the end of the
+// stream.
 func (r *recordReader) readRecord(into protoUnmarshaler) error {
 	line, err := r.in.ReadSlice('\n')
-	if len(line) == 0 && (err == io.EOF || err == io.ErrUnexpectedEOF) { // the latter after a crash
+	if len(line) == 0 && (err == io.EOF || err == io.ErrUnexpectedEOF) { // the latter after a crash of the peer
 		return io.EOF
 	}
 	if err != nil {

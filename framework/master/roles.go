@@ -7,16 +7,17 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// roleState remembers what the master is to know of our roles. Operations are
-// forgotten with their session; each SUBSCRIBE says all of this anew.
+// roleState stores which roles the framework has and which of them are
+// suppressed. Posted operations are lost with their session, so each SUBSCRIBE
+// carries the whole state.
 type roleState struct {
 	mu         sync.Mutex
 	names      []string
-	suppressed map[string]bool // suppressed, by name
-	version    int             // counts changes
+	suppressed map[string]bool // by name
+	version    int             // incremented by each change
 }
 
-// roleSnapshot is the state of roles at a moment.
+// roleSnapshot is the state of roles at one moment.
 type roleSnapshot struct {
 	names      []string
 	suppressed []string
@@ -37,7 +38,7 @@ func uniqueNames(names []string) []string {
 	return list
 }
 
-// applyOperation takes an operation into account, sent or not.
+// applyOperation updates the state by an operation, whether it is sent or not.
 func (r *roleState) applyOperation(op sched.Operation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +64,8 @@ func (r *roleState) setSuppressed(names []string, silent bool) {
 	}
 }
 
-// snapshot lists only those of the suppressed that are roles: the master refuses
-// others.
+// snapshot returns the current state. It omits suppressed names that are no
+// longer roles, which the master would reject.
 func (r *roleState) snapshot() roleSnapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +78,8 @@ func (r *roleState) snapshot() roleSnapshot {
 	return s
 }
 
-// revertRefused takes back roles that the master refused, unless others have been
-// set since.
+// revertRefused restores the roles after the master rejected a change, unless
+// they have changed again.
 func (r *roleState) revertRefused(refused, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

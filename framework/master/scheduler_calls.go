@@ -12,10 +12,11 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// errNoCall means that there is no call to make of an operation.
+// errNoCall means that an operation has no corresponding call.
 var errNoCall = errors.New("not sent")
 
-// buildCall makes the call of an operation; nil where none is needed any more.
+// buildCall returns the call for an operation; nil if it is not needed any
+// more.
 func (s *masterSession) buildCall(op sched.Operation) (*scheduler.Call, error) {
 	var call *scheduler.Call
 	switch o := op.(type) {
@@ -27,7 +28,7 @@ func (s *masterSession) buildCall(op sched.Operation) (*scheduler.Call, error) {
 	case sched.DeclineOffers:
 		offers := s.takeOffers(declinedOfferIDs(o))
 		if len(offers) == 0 {
-			return nil, nil // all were rescinded
+			return nil, nil // all of them were rescinded
 		}
 		call = calls.Decline(offerIDs(offers)...).With(calls.RefuseSeconds(o.Refuse))
 	case sched.AnswerInverseOffers:
@@ -82,7 +83,7 @@ func (s *masterSession) buildAccept(o sched.AcceptOffers) (*scheduler.Call, erro
 
 func buildKill(o sched.KillTask) *scheduler.Call {
 	call := calls.Kill(o.TaskID, o.AgentID)
-	if o.Force { // without a policy the task's own holds
+	if o.Force { // without a policy the task's own applies
 		call.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{}}
 	}
 	return call

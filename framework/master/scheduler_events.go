@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// handleEvent turns one event of the master into events of the scheduler. Those it
-// does not know, of a newer Mesos, say nothing to us.
+// handleEvent converts one event of the master to events of the scheduler. It
+// ignores unknown events of newer Mesos versions.
 func (s *masterSession) handleEvent(ev *scheduler.Event) error {
 	switch ev.GetType() {
 	case scheduler.Event_SUBSCRIBED:
@@ -38,7 +38,7 @@ func (s *masterSession) handleEvent(ev *scheduler.Event) error {
 	case scheduler.Event_UPDATE_OPERATION_STATUS:
 		s.emit(convertOperationStatus(ev.GetUpdateOperationStatus().GetStatus()))
 	case scheduler.Event_FAILURE:
-		// An executor's failure says nothing that its task's status does not.
+		// The failure of an executor is also reported by its task's status.
 		if f := ev.GetFailure(); f.GetAgentID() != nil && f.GetExecutorID() == nil {
 			s.client.listTrigger.notify()
 			s.emit(sched.AgentLost{AgentID: f.GetAgentID().GetValue()})
@@ -49,7 +49,7 @@ func (s *masterSession) handleEvent(ev *scheduler.Event) error {
 	return nil
 }
 
-// convertInverseOffers says inverse offers in the scheduler's terms.
+// convertInverseOffers converts inverse offers for the scheduler.
 func convertInverseOffers(offers []mesos.InverseOffer) sched.InverseOffersReceived {
 	var ev sched.InverseOffersReceived
 	for i := range offers {
@@ -76,7 +76,8 @@ func unavailabilityStart(u *mesos.Unavailability) time.Time {
 	return time.Unix(0, u.Start.Nanoseconds)
 }
 
-// classifyError tells the ends of a framework from those of a subscription.
+// classifyError distinguishes errors that end the framework from those that
+// end only the subscription.
 func classifyError(message string) error {
 	switch lower := strings.ToLower(message); {
 	case strings.Contains(lower, "has been removed"):

@@ -13,9 +13,9 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// sendCalls makes the posted calls, one after the other, until ctx ends. A call
-// that the master did not take for a reason other than the call itself ends
-// the session: after the next SUBSCRIBED all is asked about anew.
+// sendCalls makes the posted calls one after the other until ctx ends. If a
+// call fails for a reason other than the call itself, the session ends: after
+// the next SUBSCRIBED everything is reconciled.
 func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
 		op, wait := s.queue.dequeue(time.Now())
@@ -41,7 +41,7 @@ func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCaus
 	}
 }
 
-// performOperation makes one call. Its error means that the session is of no more use.
+// performOperation makes one call. An error means that the session must end.
 func (s *masterSession) performOperation(ctx context.Context, op sched.Operation) error {
 	call, err := s.buildCall(op)
 	if err == nil && call == nil {
@@ -57,7 +57,7 @@ func (s *masterSession) performOperation(ctx context.Context, op sched.Operation
 		return nil
 	case errors.Is(err, errNoCall), failureScopeOf(err) == scopeCall:
 	case isAccept && !wasNotSent(err) && ctx.Err() == nil:
-		// It may have been taken: the tasks are asked about.
+		// The master may have accepted it: the tasks are reconciled.
 		s.takeOffers(accept.OfferIDs)
 	default:
 		return fmt.Errorf("%s: %w", call.GetType(), err)
@@ -70,8 +70,8 @@ func (s *masterSession) callLog(op sched.Operation) logrus.FieldLogger {
 	return s.client.cfg.Log.WithField("call", op.String())
 }
 
-// deliverCall makes a call and, where the moment was wrong, makes it again. An
-// ACCEPT that may have been taken is not repeated.
+// deliverCall makes a call and retries temporary failures. It does not repeat
+// an ACCEPT that the master may have received.
 func (s *masterSession) deliverCall(ctx context.Context, call *scheduler.Call) error {
 	cfg := &s.client.cfg
 	for tries := 0; ; tries++ {
@@ -90,7 +90,7 @@ func (s *masterSession) deliverCall(ctx context.Context, call *scheduler.Call) e
 	}
 }
 
-// recordSuccess notes what the master now knows.
+// recordSuccess records what the master has accepted.
 func (s *masterSession) recordSuccess(op sched.Operation, call *scheduler.Call) {
 	s.callLog(op).Debug("called the master")
 	switch o := op.(type) {
@@ -101,7 +101,7 @@ func (s *masterSession) recordSuccess(op sched.Operation, call *scheduler.Call) 
 	}
 }
 
-// handleFailure undoes what was counted on.
+// handleFailure reverts what a failed operation would have changed.
 func (s *masterSession) handleFailure(ctx context.Context, op sched.Operation, call *scheduler.Call) error {
 	switch o := op.(type) {
 	case sched.AcceptOffers:
@@ -112,8 +112,8 @@ func (s *masterSession) handleFailure(ctx context.Context, op sched.Operation, c
 	return nil
 }
 
-// handleAcceptFailure says so, and declines the offers that are still there: nobody
-// else would get what they hold before this session ends.
+// handleAcceptFailure emits AcceptFailed and declines the remaining offers:
+// otherwise their resources would be blocked until the session ends.
 func (s *masterSession) handleAcceptFailure(ctx context.Context, a sched.AcceptOffers) error {
 	failed, decline := sched.AcceptFailed{}, sched.DeclineOffers{Refuse: a.Refuse}
 	for _, l := range a.Launches {
@@ -126,7 +126,7 @@ func (s *masterSession) handleAcceptFailure(ctx context.Context, a sched.AcceptO
 	return s.performOperation(ctx, decline)
 }
 
-// postCall makes one call, which has no answer but its status.
+// postCall makes one call whose response is only a status.
 func (s *masterSession) postCall(ctx context.Context, call *scheduler.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.CallTimeout)
 	defer cancel()
@@ -137,8 +137,8 @@ func (s *masterSession) postCall(ctx context.Context, call *scheduler.Call) erro
 	return res.Body.Close()
 }
 
-// Teardown ends the framework: the master kills its tasks and forgets it.
-// Returns ErrNotConnected if there is no subscription.
+// Teardown ends the framework: the master kills its tasks and removes it. It
+// returns ErrNotConnected without a subscription.
 func (c *Client) Teardown(ctx context.Context) error {
 	s := c.currentSession()
 	if s == nil {

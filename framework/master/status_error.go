@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// statusError is an HTTP answer other than success, with the beginning of
-// what it says.
+// statusError is an HTTP response other than success, with the start of its
+// body.
 type statusError struct {
 	code     int
 	text     string
@@ -18,7 +18,7 @@ type statusError struct {
 }
 
 func readStatusError(res *http.Response) *statusError {
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // what there is explains the status
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // a partial body still explains the status
 	text := strings.TrimSpace(string(body))
 	if line := fmt.Sprintf("%d %s.", res.StatusCode, http.StatusText(res.StatusCode)); text == line {
 		text = "" // as Mesos's authenticator says it
@@ -38,13 +38,13 @@ func (e *statusError) Error() string {
 	}
 }
 
-// isUnsubscribed tells the 403 of a call outside any subscription from that of
-// an authorizer.
+// isUnsubscribed distinguishes the 403 of a call without a subscription from
+// the 403 of an authorizer.
 func (e *statusError) isUnsubscribed() bool {
 	return e.code == http.StatusForbidden && (e.text == "" || strings.HasPrefix(e.text, "Framework is not"))
 }
 
-// addAdvice says what to do about a refusal of who we are.
+// addAdvice adds a remedy to authentication and authorization errors.
 func (c *ConnectionConfig) addAdvice(e *statusError) error {
 	who := c.Credential.Principal
 	switch {
@@ -65,27 +65,28 @@ func hasStatus(err error, code int) bool {
 	return errors.As(err, &status) && status.code == code
 }
 
-// failureScope says whom a failed call is about.
+// failureScope is what a failed call affects.
 type failureScope int
 
 const (
-	// scopeCall: the master will never take it; other calls are as good as ever.
+	// scopeCall: the master rejects this call for good; other calls are not
+	// affected.
 	scopeCall failureScope = iota
-	// scopeTransient: the same call may do later.
+	// scopeTransient: the same call may succeed later.
 	scopeTransient
-	// scopeSession: no call will be taken before the next SUBSCRIBED.
+	// scopeSession: every call is rejected until the next SUBSCRIBED.
 	scopeSession
 )
 
 func failureScopeOf(err error) failureScope {
 	var status *statusError
 	if !errors.As(err, &status) {
-		return scopeTransient // there was no answer
+		return scopeTransient // there was no response
 	}
 	switch code := status.code; {
 	case code == http.StatusTemporaryRedirect, code == http.StatusUnauthorized, status.isUnsubscribed():
 		return scopeSession
-	case code == http.StatusNotFound, // its routes are not set up yet
+	case code == http.StatusNotFound, // the master's routes are not set up yet
 		code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
 		return scopeTransient
 	default:
@@ -93,11 +94,11 @@ func failureScopeOf(err error) failureScope {
 	}
 }
 
-// wasNotSent reports whether the master surely has not taken the call.
+// wasNotSent reports whether the master certainly has not received the call.
 func wasNotSent(err error) bool {
 	var status *statusError
 	if errors.As(err, &status) {
-		return status.code != http.StatusBadGateway && status.code != http.StatusGatewayTimeout // a proxy's
+		return status.code != http.StatusBadGateway && status.code != http.StatusGatewayTimeout // these come from a proxy
 	}
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"

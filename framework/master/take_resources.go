@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// resourceRequest is what one task or executor takes of an agent's offers.
+// resourceRequest is what one task or executor takes from an agent's offers.
 type resourceRequest struct {
 	cpus, mem, disk float64
 	gpus            int
@@ -20,11 +20,11 @@ type resourceRequest struct {
 	ports           []int
 }
 
-// takeResources takes w out of the offered resources. What it takes keeps the
-// offered resource's provider, reservations and allocation: Mesos compares
-// all of it. Of several entries of one name those reserved most narrowly are
-// drawn from first, for nobody else can use them. It returns the rest for the
-// next task and changes no argument.
+// takeResources takes w out of the offered resources. The taken resources keep
+// provider, reservations and allocation of the offered ones, because Mesos
+// compares all of it. Among resources of one name it prefers those with the
+// narrowest reservation, which other frameworks cannot use. It returns the
+// rest for the next task, and does not modify its arguments.
 func takeResources(offered []mesos.Resource, w resourceRequest) (taken, rest []mesos.Resource, err error) {
 	rest = slices.Clone(offered)
 	slices.SortStableFunc(rest, func(a, b mesos.Resource) int { return cmp.Compare(reservationDepth(b), reservationDepth(a)) })
@@ -54,17 +54,17 @@ func takeResources(offered []mesos.Resource, w resourceRequest) (taken, rest []m
 	return taken, slices.DeleteFunc(rest, isEmptyResource), nil
 }
 
-// reservationDepth is how narrowly a resource is reserved: 0 for everybody, 1 for a
-// role, more for refinements of that.
+// reservationDepth is 0 for an unreserved resource, 1 for one reserved to a
+// role, and more for refinements of that.
 func reservationDepth(r mesos.Resource) int {
 	if len(r.Reservations) == 0 && r.Role != nil && *r.Role != "*" {
-		return 1 // as agents wrote it before Mesos 1.4
+		return 1 // as agents before Mesos 1.4 send it
 	}
 	return len(r.Reservations)
 }
 
-// takeGPUs takes devices by name and, for each, one of the scalar gpus: from
-// the entry of the provider that has the device, as far as there is one.
+// takeGPUs takes devices by name and one of the scalar gpus for each: from the
+// provider of the device if it has one left, else from any entry.
 func takeGPUs(rest []mesos.Resource, w resourceRequest) (taken []mesos.Resource, err error) {
 	left := int64(w.gpus) * 1000
 	if len(w.devices) > 0 && len(w.devices) != w.gpus {
@@ -83,7 +83,7 @@ func takeGPUs(rest []mesos.Resource, w resourceRequest) (taken []mesos.Resource,
 		rest[i] = withItems(source, slices.DeleteFunc(slices.Clone(source.GetSet().GetItem()), func(x string) bool { return x == id }))
 		same := func(r mesos.Resource) bool { return isPlainResource(r) && sameSource(r, source) }
 		part, err := takeScalar(rest, "gpus", 1000, same)
-		if err == nil { // else from any entry, below
+		if err == nil { // otherwise it is taken from any entry below
 			taken = mergeScalars(taken, part)
 			left -= 1000
 		}
@@ -95,7 +95,7 @@ func takeGPUs(rest []mesos.Resource, w resourceRequest) (taken []mesos.Resource,
 	return append(mergeScalars(taken, part), names...), nil
 }
 
-// takeShares takes memory and cores of shared devices, each by the name of its
+// takeShares takes memory and cores of shared devices, by the name of each
 // device.
 func takeShares(rest []mesos.Resource, parts []gpu.DeviceShare) (taken []mesos.Resource, err error) {
 	for _, p := range parts {
@@ -112,8 +112,8 @@ func takeShares(rest []mesos.Resource, parts []gpu.DeviceShare) (taken []mesos.R
 	return taken, nil
 }
 
-// takeScalar draws amount, in thousandths, from the entries of that name that
-// will do, or leaves rest as it was.
+// takeScalar takes amount, in thousandths, from the entries with that name for
+// which do returns true. On an error rest is unchanged.
 func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.Resource) bool) (taken []mesos.Resource, err error) {
 	var have int64
 	for _, r := range rest {
@@ -143,20 +143,20 @@ func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.
 	return taken, nil
 }
 
-// isPlainResource tells resources that any task may take from those that are volumes,
-// may be revoked, or are shared.
+// isPlainResource reports whether any task may take the resource: it is no
+// volume, not revocable and not a shared Mesos resource.
 func isPlainResource(r mesos.Resource) bool {
 	return r.Disk == nil && r.Revocable == nil && r.Shared == nil
 }
 
-// sameSource reports whether two resources differ in nothing but name and amount.
+// sameSource reports whether two resources differ only in name and amount.
 func sameSource(a, b mesos.Resource) bool {
 	return a.GetProviderID().GetValue() == b.GetProviderID().GetValue() &&
 		a.GetRole() == b.GetRole() && len(a.Reservations) == len(b.Reservations) &&
 		slices.EqualFunc(a.Reservations, b.Reservations, func(x, y mesos.Resource_ReservationInfo) bool { return x.Equal(y) })
 }
 
-// mergeScalars adds the part to entries that are alike.
+// mergeScalars adds each part to the entry with the same source.
 func mergeScalars(into, part []mesos.Resource) []mesos.Resource {
 	for _, p := range part {
 		i := slices.IndexFunc(into, func(r mesos.Resource) bool { return r.Name == p.Name && sameSource(r, p) })
@@ -201,5 +201,5 @@ func isEmptyResource(r mesos.Resource) bool {
 	}
 }
 
-// toMilli counts in thousandths, as Mesos does.
+// toMilli converts to thousandths, as Mesos does.
 func toMilli(x float64) int64 { return int64(math.Round(x * 1000)) }

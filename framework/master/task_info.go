@@ -13,21 +13,21 @@ import (
 	"mesos-gpu/job"
 )
 
-// Labels of a task, for people who look at the master.
+// Labels of a task, shown in the master's UI.
 const (
 	jobLabel   = "mesos-gpu.job"
 	indexLabel = "mesos-gpu.index"
 )
 
-// shutdownSlack is what an executor gets beyond its task's kill grace when
-// its agent shuts it down.
+// shutdownSlack is added to the task's kill grace period for the shutdown of
+// its executor.
 const shutdownSlack = 5 * time.Second
 
-// buildTasks makes the TaskInfos of an ACCEPT out of the offers' resources.
+// buildTasks returns the TaskInfos of an ACCEPT with the offers' resources.
 func (c *Client) buildTasks(a sched.AcceptOffers, offers []mesos.Offer, frameworkID string) ([]mesos.TaskInfo, error) {
 	var rest []mesos.Resource
 	for i, o := range offers {
-		// The master refuses all of an ACCEPT whose offers are of two roles.
+		// The master rejects an ACCEPT with offers of two roles.
 		if role, first := o.GetAllocationInfo().GetRole(), offers[0].GetAllocationInfo().GetRole(); role != first {
 			return nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
 		}
@@ -77,8 +77,8 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 	}, rest, nil
 }
 
-// taskResources is what a launch takes beside its executor: whole GPUs, or parts of
-// shared ones.
+// taskResources returns what a launch takes in addition to its executor: whole
+// GPUs, or shares of devices.
 func taskResources(l sched.TaskLaunch) resourceRequest {
 	s := l.Spec
 	w := resourceRequest{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, shares: l.Shares, ports: l.Ports}
@@ -88,7 +88,8 @@ func taskResources(l sched.TaskLaunch) resourceRequest {
 	return w
 }
 
-// taskLabels are the job's own after those that say which task this is.
+// taskLabels returns the labels that identify the task, followed by the job's
+// own.
 func taskLabels(s *job.Spec, index int) *mesos.Labels {
 	number := strconv.Itoa(index)
 	labels := []mesos.Label{{Key: jobLabel, Value: &s.Name}, {Key: indexLabel, Value: &number}}
@@ -99,8 +100,8 @@ func taskLabels(s *job.Spec, index int) *mesos.Labels {
 	return &mesos.Labels{Labels: labels}
 }
 
-// mergeEnvironment is the job's with what the scheduler adds: rank, peers and
-// ports are its to say.
+// mergeEnvironment adds the scheduler's variables (rank, peers, ports) to the
+// job's. They have precedence.
 func mergeEnvironment(own, given map[string]string) map[string]string {
 	if len(given) == 0 {
 		return own
@@ -111,8 +112,9 @@ func mergeEnvironment(own, given map[string]string) map[string]string {
 	return all
 }
 
-// buildExecutor makes the executor of one task: one each, so that its
-// container's resources say which devices the task may open.
+// buildExecutor returns the executor of one task. Each task has its own, so
+// that the resources of the executor's container determine which devices the
+// task may open.
 func (c *Client) buildExecutor(l sched.TaskLaunch, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
 	shell, name := false, "mesos-gpu executor"
 	grace := l.Spec.KillGrace + shutdownSlack

@@ -11,15 +11,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// exitCodeLabel is where our executor says how the task's process ended.
+// exitCodeLabel has the exit code of the task's process. The mesos-gpu
+// executor sets it.
 const exitCodeLabel = "mesos-gpu.exit_code"
 
-// unfitLabel is where it says that it did not start the process, for the
-// image cannot run on this agent, with what it does not get on with.
+// unfitLabel marks a task whose image cannot run on this agent. The value is
+// what the image is incompatible with. The mesos-gpu executor sets it.
 const unfitLabel = "mesos-gpu.unfit"
 
-// convertState says a Mesos state in the words of a task's life. What means that
-// the task is not there, and that nobody saw it end, is Lost.
+// convertState converts a Mesos state. States of a task that is gone without a
+// known end become Lost.
 func convertState(s mesos.TaskState) job.State {
 	switch s {
 	case mesos.TASK_STAGING:
@@ -47,7 +48,7 @@ func convertState(s mesos.TaskState) job.State {
 	}
 }
 
-// convertUpdate says a status in the scheduler's terms.
+// convertUpdate converts a status update for the scheduler.
 func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 	u := sched.TaskUpdate{
 		TaskID: s.TaskID.Value, AgentID: s.GetAgentID().GetValue(), State: convertState(s.GetState()),
@@ -57,8 +58,8 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 	if s.Reason != nil {
 		u.Reason = s.GetReason().String()
 		u.Reconciled = s.GetReason() == mesos.REASON_RECONCILIATION
-		// Whatever the state: KILLED, GONE_BY_OPERATOR where the agent will
-		// be marked gone, DROPPED where the launch came too late.
+		// The state varies: KILLED, GONE_BY_OPERATOR if the agent will be
+		// marked gone, DROPPED if the launch came too late.
 		u.Drained = s.GetReason() == mesos.REASON_AGENT_DRAINING
 	}
 	if u.State == job.Lost {
@@ -73,8 +74,8 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 	return u
 }
 
-// containerAddresses are those of all of the container's networks. An agent that knows
-// of none tells its own.
+// containerAddresses returns the addresses of all networks of the container.
+// An agent reports its own address if it knows none.
 func containerAddresses(s *mesos.ContainerStatus) []string {
 	var all []string
 	for _, n := range s.GetNetworkInfos() {
@@ -87,7 +88,7 @@ func containerAddresses(s *mesos.ContainerStatus) []string {
 	return all
 }
 
-// lostMessage keeps which of Mesos's states it was.
+// lostMessage adds the Mesos state to the message.
 func lostMessage(s *mesos.TaskStatus, message string) string {
 	if message == "" {
 		return s.GetState().String()
@@ -95,10 +96,11 @@ func lostMessage(s *mesos.TaskStatus, message string) string {
 	return s.GetState().String() + ": " + message
 }
 
-// exitStatusPattern matches what Mesos's own executors say.
+// exitStatusPattern matches the messages of Mesos's own executors.
 var exitStatusPattern = regexp.MustCompile(`exited with status (\d{1,3})\b`)
 
-// unfitCause takes a word that it does not know for the agent's whole.
+// unfitCause treats an unknown value as a mismatch of the GPUs, which excludes
+// only this agent.
 func unfitCause(s *mesos.TaskStatus) sched.ImageMismatch {
 	switch value, ok := statusLabel(s, unfitLabel); {
 	case !ok:
@@ -119,7 +121,7 @@ func statusLabel(s *mesos.TaskStatus, key string) (value string, ok bool) {
 	return "", false
 }
 
-// readExitCode reads the label of our executor, else the message.
+// readExitCode reads the label of the mesos-gpu executor, else the message.
 func readExitCode(s *mesos.TaskStatus) *int {
 	if value, ok := statusLabel(s, exitCodeLabel); ok {
 		if n, err := strconv.Atoi(value); err == nil {

@@ -8,22 +8,22 @@ import (
 	"os"
 )
 
-// TLSFiles says how connections to masters and agents are encrypted. With it,
-// agents are asked by https whatever an offer says: Mesos writes "http" into
+// TLSFiles configures encrypted connections to masters and agents. With it,
+// agents are called by https whatever an offer says: Mesos writes "http" into
 // every offer.
 type TLSFiles struct {
-	// CAFile has the certificates to trust, PEM; "" trusts the system's.
+	// CAFile has the trusted certificates in PEM; "" means the system's.
 	CAFile string
-	// CertFile and KeyFile are our own certificate, for masters and agents
-	// that want one.
+	// CertFile and KeyFile are the client certificate, for masters and agents
+	// that require one.
 	CertFile, KeyFile string
-	// ServerName is what the certificates of masters and agents must be for,
-	// where that is not the host of the address.
+	// ServerName is the name in the certificates of masters and agents, if it
+	// is not the host of the address.
 	ServerName string
 }
 
-// ClientConfig reads the files. Our own certificate is read anew for each
-// connection: it may be renewed while we run.
+// ClientConfig reads the files. The client certificate is read again for each
+// connection, so that it can be renewed at run time.
 func (t *TLSFiles) ClientConfig() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {

@@ -8,7 +8,8 @@ import (
 
 var errMasterSilent = errors.New("the master has been silent for too long")
 
-// heartbeatWatchdog cancels a session whose master says nothing, not even a heartbeat.
+// heartbeatWatchdog cancels a session whose master sends nothing, not even
+// heartbeats.
 type heartbeatWatchdog struct {
 	limit time.Duration
 	timer *time.Timer
@@ -18,14 +19,14 @@ func newHeartbeatWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *
 	return &heartbeatWatchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errMasterSilent) })}
 }
 
-// setInterval takes the heartbeat interval that the master announced.
+// setInterval sets the interval that the master announced.
 func (w *heartbeatWatchdog) setInterval(seconds float64) {
 	if seconds > 0 {
 		w.limit = time.Duration(maxMissedHeartbeats * seconds * float64(time.Second))
 	}
 }
 
-// restart starts the time anew, at each event; hold stops it until then.
+// restart restarts the timer after an event; suspend stops it until then.
 func (w *heartbeatWatchdog) restart() { w.timer.Reset(w.limit) }
 func (w *heartbeatWatchdog) suspend() { w.timer.Stop() }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// zkSessionTimeout is the session timeout that Mesos's own clients ask for.
+// zkSessionTimeout is the session timeout of Mesos's own clients.
 const zkSessionTimeout = 10 * time.Second
 
-// zkConn is what of ZooKeeper the detector uses.
+// zkConn is the part of a ZooKeeper connection that the detector uses.
 type zkConn interface {
 	ExistsW(path string) (bool, *zk.Stat, <-chan zk.Event, error)
 	ChildrenW(path string) ([]string, *zk.Stat, <-chan zk.Event, error)
@@ -22,9 +22,9 @@ type zkConn interface {
 	Close()
 }
 
-// zkDetector watches the nodes that masters keep in ZooKeeper while they
-// stand for election. A lost session says nothing about the masters: the last
-// leader stays until ZooKeeper names another.
+// zkDetector watches the nodes that masters create in ZooKeeper for the
+// election. A lost ZooKeeper session does not affect the masters: the last
+// leader is kept until ZooKeeper names another one.
 type zkDetector struct {
 	dial    func() (zkConn, error)
 	path    string
@@ -33,9 +33,9 @@ type zkDetector struct {
 	log     logrus.FieldLogger
 
 	mu        sync.Mutex
-	leaderURL string        // "" until one is known
-	err       error         // why none is
-	changed   chan struct{} // closed and replaced when base changes
+	leaderURL string        // "" until the leader is known
+	err       error         // why the leader is unknown
+	changed   chan struct{} // closed and replaced when leaderURL changes
 }
 
 func newZKDetector(cfg *ConnectionConfig, addr *zkAddress) *zkDetector {
@@ -58,12 +58,13 @@ func newZKDetector(cfg *ConnectionConfig, addr *zkAddress) *zkDetector {
 	}
 }
 
-// discardLogger drops the client's talk: what matters comes back as an error.
+// discardLogger drops the ZooKeeper client's log: relevant errors are
+// returned.
 type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// findLeader waits until ZooKeeper has named one.
+// findLeader waits until ZooKeeper has named a leader.
 func (f *zkDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
 	for {
 		f.mu.Lock()
@@ -93,7 +94,7 @@ func (f *zkDetector) setLeader(base string) {
 	f.changed = make(chan struct{})
 }
 
-// setError keeps the reason for those who wait, and says it once.
+// setError stores the error for findLeader and logs it once.
 func (f *zkDetector) setError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +104,7 @@ func (f *zkDetector) setError(err error) {
 	f.err = err
 }
 
-// run watches until ctx ends; it connects again where that has failed.
+// run watches ZooKeeper until ctx ends, and reconnects after failures.
 func (f *zkDetector) run(ctx context.Context) {
 	for tries := 0; ctx.Err() == nil; tries++ {
 		if f.watchConnection(ctx) {
@@ -116,15 +117,15 @@ func (f *zkDetector) run(ctx context.Context) {
 	}
 }
 
-// watchConnection follows one connection until it errs, and reports whether ZooKeeper
-// ever answered.
+// watchConnection watches on one connection until it fails. It reports whether
+// ZooKeeper answered at all.
 func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
 	conn, err := f.dial()
 	if err != nil {
 		f.setError(fmt.Errorf("connect to ZooKeeper: %w", err))
 		return false
 	}
-	stop := context.AfterFunc(ctx, conn.Close) // no call of it takes a context
+	stop := context.AfterFunc(ctx, conn.Close) // the connection's methods do not take contexts
 	defer func() {
 		if stop() {
 			conn.Close()
@@ -147,7 +148,8 @@ func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
 	}
 }
 
-// readLeader reads who leads now. The channel tells when to look again.
+// readLeader reads the current leader. The returned channel fires when the
+// nodes change.
 func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 	nodes, _, next, err := conn.ChildrenW(f.path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -158,7 +160,7 @@ func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 	}
 	node, kind := leadingNode(nodes)
 	switch kind {
-	case noMaster: // the last leader leads until another is named
+	case noMaster: // the last leader is kept until another is named
 		f.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", f.path, len(nodes)))
 		return next, nil
 	case binaryInfo:
@@ -167,7 +169,7 @@ func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 	}
 	text, _, err := conn.Get(f.path + "/" + node)
 	if errors.Is(err, zk.ErrNoNode) {
-		return next, nil // it has just resigned: next tells
+		return next, nil // it has just resigned: the channel fires
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err)
@@ -181,13 +183,13 @@ func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 	return next, nil
 }
 
-// awaitPath waits for the path itself.
+// awaitPath waits for the creation of the path.
 func (f *zkDetector) awaitPath(conn zkConn) (<-chan zk.Event, error) {
 	there, _, next, err := conn.ExistsW(f.path)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in ZooKeeper: %w", f.path, err)
 	}
-	if there { // since a moment ago
+	if there { // it was created in between
 		now := make(chan zk.Event)
 		close(now)
 		return now, nil
