@@ -5,22 +5,22 @@ import (
 	"strconv"
 )
 
-// Amount is a quantity of the resources that come as plain numbers.
+// Amount is a quantity of the resources that Mesos counts as scalars.
 type Amount struct {
 	CPUs, MemMiB, DiskMiB float64
 }
 
-// Plus adds in thousandths, as Mesos itself does.
+// Plus returns the sum, computed in thousandths as Mesos does.
 func (a Amount) Plus(b Amount) Amount { return a.toMilli().plus(b.toMilli()).toAmount() }
 
-// milliAmount counts in thousandths, so that sums of many tasks do not drift away
-// from what the master computes.
+// milliAmount counts in thousandths, so that the sum of many tasks equals what
+// the master computes.
 type milliAmount struct{ cpus, mem, disk int64 }
 
-// maxMilli bounds what a number in an offer or a demand may mean.
+// maxMilli bounds a number in an offer or a demand.
 const maxMilli = int64(1) << 50
 
-// toMilli rounds to thousandths. Whatever is above zero takes at least one.
+// toMilli rounds to thousandths. A number above zero becomes at least one.
 func toMilli(x float64) int64 {
 	switch n := math.Round(x * 1000); {
 	case !(x > 0): // NaN too
@@ -50,10 +50,10 @@ func (a milliAmount) minus(b milliAmount) milliAmount {
 	return milliAmount{a.cpus - b.cpus, a.mem - b.mem, a.disk - b.disk}
 }
 
-// canHold reports whether need fits into a.
+// canHold reports whether need is at most a in each resource.
 func (a *milliAmount) canHold(need *milliAmount) bool {
 	return need.cpus <= a.cpus && need.mem <= a.mem && need.disk <= a.disk
 }
 
-// formatMilli prints thousandths as people write them: 2100 is "2.1".
+// formatMilli formats thousandths as a decimal number: 2100 is "2.1".
 func formatMilli(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }

@@ -10,67 +10,69 @@ import (
 	"mesos-gpu/framework/sched/fit/index"
 )
 
-// wholeDevice is one device in the thousandths that tasks may share.
+// wholeDevice is one device in the thousandths that tasks may take of it.
 const wholeDevice = 1000
 
-// maxGPUs bounds what the scalar of one agent may mean.
+// maxGPUs bounds the gpus scalar of one agent.
 const maxGPUs = 1 << 20
 
-// Cluster is what agents have free. It, its clones and their answers are for
-// one goroutine.
+// Cluster stores what agents have free. A cluster and its clones share caches:
+// only one goroutine may use them at a time.
 type Cluster struct {
 	index      *clusterIndex
 	policy     *placementScorer
 	now        time.Time
 	capacities []agentCapacity
-	// wholeBits are the slots that are free to be taken whole, as bits; parts is
-	// what is free of each slot that tasks share, and alls what there is of
-	// it, on agents with such. room says where an agent's begin.
+	// wholeBits has a bit for each slot; it is set while the device may be taken
+	// whole. freeShares and totalShares have what is free of each slot, and how
+	// much there is, for agents that have shared or divisible devices.
+	// agentCapacity.bitOffset and shareOffset are where an agent's slots start.
 	wholeBits               []uint64
 	freeShares, totalShares []shareAmount
-	// agentScores is how the policy ranks each agent as it is; see scorer.
+	// agentScores are the scores that do not depend on the task; see placementScorer.
 	agentScores []int64
-	// hints rule most agents out without a look at their rooms.
+	// hints exclude most agents before their capacities are read.
 	hints        []capacityHint
 	reservations []reservedResources
 	rankings     index.Rankings
-	draws        uint64 // lots drawn so far; see drawLot
-	// taskMixes are who the policy put on each agent, if it asks.
+	draws        uint64 // lots drawn since the cluster was created or copied
+	// taskMixes are the tasks that this cluster placed on each agent, for
+	// policies that use them.
 	taskMixes []taskMix
-	// scratch
+	// Buffers that are valid until the next call of the function that uses them.
 	maskScratch   []uint64
 	slotScratch   []int
 	chosenScratch []int
 	optionScratch []slotOption
 	shareScratch  []shareAmount
-	countScratch  []int32 // of Count
+	countScratch  []int32 // of CountTasks
 	levelScratch  []float64
 }
 
-// agentCapacity is what one agent has free.
+// agentCapacity is what one agent has free at the moment.
 type agentCapacity struct {
 	free             milliAmount
-	untilMaintenance int64 // nanoseconds until maintenance begins
+	untilMaintenance int64 // nanoseconds; MaxInt64 if none is planned
 	hardware         *hardwareClass
 	uuids            []string // by slot
 	ports            []PortRange
-	shareOffset      int32 // where its slots begin in Cluster.parts; -1: none is shared
-	bitOffset        int32 // where they begin in Cluster.whole
-	scalarGPUs       int32 // the scalar
-	wholeGPUs        int32 // slots wholly free
-	partialSlots     int32 // slots of which a part may be taken, wholes aside
+	shareOffset      int32 // of its slots in Cluster.freeShares; -1: none is shared or divisible
+	bitOffset        int32 // of its slots in Cluster.wholeBits, in words
+	scalarGPUs       int32 // the free gpus scalar
+	wholeGPUs        int32 // slots that are wholly free
+	partialSlots     int32 // slots that are free in part
 	portCount        int32
 	roleID           int32
-	reservation      int32 // in Cluster.holds, plus one; 0: none
-	hasDeviceIDs     bool  // devices go by name
-	stateNumber      int32 // see states; good while generation is theirs
+	reservation      int32 // index in Cluster.reservations, plus one; 0: none
+	hasDeviceIDs     bool  // devices are offered by ID, not by count alone
+	stateNumber      int32 // see stateNumberOf; valid if stateGeneration is current
 	stateGeneration  uint32
-	fragmentation    float64 // fragmentation as it is; see fragments
+	fragmentation    float64 // as it is now; see fragmentationOf
 }
 
-// capacityHint is the most that a task may find on an agent.
+// capacityHint is an upper bound of what a task may get from an agent.
 type capacityHint struct {
-	cpus uint32 // thousandths, or the most that fits here
+	cpus uint32 // thousandths, capped
 	gpus int32
 }
 
@@ -78,13 +80,13 @@ func newCapacityHint(cpus int64, gpus int32) capacityHint {
 	return capacityHint{uint32(min(max(cpus, 0), math.MaxUint32)), gpus}
 }
 
-// allows reports whether an agent with the hint h may have room for a task that
+// allows reports whether an agent with this hint may have room for a task that
 // needs at least the minimum.
 func (h capacityHint) allows(minimum capacityHint) bool {
 	return h.cpus >= minimum.cpus && h.gpus >= minimum.gpus
 }
 
-// reservedResources is what is kept from demands that may outlive it.
+// reservedResources are kept from demands with AvoidReserved.
 type reservedResources struct {
 	amount milliAmount
 	gpus   int32
@@ -93,8 +95,9 @@ type reservedResources struct {
 	ports  []int
 }
 
-// NewCluster joins what agents have free with a policy for taking it. It does
-// not modify its arguments, and shares what agents point to.
+// NewCluster returns a cluster of what the agents have free, with a policy for
+// placing tasks. It does not modify its arguments, and keeps what agents point
+// to: the caller must not change that either.
 func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Cluster {
 	sorted := slices.Clone(agents)
 	slices.SortStableFunc(sorted, func(a, b AgentResources) int {
@@ -120,7 +123,7 @@ func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Clus
 	return c
 }
 
-// initAgent makes an agent's room.
+// initAgent computes the capacity of an agent from its resources.
 func (c *Cluster) initAgent(i int) {
 	a := &c.index.agents[i]
 	r := &c.capacities[i]
@@ -148,7 +151,8 @@ func (c *Cluster) initAgent(i int) {
 	}
 }
 
-// allDeviceIDs are all devices that the agent has a word about.
+// allDeviceIDs returns all devices that the agent offers, whole or shared, and
+// those it is known to share.
 func allDeviceIDs(a *AgentResources) []string {
 	ids := slices.Clone(a.DeviceIDs)
 	for _, list := range [][]SharedDevice{a.Shared, a.AllShared} {
@@ -159,7 +163,7 @@ func allDeviceIDs(a *AgentResources) []string {
 	return ids
 }
 
-// layOutDevices gives a room slots for the agent's devices, all taken.
+// layOutDevices assigns slots to the agent's devices, all of them taken.
 func (c *Cluster) layOutDevices(i int, more []string) {
 	r := &c.capacities[i]
 	l := c.index.findLayout(i, more)
@@ -178,15 +182,15 @@ func (c *Cluster) untilMaintenance(t time.Time) int64 {
 	return int64(t.Sub(c.now))
 }
 
-// Agents are those the cluster was made of, by id and role. Nobody changes
-// them: Free and the like are what there was at first.
+// Agents returns the agents by ID and role, with what they had free when the
+// cluster was created or updated. The caller must not change them.
 func (c *Cluster) Agents() []AgentResources { return c.index.agents }
 
 func (c *Cluster) wholeMask(r *agentCapacity) []uint64 {
 	return c.wholeBits[r.bitOffset : int(r.bitOffset)+wordCount(len(r.hardware.slots))]
 }
 
-// freeSlot makes a slot free to be taken whole, unless tasks share it.
+// freeSlot makes a device free to be taken whole, unless tasks share it.
 func (c *Cluster) freeSlot(r *agentCapacity, slot int) {
 	if c.isShared(r, slot) {
 		return
@@ -197,7 +201,7 @@ func (c *Cluster) freeSlot(r *agentCapacity, slot int) {
 	}
 }
 
-// takeSlot makes a whole slot taken.
+// takeSlot marks a whole device as taken.
 func (c *Cluster) takeSlot(r *agentCapacity, slot int) {
 	c.wholeBits[int(r.bitOffset)+slot/64] &^= 1 << (slot % 64)
 	if r.hardware.divisible {
@@ -205,8 +209,8 @@ func (c *Cluster) takeSlot(r *agentCapacity, slot int) {
 	}
 }
 
-// freeGPUs is how many whole GPUs may be taken: a task takes the scalar and,
-// where devices have names, as many of those.
+// freeGPUs returns how many whole GPUs may be taken. A task takes one of the
+// scalar for each GPU, and a device if they have IDs.
 func (r *agentCapacity) freeGPUs() int32 {
 	if r.hasDeviceIDs {
 		return min(r.scalarGPUs, r.wholeGPUs)
@@ -214,7 +218,8 @@ func (r *agentCapacity) freeGPUs() int32 {
 	return r.scalarGPUs
 }
 
-// agentChanged brings up to date what depends on what is free.
+// agentChanged updates all that is derived from what an agent has free. Every
+// function that changes a capacity calls it.
 func (c *Cluster) agentChanged(i int) {
 	r := &c.capacities[i]
 	wholes := 0
@@ -227,12 +232,12 @@ func (c *Cluster) agentChanged(i int) {
 	c.rankings.AgentChanged(i)
 }
 
-// countPartialSlots counts the slots that are free in part.
+// countPartialSlots counts the slots of which a share is free.
 func (c *Cluster) countPartialSlots(r *agentCapacity) {
 	r.partialSlots = 0
 	most := int32(math.MaxInt32)
 	if r.hardware.divisible {
-		most = wholeDevice // else it is a whole one
+		most = wholeDevice // a free divisible device is a whole one
 	}
 	for _, p := range c.freeSharesOf(r) {
 		if p.mem > 0 && p.mem < most {
@@ -241,7 +246,7 @@ func (c *Cluster) countPartialSlots(r *agentCapacity) {
 	}
 }
 
-// FindAgent looks an agent up; -1 if it is not there.
+// FindAgent returns the index of an agent, or -1.
 func (c *Cluster) FindAgent(agentID, role string) int {
 	agents := c.index.agents
 	i := sort.Search(len(agents), func(i int) bool { return compareAgent(&agents[i], agentID, role) >= 0 })

@@ -2,23 +2,23 @@ package fit
 
 import "maps"
 
-// Clone is a cluster of its own that is in the same state.
+// Clone returns a cluster in the same state. Changes to one do not affect the
+// other.
 func (c *Cluster) Clone() *Cluster {
 	d := &Cluster{}
 	d.CopyFrom(c)
 	return d
 }
 
-// CopyFrom puts the cluster into the state of another one, in the memory that
-// it has.
+// CopyFrom puts the cluster into the state of another one and reuses its memory.
 func (c *Cluster) CopyFrom(o *Cluster) {
 	c.capacities = append(c.capacities[:0], o.capacities...)
 	c.index = o.index
 	c.copyOtherState(o)
 }
 
-// CopyRole is CopyFrom for who asks about one role alone: what the cluster then
-// says of agents of others means nothing.
+// CopyRole is CopyFrom for callers that use one role alone. The agents of other
+// roles are not valid afterwards.
 func (c *Cluster) CopyRole(o *Cluster, role string) {
 	id, ok := o.index.roleIDs[role]
 	if c.index != o.index || !ok {
@@ -31,7 +31,7 @@ func (c *Cluster) CopyRole(o *Cluster, role string) {
 	c.copyOtherState(o)
 }
 
-// copyOtherState is for what is small or not kept by agent.
+// copyOtherState copies all but the capacities.
 func (c *Cluster) copyOtherState(o *Cluster) {
 	c.policy, c.now = o.policy, o.now
 	c.wholeBits = append(c.wholeBits[:0], o.wholeBits...)

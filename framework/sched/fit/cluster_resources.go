@@ -6,26 +6,26 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TaskResources is what a task has of an agent.
+// TaskResources are the resources that a task has on an agent.
 type TaskResources struct {
 	Amount Amount
-	// GPUs counts whole ones, DeviceIDs names them where they have names.
+	// GPUs counts whole devices. DeviceIDs names them if the agent has IDs.
 	GPUs      int
 	DeviceIDs []string
-	// Shares are what it has of devices that tasks share.
+	// Shares are its parts of shared devices.
 	Shares []gpu.DeviceShare
 	Ports  []int
 }
 
-// ReleaseResources imagines that a running task has ended, which makes what it has
-// free again. An agent that the cluster does not have is ignored.
+// ReleaseResources makes what a task has free, as if the task had ended. It
+// ignores an agent that the cluster lacks.
 func (c *Cluster) ReleaseResources(agentID, role string, h TaskResources) {
 	if i := c.FindAgent(agentID, role); i >= 0 {
 		c.ReleaseAt(i, h)
 	}
 }
 
-// ReleaseAt is Release for the agent of that index.
+// ReleaseAt is ReleaseResources for the agent of that index.
 func (c *Cluster) ReleaseAt(i int, h TaskResources) {
 	c.addUnlistedDevices(i, h.DeviceIDs, h.Shares)
 	r := &c.capacities[i]
@@ -40,10 +40,10 @@ func (c *Cluster) ReleaseAt(i int, h TaskResources) {
 	c.agentChanged(i)
 }
 
-// ReserveResources holds back that much of what is free on an agent from demands with
-// Beyond. GPUs counts the devices that have names too; one that is not free
-// now is held once it is. Who knows that some of it will be given back in
-// time passes that much less.
+// ReserveResources keeps resources of an agent from demands with AvoidReserved.
+// GPUs counts devices with IDs too. A device that is in use is reserved for the
+// time when it is free. If some of the resources will be returned in time, the
+// caller reserves that much less.
 func (c *Cluster) ReserveResources(agentID, role string, want TaskResources) {
 	i := c.FindAgent(agentID, role)
 	if i < 0 {
@@ -75,7 +75,8 @@ func (c *Cluster) ReserveResources(agentID, role string, want TaskResources) {
 	c.agentChanged(i)
 }
 
-// addUnlistedDevices adds devices that nobody had told of to an agent, taken.
+// addUnlistedDevices adds slots, all taken, for devices that the agent did not
+// list or offer before.
 func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShare) {
 	r := &c.capacities[i]
 	if len(parts) > 0 {
@@ -109,7 +110,8 @@ func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShar
 	}
 }
 
-// remapSlots is the hold where its slots have new places among so many.
+// remapSlots returns the reservation for a new slot order: to[s] is the new
+// slot of s.
 func (h reservedResources) remapSlots(to []int, slots int) reservedResources {
 	mask := make([]uint64, wordCount(slots))
 	for _, s := range listBits(h.mask, nil) {

@@ -2,12 +2,11 @@ package fit
 
 import "time"
 
-// UpdateAgents brings the cluster up to date: some of its agents are now as told, and
-// so are the typical tasks and the time. It is then what NewCluster would make
-// of all agents, but has looked at few of them, and is not for a cluster whose
-// places somebody took: that would be of a clone. It reports whether it could.
-// If not (there are other agents than there were, one goes away for
-// maintenance, too much was left behind) the cluster is of no use any more.
+// UpdateAgents replaces some agents, the typical tasks and the time. The result
+// equals that of NewCluster, but only the changed agents are computed. No tasks
+// may have been placed on this cluster (clones of it do not matter). It returns
+// false if it cannot update: an agent is new, maintenance is planned, or too
+// many stale values are stored. The cluster must not be used then.
 func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, now time.Time) bool {
 	if c.index.hasMaintenance || c.index.hasManyStale() {
 		return false
@@ -35,8 +34,8 @@ func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, 
 	return true
 }
 
-// updateAgent makes an agent's room anew, where it was if it still has the size. It
-// reports whether that was necessary.
+// updateAgent computes an agent's capacity, in the same memory if its number of
+// devices is the same. It reports whether anything changed.
 func (c *Cluster) updateAgent(i int, a *AgentResources) bool {
 	was := c.index.agents[i]
 	c.index.agents[i] = *a
@@ -68,7 +67,7 @@ func (c *Cluster) updateAgent(i int, a *AgentResources) bool {
 	return true
 }
 
-// prepareFragmentation finds out what typical tasks make of the cluster's GPUs.
+// prepareFragmentation creates the fragmentation model for the typical tasks.
 func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 	if !c.policy.usesTypicalTasks {
 		list = nil
@@ -79,8 +78,7 @@ func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 	}
 }
 
-// refreshFragmentation brings the fragmentation of all agents up to date. It is the same
-// for those in the same state.
+// refreshFragmentation measures the fragmentation of all agents.
 func (c *Cluster) refreshFragmentation() {
 	c.beginScan()
 	for i := range c.capacities {

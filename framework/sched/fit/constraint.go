@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// FieldValue is what the agent has of a constraint's field, as text.
+// FieldValue returns the agent's value of a constraint's field.
 func (a *AgentResources) FieldValue(name string) (value string, ok bool) {
 	switch name {
 	case "hostname", "@hostname":
@@ -33,8 +33,8 @@ func (a *AgentResources) FieldValue(name string) (value string, ok bool) {
 	return "", false
 }
 
-// reservationState says which of its resources the agent offers; nothing at all is
-// not reserved.
+// reservationState returns whether the agent offers reserved resources,
+// unreserved ones or both. Without any it is unreserved.
 func (a *AgentResources) reservationState() string {
 	switch {
 	case a.Reserved && a.Unreserved:
@@ -46,8 +46,8 @@ func (a *AgentResources) reservationState() string {
 	}
 }
 
-// agentFilter is the agents that satisfy some constraints which depend on nothing
-// but the agent.
+// agentFilter is the set of agents that satisfy constraints which depend on
+// the agent alone.
 type agentFilter struct{ bits []uint64 }
 
 func (f *agentFilter) has(i int) bool { return f.bits[i/64]>>(i%64)&1 != 0 }
@@ -75,8 +75,8 @@ func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
 	return f
 }
 
-// valueMatcher says which values of its field satisfy a constraint. One that
-// Validate refuses is satisfied by none.
+// valueMatcher returns a test of the values of a constraint's field. No value
+// satisfies a constraint that Validate rejects.
 func valueMatcher(con job.Constraint) func(value string) bool {
 	switch con.Operator {
 	case job.Like, job.Unlike:
@@ -97,8 +97,8 @@ func valueMatcher(con job.Constraint) func(value string) bool {
 
 var plainNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$`)
 
-// normalizeScalar writes a number as Marathon's IS compares it: at most three decimals,
-// the nearest, the even one of two that are as near. It is "" for other text.
+// normalizeScalar formats a number as Marathon's IS compares it: with at most
+// three decimals, rounded half to even. It returns "" for other text.
 func normalizeScalar(s string) string {
 	if !plainNumber.MatchString(s) {
 		return ""

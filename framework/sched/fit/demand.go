@@ -9,67 +9,67 @@ import (
 	"mesos-gpu/job"
 )
 
-// Demand is what each of some equal tasks needs.
+// Demand is what each of several equal tasks needs.
 type Demand struct {
-	// Job names it in reasons.
+	// Job is the name that explanations use.
 	Job string
-	// Role is whose agents it may use.
+	// Role is the role whose offers the tasks may use.
 	Role string
-	// Amount includes Overhead, the executor's part, which only reasons tell
-	// apart.
+	// Amount includes Overhead, what the executor needs. Only explanations
+	// show Overhead separately.
 	Amount, Overhead Amount
-	// Ports counts host ports. HostPorts are the numbers that the first of them
-	// must have; 0 is any, and so are those that it does not name.
+	// Ports counts host ports. HostPorts has the numbers of the first of them;
+	// 0 is any port. Ports beyond its length may be any.
 	Ports       int
 	HostPorts   []int
 	Request     gpu.Request
 	Constraints []job.Constraint
-	// RunTime is how long a task runs; 0 where nobody knows.
+	// RunTime is how long a task runs; 0 if it is not known.
 	RunTime time.Duration
-	// PeerAgents has, for constraints that depend on the job's other live tasks,
-	// the agent of each.
+	// PeerAgents has the agent of each live task of the job, for constraints
+	// that depend on them.
 	PeerAgents []*AgentResources
-	// AvoidReserved says that a task may outlive what Reserve holds back: it keeps
-	// off that.
+	// AvoidReserved is set for tasks that may run longer than a reservation can
+	// wait: they do not use reserved resources.
 	AvoidReserved bool
 }
 
-// Placement is a place for one task.
+// Placement is what one task gets.
 type Placement struct {
-	// Agent indexes Cluster.Agents.
+	// Agent is an index in Cluster.Agents.
 	Agent int
-	// DeviceIDs are the devices the task gets whole, by UUID; nil where its
-	// agent hands out GPUs by count alone.
+	// DeviceIDs are the UUIDs of whole devices; nil if the agent offers GPUs by
+	// count alone.
 	DeviceIDs []string
-	// GPUs counts devices, whole or in part.
+	// GPUs counts devices, whole or shared.
 	GPUs  int
 	Ports []int
-	// Shares are what it gets of devices that tasks share, one each.
+	// Shares are parts of shared devices, one for each device.
 	Shares []gpu.DeviceShare
 }
 
-// defaultRunTime is how long a task without a known run time must be able to run
-// before maintenance of its agent begins.
+// defaultRunTime is how long an agent must stay available for a task of unknown
+// run time.
 const defaultRunTime = time.Hour
 
-// demandClass is what demands that find the same places have in common.
+// demandClass is what demands have in common that fit the same agents.
 type demandClass struct {
 	id             int32
-	roleID         int32 // -1: no agent has it
+	roleID         int32 // -1: no agent has the role
 	gpus           int32
-	milliPerDevice int32 // thousandths it takes of a device that is divisible
+	milliPerDevice int32 // thousandths of a divisible device
 	portCount      int32
-	hostPorts      []int // Demand.HostPorts; nil: any
-	wantsShares    bool  // it wants parts of devices
+	hostPorts      []int // Demand.HostPorts; nil: any ports
+	wantsShares    bool  // of devices, not whole ones
 	share          gpu.ShareRequest
 	avoidsReserved bool
 	need           milliAmount
-	minAvailable   int64 // nanoseconds that an agent must stay available
+	minAvailable   int64 // nanoseconds before maintenance
 	requirement    *deviceRequirement
-	fixedFilter    *agentFilter // nil: every agent
+	fixedFilter    *agentFilter // agents that satisfy constraints; nil: all do
 	jobConstraints []job.Constraint
 	uses           int
-	minimum        capacityHint // what a task must find at the least
+	minimum        capacityHint // what an agent must have at least
 }
 
 // newDemandClass returns the class of a demand; see classifyDemand.
@@ -110,11 +110,12 @@ func minAvailability(runs time.Duration) int64 {
 	return int64(runs)
 }
 
-// Key is equal for demands that find the same places, the other tasks of
-// their jobs aside.
+// Key returns equal strings for demands that fit the same agents, apart from
+// the other tasks of their jobs.
 func (d *Demand) Key() string { return string(d.appendKey(nil)) }
 
-// appendKey writes all that tells classes apart. Texts carry their lengths.
+// appendKey appends all fields that matter to a class. Strings have a length
+// prefix, so that different demands have different keys.
 func (d *Demand) appendKey(b []byte) []byte {
 	b = appendText(b, d.Role)
 	need := d.Amount.toMilli()

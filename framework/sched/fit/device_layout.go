@@ -2,8 +2,8 @@ package fit
 
 import "slices"
 
-// deviceLayout is what an agent's hardware is with more devices than it lists.
-// Tasks that are thought to end bring the same ones again and again.
+// deviceLayout is an agent's hardware together with devices that it does not
+// list. Forecasts of ending tasks add the same devices repeatedly.
 type deviceLayout struct {
 	extraIDs []string
 	hardware *hardwareClass
@@ -30,21 +30,22 @@ func (a *AgentResources) listsDevice(id string) bool {
 	return false
 }
 
-// sameHardware reports whether b is told of in the same words as a, but for what they
-// have free: it is then the same kind whatever devices are added to both. It
-// looks at no list that may be long, and says no where it does not know.
+// sameHardware reports whether a and b describe the same hardware, ignoring free
+// resources. It may return false for equal agents: slices that can be long are
+// compared by identity.
 func (a *AgentResources) sameHardware(b *AgentResources) bool {
 	return a.HasGPUs() == b.HasGPUs() && a.Divisible == b.Divisible && a.Driver == b.Driver && a.CUDA == b.CUDA &&
 		slices.Equal(a.Types, b.Types) && sameList(a.Inventory, b.Inventory) && sameList(a.Attributes, b.Attributes)
 }
 
-// isUnchanged reports whether nothing that a room is made of has changed.
+// isUnchanged reports whether a and b have equal capacities. Like sameHardware
+// it may return false for equal agents.
 func (a *AgentResources) isUnchanged(b *AgentResources) bool {
 	return a.sameHardware(b) && a.Free == b.Free && a.GPUs == b.GPUs && a.TotalGPUs == b.TotalGPUs && a.Unavailable.Equal(b.Unavailable) &&
 		slices.Equal(a.DeviceIDs, b.DeviceIDs) && slices.Equal(a.Shared, b.Shared) && slices.Equal(a.AllShared, b.AllShared) && slices.Equal(a.Ports, b.Ports)
 }
 
-// sameList reports whether two lists are one, or both empty.
+// sameList reports whether two slices have the same memory, or are both empty.
 func sameList[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -7,38 +7,40 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// deviceRequirement is what a demand asks of devices, with the answers it had: a cluster
-// has few kinds of agents and many agents.
+// deviceRequirement is what a demand requires of devices and their host, for any
+// number of devices.
 type deviceRequirement struct {
 	request      gpu.Request
 	topology     gpu.Topology
-	includeUUIDs map[string]bool // by UUID; nil: any
+	includeUUIDs map[string]bool // nil: all
 	excludeUUIDs map[string]bool
-	namesDevices bool // it names devices
-	// matches stores computeMatch by hardware class, models what the types accept.
+	namesDevices bool // by UUID
+	// matches stores computeMatch by hardware class, models which ones the
+	// types accept.
 	matches index.Numbered[requirementMatch]
 	models  index.Memo[string, bool]
 }
 
-// requirementMatch is how a wish fares on one kind of agent, devices named by UUID aside.
+// requirementMatch is which slots of a hardware class satisfy a requirement. It
+// ignores UUIDs, which differ between agents of the class.
 type requirementMatch struct {
-	hostMatches bool     // driver and CUDA will do
-	slotMask    []uint64 // slots that will do
-	allSlots    bool     // every slot does
-	// allCounted: every GPU of an agent that hands them out by count will do.
-	// Where one would not, nobody can say which the task would get.
+	hostMatches bool     // driver and CUDA are new enough
+	slotMask    []uint64 // slots that satisfy it
+	allSlots    bool     // all slots do
+	// allCounted is set if every GPU of an agent that offers GPUs by count
+	// satisfies it. Otherwise it is not known which GPU the task would get.
 	allCounted bool
-	anyDevice  bool // it has GPUs that would do if they were free
+	anyDevice  bool // some GPU satisfies it, free or not
 }
 
 // normalizeRequest removes what does not matter to a single device or host.
 func normalizeRequest(r gpu.Request) gpu.Request {
 	n := r.GPUs
 	if r.GPUs = 0; n == 0 {
-		r = gpu.Request{} // work without GPUs asks nothing of them
+		r = gpu.Request{} // a demand without GPUs requires nothing of them
 	}
 	if n <= 1 || r.Topology == gpu.AnyTopology || !r.Share.IsWhole() {
-		r.Topology = "" // one device always hangs together, and parts never do
+		r.Topology = "" // it has no meaning for one device or for shares
 	}
 	r.Share = gpu.ShareRequest{}
 	return r
@@ -62,7 +64,7 @@ func stringSet(list []string) map[string]bool {
 	return m
 }
 
-// acceptsUUID reports whether the device of that name will do by its name.
+// acceptsUUID reports whether the requirement accepts the device by its UUID.
 func (w *deviceRequirement) acceptsUUID(id string) bool {
 	return !w.excludeUUIDs[id] && (w.includeUUIDs == nil || w.includeUUIDs[id])
 }
@@ -89,8 +91,9 @@ func (w *deviceRequirement) computeMatch(k *hardwareClass) requirementMatch {
 	return m
 }
 
-// acceptsDevice reports whether a device will do but for its name. One of no known
-// model will do for who takes any; one of unknown memory has no minimum.
+// acceptsDevice reports whether a device satisfies the requirement, its UUID
+// ignored. A device of unknown model satisfies only requirements for any type,
+// one of unknown memory only those without a minimum.
 func (w *deviceRequirement) acceptsDevice(s deviceSlot) bool {
 	return w.acceptsModel(s.model) && (w.request.MinMemMiB <= 0 || s.memMiB >= w.request.MinMemMiB)
 }
@@ -112,7 +115,8 @@ func (w *deviceRequirement) acceptsAllCounted(k *hardwareClass) bool {
 	return len(k.models) > 0 || w.acceptsDevice(deviceSlot{memMiB: k.memMiB})
 }
 
-// acceptsSomeCounted: an agent of which only types are known has some that will do.
+// acceptsSomeCounted reports whether an agent of which only types are known has
+// a GPU that satisfies the requirement.
 func (w *deviceRequirement) acceptsSomeCounted(k *hardwareClass) bool {
 	if !k.hasGPUs {
 		return false
@@ -135,7 +139,7 @@ func countBits(mask []uint64) int {
 	return n
 }
 
-// listBits lists the slots of a mask in order.
+// listBits appends the slots of a mask in order.
 func listBits(mask []uint64, to []int) []int {
 	for w, m := range mask {
 		for ; m != 0; m &= m - 1 {

@@ -1,7 +1,12 @@
 // Package fit decides which agent a task gets, and which devices and ports on
-// it. A Cluster is what a set of agents has free; Fill takes places from it
-// for equal tasks, best agent first, and everything taken can be given back.
-// It is a pure function of what it is told: it performs no I/O, reads no
-// clock, starts nothing, and gives equal answers for agents in any order. It
-// never decides which job is next.
+// that agent. A Cluster stores what a set of agents has free. PlaceTasks takes
+// resources for equal tasks in three stages: which agents are feasible
+// (feasible*.go), what each of them scores by the policy (score*.go), and which
+// agent and devices are selected (select*.go). UndoPlacements returns what was
+// taken. explain*.go says why an agent is not feasible. All caches are in
+// cluster_index.go, on top of package index.
+//
+// The package is pure: it performs no I/O, reads no clock and starts no
+// goroutine. Its results do not depend on the order of the agents. It never
+// decides which job is next.
 package fit

@@ -9,42 +9,42 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// hardwareClass is the hardware of agents that have the same, so that questions about
-// it are answered once for all of them.
+// hardwareClass is the GPU hardware of an agent, driver included. Agents with
+// equal hardware share it, so that it is matched once for all of them.
 type hardwareClass struct {
 	id    int32
 	slots []deviceSlot
-	// models are all that is known to be there, where GPUs go by count.
+	// models are all known models, for agents that offer GPUs by count.
 	models       []string
-	hasInventory bool // an inventory told
+	hasInventory bool // slots come from an inventory
 	hasGPUs      bool // free or not
-	// divisible: see Agent.
+	// divisible is AgentResources.Divisible.
 	divisible bool
 	memMiB    int64 // the gpu_memory attribute; 0 where there is none
-	// shareLimit is what holds tasks to parts of devices, by the gpu_share_limit
-	// attribute.
+	// shareLimit is how the agent limits tasks to their shares, from the
+	// attribute gpu_share_limit.
 	shareLimit gpu.EnforcementMethod
 	driver     dottedVersion
 	cuda       dottedVersion
-	// isUniform: nothing tells one slot from another.
+	// isUniform is set if all slots are interchangeable.
 	isUniform bool
-	// groupOf says which slots hang together: those joined by NVLink, else
-	// those of one NUMA node; -1 where nobody knows.
+	// groupOf is the topology group of each slot: the slots that NVLink joins,
+	// or else those of one NUMA node; -1 if unknown.
 	groupOf    []int
 	groupCount int
-	links      [][]int // between slots; nil where there are none
+	links      [][]int // NVLinks between each two slots; nil if there are none
 }
 
-// deviceSlot is a device's place on its agent. Slots are in order of minor and UUID.
+// deviceSlot is one device of an agent. Slots are sorted by minor and UUID.
 type deviceSlot struct {
 	model   string
-	gpuType string // the type of that model
+	gpuType string // of the model
 	memMiB  int64
 	numa    int
 }
 
-// devicesOf lists the agent's devices and those it does not list but offers
-// or takes back.
+// devicesOf returns the agent's devices and the extra ones that it does not
+// list, sorted by minor and UUID.
 func devicesOf(a *AgentResources, more []string) []gpu.Device {
 	devices := make([]gpu.Device, 0, max(len(a.Inventory), len(more)))
 	known := func(uuid string) bool {
@@ -66,8 +66,8 @@ func devicesOf(a *AgentResources, more []string) []gpu.Device {
 	return devices
 }
 
-// unlistedDevice is a device that the inventory lacks. It gets the agent's type, if
-// the agent has but one.
+// unlistedDevice describes a device that the inventory lacks. If the agent has
+// one type only, the device is of that type.
 func unlistedDevice(a *AgentResources, uuid string) gpu.Device {
 	d := gpu.Device{UUID: uuid, Minor: -1, NUMA: -1}
 	if len(a.Types) == 1 {
@@ -79,8 +79,8 @@ func unlistedDevice(a *AgentResources, uuid string) gpu.Device {
 	return d
 }
 
-// attributeMemory is what the agent says that each of its devices has at
-// least, in MiB; 0 where it does not.
+// attributeMemory returns the minimum memory of the agent's devices by its
+// attribute gpu_memory, in MiB; 0 if unknown.
 func attributeMemory(a *AgentResources) int64 {
 	least := int64(0)
 	for _, at := range a.Attributes {
@@ -142,8 +142,8 @@ func appendHardwareKey(b []byte, a *AgentResources, devices []gpu.Device) []byte
 	return b
 }
 
-// groupSlots finds out which slots hang together. A link that one end alone tells
-// of counts.
+// groupSlots computes links and groups. A link counts if one of its two ends
+// reports it.
 func (k *hardwareClass) groupSlots(devices []gpu.Device) {
 	for i := range devices {
 		for j := range devices {
@@ -181,7 +181,7 @@ func (k *hardwareClass) groupSlots(devices []gpu.Device) {
 	k.groupCount = len(ids)
 }
 
-// maxLinks bounds what an inventory may claim between two devices.
+// maxLinks bounds the links that an inventory may report between two devices.
 const maxLinks = 64
 
 func (k *hardwareClass) groupByLinks() {

@@ -9,91 +9,90 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Offer is what one Mesos offer says, in the terms that placing needs.
+// Offer is the content of a Mesos offer that placement needs.
 type Offer struct {
 	ID       string
 	AgentID  string
 	Hostname string
 	AgentURL string
 	Free     Amount
-	// GPUs is the scalar of that name. DeviceIDs are the items of gpu_ids;
-	// an agent whose offers have none hands out GPUs by count alone.
+	// GPUs is the scalar gpus. DeviceIDs are the items of gpu_ids; an agent that
+	// offers none offers GPUs by count alone.
 	GPUs      int
 	DeviceIDs []string
-	// Shared is what is free of the devices that tasks share.
+	// Shared is what is free of shared devices.
 	Shared []SharedDevice
-	// Types are the gpu_type attributes, Inventory the devices that the
-	// gpu_inventory attribute lists.
+	// Types are the gpu_type attributes. Inventory is the content of the
+	// attribute gpu_inventory.
 	Types     []string
 	Inventory []gpu.Device
-	// Role is what the offer is allocated to.
+	// Role is the role that the offer is allocated to.
 	Role string
-	// Driver and CUDA are the host's versions, "" where it does not tell.
+	// Driver and CUDA are the host's versions, "" if unknown.
 	Driver, CUDA string
-	// Attributes are all of the agent's, in its order.
+	// Attributes are all attributes of the agent, in its order.
 	Attributes []Attribute
 	// Region and Zone are the agent's fault domain.
 	Region, Zone string
 	Ports        []PortRange
-	// Reserved says that it has resources reserved for a role, Unreserved that
-	// it has others.
+	// Reserved is set if some of the resources are reserved for a role,
+	// Unreserved if some are not.
 	Reserved, Unreserved bool
-	// Unavailable is when maintenance of the agent begins; zero if none is
+	// Unavailable is when maintenance of the agent starts; zero if none is
 	// planned.
 	Unavailable time.Time
 }
 
 // Attribute is an agent attribute as Marathon's constraints compare it: text
-// as it is, a scalar with at most three decimals, ranges and sets in Mesos's
+// unchanged, a scalar with at most three decimals, ranges and sets in Mesos's
 // notation ("[1-2]", "{a,b}" sorted).
 type Attribute struct{ Name, Value string }
 
-// AgentResources is what one agent offers to one role, joined from its offers, and the
-// facts about it.
+// AgentResources is what one agent offers to one role, joined from its offers,
+// and the facts about the agent.
 type AgentResources struct {
 	ID, Hostname, URL, Role string
-	// Offers are their ids, sorted; empty for an agent that is known but not
-	// offered now.
+	// Offers are the offer IDs, sorted; empty for an agent without offers.
 	Offers []string
-	// Closed: it takes no tasks, and has nothing free. Reasons leave it out,
-	// while constraints count the tasks on it.
+	// Closed is set for an agent that accepts no tasks. It has nothing free.
+	// Explanations ignore it, and constraints count the tasks on it.
 	Closed bool
 	Free   Amount
-	// GPUs and DeviceIDs are free; DeviceIDs is empty where the agent hands
-	// out GPUs by count alone.
+	// GPUs and DeviceIDs are free. DeviceIDs is empty if the agent offers GPUs
+	// by count alone.
 	GPUs      int
 	DeviceIDs []string
-	// Shared is what is free of the devices that tasks share, AllShared what
-	// there is of each, free or not, as far as somebody told.
+	// Shared is what is free of shared devices. AllShared is how much there is
+	// of each, free or not, as far as known.
 	Shared, AllShared []SharedDevice
-	// Divisible says that each of DeviceIDs may be taken whole or in
-	// thousandths, as in recorded traces: a device is then 1000 units of
-	// memory, its cores have no limit, and a part is made by Thousandths.
+	// Divisible is set if each of DeviceIDs may be taken whole or in
+	// thousandths, as in recorded traces. A device then has 1000 units of
+	// memory and no limit of cores; MilliShare makes such a share.
 	Divisible bool
 	Ports     []PortRange
-	// Types and Inventory are all that the agent has, free or not.
+	// Types and Inventory describe all devices, free or not.
 	Types     []string
 	Inventory []gpu.Device
-	// TotalGPUs counts them, free or not; 0 where nobody told.
+	// TotalGPUs counts all GPUs, free or not; 0 if unknown.
 	TotalGPUs    int
 	Driver, CUDA string
 	Attributes   []Attribute
 	Region, Zone string
-	// Reserved and Unreserved say what its offers hold of each.
+	// Reserved and Unreserved are those of its offers.
 	Reserved, Unreserved bool
-	// Unavailable is when maintenance begins; zero if none is planned.
+	// Unavailable is when maintenance starts; zero if none is planned.
 	Unavailable time.Time
 }
 
-// JoinOffers groups offers by agent and role, and sorts by them. The result does
-// not depend on the order of the offers, which it does not modify.
+// JoinOffers groups offers by agent and role, sorted by both. The result does
+// not depend on the order of the offers. It does not modify them.
 func JoinOffers(offers []Offer) []AgentResources {
 	sorted := make([]*Offer, len(offers))
 	for i := range offers {
 		sorted[i] = &offers[i]
 	}
 	slices.SortFunc(sorted, func(a, b *Offer) int {
-		if c := strings.Compare(a.AgentID, b.AgentID); c != 0 { // most are told apart here
+		if c := strings.Compare(a.AgentID, b.AgentID); c != 0 { // the most frequent case
 			return c
 		}
 		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.ID, b.ID))
@@ -107,7 +106,7 @@ func JoinOffers(offers []Offer) []AgentResources {
 			n++
 		}
 	}
-	agents := make([]AgentResources, 0, n) // they are large
+	agents := make([]AgentResources, 0, n) // sized exactly: the elements are large
 	for i, o := range sorted {
 		if first(i) {
 			agents = append(agents, AgentResources{ID: o.AgentID, Role: o.Role})
@@ -151,14 +150,14 @@ func (a *AgentResources) addOffer(o *Offer) {
 	}
 }
 
-// HasGPUs tells an agent with GPUs, free or not, from one without.
+// HasGPUs reports whether the agent has GPUs, free or not.
 func (a *AgentResources) HasGPUs() bool {
 	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0 ||
 		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
-// ShareLimitOf is what holds tasks to parts of an agent's devices, by its attribute
-// gpu_share_limit; "" where it has none.
+// ShareLimitOf returns how an agent limits tasks to their shares of devices, by
+// its attribute gpu_share_limit; "" if it has none.
 func ShareLimitOf(attributes []Attribute) gpu.EnforcementMethod {
 	for _, at := range attributes {
 		if at.Name == "gpu_share_limit" {
@@ -168,8 +167,8 @@ func ShareLimitOf(attributes []Attribute) gpu.EnforcementMethod {
 	return ""
 }
 
-// Models lists the GPU models the agent is known to have, one a device where
-// the inventory tells, else one a type.
+// Models returns the agent's GPU models: one for each device of the inventory,
+// or one for each type if there is no inventory.
 func (a *AgentResources) Models() []string {
 	if len(a.Inventory) == 0 {
 		return a.Types

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// PortRange is a range of ports, both ends included.
+// PortRange is a range of ports that includes both ends.
 type PortRange struct{ First, Last int }
 
 const maxPort = 65535
 
-// mergePorts sorts ranges and melts those that touch. What is no port number
-// is left out. Callers share what it returns: nobody changes it.
+// mergePorts returns sorted ranges that do not touch. It drops invalid port
+// numbers. The caller must not change the result, which may be shared.
 func mergePorts(ranges []PortRange) []PortRange {
 	if len(ranges) == 0 {
 		return nil
@@ -34,8 +34,8 @@ func mergePorts(ranges []PortRange) []PortRange {
 	return joined
 }
 
-// requiredPorts are the numbers that the demand's ports must have, nil for none.
-// Their count is the demand's.
+// requiredPorts returns the demand's host ports, at most as many as it has
+// ports, or nil if all may be any port.
 func requiredPorts(d *Demand) []int {
 	if !slices.ContainsFunc(d.HostPorts, func(p int) bool { return p > 0 }) {
 		return nil
@@ -43,25 +43,25 @@ func requiredPorts(d *Demand) []int {
 	return slices.Clone(d.HostPorts[:min(len(d.HostPorts), d.Ports)])
 }
 
-// containPorts reports whether joined ranges hold all those numbers but 0.
+// containPorts reports whether merged ranges contain all wanted ports except 0.
 func containPorts(ranges []PortRange, wanted []int) bool {
 	return !slices.ContainsFunc(wanted, func(p int) bool { return p > 0 && findRange(ranges, p) < 0 })
 }
 
-// findRange is where joined ranges hold a port; -1 if they do not.
+// findRange returns which of the merged ranges contains the port, or -1.
 func findRange(ranges []PortRange, port int) int {
 	return slices.IndexFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
-// AvoidPorts has demands that any port will do leave those ports, as long as there
-// are others: somebody waits for just them.
+// AvoidPorts sets ports that tasks without required ports get last, because
+// another job waits for these numbers.
 func (c *Cluster) AvoidPorts(ports []int) {
 	c.index.avoidedPorts = slices.Clone(ports)
 	slices.Sort(c.index.avoidedPorts)
 }
 
-// takePorts splits n ports off joined ranges: the numbers wanted, which the
-// ranges hold, and where there is none the lowest that is not to be spared.
+// takePorts takes n ports from merged ranges, which contain the wanted ones. For
+// 0 and beyond wanted it takes the lowest port that is not to be avoided.
 func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, left []PortRange) {
 	left = slices.Clone(ranges)
 	taken = make([]int, 0, n)
@@ -84,8 +84,8 @@ func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, le
 	return taken, left
 }
 
-// lowestPortExcept is the lowest port that is not among the sorted others, or the
-// lowest of all.
+// lowestPortExcept returns the lowest port that is not among the others, which
+// are sorted. If there is none, it returns the lowest port.
 func lowestPortExcept(ranges []PortRange, others []int) int {
 	for _, r := range ranges {
 		for p := r.First; p <= r.Last; p++ {
@@ -97,7 +97,7 @@ func lowestPortExcept(ranges []PortRange, others []int) int {
 	return ranges[0].First
 }
 
-// WithoutPorts are the ranges less some ports.
+// WithoutPorts returns the ranges without some ports.
 func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
 	if len(ports) == 0 {
 		return ranges
@@ -109,7 +109,7 @@ func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
 	return left
 }
 
-// withoutPort splits the range that holds the port. It changes the ranges.
+// withoutPort removes a port. It modifies the ranges.
 func withoutPort(ranges []PortRange, port int) []PortRange {
 	i := findRange(ranges, port)
 	if i < 0 {
@@ -125,7 +125,7 @@ func withoutPort(ranges []PortRange, port int) []PortRange {
 	return slices.Replace(ranges, i, i+1, rest...)
 }
 
-// addPorts joins ports to ranges.
+// addPorts returns the ranges with the ports merged in.
 func addPorts(ranges []PortRange, ports []int) []PortRange {
 	all := slices.Clone(ranges)
 	for _, p := range ports {

@@ -7,20 +7,20 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// SharedDevice is some of a device that tasks share: memory in MiB, and cores in
-// percent of one device's.
+// SharedDevice is an amount of a shared device: memory in MiB and cores in percent
+// of the device.
 type SharedDevice struct {
 	UUID   string
 	MemMiB int64
 	Cores  int
 }
 
-// MilliShare asks for so many thousandths of each device of a Divisible
-// agent.
+// MilliShare returns a request for so many thousandths of each device of a
+// divisible agent.
 func MilliShare(n int) gpu.ShareRequest { return gpu.ShareRequest{MemMiB: int64(n)} }
 
-// mergeShared adds up what several offers have of one device, and sorts by
-// UUID.
+// mergeShared adds up the amounts of each device and sorts by UUID. It modifies
+// the list.
 func mergeShared(list []SharedDevice) []SharedDevice {
 	if len(list) == 0 {
 		return nil
@@ -40,8 +40,8 @@ func mergeShared(list []SharedDevice) []SharedDevice {
 	return joined
 }
 
-// SubtractShares is what the list has beside the parts that somebody took. It does not
-// modify the list.
+// SubtractShares returns the list without the shares that tasks took. It does
+// not modify the list.
 func SubtractShares(list []SharedDevice, parts []gpu.DeviceShare) []SharedDevice {
 	left := slices.Clone(list)
 	for _, p := range parts {
@@ -53,8 +53,8 @@ func SubtractShares(list []SharedDevice, parts []gpu.DeviceShare) []SharedDevice
 	return left
 }
 
-// shareAmount is some of a slot: MiB of memory and percent of cores. Of a divisible
-// one, memory counts thousandths.
+// shareAmount is an amount of a slot: MiB of memory and percent of cores. For a
+// divisible slot, mem counts thousandths.
 type shareAmount struct{ mem, cores int32 }
 
 func (p shareAmount) plus(q shareAmount) shareAmount {
@@ -64,15 +64,15 @@ func (p shareAmount) minus(q shareAmount) shareAmount {
 	return shareAmount{p.mem - q.mem, p.cores - q.cores}
 }
 
-// maxShareAmount bounds what a scalar may mean.
+// maxShareAmount bounds a scalar of a shared device.
 const maxShareAmount = 1 << 28
 
 func newShareAmount(mem int64, cores int) shareAmount {
 	return shareAmount{int32(min(max(mem, 0), maxShareAmount)), int32(min(max(cores, 0), maxShareAmount))}
 }
 
-// trackShares gives a room books for parts of its slots, none of which is shared
-// yet.
+// trackShares allocates free and total amounts for an agent's slots, none of
+// which is shared yet.
 func (c *Cluster) trackShares(r *agentCapacity) {
 	if r.shareOffset >= 0 {
 		return
@@ -82,8 +82,9 @@ func (c *Cluster) trackShares(r *agentCapacity) {
 	c.totalShares = append(c.totalShares, make([]shareAmount, len(r.hardware.slots))...)
 }
 
-// freeSharesOf are what is free of each slot, totalSharesOf what there is of it: nothing
-// of slots that go whole. Both are empty where no slot was ever shared.
+// freeSharesOf returns what is free of each slot, totalSharesOf how much there
+// is; both are 0 for slots that tasks take whole. They are empty if no slot of
+// the agent was ever shared.
 func (c *Cluster) freeSharesOf(r *agentCapacity) []shareAmount {
 	if r.shareOffset < 0 {
 		return nil
@@ -98,13 +99,13 @@ func (c *Cluster) totalSharesOf(r *agentCapacity) []shareAmount {
 	return c.totalShares[r.shareOffset : int(r.shareOffset)+len(r.hardware.slots)]
 }
 
-// isShared reports whether tasks share the slot.
+// isShared reports whether tasks share the slot. Divisible slots are not shared.
 func (c *Cluster) isShared(r *agentCapacity, s int) bool {
 	return r.shareOffset >= 0 && !r.hardware.divisible && c.totalShares[int(r.shareOffset)+s].mem > 0
 }
 
-// markShared makes a slot one that tasks share, of which there is so much. Where
-// nobody told, that is the device's memory and its cores.
+// markShared makes a slot shared. If the total is unknown (0), it is the device's
+// memory and all of its cores.
 func (c *Cluster) markShared(r *agentCapacity, s int, all shareAmount) {
 	c.trackShares(r)
 	if all.mem == 0 {
@@ -113,14 +114,15 @@ func (c *Cluster) markShared(r *agentCapacity, s int, all shareAmount) {
 	c.totalShares[int(r.shareOffset)+s] = all
 }
 
-// freeShare makes some of a shared slot free. There is at least what is free.
+// freeShare adds to what is free of a shared slot. The total is at least that.
 func (c *Cluster) freeShare(r *agentCapacity, s int, p shareAmount) {
 	free, all := &c.freeShares[int(r.shareOffset)+s], &c.totalShares[int(r.shareOffset)+s]
 	*free = free.plus(p)
 	all.mem, all.cores = max(all.mem, free.mem), max(all.cores, free.cores)
 }
 
-// initShared makes the slots of a room shared that its agent shares.
+// initShared marks the devices that the agent shares. A device that is also
+// offered whole is not shared.
 func (c *Cluster) initShared(a *AgentResources, r *agentCapacity) {
 	for _, all := range a.AllShared {
 		if !slices.Contains(a.DeviceIDs, all.UUID) {
@@ -139,8 +141,8 @@ func (c *Cluster) initShared(a *AgentResources, r *agentCapacity) {
 	}
 }
 
-// deviceMemory is the device's own, which percents are of: by inventory, else all
-// that there is to share.
+// deviceMemory returns the memory that percentages refer to: that of the
+// inventory, or else the total to share.
 func deviceMemory(k *hardwareClass, s int, all shareAmount) int64 {
 	if k.slots[s].memMiB > 0 {
 		return k.slots[s].memMiB
@@ -148,13 +150,13 @@ func deviceMemory(k *hardwareClass, s int, all shareAmount) int64 {
 	return int64(all.mem)
 }
 
-// isExclusive reports whether a share of a device of that kind leaves nothing to
-// others. A MIG device goes to one task, whatever part of it would do.
+// isExclusive reports whether a share of such a device excludes other tasks. A MIG
+// device serves one task, whatever the size of its share.
 func isExclusive(share gpu.ShareRequest, k *hardwareClass) bool {
 	return share.IsExclusive() || k.shareLimit == gpu.EnforcedByMIG
 }
 
-// shareTaken is what the share takes of a slot.
+// shareTaken returns what a task with the share takes of a slot.
 func shareTaken(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) shareAmount {
 	if isExclusive(share, k) {
 		return all
@@ -162,7 +164,7 @@ func shareTaken(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount
 	return minShare(share, k, s, all)
 }
 
-// minShare is the least of a slot that the share is content with.
+// minShare returns the least that the share accepts of a slot.
 func minShare(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) shareAmount {
 	if share.IsExclusive() {
 		return all
@@ -170,20 +172,21 @@ func minShare(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) 
 	return newShareAmount(max(share.MemOf(deviceMemory(k, s, all)), 1), share.Cores)
 }
 
-// canEnforceShares reports whether the agent can hold one task to parts of so many
-// devices: a process reaches one MPS server, and each device has its own.
+// canEnforceShares reports whether the agent can limit one task to shares of so
+// many devices. MPS cannot for two: a process uses one MPS server, and each
+// device has its own.
 func (k *hardwareClass) canEnforceShares(devices int32) bool {
 	return devices <= 1 || k.shareLimit != gpu.EnforcedByMPS
 }
 
-// milliOfShare is what a share takes of a divisible device.
+// milliOfShare returns what a share takes of a divisible device.
 func milliOfShare(share gpu.ShareRequest) int32 {
 	return int32(min(max(share.MemOf(wholeDevice), 1), wholeDevice))
 }
 
-// isEnough reports whether so much that is free will do: all of the slot for
-// one who gets it alone, and for who claims no cores, a slot that has some
-// left.
+// isEnough reports whether the share fits into what is free of a slot. An
+// exclusive share needs all of it. A share without cores needs a slot that has
+// some cores left.
 func isEnough(share gpu.ShareRequest, k *hardwareClass, s int, free, all shareAmount) bool {
 	need := minShare(share, k, s, all)
 	switch {
@@ -196,7 +199,7 @@ func isEnough(share gpu.ShareRequest, k *hardwareClass, s int, free, all shareAm
 	}
 }
 
-// milliOfAmount is what a part counts for, in thousandths of its device.
+// milliOfAmount returns the thousandths of a device that an amount counts for.
 func milliOfAmount(p shareAmount, memory int64) int {
 	n := int64(p.cores) * wholeDevice / gpu.AllCores
 	if memory > 0 {
@@ -205,8 +208,8 @@ func milliOfAmount(p shareAmount, memory int64) int {
 	return int(min(max(n, 1), wholeDevice))
 }
 
-// freeMilliOf is how much of a slot is free, whatever its size: the thousandths
-// of its memory and those of its cores.
+// freeMilliOf returns how much of a slot is free, independent of its size: the sum
+// of the thousandths of memory and of cores.
 func (c *Cluster) freeMilliOf(r *agentCapacity, s int) int32 {
 	free, all := c.freeShares[int(r.shareOffset)+s], c.totalShares[int(r.shareOffset)+s]
 	if r.hardware.divisible {
@@ -215,7 +218,7 @@ func (c *Cluster) freeMilliOf(r *agentCapacity, s int) int32 {
 	return milliRatio(free.mem, all.mem) + milliRatio(free.cores, all.cores)
 }
 
-// milliRatio is in thousandths, rounded down: less than all is less than 1000.
+// milliRatio returns thousandths, rounded down: below 1000 if free is below all.
 func milliRatio(free, all int32) int32 {
 	if all == 0 {
 		return 0
@@ -223,19 +226,19 @@ func milliRatio(free, all int32) int32 {
 	return int32(int64(free) * wholeDevice / int64(all))
 }
 
-// idleMilliOf is how much of a slot is free, in thousandths, to tasks that ask for
-// memory alone, and to those that ask for cores too: memory or cores, whichever
-// is more. To those, what is left of the one alone is lost.
+// idleMilliOf returns how much of a slot is idle, in thousandths: its memory for
+// tasks without cores, and the larger of memory and cores for tasks with cores.
+// For those, what is left of only one of the two is wasted.
 func (c *Cluster) idleMilliOf(r *agentCapacity, s int, free shareAmount) (mem, both int32) {
 	if !c.isShared(r, s) {
-		return free.mem, free.mem // in thousandths already
+		return free.mem, free.mem // counted in thousandths
 	}
 	all := c.totalShares[int(r.shareOffset)+s]
 	mem = milliRatio(free.mem, all.mem)
 	return mem, max(mem, milliRatio(free.cores, all.cores))
 }
 
-// isUnused reports whether nobody has any of the slot.
+// isUnused reports whether no task has a share of the slot.
 func (c *Cluster) isUnused(r *agentCapacity, s int) bool {
 	return c.freeShares[int(r.shareOffset)+s] == c.totalShares[int(r.shareOffset)+s]
 }

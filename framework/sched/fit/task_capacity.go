@@ -1,23 +1,22 @@
 package fit
 
-// TaskCapacity is for how many tasks of one demand there is room, kept up to date as
-// agents get more. It is for demands of which a task on one agent leaves the
-// others as they are, and one more or less on the same agent can be told by
-// dividing: whoever asks when n tasks fit then need not try to place them.
+// TaskCapacity counts for how many tasks of one demand there is room. The count
+// is updated agent by agent. It works for demands of which a task on one agent
+// does not affect the other agents, and which one division per agent counts.
+// It is cheaper than PlaceTasks to find out when n tasks fit.
 type TaskCapacity struct {
-	// Tasks is how many find places, those beyond Most left out of each agent.
+	// Tasks is how many tasks fit, at most maxPerAgent on each agent.
 	Tasks        int
 	maxPerAgent  int
 	cluster      *Cluster
 	class        *demandClass
-	tasksByAgent []int32 // tasks by agent
+	tasksByAgent []int32
 }
 
-// CountTasks counts for how many tasks of the demand there is room, at most so
-// many an agent. It is not ok for a demand that numbers do not tell about: of
-// parts of devices, of devices that hang together, of ports by number, with
-// constraints about its job's other tasks, and of one that keeps off what is
-// reserved.
+// CountTasks counts for how many tasks of the demand there is room, up to most
+// on an agent. It returns false for demands that it cannot count: with shares,
+// a topology, host ports, constraints that depend on the job's other tasks, or
+// AvoidReserved.
 func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	cl := c.classifyDemand(d)
 	if cl.avoidsReserved || cl.wantsShares || cl.hostPorts != nil || cl.requirement.topology != "" || len(cl.jobConstraints) > 0 {
@@ -34,15 +33,15 @@ func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	return n, true
 }
 
-// UpdateAgent counts an agent of the demand's role anew.
+// UpdateAgent counts the tasks on one agent again.
 func (n *TaskCapacity) UpdateAgent(i int) {
 	now := int32(n.cluster.countTasksOn(i, n.class, n.maxPerAgent))
 	n.Tasks += int(now - n.tasksByAgent[i])
 	n.tasksByAgent[i] = now
 }
 
-// countTasksOn is how many tasks of a class that Count is for the agent holds, at
-// most so many.
+// countTasksOn returns how many tasks of a countable class the agent has room
+// for, up to most.
 func (c *Cluster) countTasksOn(i int, cl *demandClass, most int) int {
 	if !c.hints[i].allows(cl.minimum) || !c.fitsTask(i, cl) {
 		return 0

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// dottedVersion is a dotted number such as 535.104.05; without numbers where it is
-// not known.
+// dottedVersion is a version such as 535.104.05. An unknown one has no numbers.
 type dottedVersion struct {
 	text    string
 	numbers []int
 }
 
-// parseVersion knows no version in what is no dotted number.
+// parseVersion returns an unknown version for text of another form.
 func parseVersion(s string) dottedVersion {
 	v := dottedVersion{text: s}
 	for part := range strings.SplitSeq(s, ".") {
@@ -29,8 +28,8 @@ func parseVersion(s string) dottedVersion {
 	return v
 }
 
-// isAtLeast reports whether v is known and no older than want. A wish that is no
-// version is satisfied by none.
+// isAtLeast reports whether v is known and not older than want. It returns false
+// if want is not a version, and true if it is empty.
 func (v dottedVersion) isAtLeast(want string) bool {
 	if want == "" {
 		return true
@@ -41,7 +40,7 @@ func (v dottedVersion) isAtLeast(want string) bool {
 
 func (v dottedVersion) isKnown() bool { return len(v.numbers) > 0 }
 
-// compare puts an unknown version before all others.
+// compare orders unknown versions before known ones.
 func (v dottedVersion) compare(w dottedVersion) int {
 	return slices.Compare(v.numbers, w.numbers)
 }
