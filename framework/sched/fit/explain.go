@@ -9,21 +9,21 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Shortage says in numbers why a task of a demand finds no place.
+// Shortage explains in numbers why a task of a demand fits nowhere.
 type Shortage struct {
-	// Missing is what is missing ("2 free A100 on one agent"), Seen what the
+	// Missing is what the task needs ("2 free A100 on one agent"). Found is what
 	// agents have of it ("41 agents have the type, 5 have 1 free").
 	Missing, Found string
 }
 
-// demandExplainer is a demand that is being explained.
+// demandExplainer explains one demand.
 type demandExplainer struct {
 	*Cluster
 	demand *Demand
 	class  *demandClass
-	// typeRequirement is the wish for the types alone.
+	// typeRequirement requires the types alone.
 	typeRequirement *deviceRequirement
-	// closedAgents counts the agents of the role that are left out.
+	// closedAgents counts the agents of the role that accept no tasks.
 	closedAgents int
 }
 
@@ -37,7 +37,7 @@ func (c *Cluster) newExplainer(d *Demand) demandExplainer {
 	return q
 }
 
-// ExplainShortage says what the agents lack for one task of the demand.
+// ExplainShortage returns what agents lack for one task of the demand.
 func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 	q := c.newExplainer(d)
 	agents := q.openAgents()
@@ -69,7 +69,7 @@ func filterIndices(agents []int, ok func(i int) bool) []int {
 	return list
 }
 
-// openAgents are the agents that may have the task, as far as they take any.
+// openAgents returns the agents of the role that accept tasks.
 func (q *demandExplainer) openAgents() []int {
 	members := q.index.roleAgents(q.class.roleID)
 	list := make([]int, 0, len(members))
@@ -88,7 +88,7 @@ func describeNoneOpen(closed int) string {
 	return fmt.Sprintf("none of %d agents takes tasks", closed)
 }
 
-// describeKnown counts agents by what is known of all of them.
+// describeKnown formats how many agents are considered.
 func (q *demandExplainer) describeKnown(agents int) string {
 	if q.closedAgents > 0 {
 		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent takes", "agents take"))
@@ -96,8 +96,8 @@ func (q *demandExplainer) describeKnown(agents int) string {
 	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
 }
 
-// explainFeasible is for agents with room: what the job's other tasks leave of
-// them, and what was offered.
+// explainFeasible explains agents that have room: constraints that depend on the
+// job's other tasks refuse them, or they are not offered.
 func (q *demandExplainer) explainFeasible(room []int) Shortage {
 	all := q.newCounters(q.demand, q.class)
 	if ok := allowedByAll(all); len(filterIndices(room, ok)) > 0 {
@@ -114,7 +114,7 @@ func (q *demandExplainer) explainFeasible(room []int) Shortage {
 	}
 }
 
-// countHeldBack counts the agents that would do if nothing were reserved.
+// countHeldBack counts the agents that would fit without reservations.
 func (q *demandExplainer) countHeldBack(agents []int) int {
 	if !q.demand.AvoidReserved {
 		return 0
@@ -125,7 +125,7 @@ func (q *demandExplainer) countHeldBack(agents []int) int {
 	return len(filterIndices(agents, func(i int) bool { return q.fitsTask(i, cl) }))
 }
 
-// missingText is what the demand wants first: GPUs, else CPUs.
+// missingText formats what the demand needs first: GPUs, or else CPUs.
 func (q *demandExplainer) missingText() string {
 	if q.class.gpus == 0 {
 		return q.missingPlain(plainResources()[0], "")
@@ -140,10 +140,10 @@ func (q *demandExplainer) wantedText() string {
 	return fmt.Sprintf("%d free %s", q.class.gpus, q.deviceNoun())
 }
 
-// deviceNoun is how the wish is called in "2 free V100".
+// deviceNoun formats the devices of the demand as in "2 free V100".
 func (q *demandExplainer) deviceNoun() string { return q.deviceNounFor(q.demand.Request.GPUs) }
 
-// deviceNounFor is devices for that many of them.
+// deviceNounFor is deviceNoun for n devices.
 func (q *demandExplainer) deviceNounFor(n int) string {
 	r := &q.demand.Request
 	s := r.Types.NounPhrase(n)
@@ -212,7 +212,7 @@ func (q *demandExplainer) hasEnoughGPUs(i int) bool {
 	return q.availableGPUs(i, q.class) >= int(q.class.gpus)
 }
 
-// hasType reports whether the agent has GPUs of the types wanted.
+// hasType reports whether the agent has GPUs of the requested types.
 func (q *demandExplainer) hasType(i int) bool {
 	return q.typeRequirement.matchOn(q.capacities[i].hardware).anyDevice
 }
@@ -228,7 +228,7 @@ func (q *demandExplainer) typeNoun() string {
 	}
 }
 
-// foundOfType counts the free GPUs on agents that have what is wanted.
+// foundOfType formats the free GPUs of agents that have suitable ones.
 func (q *demandExplainer) foundOfType(good []int) string {
 	noun := q.typeNoun()
 	if q.class.requirement.asksMoreThanType() {
@@ -269,7 +269,7 @@ func (q *demandExplainer) foundOfType(good []int) string {
 	return seen
 }
 
-// countShared counts the devices that would do if they were not shared.
+// countShared counts the devices that would be suitable if they were not shared.
 func (q *demandExplainer) countShared(i int) int {
 	r := &q.capacities[i]
 	if r.shareOffset < 0 || r.hardware.divisible {
@@ -279,14 +279,13 @@ func (q *demandExplainer) countShared(i int) int {
 	return len(filterIndices(listBits(mask, nil), func(s int) bool { return q.isShared(r, s) && q.class.requirement.acceptsUUID(r.uuids[s]) }))
 }
 
-// asksMoreThanType tells a wish that is about more than types.
+// asksMoreThanType reports whether the requirement is about more than types.
 func (w *deviceRequirement) asksMoreThanType() bool {
 	r := &w.request
 	return w.namesDevices || w.topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
 }
 
-// totalGPUs counts the GPUs that would do if all were free; 0 where the agent
-// does not tell.
+// totalGPUs counts the suitable GPUs, free or not; 0 if it is not known.
 func (q *demandExplainer) totalGPUs(i int) int {
 	r := &q.capacities[i]
 	m := q.class.requirement.matchOn(r.hardware)
@@ -312,7 +311,7 @@ func agentsHave(agents int) string {
 	return fmt.Sprintf("%d agents have", agents)
 }
 
-// foundOtherTypes says what there is where the type is nowhere.
+// foundOtherTypes formats which types there are if no agent has the requested one.
 func (q *demandExplainer) foundOtherTypes(agents []int) string {
 	if len(agents) == 0 {
 		return "no agent is known yet"
@@ -338,7 +337,7 @@ func (q *demandExplainer) foundOtherTypes(agents []int) string {
 	return fmt.Sprintf("no agent%s has the type, %s: %s", q.openClause(), q.describeKnown(len(agents)), strings.Join(list, ", "))
 }
 
-// openClause tells apart whom reasons leave out.
+// openClause restricts a sentence to agents that accept tasks, if some do not.
 func (q *demandExplainer) openClause() string {
 	if q.closedAgents > 0 {
 		return " that takes tasks"

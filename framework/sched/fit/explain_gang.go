@@ -7,9 +7,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ExplainGang says what the agents lack for n tasks of the demand that start
-// together or not at all; what one task lacks goes first. 0 stands for a task
-// that starts alone.
+// ExplainGang returns what agents lack for n tasks of the demand that start
+// together or not at all. If one task lacks something, it returns that. n is 0
+// for a task that starts alone.
 func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	one := c.ExplainShortage(d)
 	if n < 2 {
@@ -37,16 +37,16 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	}
 }
 
-// gangTotal is what n tasks need of something together and what the agents have.
+// gangTotal compares what n tasks need of a resource in total with what is free.
 type gangTotal struct {
 	missing    string
 	agents     string // "2 agents have"
 	need, free int64  // thousandths
-	isSum      bool   // of agents than one
+	isSum      bool   // of several agents
 }
 
-// explainTotals is the thing of which the agents that would do have least of what
-// n tasks need, if it is too little for them.
+// explainTotals returns the resource of which the suitable agents have the
+// smallest part of what n tasks need, and false if all of them suffice.
 func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
 	rules := q.buildRules()
 	good := filterIndices(q.openAgents(), func(i int) bool {
@@ -71,8 +71,8 @@ func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
 	}, true
 }
 
-// gangTotals counts GPUs where each does as well as another. Of the rest only what
-// is beside GPUs that a task may have is of use.
+// gangTotals returns the totals by resource. It counts GPUs only if all are
+// equally good. Other resources count on agents that have the GPUs free.
 func (q *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
 	with := agentsHave(len(good))
 	if q.class.gpus > 0 {
@@ -97,8 +97,8 @@ func (q *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
 	return all
 }
 
-// DescribeFree reports whether one task of the demand finds place on an agent, and
-// says what of its first wish is free there ("4 free V100").
+// DescribeFree reports whether one task of the demand fits on an agent, and
+// formats what is free there of what it needs first ("4 free V100").
 func (c *Cluster) DescribeFree(i int, d *Demand) (free string, ok bool) {
 	q := c.newExplainer(d)
 	if !c.fitsTask(i, q.class) || !allowedByAll(c.newCounters(d, q.class))(i) {

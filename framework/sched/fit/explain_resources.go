@@ -9,7 +9,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// plainResource is one of the plain resources, with its unit, in thousandths.
+// plainResource is a resource other than GPUs, with its unit. Amounts are in
+// thousandths.
 type plainResource struct {
 	unit         string
 	free         func(r *agentCapacity) int64
@@ -40,7 +41,7 @@ func plainResources() []plainResource {
 	}
 }
 
-// availableOn is how much of it the demand may have of an agent.
+// availableOn returns how much of the resource the demand may have on an agent.
 func (x *plainResource) availableOn(q *demandExplainer, i int) int64 {
 	r := &q.capacities[i]
 	n := x.free(r)
@@ -50,7 +51,7 @@ func (x *plainResource) availableOn(q *demandExplainer, i int) int64 {
 	return n
 }
 
-// explainPlain is for work without GPUs.
+// explainPlain explains a demand without GPUs.
 func (q *demandExplainer) explainPlain(agents []int) Shortage {
 	rules := q.buildRules()
 	good := filterIndices(agents, func(i int) bool { return !failsAny(rules, i) })
@@ -64,8 +65,8 @@ func (q *demandExplainer) explainPlain(agents []int) Shortage {
 	return Shortage{q.missingText(), fmt.Sprintf("%s, %s", q.describeKnown(len(agents)), worstRule(rules, agents))}
 }
 
-// explainPlainShortage says which plain resource is short on agents that have the GPUs
-// (beside, where the job wants some). It names the one most agents lack.
+// explainPlainShortage returns which plain resource most of the agents lack. The
+// agents have the GPUs; beside names those, if the demand needs any.
 func (q *demandExplainer) explainPlainShortage(agents []int, beside string) Shortage {
 	list := plainResources()
 	if len(agents) == 0 {
@@ -89,8 +90,8 @@ func (q *demandExplainer) explainPlainShortage(agents []int, beside string) Shor
 	return Shortage{q.missingPlain(worst, beside), seen}
 }
 
-// scarcestPort is the port, of those that the demand names, that the fewest
-// agents have free, and how many do: all where it names none.
+// scarcestPort returns the required port that the fewest agents have free, and
+// how many do. Without required ports, all agents do.
 func (q *demandExplainer) scarcestPort(agents []int) (port, free int) {
 	free = len(agents)
 	for _, p := range q.class.hostPorts {
@@ -123,7 +124,7 @@ func (q *demandExplainer) missingPlain(x plainResource, beside string) string {
 	return s + " on one agent"
 }
 
-// neededText is how much of it so many tasks need together.
+// neededText formats how much of the resource so many tasks need in total.
 func (q *demandExplainer) neededText(x plainResource, tasks int) string {
 	s := x.formatAmount(x.need(q.class) * int64(tasks))
 	if part := x.overheadPart(q.demand.Overhead.toMilli()) * int64(tasks); part > 0 {
@@ -132,7 +133,7 @@ func (q *demandExplainer) neededText(x plainResource, tasks int) string {
 	return s
 }
 
-// formatAmount reads "1 CPU", "1.5 CPUs".
+// formatAmount returns "1 CPU", "1.5 CPUs".
 func (x *plainResource) formatAmount(milli int64) string {
 	if one, many := strings.CutSuffix(x.unit, "s"); many && milli == 1000 {
 		return "1 " + one
@@ -140,7 +141,7 @@ func (x *plainResource) formatAmount(milli int64) string {
 	return formatMilli(milli) + " " + x.unit
 }
 
-// ExplainRefusal says why one agent does not do for one task of the demand, with
+// ExplainRefusal returns why one agent does not fit one task of the demand, with
 // both numbers.
 func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 	q := c.newExplainer(d)
@@ -178,7 +179,7 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 	return d.Job + " was placed elsewhere"
 }
 
-// describeOn says what the tally has for an agent.
+// describeOn formats what the counter has for an agent.
 func (t *constraintCounter) describeOn(i int) string {
 	id := t.column.IDs()[i]
 	if id < 0 {

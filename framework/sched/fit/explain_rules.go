@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// requirementRule is one wish beside type and number that an agent satisfies or not,
-// whatever is free on it.
+// requirementRule is one requirement other than type and number. An agent
+// satisfies it or not, whatever is free.
 type requirementRule struct {
 	requirement string // "driver 535 or newer"
 	fails       func(i int) bool
-	has         func(i int) string // what one agent has instead
-	// nearest says what comes nearest on agents that fail.
+	has         func(i int) string // what one agent has of it
+	// nearest formats the best value of agents that fail.
 	nearest func(agents []int) string
 }
 
@@ -25,7 +25,7 @@ func failsAny(rules []requirementRule, i int) bool {
 	return slices.ContainsFunc(rules, func(r requirementRule) bool { return r.fails(i) })
 }
 
-// worstRule names the wish that most of the agents fail.
+// worstRule formats the requirement that most of the agents fail.
 func worstRule(rules []requirementRule, agents []int) string {
 	failing := func(r requirementRule) []int { return filterIndices(agents, r.fails) }
 	w := slices.MaxFunc(rules, func(x, y requirementRule) int { return cmp.Compare(len(failing(x)), len(failing(y))) })
@@ -33,7 +33,7 @@ func worstRule(rules []requirementRule, agents []int) string {
 	return fmt.Sprintf("%d %s %s: %s", len(bad), pluralVerb(len(bad), "lacks", "lack"), w.requirement, w.nearest(bad))
 }
 
-// buildRules lists what the demand asks.
+// buildRules returns the demand's requirements.
 func (q *demandExplainer) buildRules() []requirementRule {
 	var list []requirementRule
 	r := &q.demand.Request
@@ -59,13 +59,14 @@ func (q *demandExplainer) buildRules() []requirementRule {
 			list = append(list, q.constraintRule(con))
 		}
 	}
-	if q.index.hasMaintenance { // else nobody fails it
+	if q.index.hasMaintenance { // otherwise no agent fails it
 		list = append(list, q.maintenanceRule())
 	}
 	return list
 }
 
-// hasDevicesFor reports whether the agent has devices that satisfy part of the wish.
+// hasDevicesFor reports whether the agent has devices that satisfy a part of the
+// request.
 func (q *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
 	part.GPUs, part.Types = q.demand.Request.GPUs, q.demand.Request.Types
 	return q.hasSuitableDevices(i, &demandClass{gpus: q.class.gpus, requirement: q.index.findRequirement(part)})
@@ -141,7 +142,7 @@ func (q *demandExplainer) topologyRule() requirementRule {
 	largest := func(i int) int {
 		r := &q.capacities[i]
 		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
-			return 1 // by count: nobody knows what hangs together
+			return 1 // GPUs by count have no known topology
 		}
 		return r.hardware.largestGroup(q.class.requirement.topology, q.class.requirement.matchOn(r.hardware).slotMask)
 	}

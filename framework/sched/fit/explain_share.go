@@ -7,19 +7,19 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// refusedDevices counts the devices that one thing keeps from giving a part.
+// refusedDevices counts the devices that cannot serve a share for one reason.
 type refusedDevices struct {
 	devices int
-	nearest int64 // what comes nearest, where that is a number
+	nearest int64 // the best value of them, for reasons with a number
 }
 
-// shareObstacles are what may be in a part's way, in the order in which a device
-// is held against them.
+// shareObstacles counts devices by the reason that they cannot serve a share, in
+// the order in which the reasons are checked.
 type shareObstacles struct {
 	devices                                                                int
 	otherType, notNamed, tooSmall, notShared, inUse, lackCores, lackMemory refusedDevices
-	coresTaken                                                             refusedDevices // its cores are all taken
-	singleOnly                                                             refusedDevices // MPS gives a task no part of a second
+	coresTaken                                                             refusedDevices // no cores are left
+	singleOnly                                                             refusedDevices // MPS serves shares of one device only
 	reserved                                                               refusedDevices // for jobs ahead
 }
 
@@ -28,7 +28,7 @@ func (r *refusedDevices) addDevice(n int64) {
 	r.nearest = max(r.nearest, n)
 }
 
-// surveyDevices holds each device of the agents against the demand for parts.
+// surveyDevices checks each device of the agents for the demand's shares.
 func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
 	var o shareObstacles
 	for _, i := range agents {
@@ -41,7 +41,8 @@ func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
 	return o
 }
 
-// classifyDevice counts what keeps one device from giving a part; nothing where it can.
+// classifyDevice counts a device by the reason that it cannot serve a share, if
+// there is one.
 func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s int) {
 	request, slot := &q.demand.Request, r.hardware.slots[s]
 	if !q.typeRequirement.acceptsModel(slot.model) {
@@ -85,8 +86,8 @@ func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s 
 	}
 }
 
-// describeObstacles reads "3 of 8 devices lack 4096 MiB of shared memory (most free
-// 2048), 2 are whole (not shared)".
+// describeObstacles returns "3 of 8 devices lack 4096 MiB of shared memory (most
+// free 2048), 2 are whole (not shared)".
 func (o *shareObstacles) describeObstacles(q *demandExplainer) string {
 	var list []string
 	add := func(r refusedDevices, one, many string, args ...any) {
@@ -127,7 +128,7 @@ func (o *shareObstacles) describeObstacles(q *demandExplainer) string {
 	return strings.Join(list, ", ")
 }
 
-// countUsable counts the devices that nothing is in the way of.
+// countUsable counts the devices that can serve the share.
 func (o *shareObstacles) countUsable() int {
 	n := o.devices
 	for _, r := range []refusedDevices{o.otherType, o.notNamed, o.tooSmall, o.notShared, o.inUse, o.lackCores, o.lackMemory, o.coresTaken, o.reserved, o.singleOnly} {
@@ -136,7 +137,7 @@ func (o *shareObstacles) countUsable() int {
 	return n
 }
 
-// wantedSharesText reads "4096 MiB and 30 % cores of one shared V100".
+// wantedSharesText returns "4096 MiB and 30 % cores of one shared V100".
 func (q *demandExplainer) wantedSharesText() string {
 	of := "one shared "
 	if q.class.gpus > 1 {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// admitsClass reports whether the agent will do for the class apart from what its
-// state says.
+// admitsClass reports whether the agent accepts the class by what stateNumberOf
+// ignores: role, maintenance, ports and constraints.
 func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
 	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.has(i))
 }
 
-// fitsTask reports whether one task of the class finds place on the agent, the
-// constraints about its job's other tasks aside.
+// fitsTask reports whether one task of the class fits on the agent. It ignores
+// constraints that depend on the job's other tasks.
 func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 	r := &c.capacities[i]
 	if !r.free.canHold(&cl.need) || !c.admitsClass(i, r, cl) {
@@ -34,8 +34,8 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 	}
 }
 
-// hasPortsLeft reports whether a task of the class finds its ports beside those
-// that are held.
+// hasPortsLeft reports whether a task of the class finds its ports among those
+// that are not reserved.
 func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool {
 	free := r.portCount
 	for _, p := range h.ports {
@@ -49,8 +49,8 @@ func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool
 	return free >= cl.portCount
 }
 
-// availableGPUs counts the whole GPUs of the agent that one task may have: with a
-// wish for topology, the largest group that satisfies it.
+// availableGPUs returns how many whole GPUs of the agent one task may get: for a
+// requirement with a topology, the size of the largest group that satisfies it.
 func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 	r := &c.capacities[i]
 	m := cl.requirement.matchOn(r.hardware)
@@ -74,8 +74,8 @@ func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 	return min(n, r.hardware.largestGroup(cl.requirement.topology, mask))
 }
 
-// unreservedGPUs is freeGPUs less what is held back from the class. What is held of
-// devices that are not free now costs nothing.
+// unreservedGPUs returns freeGPUs without those reserved from the class. A
+// reserved device that is in use now is not subtracted.
 func (c *Cluster) unreservedGPUs(r *agentCapacity, cl *demandClass) int32 {
 	n := r.freeGPUs()
 	if !cl.avoidsReserved || r.reservation == 0 {
@@ -93,8 +93,8 @@ func (c *Cluster) unreservedGPUs(r *agentCapacity, cl *demandClass) int32 {
 	return n - max(held, 0)
 }
 
-// candidateSlots are the whole free slots that a task of the class may have. The
-// mask is good until the next call.
+// candidateSlots returns the whole free slots that a task of the class may get.
+// The mask is valid until the next call.
 func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *requirementMatch) []uint64 {
 	c.maskScratch = c.maskScratch[:0]
 	for w, free := range c.wholeMask(r) {
@@ -116,9 +116,9 @@ func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *requireme
 	return c.maskScratch
 }
 
-// IsSuitable reports whether the agent has what the demand wants (devices of the
-// kind, whole or shared, versions, and what its constraints ask of the agent alone), whether
-// or not enough of it is free now.
+// IsSuitable reports whether the agent has what the demand requires, whether or
+// not enough of it is free: devices of the kind, whole or shared, versions, and
+// what constraints require of the agent alone.
 func (c *Cluster) IsSuitable(i int, d *Demand) bool { return c.isSuitableFor(i, c.classifyDemand(d)) }
 
 func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
@@ -132,14 +132,15 @@ func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
 	return c.hasSuitableDevices(i, cl) && (r.shareOffset < 0 && !cl.wantsShares || c.hasDevicesInMode(r, cl))
 }
 
-// hasDevicesInMode reports whether enough devices that would do go whole, or are shared
-// and large enough, as the demand has it. It is for agents of which some are.
+// hasDevicesInMode reports whether enough suitable devices are taken whole, or
+// are shared and large enough, as the class requires. It is for agents that
+// have shared devices or classes that want shares.
 func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	if !cl.wantsShares && !r.hasDeviceIDs && r.scalarGPUs > 0 {
-		return true // by count
+		return true // GPUs by count
 	}
 	if !cl.wantsShares && !r.hardware.hasInventory && !cl.requirement.namesDevices {
-		return true // it may have others than those told of
+		return true // the agent may have devices that it did not report
 	}
 	n, want := int32(0), int32(1)
 	if cl.wantsShares {
@@ -160,15 +161,15 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	return n >= want
 }
 
-// hasSuitableDevices reports whether the agent has devices that would do if they were
-// free.
+// hasSuitableDevices reports whether the agent has devices that satisfy the
+// class, free or not.
 func (c *Cluster) hasSuitableDevices(i int, cl *demandClass) bool {
 	r := &c.capacities[i]
 	m := cl.requirement.matchOn(r.hardware)
 	switch {
 	case !m.anyDevice:
 		return false
-	case !r.hasDeviceIDs && r.scalarGPUs > 0: // by count
+	case !r.hasDeviceIDs && r.scalarGPUs > 0: // GPUs by count
 		return !cl.requirement.namesDevices && cl.requirement.topology == ""
 	case !cl.requirement.namesDevices:
 		return true

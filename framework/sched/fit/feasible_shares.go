@@ -1,7 +1,7 @@
 package fit
 
-// fitsShares reports whether as many slots as a task of the class wants have
-// enough for their part.
+// fitsShares reports whether enough slots have room for the shares of a task of
+// the class.
 func (c *Cluster) fitsShares(r *agentCapacity, cl *demandClass) bool {
 	if r.shareOffset < 0 || !r.hardware.canEnforceShares(cl.gpus) || r.partialSlots == 0 && (!r.hardware.divisible || r.freeGPUs() < 1) {
 		return false
@@ -24,8 +24,8 @@ func (c *Cluster) fitsShares(r *agentCapacity, cl *demandClass) bool {
 	return false
 }
 
-// eachShareSlot calls with each slot that a part for the class may come from,
-// until there is no more wanted.
+// eachShareSlot calls more with each slot that has room for a share of the class,
+// until more returns false.
 func (c *Cluster) eachShareSlot(r *agentCapacity, cl *demandClass, more func(s int) bool) {
 	m := cl.requirement.matchOn(r.hardware)
 	unbroken := int32(0)
@@ -37,7 +37,7 @@ func (c *Cluster) eachShareSlot(r *agentCapacity, cl *demandClass, more func(s i
 			continue
 		}
 		if cl.gpus > 1 && r.hardware.divisible && free.mem == wholeDevice {
-			unbroken-- // each takes one of the scalar
+			unbroken-- // each takes one of the gpus scalar
 		}
 		if !more(s) {
 			return
@@ -45,8 +45,8 @@ func (c *Cluster) eachShareSlot(r *agentCapacity, cl *demandClass, more func(s i
 	}
 }
 
-// slotFitsShare reports whether a task of the class may have its part of the slot;
-// unbroken whether it may break one that is wholly free.
+// slotFitsShare reports whether the slot has room for a share of the class.
+// unbroken is set if the share may come from a device that is wholly free.
 func (c *Cluster) slotFitsShare(r *agentCapacity, cl *demandClass, m *requirementMatch, s int, unbroken bool) bool {
 	free, bit := c.freeShares[int(r.shareOffset)+s], uint64(1)<<(s%64)
 	if free.mem <= 0 || r.hardware.divisible && (free.mem < cl.milliPerDevice || free.mem == wholeDevice && !unbroken) || m.slotMask[s/64]&bit == 0 {
@@ -71,7 +71,7 @@ func (c *Cluster) slotFitsShare(r *agentCapacity, cl *demandClass, m *requiremen
 	return isEnough(cl.share, r.hardware, s, free, all)
 }
 
-// shareNeeded is what a task of the class takes of a slot.
+// shareNeeded returns what a task of the class takes of a slot.
 func (c *Cluster) shareNeeded(r *agentCapacity, cl *demandClass, s int) shareAmount {
 	if r.hardware.divisible {
 		return shareAmount{mem: cl.milliPerDevice}

@@ -6,51 +6,51 @@ import (
 	"strings"
 )
 
-// PlacementPolicy says where tasks go.
+// PlacementPolicy says which feasible agent and devices a task gets.
 type PlacementPolicy struct {
-	// Name is one of Policies; empty is the first of them.
+	// Name is one of PolicyNames or BaselineNames; empty is the default.
 	Name string
-	// Typical is the workload for which headroom and fgd keep GPUs usable.
-	// Without one they place as binpack does.
+	// Typical is the workload for which the policies headroom and fgd keep GPUs
+	// usable. If it is empty, they place as binpack does.
 	Typical []TypicalTask
-	// Seed is what lots are drawn by where the policy draws any.
+	// Seed is the seed of policies that draw lots.
 	Seed uint64
 }
 
-// TypicalTask is a task that a cluster sees often. Of its demand the amount, the
-// GPUs and what they must be count; constraints and roles do not.
+// TypicalTask is a task that the cluster runs often. Only its amounts and its GPU
+// request matter, not its constraints and role.
 type TypicalTask struct {
 	Demand Demand
-	// Weight says how often, in any unit.
+	// Weight is how often it arrives, in any unit.
 	Weight float64
 }
 
-// placementScorer is one policy.
+// placementScorer is the implementation of one policy.
 type placementScorer struct {
 	name string
-	// scoreTask says how good an agent is for one task that fits: above 0, and
-	// more is better. Among equals the first by id wins. nil: what plain says.
+	// scoreTask scores a feasible agent for one task: above 0, more is better.
+	// Of equals the first by ID wins. If it is nil, scoreState is the score.
 	scoreTask func(c *Cluster, i int, cl *demandClass) int64
-	// scoreState says how good an agent is whatever the task, from 1 to maxAgentScore.
+	// scoreState scores an agent for any task, from 1 to maxAgentScore.
 	scoreState func(r *agentCapacity, gpuMilli int64) int64
-	// chooseSlot chooses the slot for one part of a device, roomy says how slots
-	// for several are: those with most left, or least.
+	// chooseSlot chooses the slot for one share. prefersRoomy says which slots
+	// several shares come from: those with the most left, or the least.
 	chooseSlot   func(c *Cluster, i int, cl *demandClass) int
 	prefersRoomy bool
-	// usesTypicalTasks: it needs to know the typical tasks, company: who is on an agent.
+	// usesTypicalTasks and usesTaskMix say which data the policy needs.
 	usesTypicalTasks, usesTaskMix bool
-	// limitsByCPUs: GPUs are usable only as far as the CPUs go.
+	// limitsByCPUs is set if GPUs count as usable only as far as CPUs suffice.
 	limitsByCPUs bool
-	// isExpensive: ranking takes longer than finding out which agents are equal.
+	// isExpensive is set if a score costs more than stateNumberOf.
 	isExpensive bool
-	// drawsLots are drawn among equals; else the first by id wins.
+	// drawsLots is set if lots decide between equals.
 	drawsLots bool
 	seed      uint64
-	// isBaseline: from the literature, to compare others with.
+	// isBaseline marks policies from the literature, for comparison.
 	isBaseline bool
 }
 
-// policyTable is the table of all policies.
+// policyTable returns all policies, the default first.
 func policyTable() []placementScorer {
 	return []placementScorer{
 		{name: "headroom", scoreState: scoreBinpack, scoreTask: scoreHeadroom, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, limitsByCPUs: true, isExpensive: true},
@@ -66,11 +66,11 @@ func policyTable() []placementScorer {
 	}
 }
 
-// PolicyNames lists those that a scheduler may use, the default first.
+// PolicyNames returns the policies that a scheduler may use, the default first.
 func PolicyNames() []string { return listPolicyNames(false) }
 
-// BaselineNames lists those from the literature, to compare others with. They
-// know of an agent's tasks only what the cluster itself placed.
+// BaselineNames returns the policies from the literature, for comparison. They
+// take only those tasks into account that the cluster itself placed.
 func BaselineNames() []string { return listPolicyNames(true) }
 
 func listPolicyNames(baseline bool) []string {
@@ -83,8 +83,8 @@ func listPolicyNames(baseline bool) []string {
 	return list
 }
 
-// ParsePolicy returns the policy of that name, which is one of Policies. Its
-// error names those there are.
+// ParsePolicy returns the policy of that name, which must be one of PolicyNames.
+// Its error lists them.
 func ParsePolicy(name string) (PlacementPolicy, error) {
 	if list := PolicyNames(); !slices.Contains(list, name) {
 		return PlacementPolicy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
@@ -92,7 +92,7 @@ func ParsePolicy(name string) (PlacementPolicy, error) {
 	return PlacementPolicy{Name: name}, nil
 }
 
-// findScorer finds the policy in the table; one of no known name is the default.
+// findScorer returns the implementation. An unknown name is the default.
 func (p *PlacementPolicy) findScorer() *placementScorer {
 	table := policyTable()
 	for i := range table {

@@ -1,7 +1,7 @@
 package fit
 
-// A plain rank has GPU thousandths above CPU thousandths. Agents with more
-// than 16,777 GPUs or 68 million CPUs compare as if they had as many.
+// A score that does not depend on the task has GPU thousandths above CPU
+// thousandths. Both are capped: at 16,777 GPUs and 68 million CPUs.
 const (
 	gpuBits       = 24
 	cpuBits       = 36
@@ -12,13 +12,14 @@ func scoreSpread(r *agentCapacity, gpuMilli int64) int64 {
 	return 1 + min(gpuMilli, 1<<gpuBits-1)<<cpuBits + min(max(r.free.cpus, 0), 1<<cpuBits-1)
 }
 
-// scoreBinpack prefers the agent with the fewest free GPUs, then CPUs: what is
-// left free elsewhere stays together for tasks that want much.
+// scoreBinpack prefers the agent with the fewest free GPUs, then CPUs. What is
+// free elsewhere stays together for large tasks.
 func scoreBinpack(r *agentCapacity, gpuMilli int64) int64 {
 	return maxAgentScore + 1 - scoreSpread(r, gpuMilli)
 }
 
-// refreshAgent brings up to date what is known of an agent whatever the task.
+// refreshAgent updates the scores and hints of an agent that do not depend on a
+// task.
 func (c *Cluster) refreshAgent(i int) {
 	r := &c.capacities[i]
 	c.agentScores[i] = c.policy.scoreState(r, c.idleMilli(r))
@@ -28,9 +29,9 @@ func (c *Cluster) refreshAgent(i int) {
 	}
 }
 
-// scoreAgent says how good an agent is for one task of the class: more is better,
-// and 0 is that it does not fit. Work without GPUs goes to agents without,
-// whatever the policy.
+// scoreAgent scores an agent for one task of the class: more is better, and 0
+// means that the task does not fit. With every policy, tasks without GPUs
+// prefer agents without GPUs.
 func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
 	if !c.fitsTask(i, cl) {
 		return 0
@@ -47,9 +48,9 @@ func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
 	return k
 }
 
-// scoreTopology prefers the agent whose devices for the task have the most links
-// among them, then one NUMA node, then those that break the fewest groups,
-// and then the fullest.
+// scoreTopology prefers the agent whose devices for the task have the most NVLinks
+// between them, then one NUMA node, then those that break the fewest groups, and
+// then the agent with the least free.
 func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 	const links, broken = 12, 3
 	if cl.gpus == 0 {
@@ -61,7 +62,7 @@ func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 	case cl.wantsShares && !r.hardware.divisible:
 		return c.agentScores[i] + c.sharePreference(i, cl)
 	case cl.wantsShares || !r.hasDeviceIDs:
-		return k + 1 // as coarse as what is seen of whole devices
+		return k + 1 // same resolution as for whole devices
 	}
 	p := c.chooseDevices(i, cl)
 	good := min(int64(p.links), 1<<links-1) << 1

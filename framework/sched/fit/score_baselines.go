@@ -1,17 +1,17 @@
 package fit
 
 // The policies that Weng et al. compare FGD with ("Beware of Fragmentation",
-// USENIX ATC 2023), scored as their simulator scores them: in whole points,
-// so that many agents are equal and the first by id wins. Memory plays no
-// part. They are there to be compared with.
+// USENIX ATC 2023), scored as in their simulator: in whole points, so that many
+// agents are equal and the first by ID wins. Memory does not matter. They exist
+// for comparison only.
 
-// The largest agent that the published scores know of.
+// The size of the largest agent in the published scores.
 const (
 	largestCPUs = 128_000
 	largestGPUs = 8 * wholeDevice
 )
 
-// gpuMilli is how many GPU thousandths a task of the class takes.
+// gpuMilli returns how many GPU thousandths a task of the class takes.
 func (cl *demandClass) gpuMilli() int64 {
 	if cl.wantsShares {
 		return int64(cl.gpus) * int64(cl.milliPerDevice)
@@ -19,7 +19,7 @@ func (cl *demandClass) gpuMilli() int64 {
 	return int64(cl.gpus) * wholeDevice
 }
 
-// idleMilli is how many GPU thousandths of an agent are free.
+// idleMilli returns how many GPU thousandths of an agent are free.
 func (c *Cluster) idleMilli(r *agentCapacity) int64 {
 	idle := int64(r.freeGPUs()) * wholeDevice
 	if r.partialSlots == 0 {
@@ -34,11 +34,11 @@ func (c *Cluster) idleMilli(r *agentCapacity) int64 {
 	return idle
 }
 
-// scoreEqually ranks all agents the same.
+// scoreEqually gives all agents the same score.
 func scoreEqually(*Cluster, int, *demandClass) int64 { return 1 }
 
 // scoreAlignment prefers the agent whose free CPUs and GPUs have the smallest
-// dot product with the task's, as Tetris packs.
+// dot product with the task's, as Tetris does.
 func scoreAlignment(c *Cluster, i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	cpus := float64(r.free.cpus) / largestCPUs * (float64(cl.need.cpus) / largestCPUs)
@@ -46,17 +46,16 @@ func scoreAlignment(c *Cluster, i int, cl *demandClass) int64 {
 	return 1 + int64(100*(1-(cpus+gpus)/2))
 }
 
-// scoreBestFit prefers the agent that the task leaves with the least. The
-// published scores are spread over 0 to 100 afterwards, which keeps their
-// order and their equals.
+// scoreBestFit prefers the agent that has the least left after the task. The
+// published scores are scaled to 0 to 100 afterwards, which keeps their order.
 func scoreBestFit(c *Cluster, i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	left := float64(r.free.cpus-cl.need.cpus)/largestCPUs*0.5 + float64(c.idleMilli(r)-cl.gpuMilli())/largestGPUs*0.5
-	return 101 + int64((1-left)*100) // below 0 on agents larger than the largest
+	return 101 + int64((1-left)*100) // below 0 on agents larger than the published size
 }
 
 // scorePacking prefers devices that are shared already, then free ones on an
-// agent in use, then an idle agent, the smallest first.
+// agent in use, then the smallest idle agent.
 func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	free := int64(r.freeGPUs())
@@ -76,12 +75,12 @@ func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
 	return 1 + max(100-int64(left)*100/wholeDevice/10, 50)
 }
 
-// taskMix counts an agent's tasks by how many devices each takes; 0 is a part
-// of one.
+// taskMix counts an agent's tasks by the number of devices of each; 0 stands for
+// a share of one.
 type taskMix map[int32]int
 
-// updateTaskMix counts a task in, or out with sign -1, where the policy asks who is on
-// an agent. Tasks that ran before the cluster was made are not known.
+// updateTaskMix adds sign to the count of such tasks, if the policy uses it. Tasks
+// that ran before the cluster was created are not counted.
 func (c *Cluster) updateTaskMix(i int, cl *demandClass, sign int) {
 	if !c.policy.usesTaskMix || cl.gpus == 0 {
 		return
@@ -106,8 +105,9 @@ func mixSizeOf(cl *demandClass) int32 {
 	return cl.gpus
 }
 
-// scoreClustering prefers the agent whose tasks all take as many devices, then
-// one that has such among others, then an idle one; among those the fullest.
+// scoreClustering prefers an agent whose tasks all take the same number of devices
+// as this one, then one with some such tasks, then an idle one; of those the
+// agent with the least free.
 func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
 	if cl.gpus == 0 {
 		return 1
@@ -128,7 +128,7 @@ func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
 	return 26 + above + 25*(largestGPUs-c.idleMilli(&c.capacities[i]))/largestGPUs
 }
 
-// chooseRandomSlot is one of the slots that will do, by lot.
+// chooseRandomSlot returns one of the slots with room for the share, by lot.
 func chooseRandomSlot(c *Cluster, i int, cl *demandClass) int {
 	best, n := -1, 0
 	c.eachShareSlot(&c.capacities[i], cl, func(s int) bool {

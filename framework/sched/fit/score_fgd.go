@@ -11,21 +11,21 @@ import (
 
 // fragmentationModel measures fragmentation as FGD does ("Beware of Fragmentation",
 // USENIX ATC 2023): the idle GPU thousandths of an agent that a typical task
-// cannot use, weighted by how often such a task comes. One without GPUs can
-// use none.
+// cannot use, weighted by how often such a task arrives. A task without GPUs
+// can use none.
 type fragmentationModel struct {
 	enabled          bool
-	limitsByCPUs     bool // see headroom.go
-	hasSharedDevices bool // some devices are shared: see survey
+	limitsByCPUs     bool // see score_headroom.go
+	hasSharedDevices bool // set by surveyScarcity
 	largestAgents    agentSize
 	totalWeight      float64
 	tasks            []typicalDemand
-	cpuSteps         []int64 // what typical tasks need, sorted, each once
+	cpuSteps         []int64 // what typical tasks need: distinct, sorted
 	memSteps         []int64
 	diskSteps        []int64
-	levelOf          [wholeDevice + 1]uint16 // thousandths → how many millis are no more
+	levelOf          [wholeDevice + 1]uint16 // thousandths → number of distinct typical shares up to it
 	levelCount       int
-	maxTaskGPUs      int // the most that a typical task takes
+	maxTaskGPUs      int // of one typical task
 	profiles         index.Memo[uint64, *usageProfile]
 	allOrNone        index.Numbered[bool]           // computeAllOrNone by hardware class
 	scarcity         index.Numbered[scarcityByMode] // computeScarcity by hardware class
@@ -35,18 +35,18 @@ type typicalDemand struct {
 	weight      float64
 	need        milliAmount
 	gpus        int
-	milli       int  // thousandths of a device that goes whole or is divisible
-	wantsShares bool // it wants parts
+	milli       int  // thousandths of each device, whole or divisible
+	wantsShares bool // not whole devices
 	share       gpu.ShareRequest
 	requirement *deviceRequirement
-	pressure    float64 // see bind
+	pressure    float64 // see computePressure
 }
 
-// usageProfile is what the typical tasks that an agent has the CPUs and memory for
-// make of its GPUs. Agents of a kind with like amounts share it.
+// usageProfile is how the typical tasks that fit by CPUs and memory use an
+// agent's GPUs. Agents of one hardware class with similar free amounts share it.
 type usageProfile struct {
-	singleGPU []float64 // weight of tasks of one GPU that take a slot of that level
-	multiGPU  []float64 // weight of tasks of several GPUs by how many are free, up to the most that one takes
+	singleGPU []float64 // weight of one-GPU tasks that fit into a slot, by level
+	multiGPU  []float64 // weight of tasks with several GPUs, by free GPUs up to maxTaskGPUs
 	cpuBound  []cpuBoundTasks
 }
 
@@ -86,7 +86,7 @@ func sortUnique[T int | int64](list []T) []T {
 	return slices.Compact(list)
 }
 
-// countUpTo counts the sorted values that are no more than x.
+// countUpTo counts the sorted values that are at most x.
 func countUpTo[T int | int64](sorted []T, x T) int {
 	n, _ := slices.BinarySearch(sorted, x+1)
 	return n
@@ -115,7 +115,8 @@ func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *us
 	return p
 }
 
-// canUseAllOn reports whether the GPUs of an agent, which are all alike, will do.
+// canUseAllOn reports whether the task can use the GPUs of an agent, which are
+// equal.
 func (t *typicalDemand) canUseAllOn(r *agentCapacity) bool {
 	m := t.requirement.matchOn(r.hardware)
 	if r.hasDeviceIDs {
@@ -139,8 +140,8 @@ func (f *fragmentationModel) computeAllOrNone(k *hardwareClass) bool {
 	return true
 }
 
-// projectedState is an agent as it would be: with so much free, so many whole GPUs,
-// and one slot shared to another degree. slot is -1 if none is.
+// projectedState is an agent as it would be: free amounts, whole GPUs, and one
+// slot with slotMilli thousandths free. slot is -1 if no slot changes.
 type projectedState struct {
 	free      milliAmount
 	wholeGPUs int
@@ -148,7 +149,7 @@ type projectedState struct {
 	slotMilli int32
 }
 
-// fragmentationOf is the agent's fragmentation as it is, times the weight.
+// fragmentationOf returns the agent's fragmentation times the total weight.
 func (c *Cluster) fragmentationOf(r *agentCapacity) float64 {
 	if c.isMixed(r) {
 		return c.fragmentationBySlot(r, &r.free, c.projectShares(r))
@@ -156,12 +157,13 @@ func (c *Cluster) fragmentationOf(r *agentCapacity) float64 {
 	return c.fragmentationIf(r, &projectedState{free: r.free, wholeGPUs: int(r.freeGPUs()), slot: -1})
 }
 
-// isMixed reports whether the agent's devices must be looked at one by one.
+// isMixed reports whether each of the agent's devices must be measured by itself.
 func (c *Cluster) isMixed(r *agentCapacity) bool {
 	return r.hasDeviceIDs && (!c.index.fragmentation.usesAllOrNone(r.hardware) || r.shareOffset >= 0 && !r.hardware.divisible)
 }
 
-// fragmentationIf is for agents whose GPUs are alike, or go by count.
+// fragmentationIf returns the fragmentation in a projected state, for agents whose
+// GPUs are equal or offered by count.
 func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 	f := c.index.fragmentation
 	p := f.findProfile(r, &s.free)
@@ -197,8 +199,8 @@ func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 	return idle*f.totalWeight - usable
 }
 
-// projectShares copies what is free of each slot, to draw in what would be taken.
-// Of slots that go whole it has thousandths. It is good until the next call.
+// projectShares returns a copy of what is free of each slot, to subtract from.
+// Whole slots have 1000 thousandths. It is valid until the next call.
 func (c *Cluster) projectShares(r *agentCapacity) []shareAmount {
 	sketch := append(c.shareScratch[:0], c.freeSharesOf(r)...)
 	if r.shareOffset < 0 {
@@ -213,7 +215,8 @@ func (c *Cluster) projectShares(r *agentCapacity) []shareAmount {
 	return sketch
 }
 
-// fragmentationBySlot looks at each device for each typical task.
+// fragmentationBySlot returns the fragmentation if free and sketch were free. It
+// checks each device for each typical task.
 func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketch []shareAmount) float64 {
 	f := c.index.fragmentation
 	idleMem, idleBoth := 0.0, 0.0
@@ -256,8 +259,8 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 	return sum
 }
 
-// canUseSlot reports whether the typical task could have its part, or all, of a
-// slot of which so much were free.
+// canUseSlot reports whether the typical task could use a slot, whole or in part,
+// of which so much were free.
 func (c *Cluster) canUseSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
 	if !c.isShared(r, s) {
 		return int(free.mem) >= t.milli && (!t.wantsShares || r.hardware.divisible)
@@ -266,8 +269,8 @@ func (c *Cluster) canUseSlot(r *agentCapacity, t *typicalDemand, s int, free sha
 	return t.wantsShares && free.mem > 0 && r.hardware.canEnforceShares(int32(t.gpus)) && isEnough(t.share, r.hardware, s, free, all)
 }
 
-// tasksInSlot is how many devices of the typical task a slot of which so much were
-// free would make.
+// tasksInSlot returns how many devices of the typical task fit into what is free
+// of a slot, as a fraction.
 func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) float64 {
 	if !c.isShared(r, s) {
 		return float64(free.mem) / float64(t.milli)
@@ -280,14 +283,15 @@ func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free sh
 	return n
 }
 
-// fragmentationScore is FGD's score, 0 to 100, of a task that changes the fragmentation of
-// an agent. The published one cuts off its decimals, which matters.
+// fragmentationScore is FGD's score, 0 to 100, for a change of an agent's
+// fragmentation. It drops decimals as the published score does, which affects
+// results.
 func (c *Cluster) fragmentationScore(before, after float64) int64 {
 	x := (before - after) / c.index.fragmentation.totalWeight / wholeDevice
 	return int64(100 / (1 + math.Exp(-x)))
 }
 
-// scoreFragmentation ranks by FGD's score.
+// scoreFragmentation is the policy fgd.
 func scoreFragmentation(c *Cluster, i int, cl *demandClass) int64 {
 	if !c.index.fragmentation.enabled {
 		return c.agentScores[i] + c.sharePreference(i, cl)
@@ -309,7 +313,7 @@ func scoreFragmentation(c *Cluster, i int, cl *demandClass) int64 {
 	return 1 + c.fragmentationScore(r.fragmentation, c.fragmentationBySlot(r, &free, sketch))
 }
 
-// scoreShareFragmentation is FGD's score where a task gets parts.
+// scoreShareFragmentation is FGD's score for a task with shares.
 func (c *Cluster) scoreShareFragmentation(i int, cl *demandClass) int64 {
 	if cl.gpus == 1 {
 		_, score := c.bestSlotByFragmentation(i, cl)
@@ -323,7 +327,7 @@ func (c *Cluster) scoreShareFragmentation(i int, cl *demandClass) int64 {
 	return c.fragmentationScore(r.fragmentation, c.fragmentationBySlot(r, &free, sketch))
 }
 
-// chooseLeastFragmentedSlot is the slot whose sharing scores most.
+// chooseLeastFragmentedSlot returns the slot for one share with the highest score.
 func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
 	if !c.index.fragmentation.enabled {
 		return chooseTightestSlot(c, i, cl)
@@ -332,9 +336,9 @@ func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
 	return slot
 }
 
-// bestSlotByFragmentation tries each slot for a part of a device. Among equals the first
-// of a divisible agent wins, as is published, else the tightest: others stay
-// whole for who wants much.
+// bestSlotByFragmentation scores each slot that has room for one share. Of equal
+// slots it returns the first for a divisible agent, as published, and the
+// tightest for others, so that devices stay whole for large tasks.
 func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, most int64) {
 	r := &c.capacities[i]
 	best, most = -1, -1

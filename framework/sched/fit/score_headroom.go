@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// Headroom is FGD with three things more that tasks need room for.
+// The policy headroom is FGD with three additions.
 //
-// FGD counts idle GPUs as usable for a typical task if the agent's CPUs are
-// enough for one such task. Where they are enough for one and not for as many
-// as the GPUs would take, GPUs stay idle all the same: of what FGD takes for
-// usable, the part cpuStarvationWeight counts only as far as the CPUs go.
+// FGD counts idle GPUs as usable for a typical task if the agent's CPUs suffice
+// for one such task. If they suffice for one but not for as many as the GPUs
+// could run, GPUs stay idle. So a fraction cpuStarvationWeight of what FGD counts
+// as usable counts only as far as the CPUs suffice.
 //
-// FGD values all models alike as long as each has room. GPUs of a model that
-// many typical tasks insist on cost up to scarcityWeight points of a score, so
-// that work that any model serves leaves them alone while others are free.
+// FGD values all models equally as long as each has room. GPUs of a model that
+// many typical tasks require cost up to scarcityWeight points of a score, so
+// that tasks for any model use other models first.
 //
-// And typical tasks say nothing of the few that want more than they do. Where
-// few agents are the largest, one that is idle costs sizeWeight.
+// Typical tasks do not represent the few that are larger. If few agents have the
+// largest size, an idle one of them costs sizeWeight.
 const (
 	cpuStarvationWeight = 0.07
 	scarcityWeight      = 8
 	sizeWeight          = 1
 )
 
-// scoreHeadroom ranks by FGD's score, measured with the CPUs in mind, less
-// what the agent's scarce GPUs and its size cost. It ranks and never refuses:
-// the last agents that will do get the task.
+// scoreHeadroom is FGD's score with CPUs taken into account, minus the cost of
+// scarce GPUs and of the agent's size. It only ranks: a scarce agent still gets
+// the task if no other fits.
 func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
 	f := c.index.fragmentation
 	if !f.enabled {
@@ -44,18 +44,18 @@ func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
 	return k
 }
 
-// cpuBoundTasks are typical tasks that take the same GPUs.
+// cpuBoundTasks are typical tasks that use the same GPUs.
 type cpuBoundTasks struct {
 	gpus  int
-	level uint16 // of a slot that one of one GPU takes
+	level uint16 // of the slots that a one-GPU task uses
 	tasks []cpuRatio
 }
 
-// cpuRatio is how many GPU thousandths tasks take for each thousandth of a
-// CPU: those with the smallest run out of CPUs first.
+// cpuRatio is how many GPU thousandths a task uses for each CPU thousandth. Tasks
+// with the smallest ratio run out of CPUs first.
 type cpuRatio struct{ weight, gpuPerCPU float64 }
 
-// addCPUBound adds a typical task that needs CPUs to the profile's.
+// addCPUBound adds a typical task to the profile if it needs CPUs.
 func (p *usageProfile) addCPUBound(t *typicalDemand, level uint16) {
 	if t.need.cpus <= 0 {
 		return
@@ -75,11 +75,11 @@ func (p *usageProfile) addCPUBound(t *typicalDemand, level uint16) {
 	*tasks = slices.Insert(*tasks, in, one)
 }
 
-// starvedMilli is how much of what is usable the CPUs do not reach, weighted.
-// levels has what is free of slots by level, of full GPUs the last.
+// starvedMilli returns how much of the usable GPUs lacks CPUs, weighted. levels
+// has the free thousandths of slots by level; the last level is whole GPUs.
 func (p *usageProfile) starvedMilli(cpus int64, full int, levels []float64) float64 {
 	for l := len(levels) - 2; l >= 0; l-- {
-		levels[l] += levels[l+1] // a task takes slots of its level and above
+		levels[l] += levels[l+1] // a task uses slots of its level and above
 	}
 	sum := 0.0
 	for i := range p.cpuBound {

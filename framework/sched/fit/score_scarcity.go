@@ -1,7 +1,7 @@
 package fit
 
-// surveyScarcity finds out what is scarce in the cluster as it is made. GPUs that go
-// whole and those that tasks share are weighed apart: no task has the choice.
+// surveyScarcity computes how scarce GPUs are in the cluster as it is created.
+// Whole GPUs and shared ones are separate: no task can use both.
 func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 	hardware := c.index.hardwareClasses.Values()
 	whole, parts := make([]float64, len(hardware)), make([]float64, len(hardware))
@@ -32,7 +32,7 @@ func sumFloats(list []float64) float64 {
 	return all
 }
 
-// totalWholeGPUs counts those an agent has that go whole, in use or not.
+// totalWholeGPUs returns how many GPUs of an agent are taken whole, free or not.
 func (c *Cluster) totalWholeGPUs(i int) int {
 	r := &c.capacities[i]
 	slots := len(r.hardware.slots)
@@ -44,10 +44,10 @@ func (c *Cluster) totalWholeGPUs(i int) int {
 	return max(slots, min(c.index.agents[i].TotalGPUs, maxGPUs), int(r.scalarGPUs))
 }
 
-// computePressure finds out for each typical task that only some of the cluster's GPUs
-// will do for how much it presses on those: its share of what typical tasks
-// ask for over the share of all GPUs that will do. It is for those that want
-// parts, or for the others; mem is that of a shared device on average, in MiB.
+// computePressure computes the pressure of each typical task that only some of the
+// cluster's GPUs serve: its part of the total demand divided by the part of GPUs
+// that serve it. It handles either tasks that want shares of shared devices or
+// the others. mem is the average memory of a shared device in MiB.
 func (f *fragmentationModel) computePressure(hardware []*hardwareClass, supply []float64, parts bool, mem int64) {
 	asked, all := 0.0, sumFloats(supply)
 	for i := range f.tasks {
@@ -70,14 +70,14 @@ func (f *fragmentationModel) computePressure(hardware []*hardwareClass, supply [
 	}
 }
 
-// wantsSharedDevices reports whether the task gets parts of devices that tasks share. If
-// none is shared, parts come of divisible ones, which go whole as well.
+// wantsSharedDevices reports whether the task uses shared devices. If there are
+// none, shares come from divisible devices, which tasks may take whole too.
 func (f *fragmentationModel) wantsSharedDevices(t *typicalDemand) bool {
 	return t.wantsShares && f.hasSharedDevices
 }
 
-// gpuMilliAsked is what such tasks take of the GPUs, by how often they come: parts by
-// what they are of a device with so much memory, if that is known.
+// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight.
+// mem is the memory of a device, if it is known, to convert shares.
 func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
 	milli := t.milli
 	if t.wantsShares && mem > 0 {
@@ -86,7 +86,7 @@ func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
 	return t.weight * float64(t.gpus*milli)
 }
 
-// servedFraction is the part of a kind's GPUs that will do for the task.
+// servedFraction returns the part of the hardware's GPUs that serve the task.
 func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
 	m := t.requirement.matchOn(k)
 	switch {
@@ -101,7 +101,7 @@ func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
 }
 
 // scarcityByMode is the scarcity of a hardware class's GPUs: of those that tasks
-// take whole and of those that they share.
+// take whole, and of those that tasks share.
 type scarcityByMode struct{ whole, shares float64 }
 
 // computeScarcity adds up the pressure of the typical tasks that some of the
@@ -120,16 +120,16 @@ func (f *fragmentationModel) computeScarcity(k *hardwareClass) scarcityByMode {
 	return scarcityByMode{min(s.whole, 1), min(s.shares, 1)}
 }
 
-// agentSize is that of agents whose idle room few others have; gpus is 0 where no
-// size is rare.
+// agentSize is a size that few agents have when idle; gpus is 0 if no size is
+// rare.
 type agentSize struct {
 	gpus int32
 	cpus int64
 }
 
-// largestAgentSize is the size of the agents with the most GPUs, all free, and the most
-// CPUs, give or take a tenth: what idles is seldom idle to the last. If they
-// have half of all GPUs, nothing about them is rare.
+// largestAgentSize returns the size of the agents with the most free GPUs and, of
+// those, the most CPUs less a tenth, since small tasks run on most agents. If
+// these agents have half of all GPUs, no size is rare.
 func (c *Cluster) largestAgentSize(all float64) agentSize {
 	s := agentSize{gpus: 1}
 	for i := range c.capacities {
@@ -152,7 +152,7 @@ func (c *Cluster) largestAgentSize(all float64) agentSize {
 	return s
 }
 
-// isIdleMatch reports whether the agent is idle and of that size.
+// isIdleMatch reports whether the agent is idle and at least of that size.
 func (s *agentSize) isIdleMatch(r *agentCapacity) bool {
 	return s.gpus > 0 && r.freeGPUs() >= s.gpus && r.free.cpus >= s.cpus
 }

@@ -7,11 +7,11 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// chosenDevices is a choice of slots on one agent, and how good it is.
+// chosenDevices is a choice of slots on one agent, and its properties.
 type chosenDevices struct {
 	slots        []int
-	links        int  // among the chosen
-	oneNUMANode  bool // on one NUMA node that is known
+	links        int  // NVLinks between the slots
+	oneNUMANode  bool // all are on one known NUMA node
 	brokenGroups int  // groups that were wholly free and are now partly taken
 }
 
@@ -28,11 +28,11 @@ func (k *hardwareClass) chooseSlots(n int, may, free []int, topology gpu.Topolog
 	return k.describeChoice(s.best.slots, free)
 }
 
-// maxCombinations is how many choices are looked at one by one. Where there are more,
-// those are tried that grow from one device by its nearest.
+// maxCombinations is how many choices are compared one by one. If there are more,
+// only those are compared that grow from one device by its nearest neighbours.
 const maxCombinations = 20_000
 
-// countCombinations is n over k, or more than maxCombinations if it is that.
+// countCombinations returns n over k, capped at maxCombinations + 1.
 func countCombinations(n, k int) int {
 	k = min(k, n-k)
 	w := 1
@@ -48,7 +48,7 @@ func (k *hardwareClass) describeChoice(slots, free []int) chosenDevices {
 	return chosenDevices{slots: slots, links: k.linksAmong(slots), oneNUMANode: k.onOneNUMANode(slots), brokenGroups: k.countBrokenGroups(slots, free)}
 }
 
-// choiceSearch goes through choices and keeps the best.
+// choiceSearch compares choices and stores the best.
 type choiceSearch struct {
 	hardware         *hardwareClass
 	candidates, free []int
@@ -56,15 +56,15 @@ type choiceSearch struct {
 	best             slotChoice
 }
 
-// slotChoice is a set of slots and what ranks it, most important first. Lowest
-// minors win among equals.
+// slotChoice is a set of slots and its criteria, the most important first. Of
+// equals, the lowest minors win.
 type slotChoice struct {
 	slots            []int
 	oneModel         bool
 	links            int
 	oneNUMANode      bool
-	largestGroupLeft int // size of the largest group left
-	modelLeft        int // devices of the model that are left
+	largestGroupLeft int // free slots in the largest group after the choice
+	modelLeft        int // devices of the same model left
 }
 
 func (s *choiceSearch) tryAll(chosen []int, from, n int) {
@@ -77,7 +77,7 @@ func (s *choiceSearch) tryAll(chosen []int, from, n int) {
 	}
 }
 
-// tryGrown tries, from each slot, the n slots that growing by the nearest gives:
+// tryGrown compares, for each slot, the n slots that grow from it by the nearest:
 // among all, and among those of its model.
 func (s *choiceSearch) tryGrown(n int) {
 	for _, seed := range s.candidates {
@@ -121,14 +121,15 @@ func (s *choiceSearch) growFrom(seed, n int, same bool) []int {
 	return slots
 }
 
-// tryChoice keeps the choice if it satisfies the wish and is better than the best.
+// tryChoice stores the choice if it satisfies the topology and is better than the
+// best so far.
 func (s *choiceSearch) tryChoice(slots []int) {
 	k := s.hardware
 	if !k.satisfiesTopology(s.topology, slots) {
 		return
 	}
 	c := slotChoice{slots: slots, oneModel: k.hasOneModel(slots)}
-	if c.oneModel { // devices of several models are taken as they come
+	if c.oneModel { // devices of different models are not compared further
 		c.links, c.oneNUMANode = k.linksAmong(slots), k.onOneNUMANode(slots)
 		c.largestGroupLeft = k.largestGroupLeft(slots, s.free)
 		c.modelLeft = k.countModelLeft(slots, s.candidates)
@@ -186,7 +187,7 @@ func (k *hardwareClass) hasOneModel(slots []int) bool {
 	return true
 }
 
-// onOneNUMANode reports whether the slots are on one NUMA node that is known.
+// onOneNUMANode reports whether all slots are on one known NUMA node.
 func (k *hardwareClass) onOneNUMANode(slots []int) bool {
 	for _, s := range slots {
 		if k.slots[s].numa < 0 || k.slots[s].numa != k.slots[slots[0]].numa {
@@ -196,8 +197,8 @@ func (k *hardwareClass) onOneNUMANode(slots []int) bool {
 	return true
 }
 
-// largestGroupLeft is the size of the largest group among the free slots that the
-// choice leaves.
+// largestGroupLeft returns the size of the largest group of free slots after the
+// choice.
 func (k *hardwareClass) largestGroupLeft(chosen, free []int) int {
 	if k.groupCount == 0 {
 		return 0
@@ -213,7 +214,8 @@ func (k *hardwareClass) largestGroupLeft(chosen, free []int) int {
 	return most
 }
 
-// countBrokenGroups counts the groups that were wholly free and are partly taken now.
+// countBrokenGroups counts the groups that were wholly free and are partly taken
+// by the choice.
 func (k *hardwareClass) countBrokenGroups(chosen, free []int) int {
 	n := 0
 	for g := range k.groupCount {
@@ -260,7 +262,8 @@ func (k *hardwareClass) satisfiesTopology(t gpu.Topology, slots []int) bool {
 	}
 }
 
-// areLinked reports whether each slot reaches each over links among them.
+// areLinked reports whether NVLinks connect all of the slots, directly or through
+// each other.
 func (k *hardwareClass) areLinked(slots []int) bool {
 	if k.links == nil {
 		return false
@@ -268,7 +271,7 @@ func (k *hardwareClass) areLinked(slots []int) bool {
 	return k.countReachable(slots, make([]bool, len(slots)), 0) == len(slots)
 }
 
-// countReachable counts the slots that hang together with one of them.
+// countReachable counts the slots that links connect with one of them.
 func (k *hardwareClass) countReachable(slots []int, seen []bool, from int) int {
 	seen[from] = true
 	n := 1
@@ -280,7 +283,7 @@ func (k *hardwareClass) countReachable(slots []int, seen []bool, from int) int {
 	return n
 }
 
-// largestGroup is how many of the slots one task with that wish may have at most.
+// largestGroup returns how many of the slots one task with that topology may have.
 func (k *hardwareClass) largestGroup(t gpu.Topology, mask []uint64) int {
 	slots := listBits(mask, make([]int, 0, 64))
 	most := min(len(slots), 1)

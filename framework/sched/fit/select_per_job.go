@@ -9,22 +9,23 @@ import (
 	"mesos-gpu/job"
 )
 
-// constraintCounter follows one constraint that depends on where the job's tasks are.
+// constraintCounter counts the job's tasks for one constraint that depends on
+// where they are.
 type constraintCounter struct {
 	constraint   job.Constraint
 	column       *index.Column
-	tasksByValue []int // tasks by value
-	// knownValues are the values that agents of use to the demand have.
+	tasksByValue []int
+	// knownValues marks the values of agents that are suitable for the demand.
 	knownValues []bool
-	// groupCount counts values that are known or have tasks, elsewhere those that
-	// have tasks and that no agent has.
+	// groupCount counts values that are known or have tasks, including those of
+	// tasks on agents that are gone.
 	groupCount int
-	firstValue int32 // the value of the first task; noValue before there is one
+	firstValue int32 // the value of the first task; noValue if there is none
 }
 
 const noValue = int32(-2)
 
-// newCounters starts from the job's other live tasks.
+// newCounters counts the job's other live tasks for each constraint.
 func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 	var all []*constraintCounter
 	for _, con := range cl.jobConstraints {
@@ -69,8 +70,8 @@ func (t *constraintCounter) surveyValues(c *Cluster, cl *demandClass, elsewhere 
 	}
 }
 
-// smallestGroup is how many tasks the emptiest group has. Groups that are asked for
-// and that nobody knows yet are empty.
+// smallestGroup returns how many tasks the smallest group has. It is 0 if fewer
+// groups are known than the constraint requires.
 func (t *constraintCounter) smallestGroup() int {
 	if t.groupCount < t.constraint.NumberValue() {
 		return 0
@@ -84,10 +85,10 @@ func (t *constraintCounter) smallestGroup() int {
 	return max(least, 0)
 }
 
-// allowedValues says which values may have one more task. GROUP_BY n is read as
-// Marathon documents it: at least n groups, evenly filled, so a value is
-// refused while another known one has fewer tasks. (Marathon's own code and
-// tests take n for the exact number.)
+// allowedValues returns which values may have one more task. GROUP_BY n follows
+// Marathon's documentation: at least n groups, evenly filled, so a value is
+// refused while another known one has fewer tasks. (Marathon's code and tests
+// take n for the exact number.)
 func (t *constraintCounter) allowedValues() []bool {
 	ok := make([]bool, len(t.tasksByValue))
 	least := 0
@@ -117,7 +118,7 @@ func (t *constraintCounter) addTask(i int) {
 	}
 }
 
-// allowedByAll returns a test of agents against all tallies as they stand.
+// allowedByAll returns a test of agents by the current counts.
 func allowedByAll(all []*constraintCounter) func(i int) bool {
 	type test struct {
 		ids []int32
@@ -137,7 +138,7 @@ func allowedByAll(all []*constraintCounter) func(i int) bool {
 	}
 }
 
-// placePerJob is Fill for constraints that depend on the job's other tasks.
+// placePerJob is PlaceTasks for constraints that depend on the job's other tasks.
 func (c *Cluster) placePerJob(d *Demand, cl *demandClass, n int) []Placement {
 	all := c.newCounters(d, cl)
 	if n > 1 && slices.ContainsFunc(all, (*constraintCounter).isUndecided) {
@@ -146,7 +147,7 @@ func (c *Cluster) placePerJob(d *Demand, cl *demandClass, n int) []Placement {
 	return c.placeAllowed(cl, all, n)
 }
 
-// isUndecided: where the first task goes all others have to go.
+// isUndecided reports whether the first task decides the value of all others.
 func (t *constraintCounter) isUndecided() bool {
 	return t.constraint.Operator == job.Cluster && t.firstValue == noValue
 }
@@ -172,9 +173,9 @@ func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int)
 	return spots
 }
 
-// placeTogether is for tasks that all go where the first goes. It tries the
-// values that seem to have room for all, that of the best agent first, and
-// at last the one with the most room.
+// placeTogether places tasks whose first one decides the value of all others. It
+// tries the values that seem to have room for all, the best agent's first, and
+// the one with the most room last.
 func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 	worth := c.agentGroups(d, cl, n)
 	for at, g := range worth {
@@ -193,14 +194,14 @@ func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 	return nil
 }
 
-// agentGroup is agents that are alike in what must be alike for the tasks.
+// agentGroup is agents with equal values of all undecided constraints.
 type agentGroup struct {
-	best     int // agent
+	best     int // the agent with the highest score
 	score    int64
-	capacity int // tasks that its agents hold, or somewhat more
+	capacity int // tasks that fit on its agents, or slightly more
 }
 
-// agentGroups lists those worth a try, the best first.
+// agentGroups returns the groups to try, best first.
 func (c *Cluster) agentGroups(d *Demand, cl *demandClass, n int) []*agentGroup {
 	all := c.newCounters(d, cl)
 	ok := allowedByAll(all)
@@ -237,7 +238,7 @@ func (c *Cluster) agentGroups(d *Demand, cl *demandClass, n int) []*agentGroup {
 	return append(list, largest)
 }
 
-// maxTasksOn bounds how many tasks of the class the agent holds, up to n.
+// maxTasksOn returns an upper bound of the tasks that fit on the agent, at most n.
 func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
 	r := &c.capacities[i]
 	left := int64(n)
@@ -249,7 +250,7 @@ func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
 		}
 	}
 	if cl.hostPorts != nil {
-		left = min(left, 1) // a port is one task's
+		left = min(left, 1) // two tasks cannot have the same port
 	}
 	if cl.gpus > 0 && !cl.wantsShares {
 		left = min(left, int64(r.freeGPUs()/cl.gpus))

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// takeShares gives one task its parts on an agent that fits.
+// takeShares takes the shares of one task from an agent that fits.
 func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 	r := &c.capacities[i]
 	slots := c.chooseShareSlots(i, cl)
@@ -26,7 +26,7 @@ func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 	return parts
 }
 
-// takeShare takes some of a slot. A divisible one cannot go whole any more.
+// takeShare takes an amount of a slot. A divisible slot is then no longer whole.
 func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
 	free := &c.freeShares[int(r.shareOffset)+s]
 	if r.hardware.divisible && free.mem == wholeDevice {
@@ -36,8 +36,8 @@ func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
 	*free = free.minus(p)
 }
 
-// returnShares makes free again what a task had. Of a slot that goes whole,
-// nobody can have had a part.
+// returnShares frees the shares of a task. It ignores shares of a device that is
+// free as a whole: no task can have them.
 func (c *Cluster) returnShares(r *agentCapacity, parts []gpu.DeviceShare) {
 	for i := range parts {
 		s, p := slotOf(r.uuids, parts[i].UUID), newShareAmount(parts[i].MemMiB, parts[i].Cores)
@@ -65,9 +65,8 @@ func (c *Cluster) returnThousandths(r *agentCapacity, s int, n int32) {
 	}
 }
 
-// sharePreference is what packing and spreading give an agent beside its plain rank
-// for parts of devices: packing prefers a device that is in use, spreading
-// one that is not.
+// sharePreference is what binpack and spread add to an agent's score for shares of
+// devices: binpack prefers a device that is in use, spread one that is not.
 func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	if !cl.wantsShares || r.hardware.divisible || c.isUnused(r, c.chooseShareSlots(i, cl)[0]) != c.policy.prefersRoomy {
@@ -76,8 +75,8 @@ func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
 	return maxAgentScore
 }
 
-// chooseShareSlots chooses the slots of one task's parts on an agent that fits. The
-// answer is good until the next call.
+// chooseShareSlots chooses the slots of one task's shares on an agent that fits.
+// The result is valid until the next call.
 func (c *Cluster) chooseShareSlots(i int, cl *demandClass) []int {
 	if cl.gpus == 1 {
 		c.chosenScratch = append(c.chosenScratch[:0], c.policy.chooseSlot(c, i, cl))
@@ -86,15 +85,15 @@ func (c *Cluster) chooseShareSlots(i int, cl *demandClass) []int {
 	return c.chooseSeveralSlots(i, cl)
 }
 
-// slotOption is a slot that a part may come from.
+// slotOption is a slot that has room for a share.
 type slotOption struct {
 	slot      int
 	freeMilli int32
-	capacity  int64 // how many such parts
+	capacity  int64 // how many such shares fit
 }
 
-// chooseSeveralSlots takes the tightest slots, or the roomiest, as far as that leaves
-// room for as many tasks as any other choice would.
+// chooseSeveralSlots chooses the tightest slots, or the roomiest, without reducing
+// the number of such tasks that the agent can run in total.
 func (c *Cluster) chooseSeveralSlots(i int, cl *demandClass) []int {
 	ways := c.slotOptions(&c.capacities[i], cl)
 	slices.SortFunc(ways, func(a, b slotOption) int {
@@ -135,10 +134,10 @@ func (c *Cluster) slotOptions(r *agentCapacity, cl *demandClass) []slotOption {
 	return c.optionScratch
 }
 
-// planFutureTasks is for how many tasks of n parts, no two of them of one slot, there
-// is room, and how many parts the next task may take of slots that hold fewer
-// than one for each of the tasks. Of a slot that holds more, a part costs
-// nothing: no task takes two.
+// planFutureTasks returns how many tasks with n shares each fit, no two shares of
+// a task on one slot. spare is how many shares the next task may take of slots
+// that hold fewer shares than there are tasks. A share of any other slot costs
+// nothing, since no task takes two of it.
 func planFutureTasks(ways []slotOption, n int64) (tasks, spare int64) {
 	room := func(tasks int64) (sum int64) {
 		for _, w := range ways {
@@ -146,7 +145,7 @@ func planFutureTasks(ways []slotOption, n int64) (tasks, spare int64) {
 		}
 		return sum
 	}
-	least, most := int64(1), room(maxShareAmount)/n // there is room for one
+	least, most := int64(1), room(maxShareAmount)/n // at least one task fits
 	for least < most {
 		if mid := least + (most-least+1)/2; room(mid) >= mid*n {
 			least = mid
@@ -154,7 +153,7 @@ func planFutureTasks(ways []slotOption, n int64) (tasks, spare int64) {
 			most = mid - 1
 		}
 	}
-	spare = -(least - 1) * n // what is left for the others beyond what they need
+	spare = -(least - 1) * n // minus what the other tasks need
 	for _, w := range ways {
 		if w.capacity < least {
 			spare += w.capacity
@@ -165,7 +164,7 @@ func planFutureTasks(ways []slotOption, n int64) (tasks, spare int64) {
 	return least, spare
 }
 
-// chooseTightestSlot is the slot with the least free that is enough.
+// chooseTightestSlot returns the slot with the least free that has room.
 func chooseTightestSlot(c *Cluster, i int, cl *demandClass) int {
 	r := &c.capacities[i]
 	best, least := -1, int32(math.MaxInt32)
@@ -178,7 +177,7 @@ func chooseTightestSlot(c *Cluster, i int, cl *demandClass) int {
 	return best
 }
 
-// chooseRoomiestSlot is the slot with the most free.
+// chooseRoomiestSlot returns the slot with the most free.
 func chooseRoomiestSlot(c *Cluster, i int, cl *demandClass) int {
 	r := &c.capacities[i]
 	best, most := -1, int32(-1)
