@@ -2,31 +2,30 @@ package deploy
 
 import "mesos-gpu/marathon"
 
-// Action is what is to be done to one app: Stop, Kill, Submit or Scale. All
-// may be done again without harm. The actions of one app are done in order;
-// after one that fails the rest of them are left, and Step is told of the app
-// once more.
+// Action is a change to one app: StopInstances, KillJob, SubmitJob or ScaleJob. Actions may
+// be repeated. Those of one app are executed in order. After one that fails the rest is
+// dropped, and the caller reports the app to Step again.
 type Action interface{ appID() string }
 
-// SubmitJob starts the job of App.VersionInfo.LastConfigChangeAt with
-// App.Instances tasks, which may be fewer than the app wants. Where the job is
-// there already nothing is to be done.
+// SubmitJob starts the job of the configuration App.VersionInfo.LastConfigChangeAt with
+// App.Instances tasks, which may be fewer than the app wants. It has no effect if the job
+// exists.
 type SubmitJob struct{ App *marathon.App }
 
-// ScaleJob has the job of the app's Version run so many tasks, which is never
-// less than it does once the Stop before it is done.
+// ScaleJob sets the number of tasks of the job of the app's Version. The number is never
+// below that of its tasks once the StopInstances before it is done.
 type ScaleJob struct {
 	AppID, Version string
 	Instances      int
 }
 
-// StopInstances retires instances: they end, and their jobs start none in their places.
+// StopInstances retires instances: they end, and their jobs do not replace them.
 type StopInstances struct {
 	AppID   string
 	TaskIDs []string
 }
 
-// KillJob ends the job of the app's Version for good.
+// KillJob ends the job of the app's Version.
 type KillJob struct{ AppID, Version string }
 
 func (a SubmitJob) appID() string     { return a.App.ID }

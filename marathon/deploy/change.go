@@ -10,15 +10,15 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// ChangeOptions of a change.
+// ChangeOptions are options of a change.
 type ChangeOptions struct {
 	// Force cancels the deployments that change the same apps.
 	Force bool
 }
 
-// PutApps creates or changes apps, which Parse has completed, by one deployment.
-// It returns *Locked, or *marathon.ValidationError where the apps do not go together
-// with the others.
+// PutApps creates or changes apps, which marathon.ParseApp has completed, in one
+// deployment. It returns *LockedError, or *marathon.ValidationError if the apps contradict
+// other apps or groups.
 func (s *DesiredState) PutApps(now time.Time, apps []*marathon.App, o ChangeOptions) (Deployment, error) {
 	d := changeDraft{group: "/"}
 	for _, a := range apps {
@@ -30,7 +30,7 @@ func (s *DesiredState) PutApps(now time.Time, apps []*marathon.App, o ChangeOpti
 	return s.startDeployment(now, d, o)
 }
 
-// RemoveApps removes apps. It returns *Unknown, or *Locked.
+// RemoveApps removes apps. It returns *NotFoundError or *LockedError.
 func (s *DesiredState) RemoveApps(now time.Time, ids []string, o ChangeOptions) (Deployment, error) {
 	d := changeDraft{group: "/"}
 	for _, id := range ids {
@@ -45,8 +45,8 @@ func (s *DesiredState) RemoveApps(now time.Time, ids []string, o ChangeOptions) 
 	return s.startDeployment(now, d, o)
 }
 
-// RestartApps replaces all instances of apps as a change of their definition
-// would. It returns *Unknown, or *Locked.
+// RestartApps replaces all instances of apps, as a change of their definition would. It
+// returns *NotFoundError or *LockedError.
 func (s *DesiredState) RestartApps(now time.Time, ids []string, o ChangeOptions) (Deployment, error) {
 	d := changeDraft{group: "/", restart: true}
 	for _, id := range ids {
@@ -59,8 +59,8 @@ func (s *DesiredState) RestartApps(now time.Time, ids []string, o ChangeOptions)
 	return s.startDeployment(now, d, o)
 }
 
-// RetireInstances ends instances, which Step was told of, and makes their apps that
-// much smaller. It returns *Unknown, or *Locked.
+// RetireInstances ends instances that were reported to Step, and scales their apps down by
+// as many. It returns *NotFoundError or *LockedError.
 func (s *DesiredState) RetireInstances(now time.Time, taskIDs []string, o ChangeOptions) (Deployment, error) {
 	owner := map[string]string{}
 	for id, a := range s.apps {
@@ -88,9 +88,8 @@ func (s *DesiredState) RetireInstances(now time.Time, taskIDs []string, o Change
 	return s.startDeployment(now, d, o)
 }
 
-// CancelDeployment ends a deployment and takes back what it changed by another, which
-// it returns; with force it leaves everything as it is just then. It returns
-// *Unknown.
+// CancelDeployment ends a deployment and rolls its changes back by another deployment,
+// which it returns. With force it leaves everything as it is. It returns *NotFoundError.
 func (s *DesiredState) CancelDeployment(now time.Time, id string, force bool) (Deployment, error) {
 	old := s.deploymentByID(id)
 	if old == nil {
@@ -114,17 +113,17 @@ func (s *DesiredState) CancelDeployment(now time.Time, id string, force bool) (D
 	return s.startDeployment(now, back, ChangeOptions{Force: true})
 }
 
-// changeDraft is a change that was not checked yet.
+// changeDraft is a change that has not been checked.
 type changeDraft struct {
-	// apps are the wanted definitions, nil of apps to be removed, in order.
+	// apps are the new definitions in order. A removed app has a nil definition.
 	apps []draftApp
-	// groups are those to be changed, nil to be removed.
+	// groups are the new groups. A removed group is nil.
 	groups map[string]*GroupInfo
-	// group is the one that the change is told of.
+	// group is the group that the event of the change names.
 	group   string
 	restart bool
 	kill    map[string][]string
-	// configs are the configurations that apps go back to.
+	// configs are the configurations that a rollback returns to, by app.
 	configs map[string]string
 }
 
@@ -136,7 +135,7 @@ type draftApp struct {
 func (d *changeDraft) putApp(a *marathon.App) { d.apps = append(d.apps, draftApp{a.ID, a}) }
 func (d *changeDraft) removeApp(id string)    { d.apps = append(d.apps, draftApp{id, nil}) }
 
-// startDeployment checks a draft and begins its deployment.
+// startDeployment checks a draft and starts its deployment.
 func (s *DesiredState) startDeployment(now time.Time, d changeDraft, o ChangeOptions) (Deployment, error) {
 	v := s.nextVersion(now)
 	for id := range d.groups {
@@ -174,10 +173,10 @@ func (s *DesiredState) startDeployment(now time.Time, d changeDraft, o ChangeOpt
 	return *dep, nil
 }
 
-// documentMargin is what a document has beside the definitions in it.
+// documentMargin is the space of a document for more than the definitions.
 const documentMargin = 64 << 10
 
-// checkDocumentSizes refuses what would not fit into documents.
+// checkDocumentSizes rejects changes whose documents would be too large.
 func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) error {
 	for _, id := range sortedKeys(d.groups) {
 		if n := len(mustMarshal(d.groups[id])); n > maxApp {
@@ -191,7 +190,7 @@ func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) e
 		}
 		kept := len(t.to.text)
 		for i, v := range a.versions {
-			if i == len(a.versions)-1 || a.hasInstances(v.app) { // it goes back to the last
+			if i == len(a.versions)-1 || a.hasInstances(v.app) { // the last one may be needed for a rollback
 				kept += len(v.text)
 			}
 		}
@@ -202,15 +201,15 @@ func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) e
 	return nil
 }
 
-// appTransition is an app that a draft changes.
+// appTransition is the change of one app.
 type appTransition struct {
-	id, from string // the version before, "" of a new app
+	id, from string // from is the version before, "" for a new app
 	change   changeKind
-	to       appVersion // unset of an app to be removed
+	to       appVersion // unset if the app is removed
 	removed  bool
 }
 
-// resolveDraft finds what a draft changes, sorted by id.
+// resolveDraft returns the changes of a draft, sorted by id.
 func (s *DesiredState) resolveDraft(d changeDraft, v string) ([]appTransition, error) {
 	var list []appTransition
 	seen := map[string]bool{}
@@ -268,7 +267,7 @@ func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string) (appT
 	return t, nil
 }
 
-// maxKey bounds the keys of documents.
+// maxKey bounds the length of document keys.
 const maxKey = 512
 
 func checkIDLength(id string) error {
@@ -278,7 +277,7 @@ func checkIDLength(id string) error {
 	return nil
 }
 
-// conflictingDeployments are the deployments under way that change the same apps, the
+// conflictingDeployments returns the current deployments that change the same apps, the
 // oldest first.
 func (s *DesiredState) conflictingDeployments(next []appTransition) []string {
 	hit := map[*Deployment]bool{}
@@ -296,7 +295,7 @@ func (s *DesiredState) conflictingDeployments(next []appTransition) []string {
 	return ids
 }
 
-// commitDraft makes a checked change what is wanted.
+// commitDraft makes a checked change the desired state.
 func (s *DesiredState) commitDraft(dep *Deployment, next []appTransition, d changeDraft) {
 	for _, t := range next {
 		a := s.ensureApp(t.id)
@@ -319,20 +318,20 @@ func (s *DesiredState) commitDraft(dep *Deployment, next []appTransition, d chan
 	s.events = append(s.events, GroupChangeSuccess{GroupID: d.group, Version: dep.Version})
 }
 
-// markChanged has an app's document kept, and the app looked at.
+// markChanged marks the app's document as changed, and the app for evaluation.
 func (s *DesiredState) markChanged(id string) {
 	s.changedDocuments[appKey+id] = struct{}{}
 	s.dirty[id] = true
 }
 
-// deploymentID is a UUID of a version, which no other deployment has.
+// deploymentID returns a UUID that is derived from a version and unique like it.
 func deploymentID(v string) string {
 	sum := sha256.Sum256([]byte(v))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// invalidAt is what is wrong at one place of a definition.
+// invalidAt returns a *marathon.ValidationError about one path.
 func invalidAt(path, format string, args ...any) error {
 	return &marathon.ValidationError{Message: "Object is not valid", Details: []marathon.ErrorDetail{{Path: path, Errors: []string{fmt.Sprintf(format, args...)}}}}
 }

@@ -8,16 +8,16 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// targetState is all apps and groups as they are to be.
+// targetState is all apps and groups after a change.
 type targetState struct {
 	apps   map[string]*marathon.App
-	ids    []string // of apps, sorted
+	ids    []string // ids of the apps, sorted
 	groups map[string]*GroupInfo
-	depth  map[string]int // of apps whose dependencies were followed; 0 is on the way
+	depth  map[string]int // dependency levels computed so far; 0 while an app is being visited
 	cycle  []string
 }
 
-// buildTarget is what is there with the changes made.
+// buildTarget returns the current state with the changes applied.
 func (s *DesiredState) buildTarget(next []appTransition, groups map[string]*GroupInfo) *targetState {
 	w := &targetState{apps: map[string]*marathon.App{}, groups: map[string]*GroupInfo{}, depth: map[string]int{}}
 	for id, a := range s.apps {
@@ -45,7 +45,7 @@ func (s *DesiredState) buildTarget(next []appTransition, groups map[string]*Grou
 	return w
 }
 
-// checkTarget finds ids of apps that are groups' too, and circles of dependencies.
+// checkTarget rejects ids of both an app and a group, and cycles of dependencies.
 func (w *targetState) checkTarget() error {
 	for _, id := range w.ids {
 		if below := w.appsBelow(id); w.groups[id] != nil || len(below) > 1 {
@@ -60,7 +60,7 @@ func (w *targetState) checkTarget() error {
 	return nil
 }
 
-// appsBelow are the apps of an id: the app's own, or those of the group.
+// appsBelow returns the app of an id, or the apps of a group.
 func (w *targetState) appsBelow(id string) []string {
 	if id == "/" {
 		return w.ids
@@ -79,8 +79,8 @@ func (w *targetState) appsBelow(id string) []string {
 	return list
 }
 
-// dependencyLevel is how many apps stand in the longest row of those that wait for one
-// another, the app included. Each on the way marks itself.
+// dependencyLevel returns the length of the longest chain of dependencies that ends at the
+// app, including the app. It sets cycle if it meets an app that is being visited.
 func (w *targetState) dependencyLevel(id string) int {
 	depth, ok := w.depth[id]
 	if ok {
@@ -103,8 +103,7 @@ func (w *targetState) dependencyLevel(id string) int {
 	return depth + 1
 }
 
-// dependenciesOf are the apps that an app waits for, by itself or with the
-// groups that hold it.
+// dependenciesOf returns the apps that an app depends on, itself or through its groups.
 func (w *targetState) dependenciesOf(id string) []string {
 	var list []string
 	for _, d := range w.apps[id].Dependencies {
@@ -121,8 +120,8 @@ func (w *targetState) dependenciesOf(id string) []string {
 	return list
 }
 
-// planSteps are Marathon's: what goes, what is new, then the apps row by row of
-// their dependencies.
+// planSteps returns Marathon's steps: removed apps, new apps, then the apps by dependency
+// level.
 func (w *targetState) planSteps(next []appTransition) []PlanStep {
 	var stop, start PlanStep
 	rows := map[int]*PlanStep{}

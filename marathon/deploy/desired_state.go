@@ -11,39 +11,40 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// DesiredState is what people want and how far it is done. One goroutine owns it.
-// The apps and deployments that it returns are shared: nobody changes them.
+// DesiredState is the apps that users want, and how far they are deployed. One goroutine
+// owns it. The apps and deployments that it returns are shared and must not be changed.
 type DesiredState struct {
 	apps        map[string]*appRecord
 	groups      map[string]*GroupInfo
 	deployments []*Deployment // oldest first
 
-	lastVersion      time.Time           // of the youngest version
-	dirty            map[string]bool     // apps that the next Step looks at
-	changedDocuments map[string]struct{} // keys of documents that have changed
-	events           []BusEvent          // for the next Step
-	observed         bool                // Step was told what there is
+	lastVersion      time.Time           // time of the youngest version
+	dirty            map[string]bool     // apps that the next Step evaluates
+	changedDocuments map[string]struct{} // keys of the documents changed since TakeChangedDocuments
+	events           []BusEvent          // events that the next Step returns
+	observed         bool                // whether Step was called
 }
 
-// appRecord is one app, or instances that nobody wants.
+// appRecord is an app, or the instances that remain of a removed one.
 type appRecord struct {
 	id       string
-	versions []appVersion // oldest first; the last is wanted
-	// removing apps are being removed; their versions may be wanted back.
+	versions []appVersion // oldest first; the last one is desired
+	// removing is true while a deployment removes the app. A rollback may need
+	// its versions.
 	removing bool
 
 	deployment *Deployment
 	instances  []AppInstance
-	// stopRequested are the instances whose end was asked for and not yet seen.
+	// stopRequested are the instances that were told to end and have not ended.
 	stopRequested map[string]bool
 }
 
-// isKnown reports whether there is such an app now.
+// isKnown reports whether the app exists and is not being removed.
 func (a *appRecord) isKnown() bool { return len(a.versions) > 0 && !a.removing }
 
 func (a *appRecord) currentApp() *marathon.App { return a.versions[len(a.versions)-1].app }
 
-// appAtVersion finds the app as it was at that version.
+// appAtVersion returns the app of a version, or nil.
 func (a *appRecord) appAtVersion(v string) *marathon.App {
 	for i := range a.versions {
 		if a.versions[i].app.Version == v {
@@ -53,8 +54,7 @@ func (a *appRecord) appAtVersion(v string) *marathon.App {
 	return nil
 }
 
-// appAtConfig is the youngest version of that configuration, nil where none is
-// kept.
+// appAtConfig returns the youngest version of a configuration, or nil if none is kept.
 func (a *appRecord) appAtConfig(v string) *marathon.App {
 	for _, one := range slices.Backward(a.versions) {
 		if one.app.VersionInfo.LastConfigChangeAt == v {
@@ -64,7 +64,7 @@ func (a *appRecord) appAtConfig(v string) *marathon.App {
 	return nil
 }
 
-// Apps are all apps, sorted by id.
+// Apps returns all apps, sorted by id.
 func (s *DesiredState) Apps() []*marathon.App {
 	var list []*marathon.App
 	for _, a := range s.apps {
@@ -76,7 +76,7 @@ func (s *DesiredState) Apps() []*marathon.App {
 	return list
 }
 
-// App is one app.
+// App returns the app of an id.
 func (s *DesiredState) App(id string) (*marathon.App, bool) {
 	a, ok := s.apps[id]
 	if !ok || !a.isKnown() {
@@ -85,7 +85,7 @@ func (s *DesiredState) App(id string) (*marathon.App, bool) {
 	return a.currentApp(), true
 }
 
-// Versions are those that are kept of an app, the youngest first.
+// Versions returns the versions that are kept of an app, the youngest first.
 func (s *DesiredState) Versions(id string) []string {
 	a, ok := s.apps[id]
 	if !ok || a.removing {
@@ -98,7 +98,7 @@ func (s *DesiredState) Versions(id string) []string {
 	return list
 }
 
-// Version is an app as it was.
+// Version returns an app as it was at a version.
 func (s *DesiredState) Version(id, version string) (*marathon.App, bool) {
 	a, ok := s.apps[id]
 	if !ok || a.removing {
@@ -111,7 +111,7 @@ func (s *DesiredState) Version(id, version string) (*marathon.App, bool) {
 	return old, old != nil
 }
 
-// AppAtConfig is an app as its instances of Instance.Version know it.
+// AppAtConfig returns an app as of the configuration AppInstance.Version.
 func (s *DesiredState) AppAtConfig(id, version string) (*marathon.App, bool) {
 	a, ok := s.apps[id]
 	if !ok {
@@ -121,9 +121,9 @@ func (s *DesiredState) AppAtConfig(id, version string) (*marathon.App, bool) {
 	return old, old != nil
 }
 
-// WantedAt is the version of an app that was wanted at that time, of those
-// with the configuration: scaling makes versions without another one. It is
-// the configuration's own where no such version is kept.
+// WantedAt returns the version that was desired at a time, among those with a
+// configuration: scaling adds versions without changing the configuration. It returns the
+// version of the configuration itself if no such version is kept.
 func (s *DesiredState) WantedAt(id, config string, at time.Time) string {
 	if a, ok := s.apps[id]; ok {
 		when := at.UTC().Format(versionLayout)
@@ -136,7 +136,7 @@ func (s *DesiredState) WantedAt(id, config string, at time.Time) string {
 	return config
 }
 
-// Instances are those of an app as Step was last told.
+// Instances returns the instances of an app that were last reported to Step.
 func (s *DesiredState) Instances(id string) []AppInstance {
 	if a, ok := s.apps[id]; ok {
 		return slices.Clone(a.instances)
@@ -150,7 +150,7 @@ func (s *DesiredState) IsHealthy(id string, i AppInstance) bool {
 	return i.isHealthy(config)
 }
 
-// Deployments are those under way, the oldest first.
+// Deployments returns the current deployments, the oldest first.
 func (s *DesiredState) Deployments() []Deployment {
 	list := make([]Deployment, 0, len(s.deployments))
 	for _, d := range s.deployments {
@@ -159,7 +159,7 @@ func (s *DesiredState) Deployments() []Deployment {
 	return list
 }
 
-// Deployment is the one under way that changes the app.
+// Deployment returns the current deployment that changes the app.
 func (s *DesiredState) Deployment(app string) (Deployment, bool) {
 	if a, ok := s.apps[app]; ok && a.deployment != nil {
 		return *a.deployment, true
@@ -167,20 +167,20 @@ func (s *DesiredState) Deployment(app string) (Deployment, bool) {
 	return Deployment{}, false
 }
 
-// QueuedApp is an app of which instances wait to be started.
+// QueuedApp is an app with instances that wait to be started.
 type QueuedApp struct {
 	App *marathon.App
-	// Count is how many wait, Since when the first of them began to, and
-	// NotBefore when the first of them may start; zero is at once.
+	// Count is the number of waiting instances. Since is when the first of them
+	// began to wait. NotBefore is when the first of them may start, zero for now.
 	Count     int
 	Since     time.Time
 	NotBefore time.Time
-	// Message says what is in the way, for those who know: what Step asks for
-	// is not always done.
+	// Message is why instances could not be queued. The caller sets it: actions
+	// may fail.
 	Message string
 }
 
-// QueuedApps lists the apps of which instances wait, sorted by id.
+// QueuedApps returns the apps with waiting instances, sorted by id.
 func (s *DesiredState) QueuedApps() []QueuedApp {
 	var list []QueuedApp
 	for _, a := range s.Apps() {
@@ -204,8 +204,8 @@ func (s *DesiredState) QueuedApps() []QueuedApp {
 	return list
 }
 
-// CountMissing counts the instances of an app that are wanted and not there, not
-// even waiting.
+// CountMissing returns how many desired instances of an app do not exist, not even as
+// waiting tasks.
 func (s *DesiredState) CountMissing(id string) int {
 	a, ok := s.App(id)
 	if !ok {
@@ -220,7 +220,7 @@ func (s *DesiredState) CountMissing(id string) int {
 	return max(0, n)
 }
 
-// ensureApp finds or makes the record of an id.
+// ensureApp returns the record of an id and creates it if necessary.
 func (s *DesiredState) ensureApp(id string) *appRecord {
 	a, ok := s.apps[id]
 	if !ok {
@@ -232,7 +232,7 @@ func (s *DesiredState) ensureApp(id string) *appRecord {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// isWithin reports whether an id is the group's, or below it.
+// isWithin reports whether an id is the group's or below it.
 func isWithin(id, group string) bool {
 	rest, ok := strings.CutPrefix(id, group)
 	return ok && (rest == "" || group == "/" || rest[0] == '/')

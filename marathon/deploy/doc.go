@@ -1,7 +1,6 @@
-// Package deploy brings the services that people want to what they want of
-// them: it holds the apps with their versions, the groups and the deployments
-// under way, is told which instances there are, and says what to do next. It
-// never does anything itself, and never starts an instance again that has
-// ended: the scheduler does that for each job. What it has to remember beyond
-// a failover it hands out as documents.
+// Package deploy computes how to bring apps to their desired state. It holds the apps
+// with their versions, the groups and the deployments. Its callers report which instances
+// exist, and carry out the actions that it returns. It has no I/O and no clock. It never
+// restarts an instance that has ended: the scheduler does that for each job. State that
+// must survive a failover is returned as documents.
 package deploy

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Documents are keyed by what they hold and its id.
+// Keys of documents: a prefix for the kind, and the id.
 const (
 	appKey        = "marathon/app"
 	groupKey      = "marathon/group"
@@ -18,15 +18,15 @@ const (
 )
 
 const (
-	// keptVersions is how many versions of an app are kept, as Marathon does.
+	// keptVersions is the number of versions kept of an app, as in Marathon.
 	keptVersions = 25
-	// maxDocument bounds a document, and maxApp one version of an app, so
-	// that the versions that are needed always fit.
+	// maxDocument bounds a document. maxApp bounds one version of an app, so that
+	// the versions that are needed fit into a document.
 	maxDocument = 1 << 20
 	maxApp      = maxDocument / 4
 )
 
-// appVersion is one version of an app and its text.
+// appVersion is a version of an app and its JSON text.
 type appVersion struct {
 	app  *marathon.App
 	text json.RawMessage
@@ -37,8 +37,8 @@ type appDocument struct {
 	Versions []json.RawMessage `json:"versions"`
 }
 
-// LoadState takes up where the State whose documents these are has left off. The
-// first Step is to be told of every app that has instances.
+// LoadState restores the state from its documents. The first Step must get every app that
+// has instances.
 func LoadState(documents map[string][]byte) (*DesiredState, error) {
 	s := &DesiredState{
 		apps: map[string]*appRecord{}, groups: map[string]*GroupInfo{},
@@ -68,7 +68,7 @@ func (s *DesiredState) readDocument(key string, value []byte) error {
 	if id, ok := strings.CutPrefix(key, appKey); ok {
 		return s.readApp(id, value)
 	}
-	return nil // somebody else's
+	return nil // a document of another package
 }
 
 func (s *DesiredState) readApp(id string, value []byte) error {
@@ -107,7 +107,7 @@ func (s *DesiredState) checkVersion(id string, a *marathon.App) error {
 	return s.advanceClock(a.Version, a.VersionInfo.LastConfigChangeAt)
 }
 
-// advanceClock makes later versions younger than those.
+// advanceClock makes the next versions younger than the given ones.
 func (s *DesiredState) advanceClock(versions ...string) error {
 	for _, v := range versions {
 		t, err := time.Parse(versionLayout, v)
@@ -145,7 +145,7 @@ func (s *DesiredState) readDeployment(id string, value []byte) error {
 	return s.advanceClock(d.Version)
 }
 
-// linkDeployment links a deployment with its apps, which it may not share with another.
+// linkDeployment links a deployment with its apps. No two deployments share an app.
 func (s *DesiredState) linkDeployment(d *Deployment) error {
 	d.indexSteps()
 	for id := range d.stepOf {
@@ -171,9 +171,8 @@ func (s *DesiredState) linkDeployment(d *Deployment) error {
 	return nil
 }
 
-// TakeChangedDocuments returns the documents that have changed since it was last called, nil
-// where there is none any more. They are to be kept before the actions of
-// Step are done.
+// TakeChangedDocuments returns the documents that have changed since the last call. A
+// deleted one is nil. The caller records them before it executes the actions of Step.
 func (s *DesiredState) TakeChangedDocuments() map[string][]byte {
 	documents := make(map[string][]byte, len(s.changedDocuments))
 	for key := range s.changedDocuments {
@@ -207,7 +206,7 @@ func (s *DesiredState) encodeDocument(key string) []byte {
 	return mustMarshal(doc)
 }
 
-// mustMarshal writes what was read from JSON, or made of it, which always works.
+// mustMarshal encodes values for which encoding cannot fail.
 func mustMarshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,29 +7,30 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// appEvaluation is one sight of an app: what is wanted, what is there, what to do.
+// appEvaluation compares the desired state of one app with its instances and collects the
+// actions.
 type appEvaluation struct {
 	app    *appRecord
-	wanted *marathon.App // nil: nothing
-	// rolling says that instances of other configurations are to be replaced.
+	wanted *marathon.App // nil if the app is removed
+	// rolling is true if instances of other configurations are replaced.
 	rolling bool
 
 	jobs    map[string]*jobInstances
 	actions []Action
-	// grownVersion is the version of which more are started.
+	// grownVersion is the version of the job that gets more instances.
 	grownVersion string
 }
 
 // jobInstances are the instances of one job.
 type jobInstances struct {
 	version string
-	app     *marathon.App // nil where its version is not kept
-	// active instances are wanted still, leaving counts those that are not
-	// and have not ended, but for those that are out of reach.
+	app     *marathon.App // nil if its version is not kept
+	// active instances are to be kept. leaving counts instances that are ending
+	// and reachable.
 	active  []*AppInstance
 	leaving int
-	// exists says that the job has not ended, ending that it is about to; away
-	// counts those that end with it and are out of reach.
+	// exists is true if the job has not ended, ending if it was killed.
+	// unreachable counts instances that end with it and are out of reach.
 	exists, ending bool
 	unreachable    int
 }
@@ -48,7 +49,8 @@ func newEvaluation(a *appRecord) *appEvaluation {
 	return l
 }
 
-// countInstances sorts the instances into fleets. What was asked to end leaves.
+// countInstances assigns the instances to their jobs. Those that were told to end are
+// leaving.
 func (l *appEvaluation) countInstances() {
 	a := l.app
 	present := map[string]bool{}
@@ -86,13 +88,13 @@ func (l *appEvaluation) ensureJob(version string) *jobInstances {
 	return f
 }
 
-// isStuck reports whether the fleet's job was ended, and all that keeps it from
-// having ended is instances whose agents are away, which may be for ever.
+// isStuck reports whether the job was killed and has not ended only because agents are
+// unreachable, possibly forever.
 func (f *jobInstances) isStuck() bool {
 	return f.ending && f.unreachable > 0 && len(f.active) == 0 && f.leaving == 0
 }
 
-// decideActions decides, and reports whether nothing is left to do or to wait for.
+// decideActions collects the actions. It reports whether the app is in its desired state.
 func (l *appEvaluation) decideActions() bool {
 	if l.wanted == nil {
 		return l.killJobs()
@@ -113,7 +115,7 @@ func (l *appEvaluation) decideActions() bool {
 	return l.isSettled(n, old)
 }
 
-// killJobs ends whatever there is.
+// killJobs ends all jobs of the app.
 func (l *appEvaluation) killJobs() bool {
 	done := true
 	for _, v := range sortedKeys(l.jobs) {
@@ -126,8 +128,8 @@ func (l *appEvaluation) killJobs() bool {
 	return done
 }
 
-// isSettled reports whether all that is wanted serves, and nothing else runs.
-// It ends the jobs of which nothing will be wanted again.
+// isSettled reports whether all desired instances serve and no others run. It also kills
+// jobs that are not needed any more.
 func (l *appEvaluation) isSettled(n *jobInstances, old []*jobInstances) bool {
 	done := l.rolling && n.leaving == 0 && len(n.active) == l.wanted.Instances
 	for _, i := range n.active {
@@ -142,7 +144,7 @@ func (l *appEvaluation) isSettled(n *jobInstances, old []*jobInstances) bool {
 	return done
 }
 
-// scaleUp brings a fleet to so many instances, if it has fewer and may have.
+// scaleUp brings a job to a number of instances, unless it has as many or is ending.
 func (l *appEvaluation) scaleUp(f *jobInstances, instances int) {
 	if instances <= len(f.active) || f.ending {
 		return
@@ -157,7 +159,7 @@ func (l *appEvaluation) scaleUp(f *jobInstances, instances int) {
 	l.actions = append(l.actions, SubmitJob{&first})
 }
 
-// markStopping takes instances out of their fleets.
+// markStopping removes instances from the active ones of their jobs.
 func (l *appEvaluation) markStopping(list []*AppInstance) {
 	for _, i := range list {
 		f := l.jobs[i.Version]
@@ -170,9 +172,9 @@ func (l *appEvaluation) markStopping(list []*AppInstance) {
 	}
 }
 
-// requestStops asks for the ends that were asked for and are not yet seen, before
-// anything is started. Of a job that starts some, those may be the same again,
-// and are not to be stopped then.
+// requestStops adds an action that stops the instances that were told to end, before those
+// that start instances. It forgets instances of the job that is scaled up: the job may use
+// them again.
 func (l *appEvaluation) requestStops() {
 	if len(l.app.stopRequested) == 0 {
 		return

@@ -8,9 +8,9 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// eventPlanOf is a deployment's plan with all groups before and after it. What it
-// changed it remembers by versions; the rest is as it is when the first event
-// tells of it, which a failover may make later.
+// eventPlanOf returns a deployment's plan with all groups before and after it. The versions
+// in the deployment define what it changes. The rest is as it is at the first event, which
+// may follow a failover.
 func (s *DesiredState) eventPlanOf(d *Deployment) EventPlan {
 	if d.eventPlan == nil {
 		target, _ := s.Group("/")
@@ -19,7 +19,7 @@ func (s *DesiredState) eventPlanOf(d *Deployment) EventPlan {
 	return *d.eventPlan
 }
 
-// groupsBeforeDeployment is the root group as a deployment has found it.
+// groupsBeforeDeployment returns the root group as it was before a deployment.
 func (s *DesiredState) groupsBeforeDeployment(d *Deployment) *marathon.Group {
 	apps := slices.DeleteFunc(s.Apps(), func(a *marathon.App) bool {
 		_, changed := d.From[a.ID]

@@ -7,48 +7,47 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// BusEvent is a message of Marathon's event bus without its time. The fields
-// have the names that they have there.
+// BusEvent is a message of Marathon's event bus, without its time. Its JSON is Marathon's.
 type BusEvent interface {
-	// EventType is the event's name: deployment_success.
+	// EventType is the name of the event, for example deployment_success.
 	EventType() string
 }
 
-// PlanEvent is an event that tells a whole Plan.
+// PlanEvent is an event that contains a Plan.
 type PlanEvent interface {
 	BusEvent
-	// WithoutGroups is the event without the groups of its plan.
+	// WithoutGroups returns the event without the groups of its plan.
 	WithoutGroups() BusEvent
 }
 
-// EventPlan is a Plan as events tell it: with all groups as they were before
-// the deployment and as they are to be, nil where that is left out.
+// EventPlan is a Plan in an event, with all groups before and after the deployment. The
+// groups are nil if they are left out.
 type EventPlan struct {
 	Plan
 	Original *marathon.Group `json:"original,omitempty"`
 	Target   *marathon.Group `json:"target,omitempty"`
 }
 
-// DeploymentInfo says that a step begins.
+// DeploymentInfo reports the start of a step.
 type DeploymentInfo struct {
 	Plan EventPlan `json:"plan"`
 	Step PlanStep  `json:"currentStep"`
 }
 
-// DeploymentStepSuccess says that a step has ended well.
+// DeploymentStepSuccess reports the success of a step.
 type DeploymentStepSuccess struct {
 	Plan EventPlan `json:"plan"`
 	Step PlanStep  `json:"currentStep"`
 }
 
-// DeploymentSuccess says that the last step has ended.
+// DeploymentSuccess reports the success of the last step.
 type DeploymentSuccess struct {
 	ID   string    `json:"id"`
 	Plan EventPlan `json:"plan"`
 }
 
-// DeploymentFailed says that somebody cancelled a deployment, or forced
-// another over it.
+// DeploymentFailed reports that a deployment was cancelled, or replaced by another with
+// force.
 type DeploymentFailed struct {
 	ID     string    `json:"id"`
 	Plan   EventPlan `json:"plan"`
@@ -57,25 +56,24 @@ type DeploymentFailed struct {
 
 func (p EventPlan) withoutGroups() EventPlan { return EventPlan{Plan: p.Plan} }
 
-// WithoutGroups implements Planned, as the other three do.
+// WithoutGroups implements PlanEvent, as the other three methods do.
 func (e DeploymentInfo) WithoutGroups() BusEvent        { e.Plan = e.Plan.withoutGroups(); return e }
 func (e DeploymentStepSuccess) WithoutGroups() BusEvent { e.Plan = e.Plan.withoutGroups(); return e }
 func (e DeploymentSuccess) WithoutGroups() BusEvent     { e.Plan = e.Plan.withoutGroups(); return e }
 func (e DeploymentFailed) WithoutGroups() BusEvent      { e.Plan = e.Plan.withoutGroups(); return e }
 
-// AppTerminated says that a removed app has no instances any more.
+// AppTerminated reports that a removed app has no instances any more.
 type AppTerminated struct {
 	AppID string `json:"appId"`
 }
 
-// GroupChangeSuccess says that a change of the group's apps was accepted.
+// GroupChangeSuccess reports that a change of the group's apps was accepted.
 type GroupChangeSuccess struct {
 	GroupID string `json:"groupId"`
 	Version string `json:"version"`
 }
 
-// StatusUpdate says that an instance is in another state, under Mesos's name
-// of it.
+// StatusUpdate reports the new state of an instance by its name in Mesos.
 type StatusUpdate struct {
 	AgentID    string `json:"slaveId"`
 	TaskID     string `json:"taskId"`
@@ -85,12 +83,12 @@ type StatusUpdate struct {
 	Host       string `json:"host"`
 	Ports      []int  `json:"ports"`
 	Version    string `json:"version"`
-	// Ports and IPAddresses are empty, not nil, where there are none: Marathon
-	// writes lists.
+	// Ports and IPAddresses are empty rather than nil, because Marathon writes
+	// empty lists.
 	IPAddresses []IPAddress `json:"ipAddresses"`
 }
 
-// InstanceChanged says the same in Marathon's words.
+// InstanceChanged reports the new state of an instance by its name in Marathon.
 type InstanceChanged struct {
 	InstanceID string `json:"instanceId"`
 	Condition  string `json:"condition"`
@@ -100,16 +98,14 @@ type InstanceChanged struct {
 	Version    string `json:"runSpecVersion"`
 }
 
-// UnknownInstanceTerminated says that an instance has ended that the app had
-// given up before.
+// UnknownInstanceTerminated reports the end of an instance that the app had given up.
 type UnknownInstanceTerminated struct {
 	InstanceID string `json:"instanceId"`
 	AppID      string `json:"runSpecId"`
 	Condition  string `json:"condition"`
 }
 
-// InstanceHealthChanged says that an instance's health checks found something
-// else.
+// InstanceHealthChanged reports a new result of an instance's health checks.
 type InstanceHealthChanged struct {
 	InstanceID string `json:"instanceId"`
 	Version    string `json:"runSpecVersion"`
@@ -128,8 +124,8 @@ func (InstanceChanged) EventType() string           { return "instance_changed_e
 func (UnknownInstanceTerminated) EventType() string { return "unknown_instance_terminated_event" }
 func (InstanceHealthChanged) EventType() string     { return "instance_health_changed_event" }
 
-// stateNames is what Mesos and Marathon call a task's state; a task that waits has
-// none in Mesos.
+// stateNames returns the names of a task's state in Mesos and in Marathon. A waiting task
+// has no state in Mesos.
 func stateNames(state job.State) (status, condition string) {
 	switch state {
 	case job.Waiting:
@@ -160,20 +156,20 @@ func stateNames(state job.State) (status, condition string) {
 	return "", ""
 }
 
-// UnknownTermination is the event of an instance that has ended after it was given up.
+// UnknownTermination returns the event of an instance that ended after it was given up.
 func UnknownTermination(app string, i AppInstance) BusEvent {
 	_, condition := stateNames(i.State)
 	return UnknownInstanceTerminated{InstanceID: i.TaskID, AppID: app, Condition: condition}
 }
 
-// MesosState is Mesos's name of a task's state, empty before the master has
-// heard of the task.
+// MesosState returns Mesos's name of a task's state. It is empty before the task was sent
+// to the master.
 func MesosState(state job.State) string {
 	status, _ := stateNames(state)
 	return status
 }
 
-// healthChanges are the events between two sights of an app's instances.
+// healthChanges returns the events between two reports of an app's instances.
 func healthChanges(app string, before, after []AppInstance) []BusEvent {
 	was := make(map[string]*AppInstance, len(before))
 	for i := range before {
@@ -189,9 +185,9 @@ func healthChanges(app string, before, after []AppInstance) []BusEvent {
 	return events
 }
 
-// StateChangeEvents are the events of an instance that has come into its State, under the
-// version of the app that it was started for. Whoever sees each change tells
-// it: between two sights that Step is told of, instances come and go.
+// StateChangeEvents returns the events of an instance that has entered its State, with the
+// version of the app that it was started for. The caller sees each change of state and
+// publishes the events; Step only sees some of the states.
 func StateChangeEvents(app, version string, i AppInstance) []BusEvent {
 	status, condition := stateNames(i.State)
 	events := []BusEvent{InstanceChanged{InstanceID: i.TaskID, Condition: condition, AppID: app, AgentID: i.AgentID, Host: i.Hostname, Version: version}}

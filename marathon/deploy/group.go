@@ -9,15 +9,15 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// GroupInfo is what a group says beside its apps. Groups that say nothing are
-// there as long as they have apps.
+// GroupInfo is the definition of a group without its apps. A group without a definition
+// exists as long as it has apps.
 type GroupInfo struct {
 	Dependencies []string `json:"dependencies,omitempty"`
 	EnforceRole  *bool    `json:"enforceRole,omitempty"`
 	Version      string   `json:"version,omitempty"`
 }
 
-// setGroup changes what a group says; nil forgets it.
+// setGroup sets the definition of a group. nil deletes it.
 func (s *DesiredState) setGroup(id string, g *GroupInfo, v string) {
 	s.changedDocuments[groupKey+id] = struct{}{}
 	if g == nil {
@@ -29,7 +29,7 @@ func (s *DesiredState) setGroup(id string, g *GroupInfo, v string) {
 	s.groups[id] = &c
 }
 
-// groupsBefore are the groups to be changed as they are now.
+// groupsBefore returns the current definitions of the groups that change.
 func (s *DesiredState) groupsBefore(changed map[string]*GroupInfo) map[string]*GroupInfo {
 	if len(changed) == 0 {
 		return nil
@@ -41,19 +41,19 @@ func (s *DesiredState) groupsBefore(changed map[string]*GroupInfo) map[string]*G
 	return before
 }
 
-// Group is a group with all that is below it, its version that of its last
-// change. The root is always there.
+// Group returns a group with its apps and subgroups. Its version is that of its last
+// change. The root always exists.
 func (s *DesiredState) Group(id string) (*marathon.Group, bool) {
 	return groupTree{s.groups, map[string]*marathon.Group{}}.buildGroup(id, s.Apps())
 }
 
-// groupTree is groups in the making.
+// groupTree builds nested groups.
 type groupTree struct {
 	infos  map[string]*GroupInfo
 	groups map[string]*marathon.Group
 }
 
-// buildGroup makes the group of that id, of all apps.
+// buildGroup builds the group of an id from all apps.
 func (t groupTree) buildGroup(id string, apps []*marathon.App) (*marathon.Group, bool) {
 	if id == "/" {
 		t.ensureGroup(id)
@@ -72,7 +72,7 @@ func (t groupTree) buildGroup(id string, apps []*marathon.App) (*marathon.Group,
 	return t.nestGroups(id)
 }
 
-// ensureGroup makes a group without its members.
+// ensureGroup returns a group without its members and creates it if necessary.
 func (t groupTree) ensureGroup(id string) *marathon.Group {
 	g, ok := t.groups[id]
 	if !ok {
@@ -86,7 +86,7 @@ func (t groupTree) ensureGroup(id string) *marathon.Group {
 	return g
 }
 
-// nestGroups puts groups into those that hold them, up to the group id.
+// nestGroups adds groups to their parents, up to the group id.
 func (t groupTree) nestGroups(id string) (*marathon.Group, bool) {
 	made := t.groups
 	for _, g := range sortedKeys(made) {
@@ -97,7 +97,7 @@ func (t groupTree) nestGroups(id string) (*marathon.Group, bool) {
 	list := sortedKeys(made)
 	slices.SortStableFunc(list, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	if i := slices.Index(list, "/"); i >= 0 {
-		list = append(slices.Delete(list, i, i+1), "/") // has as many slashes as those in it
+		list = append(slices.Delete(list, i, i+1), "/") // its path has as many slashes as those of its members
 	}
 	for _, one := range list {
 		g := made[one]
@@ -116,8 +116,8 @@ func (t groupTree) nestGroups(id string) (*marathon.Group, bool) {
 	return g, ok
 }
 
-// PutGroup changes the group id as g, of marathon.ParseGroup, says: lists that
-// are nil stay as they are. It returns *Locked, *Unknown, or
+// PutGroup changes the group id to g, which marathon.ParseGroup has completed. Lists that
+// are nil in g do not change. It returns *LockedError, *NotFoundError or
 // *marathon.ValidationError.
 func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o ChangeOptions) (Deployment, error) {
 	d := changeDraft{group: id, groups: map[string]*GroupInfo{}}
@@ -136,8 +136,8 @@ func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o C
 	return s.startDeployment(now, d, o)
 }
 
-// RemoveGroup removes a group and all that is below it. It returns *Unknown,
-// or *Locked.
+// RemoveGroup removes a group with its apps and subgroups. It returns *NotFoundError or
+// *LockedError.
 func (s *DesiredState) RemoveGroup(now time.Time, id string, o ChangeOptions) (Deployment, error) {
 	if _, ok := s.Group(id); !ok {
 		return Deployment{}, &NotFoundError{"group", id}
@@ -179,7 +179,7 @@ func (s *DesiredState) draftGroup(d *changeDraft, id string, g *marathon.Group) 
 	}
 }
 
-// childOf is what an id below a group is or is below, directly in the group.
+// childOf returns the direct member of the group that is the id or contains it.
 func childOf(id, group string) (child string, direct bool) {
 	if !isWithin(id, group) || id == group {
 		return "", false
@@ -221,9 +221,8 @@ func (s *DesiredState) draftScaling(d *changeDraft, id string, factor float64) e
 	return nil
 }
 
-// draftRollback brings the apps of a group back to what they were at a version, by the
-// versions that are kept: apps made since go, apps removed since do not come
-// back.
+// draftRollback drafts the apps of a group as they were at a version. Apps that are newer
+// are removed. Apps that were removed since then are not restored.
 func (s *DesiredState) draftRollback(d *changeDraft, id, v string) error {
 	text := v
 	v, ok := ParseVersion(text)

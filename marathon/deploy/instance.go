@@ -7,17 +7,17 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// AppInstance is a task of an app's job as it was last seen, ended and retired
-// ones included: they show that their job is still there.
+// AppInstance is a task of an app's job in its last observed state. Ended and retired tasks
+// are included: they show that their job exists.
 type AppInstance struct {
 	TaskID string
-	// Version is the App.VersionInfo.LastConfigChangeAt that its job was made
-	// from, and Job the job's name.
+	// Version is the configuration (App.VersionInfo.LastConfigChangeAt) that the
+	// job was created from. Job is the job's name.
 	Version string
 	Job     string
 
 	State job.State
-	// KillRequested, KillReason, Healthy and the rest are the task's.
+	// KillRequested, KillReason, Healthy and the following are the task's.
 	KillRequested time.Time
 	KillReason    job.KillReason
 	Healthy       *bool
@@ -26,18 +26,18 @@ type AppInstance struct {
 	NotBefore     time.Time
 	Hostname      string
 	AgentID       string
-	// Fields are what constraints compare of its agent, by the names that they
-	// have there, nil where nobody has told yet. Nobody changes it.
+	// Fields are the values of its agent that constraints compare, by field. They
+	// are nil if they are not known, and must not be changed.
 	Fields map[string]string
-	// StartedFor is the version of the app that it was started for, where that
-	// is known: scaling makes versions without another configuration.
+	// StartedFor is the version of the app that it was started for, if that is
+	// known. Scaling adds versions without a new configuration.
 	StartedFor string
 	Ports      []int
-	// Addresses are where it is reached, as far as that is known.
+	// Addresses are its known IP addresses.
 	Addresses []IPAddress
 	Message   string
-	// Ready says that its readiness checks have all succeeded once. Without
-	// such checks it does not matter.
+	// Ready is true once all of its readiness checks have succeeded. It is ignored
+	// without such checks.
 	Ready bool
 }
 
@@ -47,8 +47,7 @@ type IPAddress struct {
 	Protocol  string `json:"protocol"`
 }
 
-// isLeaving reports whether the instance has ended or will, with none in its
-// place.
+// isLeaving reports whether the instance has ended or will end without a replacement.
 func (i *AppInstance) isLeaving() bool {
 	switch {
 	case i.KillReason == job.KillByScaling:
@@ -60,12 +59,12 @@ func (i *AppInstance) isLeaving() bool {
 	}
 }
 
-// isCondemned instances end with their whole job.
+// isCondemned reports whether the instance ends because its job was killed.
 func (i *AppInstance) isCondemned() bool {
 	return i.State.IsLive() && !i.KillRequested.IsZero() && i.KillReason == job.KillByUser
 }
 
-// constraintValue is what a constraint compares of the instance's agent, "" for nothing.
+// constraintValue returns the value of the agent's field, or "".
 func (i *AppInstance) constraintValue(field string) string {
 	switch {
 	case !i.State.IsPlaced():
@@ -77,8 +76,8 @@ func (i *AppInstance) constraintValue(field string) string {
 	}
 }
 
-// isHealthy reports whether the instance runs and, where its app has health
-// checks, they succeed. Of an app nobody knows it takes the instance's word.
+// isHealthy reports whether the instance runs and its health checks succeed, if its app has
+// some. If the app is not known, the last result counts.
 func (i *AppInstance) isHealthy(app *marathon.App) bool {
 	switch {
 	case i.State != job.Running:

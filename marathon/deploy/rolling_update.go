@@ -11,18 +11,17 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// InstanceBounds are how many instances of an app serve at least, and run at most,
-// while others take their places. Where the two are the same, one more may
-// run for a while.
+// InstanceBounds returns how many instances of an app must serve, and how many may run,
+// during a rolling update. If both are equal, one more may run.
 func InstanceBounds(a *marathon.App) (least, most int) {
-	const rounding = 1e-9 // of decimal fractions that float64 cannot hold
+	const rounding = 1e-9 // for decimal fractions that a float64 cannot represent
 	n, u := float64(a.Instances), a.UpgradeStrategy
 	least = int(math.Ceil(n*u.MinimumHealthCapacity - rounding))
 	most = a.Instances + int(n*u.MaximumOverCapacity+rounding)
 	return least, most
 }
 
-// replaceInstances brings the wanted fleet up and the old ones down, within Bounds.
+// replaceInstances scales the new job up and the old ones down, within InstanceBounds.
 func (l *appEvaluation) replaceInstances(n *jobInstances, old []*jobInstances) {
 	least, most := InstanceBounds(l.wanted)
 	serving := 0
@@ -60,8 +59,8 @@ func (l *appEvaluation) replaceInstances(n *jobInstances, old []*jobInstances) {
 	l.scaleUp(n, min(l.wanted.Instances, len(n.active)+max(0, room)))
 }
 
-// dismissInstances stops up to so many of the instances: those that do not serve, and
-// as many more as can be spared. It returns how many still can.
+// dismissInstances stops up to most of the instances: those that do not serve, and up to
+// spare of those that do. It returns how much of spare is left.
 func (l *appEvaluation) dismissInstances(list []*AppInstance, most, spare int) int {
 	var out []*AppInstance
 	for i := range l.evictionOrder(list) {
@@ -70,7 +69,7 @@ func (l *appEvaluation) dismissInstances(list []*AppInstance, most, spare int) i
 		}
 		if l.isServing(i) {
 			if spare <= 0 && !l.isNamed(i) {
-				break // from here on all serve
+				break // all that follow serve
 			}
 			if spare <= 0 {
 				continue
@@ -83,8 +82,8 @@ func (l *appEvaluation) dismissInstances(list []*AppInstance, most, spare int) i
 	return spare
 }
 
-// isServing reports whether the instance counts for what must serve: new ones
-// have to be ready too.
+// isServing reports whether the instance counts as serving. An instance of the new
+// configuration must also be ready.
 func (l *appEvaluation) isServing(i *AppInstance) bool {
 	f := l.jobs[i.Version]
 	if l.rolling && i.Version == l.wanted.VersionInfo.LastConfigChangeAt {
@@ -93,7 +92,7 @@ func (l *appEvaluation) isServing(i *AppInstance) bool {
 	return i.isHealthy(f.app)
 }
 
-// countLeaving counts instances that leave and may still run, wherever they are.
+// countLeaving returns the number of instances that are ending and may still run.
 func (l *appEvaluation) countLeaving() int {
 	count := 0
 	for i := range l.app.instances {
@@ -105,8 +104,7 @@ func (l *appEvaluation) countLeaving() int {
 	return count
 }
 
-// holdCount keeps the number of instances, whatever their configurations: it is
-// not for it to replace any.
+// holdCount keeps the number of instances, whatever their configurations. It replaces none.
 func (l *appEvaluation) holdCount(n *jobInstances, old []*jobInstances) {
 	all := slices.Clone(n.active)
 	for _, f := range old {
@@ -123,9 +121,9 @@ func (l *appEvaluation) holdCount(n *jobInstances, old []*jobInstances) {
 	l.scaleUp(n, len(n.active)+missing)
 }
 
-// evictionOrder yields instances by who goes first: those named, those that do not
-// run, the unhealthy, those of other configurations, those whose places the
-// constraints find fullest, then as the app says.
+// evictionOrder yields the instances in the order in which they are stopped: those that a
+// request named, those that do not run, the unhealthy, those of other configurations, those
+// in the places with most tasks by the constraints, then by the app's KillSelection.
 func (l *appEvaluation) evictionOrder(list []*AppInstance) iter.Seq[*AppInstance] {
 	config, oldest := l.wanted.VersionInfo.LastConfigChangeAt, l.wanted.KillSelection == "OLDEST_FIRST"
 	first := func(a, b *AppInstance) int {
@@ -145,12 +143,12 @@ func (l *appEvaluation) evictionOrder(list []*AppInstance) iter.Seq[*AppInstance
 	return job.EvictionOrder(l.spreadCounter(), list, (*AppInstance).constraintValue, first, last)
 }
 
-// spreadCounter are the instances that stay, whatever their configurations, as the
-// wanted one counts them.
+// spreadCounter counts the instances that stay, by the constraints of the new
+// configuration.
 func (l *appEvaluation) spreadCounter() job.SpreadCounter {
 	var constraints []job.Constraint
 	for _, words := range l.wanted.Constraints {
-		if c, err := job.NewConstraint(words...); err == nil { // Parse looked at it
+		if c, err := job.NewConstraint(words...); err == nil { // ParseApp has checked it
 			constraints = append(constraints, c)
 		}
 	}
@@ -164,7 +162,7 @@ func (l *appEvaluation) spreadCounter() job.SpreadCounter {
 	return all
 }
 
-// isNamed reports whether a request named the instance to go.
+// isNamed reports whether a request named the instance to be stopped.
 func (l *appEvaluation) isNamed(i *AppInstance) bool {
 	d := l.app.deployment
 	return d != nil && slices.Contains(d.Kill[l.app.id], i.TaskID)
@@ -180,7 +178,7 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// evictionRank is how much is lost with an instance.
+// evictionRank is higher for instances that are more costly to stop.
 func (l *appEvaluation) evictionRank(i *AppInstance) int {
 	switch {
 	case i.State == job.Waiting:

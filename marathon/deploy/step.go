@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Step is told what instances there are of those apps where that has changed,
-// of an app all or none, and says what to do next, and what happened. It may
-// be called at any time, also for apps where nothing has changed: it asks
-// again for what it does not see done. Whoever has done actions of an app
-// tells the next Step of that app, with what they have led to.
+// Step takes the instances of the apps where they have changed, all or none of an app, and
+// returns actions and events. It may be called at any time, also for apps without a change:
+// it repeats actions whose effect it has not seen. After the caller has executed actions of
+// an app it passes the app's instances to the next Step.
 func (s *DesiredState) Step(seen map[string][]AppInstance) ([]Action, []BusEvent) {
 	for _, id := range sortedKeys(seen) {
 		a := s.ensureApp(id)
@@ -40,8 +39,8 @@ func (s *DesiredState) Step(seen map[string][]AppInstance) ([]Action, []BusEvent
 	return actions, events
 }
 
-// evaluateApp says what is to be done to an app, and notes whether all is. Before
-// its turn in a deployment nothing is: its jobs keep what they have.
+// evaluateApp returns the actions of an app, and records whether the app has reached its
+// desired state. Before the deployment has reached the app there are none.
 func (s *DesiredState) evaluateApp(a *appRecord) []Action {
 	if a.deployment != nil && !a.deployment.hasReached(a.id) {
 		return nil
@@ -65,20 +64,19 @@ func (s *DesiredState) evaluateApp(a *appRecord) []Action {
 	return l.actions
 }
 
-// renewVersion wants the same of an app under another version, whose job is another
-// one too: somebody has ended that of this version, and it cannot be started
-// again before its last instances have ended. Those were given up by whoever
-// ended it, so that none of them is one that the app still has.
+// renewVersion gives an app a new version with the same definition, and with it a new job.
+// A user has killed the job of the old version, whose name is in use until its last
+// instances have ended. Those instances were given up with the job.
 func (s *DesiredState) renewVersion(a *appRecord) {
 	v := s.nextVersion(s.lastVersion)
 	a.versions = append(a.versions, newVersion(a.currentApp(), v, v))
-	s.lastVersion, _ = time.Parse(versionLayout, v) // its own writing
+	s.lastVersion, _ = time.Parse(versionLayout, v) // nextVersion has formatted it
 	a.trimVersions()
 	s.changedDocuments[appKey+a.id] = struct{}{}
 }
 
-// advanceDeployments ends the steps of which nothing is left to do, and reports whether
-// there are apps to look at again.
+// advanceDeployments completes steps without pending apps. It reports whether apps must be
+// evaluated again.
 func (s *DesiredState) advanceDeployments() bool {
 	for _, d := range slices.Clone(s.deployments) {
 		for d.Current == 0 || len(d.pending) == 0 {
@@ -98,8 +96,8 @@ func (s *DesiredState) advanceDeployments() bool {
 	return len(s.dirty) > 0
 }
 
-// enterStep has the apps of the step under way looked at. Apps that only start in
-// it are done.
+// enterStep marks the apps of the current step for evaluation. StartApplication needs
+// none.
 func (s *DesiredState) enterStep(d *Deployment) {
 	d.pending = map[string]bool{}
 	for _, a := range d.CurrentStep().Actions {
@@ -132,8 +130,8 @@ func (s *DesiredState) failDeployment(d *Deployment, reason string) {
 	s.events = append(s.events, DeploymentFailed{ID: d.ID, Plan: plan, Reason: reason})
 }
 
-// endDeployment forgets a deployment, and for good the apps that it removed. Apps that
-// another has taken over are not its own any more.
+// endDeployment forgets a deployment and the apps that it removed. It ignores apps that
+// another deployment has taken over.
 func (s *DesiredState) endDeployment(d *Deployment) {
 	s.deployments = slices.DeleteFunc(s.deployments, func(one *Deployment) bool { return one == d })
 	s.changedDocuments[deploymentKey+d.ID] = struct{}{}

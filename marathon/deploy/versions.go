@@ -9,17 +9,16 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// versionLayout is a version: RFC 3339 with milliseconds.
+// versionLayout is the format of versions: RFC 3339 with milliseconds.
 const versionLayout = "2006-01-02T15:04:05.000Z"
 
-// ParseVersion reads a version however its time is written, and returns it as
-// it is written here.
+// ParseVersion parses a version in any form of RFC 3339 and returns it in versionLayout.
 func ParseVersion(text string) (version string, ok bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	return t.UTC().Format(versionLayout), err == nil
 }
 
-// nextVersion is a version later than every other.
+// nextVersion returns a version that is later than all others.
 func (s *DesiredState) nextVersion(now time.Time) string {
 	t := now.UTC().Truncate(time.Millisecond)
 	if !t.After(s.lastVersion) {
@@ -28,7 +27,7 @@ func (s *DesiredState) nextVersion(now time.Time) string {
 	return t.Format(versionLayout)
 }
 
-// changeKind is what becomes of an app's definition.
+// changeKind is how an app's definition changes.
 type changeKind int
 
 const (
@@ -38,7 +37,7 @@ const (
 	reconfigured
 )
 
-// classifyChange says what a wanted definition changes.
+// classifyChange compares a new definition with the current one.
 func classifyChange(old *appRecord, wanted *marathon.App) (changeKind, error) {
 	text, err := definitionText(wanted)
 	if err != nil {
@@ -60,7 +59,7 @@ func classifyChange(old *appRecord, wanted *marathon.App) (changeKind, error) {
 	}
 }
 
-// definitionText is what makes an app's instances what they are.
+// definitionText returns the part of a definition that requires new instances if it changes.
 func definitionText(a *marathon.App) ([]byte, error) {
 	c := *a
 	c.Instances, c.Version, c.VersionInfo = 0, "", nil
@@ -74,8 +73,8 @@ func definitionText(a *marathon.App) ([]byte, error) {
 	return text, nil
 }
 
-// newVersion is the definition under its version. config is the version that
-// its job was made from.
+// newVersion returns the definition with its version. config is the version that its job is
+// created from.
 func newVersion(a *marathon.App, v, config string) appVersion {
 	c := *a
 	c.Version = v
@@ -83,7 +82,7 @@ func newVersion(a *marathon.App, v, config string) appVersion {
 	return appVersion{&c, mustMarshal(&c)}
 }
 
-// trimVersions forgets the oldest versions that nobody needs.
+// trimVersions removes the oldest versions that are not needed.
 func (a *appRecord) trimVersions() {
 	for i := 0; i < len(a.versions)-1 && (len(a.versions) > keptVersions || a.versionsSize() > maxDocument-maxApp); {
 		if a.isNeeded(a.versions[i].app) {
@@ -102,12 +101,12 @@ func (a *appRecord) versionsSize() int {
 	return n
 }
 
-// isNeeded reports whether a version may be wanted back, or has instances.
+// isNeeded reports whether a rollback may need the version, or whether it has instances.
 func (a *appRecord) isNeeded(old *marathon.App) bool {
 	return a.deployment != nil && a.deployment.From[a.id] == old.Version || a.hasInstances(old)
 }
 
-// hasInstances reports whether a version has instances that stay.
+// hasInstances reports whether the version has instances that are not leaving.
 func (a *appRecord) hasInstances(old *marathon.App) bool {
 	for i := range a.instances {
 		if v := a.instances[i].Version; v == old.VersionInfo.LastConfigChangeAt && !a.instances[i].isLeaving() && a.appAtConfig(v) == old {

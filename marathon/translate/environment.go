@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Marathon puts no label into the environment that is as long as these.
+// Labels with longer names or values are not in the environment, as in Marathon.
 const (
 	maxLabelValue = 512
 	labelPrefix   = "MARATHON_APP_LABEL_"
@@ -19,8 +19,8 @@ const (
 
 var nonVariableChars = regexp.MustCompile(`[^a-zA-Z0-9_]+`)
 
-// buildEnvironment is what Marathon tells a task before it is placed. The app's own
-// variables go first, as they do there.
+// buildEnvironment returns the variables that Marathon sets before a task is placed. The
+// app's own variables take precedence, as in Marathon.
 func buildEnvironment(app *marathon.App, version string) map[string]string {
 	env := map[string]string{
 		"MARATHON_APP_ID":            app.ID,
@@ -43,7 +43,7 @@ func buildEnvironment(app *marathon.App, version string) map[string]string {
 	return env
 }
 
-// scalaDouble is a number as Scala writes it.
+// scalaDouble formats a number as Scala does.
 func scalaDouble(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
@@ -64,8 +64,8 @@ func labelVariables(env, labels map[string]string) {
 	env["MARATHON_APP_LABELS"] = strings.Join(names, " ")
 }
 
-// portVariables are those of ports that no host port leads to. The others are
-// known where the task is placed.
+// portVariables adds the variables of container ports without a host port. Those of host
+// ports are set when the task is placed.
 func portVariables(env map[string]string, app *marathon.App) {
 	var drawn []string
 	for i, port := range containerPorts(app) {

@@ -20,7 +20,8 @@ func addChecks(spec *job.Spec, app *marathon.App) {
 	}
 }
 
-// translateHealthCheck is run by the task's executor, whoever Marathon would have run it.
+// translateHealthCheck returns a check that the task's executor runs, also for checks that
+// Marathon would run itself.
 func translateHealthCheck(app *marathon.App, h marathon.HealthCheck) *job.HealthCheck {
 	to := &job.HealthCheck{
 		Check:    checkTimes(h.DelaySeconds, h.IntervalSeconds, h.TimeoutSeconds),
@@ -61,7 +62,7 @@ func checkTimes(delay, interval, timeout int) job.Check {
 	return job.Check{Delay: toDuration(delay), Interval: toDuration(interval), Timeout: toDuration(timeout)}
 }
 
-// absolutePath is the path as Marathon asks for it.
+// absolutePath adds the slash that Marathon adds.
 func absolutePath(path string) string {
 	if strings.HasPrefix(path, "/") {
 		return path
@@ -69,8 +70,8 @@ func absolutePath(path string) string {
 	return "/" + path
 }
 
-// checkPort is the number that was given, else the port of that index, the first
-// where none is named.
+// checkPort returns the given number, or the port with the given index. The default index
+// is 0.
 func checkPort(app *marathon.App, number, index *int) job.CheckPort {
 	if number != nil {
 		return job.CheckPort{Port: *number}

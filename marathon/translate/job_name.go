@@ -11,20 +11,19 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// versionLayout are written by Marathon's clock, in UTC with milliseconds.
+// versionLayout is the format of versions, in UTC with milliseconds.
 const versionLayout = "2006-01-02T15:04:05.000Z"
 
-// maxJobName is the length of a job's name.
+// maxJobName bounds the name of a job.
 const maxJobName = 63
 
-// JobName is the name of the job that runs a version of an app: group_app.k1x2y3z4.
-// What is too long, or has a version that is no time, ends with a hash instead,
-// in capitals, which no id has. A version that is empty adds nothing: such a
-// definition was never deployed.
+// JobName returns the name of the job that runs a version of an app, for example
+// group_app.k1x2y3z4. If the name would be too long, or the version is not a time, it ends
+// with a hash in capitals, which no id contains. An empty version, of a definition that was
+// never deployed, adds nothing.
 //
-// The ids of apps have no underscores and the short versions no dots, so that
-// different apps and versions have different names, and those with a hash for
-// all that can be known of it.
+// Ids contain no underscores, and short versions no dots. Different apps and versions
+// therefore have different names, except for collisions of the hash.
 func JobName(id, version string) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(id, "/"), "/", "_")
 	if short, ok := shortVersion(version); ok && len(name+short) <= maxJobName {
@@ -46,7 +45,7 @@ func shortVersion(version string) (text string, ok bool) {
 	return "." + strconv.FormatInt(t.UnixMilli(), 36), true
 }
 
-// AppOf is the app and the version that a job runs; not ok where it is another's.
+// AppOf returns the app and the version that a job runs. ok is false for any other job.
 func AppOf(spec *job.Spec) (id, version string, ok bool) {
 	id, version = spec.Labels[marathon.AppLabel], spec.Labels[marathon.VersionLabel]
 	ok = id != "" && version != "" && spec.Group == id && spec.Name == JobName(id, version)

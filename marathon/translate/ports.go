@@ -17,7 +17,7 @@ func translateVolume(v marathon.Volume) job.Volume {
 	return to
 }
 
-// networkMode is the job's; ports follow from it.
+// networkMode returns the network of the job. hostPorts depends on it.
 func networkMode(app *marathon.App) job.NetworkMode {
 	if app.UsesHostNetwork() {
 		return ""
@@ -28,7 +28,7 @@ func networkMode(app *marathon.App) job.NetworkMode {
 	return job.BridgeNetwork
 }
 
-// portMappings are the ports of a container with a network of its own.
+// portMappings returns the ports of a container with a network of its own.
 func portMappings(app *marathon.App) []marathon.PortMapping {
 	if app.Container == nil {
 		return nil
@@ -36,7 +36,7 @@ func portMappings(app *marathon.App) []marathon.PortMapping {
 	return app.Container.PortMappings
 }
 
-// hostPorts are the host's: each task gets one for each.
+// hostPorts returns the host ports of each task.
 func hostPorts(app *marathon.App) []job.Port {
 	var all []job.Port
 	if app.UsesHostNetwork() {
@@ -57,8 +57,7 @@ func hostPorts(app *marathon.App) []job.Port {
 	return all
 }
 
-// portProtocol leaves out what is the default. In the host's network a port is for
-// both.
+// portProtocol leaves out the default. In the host's network a port is for both protocols.
 func portProtocol(p string) job.PortProtocol {
 	if p == string(job.UDP) {
 		return job.UDP
@@ -66,13 +65,13 @@ func portProtocol(p string) job.PortProtocol {
 	return ""
 }
 
-// firstAssignedPort begins the numbers of ports that no host port leads to and that
-// nobody gave a number.
+// firstAssignedPort is the first number for container ports that have neither a host port
+// nor a number.
 const firstAssignedPort = 10_000
 
-// containerPorts are the ports of an app that the container's network alone reaches,
-// by their numbers; nil where there are host ports. Marathon draws lots for
-// those without a number.
+// containerPorts returns the numbers of ports that are reachable only in the container's
+// network, or nil if there are host ports. Ports without a number get one in order; Marathon
+// chooses them at random.
 func containerPorts(app *marathon.App) []int {
 	var all []int
 	taken := map[int]bool{}

@@ -1,7 +1,6 @@
-// Package translate turns Marathon's app definitions into jobs. It decides how
-// each honoured field is said in a job.Spec, and which name the job has; it is
-// pure, and refuses nothing that marathon.ParseApp has accepted but apps without
-// instances.
+// Package translate converts Marathon's app definitions to jobs. It defines the job.Spec for
+// each honoured field, and the name of the job. It is pure. It accepts every app that
+// marathon.ParseApp accepts, except apps without instances.
 package translate
 
 import (
@@ -17,15 +16,15 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// ErrSuspended is that an app has no instances.
+// ErrSuspended is returned for an app without instances.
 var ErrSuspended = errors.New("the app is suspended: a job has one task at least")
 
-// minDuration stands for no time at all where a job takes 0 for its default.
+// minDuration stands for 0 in fields of a job where 0 stands for the default.
 const minDuration = time.Millisecond
 
-// JobSpec is the job whose tasks are the instances of one version of an app, as
-// Parse has read it with the same settings. It returns ErrSuspended for an app
-// without instances.
+// JobSpec returns the completed job whose tasks are the instances of one version of an app,
+// which marathon.ParseApp has parsed with the same settings. It returns ErrSuspended for an
+// app without instances.
 func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	if app.Instances == 0 {
 		return job.Spec{}, fmt.Errorf("translate %s: %w", app.ID, ErrSuspended)
@@ -58,7 +57,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	return spec, nil
 }
 
-// ConfigVersion is the version that an app's instances have: scaling does not
+// ConfigVersion returns the version that determines an app's instances. Scaling does not
 // change it.
 func ConfigVersion(app *marathon.App) string {
 	if app.VersionInfo != nil {
@@ -69,10 +68,10 @@ func ConfigVersion(app *marathon.App) string {
 
 func toDuration[T int | int64](n T) time.Duration { return time.Duration(n) * time.Second }
 
-// nonZero is the time, or the shortest.
+// nonZero returns the duration, or minDuration for 0.
 func nonZero(d time.Duration) time.Duration { return max(d, minDuration) }
 
-// setCommand has cmd read by a shell, as Marathon does.
+// setCommand runs cmd by a shell, as Marathon does.
 func setCommand(spec *job.Spec, app *marathon.App) {
 	switch {
 	case app.Cmd == "":
@@ -92,7 +91,7 @@ func fetchArtifacts(fetch []marathon.Artifact) []job.FetchArtifact {
 	for _, a := range fetch {
 		all = append(all, job.FetchArtifact{
 			URI: a.URI, Path: a.DestPath, Executable: a.Executable, Cache: a.Cache,
-			Extract: a.Extract && !a.Executable, // Mesos's fetcher does one of them too
+			Extract: a.Extract && !a.Executable, // Mesos's fetcher supports only one of them
 		})
 	}
 	return all
@@ -116,7 +115,7 @@ func resourceLimit(l *marathon.ResourceLimit) float64 {
 	}
 }
 
-// jobLabels are the app's own and those that Of reads.
+// jobLabels returns the app's labels and those that AppOf reads.
 func jobLabels(app *marathon.App, version string) map[string]string {
 	all := maps.Clone(app.Labels)
 	if version == "" {
@@ -129,7 +128,7 @@ func jobLabels(app *marathon.App, version string) map[string]string {
 	return all
 }
 
-// servicePolicy has Marathon's pauses: none where its bound is 0.
+// servicePolicy returns Marathon's backoff: there is none if its bound is 0.
 func servicePolicy(app *marathon.App) *job.Service {
 	s := &job.Service{Backoff: job.BackoffPolicy{Factor: app.BackoffFactor, Max: nonZero(toDuration(app.MaxLaunchDelaySeconds))}}
 	s.Backoff.Initial = min(nonZero(toDuration(app.BackoffSeconds)), s.Backoff.Max)
@@ -144,9 +143,9 @@ func servicePolicy(app *marathon.App) *job.Service {
 	return s
 }
 
-// placementConstraints keep an app without GPUs off agents that offer some, unless its
-// label allows them, and one that accepts one kind of reservation off those
-// that offer the other.
+// placementConstraints also keep an app without GPUs off agents with GPUs, unless its label
+// allows them, and an app that accepts only one kind of resources, reserved or not, off
+// agents that offer the other.
 func placementConstraints(app *marathon.App, s marathon.ParseSettings) ([]job.Constraint, error) {
 	var all []job.Constraint
 	for _, words := range app.Constraints {
@@ -166,8 +165,8 @@ func placementConstraints(app *marathon.App, s marathon.ParseSettings) ([]job.Co
 	return all, nil
 }
 
-// acceptedReservation is what the agents offer that an app accepts; "" is any. All
-// that is for the role * is unreserved.
+// acceptedReservation returns the kind of resources that an app accepts, or "" for any. All
+// resources of role * are unreserved.
 func acceptedReservation(app *marathon.App) string {
 	accepted := app.AcceptedResourceRoles
 	switch everybody, own := slices.Contains(accepted, "*"), slices.Contains(accepted, app.Role); {
