@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // ListQueue asks the loop for the order and the reasons.
@@ -133,7 +133,7 @@ func quotaTypeWarnings(q sched.Quota, agents []master.ListedAgent) []string {
 			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatTypeCounts(count)))
 		default:
 			instead := ""
-			if best := spell.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
+			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
 				instead = fmt.Sprintf("; did you mean %s?", best)
 			}
 			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has %s%s", name, formatTypeCounts(count), instead))

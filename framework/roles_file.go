@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // maxRoles bounds the roles file: one line a role.
@@ -115,7 +115,7 @@ func checkRoleKeys(n *yaml.Node) error {
 		if slices.Contains(known, key) {
 			continue
 		}
-		if near := spell.Nearest(key, known); near != "" {
+		if near := editdistance.Nearest(key, known); near != "" {
 			return fmt.Errorf("no key %q: did you mean %q?", key, near)
 		}
 		return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))

@@ -115,7 +115,7 @@ func (f *appNormalizer) migrateMappings(c *Container) {
 		if c.PortMappings == nil {
 			c.PortMappings = d.PortMappings
 		} else if len(d.PortMappings) > 0 {
-			f.addError("/container/docker/portMappings", "it stands beside container.portMappings: leave it out")
+			f.addError("/container/docker/portMappings", "it excludes container.portMappings: leave it out")
 		}
 		d.PortMappings = nil
 	}
@@ -124,7 +124,7 @@ func (f *appNormalizer) migrateMappings(c *Container) {
 		return
 	}
 	if c.PortMappings != nil {
-		f.addError("/ipAddress/discovery/ports", "it stands beside container.portMappings: leave it out")
+		f.addError("/ipAddress/discovery/ports", "it excludes container.portMappings: leave it out")
 		return
 	}
 	for _, p := range ip.Discovery.Ports {

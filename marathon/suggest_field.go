@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // suggestField names the field that was probably meant: one of the same object, or one of
@@ -42,5 +42,5 @@ func nameDistance(a, b string) int {
 	if len(a) > maxName {
 		return len(a)
 	}
-	return spell.Distance(a, b)
+	return editdistance.Distance(a, b)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // listCommands are the commands that list what exists, by the code of what is
@@ -133,7 +133,7 @@ func nearestCommand(c *cobra.Command, word string) string {
 		if !sub.IsAvailableCommand() {
 			continue
 		}
-		d := spell.Distance(word, sub.Name())
+		d := editdistance.Distance(word, sub.Name())
 		switch {
 		case slices.Contains(sub.SuggestFor, word):
 			d = 0

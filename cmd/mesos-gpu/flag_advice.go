@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // flagAliases are by which flags people know ours from docker, kubectl,
@@ -90,7 +90,7 @@ func suggestFlag(c *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	if best := spell.Nearest(strings.ReplaceAll(strings.ToLower(word), "_", "-"), names); best != "" && spell.Distance(word, best) <= len(word)/2 {
+	if best := editdistance.Nearest(strings.ReplaceAll(strings.ToLower(word), "_", "-"), names); best != "" && editdistance.Distance(word, best) <= len(word)/2 {
 		return flagSuggestion(best, word)
 	}
 	return ""
@@ -144,7 +144,7 @@ func (a *cliApp) suggestName(ctx context.Context, err error) error {
 	if kind == "" {
 		return err
 	}
-	if near := spell.Nearest(p.Name, a.listNames(ctx, []string{kind})); near != "" && near != p.Name && spell.Distance(p.Name, near) <= len(p.Name)/2 {
+	if near := editdistance.Nearest(p.Name, a.listNames(ctx, []string{kind})); near != "" && near != p.Name && editdistance.Distance(p.Name, near) <= len(p.Name)/2 {
 		return &suggestionError{err, near}
 	}
 	return err

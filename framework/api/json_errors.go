@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // describeJSONError says in words of the API what encoding/json found wrong with a body.
@@ -70,7 +70,7 @@ func actualKind(value string) string {
 // suggestField names the key that was probably meant, with the keys that it is in.
 func suggestField(key string, into any) string {
 	names, paths := fieldNames(reflect.TypeOf(into))
-	best := spell.Nearest(key, names)
+	best := editdistance.Nearest(key, names)
 	if best == "" {
 		return ""
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // knownParameters are what may stand in the query of a request, by method and pattern;
@@ -51,7 +51,7 @@ func (s *apiServer) checkQuery(r *http.Request, pattern string) error {
 }
 
 func suggestParameter(name string, known []string) string {
-	if best := spell.Nearest(name, known); best != "" {
+	if best := editdistance.Nearest(name, known); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	if len(known) == 0 {

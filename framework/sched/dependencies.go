@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/job"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // MissingDependencyError says that a job is to wait for one that there is not.
@@ -56,7 +56,7 @@ func (s *State) nearestJobName(name string, sees func(role string) bool) string 
 	best, distance := "", 3
 	for _, list := range [][]string{s.queue, s.ended} {
 		for _, other := range list[max(0, len(list)-maxNameCandidates):] {
-			if d := spell.Distance(name, other); d < distance && d < len(name) && sees(s.jobs[other].Spec.Role) {
+			if d := editdistance.Distance(name, other); d < distance && d < len(name) && sees(s.jobs[other].Spec.Role) {
 				best, distance = other, d
 			}
 		}

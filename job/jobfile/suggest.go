@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/job"
-	"mesos-gpu/job/spell"
+	"mesos-gpu/job/editdistance"
 )
 
 // unknownKey returns an error that names the key that was probably meant, or else all
@@ -47,7 +47,7 @@ func closestKey(word string, known []string) string {
 			return k
 		}
 	}
-	return spell.Nearest(strings.ToLower(word), known)
+	return editdistance.Nearest(strings.ToLower(word), known)
 }
 
 // normalizeWord returns a word in lower case with its parts joined by between.

@@ -7,69 +7,68 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// AppService does what requests ask for. Its methods may be called at the same
-// time. The lists that they return are the caller's, the apps and groups in them
-// are shared and never changed. Errors are *deploy.NotFoundError for what is not
-// there, *deploy.LockedError, *marathon.ValidationError or *Problem where the requester is
-// to know more than that something broke. A change is recorded when its method
-// returns.
+// AppService executes the requests of the API. Its methods may be called concurrently. The
+// caller may change the lists that they return, but not the apps and groups in them. Errors
+// with a meaning for the client are *deploy.NotFoundError, *deploy.LockedError,
+// *marathon.ValidationError and *Problem. Changes are recorded when a method returns.
 type AppService interface {
-	// RunExclusive has do run while nothing else changes, so that what it sees still
-	// holds for what it does. do asks the Service that it is given, and none
-	// outside. An error of do comes back as it is.
+	// RunExclusive runs do without other changes in between, so that what do reads
+	// stays true until it changes something. do uses only the AppService that it is
+	// given. RunExclusive returns the error of do.
 	RunExclusive(ctx context.Context, do func(AppService) error) error
 
-	// ParseSettings are what a definition at that id is read with: Role is that of
-	// its top group where that enforces one.
+	// ParseSettings returns the settings for a definition with that id. Role is
+	// that of its top group, if the group enforces its role.
 	ParseSettings(ctx context.Context, id string) (marathon.ParseSettings, error)
 
-	// ListApps are all, in the order of their ids, with Version and VersionInfo.
+	// ListApps returns all apps, sorted by id, with Version and VersionInfo.
 	ListApps(ctx context.Context) ([]AppStatus, error)
 	GetApp(ctx context.Context, id string) (AppStatus, error)
-	// ListVersions are those of an app that are kept, the newest first.
+	// ListVersions returns the versions that are kept of an app, the newest first.
 	ListVersions(ctx context.Context, id string) ([]string, error)
 	GetVersion(ctx context.Context, id, version string) (*marathon.App, error)
-	// UpdateApps has the apps that edit returns deployed, in one deployment.
-	// Nothing changes between what edit sees and that. An error of edit comes
-	// back as it is. made are the apps as they are wanted then.
+	// UpdateApps deploys the apps that edit returns, in one deployment and without
+	// other changes since edit was called. It returns the error of edit, or the
+	// apps with their new versions.
 	UpdateApps(ctx context.Context, edit EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error)
 	RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 	RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 
-	// KillTasks ends tasks, which are replaced. Those that have ended are no error.
+	// KillTasks ends tasks, which are replaced. It ignores tasks that have ended.
 	KillTasks(ctx context.Context, taskIDs []string) error
-	// KillAndScale ends tasks and lowers their apps' instances by as many.
+	// KillAndScale ends tasks and scales their apps down by as many.
 	KillAndScale(ctx context.Context, taskIDs []string, force bool) (deploy.Deployment, error)
 
-	// ListDeployments are those under way.
+	// ListDeployments returns the current deployments.
 	ListDeployments(ctx context.Context) ([]deploy.Deployment, error)
-	// CancelDeployment returns the deployment that leads back to what was, or, with
-	// force, none: what was done stays.
+	// CancelDeployment returns the deployment that rolls the changes back. With
+	// force it keeps the changes and returns no deployment.
 	CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 
-	// GetGroup is the group with all below it. The root is always there.
+	// GetGroup returns the group with its apps and subgroups. The root always
+	// exists.
 	GetGroup(ctx context.Context, id string) (*marathon.Group, error)
-	// PutGroup makes the group id what g says: its content, or where g is an
-	// order (ScaleBy, Version), what that comes to. A list that is nil in g is
-	// left as it is. A dry run only returns the deployment.
+	// PutGroup changes the group id to g or, if g is a command (ScaleBy, Version),
+	// executes it. A list that is nil in g does not change. A dry run returns the
+	// deployment and changes nothing.
 	PutGroup(ctx context.Context, id string, g *marathon.Group, o GroupOptions) (deploy.Deployment, error)
 	RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error)
 
-	// ListQueue lists the apps that have instances to place.
+	// ListQueue returns the apps with instances that wait to be placed.
 	ListQueue(ctx context.Context) ([]deploy.QueuedApp, error)
-	// ResetDelay ends the pause that an app's failures have brought about.
+	// ResetDelay ends the backoff of an app's instances.
 	ResetDelay(ctx context.Context, id string) error
 
-	// LeaderURL is the base URL of the scheduler that leads, empty if none does.
+	// LeaderURL returns the base URL of the leader, or "" without a leader.
 	LeaderURL(ctx context.Context) (string, error)
-	// AbdicateLeadership has this scheduler stop leading.
+	// AbdicateLeadership makes this scheduler give up its leadership.
 	AbdicateLeadership(ctx context.Context) error
 	GetInfo(ctx context.Context) (SchedulerInfo, error)
 }
 
-// EditFunc makes apps out of those there are; stored returns nil for an app that
-// is not there. It does not change what it sees, and calls no Service.
+// EditFunc returns new definitions of apps. stored returns the current definition, or nil.
+// An EditFunc must not change stored definitions or call an AppService.
 type EditFunc func(stored func(id string) *marathon.App) ([]*marathon.App, error)
 
-// GroupOptions say how a group is changed.
+// GroupOptions are options of PutGroup.
 type GroupOptions struct{ Force, DryRun bool }

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// routeApps answers below /v2/apps.
+// routeApps returns the handlers below /v2/apps.
 func (s *apiServer) routeApps(rest string) methodHandlers {
 	p := parseAppPath(rest)
 	at := func(h func(http.ResponseWriter, *http.Request, resourcePath) error) handlerFunc {
@@ -66,7 +66,7 @@ func (s *apiServer) collectAppInfos(r *http.Request, wanted appSelector, e embed
 	return infos, nil
 }
 
-// detailEmbeds is what the answer about one app always holds.
+// detailEmbeds returns what the answer about one app always contains.
 func detailEmbeds(params []string) embedOptions {
 	e := readAppEmbeds(params)
 	e.counts, e.tasks, e.failure, e.deployments = true, true, true, true
@@ -100,7 +100,7 @@ func (s *apiServer) listGroupApps(w http.ResponseWriter, r *http.Request, p reso
 	return nil
 }
 
-// selectGroupApps selects the apps of a group and of those in it.
+// selectGroupApps selects the apps of a group and its subgroups.
 func (s *apiServer) selectGroupApps(r *http.Request, group string) (appSelector, error) {
 	if _, err := s.service.GetGroup(r.Context(), group); err != nil {
 		return nil, orNotFound(err, "Group '%s' does not exist", group)
@@ -131,7 +131,7 @@ func (s *apiServer) restartApp(w http.ResponseWriter, r *http.Request, p resourc
 	return s.changeApp(w, r, p, false, s.service.RestartApp)
 }
 
-// removeApp forces its way unless told otherwise, as in Marathon.
+// removeApp uses force by default, as in Marathon.
 func (s *apiServer) removeApp(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	return s.changeApp(w, r, p, true, s.service.RemoveApp)
 }

@@ -10,16 +10,15 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// AuthorizeFunc says what is in the way of who asks, by the context of the request: of
-// seeing the apps of a role or, with change, of changing them. The role "/" is
-// all roles.
+// AuthorizeFunc returns an error if the user of the request in ctx may not see the apps of a
+// role or, with change, may not change them. The role "/" stands for all roles.
 type AuthorizeFunc func(ctx context.Context, change bool, role string) error
 
-// allRoles is above each role.
+// allRoles stands for all roles.
 const allRoles = "/"
 
-// WithAuthorization is the service for those who may. It leaves out of lists what they
-// may not see; all else that they may not do is a *Problem of status 403.
+// WithAuthorization restricts a service to what the user of each request may do. Lists leave
+// out what the user may not see. Anything else is a *Problem with status 403.
 func WithAuthorization(s AppService, may AuthorizeFunc) AppService { return &authorizedService{s, may} }
 
 type authorizedService struct {
@@ -27,7 +26,7 @@ type authorizedService struct {
 	authorize AuthorizeFunc
 }
 
-// authorizeRole makes a Problem of what may not be.
+// authorizeRole returns a *Problem if the user has no permission.
 func (g *authorizedService) authorizeRole(ctx context.Context, change bool, role string) error {
 	if err := g.authorize(ctx, change, role); err != nil {
 		return newProblem(http.StatusForbidden, "%v", err)
@@ -39,8 +38,8 @@ func (g *authorizedService) canSee(ctx context.Context, a *marathon.App) bool {
 	return g.authorize(ctx, false, a.Role) == nil
 }
 
-// runAuthorized does what is permitted: the app, the tasks or whatever permits asks
-// about are of the same roles when do is done.
+// runAuthorized checks permits and runs do without a change in between, so that apps and
+// tasks have the same roles for both.
 func (g *authorizedService) runAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) error) error {
 	return g.AppService.RunExclusive(ctx, func(s AppService) error {
 		if err := permits(&authorizedService{s, g.authorize}); err != nil {
@@ -50,7 +49,7 @@ func (g *authorizedService) runAuthorized(ctx context.Context, permits func(*aut
 	})
 }
 
-// deployAuthorized is runAuthorized for what comes to a deployment.
+// deployAuthorized is runAuthorized for changes that return a deployment.
 func (g *authorizedService) deployAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
 	err = g.runAuthorized(ctx, permits, func(s AppService) (err error) {
 		d, err = do(s)
@@ -59,8 +58,7 @@ func (g *authorizedService) deployAuthorized(ctx context.Context, permits func(*
 	return d, err
 }
 
-// authorizeApp permits what is done to one app. Who does it finds out again whether
-// it is there.
+// authorizeApp checks the permission for one app, which must exist.
 func authorizeApp(ctx context.Context, change bool, id string) func(*authorizedService) error {
 	return func(g *authorizedService) error {
 		a, err := g.AppService.GetApp(ctx, id)
@@ -95,7 +93,7 @@ func (g *authorizedService) ListVersions(ctx context.Context, id string) (list [
 	return list, err
 }
 
-// GetVersion checks the role that the app had then, too.
+// GetVersion also checks the role that the app had at that version.
 func (g *authorizedService) GetVersion(ctx context.Context, id, version string) (*marathon.App, error) {
 	a, err := g.AppService.GetVersion(ctx, id, version)
 	if err == nil {
@@ -107,7 +105,7 @@ func (g *authorizedService) GetVersion(ctx context.Context, id, version string) 
 	return a, nil
 }
 
-// UpdateApps permits both what an app is and what it is to become.
+// UpdateApps checks the permissions for the old and the new role of each app.
 func (g *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
 	return g.AppService.UpdateApps(ctx, func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		apps, err := edit(stored)
@@ -134,8 +132,7 @@ func (g *authorizedService) RestartApp(ctx context.Context, id string, force boo
 	return g.deployAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
 }
 
-// authorizeTasks permits the end of tasks. Of those that are no app's nobody knows
-// the role.
+// authorizeTasks checks the permissions to end tasks. Tasks of no app need all roles.
 func authorizeTasks(ctx context.Context, ids []string) func(*authorizedService) error {
 	return func(g *authorizedService) error {
 		apps, err := g.AppService.ListApps(ctx)
@@ -152,8 +149,8 @@ func authorizeTasks(ctx context.Context, ids []string) func(*authorizedService) 
 	}
 }
 
-// authorizeRoles permits what concerns things of those roles; of one without
-// nobody knows it.
+// authorizeRoles checks the permissions for the roles of ids. An id without a known role
+// needs all roles.
 func (g *authorizedService) authorizeRoles(ctx context.Context, change bool, ids []string, roles map[string]string) error {
 	for _, id := range ids {
 		role, known := roles[id]
@@ -175,7 +172,7 @@ func (g *authorizedService) KillAndScale(ctx context.Context, ids []string, forc
 	return g.deployAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) (deploy.Deployment, error) { return s.KillAndScale(ctx, ids, force) })
 }
 
-// appRoles are those of all apps, by their ids.
+// appRoles returns the roles of all apps by id.
 func (g *authorizedService) appRoles(ctx context.Context) (map[string]string, error) {
 	apps, err := g.AppService.ListApps(ctx)
 	roles := make(map[string]string, len(apps))
@@ -185,7 +182,7 @@ func (g *authorizedService) appRoles(ctx context.Context) (map[string]string, er
 	return roles, err
 }
 
-// ListDeployments are those of which all apps may be seen.
+// ListDeployments returns the deployments all of whose apps the user may see.
 func (g *authorizedService) ListDeployments(ctx context.Context) ([]deploy.Deployment, error) {
 	roles, err := g.appRoles(ctx)
 	if err != nil {
@@ -199,8 +196,8 @@ func (g *authorizedService) CancelDeployment(ctx context.Context, id string, for
 	return g.deployAuthorized(ctx, authorizeDeployment(ctx, id), func(s AppService) (deploy.Deployment, error) { return s.CancelDeployment(ctx, id, force) })
 }
 
-// authorizeDeployment permits the end of one, which concerns all of the apps that it
-// changes. Of one that is gone nobody knows the role.
+// authorizeDeployment checks the permissions for all apps that a deployment changes. It
+// permits a deployment that does not exist, which the service then reports.
 func authorizeDeployment(ctx context.Context, id string) func(*authorizedService) error {
 	return func(g *authorizedService) error {
 		roles, err := g.appRoles(ctx)
@@ -223,12 +220,12 @@ func authorizeDeployment(ctx context.Context, id string) func(*authorizedService
 	}
 }
 
-// authorizeRollback permits what a rollback makes of apps: their versions from before
-// may be of other roles.
+// authorizeRollback checks the permissions for the earlier versions of apps, which may have
+// other roles.
 func (g *authorizedService) authorizeRollback(ctx context.Context, from map[string]string) error {
 	for _, id := range slices.Sorted(maps.Keys(from)) {
 		if from[id] == "" {
-			continue // a new app goes
+			continue // the rollback removes a new app
 		}
 		role := allRoles
 		if app, err := g.AppService.GetVersion(ctx, id, from[id]); err == nil {
@@ -250,7 +247,7 @@ func (g *authorizedService) ResetDelay(ctx context.Context, id string) error {
 	return g.runAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
 }
 
-// AbdicateLeadership concerns all.
+// AbdicateLeadership needs all roles.
 func (g *authorizedService) AbdicateLeadership(ctx context.Context) error {
 	if err := g.authorizeRole(ctx, true, allRoles); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// GetGroup is a copy without the apps that the requester may not see.
+// GetGroup returns a copy without the apps that the user may not see.
 func (g *authorizedService) GetGroup(ctx context.Context, id string) (*marathon.Group, error) {
 	found, err := g.AppService.GetGroup(ctx, id)
 	if err != nil {
@@ -31,8 +31,7 @@ func (g *authorizedService) visibleGroup(ctx context.Context, group *marathon.Gr
 	return &c
 }
 
-// PutGroup permits what the apps of the group are and what those it is given
-// are to be.
+// PutGroup checks the permissions for the group's current and new apps.
 func (g *authorizedService) PutGroup(ctx context.Context, id string, group *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
 	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, group), func(s AppService) (deploy.Deployment, error) { return s.PutGroup(ctx, id, group, o) })
 }
@@ -41,8 +40,8 @@ func (g *authorizedService) RemoveGroup(ctx context.Context, id string, force bo
 	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, nil), func(s AppService) (deploy.Deployment, error) { return s.RemoveGroup(ctx, id, force) })
 }
 
-// authorizeGroup permits the change of a group. One without apps may become of any
-// role, and so may one that is to be as it was: both need all roles.
+// authorizeGroup checks the permissions to change a group. A group without apps, and a
+// rollback to a version, may lead to apps of any role and need all roles.
 func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(*authorizedService) error {
 	return func(g *authorizedService) error {
 		there, err := g.AppService.GetGroup(ctx, id)
@@ -70,7 +69,7 @@ func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(
 	}
 }
 
-// AuthorizeEvents permits the stream of what happens to all apps.
+// AuthorizeEvents requires all roles: the stream contains the events of all apps.
 func (g *authorizedService) AuthorizeEvents(ctx context.Context) error {
 	return g.authorizeRole(ctx, false, allRoles)
 }

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// routeDeployments answers below /v2/deployments.
+// routeDeployments returns the handlers below /v2/deployments.
 func (s *apiServer) routeDeployments(rest string) methodHandlers {
 	switch below := splitSegments(rest); len(below) {
 	case 0:
@@ -18,7 +18,7 @@ func (s *apiServer) routeDeployments(rest string) methodHandlers {
 	return nil
 }
 
-// deploymentStatus is one under way.
+// deploymentStatus is a current deployment in an answer.
 type deploymentStatus struct {
 	ID             string            `json:"id"`
 	Version        string            `json:"version"`
@@ -33,7 +33,7 @@ type deploymentStatus struct {
 type currentAction struct {
 	deploy.PlanAction
 	Readiness []ReadinessResult `json:"readinessCheckResults"`
-	// Message says what keeps the action from being done; Marathon has none.
+	// Message is why the action fails, if it does. Marathon has no such field.
 	Message string `json:"message,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (s *apiServer) describeDeployment(r *http.Request, d *deploy.Deployment) (d
 		switch {
 		case err == nil:
 			readiness = emptyIfNil(a.Readiness)
-		case !errors.As(err, &unknown): // of an app that goes there is nothing to say
+		case !errors.As(err, &unknown): // a removed app has no readiness
 			return deploymentStatus{}, err
 		}
 		one.CurrentActions = append(one.CurrentActions, currentAction{action, readiness, a.Message})

@@ -6,13 +6,13 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// embedOptions are what an answer holds of an app beside its definition.
+// embedOptions are the parts of an app that an answer contains.
 type embedOptions struct {
 	tasks, counts, deployments, readiness, failure, stats bool
 }
 
-// readAppEmbeds reads embed parameters: "apps.tasks", "app.tasks" and "tasks" are
-// one. What is unknown embeds nothing, as in Marathon.
+// readAppEmbeds reads embed parameters. "apps.tasks", "app.tasks" and "tasks" mean the same.
+// Unknown ones are ignored, as in Marathon.
 func readAppEmbeds(params []string) (e embedOptions) {
 	for _, p := range params {
 		for _, prefix := range []string{"group.apps.", "apps.", "app."} {
@@ -41,7 +41,7 @@ func readAppEmbeds(params []string) (e embedOptions) {
 	return e
 }
 
-// describeApp answers with an app and what is embedded of it.
+// describeApp returns an app with the parts that e selects.
 func (s *apiServer) describeApp(a AppStatus, e embedOptions) appInfo {
 	i := appInfo{App: a.App}
 	tasks := completeTasks(a)
@@ -72,8 +72,8 @@ func (s *apiServer) describeApp(a AppStatus, e embedOptions) appInfo {
 	return i
 }
 
-// completeTasks are an app's tasks with its service ports, and lists that JSON does
-// not call null.
+// completeTasks returns an app's tasks with service ports, and with empty rather than nil
+// lists.
 func completeTasks(a AppStatus) []AppTask {
 	all := make([]AppTask, 0, len(a.Tasks))
 	for _, t := range a.Tasks {
@@ -91,8 +91,8 @@ func emptyIfNil[T any](list []T) []T {
 	return list
 }
 
-// countTasks counts tasks by their state, and those that run by their health:
-// tasks without health checks are neither healthy nor unhealthy.
+// countTasks counts tasks by state, and running ones by health. A task without health checks
+// is neither healthy nor unhealthy.
 func countTasks(tasks []AppTask) (c taskCounts) {
 	for _, t := range tasks {
 		switch t.State {
@@ -120,7 +120,7 @@ func (c *taskCounts) addHealth(results []HealthResult) {
 	}
 }
 
-// servicePorts are the ports by which load balancers know the app.
+// servicePorts returns the ports by which load balancers identify the app.
 func servicePorts(a *marathon.App) []int {
 	ports := []int{}
 	if a.Container != nil && a.Container.PortMappings != nil {

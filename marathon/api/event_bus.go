@@ -8,33 +8,33 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// EventBus carries events to the streams that are open. Publishing never waits.
+// EventBus sends events to the open streams. Publish never waits for a stream.
 type EventBus struct {
 	mu      sync.Mutex
 	streams map[*eventStream]bool
 }
 
-// NewEventBus has no streams yet.
+// NewEventBus returns a bus without streams.
 func NewEventBus() *EventBus { return &EventBus{streams: map[*eventStream]bool{}} }
 
-// A stream may be so many events behind before it is cut off, those of a
-// deployment of a few thousand instances at once, and so many bytes: each
-// event of a deployment tells all groups twice.
+// Bounds of a stream's unread events, above which it is closed. The number allows for a
+// deployment of a few thousand instances. The bytes count because each event of a deployment
+// contains all groups twice.
 const (
 	maxPendingFrames = 8192
 	maxPendingBytes  = 64 << 20
 )
 
-// eventStream is one reader. types are those it wants, none for all.
+// eventStream is one reader. types are the requested types, empty for all.
 type eventStream struct {
 	types map[string]bool
-	// withoutGroups streams want plans without their groups.
+	// withoutGroups requests plans without their groups.
 	withoutGroups bool
 	frames        chan []byte // closed when the reader is too slow
 	pendingBytes  atomic.Int64
 }
 
-// Publish tells what happened at that time.
+// Publish sends events that happened at a time.
 func (b *EventBus) Publish(at time.Time, events ...deploy.BusEvent) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *EventBus) Publish(at time.Time, events ...deploy.BusEvent) error {
 	return nil
 }
 
-// sendEvent writes an event for the streams that want it, in their form.
+// sendEvent encodes an event for each form and sends it to the streams that requested it.
 func (b *EventBus) sendEvent(ev deploy.BusEvent, at time.Time) error {
 	forms := map[bool]deploy.BusEvent{false: ev, true: ev}
 	if p, ok := ev.(deploy.PlanEvent); ok {
@@ -75,8 +75,8 @@ func (b *EventBus) sendEvent(ev deploy.BusEvent, at time.Time) error {
 	return nil
 }
 
-// sendFrame cuts off a stream that is too far behind: it could not know what it
-// has missed. A single event is never too much.
+// sendFrame closes a stream that is too far behind, because it would miss events. A single
+// event is always accepted.
 func (b *EventBus) sendFrame(s *eventStream, text []byte) {
 	if s.pendingBytes.Load() <= maxPendingBytes {
 		select {
@@ -107,7 +107,7 @@ func (b *EventBus) removeStream(s *eventStream) {
 	delete(b.streams, s)
 }
 
-// CloseStreams cuts all streams off: nothing more is published here.
+// CloseStreams closes all streams.
 func (b *EventBus) CloseStreams() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

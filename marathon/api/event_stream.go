@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// keepAlive is how often an idle stream says that it is alive.
+	// keepAlive is the interval of comments in an idle stream.
 	keepAlive = 15 * time.Second
-	// writeWait is how long a reader may take for what is written to it.
+	// writeWait is the timeout of a write to a reader.
 	writeWait = 10 * time.Second
 )
 
@@ -22,8 +22,8 @@ type eventAuthorizer interface {
 
 var _ eventAuthorizer = (*authorizedService)(nil)
 
-// streamEvents streams what happens as server-sent events until the reader goes,
-// its request's context ends, or it falls too far behind.
+// streamEvents writes server-sent events until the client disconnects, the request's context
+// ends, or the client is too far behind.
 func (s *apiServer) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if g, ok := s.service.(eventAuthorizer); ok {
 		if err := g.AuthorizeEvents(r.Context()); err != nil {
@@ -39,7 +39,7 @@ func (s *apiServer) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	own := s.bus.addStream(q["event_type"], q.Get("plan-format") == "light")
 	s.publishEvent(StreamAttached{clientIP(r)})
 	out := http.NewResponseController(w)
-	_ = out.Flush() // the reader knows now that it hears all from here on
+	_ = out.Flush() // from here on the client gets all events
 	writeFrames(w, r, out, own)
 	s.bus.removeStream(own)
 	s.publishEvent(StreamDetached{clientIP(r)})
@@ -52,7 +52,7 @@ func (s *apiServer) publishEvent(ev deploy.BusEvent) {
 	}
 }
 
-// writeFrames writes a stream's events as they come.
+// writeFrames writes the events of a stream as they arrive.
 func writeFrames(w http.ResponseWriter, r *http.Request, out *http.ResponseController, own *eventStream) {
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()
@@ -70,9 +70,9 @@ func writeFrames(w http.ResponseWriter, r *http.Request, out *http.ResponseContr
 		case <-r.Context().Done():
 			return
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeWait)) // a recorder in a test has none
+		_ = out.SetWriteDeadline(time.Now().Add(writeWait)) // a test's recorder has no deadlines
 		if _, err := w.Write(text); err != nil {
-			return // the reader went away
+			return // the client has disconnected
 		}
 		if err := out.Flush(); err != nil {
 			return

@@ -9,24 +9,24 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// The events beside those of package deploy.
+// Events in addition to those of package deploy.
 type (
-	// APIPost is a request that gave an app a definition.
+	// APIPost reports a request that defined an app.
 	APIPost struct {
 		ClientIP string        `json:"clientIp"`
 		URI      string        `json:"uri"`
 		App      *marathon.App `json:"appDefinition"`
 	}
-	// StreamAttached and StreamDetached are the beginning and the end of a
-	// stream of events.
+	// StreamAttached and StreamDetached report the start and the end of an event
+	// stream.
 	StreamAttached struct {
 		RemoteAddress string `json:"remoteAddress"`
 	}
 	StreamDetached struct {
 		RemoteAddress string `json:"remoteAddress"`
 	}
-	// HealthStatusChanged is deploy.InstanceHealthChanged in the form that
-	// load balancers listen for.
+	// HealthStatusChanged is deploy.InstanceHealthChanged in the older form that
+	// load balancers read.
 	HealthStatusChanged struct {
 		AppID      string `json:"appId"`
 		InstanceID string `json:"instanceId"`
@@ -40,7 +40,7 @@ func (StreamAttached) EventType() string      { return "event_stream_attached" }
 func (StreamDetached) EventType() string      { return "event_stream_detached" }
 func (HealthStatusChanged) EventType() string { return "health_status_changed_event" }
 
-// withLegacyForm adds the older form of an event to it.
+// withLegacyForm returns an event, and its older form if it has one.
 func withLegacyForm(ev deploy.BusEvent) []deploy.BusEvent {
 	h, ok := ev.(deploy.InstanceHealthChanged)
 	if !ok || h.Healthy == nil {
@@ -49,7 +49,7 @@ func withLegacyForm(ev deploy.BusEvent) []deploy.BusEvent {
 	return []deploy.BusEvent{ev, HealthStatusChanged{AppID: h.AppID, InstanceID: h.InstanceID, Version: h.Version, Alive: *h.Healthy}}
 }
 
-// encodeFrame is an event as the stream writes it, type and time last.
+// encodeFrame returns an event in the format of the stream, with type and time last.
 func encodeFrame(ev deploy.BusEvent, at time.Time) ([]byte, error) {
 	own, err := json.Marshal(ev)
 	if err != nil {

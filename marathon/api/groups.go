@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// routeGroups answers below /v2/groups.
+// routeGroups returns the handlers below /v2/groups.
 func (s *apiServer) routeGroups(p resourcePath) methodHandlers {
 	at := func(h func(http.ResponseWriter, *http.Request, resourcePath) error) handlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) error { return h(w, r, p) }
@@ -26,8 +26,7 @@ func (s *apiServer) routeGroups(p resourcePath) methodHandlers {
 	return methodHandlers{http.MethodGet: at(s.showGroup), http.MethodPost: at(s.createGroup), http.MethodPut: at(s.putGroup), http.MethodDelete: at(s.removeGroup)}
 }
 
-// groupInfo is a group as requests are answered; lists that are not embedded
-// are absent.
+// groupInfo is a group in an answer. Lists that are not embedded are absent.
 type groupInfo struct {
 	ID           string      `json:"id"`
 	Apps         []appInfo   `json:"apps,omitzero"`
@@ -38,7 +37,7 @@ type groupInfo struct {
 	Version      string      `json:"version,omitempty"`
 }
 
-// groupView makes a groupInfo of a group.
+// groupView converts a group to a groupInfo.
 type groupView struct {
 	apps, groups, pods bool
 	info               func(*marathon.App) appInfo
@@ -64,8 +63,8 @@ func (v groupView) describeGroup(g *marathon.Group) groupInfo {
 	return i
 }
 
-// readGroupView reads embed parameters. Without any, all lists are embedded, of the
-// apps only their definitions.
+// readGroupView reads embed parameters. By default all lists are embedded, with only the
+// definitions of apps.
 func (s *apiServer) readGroupView(r *http.Request) (groupView, error) {
 	params := r.URL.Query()["embed"]
 	has := func(name string) bool { return len(params) == 0 || slices.Contains(params, name) }
@@ -127,8 +126,7 @@ func (s *apiServer) showGroupApps(w http.ResponseWriter, r *http.Request, p reso
 	return nil
 }
 
-// appVersions are the versions that are kept of the apps of a group and of those
-// in it, by the apps' ids.
+// appVersions returns the kept versions of the apps of a group and its subgroups, by id.
 func (s *apiServer) appVersions(r *http.Request, g *marathon.Group) (map[string][]string, error) {
 	all := map[string][]string{}
 	for _, a := range g.OrderedApps() {
@@ -141,7 +139,7 @@ func (s *apiServer) appVersions(r *http.Request, g *marathon.Group) (map[string]
 	return all, nil
 }
 
-// groupVersions answers with the versions of the apps: a group has no others.
+// groupVersions answers with the versions of the group's apps: groups have no others.
 func (s *apiServer) groupVersions(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	g, err := s.getGroup(r, p.id)
 	if err != nil {
@@ -164,8 +162,7 @@ func (s *apiServer) groupVersions(w http.ResponseWriter, r *http.Request, p reso
 	return nil
 }
 
-// groupVersion answers with the group's apps as they were at that version,
-// without those made since.
+// groupVersion answers with the group's apps as they were at a version, without newer apps.
 func (s *apiServer) groupVersion(w http.ResponseWriter, r *http.Request, p resourcePath) error {
 	g, err := s.getGroup(r, p.id)
 	if err != nil {
@@ -245,8 +242,7 @@ func (s *apiServer) createGroup(w http.ResponseWriter, r *http.Request, p resour
 	return nil
 }
 
-// readGroup reads a group with its id, which the body may have relative to
-// the path's.
+// readGroup reads a group and its id. The id in the body may be relative to that in the path.
 func (s *apiServer) readGroup(w http.ResponseWriter, r *http.Request, base string) (id string, g *marathon.Group, o GroupOptions, err error) {
 	if o.Force, err = readBoolParam(r.URL.Query(), "force", false); err != nil {
 		return "", nil, o, err

@@ -16,11 +16,11 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Paths are those that the handler answers, with all that is below them.
+// Paths returns the path prefixes that the handler answers.
 func Paths() []string { return []string{"/v2", "/ping"} }
 
-// NewHandler answers for the service, and streams what the bus carries. It does
-// not tell who may ask.
+// NewHandler returns the API of a service, with the events of a bus. It checks no
+// permissions.
 func NewHandler(service AppService, bus *EventBus, log logrus.FieldLogger) http.Handler {
 	s := &apiServer{service: service, bus: bus, log: log, now: time.Now}
 	return http.HandlerFunc(s.serveRequest)
@@ -33,10 +33,10 @@ type apiServer struct {
 	now     func() time.Time
 }
 
-// handlerFunc answers a request, or returns what went wrong before it began to.
+// handlerFunc answers a request, or returns an error before it has written anything.
 type handlerFunc func(w http.ResponseWriter, r *http.Request) error
 
-// methodHandlers are what a path answers to.
+// methodHandlers are the handlers of a path by method.
 type methodHandlers map[string]handlerFunc
 
 func (s *apiServer) serveRequest(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +77,8 @@ func (s *apiServer) setLeaderHeader(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// findRoute returns what answers for a path. http.ServeMux cannot tell the ids of
-// apps, which have slashes, from what follows them.
+// findRoute returns the handlers of a path. http.ServeMux cannot separate ids of apps, which
+// contain slashes, from what follows them.
 func (s *apiServer) findRoute(path string) methodHandlers {
 	head, rest := splitHead(path)
 	switch head {
@@ -111,13 +111,13 @@ func (s *apiServer) findRoute(path string) methodHandlers {
 	return nil
 }
 
-// splitHead takes the first segment off a path.
+// splitHead splits off the first segment of a path.
 func splitHead(path string) (head, rest string) {
 	head, rest, _ = strings.Cut(strings.TrimLeft(path, "/"), "/")
 	return head, rest
 }
 
-// exactPath answers where nothing follows.
+// exactPath returns the handlers if no segments follow.
 func exactPath(rest string, m methodHandlers) methodHandlers {
 	if len(splitSegments(rest)) > 0 {
 		return nil
@@ -125,7 +125,7 @@ func exactPath(rest string, m methodHandlers) methodHandlers {
 	return m
 }
 
-// routePods says to clients that ask whether there are pods that there are none.
+// routePods answers that there are no pods.
 func (s *apiServer) routePods() methodHandlers {
 	none := func(http.ResponseWriter, *http.Request) error {
 		return notFound("there are no pods: one executor runs one task, so write each container of the pod as an app")
@@ -133,7 +133,7 @@ func (s *apiServer) routePods() methodHandlers {
 	return methodHandlers{http.MethodGet: none, http.MethodPost: none, http.MethodPut: none, http.MethodDelete: none}
 }
 
-// maxBody bounds a request: a thousand apps fit.
+// maxBody bounds a request body. A thousand apps fit.
 const maxBody = 16 << 20
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -144,7 +144,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// readBoolParam reads a query parameter that is true or false.
+// readBoolParam reads a query parameter with a boolean value.
 func readBoolParam(q url.Values, name string, otherwise bool) (bool, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -157,7 +157,7 @@ func readBoolParam(q url.Values, name string, otherwise bool) (bool, error) {
 	return v, nil
 }
 
-// answerDeployment answers with the deployment that a request has started.
+// answerDeployment answers with the deployment that a request started.
 func (s *apiServer) answerDeployment(w http.ResponseWriter, status int, d deploy.Deployment) {
 	w.Header().Set(deploymentHeader, d.ID)
 	s.writeJSON(w, status, deploymentResult{Version: d.Version, DeploymentID: d.ID})

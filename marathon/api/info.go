@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// answerPing answers in the form that is asked for.
+// answerPing answers in text or JSON.
 func (s *apiServer) answerPing(w http.ResponseWriter, r *http.Request) error {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "json") && !strings.Contains(accept, "text/") {
 		s.writeJSON(w, http.StatusOK, "pong")
 		return nil
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	_, _ = w.Write([]byte("pong")) // the client that went away learns nothing more
+	_, _ = w.Write([]byte("pong")) // fails only if the client has disconnected
 	return nil
 }
 
@@ -31,7 +31,7 @@ func (s *apiServer) showInfo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// showLeader answers with host and port.
+// showLeader answers with host and port of the leader.
 func (s *apiServer) showLeader(w http.ResponseWriter, r *http.Request) error {
 	leader, err := s.service.LeaderURL(r.Context())
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// appSelector tells the apps that a query wants.
+// appSelector reports whether a query selects an app.
 type appSelector func(*marathon.App) bool
 
-// searchSelector selects by the parameters of GET /v2/apps: cmd and id are parts of
-// the app's, in either case of letters, label is a label selector.
+// searchSelector selects by the parameters of GET /v2/apps: cmd and id are parts of the app's,
+// in any case, and label is a label selector.
 func searchSelector(cmd, id, label string) (appSelector, error) {
 	labels, err := parseLabelSelector(label)
 	if err != nil {
@@ -25,22 +25,22 @@ func searchSelector(cmd, id, label string) (appSelector, error) {
 	}, nil
 }
 
-// A term has letters, digits, dots, dashes and underscores; a backslash
-// stands before any other character.
+// A term consists of letters, digits, dots, dashes and underscores. Any other character needs
+// a backslash before it.
 const termPattern = `((?:\\.|[-A-Za-z0-9_.])+)`
 
 var (
 	escapedChar = regexp.MustCompile(`\\(.)`)
-	// One selector at the start of a text: a set, a comparison or a name.
+	// One selector at the start of a text: a set, a comparison, or a name.
 	setSelector      = regexp.MustCompile(`^\s*` + termPattern + `\s+(in|notin)\s*\(\s*((?:` + termPattern + `(?:\s*,\s*` + termPattern + `)*)?)\s*\)\s*`)
 	equalitySelector = regexp.MustCompile(`^\s*` + termPattern + `\s*(==|!=)\s*` + termPattern + `\s*`)
 	presenceSelector = regexp.MustCompile(`^\s*` + termPattern + `\s*`)
 	setMember        = regexp.MustCompile(termPattern)
 )
 
-// parseLabelSelector reads Marathon's label selectors, of which all must hold:
-// name, name==value, name!=value, name in (a, b), name notin (a, b). An app
-// without the label passes none of them. Empty text selects all apps.
+// parseLabelSelector parses Marathon's label selectors, all of which must match: name,
+// name==value, name!=value, name in (a, b), name notin (a, b). An app without the label does
+// not match. Empty text selects all apps.
 func parseLabelSelector(text string) (appSelector, error) {
 	var all []appSelector
 	for rest := text; strings.TrimSpace(rest) != ""; {
@@ -59,8 +59,7 @@ func parseLabelSelector(text string) (appSelector, error) {
 	}, nil
 }
 
-// parseOneSelector reads the first selector of text and says how long it is; 0 is
-// none.
+// parseOneSelector parses the first selector of a text and returns its length, or 0.
 func parseOneSelector(text string) (appSelector, int) {
 	if m := setSelector.FindStringSubmatch(text); m != nil {
 		var set []string

@@ -11,11 +11,11 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// appPatch is an update of an app as it was sent, field by field. A null is as
-// good as absent: it changes nothing, as in Marathon.
+// appPatch is an update of an app as it was sent, by field. null is the same as absent: it
+// changes nothing, as in Marathon.
 type appPatch map[string]json.RawMessage
 
-// readPatch leaves what is wrong with a text that is no object to Parse.
+// readPatch reads an update. If it is no object, the error is that of marathon.ParseApp.
 func readPatch(data []byte, s marathon.ParseSettings) (appPatch, error) {
 	p := appPatch{}
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -30,8 +30,8 @@ func readPatch(data []byte, s marathon.ParseSettings) (appPatch, error) {
 	return p, nil
 }
 
-// requestedVersion is that of an update which asks for an earlier version and nothing
-// else; empty if it does not ask for one.
+// requestedVersion returns the version of an update that only requests an earlier version, or
+// "" for any other update.
 func (p appPatch) requestedVersion() (string, error) {
 	if p["version"] == nil {
 		return "", nil
@@ -48,9 +48,8 @@ func (p appPatch) requestedVersion() (string, error) {
 	return v, nil
 }
 
-// mergePatch puts the fields of an update over the app's, whole fields each, and
-// has the outcome read as a definition of its own. An old form of a field
-// replaces the new one.
+// mergePatch replaces whole fields of the app by those of an update and parses the result. An
+// old form of a field replaces the new one.
 func mergePatch(stored *marathon.App, p appPatch, s marathon.ParseSettings) (*marathon.App, error) {
 	base := *stored
 	p.clearReplaced(&base)
@@ -66,8 +65,7 @@ func mergePatch(stored *marathon.App, p appPatch, s marathon.ParseSettings) (*ma
 	return parseComplete(merged, stored.ID, s)
 }
 
-// parseComplete reads the definition of the app id, which is the path's: one in
-// the body does not count.
+// parseComplete parses a whole definition. Its id is that of the path; the body's is ignored.
 func parseComplete(p appPatch, id string, s marathon.ParseSettings) (*marathon.App, error) {
 	p = maps.Clone(p)
 	delete(p, "version")
@@ -84,9 +82,8 @@ func parseComplete(p appPatch, id string, s marathon.ParseSettings) (*marathon.A
 	return marathon.ParseApp(text, s)
 }
 
-// clearReplaced takes out of the stored app what the update makes meaningless: fields
-// whose old forms it has, and the ports of a kind of network that the app
-// leaves.
+// clearReplaced removes fields of the stored app that the update replaces: those of which the
+// update has an old form, and the ports of a network mode that the app leaves.
 func (p appPatch) clearReplaced(a *marathon.App) {
 	if p["uris"] != nil {
 		a.Fetch = nil
@@ -110,11 +107,11 @@ func (p appPatch) clearReplaced(a *marathon.App) {
 	}
 }
 
-// hasHostPorts reports whether the stored app has the host's ports.
+// hasHostPorts reports whether the stored app has ports in the host's network.
 func hasHostPorts(a *marathon.App) bool { return a.PortDefinitions != nil }
 
-// movesToHost reports whether the update puts the app into the host's network, if
-// it says anything of networks in any of the ways to say it.
+// movesToHost reports whether the update selects the host's network. said is false if it does
+// not mention networks in any form.
 func (p appPatch) movesToHost() (host, said bool) {
 	var sent struct {
 		Networks []struct {
@@ -130,7 +127,7 @@ func (p appPatch) movesToHost() (host, said bool) {
 	for _, field := range []string{"networks", "ipAddress", "container"} {
 		text, err := json.Marshal(appPatch{field: p[field]})
 		if err != nil || json.Unmarshal(text, &sent) != nil {
-			continue // Parse says what is wrong with it
+			continue // ParseApp reports the mistake
 		}
 	}
 	switch {

@@ -10,11 +10,11 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Problem is an error with its status and Marathon's form.
+// Problem is an error with a status, in Marathon's form.
 type Problem struct {
 	Status  int    `json:"-"`
 	Message string `json:"message"`
-	// Details say more about a text that is no JSON.
+	// Details describe text that is not JSON.
 	Details string `json:"details,omitempty"`
 	// Deployments are those that lock an app.
 	Deployments []objectID `json:"deployments,omitempty"`
@@ -26,7 +26,7 @@ func newProblem(status int, format string, args ...any) *Problem {
 	return &Problem{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// answerError answers with what err is; what is none of ours is our fault.
+// answerError answers with the status of an error. Any unknown error is an internal one.
 func (s *apiServer) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	var invalid *marathon.ValidationError
 	if errors.As(err, &invalid) {
@@ -67,12 +67,12 @@ func problemOf(err error) *Problem {
 	return p
 }
 
-// notFound words a missing thing as Marathon does.
+// notFound returns a Problem with status 404.
 func notFound(format string, args ...any) error {
 	return newProblem(http.StatusNotFound, format, args...)
 }
 
-// orNotFound replaces a Service's word of something missing.
+// orNotFound replaces a *deploy.NotFoundError by Marathon's message.
 func orNotFound(err error, format string, args ...any) error {
 	var unknown *deploy.NotFoundError
 	if errors.As(err, &unknown) {
@@ -89,5 +89,5 @@ func (s *apiServer) writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client that went away learns nothing more
+	_, _ = w.Write(text) // fails only if the client has disconnected
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// routeQueue answers below /v2/queue.
+// routeQueue returns the handlers below /v2/queue.
 func (s *apiServer) routeQueue(rest string) methodHandlers {
 	p := parseQueuePath(rest)
 	switch {

@@ -7,24 +7,23 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// resourcePath is what the path of a request speaks of below /v2/apps, /v2/groups or
-// /v2/queue.
+// resourcePath is a parsed path below /v2/apps, /v2/groups or /v2/queue.
 type resourcePath struct {
 	// id is absolute, "/" for none.
 	id string
-	// group says that the path ended with *: all apps of the group id.
+	// group is true if the path ended with *: all apps of the group id.
 	group bool
-	// part is what of it, such as tasks, and arg which one.
+	// part is a collection of the resource, such as tasks. arg selects one item.
 	part, arg string
 }
 
-// splitSegments returns the path's segments; slashes too many do not count, so that
-// /v2/apps//group/app is read as Marathon reads it.
+// splitSegments returns the segments of a path. Superfluous slashes are ignored, as in
+// Marathon: /v2/apps//group/app.
 func splitSegments(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" })
 }
 
-// parseAppPath reads what follows /v2/apps/. The last words win, as in Marathon:
+// parseAppPath parses what follows /v2/apps/. The last words decide, as in Marathon:
 // a/tasks/b is the task b of the app /a.
 func parseAppPath(rest string) resourcePath {
 	segments := splitSegments(rest)
@@ -43,8 +42,7 @@ func parseAppPath(rest string) resourcePath {
 	return p
 }
 
-// parseGroupPath reads what follows /v2/groups/. Unlike apps, the root has parts
-// too.
+// parseGroupPath parses what follows /v2/groups/. Unlike apps, the root has parts too.
 func parseGroupPath(rest string) resourcePath {
 	segments := splitSegments(rest)
 	n := len(segments)
@@ -59,7 +57,7 @@ func parseGroupPath(rest string) resourcePath {
 	return p
 }
 
-// parseQueuePath reads what follows /v2/queue/.
+// parseQueuePath parses what follows /v2/queue/.
 func parseQueuePath(rest string) resourcePath {
 	segments := splitSegments(rest)
 	var p resourcePath

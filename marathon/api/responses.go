@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Time is written as Marathon writes times: UTC, with milliseconds.
+// Time is encoded as in Marathon: UTC, with milliseconds.
 type Time struct{ time.Time }
 
 const timestampLayout = "2006-01-02T15:04:05.000Z"
@@ -16,20 +16,20 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + t.UTC().Format(timestampLayout) + `"`), nil
 }
 
-// AppTask is an instance that has been placed. State is Mesos's: TASK_RUNNING.
+// AppTask is a placed instance. State is Mesos's: TASK_RUNNING.
 type AppTask struct {
 	ID      string `json:"id"`
 	AppID   string `json:"appId"`
 	Host    string `json:"host"`
 	SlaveID string `json:"slaveId,omitempty"`
 	State   string `json:"state"`
-	// Ports are the host's. ServicePorts are filled in from the app.
+	// Ports are host ports. ServicePorts are copied from the app.
 	Ports        []int              `json:"ports"`
 	ServicePorts []int              `json:"servicePorts"`
 	IPAddresses  []deploy.IPAddress `json:"ipAddresses"`
 	StagedAt     Time               `json:"stagedAt,omitzero"`
 	StartedAt    Time               `json:"startedAt,omitzero"`
-	// Version is the app's that the task runs.
+	// Version is the version of the app that the task runs.
 	Version            string         `json:"version,omitempty"`
 	HealthCheckResults []HealthResult `json:"healthCheckResults"`
 	Region             string         `json:"region,omitempty"`
@@ -37,7 +37,7 @@ type AppTask struct {
 	Role               string         `json:"role"`
 }
 
-// HealthResult is what one health check has found of one task.
+// HealthResult is the last result of one health check of a task.
 type HealthResult struct {
 	Alive               bool   `json:"alive"`
 	ConsecutiveFailures int    `json:"consecutiveFailures"`
@@ -49,7 +49,7 @@ type HealthResult struct {
 	InstanceID string `json:"instanceId"`
 }
 
-// TaskFailure is the last end of a task of an app that nobody asked for.
+// TaskFailure is the last failure of a task of an app.
 type TaskFailure struct {
 	AppID     string `json:"appId"`
 	Host      string `json:"host"`
@@ -61,7 +61,7 @@ type TaskFailure struct {
 	SlaveID   string `json:"slaveId,omitempty"`
 }
 
-// ReadinessResult is what a readiness check has found of a new task.
+// ReadinessResult is the last result of a readiness check of a new task.
 type ReadinessResult struct {
 	Name         string             `json:"name"`
 	TaskID       string             `json:"taskId"`
@@ -69,25 +69,25 @@ type ReadinessResult struct {
 	LastResponse *ReadinessResponse `json:"lastResponse,omitempty"`
 }
 
-// ReadinessResponse is kept where the check preserves the last response.
+// ReadinessResponse is present if the check preserves the last response.
 type ReadinessResponse struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"contentType"`
 	Body        string `json:"body"`
 }
 
-// AppStatus is an app as it is now. Deployments are the ids of those that change it.
+// AppStatus is an app in its current state. Deployments are the ids of those that change it.
 type AppStatus struct {
 	*marathon.App
 	Tasks       []AppTask
 	Deployments []string
 	LastFailure *TaskFailure
 	Readiness   []ReadinessResult
-	// Message says what keeps it from being deployed, where something does.
+	// Message is why the app cannot be deployed, if its actions fail.
 	Message string
 }
 
-// appInfo is an App as requests are answered: what is not embedded is absent.
+// appInfo is an app in an answer. Parts that are not embedded are absent.
 type appInfo struct {
 	*marathon.App
 	*taskCounts
@@ -109,14 +109,14 @@ type objectID struct {
 	ID string `json:"id"`
 }
 
-// deploymentResult is the answer to what starts a deployment.
+// deploymentResult is the answer to a request that starts a deployment.
 type deploymentResult struct {
 	Version      string `json:"version"`
 	DeploymentID string `json:"deploymentId"`
 }
 
-// queueItem is an app of which instances wait to be placed. LastUnusedOffers
-// is empty where it is asked for: offers are not kept app by app here.
+// queueItem is an app with instances that wait to be placed. LastUnusedOffers is empty if it
+// is requested, because offers are not recorded by app.
 type queueItem struct {
 	Count            int           `json:"count"`
 	Role             string        `json:"role"`
@@ -125,21 +125,21 @@ type queueItem struct {
 	Processed        offersSummary `json:"processedOffersSummary"`
 	LastUnusedOffers *[]struct{}   `json:"lastUnusedOffers,omitempty"`
 	App              *marathon.App `json:"app"`
-	// Message says what keeps instances from being queued; Marathon has none.
+	// Message is why instances cannot be queued. Marathon has no such field.
 	Message string `json:"message,omitempty"`
 }
 
-// queueDelay is the pause after failures; Overdue says that it has ended.
+// queueDelay is the backoff. Overdue is true once it has ended.
 type queueDelay struct {
 	TimeLeftSeconds int  `json:"timeLeftSeconds"`
 	Overdue         bool `json:"overdue"`
 }
 
-// offersSummary is empty: offers are not counted app by app either.
+// offersSummary is empty, because offers are not counted by app.
 type offersSummary struct{}
 
-// SchedulerInfo describes the scheduler. The keys of the configurations are Marathon's
-// where they have the same meaning.
+// SchedulerInfo describes the scheduler. The keys of its maps are Marathon's, if they mean the
+// same.
 type SchedulerInfo struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// appStats sum up an app's tasks, all and by the version they run.
+// appStats summarize an app's tasks: all of them, and by their version.
 type appStats struct {
 	SinceScaling *statsHolder `json:"startedAfterLastScaling,omitempty"`
 	Latest       *statsHolder `json:"withLatestConfig,omitempty"`
@@ -31,7 +31,7 @@ type statsCounts struct {
 	Unhealthy int `json:"unhealthy"`
 }
 
-// lifeTime counts from when tasks were staged.
+// lifeTime is measured from when tasks were staged.
 type lifeTime struct {
 	AverageSeconds float64 `json:"averageSeconds"`
 	MedianSeconds  float64 `json:"medianSeconds"`
@@ -42,14 +42,14 @@ func summarizeTasks(v *marathon.VersionInfo, tasks []AppTask, now time.Time) *ap
 	if v == nil {
 		return all
 	}
-	// Versions are times of one form, so they compare as texts.
+	// Versions are times in one format and compare as texts.
 	all.SinceScaling = summarizeMatching(tasks, now, func(version string) bool { return version >= v.LastScalingAt })
 	all.Latest = summarizeMatching(tasks, now, func(version string) bool { return version >= v.LastConfigChangeAt })
 	all.Outdated = summarizeMatching(tasks, now, func(version string) bool { return version < v.LastConfigChangeAt })
 	return all
 }
 
-// summarizeMatching is nil if there are no such tasks.
+// summarizeMatching returns nil if no task matches.
 func summarizeMatching(tasks []AppTask, now time.Time, of func(version string) bool) *statsHolder {
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t AppTask) bool { return !of(t.Version) })
 	if len(tasks) == 0 {

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// routeTasks answers below /v2/tasks.
+// routeTasks returns the handlers below /v2/tasks.
 func (s *apiServer) routeTasks(rest string) methodHandlers {
 	switch below := splitSegments(rest); {
 	case len(below) == 0:
@@ -48,7 +48,7 @@ func (s *apiServer) answerTasks(w http.ResponseWriter, tasks []AppTask) {
 	s.writeJSON(w, http.StatusOK, map[string][]AppTask{"tasks": tasks})
 }
 
-// selectTasks are the wanted tasks of the apps.
+// selectTasks returns the tasks of the apps that are wanted.
 func selectTasks(apps []AppStatus, wanted func(AppTask) bool) []AppTask {
 	list := []AppTask{}
 	for _, a := range apps {
@@ -63,14 +63,14 @@ func selectTasks(apps []AppStatus, wanted func(AppTask) bool) []AppTask {
 
 func anyTask(AppTask) bool { return true }
 
-// wantsPlainText reports whether the requester wants lines, and nothing else.
+// wantsPlainText reports whether the client accepts plain text and no JSON.
 func wantsPlainText(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "text/plain") && !strings.Contains(accept, "json")
 }
 
-// writeEndpoints writes a line for each service port: the app, the port, and where
-// instances that run answer for it, with tabs between. Load balancers read it.
+// writeEndpoints writes a line for each service port, for load balancers: the app, the port,
+// and the addresses of running instances, separated by tabs.
 func (s *apiServer) writeEndpoints(w http.ResponseWriter, apps []AppStatus) error {
 	var text strings.Builder
 	for _, a := range apps {
@@ -97,7 +97,7 @@ func (s *apiServer) writeEndpoints(w http.ResponseWriter, apps []AppStatus) erro
 		text.WriteByte('\n')
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text.String())) // the client that went away learns nothing more
+	_, _ = w.Write([]byte(text.String())) // fails only if the client has disconnected
 	return nil
 }
 
@@ -126,8 +126,8 @@ func (s *apiServer) listGroupTasks(w http.ResponseWriter, r *http.Request, p res
 	return nil
 }
 
-// killOptions is what the parameters of a request to kill tasks say. What wipe
-// would wipe, persistent volumes, is not there.
+// killOptions are the parameters of requests that kill tasks. wipe has no effect, because
+// there are no persistent volumes.
 type killOptions struct{ scale, wipe, force bool }
 
 func readKillOptions(r *http.Request) (k killOptions, err error) {
@@ -162,7 +162,7 @@ func (s *apiServer) killAppTask(w http.ResponseWriter, r *http.Request, p resour
 	})
 }
 
-// killSelected ends an app's tasks of that kind, and answers with them as they were.
+// killSelected ends the wanted tasks of an app and answers with them as they were.
 func (s *apiServer) killSelected(w http.ResponseWriter, r *http.Request, app string, wanted func(AppTask) bool, killed func(http.ResponseWriter, []AppTask)) error {
 	k, err := readKillOptions(r)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *apiServer) killAndAnswer(w http.ResponseWriter, ctx context.Context, ta
 	return nil
 }
 
-// killTasks ends those of the tasks named that there are, as in Marathon.
+// killTasks ends the named tasks that exist, as in Marathon.
 func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
 	k, err := readKillOptions(r)
 	if err != nil {

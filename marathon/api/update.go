@@ -45,8 +45,8 @@ func (s *apiServer) createApp(w http.ResponseWriter, r *http.Request) error {
 	return s.answerCreated(w, app, d)
 }
 
-// sentID is the id that a definition gives itself, from the group base; Parse
-// says what is wrong with one that has none.
+// sentID returns the id in a definition, resolved from the group base. Without an id it
+// returns base; ParseApp reports that mistake.
 func sentID(data []byte, base string) string {
 	var sent struct {
 		ID string `json:"id"`
@@ -57,8 +57,7 @@ func sentID(data []byte, base string) string {
 	return marathon.AbsoluteID(sent.ID, base)
 }
 
-// answerCreated answers with the app as the deployment begins it, whatever has
-// become of it since.
+// answerCreated answers with the app as it is when its deployment starts.
 func (s *apiServer) answerCreated(w http.ResponseWriter, app *marathon.App, d deploy.Deployment) error {
 	now := *app
 	now.Version = d.Version
@@ -69,8 +68,7 @@ func (s *apiServer) answerCreated(w http.ResponseWriter, app *marathon.App, d de
 	return nil
 }
 
-// publishAPIPosts tells of a request that has given apps a definition. That is done by
-// then, whoever hears of it.
+// publishAPIPosts publishes that a request has defined apps. The change is already recorded.
 func (s *apiServer) publishAPIPosts(r *http.Request, apps []*marathon.App) {
 	for _, a := range apps {
 		s.publishEvent(APIPost{ClientIP: clientIP(r), URI: r.URL.Path, App: a})
@@ -97,17 +95,17 @@ func (s *apiServer) patchApp(w http.ResponseWriter, r *http.Request, p resourceP
 	return s.updateApp(w, r, p.id, updateMode{partial: true})
 }
 
-// updateMode an update is meant: partial ones change the fields they have, others
-// are whole definitions; create allows apps that are not there yet.
+// updateMode is how an update is applied: partial ones change the fields that they contain,
+// others are whole definitions. create allows new apps.
 type updateMode struct{ partial, create, force bool }
 
-// appUpdate is one app's, read as far as can be without the stored app.
+// appUpdate is the update of one app before it is applied to the stored app.
 type appUpdate struct {
 	updateMode
 	id       string
 	sent     appPatch
 	settings marathon.ParseSettings
-	// back is the earlier version that the update asks for, else nil.
+	// back is the earlier version that the update requests, or nil.
 	back *marathon.App
 }
 
@@ -170,7 +168,7 @@ func (s *apiServer) readUpdate(r *http.Request, id string, data []byte, h update
 	return u, orNotFound(err, "App '%s' does not exist in version %s", id, version)
 }
 
-// applyTo makes the app that is wanted of the one there is, nil for none.
+// applyTo returns the new definition of an app, whose stored definition may be nil.
 func (u *appUpdate) applyTo(stored *marathon.App) (*marathon.App, error) {
 	switch {
 	case stored == nil && (!u.create || u.back != nil):
@@ -213,7 +211,7 @@ func (s *apiServer) updateApps(w http.ResponseWriter, r *http.Request, h updateM
 	if err != nil {
 		return err
 	}
-	s.answerDeployment(w, http.StatusOK, d) // Marathon tells of no request for many apps
+	s.answerDeployment(w, http.StatusOK, d) // Marathon publishes no event for several apps
 	return nil
 }
 
@@ -257,7 +255,7 @@ func applyUpdates(updates []*appUpdate, stored func(string) *marathon.App) ([]*m
 	return apps, nil
 }
 
-// inElement says in which element of the array a definition is wrong.
+// inElement adds the index of the array's element to the paths of an error.
 func inElement(err error, i int) error {
 	var invalid *marathon.ValidationError
 	if !errors.As(err, &invalid) {

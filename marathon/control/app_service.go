@@ -16,13 +16,13 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// RunExclusive has do run where the apps are kept, and records at its end what it
-// changed.
+// RunExclusive runs do in the control loop, without other changes in between, and records
+// its changes at the end.
 func (c *Controller) RunExclusive(ctx context.Context, do func(api.AppService) error) error {
 	return c.runInLoop(ctx, func(k *controlLoop) error { return do(&Controller{cfg: c.cfg, bus: c.bus, exclusive: k, loop: k}) })
 }
 
-// ParseSettings are those that the definition at that id is read with.
+// ParseSettings returns the settings for a definition with that id.
 func (c *Controller) ParseSettings(ctx context.Context, id string) (s marathon.ParseSettings, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		s = k.settings
@@ -34,14 +34,14 @@ func (c *Controller) ParseSettings(ctx context.Context, id string) (s marathon.P
 	return s, err
 }
 
-// topGroupID is the one below the root that holds the id, or is it.
+// topGroupID returns the group below the root that contains the id.
 func topGroupID(id string) string {
 	top, _, _ := strings.Cut(strings.TrimPrefix(id, "/"), "/")
 	return "/" + top
 }
 
-// enforcesRole reports whether a group has its apps run in its own role. Groups
-// that say something have a document.
+// enforcesRole reports whether a group enforces its own role. Only groups with a definition
+// do, and they have a document.
 func (k *controlLoop) enforcesRole(group string) bool {
 	if len(k.documents[documentPrefix+"group"+group]) == 0 {
 		return false
@@ -50,7 +50,7 @@ func (k *controlLoop) enforcesRole(group string) bool {
 	return ok && g.EnforceRole != nil && *g.EnforceRole
 }
 
-// ListApps are all, in the order of their ids.
+// ListApps returns all apps, sorted by id.
 func (c *Controller) ListApps(ctx context.Context) (list []api.AppStatus, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		for _, a := range k.state.Apps() {
@@ -61,7 +61,7 @@ func (c *Controller) ListApps(ctx context.Context) (list []api.AppStatus, err er
 	return list, err
 }
 
-// GetApp is one app. Returns *deploy.NotFoundError if there is none.
+// GetApp returns one app, or *deploy.NotFoundError.
 func (c *Controller) GetApp(ctx context.Context, id string) (app api.AppStatus, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		a, err := k.findApp(id)
@@ -81,7 +81,7 @@ func (k *controlLoop) findApp(id string) (*marathon.App, error) {
 	return a, nil
 }
 
-// ListVersions are those of an app that are kept, the newest first.
+// ListVersions returns the versions that are kept of an app, the newest first.
 func (c *Controller) ListVersions(ctx context.Context, id string) (list []string, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		_, err := k.findApp(id)
@@ -91,7 +91,7 @@ func (c *Controller) ListVersions(ctx context.Context, id string) (list []string
 	return list, err
 }
 
-// GetVersion is an app as it was.
+// GetVersion returns an app as it was at a version.
 func (c *Controller) GetVersion(ctx context.Context, id, version string) (app *marathon.App, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		a, ok := k.state.Version(id, version)
@@ -104,7 +104,7 @@ func (c *Controller) GetVersion(ctx context.Context, id, version string) (app *m
 	return app, err
 }
 
-// UpdateApps has the apps that edit returns deployed.
+// UpdateApps deploys the apps that edit returns.
 func (c *Controller) UpdateApps(ctx context.Context, edit api.EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
 	d, err = c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		apps, err := edit(func(id string) *marathon.App {
@@ -128,8 +128,8 @@ func (c *Controller) UpdateApps(ctx context.Context, edit api.EditFunc, force bo
 	return d, made, err
 }
 
-// checkAdmission refuses what no job can be, and jobs that the cluster would refuse
-// however long they wait.
+// checkAdmission rejects apps that cannot be translated to jobs, or whose jobs the cluster
+// would never accept.
 func (k *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App) error {
 	var specs []job.Spec
 	for _, a := range apps {
@@ -152,7 +152,7 @@ func unprocessableError(err error) error {
 	return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
 }
 
-// startDeployment makes a deployment, and returns when it is recorded.
+// startDeployment starts a deployment and returns when it is recorded.
 func (c *Controller) startDeployment(ctx context.Context, do func(k *controlLoop, now time.Time) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		var err error
@@ -176,7 +176,7 @@ func (c *Controller) RestartApp(ctx context.Context, id string, force bool) (dep
 	})
 }
 
-// KillTasks ends instances, which are replaced.
+// KillTasks ends instances. They are replaced.
 func (c *Controller) KillTasks(ctx context.Context, taskIDs []string) error {
 	return c.runInLoop(ctx, func(k *controlLoop) error {
 		if err := k.cluster.StopTasks(ctx, taskIDs, false); err != nil {
@@ -186,8 +186,8 @@ func (c *Controller) KillTasks(ctx context.Context, taskIDs []string) error {
 	})
 }
 
-// KillAndScale ends instances and makes their apps smaller. Those that have
-// ended, or are about to, count no more.
+// KillAndScale ends instances and scales their apps down by as many. It ignores instances
+// that have ended or are ending.
 func (c *Controller) KillAndScale(ctx context.Context, taskIDs []string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		left := slices.Clone(taskIDs)
@@ -202,7 +202,7 @@ func (c *Controller) KillAndScale(ctx context.Context, taskIDs []string, force b
 	})
 }
 
-// ListDeployments are those under way.
+// ListDeployments returns the current deployments.
 func (c *Controller) ListDeployments(ctx context.Context) (list []deploy.Deployment, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		list = k.state.Deployments()
@@ -211,14 +211,14 @@ func (c *Controller) ListDeployments(ctx context.Context) (list []deploy.Deploym
 	return list, err
 }
 
-// CancelDeployment takes a deployment back or, with force, leaves what it did.
+// CancelDeployment rolls a deployment back or, with force, keeps what it has done.
 func (c *Controller) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		return k.state.CancelDeployment(now, id, force)
 	})
 }
 
-// GetGroup is a group with all below it.
+// GetGroup returns a group with its apps and subgroups.
 func (c *Controller) GetGroup(ctx context.Context, id string) (g *marathon.Group, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		found, ok := k.state.Group(id)
@@ -231,8 +231,8 @@ func (c *Controller) GetGroup(ctx context.Context, id string) (g *marathon.Group
 	return g, err
 }
 
-// PutGroup makes the group what g says. A dry run is made on a copy, whose
-// deployments lock nothing.
+// PutGroup changes the group to g. A dry run changes a copy of the state, whose deployments
+// lock nothing.
 func (c *Controller) PutGroup(ctx context.Context, id string, g *marathon.Group, o api.GroupOptions) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		state := k.state
@@ -258,14 +258,14 @@ func allApps(g *marathon.Group) []*marathon.App {
 	return apps
 }
 
-// RemoveGroup removes a group with all below it.
+// RemoveGroup removes a group with its apps and subgroups.
 func (c *Controller) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		return k.state.RemoveGroup(now, id, deploy.ChangeOptions{Force: force})
 	})
 }
 
-// ListQueue lists the apps that have instances to place.
+// ListQueue returns the apps with instances that wait to be placed.
 func (c *Controller) ListQueue(ctx context.Context) (list []deploy.QueuedApp, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		list = k.queuedApps()
@@ -274,14 +274,14 @@ func (c *Controller) ListQueue(ctx context.Context) (list []deploy.QueuedApp, er
 	return list, err
 }
 
-// queuedApps also has the apps of which instances could not even be queued.
+// queuedApps also contains the apps whose instances could not be queued.
 func (k *controlLoop) queuedApps() []deploy.QueuedApp {
 	list := k.state.QueuedApps()
 	for app, what := range k.failedActions {
 		missing := k.state.CountMissing(app)
 		i := slices.IndexFunc(list, func(q deploy.QueuedApp) bool { return q.App.ID == app })
 		if a, ok := k.state.App(app); ok && i < 0 && missing > 0 {
-			since, _ := time.Parse(time.RFC3339, a.VersionInfo.LastScalingAt) // its own writing
+			since, _ := time.Parse(time.RFC3339, a.VersionInfo.LastScalingAt) // package deploy has formatted it
 			list, i = append(list, deploy.QueuedApp{App: a, Since: since}), len(list)
 		}
 		if i >= 0 {
@@ -293,7 +293,7 @@ func (k *controlLoop) queuedApps() []deploy.QueuedApp {
 	return list
 }
 
-// ResetDelay ends the pauses of an app's instances that wait.
+// ResetDelay ends the backoff of an app's waiting instances.
 func (c *Controller) ResetDelay(ctx context.Context, id string) error {
 	return c.runInLoop(ctx, func(k *controlLoop) error {
 		if _, err := k.findApp(id); err != nil {
@@ -312,7 +312,7 @@ func (c *Controller) ResetDelay(ctx context.Context, id string) error {
 	})
 }
 
-// LeaderURL is the base URL of the scheduler that leads.
+// LeaderURL returns the base URL of the leader.
 func (c *Controller) LeaderURL(context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -322,12 +322,12 @@ func (c *Controller) LeaderURL(context.Context) (string, error) {
 	return c.loop.url, nil
 }
 
-// AbdicateLeadership is refused: who leads is settled between the schedulers.
+// AbdicateLeadership always fails: the schedulers elect their leader.
 func (c *Controller) AbdicateLeadership(context.Context) error {
 	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
 }
 
-// GetInfo describes the scheduler.
+// GetInfo describes this scheduler.
 func (c *Controller) GetInfo(ctx context.Context) (i api.SchedulerInfo, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		leader, id, role, err := k.cluster.DescribeScheduler(ctx)
@@ -340,7 +340,7 @@ func (c *Controller) GetInfo(ctx context.Context) (i api.SchedulerInfo, err erro
 	return i, err
 }
 
-// describeApp is an app with what runs of it.
+// describeApp returns an app with its instances and deployments.
 func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
 	v := api.AppStatus{App: a, Readiness: k.prober.pendingResults(a.ID)}
 	if d, ok := k.state.Deployment(a.ID); ok {

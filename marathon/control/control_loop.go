@@ -16,45 +16,45 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// documentPrefix begins the keys of deploy's documents; others are kept beside
-// them.
+// documentPrefix begins the keys of this package's documents. The cluster also keeps
+// documents of others.
 const documentPrefix = "marathon/"
 
-// retryInterval is how long after an action failed its app is looked at once more.
+// retryInterval is when an app is evaluated again after an action failed.
 const retryInterval = time.Second
 
-// controlLoop keeps the apps. One goroutine, run, owns all but the channels.
+// controlLoop runs the apps. The goroutine of run owns all fields except the channels.
 type controlLoop struct {
 	cfg     *ControllerConfig
 	bus     *api.EventBus
 	cluster ClusterBackend
 	state   *deploy.DesiredState
-	// url is where this scheduler answers; settings are those that definitions
-	// are read with.
+	// url is the base URL of this scheduler. settings are the defaults of
+	// definitions.
 	url      string
 	settings marathon.ParseSettings
-	// documents are those that are recorded.
+	// documents are the recorded documents.
 	documents map[string][]byte
 
-	owners       map[string]jobOwner           // of each job
-	jobs         map[string]map[string]job.Job // of each app, by name, as last looked at
-	lastFailures map[string]api.TaskFailure    // the last of each app
-	staged       map[string]time.Time          // when each instance was given to its agent
-	lost         map[string]bool               // instances that were lost, and may end once more
-	taskEvents   []deploy.BusEvent             // of instances, not told yet
+	owners       map[string]jobOwner           // by job
+	jobs         map[string]map[string]job.Job // by app and job name, as last read
+	lastFailures map[string]api.TaskFailure    // by app
+	staged       map[string]time.Time          // by instance: when it was sent to its agent
+	lost         map[string]bool               // lost instances, which may still report their end
+	taskEvents   []deploy.BusEvent             // events of instances to be published next
 	prober       *readinessProber
-	// failedActions are apps with an action that failed, and why; retry is when they
-	// are looked at once more.
+	// failedActions are the errors of failed actions by app. retry fires when
+	// these apps are evaluated again.
 	failedActions map[string]error
 	retry         <-chan time.Time
 
 	changed     chan struct{}
-	watchFailed chan error // has one when no changes are heard of any more
+	watchFailed chan error // gets the error if changes cannot be watched any more
 	requests    chan loopRequest
 	stopped     chan struct{} // closed when run has ended
 }
 
-// loopRequest is something that people want.
+// loopRequest is a function to be run in the loop.
 type loopRequest struct {
 	do   func(k *controlLoop) error
 	done chan error
@@ -90,7 +90,7 @@ func newKeeper(ctx context.Context, cfg *ControllerConfig, bus *api.EventBus, cl
 	}, nil
 }
 
-// run keeps the apps until ctx ends, which is no error, or it cannot go on.
+// run runs until ctx ends, then it returns nil, or until it fails.
 func (k *controlLoop) run(ctx context.Context) error {
 	if err := k.runLoop(ctx); ctx.Err() == nil {
 		return err
@@ -106,7 +106,7 @@ func (k *controlLoop) runLoop(ctx context.Context) error {
 	defer k.prober.stopAll()
 	defer cancel()
 	listening.Go(func() { k.watchChanges(ctx) })
-	select { // nothing is done before it is known what there is
+	select { // no action before the instances are known
 	case <-k.changed:
 		if err := k.stepDeployments(ctx, k.readChanges()); err != nil {
 			return err
@@ -123,9 +123,9 @@ func (k *controlLoop) runLoop(ctx context.Context) error {
 	}
 }
 
-// handleNext takes in what comes next.
+// handleNext waits for the next change or request and handles it.
 func (k *controlLoop) handleNext(ctx context.Context) error {
-	if len(k.failedActions) > 0 && k.retry == nil { // whatever else comes meanwhile
+	if len(k.failedActions) > 0 && k.retry == nil { // not postponed by other events
 		k.retry = time.After(retryInterval)
 	}
 	select {
@@ -149,8 +149,8 @@ func (k *controlLoop) handleNext(ctx context.Context) error {
 	}
 }
 
-// handleRequest does what was asked for, and says so once it is recorded. Of what
-// could not be, nobody knows whether another scheduler will find it.
+// handleRequest runs a request and answers once its changes are recorded. If recording
+// fails, the changes may or may not be recorded, and the loop ends.
 func (k *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
 	err := r.do(k)
 	if e := k.recordDocuments(ctx); e != nil {
@@ -165,7 +165,7 @@ func unavailableError(format string, args ...any) error {
 	return &api.Problem{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...)}
 }
 
-// watchChanges passes on what changes.
+// watchChanges signals changes of the cluster to the loop.
 func (k *controlLoop) watchChanges(ctx context.Context) {
 	for {
 		if err := k.cluster.WaitForChange(ctx); err != nil {
@@ -180,12 +180,12 @@ func (k *controlLoop) watchChanges(ctx context.Context) {
 	}
 }
 
-// runInLoop runs do in the loop, and returns when what it changed is recorded.
+// runInLoop runs do in the loop and returns when its changes are recorded.
 func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) error) error {
 	r := loopRequest{do: do, done: make(chan error, 1)}
 	select {
 	case k.requests <- r:
-		return <-r.done // all that is taken is answered
+		return <-r.done // the loop answers every request that it has accepted
 	case <-k.stopped:
 		return unavailableError("this scheduler leads no more: ask again")
 	case <-ctx.Done():
@@ -193,10 +193,9 @@ func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) err
 	}
 }
 
-// stepDeployments has deploy say what is to be done, records that, does it, and has
-// deploy look at what came of it: what it thinks is there must not be older
-// than what it asked for. An app of which an action failed waits for its next
-// try.
+// stepDeployments calls deploy, records the changes, executes the actions, and repeats that
+// with the result of the actions, so that deploy never sees instances from before its own
+// actions. An app with a failed action waits for retryInterval.
 func (k *controlLoop) stepDeployments(ctx context.Context, seen map[string][]deploy.AppInstance) error {
 	for {
 		actions, events := k.state.Step(seen)
@@ -218,9 +217,8 @@ func (k *controlLoop) stepDeployments(ctx context.Context, seen map[string][]dep
 	}
 }
 
-// noteResults notes which of the apps looked at have nothing undone now, and what
-// went wrong with the others. It is logged once, not each time that it is
-// tried again.
+// noteResults updates failedActions after the apps in seen were evaluated. An error is
+// logged once, not at each retry.
 func (k *controlLoop) noteResults(seen map[string][]deploy.AppInstance, failed map[string]error) {
 	for app := range seen {
 		if failed[app] == nil {
@@ -235,8 +233,8 @@ func (k *controlLoop) noteResults(seen map[string][]deploy.AppInstance, failed m
 	}
 }
 
-// publishEvents publishes what was heard of instances and then the events, and forgets
-// what was known of apps that are gone.
+// publishEvents publishes the events of instances and then the given events. It forgets the
+// failures of removed apps.
 func (k *controlLoop) publishEvents(events []deploy.BusEvent) {
 	for _, ev := range events {
 		if gone, ok := ev.(deploy.AppTerminated); ok {
@@ -250,8 +248,8 @@ func (k *controlLoop) publishEvents(events []deploy.BusEvent) {
 	}
 }
 
-// recordDocuments puts what has changed into the cluster's documents. What cannot be
-// recorded must not be done: the keeper ends.
+// recordDocuments writes the changed documents to the cluster. If that fails the loop must
+// end, because actions are only executed after their changes are recorded.
 func (k *controlLoop) recordDocuments(ctx context.Context) error {
 	changed := k.state.TakeChangedDocuments()
 	if len(changed) == 0 {

@@ -1,6 +1,6 @@
-// Package control keeps Marathon's apps on a cluster: it feeds what runs to
-// package deploy, carries out what that says, and answers Marathon's API. It
-// decides neither what is to run nor where.
+// Package control runs Marathon apps on a cluster. It reports instances to package deploy,
+// executes its actions, and answers Marathon's API. It decides neither which instances run
+// nor on which agents.
 package control
 
 import (
@@ -16,73 +16,73 @@ import (
 	"mesos-gpu/marathon/api"
 )
 
-// ClusterBackend runs jobs and keeps documents. What its methods do is recorded when
-// they return nil.
+// ClusterBackend runs jobs and stores documents. Its changes are recorded when a method
+// returns nil.
 type ClusterBackend interface {
-	// DescribeScheduler tells where the cluster's scheduler answers, its framework's id and
-	// the role of jobs that name none.
+	// DescribeScheduler returns the base URL of the cluster's scheduler, its
+	// framework id, and the default role of jobs.
 	DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error)
-	// SubmitJobs submits the jobs, all or, where one may not be, none.
+	// SubmitJobs submits completed jobs: all of them or, if one is rejected, none.
 	SubmitJobs(ctx context.Context, specs ...job.Spec) error
-	// CheckAdmission says whether jobs may be submitted at all, however full the
-	// cluster is, and does nothing.
+	// CheckAdmission returns an error if jobs may never be submitted, however much
+	// of the cluster is free. It changes nothing.
 	CheckAdmission(ctx context.Context, specs ...job.Spec) error
-	// ScaleJob has a service run so many tasks.
+	// ScaleJob sets the number of tasks of a service.
 	ScaleJob(ctx context.Context, name string, tasks int) error
-	// StopTasks ends tasks; their services start others in their places unless
-	// they are retired.
+	// StopTasks ends tasks. Their services replace them, unless retire is set.
 	StopTasks(ctx context.Context, ids []string, retire bool) error
-	// EndBackoff ends the pauses of tasks that wait.
+	// EndBackoff ends the backoff of waiting tasks.
 	EndBackoff(ctx context.Context, ids []string) error
-	// KillJobs ends jobs for good.
+	// KillJobs ends jobs.
 	KillJobs(ctx context.Context, names ...string) error
 	FindJob(name string) (job.Job, bool)
-	// WaitForChange waits until something has happened that Take has not told, at
-	// first for nothing. It may return for nothing.
+	// WaitForChange waits for a change that TakeChanges has not returned. The
+	// first call returns at once. It may return without a change.
 	WaitForChange(ctx context.Context) error
-	// TakeChanges names the jobs that have changed since it was last called, the
-	// first time those that were there, and tells in order which tasks have
-	// come into other states meanwhile, each as it was then.
+	// TakeChanges returns the names of the jobs that have changed since the last
+	// call, the first time of all jobs, and the tasks that have entered another
+	// state since then, in order, each as it was then.
 	TakeChanges() (names []string, moves []job.Task)
-	// AgentFields are what constraints compare of an agent, by the names that they
-	// have there; nil where nobody tells.
+	// AgentFields returns the values of an agent that constraints compare, by
+	// field, or nil if they are not known.
 	AgentFields(agentID string) map[string]string
-	// PutDocuments remembers documents and forgets those that are empty.
+	// PutDocuments stores documents and deletes those that are empty.
 	PutDocuments(ctx context.Context, documents map[string][]byte) error
 	LoadDocuments(ctx context.Context) (map[string][]byte, error)
 }
 
-// ControllerConfig says what a Control is part of.
+// ControllerConfig configures a Controller.
 type ControllerConfig struct {
-	// Settings are those that definitions are read with. Where they name no
-	// role it is the cluster's.
+	// Settings are the defaults of definitions. An empty role stands for the
+	// cluster's.
 	Settings marathon.ParseSettings
-	// Version is the release, for people.
+	// Version is the release, for GetInfo.
 	Version string
-	// Client probes whether instances are ready; nil is one of its own.
+	// Client sends readiness probes. The default is newProbeClient.
 	Client *http.Client
-	// Authorize says who may see and change the apps of which roles; nil is
-	// everybody, and all.
+	// Authorize decides who may see and change the apps of which roles. With nil
+	// every user may do everything.
 	Authorize api.AuthorizeFunc
-	// Clock is time.Now unless a test has another.
+	// Clock is time.Now, except in tests.
 	Clock func() time.Time
 	Log   logrus.FieldLogger
 }
 
-// Controller answers Marathon's API. While Run runs, it keeps the apps.
+// Controller answers Marathon's API. While Run runs, it also runs the apps.
 type Controller struct {
 	cfg     ControllerConfig
 	bus     *api.EventBus
 	handler http.Handler
 
-	// exclusive, in the Service of a Turn, is whose turn it is: asked at once.
+	// exclusive is set in the AppService that RunExclusive passes on: its methods
+	// run in the loop already.
 	exclusive *controlLoop
 
 	mu   sync.Mutex
-	loop *controlLoop // while Run runs
+	loop *controlLoop // nil unless Run runs
 }
 
-// New makes a Control that keeps nothing yet.
+// New returns a Controller that runs no apps yet.
 func New(cfg ControllerConfig) *Controller {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -99,21 +99,21 @@ func New(cfg ControllerConfig) *Controller {
 	return c
 }
 
-// Paths are those that ServeHTTP answers, with all that is below them.
+// Paths returns the path prefixes that ServeHTTP answers.
 func (c *Controller) Paths() []string { return api.Paths() }
 
 // ServeHTTP answers a request of Marathon's API.
 func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Run keeps the apps that the cluster's documents have until ctx ends, or
-// what it does cannot be recorded.
+// Run runs the apps in the cluster's documents until ctx ends, or until it cannot record its
+// changes.
 func (c *Controller) Run(ctx context.Context, cluster ClusterBackend) error {
 	k, err := newKeeper(ctx, &c.cfg, c.bus, cluster)
 	if err != nil {
 		return err
 	}
 	c.setLoop(k)
-	defer c.bus.CloseStreams() // who listens is to find the one that leads now
+	defer c.bus.CloseStreams() // clients connect to the new leader
 	defer c.setLoop(nil)
 	return k.run(ctx)
 }
@@ -124,7 +124,7 @@ func (c *Controller) setLoop(k *controlLoop) {
 	c.loop = k
 }
 
-// runInLoop has do run where the apps are kept, and records what it changes.
+// runInLoop runs do in the control loop and records its changes.
 func (c *Controller) runInLoop(ctx context.Context, do func(k *controlLoop) error) error {
 	if c.exclusive != nil {
 		return do(c.exclusive)

@@ -13,13 +13,13 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// maxConcurrentCalls bounds the calls to the cluster at one time: it records those that
-// come together with one write.
+// maxConcurrentCalls bounds concurrent calls to the cluster, which records the changes of
+// concurrent calls with one write.
 const maxConcurrentCalls = 64
 
-// executeActions does the actions, those of one app in their order and what is left
-// of it not after one that failed. The same action of many apps is one call
-// where the cluster has one. It returns what failed.
+// executeActions executes the actions of each app in order and stops at the first that
+// fails. The same action of many apps is one call, if the cluster has such a call. It
+// returns the errors by app.
 func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Action) map[string]error {
 	failed := map[string]error{}
 	left := map[string][]deploy.Action{}
@@ -42,7 +42,7 @@ func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Actio
 	return failed
 }
 
-// executeRound does one action of each app, and returns what failed.
+// executeRound executes one action of each app. It returns the errors by app.
 func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) map[string]error {
 	failed := map[string]error{}
 	var (
@@ -112,9 +112,8 @@ func actionAppIDs[A deploy.Action](round []deploy.Action) []string {
 	return apps
 }
 
-// submitJobs submits all at once; should one be refused, each by itself. A job of
-// the app's version that is there already is what was wanted, one of somebody
-// else's is in the way.
+// submitJobs submits all jobs together, and one by one if that fails. A job that exists with
+// the same app and version is a success; any other job of that name is an error.
 func (k *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
 	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
 		j, there := k.cluster.FindJob(s.Name)
@@ -136,7 +135,7 @@ func (k *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, 
 	}, fail)
 }
 
-// doConcurrently does each, which names its app, some at the same time.
+// doConcurrently calls do for each item, up to maxConcurrentCalls at the same time.
 func doConcurrently[T any](list []T, do func(T) (app string, err error), fail func(error, ...string)) {
 	var (
 		mu      sync.Mutex

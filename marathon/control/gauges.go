@@ -6,14 +6,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// appCounts are what there is to count of the apps.
+// appCounts are the numbers that Gauges reports.
 type appCounts struct {
 	apps, deployments, healthy, unhealthy, queue int
 
 	instances map[job.State]int
 }
 
-// Gauges adds what is counted of the apps, for those who watch the scheduler.
+// Gauges adds the numbers of apps, deployments and instances to the scheduler's metrics.
 func (c *Controller) Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error {
 	var n appCounts
 	if err := c.runInLoop(ctx, func(k *controlLoop) error { n = k.countApps(); return nil }); err != nil {

@@ -13,11 +13,10 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// jobOwner is the app that a job runs, and the configuration that it was made
-// from.
+// jobOwner is the app of a job and the configuration that the job was created from.
 type jobOwner struct{ app, version string }
 
-// readChanges takes in what has happened, and returns the instances of the apps
+// readChanges reads what has changed in the cluster. It returns the instances of the apps
 // whose jobs have changed.
 func (k *controlLoop) readChanges() map[string][]deploy.AppInstance {
 	names, moves := k.cluster.TakeChanges()
@@ -34,7 +33,7 @@ func (k *controlLoop) readChanges() map[string][]deploy.AppInstance {
 	for i := range moves {
 		k.noteTaskState(&moves[i])
 	}
-	for _, name := range gone { // of which the last was just heard
+	for _, name := range gone { // after the last states of their tasks
 		k.removeJob(name)
 	}
 	for app := range seen {
@@ -43,7 +42,7 @@ func (k *controlLoop) readChanges() map[string][]deploy.AppInstance {
 	return seen
 }
 
-// addJob notes a job of an app; another's is none of it.
+// addJob stores the job if it belongs to an app, and reports whether it does.
 func (k *controlLoop) addJob(j job.Job) bool {
 	app, version, ours := translate.AppOf(&j.Spec)
 	if !ours {
@@ -64,7 +63,7 @@ func (k *controlLoop) removeJob(name string) {
 	}
 }
 
-// instancesOf are the tasks of all jobs of an app as they were last looked at.
+// instancesOf returns the tasks of all jobs of an app, as last read.
 func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	var list []deploy.AppInstance
 	for _, name := range slices.Sorted(maps.Keys(k.jobs[app])) {
@@ -78,7 +77,7 @@ func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	return list
 }
 
-// usesHostNetwork reports whether the job's tasks are in their agents' network.
+// usesHostNetwork reports whether the job's tasks use the network of their agents.
 func (k *controlLoop) usesHostNetwork(o jobOwner) bool {
 	config, ok := k.state.AppAtConfig(o.app, o.version)
 	return ok && config.UsesHostNetwork()
@@ -96,8 +95,8 @@ func (k *controlLoop) instanceOf(t *job.Task, version string, onHost bool) deplo
 	return in
 }
 
-// taskAddresses are those that a task was told to run at. One in its agent's
-// network that was told none is where the agent answers.
+// taskAddresses returns the addresses that the task reported. For a task in its agent's
+// network that reported none, it returns the address of the agent.
 func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
 	told := t.Addresses
 	if len(told) == 0 && onHost {
@@ -121,7 +120,7 @@ func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
 	return all
 }
 
-// noteTaskState takes in that a task has come into another state.
+// noteTaskState handles a task that has entered another state.
 func (k *controlLoop) noteTaskState(t *job.Task) {
 	o, ours := k.owners[t.Job]
 	if !ours {
@@ -152,11 +151,11 @@ func (k *controlLoop) noteTaskState(t *job.Task) {
 	}
 }
 
-// maxLostInstances bounds the instances that may turn up again.
+// maxLostInstances bounds the lost instances that are remembered.
 const maxLostInstances = 10_000
 
-// markLost notes that an instance was lost; should it end after all, that is
-// nothing new of its app. Beyond a bound some other is forgotten.
+// markLost remembers a lost instance: if it reports its end later, that is not another
+// failure of its app. Beyond maxLostInstances it forgets any other one.
 func (k *controlLoop) markLost(id string) {
 	for other := range k.lost {
 		if len(k.lost) < maxLostInstances {
@@ -167,12 +166,12 @@ func (k *controlLoop) markLost(id string) {
 	k.lost[id] = true
 }
 
-// isFailure reports whether Marathon calls a state a failure. One that finished
-// or was killed did as it was to, or as it was told.
+// isFailure reports whether Marathon calls the state a failure. A task that finished or was
+// killed has not failed.
 func isFailure(s job.State) bool { return s == job.Failed || s == job.Lost || s == job.Refused }
 
-// stagedAt is when an instance was given to its agent; the next leader knows
-// only since when it runs, or is as it is.
+// stagedAt returns when an instance was sent to its agent. After a failover only the time of
+// its start, or of its last change, is known.
 func (k *controlLoop) stagedAt(in deploy.AppInstance) time.Time {
 	switch at := k.staged[in.TaskID]; {
 	case !at.IsZero():
@@ -183,8 +182,8 @@ func (k *controlLoop) stagedAt(in deploy.AppInstance) time.Time {
 	return in.Changed
 }
 
-// startedFor is the version of its app that an instance was started for: that
-// of its configuration that was wanted then.
+// startedFor returns the version of the app that an instance was started for: the version of
+// its configuration that was desired at that time.
 func (k *controlLoop) startedFor(app string, in deploy.AppInstance) string {
 	return k.state.WantedAt(app, in.Version, k.stagedAt(in))
 }

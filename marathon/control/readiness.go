@@ -19,32 +19,31 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// maxResponseBytes bounds what is kept of an answer.
+// maxResponseBytes bounds how much of a response is kept.
 const maxResponseBytes = 4 << 10
 
-// newProbeClient asks instances as Marathon does: without proxies, and without
-// following them elsewhere.
+// newProbeClient returns a client that behaves as Marathon's: it uses no proxy and follows
+// no redirects.
 func newProbeClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy, t.DisableKeepAlives = nil, true
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// readinessProber asks new instances whether they can serve, until they have said
-// so once.
+// readinessProber probes new instances until their readiness checks have succeeded once.
 type readinessProber struct {
 	cfg   *ControllerConfig
-	ready chan string // the app of an instance that has become ready
+	ready chan string // gets the app of each instance that becomes ready
 
 	probing sync.WaitGroup
 	mu      sync.Mutex
 	probes  map[string]map[string]*instanceProbe // by app and instance
 }
 
-// instanceProbe is the readiness of one instance.
+// instanceProbe probes one instance.
 type instanceProbe struct {
 	cancel context.CancelFunc
-	// results are by the checks' names.
+	// results are the last results by check.
 	results map[string]api.ReadinessResult
 	done    bool
 }
@@ -53,7 +52,7 @@ func newReadiness(cfg *ControllerConfig) *readinessProber {
 	return &readinessProber{cfg: cfg, ready: make(chan string), probes: map[string]map[string]*instanceProbe{}}
 }
 
-// stopAll stops asking, and returns when nobody asks any more.
+// stopAll stops all probes and returns when they have ended.
 func (r *readinessProber) stopAll() {
 	r.mu.Lock()
 	for _, trials := range r.probes {
@@ -65,8 +64,8 @@ func (r *readinessProber) stopAll() {
 	r.probing.Wait()
 }
 
-// watchApp begins to ask the instances of an app that run, forgets those that are
-// gone, and says in list which are ready.
+// watchApp starts probes for the app's running instances, stops those of ended ones, and sets
+// Ready in list.
 func (r *readinessProber) watchApp(state *deploy.DesiredState, app string, list []deploy.AppInstance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +120,7 @@ func (r *readinessProber) startProbe(app string, config *marathon.App, in deploy
 	})
 }
 
-// probeUntilReady asks one check until it says ready.
+// probeUntilReady repeats one check until it succeeds.
 func (r *readinessProber) probeUntilReady(ctx context.Context, t *instanceProbe, check marathon.ReadinessCheck, config *marathon.App, in deploy.AppInstance) {
 	pause := time.NewTicker(max(time.Second, time.Duration(check.IntervalSeconds)*time.Second))
 	defer pause.Stop()
@@ -160,7 +159,7 @@ func (r *readinessProber) probeOnce(ctx context.Context, check marathon.Readines
 		return result
 	}
 	defer answer.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxResponseBytes)) // its status counts
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxResponseBytes)) // only the status decides
 	codes := check.HTTPStatusCodesForReady
 	if len(codes) == 0 {
 		codes = []int{http.StatusOK}
@@ -172,8 +171,8 @@ func (r *readinessProber) probeOnce(ctx context.Context, check marathon.Readines
 	return result
 }
 
-// probeAddress is where an instance answers a check: its host, at the host's port
-// of that name.
+// probeAddress returns the URL of a check: the instance's host and its host port with the
+// name of the check's port.
 func probeAddress(check marathon.ReadinessCheck, config *marathon.App, in deploy.AppInstance) (string, error) {
 	i := slices.Index(config.HostPortNames(), check.PortName)
 	if i < 0 || i >= len(in.Ports) {
@@ -182,7 +181,7 @@ func probeAddress(check marathon.ReadinessCheck, config *marathon.App, in deploy
 	return strings.ToLower(check.Protocol) + "://" + net.JoinHostPort(in.Hostname, strconv.Itoa(in.Ports[i])) + "/" + strings.TrimPrefix(check.Path, "/"), nil
 }
 
-// pendingResults are those of an app's instances that have not become ready.
+// pendingResults returns the last results of an app's instances that are not ready.
 func (r *readinessProber) pendingResults(app string) []api.ReadinessResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()

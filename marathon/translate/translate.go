@@ -128,7 +128,7 @@ func jobLabels(app *marathon.App, version string) map[string]string {
 	return all
 }
 
-// servicePolicy returns Marathon's backoff: there is none if its bound is 0.
+// servicePolicy returns Marathon's backoff: a bound of 0 disables it.
 func servicePolicy(app *marathon.App) *job.Service {
 	s := &job.Service{Backoff: job.BackoffPolicy{Factor: app.BackoffFactor, Max: nonZero(toDuration(app.MaxLaunchDelaySeconds))}}
 	s.Backoff.Initial = min(nonZero(toDuration(app.BackoffSeconds)), s.Backoff.Max)

@@ -1,6 +1,6 @@
-// Package spell computes how far a misspelt name is from known ones. It is pure. Callers
+// Package editdistance computes how far a misspelt name is from known ones. It is pure. Callers
 // decide which distance is too large.
-package spell
+package editdistance
 
 // Distance returns how many letters must be inserted, deleted, replaced or swapped with
 // the next one to turn a into b.
