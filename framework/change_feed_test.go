@@ -36,7 +36,7 @@ func (l *stateAndModel) applyEvents(events ...sched.Event) []sched.Operation {
 // launchAttempt has the attempt that waits placed, and returns its id.
 func (l *stateAndModel) launchAttempt() string {
 	l.t.Helper()
-	l.applyEvents(sched.OffersReceived{OffersReceived: []sched.Offer{{ID: fmt.Sprint("o", l.now.Unix()), AgentID: "S1", Hostname: "host", AgentURL: "http://10.0.0.1:5051/slave(1)", Free: sched.Amount{CPUs: 8, MemMiB: 8192}}}})
+	l.applyEvents(sched.OffersReceived{Offers: []sched.Offer{{ID: fmt.Sprint("o", l.now.Unix()), AgentID: "S1", Hostname: "host", AgentURL: "http://10.0.0.1:5051/slave(1)", Free: sched.Amount{CPUs: 8, MemMiB: 8192}}}})
 	for _, op := range l.applyEvents(sched.Cycle{}) {
 		if a, ok := op.(sched.AcceptOffers); ok && len(a.Launches) == 1 {
 			return a.Launches[0].TaskID

@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 )
 
 // Defaults for what a Config leaves out.
@@ -114,7 +115,7 @@ func (c *SchedulerConfig) setDefaults() {
 		c.Roles = []string{DefaultRole}
 	}
 	for _, name := range c.Roles {
-		c.Sched.Policy.Roles = append(c.Sched.Policy.Roles, sched.Role{Name: name})
+		c.Sched.Policy.Roles = append(c.Sched.Policy.Roles, queue.Role{Name: name})
 	}
 	if c.FailoverTimeout == 0 {
 		c.FailoverTimeout = DefaultFailoverTimeout
@@ -145,7 +146,7 @@ func (c *SchedulerConfig) Validate() error {
 	if c.ExecutorPath != "" && !filepath.IsAbs(c.ExecutorPath) {
 		errs = append(errs, fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath))
 	}
-	errs = append(errs, sched.ValidatePolicy(c.Sched.Policy))
+	errs = append(errs, c.Sched.Policy.Validate())
 	if c.RolesFile != "" {
 		_, err := LoadRoles(c.RolesFile)
 		errs = append(errs, err)

@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -165,7 +166,7 @@ func (b *leaderBackend) checkTypes(ctx context.Context, t gpu.TypeSelector) erro
 }
 
 // pendingText is why a job waits, for people.
-func (b *leaderBackend) pendingText(reasons map[string]sched.PendingReason, name string) string {
+func (b *leaderBackend) pendingText(reasons map[string]placement.PendingReason, name string) string {
 	r, ok := reasons[name]
 	if !ok {
 		return ""
@@ -187,7 +188,7 @@ func (b *leaderBackend) explainPending(ctx context.Context, views []api.JobView)
 	if len(waiting) == 0 {
 		return nil
 	}
-	var reasons map[string]sched.PendingReason
+	var reasons map[string]placement.PendingReason
 	err := b.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons = st.PendingReasons(waiting...)
 		return nil

@@ -175,7 +175,7 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	s.SetDefaults()
 	step(l, sched.Subscribed{FrameworkID: "f1"})
 	step(l, sched.SubmitJob{Spec: s})
-	step(l, sched.OffersReceived{OffersReceived: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
 	now = now.Add(gpuTimeRecordInterval)
 	step(l, sched.Tick{})
 	want(l, 60)

@@ -13,6 +13,8 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
@@ -88,9 +90,9 @@ func roleView(st *sched.State, name string) api.RoleStatus {
 
 // SetQuota records a role's quota.
 func (b *leaderBackend) SetQuota(ctx context.Context, role string, text *string) (set api.RoleStatus, err error) {
-	var quota sched.Quota
+	var limits quota.Quota
 	if text != nil {
-		if quota, err = sched.ParseQuota(*text); err != nil {
+		if limits, err = quota.Parse(*text); err != nil {
 			return set, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 		}
 	}
@@ -102,7 +104,7 @@ func (b *leaderBackend) SetQuota(ctx context.Context, role string, text *string)
 		if err := api.CheckIfMatch(ctx, api.QuotaETag(&set)); err != nil {
 			return err
 		}
-		apply(sched.SetQuota{Role: role, Quota: quota})
+		apply(sched.SetQuota{Role: role, Quota: limits})
 		set = roleView(st, role)
 		return nil
 	})
@@ -112,7 +114,7 @@ func (b *leaderBackend) SetQuota(ctx context.Context, role string, text *string)
 	ctx, cancel := context.WithTimeout(ctx, quotaWarningTimeout)
 	defer cancel()
 	if agents, err := b.listAgents(ctx); err == nil { // without them nobody can tell
-		set.Warnings = quotaTypeWarnings(quota, agents)
+		set.Warnings = quotaTypeWarnings(limits, agents)
 	}
 	return set, nil
 }
@@ -123,12 +125,12 @@ const quotaWarningTimeout = time.Second
 
 // quotaTypeWarnings are the types of a quota that no agent has. That is no mistake of
 // those who set quotas before the machines come.
-func quotaTypeWarnings(q sched.Quota, agents []master.ListedAgent) []string {
+func quotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	var warnings []string
 	count := countGPUTypes(agents)
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		switch wish := (gpu.TypeSelector{Include: []string{name}}); {
-		case name == sched.AllTypes || anyAgentHasType(agents, wish):
+		case name == quota.AllTypes || anyAgentHasType(agents, wish):
 		case gpu.IsKnownType(name):
 			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatTypeCounts(count)))
 		default:
@@ -211,7 +213,7 @@ func (b *leaderBackend) GetDemand(ctx context.Context) (list api.DemandList, err
 	return list, err
 }
 
-func demandView(l *sched.UnmetDemand) api.UnmetDemand {
+func demandView(l *pending.UnmetDemand) api.UnmetDemand {
 	r := &l.Request
 	d := api.UnmetDemand{
 		Types: append([]string{}, r.Types.Include...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, InsufficientResources: l.Missing, MemMiB: r.MinMemMiB,

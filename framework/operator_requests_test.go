@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/master"
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
@@ -190,7 +190,7 @@ func TestQuotaTypeWarnings(t *testing.T) {
 			"quota: no agent has h100 yet; this cluster has V100 (4), Prototype (1)",
 		},
 	} {
-		q := sched.Quota{}
+		q := quota.Quota{}
 		for part := range strings.SplitSeq(text, ", ") {
 			name, _, _ := strings.Cut(part, "=")
 			q[name] = 1
@@ -199,7 +199,7 @@ func TestQuotaTypeWarnings(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	if got := quotaTypeWarnings(sched.Quota{"V100": 1}, nil); len(got) != 1 || got[0] != "quota: no agent has V100 yet; this cluster has no GPU" {
+	if got := quotaTypeWarnings(quota.Quota{"V100": 1}, nil); len(got) != 1 || got[0] != "quota: no agent has V100 yet; this cluster has no GPU" {
 		t.Errorf("before the machines come: %q", got)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job/editdistance"
 )
 
@@ -28,7 +29,7 @@ const maxRoles = 1 << 20
 //	batch: {backfill: false}
 //
 // A text is a quota. The framework subscribes to all of the roles.
-func LoadRoles(path string) ([]sched.Role, error) {
+func LoadRoles(path string) ([]queue.Role, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read roles: %w", err)
@@ -48,7 +49,7 @@ func LoadRoles(path string) ([]sched.Role, error) {
 	return roles, nil
 }
 
-func parseRoles(data []byte) ([]sched.Role, error) {
+func parseRoles(data []byte) ([]queue.Role, error) {
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&doc); err != nil {
 		return nil, fmt.Errorf("parse roles: %w", err)
@@ -56,7 +57,7 @@ func parseRoles(data []byte) ([]sched.Role, error) {
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || len(doc.Content[0].Content) == 0 {
 		return nil, errors.New("roles: write ROLE: QUOTA lines, for example research: V100=8, *=16")
 	}
-	var roles []sched.Role
+	var roles []queue.Role
 	for pairs := doc.Content[0].Content; len(pairs) > 0; pairs = pairs[2:] {
 		r, err := parseRoleNode(pairs[0].Value, pairs[1])
 		if err != nil {
@@ -64,21 +65,21 @@ func parseRoles(data []byte) ([]sched.Role, error) {
 		}
 		roles = append(roles, r)
 	}
-	if err := sched.ValidatePolicy(sched.Policy{Roles: roles}); err != nil {
+	if err := queue.ValidateRoles(roles); err != nil {
 		return nil, err
 	}
 	return roles, nil
 }
 
 // parseRoleNode reads a quota, or a mapping of what a role may say.
-func parseRoleNode(name string, n *yaml.Node) (role sched.Role, err error) {
+func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	var body struct {
-		Weight   float64          `yaml:"weight"`
-		Quota    string           `yaml:"quota"`
-		Order    sched.QueueOrder `yaml:"order"`
-		Patience time.Duration    `yaml:"patience"`
-		Backfill bool             `yaml:"backfill"`
-		Policy   string           `yaml:"policy"`
+		Weight   float64       `yaml:"weight"`
+		Quota    string        `yaml:"quota"`
+		Order    queue.Order   `yaml:"order"`
+		Patience time.Duration `yaml:"patience"`
+		Backfill bool          `yaml:"backfill"`
+		Policy   string        `yaml:"policy"`
 	}
 	body.Backfill = true
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -86,8 +87,8 @@ func parseRoleNode(name string, n *yaml.Node) (role sched.Role, err error) {
 	} else if err := decodeStrictly(n, &body); err != nil {
 		return role, err
 	}
-	role = sched.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy}
-	role.Quota, err = sched.ParseQuota(body.Quota)
+	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy}
+	role.Quota, err = quota.Parse(body.Quota)
 	return role, err
 }
 

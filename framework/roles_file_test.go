@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 )
 
 func TestParseRoles(t *testing.T) {
@@ -17,13 +19,13 @@ func TestParseRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []sched.Role{
-		{Name: "research", Quota: sched.Quota{"V100": 8, "A100": 4, "*": 16}},
-		{Name: "prod", Weight: 2, Quota: sched.Quota{"A100": 32}},
-		{Name: "guests", Quota: sched.Quota{}},
-		{Name: "team/vision", Quota: sched.Quota{}},
-		{Name: "fast", Quota: sched.Quota{}, Order: sched.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "spread"},
-		{Name: "batch", Quota: sched.Quota{}, Order: sched.OldestFirst, Strict: true},
+	want := []queue.Role{
+		{Name: "research", Quota: quota.Quota{"V100": 8, "A100": 4, "*": 16}},
+		{Name: "prod", Weight: 2, Quota: quota.Quota{"A100": 32}},
+		{Name: "guests", Quota: quota.Quota{}},
+		{Name: "team/vision", Quota: quota.Quota{}},
+		{Name: "fast", Quota: quota.Quota{}, Order: queue.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "spread"},
+		{Name: "batch", Quota: quota.Quota{}, Order: queue.OldestFirst, Strict: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
@@ -82,7 +84,7 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d events, want 1", len(got))
 	}
-	want := []sched.Role{{Name: "research", Quota: sched.Quota{"V100": 4}}, {Name: "prod", Weight: 3, Quota: sched.Quota{}}}
+	want := []queue.Role{{Name: "research", Quota: quota.Quota{"V100": 4}}, {Name: "prod", Weight: 3, Quota: quota.Quota{}}}
 	if diff := cmp.Diff(want, got[0].(sched.PolicyChanged).Policy.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
@@ -98,7 +100,7 @@ func TestPackagedRolesFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sched.Role{Name: "prod", Weight: 2, Order: sched.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "binpack"}
+	want := queue.Role{Name: "prod", Weight: 2, Order: queue.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "binpack"}
 	if len(roles) != 3 || roles[0].Name != "research" {
 		t.Fatalf("read %+v", roles)
 	}

@@ -8,6 +8,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 )
 
 // runLeader schedules with that journal until ctx ends or it cannot go on. While
@@ -66,7 +67,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 				if known.updateAndCompare(list) {
 					l.view.hub.publishInventoryChange()
 				}
-				l.eventSender(ctx)(sched.AgentsListed{AgentsListed: schedulableAgents(list)})
+				l.eventSender(ctx)(sched.AgentsListed{Agents: schedulableAgents(list)})
 			})
 		},
 	)
@@ -90,7 +91,7 @@ func (c *SchedulerConfig) newMasterClient(frameworkID string) (*master.Client, e
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
 		Name: c.Name, User: c.User, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
-		MinOffer: sched.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
+		MinOffer: placement.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
 		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters,
 	}
 	for _, r := range c.Sched.Policy.Roles {

@@ -74,7 +74,7 @@ func TestCommitPrecedesOperations(t *testing.T) {
 	}{
 		{sched.Subscribed{FrameworkID: "f1"}, "record f1; post suppress"},
 		{sched.SubmitJob{Spec: s}, "record train WAITING; post revive"},
-		{sched.OffersReceived{OffersReceived: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
+		{sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "post acknowledge"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "record train RUNNING; post acknowledge"},

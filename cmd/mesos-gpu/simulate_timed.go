@@ -18,8 +18,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/journal"
-	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sim"
 	"mesos-gpu/framework/sim/replay"
 	"mesos-gpu/job/jobfile"
@@ -41,7 +42,7 @@ const (
 
 func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.order, "order", "fifo", "timed: who goes first in a role: fifo or shortest")
-	flags.DurationVar(&f.patience, "patience", sched.DefaultPatience, "timed: how long a job lets shorter ones go before")
+	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: how long a job lets shorter ones go before")
 	flags.BoolVar(&f.strict, "strict", false, "timed: nobody goes before a job that waits")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: what the scheduler is told of run times: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (a role each), own (its agents each)")
@@ -106,7 +107,7 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, errors.New("--patience and --preempt-for are not below zero")
 	}
 	for _, name := range all.policies {
-		if err := sched.ValidatePolicy(sched.Policy{Fit: fit.PlacementPolicy{Name: name}}); err != nil {
+		if err := (&placement.Policy{Fit: fit.PlacementPolicy{Name: name}}).Validate(); err != nil {
 			return 0, err
 		}
 	}
@@ -120,9 +121,9 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 	return one[0], nil
 }
 
-func (f *timedFlags) newRole(name string) sched.Role {
-	r := sched.Role{Name: name, Order: sched.QueueOrder(f.order), Strict: f.strict}
-	if r.Order == sched.ShortestFirst {
+func (f *timedFlags) newRole(name string) queue.Role {
+	r := queue.Role{Name: name, Order: queue.Order(f.order), Strict: f.strict}
+	if r.Order == queue.ShortestFirst {
 		r.Patience = f.patience
 	}
 	return r
@@ -131,7 +132,7 @@ func (f *timedFlags) newRole(name string) sched.Role {
 // replayCase is one cluster and its works.
 type replayCase struct {
 	agents []replay.ReplayAgent
-	roles  []sched.Role
+	roles  []queue.Role
 	jobs   []replay.JobRecord
 }
 
@@ -271,7 +272,7 @@ func (a *cliApp) loadRecord(ctx context.Context, agents, tasks string, f *timedF
 	if err != nil {
 		return nil, err
 	}
-	c := replayCase{agents: replay.AgentsFromTrace(list), roles: []sched.Role{f.newRole("")}}
+	c := replayCase{agents: replay.AgentsFromTrace(list), roles: []queue.Role{f.newRole("")}}
 	record := &replayRecord{}
 	switch {
 	case isJournal(head):
@@ -371,7 +372,7 @@ func (a *cliApp) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord,
 	}
 	record := &replayRecord{leftOutReason: "their virtual cluster has no agents"}
 	listed := map[string]bool{}
-	all := replayCase{roles: []sched.Role{f.newRole("all")}}
+	all := replayCase{roles: []queue.Role{f.newRole("all")}}
 	if f.clusters == clustersShared {
 		all.roles = nil
 	}
@@ -383,7 +384,7 @@ func (a *cliApp) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord,
 			all.roles = append(all.roles, f.newRole(vc.Name))
 		case clustersOwn:
 			record.cases = append(record.cases, replayCase{
-				agents: vc.ReplayAgents(), roles: []sched.Role{f.newRole(vc.Name)},
+				agents: vc.ReplayAgents(), roles: []queue.Role{f.newRole(vc.Name)},
 				jobs: slices.Collect(replay.PhillyRecords(jobs, func(j *replay.PhillyJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
 			})
 		}

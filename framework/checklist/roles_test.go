@@ -13,13 +13,14 @@ import (
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/job"
 )
 
 // withRoles subscribes to two roles.
 func withRoles(c *framework.SchedulerConfig) {
-	c.Sched.Policy.Roles = []sched.Role{{Name: "prod"}, {Name: "research"}}
+	c.Sched.Policy.Roles = []queue.Role{{Name: "prod"}, {Name: "research"}}
 }
 
 func (w *world) specOf(role, name string, gpus int) job.Spec {
@@ -117,7 +118,7 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	var rescinded []string
 	c.until("offers", func(ev sched.Event) bool {
 		if o, ok := ev.(sched.OffersReceived); ok {
-			for _, offer := range o.OffersReceived {
+			for _, offer := range o.Offers {
 				offers[offer.ID] = true
 			}
 		}

@@ -111,7 +111,7 @@ func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	offer := next[sched.OffersReceived](t, r).Offers[0]
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
 	spec.Request.GPUs = 1
 	for _, op := range []sched.Operation{
@@ -127,7 +127,7 @@ func TestCallsReachTheMaster(t *testing.T) {
 	if u := next[sched.TaskUpdate](t, r); u.State != job.Running || u.TaskID != "train.0" {
 		t.Errorf("first update %+v", u)
 	}
-	again := next[sched.OffersReceived](t, r).OffersReceived[0]
+	again := next[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.DeclineOffers{Offers: []sched.DeclinedOffer{{OfferID: again.ID}, {OfferID: "gone"}}, Refuse: time.Hour})
 	decline := c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil).GetDecline()
 	if len(decline.OfferIDs) != 1 || decline.GetFilters().GetRefuseSeconds() != 3600 {
@@ -165,7 +165,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 		return 0
 	}
 	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	offer := next[sched.OffersReceived](t, r).Offers[0]
 	accept := sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
 	r.PostOperation(accept)
 	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
@@ -181,7 +181,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	}
 	// Too large a wish is found out here, not by the master.
 	c.SendOffer()
-	big := next[sched.OffersReceived](t, r).OffersReceived[0]
+	big := next[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
 	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
@@ -193,7 +193,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	offer := next[sched.OffersReceived](t, r).Offers[0]
 	launch := func(cpus float64) []sched.TaskLaunch {
 		return []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
 	}
@@ -208,7 +208,7 @@ func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{"rescinded", offer.ID}, Launches: launch(1), Refuse: 5 * time.Second})
 	declined(1, offer.ID)
 	c.SendOffer()
-	second := next[sched.OffersReceived](t, r).OffersReceived[0]
+	second := next[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{second.ID}, Launches: launch(1000), Refuse: 5 * time.Second})
 	declined(2, second.ID)
 }
@@ -308,8 +308,8 @@ func TestLargeEvent(t *testing.T) {
 		offers = append(offers, mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprint("o", i)}, Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}}})
 	}
 	m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
-	if got := next[sched.OffersReceived](t, r); len(got.OffersReceived) != len(offers) {
-		t.Errorf("%d of %d offers", len(got.OffersReceived), len(offers))
+	if got := next[sched.OffersReceived](t, r); len(got.Offers) != len(offers) {
+		t.Errorf("%d of %d offers", len(got.Offers), len(offers))
 	}
 }
 

@@ -134,7 +134,7 @@ func TestUnansweredAccept(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		n := refuse(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
 		r := begin(ConnectionConfig{CallTimeout: time.Second})
-		offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+		offer := next[sched.OffersReceived](t, r).Offers[0]
 		r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}})
 		next[sched.AcceptFailed](t, r)
 		r.PostOperation(sched.SuppressOffers{})

@@ -156,7 +156,7 @@ func (s *masterSession) closeForCalls() {
 func (s *masterSession) storeOffers(offers []mesos.Offer) sched.OffersReceived {
 	var ev sched.OffersReceived
 	for i := range offers {
-		ev.OffersReceived = append(ev.OffersReceived, s.client.convertOffer(&offers[i]))
+		ev.Offers = append(ev.Offers, s.client.convertOffer(&offers[i]))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,6 +21,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -173,7 +175,7 @@ func TestRecordedSession(t *testing.T) {
 	}
 	defer f.Close()
 	c := testClient(t)
-	st := sched.New(sched.SchedulerSettings{Policy: sched.Policy{Roles: []sched.Role{{Name: "*"}}}}, sched.RecoveredState{})
+	st := sched.New(sched.SchedulerSettings{Policy: sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*"}}}}}, sched.RecoveredState{})
 	now := time.Unix(1_795_221_984, 0)
 	for _, name := range []string{"first", "second"} {
 		spec := job.Spec{Name: name, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}, CPUs: 0.1, MemMiB: 64, Command: []string{"true"}}
@@ -203,7 +205,7 @@ func TestRecordedSession(t *testing.T) {
 			now = now.Add(time.Second)
 			if o, ok := e.(sched.OffersReceived); ok && len(placed) == 0 {
 				// The first session's offer went to one task only.
-				o.OffersReceived[0].GPUs, o.OffersReceived[0].DeviceIDs = 1, o.OffersReceived[0].DeviceIDs[1:2]
+				o.Offers[0].GPUs, o.Offers[0].DeviceIDs = 1, o.Offers[0].DeviceIDs[1:2]
 			}
 			for _, op := range append(st.Step(now, e), st.Step(now, sched.Cycle{})...) {
 				if a, ok := op.(sched.AcceptOffers); ok {

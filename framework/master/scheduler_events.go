@@ -19,7 +19,7 @@ func (s *masterSession) handleEvent(ev *scheduler.Event) error {
 		s.emit(sched.Subscribed{FrameworkID: ev.GetSubscribed().GetFrameworkID().GetValue()})
 	case scheduler.Event_OFFERS:
 		offers := s.storeOffers(ev.GetOffers().GetOffers())
-		s.client.listTrigger.noteOffers(offers.OffersReceived)
+		s.client.listTrigger.noteOffers(offers.Offers)
 		s.emit(offers)
 	case scheduler.Event_RESCIND:
 		id := ev.GetRescind().GetOfferID().Value

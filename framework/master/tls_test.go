@@ -24,7 +24,7 @@ func TestTLS(t *testing.T) {
 				tls.CertFile, tls.KeyFile = mesostest.WriteCertificate(t, t.TempDir())
 			}
 			r := start(t, ConnectionConfig{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
-			offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+			offer := next[sched.OffersReceived](t, r).Offers[0]
 			if offer.AgentURL != leader.AgentURL() {
 				t.Errorf("agent %s, want %s", offer.AgentURL, leader.AgentURL())
 			}
@@ -77,7 +77,7 @@ func TestIPv6(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.ListenIPv6())
 	c.SetFile("/f", "text")
 	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).OffersReceived[0]
+	offer := next[sched.OffersReceived](t, r).Offers[0]
 	agents, err := r.ListAgents(context.Background())
 	if err != nil || len(agents) != 1 || agents[0].URL != offer.AgentURL || agents[0].URL != c.AgentURL() {
 		t.Fatalf("offer of %s, agents %+v, %v, want %s", offer.AgentURL, agents, err, c.AgentURL())

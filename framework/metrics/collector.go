@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/job"
 )
 
@@ -78,7 +78,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 				put(c.oldestWaiting, max(c.Now.Sub(q.since), 0).Seconds(), name, kind)
 			}
 		}
-		for _, why := range sched.AllDeferralReasons() {
+		for _, why := range pending.AllDeferralReasons() {
 			put(c.deferred, float64(r.deferred[why]), name, string(why))
 		}
 		for kind, n := range r.allocated {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/job"
 )
 
@@ -68,7 +69,7 @@ func NewSchedulerCounters() *SchedulerCounters {
 // initializeLabels has what is known to be counted there at 0: Prometheus sees no increase
 // in what begins at 1.
 func (c *SchedulerCounters) initializeLabels() {
-	for _, why := range []sched.DeclineReason{sched.DeclineIdle, sched.DeclineUnwanted, sched.DeclineHeld, sched.DeclineReturnedToRole, sched.DeclineCordoned} {
+	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned} {
 		c.declined.WithLabelValues(string(why))
 	}
 	for _, reason := range []string{reasonFenced, reasonUnknown, reasonCanceled, reasonFailed} {
@@ -108,7 +109,7 @@ func mustRegister[C prometheus.Collector](m metricFactory, c C) C {
 func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 	switch e := ev.(type) {
 	case sched.OffersReceived:
-		c.received.Add(float64(len(e.OffersReceived)))
+		c.received.Add(float64(len(e.Offers)))
 	case sched.OfferRescinded:
 		c.rescinded.Inc()
 	case sched.AcceptFailed:

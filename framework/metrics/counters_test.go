@@ -14,6 +14,7 @@ import (
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -25,7 +26,7 @@ func recordSamples(c *SchedulerCounters) {
 	v100 := spec(gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"v100"}}})
 	follows := spec(v100.Request)
 	follows.After = []job.Dependency{{Job: "a", Met: true}}
-	c.CountEvent(sched.OffersReceived{OffersReceived: make([]sched.Offer, 5)})
+	c.CountEvent(sched.OffersReceived{Offers: make([]sched.Offer, 5)})
 	c.CountEvent(sched.OfferRescinded{})
 	c.CountEvent(sched.AcceptFailed{TaskIDs: []string{"a", "b"}})
 	c.CountEvent(sched.Tick{})
@@ -38,8 +39,8 @@ func recordSamples(c *SchedulerCounters) {
 			{Spec: spec(gpu.Request{GPUs: 1}), Shares: []gpu.DeviceShare{{Type: "T4", MilliDevices: 500}}, Waited: time.Second},
 			{Spec: spec(gpu.Request{}), Waited: 0},
 		}},
-		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: sched.DeclineIdle}, {Category: sched.DeclineHeld}}},
-		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: sched.DeclineIdle}}},
+		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: placement.DeclineIdle}, {Category: placement.DeclineHeld}}},
+		sched.DeclineOffers{Offers: []sched.DeclinedOffer{{Category: placement.DeclineIdle}}},
 		sched.ReviveOffers{},
 	}, []sched.StateTransition{
 		{Role: "research", State: job.Running}, {Role: "research", State: job.Finished},

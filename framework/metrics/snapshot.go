@@ -3,7 +3,7 @@ package metrics
 import (
 	"time"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/job"
 )
 
@@ -43,7 +43,7 @@ type roleCounts struct {
 	tasks     map[job.State]int
 	allocated map[string]int // thousandths of GPUCount, by type
 	queue     map[string]*queueCounts
-	deferred  map[sched.DeferralReason]int
+	deferred  map[pending.DeferralReason]int
 }
 
 // queueCounts is what waits for places with one type.
@@ -99,7 +99,7 @@ func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 	name = sanitizeLabel(name)
 	r := s.roles[name]
 	if r == nil {
-		r = &roleCounts{map[job.State]int{}, map[string]int{}, map[string]*queueCounts{}, map[sched.DeferralReason]int{}}
+		r = &roleCounts{map[job.State]int{}, map[string]int{}, map[string]*queueCounts{}, map[pending.DeferralReason]int{}}
 		s.roles[name] = r
 	}
 	return r
@@ -108,7 +108,7 @@ func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 // countWaiting adds the tasks of a job that wait: for a place, or for something else
 // first.
 func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job) {
-	ready, since := sched.CountReady(s.Now, j, func(why sched.DeferralReason, tasks int) { r.deferred[why] += tasks })
+	ready, since := pending.CountReady(s.Now, j, func(why pending.DeferralReason, tasks int) { r.deferred[why] += tasks })
 	if ready == 0 {
 		return
 	}

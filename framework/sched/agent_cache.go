@@ -1,91 +1,150 @@
 package sched
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/placement"
 )
 
-// agentCache is all agents as the last cycle saw them. It is kept so that the next
-// one looks only at those that have changed since: most have not.
+// agentSnapshot is what an agent had free in one role when its last offer arrived or left, less what was launched.
+type agentSnapshot struct {
+	fit.AgentResources
+	at time.Time
+}
+
+// agentCache is the cluster as the last cycle saw it, so that a cycle looks only at agents that have changed. A zero
+// agentCache is empty: the next cycle reads all agents.
 type agentCache struct {
-	cluster *partitionedCluster // nil: to be made of all agents
-	changed map[agentKey]bool   // what is known of them has, beside what is in hand
-	working partitionedCluster  // what a plan uses up
-	scratch planBuffers
+	cluster *placement.PartitionedCluster
+	// changed are the agents without held offers whose snapshots have changed since.
+	changed map[placement.AgentKey]bool
+	// working is the copy of cluster that a plan changes. buffers and queue are memory for plans.
+	working placement.PartitionedCluster
+	buffers placement.Buffers
 	queue   queueCache
 }
 
-// markChanged says that something about an agent that is not in hand is new.
-func (f *agentCache) markChanged(key agentKey) {
-	if f.changed == nil {
-		f.changed = map[agentKey]bool{}
+// markChanged makes the next cycle read an agent again.
+func (c *agentCache) markChanged(key placement.AgentKey) {
+	if c.changed == nil {
+		c.changed = map[placement.AgentKey]bool{}
 	}
-	f.changed[key] = true
+	c.changed[key] = true
 }
 
-// buildCluster makes a cluster of what the offers in hand have free and of agents
-// that offer nothing now. It is the caller's.
-func (s *State) buildCluster(now time.Time, offers []Offer, p *Policy) *partitionedCluster {
+// buildCluster returns the cluster with what the held offers have free. Agents without offers have nothing free. The
+// caller may change it until the next call.
+func (s *State) buildCluster(now time.Time, offers []Offer, p *placement.Policy) *placement.PartitionedCluster {
 	agents := fit.JoinOffers(offers)
-	inHand := make(map[agentKey]bool, len(agents))
+	offered := make(map[placement.AgentKey]bool, len(agents))
 	for i := range agents {
 		a := &agents[i]
-		inHand[agentKey{a.ID, a.Role}], a.AllShared = true, s.sharedDevices[a.ID]
+		offered[placement.AgentKey{ID: a.ID, Role: a.Role}], a.AllShared = true, s.sharedDevices[a.ID]
 	}
-	f := &s.cache
-	if f.cluster != nil {
+	c := &s.cache
+	if c.cluster != nil {
 		changed := agents
-		for _, key := range slices.SortedFunc(maps.Keys(f.changed), agentKey.compareTo) {
-			if a, ok := s.lastOffered[key]; ok && !inHand[key] {
-				a.TotalGPUs, a.AllShared = s.listedAgents[key.id].GPUs, s.sharedDevices[key.id]
-				changed = append(changed, withoutFree(a.AgentResources))
+		for _, key := range slices.SortedFunc(maps.Keys(c.changed), placement.AgentKey.Compare) {
+			if a, ok := s.lastOffered[key]; ok && !offered[key] {
+				a.TotalGPUs, a.AllShared = s.listedAgents[key.ID].GPUs, s.sharedDevices[key.ID]
+				changed = append(changed, placement.WithoutFree(a.AgentResources))
 			}
 		}
-		if !f.cluster.updateAgents(changed, p, now) {
-			f.cluster = nil
+		if !c.cluster.UpdateAgents(changed, p, now) {
+			c.cluster = nil
 		}
 	}
-	if f.cluster == nil {
-		for _, a := range s.knownAgents(inHand) {
-			agents = append(agents, withoutFree(a))
+	if c.cluster == nil {
+		for _, a := range s.knownAgents(offered) {
+			agents = append(agents, placement.WithoutFree(a))
 		}
-		f.cluster = newPartitionedCluster(agents, p, now)
+		c.cluster = placement.NewPartitionedCluster(agents, p, now)
 	}
-	f.changed = nil
-	for key := range inHand { // they will be others, or offer nothing
-		f.markChanged(key)
+	c.changed = nil
+	for key := range offered { // their next offers will differ
+		c.markChanged(key)
 	}
-	f.working.copyState(f.cluster)
-	return &f.working
+	c.working.CopyState(c.cluster)
+	return &c.working
 }
 
-// withoutFree is an agent that has nothing free.
-func withoutFree(a fit.AgentResources) fit.AgentResources {
-	a.Offers, a.Free, a.GPUs, a.DeviceIDs, a.Shared = nil, Amount{}, 0, nil, nil
-	return a
-}
+// leftoverValidity is how long the free resources of an agent's last offer are assumed to be free when they are not
+// offered. Other frameworks may have taken them.
+const leftoverValidity = time.Minute
 
-// leftoverOf is what leftovers would say of one agent that offers nothing now.
+// leftoverOf returns what an agent that offers nothing now had free, nothing if that is no longer valid.
 func (s *State) leftoverOf(a *fit.AgentResources) fit.TaskResources {
-	key := agentKey{a.ID, a.Role}
+	key := placement.AgentKey{ID: a.ID, Role: a.Role}
 	if !s.isLeftoverValid(key, s.now) {
 		return fit.TaskResources{}
 	}
-	was := s.lastOffered[key]
-	return allFree(&was.AgentResources)
+	last := s.lastOffered[key]
+	return placement.FreeResources(&last.AgentResources)
 }
 
-// isLeftoverValid reports whether what an agent had free when it last offered still
-// does: others may have taken it, and one that is shut gives nothing.
-func (s *State) isLeftoverValid(key agentKey, now time.Time) bool {
-	was, ok := s.lastOffered[key]
-	return ok && !was.at.Add(leftoverValidity).Before(now) && !s.isClosed(was.Hostname, was.ID)
+func (s *State) isLeftoverValid(key placement.AgentKey, now time.Time) bool {
+	last, ok := s.lastOffered[key]
+	return ok && !last.at.Add(leftoverValidity).Before(now) && !s.isClosed(last.Hostname, last.ID)
 }
 
-// allFree is what an agent has free, as a task would have it.
-func allFree(a *fit.AgentResources) fit.TaskResources {
-	return fit.TaskResources{Amount: a.Free, GPUs: a.GPUs, DeviceIDs: a.DeviceIDs, Shares: freeShares(a.Shared)}
+// agentsWithLeftovers returns the agents without held offers, with what they had free as far as that is valid.
+func (s *State) agentsWithLeftovers(now time.Time) []fit.AgentResources {
+	offered := map[placement.AgentKey]bool{}
+	for _, h := range s.offers.offers {
+		offered[placement.AgentKey{ID: h.AgentID, Role: h.Role}] = true
+	}
+	all := s.knownAgents(offered)
+	for i := range all {
+		if a := &all[i]; !s.isLeftoverValid(placement.AgentKey{ID: a.ID, Role: a.Role}, now) {
+			pending.ClearFree(a)
+		}
+	}
+	return all
+}
+
+// knownAgents returns all agents except some, sorted by id and role: those that have offered, and those that only the
+// master's list has, because other frameworks use all of their resources.
+func (s *State) knownAgents(except map[placement.AgentKey]bool) []fit.AgentResources {
+	all := make([]fit.AgentResources, 0, max(len(s.lastOffered)-len(except), 0))
+	hasOffered := map[string]bool{}
+	for key, a := range s.lastOffered {
+		hasOffered[key.ID] = true
+		if !except[key] {
+			a.TotalGPUs, a.AllShared = s.listedAgents[key.ID].GPUs, s.sharedDevices[key.ID]
+			all = append(all, a.AgentResources)
+		}
+	}
+	for id, a := range s.listedAgents {
+		if hasOffered[id] {
+			continue
+		}
+		for _, role := range s.roleNames() {
+			if except[placement.AgentKey{ID: id, Role: role}] {
+				continue
+			}
+			all = append(all, fit.AgentResources{
+				ID: id, Role: role, Hostname: a.Hostname, Types: a.Types, Inventory: a.Inventory, TotalGPUs: a.GPUs, AllShared: a.Shared,
+				Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b fit.AgentResources) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Role, b.Role)) })
+	return all
+}
+
+// allAgents returns all agents: with what their held offers have free, or what they last offered.
+func (s *State) allAgents() []fit.AgentResources {
+	all := fit.JoinOffers(s.heldOffers())
+	offered := map[placement.AgentKey]bool{}
+	for i := range all {
+		a := &all[i]
+		offered[placement.AgentKey{ID: a.ID, Role: a.Role}] = true
+		a.TotalGPUs, a.AllShared = s.listedAgents[a.ID].GPUs, s.sharedDevices[a.ID]
+	}
+	return append(all, s.knownAgents(offered)...)
 }

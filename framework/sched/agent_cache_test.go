@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -21,7 +23,7 @@ func TestAgentCacheDoesNotChangePlans(t *testing.T) {
 		cfg := SchedulerSettings{MaxEndedTasks: 1}
 		cfg.Policy.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "fgd", "topology", "spread"}).Draw(t, "policy")
 		if rapid.Bool().Draw(t, "two policies") {
-			cfg.Policy.Roles = []Role{{Name: "a"}, {Name: "b", FitPolicy: "spread"}}
+			cfg.Policy.Roles = []queue.Role{{Name: "a"}, {Name: "b", FitPolicy: "spread"}}
 		}
 		m := uncachedPair{t: t, one: New(cfg, RecoveredState{}), other: New(cfg, RecoveredState{}), now: time.Unix(1_700_000_000, 0)}
 		m.stepBoth(Subscribed{FrameworkID: "f"})
@@ -49,7 +51,7 @@ type uncachedPair struct {
 func (m *uncachedPair) stepBoth(ev Event) {
 	if _, cycle := ev.(Cycle); cycle {
 		for _, a := range m.one.agentsWithLeftovers(m.one.now) {
-			if diff := cmp.Diff(allFree(&a), m.one.leftoverOf(&a)); diff != "" {
+			if diff := cmp.Diff(placement.FreeResources(&a), m.one.leftoverOf(&a)); diff != "" {
 				m.t.Fatalf("%s has left (-leftovers +left):\n%s", a.ID, diff)
 			}
 		}
@@ -98,14 +100,14 @@ func (m *uncachedPair) runCycle() {
 	if rapid.IntRange(0, 20).Draw(m.t, "maintenance") == 0 && len(offers) > 0 {
 		offers[0].Unavailable = m.now.Add(time.Hour)
 	}
-	m.stepBoth(OffersReceived{OffersReceived: offers})
+	m.stepBoth(OffersReceived{Offers: offers})
 	switch rapid.IntRange(0, 30).Draw(m.t, "rare") {
 	case 0:
 		m.stepBoth(AgentLost{AgentID: "a1"})
 	case 1:
 		m.stepBoth(OfferRescinded{OfferID: fmt.Sprint("o", m.offers)})
 	case 2:
-		m.stepBoth(AgentsListed{AgentsListed: []Agent{{ID: "a0", GPUs: 4, Types: []string{"K80"}}, {ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}}}})
+		m.stepBoth(AgentsListed{Agents: []Agent{{ID: "a0", GPUs: 4, Types: []string{"K80"}}, {ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}}}})
 	}
 	for len(m.running) > 0 && rapid.Bool().Draw(m.t, "end") {
 		i := rapid.IntRange(0, len(m.running)-1).Draw(m.t, "task")

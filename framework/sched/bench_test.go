@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -31,9 +33,9 @@ func benchmarkOffers(n int) []Offer {
 }
 
 // benchmarkQueue is n jobs: of about two hundred kinds, or each of its own.
-func benchmarkQueue(n int, own bool) []WaitingJob {
-	queue := make([]WaitingJob, n)
-	for i := range queue {
+func benchmarkQueue(n int, own bool) []queue.WaitingJob {
+	waiting := make([]queue.WaitingJob, n)
+	for i := range waiting {
 		s := testSpec(fmt.Sprint("j", i))
 		s.Request.GPUs, s.Request.Types.Include = []int{0, 1, 1, 2, 4, 8}[i%6], []string{"V100", "A100"}[:i%3]
 		if s.Request.GPUs == 0 {
@@ -44,12 +46,12 @@ func benchmarkQueue(n int, own bool) []WaitingJob {
 			s.MemMiB = float64(256 + i)
 		}
 		s.Tasks = 1 + i%3
-		queue[i] = WaitingJob{Spec: &s}
+		waiting[i] = queue.WaitingJob{Spec: &s}
 		for t := range s.Tasks {
-			queue[i].Tasks = append(queue[i].Tasks, WaitingTask{ID: fmt.Sprint(i, ".", t), Index: t})
+			waiting[i].Tasks = append(waiting[i].Tasks, queue.WaitingTask{ID: fmt.Sprint(i, ".", t), Index: t})
 		}
 	}
-	return queue
+	return waiting
 }
 
 // BenchmarkPlace is one pass over all offers and all that waits.
@@ -61,18 +63,18 @@ func BenchmarkPlace(b *testing.B) {
 	}{{"1000x2000", 1000, 2000, false}, {"10000x10000", 10_000, 10_000, false}, {"10000x10000-all-differ", 10_000, 10_000, true}} {
 		for _, policy := range []string{"headroom", "binpack", "fgd"} {
 			b.Run(c.name+"/"+policy, func(b *testing.B) {
-				offers, queue, p := benchmarkOffers(c.agents), benchmarkQueue(c.jobs, c.own), testPolicy()
+				offers, waiting, p := benchmarkOffers(c.agents), benchmarkQueue(c.jobs, c.own), testPolicy()
 				p.Fit.Name = policy
 				tasks := 0
 				w := taskMix{kinds: map[string]*fit.TypicalTask{}}
-				for i := range queue {
-					tasks += len(queue[i].Tasks)
-					w.addJob(queue[i].Spec, &p, 1)
+				for i := range waiting {
+					tasks += len(waiting[i].Tasks)
+					w.addJob(waiting[i].Spec, p.Overhead, 1)
 				}
 				p.Fit.Typical = w.mostFrequent()
 				b.ReportAllocs()
 				for b.Loop() {
-					MakePlan(offers, PlacementQueue{Now: time.Unix(1, 0), Waiting: queue}, p)
+					placement.MakePlan(offers, placement.Input{Now: time.Unix(1, 0), Waiting: waiting}, p)
 				}
 				b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 				var m runtime.MemStats
@@ -89,7 +91,7 @@ func BenchmarkOfferStorm(b *testing.B) {
 	offers := benchmarkOffers(10_000)
 	for b.Loop() {
 		st, now := stateAfterOfferStorm(b, 1000), time.Unix(1_700_000_000, 0)
-		st.Step(now, OffersReceived{OffersReceived: offers})
+		st.Step(now, OffersReceived{Offers: offers})
 		st.Step(now, Cycle{})
 	}
 	b.ReportMetric(float64(len(offers))*float64(b.N)/b.Elapsed().Seconds(), "offers/s")
@@ -129,7 +131,7 @@ func TestOfferStorm(t *testing.T) {
 				}
 			}
 		}
-		take(st.Step(now, OffersReceived{OffersReceived: offers}))
+		take(st.Step(now, OffersReceived{Offers: offers}))
 		take(st.Step(now, Cycle{}))
 		if n := len(answered) + len(st.offers.offers); n != len(offers) {
 			t.Fatalf("round %d: %d offers answered or held after the cycle, want %d", round, n, len(offers))
@@ -182,8 +184,8 @@ func BenchmarkOneOffer(b *testing.B) {
 				s.Request.GPUs = 8
 				st.Step(now, SubmitJob{Spec: s})
 			}
-			st.Step(now, OffersReceived{OffersReceived: offers})
-			var running []TaskLaunch
+			st.Step(now, OffersReceived{Offers: offers})
+			var running []placement.TaskLaunch
 			var on []string
 			cycle := func() {
 				for _, op := range st.Step(now, Cycle{}) {
@@ -206,7 +208,7 @@ func BenchmarkOneOffer(b *testing.B) {
 				st.Step(now, SubmitJob{Spec: s})
 				o := byID[on[i]]
 				o.ID = fmt.Sprint("again", i)
-				st.Step(now, OffersReceived{OffersReceived: []Offer{o}})
+				st.Step(now, OffersReceived{Offers: []Offer{o}})
 				if cycle(); len(running) != n+i+1 {
 					b.Fatalf("%d tasks started in cycle %d, want one more than %d", len(running), i, n+i)
 				}

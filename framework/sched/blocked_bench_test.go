@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"mesos-gpu/framework/sched/queue"
 )
 
 // BenchmarkBlocked is a cycle on a cluster whose GPUs are all in use while
@@ -19,7 +21,7 @@ func BenchmarkBlocked(b *testing.B) {
 				for a := range offers {
 					offers[a].ID = fmt.Sprint("o", i, ".", a)
 				}
-				st.Step(now, OffersReceived{OffersReceived: offers})
+				st.Step(now, OffersReceived{Offers: offers})
 				st.Step(now, Cycle{})
 				st.TakeChanges()
 				b.StopTimer()
@@ -37,7 +39,7 @@ func BenchmarkBlocked(b *testing.B) {
 func stateWithBlockedJobs(b *testing.B, agents, roles, jobs int) (*State, time.Time, []Offer) {
 	cfg, now := SchedulerSettings{MaxEndedTasks: 1}, time.Unix(1_700_000_000, 0)
 	for r := range roles {
-		cfg.Policy.Roles = append(cfg.Policy.Roles, Role{Name: fmt.Sprint("r", r)})
+		cfg.Policy.Roles = append(cfg.Policy.Roles, queue.Role{Name: fmt.Sprint("r", r)})
 	}
 	cfg.Policy.Fit.Name = "binpack"
 	st := New(cfg, RecoveredState{})
@@ -54,7 +56,7 @@ func stateWithBlockedJobs(b *testing.B, agents, roles, jobs int) (*State, time.T
 	for a := range offers {
 		offers[a].Inventory, offers[a].Types, offers[a].Role = nil, []string{"V100"}, cfg.Policy.Roles[a%roles].Name
 	}
-	st.Step(now, OffersReceived{OffersReceived: offers})
+	st.Step(now, OffersReceived{Offers: offers})
 	started := 0
 	for _, op := range st.Step(now, Cycle{}) {
 		if a, ok := op.(AcceptOffers); ok {

@@ -1,6 +1,8 @@
 package sched
 
-import "mesos-gpu/job"
+import (
+	"mesos-gpu/job"
+)
 
 // clientKey is what a submission is known by: keys of different owners never meet.
 type clientKey struct{ owner, key string }

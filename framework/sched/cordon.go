@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/job"
 )
 
@@ -85,8 +85,8 @@ func (s *State) ResolveHost(agent string) string {
 		}
 	}
 	for key, a := range s.lastOffered {
-		if key.id == agent || a.Hostname == agent {
-			return cordonHost(a.Hostname, key.id)
+		if key.ID == agent || a.Hostname == agent {
+			return cordonHost(a.Hostname, key.ID)
 		}
 	}
 	return ""
@@ -96,23 +96,6 @@ func (s *State) ResolveHost(agent string) string {
 func (s *State) isClosed(hostname, agentID string) bool {
 	_, cordoned := FindCordon(s.cordons, hostname, agentID)
 	return cordoned || s.listedAgents[agentID].Draining
-}
-
-// markClosedAgents has agents that take no tasks offer nothing. They are still told of:
-// constraints count the tasks on them.
-func (s *State) markClosedAgents(agents []fit.AgentResources) []fit.AgentResources {
-	for i := range agents {
-		if a := &agents[i]; s.isClosed(a.Hostname, a.ID) {
-			clearFree(a)
-			a.Closed = true
-		}
-	}
-	return agents
-}
-
-// clearFree has an agent offer nothing of what it had free.
-func clearFree(a *fit.AgentResources) {
-	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = Amount{}, 0, nil, nil, nil
 }
 
 func (s *State) cordonHost(now time.Time, e CordonHost) []Operation {
@@ -172,10 +155,10 @@ func (s *State) declineCordoned(now time.Time) []Operation {
 	if len(s.cordons) == 0 {
 		return nil
 	}
-	var refused []DeclinedOffer
+	var refused []placement.DeclinedOffer
 	for id, h := range s.offers.offers {
 		if c, ok := FindCordon(s.cordons, h.Hostname, h.AgentID); ok {
-			refused = append(refused, DeclinedOffer{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Category: DeclineCordoned, Refuse: s.cfg.Policy.RefuseLong})
+			refused = append(refused, placement.DeclinedOffer{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Category: placement.DeclineCordoned, Refuse: s.cfg.Policy.RefuseLong})
 		}
 	}
 	return s.declineOffers(now, refused)

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 )
 
 // TestResolveHost: an agent is found by its id or its hostname, as long as the master
@@ -13,8 +17,8 @@ func TestResolveHost(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := New(SchedulerSettings{}, RecoveredState{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
-	st.Step(now, AgentsListed{AgentsListed: []Agent{{ID: "S1", Hostname: "one"}, {ID: "S2"}}})
-	st.Step(now, OffersReceived{OffersReceived: []Offer{{ID: "o", AgentID: "S3", Hostname: "three"}}})
+	st.Step(now, AgentsListed{Agents: []Agent{{ID: "S1", Hostname: "one"}, {ID: "S2"}}})
+	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "S3", Hostname: "three"}}})
 	st.Step(now, Cycle{})
 	st.Step(now, CordonHost{Host: "four", Reason: "gone"})
 	got := map[string]string{}
@@ -30,7 +34,7 @@ func TestResolveHost(t *testing.T) {
 // TestUnreadableOperatorDocuments: a record that another release wrote keeps a host
 // closed, and a role's quota as in the table.
 func TestUnreadableOperatorDocuments(t *testing.T) {
-	cfg := SchedulerSettings{Policy: Policy{Roles: []Role{{Name: "a", Quota: Quota{AllTypes: 1}}, {Name: "b", Quota: Quota{AllTypes: 2}}}}}
+	cfg := SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "a", Quota: quota.Quota{quota.AllTypes: 1}}, {Name: "b", Quota: quota.Quota{quota.AllTypes: 2}}}}}}
 	st := New(cfg, RecoveredState{Documents: map[string][]byte{
 		"scheduler/cordon/one": []byte("?"), "scheduler/quota/a": []byte("?"), "scheduler/quota/b": []byte(`{"quota":"many"}`), "other/cordon/two": []byte("{}"),
 	}})
@@ -41,7 +45,7 @@ func TestUnreadableOperatorDocuments(t *testing.T) {
 		t.Errorf("shut: one %t, two %t", st.isClosed("one", "S1"), st.isClosed("two", "S2"))
 	}
 	for i, r := range st.RoleUsages() {
-		if r.QuotaOverridden || r.Quota[AllTypes] != i+1 {
+		if r.QuotaOverridden || r.Quota[quota.AllTypes] != i+1 {
 			t.Errorf("role %s may hold %q, set %t", r.Name, r.Quota, r.QuotaOverridden)
 		}
 	}

@@ -3,7 +3,6 @@ package sched
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mesos-gpu/job"
@@ -135,21 +134,4 @@ func (s *State) failWaitingTasks(now time.Time, j *job.Job, why string) {
 		}
 	}
 	s.retireJob(j)
-}
-
-// dependencyReason says which jobs must end first.
-func (s *State) dependencyReason(j *job.Job, missing int, open []job.Dependency) PendingReason {
-	lack := make([]string, len(open))
-	seen := make([]string, len(open))
-	for i, d := range open {
-		lack[i] = d.String()
-		seen[i] = "it is not there any more"
-		if other := s.jobs[d.Job]; other != nil {
-			seen[i] = fmt.Sprintf("it is %s", other.State())
-		}
-		if len(open) > 1 {
-			seen[i] = strings.Replace(seen[i], "it", d.Job, 1)
-		}
-	}
-	return newPendingReason(j, missing, pendingCause{needs: strings.Join(lack, ", "), available: strings.Join(seen, ", ")})
 }

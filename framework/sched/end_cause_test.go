@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -46,7 +48,7 @@ func TestEndCauses(t *testing.T) {
 // countedEnd is what a State told of a run that can be counted.
 type countedEnd struct {
 	Waited, Offered []time.Duration // the offers' age
-	Declined        []DeclineReason
+	Declined        []placement.DeclineReason
 	Ends            map[EndCause]int
 	Held, Plans     int
 }
@@ -54,7 +56,7 @@ type countedEnd struct {
 // TestTransitionsReportEachEndOnce: an Accept says how long its tasks waited and when the
 // last of its offers came, a Decline why, and a Move whose task ended of what.
 func TestTransitionsReportEachEndOnce(t *testing.T) {
-	st := New(SchedulerSettings{Policy: Policy{Roles: []Role{{Name: "research"}}}, HoldOffers: 5 * time.Second}, RecoveredState{})
+	st := New(SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "research"}}}}, HoldOffers: 5 * time.Second}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
 	got := countedEnd{Ends: map[EndCause]int{}}
 	step := func(ev Event) {
@@ -83,7 +85,7 @@ func TestTransitionsReportEachEndOnce(t *testing.T) {
 		}
 	}
 	offer := func(id, agent string, gpus int) OffersReceived {
-		return OffersReceived{OffersReceived: []Offer{{ID: id, AgentID: agent, Role: "research", GPUs: gpus, Free: Amount{CPUs: 8, MemMiB: 8192}}}}
+		return OffersReceived{Offers: []Offer{{ID: id, AgentID: agent, Role: "research", GPUs: gpus, Free: Amount{CPUs: 8, MemMiB: 8192}}}}
 	}
 	submit := func(name string, gpus int) {
 		s := testSpec(name)
@@ -112,7 +114,7 @@ func TestTransitionsReportEachEndOnce(t *testing.T) {
 	step(KillJob{Job: "large"})
 	got.Plans = st.CountPlans()
 	want := countedEnd{
-		Waited: []time.Duration{12 * time.Second}, Offered: []time.Duration{0}, Declined: []DeclineReason{DeclineIdle, DeclineUnwanted, DeclineHeld, DeclineCordoned},
+		Waited: []time.Duration{12 * time.Second}, Offered: []time.Duration{0}, Declined: []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineCordoned},
 		Ends: map[EndCause]int{CauseExitCode: 1, "": 1}, Held: 1, Plans: 6,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

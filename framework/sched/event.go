@@ -3,6 +3,7 @@ package sched
 import (
 	"time"
 
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -15,8 +16,8 @@ type (
 	Subscribed struct{ FrameworkID string }
 	// Disconnected: the subscription is gone, and all offers with it.
 	Disconnected struct{}
-	// OffersReceived: the master offers resources.
-	OffersReceived struct{ OffersReceived []Offer }
+	// Offers: the master offers resources.
+	OffersReceived struct{ Offers []Offer }
 	// OfferRescinded: an offer is void. An answer under way comes too late.
 	OfferRescinded struct{ OfferID string }
 	// TaskUpdate: the status of a task.
@@ -89,7 +90,7 @@ type (
 	// roles says. No bound is an empty Quota; a nil one is the table's again.
 	SetQuota struct {
 		Role  string
-		Quota Quota
+		Quota quota.Quota
 	}
 	// Tick: time has passed.
 	Tick struct{}
@@ -101,9 +102,9 @@ type (
 	// AcceptFailed: an ACCEPT did not reach the master, or it refused it.
 	// The tasks may run nevertheless: a connection can break after the call.
 	AcceptFailed struct{ TaskIDs []string }
-	// AgentsListed: the agents the master has now, whoever uses them.
-	AgentsListed struct{ AgentsListed []Agent }
-	// InverseOffersReceived: an operator would like agents free for maintenance.
+	// Agents: the agents the master has now, whoever uses them.
+	AgentsListed struct{ Agents []Agent }
+	// InverseOffers: an operator would like agents free for maintenance.
 	InverseOffersReceived struct{ Offers []InverseOffer }
 	// OperationUpdated: the status of an operation on resources. We make none
 	// with an id; what comes is of somebody else's making, and acknowledged.

@@ -4,22 +4,23 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
-// freedPlace is a task that has ended and whose place Mesos has not offered
-// again yet. Until then the place is on its way: nobody else need make room
-// for the job that waits for it.
+// freedPlace is the place of a task that has ended, until Mesos offers it again. Plans treat it as about to be free, so
+// that no task is preempted for a job that will start there.
 type freedPlace struct {
-	RunningTask
+	queue.RunningTask
 	until time.Time
 }
 
-// freedPlaceTimeout is how long a freed place takes at most to be offered again:
-// Mesos looks each second, and our own refusals last some.
+// freedPlaceTimeout is how long Mesos takes at most to offer a freed place: it allocates each second, and the
+// scheduler's own refusals last some seconds.
 const freedPlaceTimeout = 10 * time.Second
 
-// recordFreedPlace remembers the place of a task that has just ended, as old tells it.
+// recordFreedPlace remembers the place of a task that has ended. old is the task before its end.
 func (s *State) recordFreedPlace(now time.Time, j *job.Job, old *job.Task) {
 	if old.State == job.Waiting {
 		return
@@ -32,22 +33,22 @@ func (s *State) recordFreedPlace(now time.Time, j *job.Job, old *job.Task) {
 	s.freed = append(s.freed, freedPlace{r, now.Add(freedPlaceTimeout)})
 }
 
-// dropReturnedPlaces forgets the places on agents that have offered since.
+// dropReturnedPlaces forgets the freed places on agents that have offered since.
 func (s *State) dropReturnedPlaces(offers []Offer) {
 	if len(s.freed) == 0 {
 		return
 	}
-	back := map[agentKey]bool{}
+	offered := map[placement.AgentKey]bool{}
 	for i := range offers {
-		back[agentKey{offers[i].AgentID, offers[i].Role}] = true
+		offered[placement.AgentKey{ID: offers[i].AgentID, Role: offers[i].Role}] = true
 	}
-	s.freed = slices.DeleteFunc(s.freed, func(l freedPlace) bool { return back[agentKey{l.AgentID, l.Spec.Role}] })
+	s.freed = slices.DeleteFunc(s.freed, func(f freedPlace) bool { return offered[placement.AgentKey{ID: f.AgentID, Role: f.Spec.Role}] })
 }
 
-// freedPlaces lists the places that are on their way.
-func (s *State) freedPlaces(now time.Time) []RunningTask {
-	s.freed = slices.DeleteFunc(s.freed, func(l freedPlace) bool { return !l.until.After(now) })
-	list := make([]RunningTask, len(s.freed))
+// freedPlaces returns the freed places that Mesos has not offered yet.
+func (s *State) freedPlaces(now time.Time) []queue.RunningTask {
+	s.freed = slices.DeleteFunc(s.freed, func(f freedPlace) bool { return !f.until.After(now) })
+	list := make([]queue.RunningTask, len(s.freed))
 	for i := range s.freed {
 		list[i] = s.freed[i].RunningTask
 	}

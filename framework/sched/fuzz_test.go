@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -40,7 +43,7 @@ func FuzzStep(f *testing.F) {
 }
 
 func fuzzConfig() SchedulerSettings {
-	return SchedulerSettings{MaxAttempts: 3, MaxEndedTasks: 2, Policy: Policy{Roles: []Role{{Name: "*", Quota: Quota{AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}
+	return SchedulerSettings{MaxAttempts: 3, MaxEndedTasks: 2, Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*", Quota: quota.Quota{quota.AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}}
 }
 
 // fuzzWorld is what the fuzzer's master and people know.
@@ -67,7 +70,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 	case 1:
 		w.step(SubmitJob{Spec: fuzzSpec(arg)})
 	case 2:
-		w.step(OffersReceived{OffersReceived: w.fuzzOffers(arg)})
+		w.step(OffersReceived{Offers: w.fuzzOffers(arg)})
 	case 3, 4:
 		w.step(w.fuzzUpdate(arg, kind%21 == 4))
 	case 5:
@@ -78,7 +81,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 	case 7:
 		w.step(Disconnected{})
 	case 8:
-		w.step(AgentsListed{AgentsListed: []Agent{{ID: "a0", GPUs: int(arg % 5), Types: []string{"V100"}}}})
+		w.step(AgentsListed{Agents: []Agent{{ID: "a0", GPUs: int(arg % 5), Types: []string{"V100"}}}})
 	case 9:
 		if len(w.ids) > 0 {
 			w.step(AcceptFailed{TaskIDs: []string{w.ids[int(arg)%len(w.ids)]}})
@@ -132,7 +135,7 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 	}
 	w.cordons[agent] = w.cordons[agent] || verb == 2
 	w.step(CordonHost{Host: agent, Drain: verb == 2})
-	for _, r := range w.st.newPlacementQueue(w.now).Running {
+	for _, r := range w.st.newPlacementInput(w.now).Running {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
 			w.t.Fatalf("%s is left on %s, which is drained", r.TaskID, agent)
 		}
@@ -142,7 +145,7 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 func (w *fuzzWorld) fuzzQuota(arg byte) {
 	e := SetQuota{Role: "*"}
 	if w.quota = ""; arg%3 > 0 {
-		e.Quota = Quota{AllTypes: int(arg / 3 % 8)}
+		e.Quota = quota.Quota{quota.AllTypes: int(arg / 3 % 8)}
 		w.quota = e.Quota.String()
 	}
 	w.step(e)
@@ -514,7 +517,7 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 
 // checkParts: as many different shared devices as wanted, of each no more
 // than is there, and all of it for a task that wants it alone.
-func (w *fuzzWorld) checkParts(l *TaskLaunch, shared map[string]*SharedDevice) {
+func (w *fuzzWorld) checkParts(l *placement.TaskLaunch, shared map[string]*SharedDevice) {
 	if len(l.Shares) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Shares) || len(l.GPUTypes) > 0 {
 		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Shares, l.DeviceIDs, l.GPUTypes)
 	}
@@ -526,7 +529,7 @@ func (w *fuzzWorld) checkParts(l *TaskLaunch, shared map[string]*SharedDevice) {
 		}
 		seen[p.UUID] = true
 		s.MemMiB, s.Cores = s.MemMiB-p.MemMiB, s.Cores-p.Cores
-		if s.MemMiB < 0 || s.Cores < 0 || p.MilliDevices < 1 || p.MilliDevices > milliPerGPU {
+		if s.MemMiB < 0 || s.Cores < 0 || p.MilliDevices < 1 || p.MilliDevices > quota.MilliPerGPU {
 			w.t.Fatalf("%s takes %+v, which leaves %+v", l.TaskID, p, s)
 		}
 		if alone := l.Spec.Request.Share.IsExclusive(); alone && (s.MemMiB > 0 || s.Cores > 0) {

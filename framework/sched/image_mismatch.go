@@ -35,7 +35,7 @@ func (s *State) driverOfAgent(agentID string) string {
 		return a.Driver
 	}
 	for key, a := range s.lastOffered {
-		if key.id == agentID && a.Driver != "" {
+		if key.ID == agentID && a.Driver != "" {
 			return a.Driver
 		}
 	}

@@ -16,7 +16,7 @@ func (s *State) setAgents(list []Agent) {
 		}
 	}
 	for key := range s.lastOffered {
-		if _, ok := s.listedAgents[key.id]; !ok {
+		if _, ok := s.listedAgents[key.ID]; !ok {
 			delete(s.lastOffered, key)
 		}
 	}
@@ -30,7 +30,7 @@ func (s *State) removeAgent(id string) {
 		}
 	}
 	for key := range s.lastOffered {
-		if key.id == id {
+		if key.ID == id {
 			delete(s.lastOffered, key)
 		}
 	}
@@ -94,7 +94,7 @@ func (s *State) reconsiderAll() {
 // setPolicy takes other roles, quotas and ways of placing. Tasks stay where
 // they are; jobs of a role that is no more wait until it is back.
 func (s *State) setPolicy(p Policy) []Operation {
-	p.setDefaults()
+	p.SetDefaults()
 	before := s.roleNames()
 	s.configuredRoles, p.Roles = p.Roles, s.applyOperatorQuotas(p.Roles)
 	s.cfg.Policy = p

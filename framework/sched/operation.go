@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"mesos-gpu/framework/sched/placement"
 )
 
 // Operation is a call to the master: one of the types below. String is one line for
@@ -14,18 +16,8 @@ type Operation interface {
 }
 
 type (
-	// AcceptOffers launches tasks on all offers of one agent.
-	AcceptOffers struct {
-		AgentID, Hostname, AgentURL string
-		// Role is what the offers are allocated to.
-		Role     string
-		OfferIDs []string
-		Launches []TaskLaunch
-		// LastOfferAt is when the last of the offers came.
-		LastOfferAt time.Time
-		// Refuse is how long the rest need not be offered again.
-		Refuse time.Duration
-	}
+	// AcceptOffers launches tasks on all offers of one agent to one role.
+	AcceptOffers placement.AgentLaunches
 	// DeclineOffers answers offers that are refused for the same time.
 	DeclineOffers struct {
 		Offers []DeclinedOffer

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 )
 
 // storedQuota is how a quota that somebody has set is recorded: a document
@@ -22,7 +25,7 @@ func (s *State) restoreOperatorSettings() {
 		if !ok || json.Unmarshal(value, &stored) != nil {
 			continue
 		}
-		if q, err := ParseQuota(stored.Quota); err == nil {
+		if q, err := quota.Parse(stored.Quota); err == nil {
 			s.operatorQuotas[role] = q
 		}
 	}
@@ -31,7 +34,7 @@ func (s *State) restoreOperatorSettings() {
 
 // applyOperatorQuotas is a table of roles with what operators have set. What they set
 // for a role that is not in it holds once it is.
-func (s *State) applyOperatorQuotas(roles []Role) []Role {
+func (s *State) applyOperatorQuotas(roles []queue.Role) []queue.Role {
 	roles = slices.Clone(roles)
 	for i := range roles {
 		if q, set := s.operatorQuotas[roles[i].Name]; set {
@@ -54,7 +57,7 @@ func (e *UnknownRoleError) Error() string {
 // AdmitQuota says what is in the way of setting a role's quota; nil where
 // nothing is.
 func (s *State) AdmitQuota(role string) error {
-	if !slices.ContainsFunc(s.configuredRoles, func(r Role) bool { return r.Name == role }) {
+	if !slices.ContainsFunc(s.configuredRoles, func(r queue.Role) bool { return r.Name == role }) {
 		return &UnknownRoleError{Role: role, Has: s.roleNames()}
 	}
 	return nil

@@ -90,7 +90,7 @@ func TestPermissionsFollowPolicyChange(t *testing.T) {
 	if _, ok := st.Job("x"); !ok {
 		t.Error("a job did not get what is allowed now")
 	}
-	if err := ValidatePolicy(Policy{Permissions: HostPermissions{Volumes: []string{"data"}}}); err == nil || !strings.Contains(err.Error(), `"data" is no absolute path`) {
+	if err := (Policy{Permissions: HostPermissions{Volumes: []string{"data"}}}).Validate(); err == nil || !strings.Contains(err.Error(), `"data" is no absolute path`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
-func testPolicy() Policy {
-	p := Policy{}
-	p.setDefaults()
+func testPolicy() placement.Policy {
+	p := placement.Policy{}
+	p.SetDefaults()
 	return p
 }
 
@@ -78,9 +80,9 @@ func genAgent(t *rapid.T, a int) []Offer {
 	return offers
 }
 
-func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]WaitingJob] {
-	return rapid.Custom(func(t *rapid.T) []WaitingJob {
-		var queue []WaitingJob
+func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]queue.WaitingJob] {
+	return rapid.Custom(func(t *rapid.T) []queue.WaitingJob {
+		var waiting []queue.WaitingJob
 		for j := range rapid.IntRange(0, maxJobs).Draw(t, "jobs") {
 			spec := &job.Spec{
 				Name: fmt.Sprintf("j%d", j), Tasks: rapid.IntRange(1, maxTasks).Draw(t, "tasks"),
@@ -97,39 +99,39 @@ func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]WaitingJob] {
 				spec.Request.Share = rapid.SampledFrom([]gpu.ShareRequest{{}, {}, {MemMiB: 5000}, {MemPercent: 40, Cores: 30}, {Cores: gpu.AllCores}}).Draw(t, "share")
 			}
 			spec.Gang = rapid.Bool().Draw(t, "gang")
-			q := WaitingJob{Spec: spec}
+			q := queue.WaitingJob{Spec: spec}
 			for i := range spec.Tasks {
-				q.Tasks = append(q.Tasks, WaitingTask{ID: fmt.Sprintf("j%d.%d", j, i), Index: i})
+				q.Tasks = append(q.Tasks, queue.WaitingTask{ID: fmt.Sprintf("j%d.%d", j, i), Index: i})
 			}
-			queue = append(queue, q)
+			waiting = append(waiting, q)
 		}
-		return queue
+		return waiting
 	})
 }
 
 func TestPlaceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")
-		queue := genQueue(5, 6).Draw(t, "queue")
+		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
-		before := fmt.Sprintf("%+v %+v", offers, describeQueue(queue))
-		plan := MakePlan(offers, PlacementQueue{Waiting: queue}, policy)
-		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(queue)); after != before {
+		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
+		plan := placement.MakePlan(offers, placement.Input{Waiting: waiting}, policy)
+		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("Place changed its arguments:\n%s\n%s", before, after)
 		}
 		checkAnswered(t, offers, plan)
 		checkAccounts(t, offers, plan, policy)
-		checkTasks(t, queue, plan)
+		checkTasks(t, waiting, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(plan, MakePlan(shuffled, PlacementQueue{Waiting: queue}, policy)); diff != "" {
+		if diff := cmp.Diff(plan, placement.MakePlan(shuffled, placement.Input{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
 		}
 	})
 }
 
-func describeQueue(queue []WaitingJob) string {
+func describeQueue(waiting []queue.WaitingJob) string {
 	text := ""
-	for _, j := range queue {
+	for _, j := range waiting {
 		text += fmt.Sprintf("%+v %+v;", *j.Spec, j.Tasks)
 	}
 	return text
@@ -137,7 +139,7 @@ func describeQueue(queue []WaitingJob) string {
 
 // checkAnswered: each offer once, by ACCEPT, DECLINE or being held, and each
 // agent in one ACCEPT.
-func checkAnswered(t *rapid.T, offers []Offer, plan Plan) {
+func checkAnswered(t *rapid.T, offers []Offer, plan placement.Plan) {
 	answers := map[string]int{}
 	agents := map[string]int{}
 	for _, a := range plan.Accept {
@@ -169,7 +171,7 @@ func checkAnswered(t *rapid.T, offers []Offer, plan Plan) {
 
 // checkAccounts: nothing is taken that is not there, no device twice, and
 // each device is of a type its job wants.
-func checkAccounts(t *rapid.T, offers []Offer, plan Plan, p Policy) {
+func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.Policy) {
 	for _, a := range plan.Accept {
 		var free, used Amount
 		gpus, taken := 0, 0
@@ -234,7 +236,7 @@ func checkAccounts(t *rapid.T, offers []Offer, plan Plan, p Policy) {
 }
 
 // checkTasks: each task launched once or counted as missing.
-func checkTasks(t *rapid.T, queue []WaitingJob, plan Plan) {
+func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	launched := map[string]int{}
 	for _, a := range plan.Accept {
 		for _, l := range a.Launches {
@@ -248,7 +250,7 @@ func checkTasks(t *rapid.T, queue []WaitingJob, plan Plan) {
 			t.Fatalf("no reason given: %+v", r)
 		}
 	}
-	for _, j := range queue {
+	for _, j := range waiting {
 		if j.Spec.Gang {
 			if n := launched[j.Spec.Name]; n != 0 && n != len(j.Tasks) || n == 0 && missing[j.Spec.Name] == 0 {
 				t.Fatalf("gang %s: %d of %d tasks are launched, %d found no place", j.Spec.Name, n, len(j.Tasks), missing[j.Spec.Name])
@@ -266,10 +268,10 @@ func checkTasks(t *rapid.T, queue []WaitingJob, plan Plan) {
 func TestFirstJobAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
-		queue := genQueue(2, 3).Filter(func(q []WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")
-		plan := MakePlan(offers, PlacementQueue{Waiting: queue}, testPolicy())
-		got := !slices.ContainsFunc(plan.Unplaced, func(r PendingReason) bool { return r.Job == queue[0].Spec.Name })
-		if want := fitsByBruteForce(offers, queue[0]); got != want {
+		waiting := genQueue(2, 3).Filter(func(q []queue.WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")
+		plan := placement.MakePlan(offers, placement.Input{Waiting: waiting}, testPolicy())
+		got := !slices.ContainsFunc(plan.Unplaced, func(r placement.PendingReason) bool { return r.Job == waiting[0].Spec.Name })
+		if want := fitsByBruteForce(offers, waiting[0]); got != want {
 			t.Fatalf("first job placed: %t, by brute force: %t", got, want)
 		}
 	})
@@ -277,7 +279,7 @@ func TestFirstJobAgainstBruteForce(t *testing.T) {
 
 // fitsByBruteForce knows nothing of Place's order: it tries each agent for each
 // task, counting in tenths and hundreds as the generator does.
-func fitsByBruteForce(offers []Offer, j WaitingJob) bool {
+func fitsByBruteForce(offers []Offer, j queue.WaitingJob) bool {
 	type room struct {
 		cpus, mem, disk, gpus int
 		offers                []Offer

@@ -1,90 +1,76 @@
 package sched
 
-import "mesos-gpu/job"
+import (
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
+)
 
-// queueCache is what is kept of the queue from cycle to cycle, and memory for it.
+// queueCache is what cycles keep of the queue, and memory that they reuse.
 type queueCache struct {
 	jobs    []cachedJob
-	numbers demandNumbers
-	waiting []WaitingJob
-	tasks   []WaitingTask
-	running []RunningTask
+	numbers queue.DemandNumbers
+	waiting []queue.WaitingJob
+	tasks   []queue.WaitingTask
+	running []queue.RunningTask
 }
 
-// cachedJob is a job that has not ended, and the number of its wish; 0 is that
-// nobody has asked yet.
+// cachedJob is a job that has not ended, and the number of its demand key; 0 if that was not needed yet.
 type cachedJob struct {
 	*job.Job
-	demand int32
+	demandNumber int32
 }
 
-// demandNumbers numbers what demandNumberOf says from 1 on, so that it need not be compared
-// letter by letter.
-type demandNumbers map[string]int32
-
-func (w demandNumbers) numberOf(wish string) int32 {
-	n, ok := w[wish]
-	if !ok {
-		n = int32(len(w) + 1)
-		w[wish] = n
-	}
-	return n
-}
-
-// maxDemandNumbers bounds how many are remembered of jobs that have ended.
+// maxDemandNumbers limits the numbers kept for demands of jobs that have ended.
 const maxDemandNumbers = 1 << 16
 
-// evictStale forgets the wishes where they are too many. Numbers that are in use are
-// of no use then, so it is for the begin of a cycle.
-func (l *queueCache) evictStale() {
-	if len(l.numbers) > maxDemandNumbers {
-		*l = queueCache{}
+// evictStale drops all numbers if there are too many. It must be called between cycles, since numbers are compared
+// within one.
+func (c *queueCache) evictStale() {
+	if len(c.numbers) > maxDemandNumbers {
+		*c = queueCache{}
 	}
 }
 
-// queuedJobs are the jobs of the queue, in its order. Jobs come at its end and
-// leave from anywhere, so those of the last time are found by going along both
-// lists: looking up thousands of names takes longer. The list is good until
-// the next call.
+// queuedJobs returns the jobs of the queue, in its order; the result is valid until the next call. Jobs are appended to
+// the queue and removed anywhere, so walking the old and the new list together finds the kept jobs. That is faster than
+// looking up thousands of names.
 func (s *State) queuedJobs() []cachedJob {
-	l := &s.cache.queue
-	was, list, at := l.jobs, l.jobs[:0], 0
+	c := &s.cache.queue
+	before, list, at := c.jobs, c.jobs[:0], 0
 	for _, name := range s.queue {
-		for at < len(was) && !was[at].isLiveJob(name) {
+		for at < len(before) && !before[at].isLiveJob(name) {
 			at++
 		}
-		if at < len(was) {
-			list = append(list, was[at])
+		if at < len(before) {
+			list = append(list, before[at])
 			at++
 		} else {
 			list = append(list, cachedJob{Job: s.jobs[name]})
 		}
 	}
-	if len(list) < len(was) {
-		clear(was[len(list):])
+	if len(list) < len(before) {
+		clear(before[len(list):])
 	}
-	l.jobs = list
+	c.jobs = list
 	return list
 }
 
-// isLiveJob reports whether it is the job of that name that has not ended: of those
-// that have, there may be another by now.
-func (q *cachedJob) isLiveJob(name string) bool { return q.Spec.Name == name && !q.IsTerminal() }
+// isLiveJob reports whether c is the job of that name. A job that has ended may have been replaced by another one.
+func (c *cachedJob) isLiveJob(name string) bool { return c.Spec.Name == name && !c.IsTerminal() }
 
-// demandNumberOf finds out once what a job's demand is, and its number.
-func (s *State) demandNumberOf(q *cachedJob) int32 {
-	if q.demand == 0 {
-		l := &s.cache.queue
-		if l.numbers == nil {
-			l.numbers = demandNumbers{}
+// demandNumberOf returns the number of the job's demand key, which is computed once for each job and policy.
+func (s *State) demandNumberOf(c *cachedJob) int32 {
+	if c.demandNumber == 0 {
+		if s.cache.queue.numbers == nil {
+			s.cache.queue.numbers = queue.DemandNumbers{}
 		}
-		wish, known := s.demandKeys[q.Spec.Name]
+		key, known := s.demandKeys[c.Spec.Name]
 		if !known {
-			d := (&WaitingJob{Spec: &q.Spec}).taskDemand(&s.cfg.Policy, nil)
-			wish = demandKeyOf(&d, &q.Spec)
-			s.demandKeys[q.Spec.Name] = wish
+			d := (&queue.WaitingJob{Spec: &c.Spec}).TaskDemand(s.cfg.Policy.Overhead, nil)
+			key = queue.DemandKey(&d, &c.Spec)
+			s.demandKeys[c.Spec.Name] = key
 		}
-		q.demand = l.numbers.numberOf(wish)
+		c.demandNumber = s.cache.queue.numbers.NumberOf(key)
 	}
-	return q.demand
+	return c.demandNumber
 }

@@ -3,25 +3,21 @@ package sched
 import (
 	"slices"
 
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
-// QueueOrder names the jobs with tasks that wait, in the order in which they get
-// places as these become free: what one would get counts for its role at once.
-// Jobs that may not start yet come last.
+// QueueOrder returns the names of the jobs with waiting tasks in the order in which they get places. What a job would
+// get counts for its role at once. Jobs that may not start yet come last.
 func (s *State) QueueOrder() []string {
-	q := s.newPlacementQueue(s.now)
-	l := newQuotaTracker(s.cfg.Policy.Roles, q.Running)
-	l.agents = s.explanationCacheFor(s.now).cluster.Agents()
-	turn := newJobOrder(&q, &s.cfg.Policy, l)
+	in := s.newPlacementInput(s.now)
+	usage := s.newUsage(in.Running)
+	order := queue.NewJobOrder(in.Now, in.Waiting, s.cfg.Policy.Roles, usage)
 	var names []string
 	listed := map[string]bool{}
-	for {
-		j, ok := turn.nextJob()
-		if !ok {
-			break
-		}
-		l.addMilliGPUs(j.Spec.Role, "", len(j.Tasks)*l.milliGPUsPerTask(&j.Spec.Request, AllTypes))
+	for j, ok := order.Next(); ok; j, ok = order.Next() {
+		usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
 		names, listed[j.Spec.Name] = append(names, j.Spec.Name), true
 	}
 	for _, name := range s.queue {
@@ -30,4 +26,11 @@ func (s *State) QueueOrder() []string {
 		}
 	}
 	return names
+}
+
+// newUsage returns what roles hold, with the GPU models of all agents.
+func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
+	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
+	queue.CountUsage(usage, running)
+	return usage
 }

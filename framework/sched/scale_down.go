@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -40,7 +41,7 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 	if len(all) == 0 {
 		return nil, nil
 	}
-	agents := s.explanationCacheFor(s.now).byID
+	agents := s.explainer().AgentsByID()
 	value := func(t *job.Task, field string) string { return placeValue(agents, t, field) }
 	for _, other := range s.jobsInGroup(j) {
 		for i := range other.Tasks {
@@ -59,7 +60,7 @@ func (s *State) jobsInGroup(j *job.Job) []*job.Job {
 	}
 	var list []*job.Job
 	for _, name := range s.queue {
-		if other := s.jobs[name]; groupKeyOf(&other.Spec) == groupKeyOf(&j.Spec) {
+		if other := s.jobs[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
 			list = append(list, other)
 		}
 	}

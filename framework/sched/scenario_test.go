@@ -14,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -78,7 +81,7 @@ type scenarioRunner struct {
 	st       *State
 	offers   []Offer
 	ids      map[string]string // short task id → whole
-	launched []TaskLaunch
+	launched []placement.TaskLaunch
 	out      strings.Builder
 }
 
@@ -144,7 +147,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(AgentsListed{AgentsListed: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(AgentsListed{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
@@ -232,7 +235,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 // setQuota reads TYPE=GPUS with + between, "none" for no bound, "file" for
 // that of the table.
 func (p *scenarioRunner) setQuota(role, text string) {
-	quota, err := ParseQuota(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
+	quota, err := quota.Parse(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
 	if text == "file" {
 		quota, err = nil, nil
 	}
@@ -250,7 +253,7 @@ func (p *scenarioRunner) runCycle() {
 	if len(p.offers) > 0 {
 		offers := p.offers
 		p.offers = nil
-		p.step(OffersReceived{OffersReceived: offers})
+		p.step(OffersReceived{Offers: offers})
 	}
 }
 
@@ -328,23 +331,23 @@ func (p *scenarioRunner) duration(text string) time.Duration {
 // parseRoles reads NAME:WEIGHT:QUOTA:WISHES, the quota's entries and the
 // wishes (shortest, patience=, strict, policy=) with + between.
 func (p *scenarioRunner) parseRoles(args []string) Policy {
-	var roles []Role
+	var roles []queue.Role
 	for _, a := range args {
 		part := strings.SplitN(a+":::", ":", 5)
-		quota, err := ParseQuota(strings.ReplaceAll(part[2], "+", ","))
+		quota, err := quota.Parse(strings.ReplaceAll(part[2], "+", ","))
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		wishes := strings.Split(part[3], "+")
 		opt := options(wishes)
-		r := Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
+		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
 		if slices.Contains(wishes, "shortest") {
-			r.Order = ShortestFirst
+			r.Order = queue.ShortestFirst
 		}
 		roles = append(roles, r)
 	}
-	policy := Policy{Roles: roles}
-	if err := ValidatePolicy(policy); err != nil {
+	policy := Policy{Policy: placement.Policy{Roles: roles}}
+	if err := policy.Validate(); err != nil {
 		p.t.Fatal(err)
 	}
 	return policy

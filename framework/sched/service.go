@@ -110,11 +110,11 @@ func (s *State) restoreRetired(now time.Time, ref taskRef) bool {
 
 // addTasks adds tasks to a job.
 func (s *State) addTasks(now time.Time, j *job.Job, more int) {
-	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, -1)
+	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	first := len(j.Tasks)
 	j.Spec.Tasks += more
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
-	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, 1)
+	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	s.markJobChanged(j)
 	for i := first; i < len(j.Tasks); i++ {
 		s.enqueueAttempt(now, taskRef{j, i}, job.Task{Attempt: 1})

@@ -1,6 +1,8 @@
 package sched
 
-import "time"
+import (
+	"time"
+)
 
 // Defaults that operators see.
 const (
@@ -46,7 +48,7 @@ type SchedulerSettings struct {
 }
 
 func (c *SchedulerSettings) setDefaults() {
-	c.Policy.setDefaults()
+	c.Policy.SetDefaults()
 	or := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
 			*d = def

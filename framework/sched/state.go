@@ -1,3 +1,7 @@
+// Package sched is the scheduler's state machine: Step takes one event and returns the operations to send to Mesos. It
+// is a pure function of its events: no I/O, no clock, no log, so that the simulator, the fuzzer and production run the
+// same code. Which job goes first, what a role may hold, where tasks run and why jobs wait are decided by the packages
+// queue, quota, placement and pending.
 package sched
 
 import (
@@ -6,6 +10,10 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
@@ -29,21 +37,21 @@ type State struct {
 	reconciliation     reconcileRound
 	offerDemands       map[string]*offerDemand // by role
 	offers             offerPool
-	lastOffered        map[agentKey]agentSnapshot // as last offered, less what was taken
+	lastOffered        map[placement.AgentKey]agentSnapshot // as last offered, less what was taken
 	cache              agentCache
-	listedAgents       map[string]Agent          // as the master last listed them; nil before
-	sharedDevices      map[string][]SharedDevice // of those, what they share
-	reservationReasons map[string]PendingReason  // of jobs that no agent was short for
+	listedAgents       map[string]Agent                   // as the master last listed them; nil before
+	sharedDevices      map[string][]SharedDevice          // of those, what they share
+	reservationReasons map[string]placement.PendingReason // of jobs that no agent was short for
 	taskMix            taskMix
 	returnedAt         map[string]time.Time   // when an agent's offers were given back for another role
 	freed              []freedPlace           // tasks whose places have not been offered again
 	planCount          int                    // made so far
 	quotaBlockedRoles  map[string]bool        // roles with a job that a quota held back
 	dependents         map[string][]string    // by job, those who wait for its end
-	explanations       *explanationCache      // what Reasons has counted; nil: to be counted anew
+	explanations       *pending.Explainer     // what Reasons has counted; nil: to be counted anew
 	cordons            map[string]CordonState // by host
-	configuredRoles    []Role                 // the table of roles without what operators have set
-	operatorQuotas     map[string]Quota       // what they have set, by role
+	configuredRoles    []queue.Role           // the table of roles without what operators have set
+	operatorQuotas     map[string]quota.Quota // what they have set, by role
 	subscribedAt       time.Time              // when the subscription began
 	documents          documentStore
 	endedAttempts      endedAttempts
@@ -129,8 +137,8 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID,
 		jobs: map[string]*job.Job{}, clientKeys: map[clientKey]string{}, demandKeys: map[string]string{}, tasks: map[string]taskRef{}, deadlines: map[string]*taskDeadlines{},
-		documents: documentStore{}, endedAttempts: endedAttempts{byJob: map[string][]string{}}, dependents: map[string][]string{}, lastOffered: map[agentKey]agentSnapshot{}, dirtyTasks: map[string]map[int]bool{},
-		cordons: map[string]CordonState{}, operatorQuotas: map[string]Quota{}, configuredRoles: cfg.Policy.Roles,
+		documents: documentStore{}, endedAttempts: endedAttempts{byJob: map[string][]string{}}, dependents: map[string][]string{}, lastOffered: map[placement.AgentKey]agentSnapshot{}, dirtyTasks: map[string]map[int]bool{},
+		cordons: map[string]CordonState{}, operatorQuotas: map[string]quota.Quota{}, configuredRoles: cfg.Policy.Roles,
 		offerDemands: map[string]*offerDemand{}, offers: offerPool{offers: map[string]heldOffer{}}, returnedAt: map[string]time.Time{}, taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}},
 	}
 	for _, role := range s.roleNames() {
@@ -150,7 +158,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	for _, j := range jobs {
 		s.jobs[j.Spec.Name] = j
 		s.addClientKey(&j.Spec)
-		s.taskMix.addJob(&j.Spec, &s.cfg.Policy, 1)
+		s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 		s.lastSubmitted = j.Submitted
 		for i := range j.Tasks {
 			s.restoreTask(j, i)

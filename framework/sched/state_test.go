@@ -144,7 +144,7 @@ func TestReconciledUpdateKeepsMessage(t *testing.T) {
 	now := time.Unix(1, 0)
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	st.Step(now, SubmitJob{Spec: testSpec("train")})
-	st.Step(now, OffersReceived{OffersReceived: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
 	st.Step(now, Cycle{})
 	j, _ := st.Job("train")
 	id := j.Tasks[0].ID

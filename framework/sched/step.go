@@ -22,7 +22,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	case Disconnected:
 		s.handleDisconnected()
 	case OffersReceived:
-		s.addOffers(now, e.OffersReceived)
+		s.addOffers(now, e.Offers)
 	case InverseOffersReceived:
 		ops = s.answerInverseOffers(e.Offers)
 	case OfferRescinded:
@@ -46,7 +46,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	case AcceptFailed:
 		s.handleAcceptFailed(now, e.TaskIDs)
 	case AgentsListed:
-		s.setAgents(e.AgentsListed)
+		s.setAgents(e.Agents)
 	case OperationUpdated:
 		if len(e.UUID) > 0 {
 			ops = []Operation{AcknowledgeOperation(e)}
@@ -198,7 +198,7 @@ func (s *State) submitJob(now time.Time, spec job.Spec) {
 	s.addClientKey(&j.Spec)
 	s.queue = append(s.queue, spec.Name)
 	s.markJobChanged(j)
-	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, 1)
+	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	for i := range j.Tasks {
 		s.enqueueAttempt(now, taskRef{j, i}, job.Task{Attempt: 1})
 	}
@@ -235,7 +235,7 @@ func (s *State) removeJob(j *job.Job) {
 	s.removeClientKey(&j.Spec)
 	delete(s.dirtyTasks, j.Spec.Name)
 	delete(s.reservationReasons, j.Spec.Name)
-	s.taskMix.addJob(&j.Spec, &s.cfg.Policy, -1)
+	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	s.endedTasks -= len(j.Tasks)
 	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == j.Spec.Name })
 	if s.changedJobs[j] {

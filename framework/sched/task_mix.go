@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -23,12 +24,12 @@ type taskMix struct {
 }
 
 // addJob counts a job in, or out with sign -1.
-func (w *taskMix) addJob(s *job.Spec, p *Policy, sign int) {
+func (w *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
 	d := fit.Demand{Amount: Amount{CPUs: s.CPUs, MemMiB: s.MemMiB}, Request: s.Request}
 	key := d.Key()
 	k := w.kinds[key]
 	if k == nil {
-		d.Amount, d.Overhead = p.taskAmount(s), p.Overhead
+		d.Amount, d.Overhead = queue.TaskAmount(s, overhead), overhead
 		k = &fit.TypicalTask{Demand: d}
 		w.kinds[key] = k
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 )
 
 // What counts as scarce is what the jobs that are remembered insist on: as
@@ -18,7 +20,7 @@ func TestTaskMixFollowsJobs(t *testing.T) {
 		s := testSpec("any")
 		s.Request.GPUs, s.Tasks = 1, 1
 		p.Fit.Typical = w.mostFrequent()
-		plan := MakePlan(offers, PlacementQueue{Now: time.Unix(1, 0), Waiting: []WaitingJob{{Spec: &s, Tasks: []WaitingTask{{ID: "any.0"}}}}}, p)
+		plan := placement.MakePlan(offers, placement.Input{Now: time.Unix(1, 0), Waiting: []queue.WaitingJob{{Spec: &s, Tasks: []queue.WaitingTask{{ID: "any.0"}}}}}, p)
 		if len(plan.Accept) != 1 {
 			t.Fatalf("%d offers are accepted, want 1", len(plan.Accept))
 		}
@@ -28,7 +30,7 @@ func TestTaskMixFollowsJobs(t *testing.T) {
 		for i := range 10 {
 			s := testSpec(fmt.Sprint(model, i))
 			s.Request.GPUs, s.Request.Types.Include = 1, []string{model}
-			w.addJob(&s, &p, sign)
+			w.addJob(&s, p.Overhead, sign)
 		}
 	}
 	if got := where(); got != offers[0].AgentID {

@@ -9,7 +9,7 @@ import (
 // thousand agents and as many jobs that wait.
 func BenchmarkAsked(b *testing.B) {
 	st, now := stateAfterOfferStorm(b, 10_000), time.Unix(1_700_000_000, 0)
-	st.Step(now, OffersReceived{OffersReceived: benchmarkOffers(10_000)})
+	st.Step(now, OffersReceived{Offers: benchmarkOffers(10_000)})
 	st.Step(now.Add(settleTime), Cycle{})
 	b.Run("lineup", func(b *testing.B) {
 		for b.Loop() {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/job"
 )
 
@@ -16,23 +18,23 @@ import (
 func TestUnmetDemandProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")
-		queue := genQueue(5, 6).Draw(t, "queue")
+		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
-		before := fmt.Sprintf("%+v %+v", offers, describeQueue(queue))
-		lacks := FindUnmetDemand(offers, PlacementQueue{Waiting: queue}, policy)
-		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(queue)); after != before {
+		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
+		lacks := pending.FindUnmetDemand(offers, placement.Input{Waiting: waiting}, policy)
+		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("Lacking changed its arguments:\n%s\n%s", before, after)
 		}
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(lacks, FindUnmetDemand(shuffled, PlacementQueue{Waiting: queue}, policy)); diff != "" {
+		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.Input{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another answer (-first +second):\n%s", diff)
 		}
 		specs := map[string]*job.Spec{}
-		for i := range queue {
-			specs[queue[i].Spec.Name] = queue[i].Spec
+		for i := range waiting {
+			specs[waiting[i].Spec.Name] = waiting[i].Spec
 		}
 		want := map[string]int{}
-		for _, r := range MakePlan(offers, PlacementQueue{Waiting: queue}, policy).Unplaced {
+		for _, r := range placement.MakePlan(offers, placement.Input{Waiting: waiting}, policy).Unplaced {
 			switch s := specs[r.Job]; {
 			case s.Request.GPUs == 0:
 				continue

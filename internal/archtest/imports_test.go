@@ -18,7 +18,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/sched/fit/index", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
 // impure are the standard library's ways to the world outside.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -41,6 +41,22 @@ var walls = []struct {
 	{
 		from: []string{"framework"}, to: []string{"isolator", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
 		why: "the framework meets agents and executors only through Mesos and the Launch wire format",
+	},
+	{
+		from: []string{"framework/sched/fit"}, to: []string{"framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
+		why: "fit ranks agents and knows no queue",
+	},
+	{
+		from: []string{"framework/sched/quota"}, to: []string{"framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
+		why: "quotas count what roles hold, whoever places it",
+	},
+	{
+		from: []string{"framework/sched/queue"}, to: []string{"framework/sched/placement", "framework/sched/pending"},
+		why: "the order of jobs does not depend on where they run",
+	},
+	{
+		from: []string{"framework/sched/placement"}, to: []string{"framework/sched/pending"},
+		why: "a plan is made first and explained later",
 	},
 	{
 		from: []string{"executor"}, to: []string{"framework", "isolator", "volumemgr", "marathon", "internal/local", "cmd"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sim"
 	"mesos-gpu/job"
 )
@@ -51,21 +52,21 @@ func TestCompletionBound(t *testing.T) {
 func TestHandMadeRecord(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		role  sched.Role
+		role  queue.Role
 		times RunTimeSource
 		short time.Duration
 		want  string // who starts, in order
 	}{
 		{name: "the oldest that fits", want: "ja jc jd jb"},
-		{name: "nobody overtakes", role: sched.Role{Strict: true}, want: "ja jb jc jd"},
+		{name: "nobody overtakes", role: queue.Role{Strict: true}, want: "ja jb jc jd"},
 		{name: "backfill: what would delay the head waits", times: RunTimeExact, want: "ja jc jb jd"},
-		{name: "the shortest", role: sched.Role{Order: sched.ShortestFirst}, times: RunTimeExact, want: "ja jc jb jd"},
+		{name: "the shortest", role: queue.Role{Order: queue.ShortestFirst}, times: RunTimeExact, want: "ja jc jb jd"},
 		{name: "preemption: the last is short and takes the place of the first", times: RunTimeExact, short: 55 * time.Second, want: "jb jc ja jd"},
 	} {
 		list := makeRecords(t, [3]int{0, 100, 4}, [3]int{10, 50, 8}, [3]int{20, 60, 2}, [3]int{30, 300, 2})
 		var starts []string
 		cfg := ReplaySettings{Agents: agents(1), RunTimes: c.times, Short: c.short}
-		cfg.Sched.Policy.Roles = []sched.Role{c.role}
+		cfg.Sched.Policy.Roles = []queue.Role{c.role}
 		type life struct {
 			name string
 			at   time.Duration
@@ -143,7 +144,7 @@ func TestRunTimeHistory(t *testing.T) {
 // TestVirtualMasterFilters: what was refused comes back when it is more, when the time is
 // over, or on REVIVE; a role is not offered what it suppressed.
 func TestVirtualMasterFilters(t *testing.T) {
-	m, err := newVirtualMaster(agents(1), []sched.Role{{Name: "a"}, {Name: "b"}}, 1)
+	m, err := newVirtualMaster(agents(1), []queue.Role{{Name: "a"}, {Name: "b"}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestVirtualMasterFilters(t *testing.T) {
 
 // TestVirtualMasterRejectsOvercommit: the master gives nothing twice.
 func TestVirtualMasterRejectsOvercommit(t *testing.T) {
-	m, err := newVirtualMaster(agents(1), []sched.Role{{}}, 1)
+	m, err := newVirtualMaster(agents(1), []queue.Role{{}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -129,9 +130,9 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	cfg.Sched.HoldOffers = cmp.Or(cfg.Sched.HoldOffers, sched.DefaultHoldOffers)
 	roles := cfg.Sched.Policy.Roles
 	if len(roles) == 0 {
-		roles = []sched.Role{{}}
+		roles = []queue.Role{{}}
 	}
-	if err := sched.ValidatePolicy(cfg.Sched.Policy); err != nil {
+	if err := cfg.Sched.Policy.Validate(); err != nil {
 		return nil, err
 	}
 	m, err := newVirtualMaster(cfg.Agents, roles, cfg.Seed)
@@ -257,7 +258,7 @@ func (r *jobReplay) allocateNow() {
 	r.offeredAt = r.now
 	if offers := r.master.allocateOffers(r.now); len(offers) > 0 {
 		r.result.Offers += len(offers)
-		r.stepScheduler(sched.OffersReceived{OffersReceived: offers})
+		r.stepScheduler(sched.OffersReceived{Offers: offers})
 		r.timeline.schedule(timelineEvent{at: r.now + max(r.cfg.Sched.HoldOffers, 0), kind: tickDue})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 )
 
 // readPhillyTrace is the record in testdata.
@@ -42,20 +43,20 @@ func agents(n int) []ReplayAgent { return VirtualCluster{"vc", n}.ReplayAgents()
 func replaySettings() map[string]ReplaySettings {
 	all := map[string]ReplaySettings{}
 	for name, c := range map[string]struct {
-		role  sched.Role
+		role  queue.Role
 		times RunTimeSource
 		short time.Duration
 	}{
-		"fifo":      {role: sched.Role{}},
-		"strict":    {role: sched.Role{Strict: true}},
+		"fifo":      {role: queue.Role{}},
+		"strict":    {role: queue.Role{Strict: true}},
 		"backfill":  {times: RunTimeExact},
-		"shortest":  {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimeExact},
-		"predicted": {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimePredicted},
-		"preempt":   {role: sched.Role{Order: sched.ShortestFirst}, times: RunTimePredicted, short: time.Hour},
+		"shortest":  {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimeExact},
+		"predicted": {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted},
+		"preempt":   {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted, short: time.Hour},
 	} {
 		c.role.Name = "all"
 		cfg := ReplaySettings{Agents: agents(6), RunTimes: c.times, Short: c.short}
-		cfg.Sched.Policy.Roles = []sched.Role{c.role}
+		cfg.Sched.Policy.Roles = []queue.Role{c.role}
 		all[name] = cfg
 	}
 	return all
@@ -159,7 +160,7 @@ func TestFairShareBetweenRoles(t *testing.T) {
 		works = append(works, JobRecord{Spec: s, RunTimes: []time.Duration{time.Minute + time.Duration(i)*time.Second/10}})
 	}
 	cfg := ReplaySettings{Agents: agents(4)}
-	cfg.Sched.Policy.Roles = []sched.Role{{Name: "a", Weight: 3}, {Name: "b"}}
+	cfg.Sched.Policy.Roles = []queue.Role{{Name: "a", Weight: 3}, {Name: "b"}}
 	r, err := RunReplay(cfg, slices.Values(works))
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestNoGPUIsAllocatedTwice(t *testing.T) {
 			cfg.Short = 5 * time.Minute
 		}
 		cfg.Sched.Policy.Fit.Name = []string{"binpack", "spread", "fgd", "topology"}[rnd.Intn(4)]
-		cfg.Sched.Policy.Roles = []sched.Role{{Name: "a", Order: sched.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"}}
+		cfg.Sched.Policy.Roles = []queue.Role{{Name: "a", Order: queue.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"}}
 		r, err := newReplay(cfg)
 		if err != nil {
 			t.Fatal(err)

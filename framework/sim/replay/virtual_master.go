@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 )
 
 // virtualMaster is what stands for Mesos: it offers each agent's free resources to
@@ -71,7 +72,7 @@ type pendingOffer struct {
 	resources   resourceSet
 }
 
-func newVirtualMaster(agents []ReplayAgent, roles []sched.Role, seed int64) (*virtualMaster, error) {
+func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*virtualMaster, error) {
 	m := &virtualMaster{index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents))}
 	for i, a := range agents {
 		if _, twice := m.index[a.ID]; twice || a.GPUs < 0 || a.GPUs > maxGPUs {

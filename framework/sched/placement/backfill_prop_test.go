@@ -1,4 +1,4 @@
-package sched
+package placement
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -15,12 +17,12 @@ import (
 // backfillCase is a cluster of agents that count GPUs, with tasks on them and jobs
 // that wait. Nothing but GPUs is ever short.
 type backfillCase struct {
-	offers []Offer
-	q      PlacementQueue
+	offers []fit.Offer
+	in     Input
 }
 
 func genBackfillCase(t *rapid.T) backfillCase {
-	c := backfillCase{q: PlacementQueue{Now: time.Unix(1_700_000_000, 0)}}
+	c := backfillCase{in: Input{Now: time.Unix(1_700_000_000, 0)}}
 	spec := func(name string, gpus, tasks int) *job.Spec {
 		s := &job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 1, Command: []string{"true"}}
 		s.RunTime = time.Duration(rapid.IntRange(0, 6).Draw(t, "run")) * time.Minute
@@ -33,37 +35,37 @@ func genBackfillCase(t *rapid.T) backfillCase {
 	for a := range rapid.IntRange(1, 3).Draw(t, "agents") {
 		id := fmt.Sprintf("a%d", a)
 		free := rapid.IntRange(0, 4).Draw(t, "free")
-		ports := []PortRange{{First: 1, Last: 999}}
-		amount := Amount{CPUs: 100, MemMiB: 100000, DiskMiB: 1000}
-		c.offers = append(c.offers, Offer{ID: "o" + id, AgentID: id, Hostname: id, GPUs: free, Types: []string{"V100"}, Free: amount, Ports: ports})
+		ports := []fit.PortRange{{First: 1, Last: 999}}
+		amount := fit.Amount{CPUs: 100, MemMiB: 100000, DiskMiB: 1000}
+		c.offers = append(c.offers, fit.Offer{ID: "o" + id, AgentID: id, Hostname: id, GPUs: free, Types: []string{"V100"}, Free: amount, Ports: ports})
 		for r := range rapid.IntRange(0, 3).Draw(t, "running") {
 			s := spec(fmt.Sprintf("r%d-%d", a, r), rapid.IntRange(1, 3).Draw(t, "gpus"), 1)
-			run := RunningTask{TaskID: s.Name, AgentID: id, Spec: s, Since: c.q.Now.Add(-time.Minute), GPUTypes: map[string]int{"V100": s.Request.GPUs}}
+			run := queue.RunningTask{TaskID: s.Name, AgentID: id, Spec: s, Since: c.in.Now.Add(-time.Minute), GPUTypes: map[string]int{"V100": s.Request.GPUs}}
 			if s.RunTime > 0 {
-				run.Ends = c.q.Now.Add(s.RunTime)
+				run.Ends = c.in.Now.Add(s.RunTime)
 			}
-			c.q.Running = append(c.q.Running, run)
+			c.in.Running = append(c.in.Running, run)
 		}
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "jobs") {
 		s := spec(fmt.Sprintf("j%d", i), rapid.IntRange(1, 4).Draw(t, "gpus"), rapid.IntRange(1, 3).Draw(t, "tasks"))
-		j := WaitingJob{Spec: s}
+		j := queue.WaitingJob{Spec: s}
 		for n := range s.Tasks {
-			j.Tasks = append(j.Tasks, WaitingTask{ID: fmt.Sprintf("%s.%d", s.Name, n), Index: n})
+			j.Tasks = append(j.Tasks, queue.WaitingTask{ID: fmt.Sprintf("%s.%d", s.Name, n), Index: n})
 		}
-		c.q.Waiting = append(c.q.Waiting, j)
+		c.in.Waiting = append(c.in.Waiting, j)
 	}
 	return c
 }
 
 // waitingInOrder is that in which the jobs choose.
-func (c *backfillCase) waitingInOrder() []WaitingJob {
-	return slices.SortedStableFunc(slices.Values(c.q.Waiting), func(a, b WaitingJob) int { return b.Spec.Priority - a.Spec.Priority })
+func (c *backfillCase) waitingInOrder() []queue.WaitingJob {
+	return slices.SortedStableFunc(slices.Values(c.in.Waiting), func(a, b queue.WaitingJob) int { return b.Spec.Priority - a.Spec.Priority })
 }
 
 // findHead is the first job in order that found no place for all, or that of the
 // name; how many of its tasks wait, and what was free when it had chosen.
-func (c *backfillCase) findHead(plan *Plan, name string) (h *WaitingJob, missing int, free map[string]int) {
+func (c *backfillCase) findHead(plan *Plan, name string) (h *queue.WaitingJob, missing int, free map[string]int) {
 	free = c.freeByAgent()
 	order := c.waitingInOrder()
 	for i := range order {
@@ -85,7 +87,7 @@ func (c *backfillCase) findHead(plan *Plan, name string) (h *WaitingJob, missing
 
 // naiveEarliestStart is when n tasks of so many GPUs each fit at once, given what is
 // free and when the tasks end that hold the rest; false if nobody knows.
-func naiveEarliestStart(now time.Time, free map[string]int, running []RunningTask, n, gpus int) (time.Time, bool) {
+func naiveEarliestStart(now time.Time, free map[string]int, running []queue.RunningTask, n, gpus int) (time.Time, bool) {
 	times := []time.Time{now}
 	for _, r := range running {
 		if !r.Ends.IsZero() {
@@ -123,33 +125,33 @@ func (c *backfillCase) freeByAgent() map[string]int {
 func TestBackfillNeverDelaysHead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
-		for i := range c.q.Running { // preemption has its own test
-			c.q.Running[i].Spec.Preemptible = false
+		for i := range c.in.Running { // preemption has its own test
+			c.in.Running[i].Spec.Preemptible = false
 		}
-		plan := MakePlan(c.offers, c.q, testPolicy())
+		plan := MakePlan(c.offers, c.in, testPolicy())
 		h, n, own := c.findHead(&plan, "")
 		if h == nil {
 			return
 		}
-		var after []RunningTask
+		var after []queue.RunningTask
 		free := c.freeByAgent()
 		for _, a := range plan.Accept {
 			for _, l := range a.Launches {
 				free[a.AgentID] -= l.Spec.Request.GPUs
-				r := RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec}
+				r := queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec}
 				if l.Spec.RunTime > 0 {
-					r.Ends = c.q.Now.Add(l.Spec.RunTime)
+					r.Ends = c.in.Now.Add(l.Spec.RunTime)
 				}
 				after = append(after, r)
 			}
 		}
-		alone, known := naiveEarliestStart(c.q.Now, own, c.q.Running, n, h.Spec.Request.GPUs)
+		alone, known := naiveEarliestStart(c.in.Now, own, c.in.Running, n, h.Spec.Request.GPUs)
 		if !known {
 			return
 		}
-		with, ok := naiveEarliestStart(c.q.Now, free, slices.Concat(c.q.Running, after), n, h.Spec.Request.GPUs)
+		with, ok := naiveEarliestStart(c.in.Now, free, slices.Concat(c.in.Running, after), n, h.Spec.Request.GPUs)
 		if !ok || with.After(alone) {
-			t.Fatalf("%s could start in %s, now in %s (%t)\n%+v", h.Spec.Name, alone.Sub(c.q.Now), with.Sub(c.q.Now), ok, plan)
+			t.Fatalf("%s could start in %s, now in %s (%t)\n%+v", h.Spec.Name, alone.Sub(c.in.Now), with.Sub(c.in.Now), ok, plan)
 		}
 	})
 }
@@ -159,7 +161,7 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
-		plan := MakePlan(c.offers, c.q, testPolicy())
+		plan := MakePlan(c.offers, c.in, testPolicy())
 		victims := map[string]bool{}
 		for _, v := range plan.Preempt {
 			victims[v.TaskID] = true
@@ -178,7 +180,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 		fits := func(gone map[string]bool) bool {
 			room := 0
 			for id, g := range free {
-				for _, r := range c.q.Running {
+				for _, r := range c.in.Running {
 					if r.AgentID == id && gone[r.TaskID] {
 						g += r.Spec.Request.GPUs
 					}
@@ -188,7 +190,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 			return room >= missing
 		}
 		may := map[string]bool{}
-		for _, r := range c.q.Running {
+		for _, r := range c.in.Running {
 			if may[r.TaskID] = r.Spec.Preemptible && r.Spec.Priority < h.Spec.Priority; victims[r.TaskID] && !may[r.TaskID] {
 				t.Fatalf("%s (priority %d, preemptible %t) goes for priority %d", r.TaskID, r.Spec.Priority, r.Spec.Preemptible, h.Spec.Priority)
 			}
@@ -212,4 +214,8 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 			victims[id] = true
 		}
 	})
+}
+
+func testPolicy() Policy {
+	return Policy{Fit: fit.PlacementPolicy{Name: "binpack"}, RefuseSoon: 5 * time.Second, RefuseLong: time.Hour}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -31,8 +32,9 @@ func TestCountReadyMatchesPlacementQueue(t *testing.T) {
 			}
 			j.Tasks = append(j.Tasks, task)
 		}
-		got, _ := CountReady(now, j, func(_ DeferralReason, tasks int) { deferred += tasks })
-		if want := len(st.readyJob(now, j, nil).Tasks); got != want || got+deferred != waiting {
+		got, _ := pending.CountReady(now, j, func(_ pending.DeferralReason, tasks int) { deferred += tasks })
+		w, _ := st.appendReadyTasks(now, j, nil, nil)
+		if want := len(w.Tasks); got != want || got+deferred != waiting {
 			r.Errorf("%d may be placed and %d are deferred, want %d of %d", got, deferred, want, waiting)
 		}
 	})
@@ -58,7 +60,7 @@ func TestBackoffIsNotCountedAsWaiting(t *testing.T) {
 	offers := 0
 	offer := func() {
 		offers++
-		step(OffersReceived{OffersReceived: []Offer{{ID: string(rune('a' + offers)), AgentID: "a", GPUs: 2, Ports: []PortRange{{First: 31000, Last: 31009}}, Free: Amount{CPUs: 8, MemMiB: 8192}}}})
+		step(OffersReceived{Offers: []Offer{{ID: string(rune('a' + offers)), AgentID: "a", GPUs: 2, Ports: []PortRange{{First: 31000, Last: 31009}}, Free: Amount{CPUs: 8, MemMiB: 8192}}}})
 	}
 	tasks := func(name string) []job.Task {
 		j, _ := st.Job(name)

@@ -1,4 +1,4 @@
-package sched
+package placement
 
 import (
 	"strconv"
@@ -6,15 +6,16 @@ import (
 	"unicode"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
 )
 
-// gangPeer is where one task of a gang can be reached.
+// gangPeer is the address at which the other tasks of a gang reach a task.
 type gangPeer struct {
 	host string
 	port int
 }
 
-// String is host:port, an IPv6 address in brackets.
+// String returns host:port, with an IPv6 address in brackets.
 func (p gangPeer) String() string {
 	host := p.host
 	if strings.Contains(host, ":") {
@@ -23,27 +24,25 @@ func (p gangPeer) String() string {
 	return host + ":" + strconv.Itoa(p.port)
 }
 
-// gangPeers lists a gang's tasks in the order of their ranks; nil for a job
-// that is no gang.
-func (pl *planner) gangPeers(j *WaitingJob, spots []fit.Placement) []gangPeer {
+// gangPeers returns the addresses of a gang's tasks by rank, nil for a job that is no gang.
+func gangPeers(j *queue.WaitingJob, agents []fit.AgentResources, places []fit.Placement) []gangPeer {
 	if !j.Spec.Gang {
 		return nil
 	}
-	peers := make([]gangPeer, len(spots))
-	for i := range spots {
-		peers[i].host = pl.agents[spots[i].Agent].Hostname
-		if len(spots[i].Ports) > 0 {
-			peers[i].port = spots[i].Ports[0]
+	peers := make([]gangPeer, len(places))
+	for i := range places {
+		peers[i].host = agents[places[i].Agent].Hostname
+		if len(places[i].Ports) > 0 {
+			peers[i].port = places[i].Ports[0]
 		}
 	}
 	return peers
 }
 
-// taskEnvironment is what the scheduler alone can tell a task: its host and ports,
-// by the names Marathon gives them, and in a gang its rank and peers, by the names
-// that torch.distributed reads
+// taskEnvironment returns the variables that only the scheduler can set: host and ports under the names that Marathon
+// uses, and for a gang rank and peers under the names that torch.distributed reads
 // (https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization).
-func taskEnvironment(j *WaitingJob, index int, host string, ports []int, peers []gangPeer) map[string]string {
+func taskEnvironment(j *queue.WaitingJob, index int, host string, ports []int, peers []gangPeer) map[string]string {
 	if len(ports) == 0 && len(peers) == 0 {
 		return nil
 	}
@@ -72,7 +71,7 @@ func taskEnvironment(j *WaitingJob, index int, host string, ports []int, peers [
 	return env
 }
 
-// portVariableName reads PORT_ADMIN_UI for a port named admin-ui.
+// portVariableName returns PORT_ADMIN_UI for a port named admin-ui.
 func portVariableName(name string) string {
 	return "PORT_" + strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' {

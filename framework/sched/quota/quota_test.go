@@ -1,4 +1,4 @@
-package sched
+package quota
 
 import (
 	"strings"
@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestParseQuota(t *testing.T) {
-	got, err := ParseQuota(" V100=8, A100 = 4 ,*=16,")
+func TestParse(t *testing.T) {
+	got, err := Parse(" V100=8, A100 = 4 ,*=16,")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,27 +26,25 @@ func TestParseQuota(t *testing.T) {
 		"V100": "write TYPE=GPUS", "=3": "write TYPE=GPUS", "V100=-1": "write TYPE=GPUS", "V100=1.5": "write TYPE=GPUS",
 		"V100=1, Tesla V100-SXM2-16GB=2": "stands twice", "*=1,*=2": "stands twice",
 	} {
-		if _, err := ParseQuota(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 }
 
-// TestRestrictToQuota: what a quota leaves of a request.
+// A request loses the types of which its role may hold no more.
 func TestRestrictToQuota(t *testing.T) {
-	roles := []Role{{Name: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Name: "team/a", Quota: Quota{"K80": 1}}, {Name: "free"}}
-	l := newQuotaTracker(roles, []RunningTask{
-		{Spec: &job.Spec{Role: "team/a"}, GPUTypes: map[string]int{"V100": 3}},
-		{Spec: &job.Spec{Role: "team"}, GPUTypes: map[string]int{"": 1}},
-		{Spec: &job.Spec{Role: "free"}, GPUTypes: map[string]int{"V100": 100}},
-	})
+	tracker := NewTracker([]Entitlement{{Role: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Role: "team/a", Quota: Quota{"K80": 1}}, {Role: "free"}}, nil)
+	tracker.AddUsage("team/a", map[string]int{"V100": 3}, nil, 1)
+	tracker.AddUsage("team", map[string]int{"": 1}, nil, 1)
+	tracker.AddUsage("free", map[string]int{"V100": 100}, nil, 1)
 	for _, c := range []struct {
 		name, role string
 		gpus       int
 		types      []string
 		tasks      int
 		exclude    []string
-		bound      string
+		limit      string
 	}{
 		{"one more V100", "team", 1, []string{"V100"}, 1, nil, ""},
 		{"no two more", "team", 2, []string{"V100"}, 0, []string{"V100"}, "V100"},
@@ -57,26 +55,23 @@ func TestRestrictToQuota(t *testing.T) {
 		{"no GPU", "team", 0, nil, job.MaxTasks, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, tasks, why := l.restrictToQuota(c.role, gpu.Request{GPUs: c.gpus, Types: gpu.TypeSelector{Include: c.types}})
-			bound := ""
+			got, tasks, why := tracker.Restrict(c.role, gpu.Request{GPUs: c.gpus, Types: gpu.TypeSelector{Include: c.types}})
+			limit := ""
 			if why != nil {
-				bound = why.name
+				limit = why.Type
 			}
-			if tasks != c.tasks || bound != c.bound || cmp.Diff(c.exclude, got.Types.Exclude) != "" {
-				t.Errorf("got %d tasks, without %v, bound by %q, want %d, %v, %q", tasks, got.Types.Exclude, bound, c.tasks, c.exclude, c.bound)
+			if tasks != c.tasks || limit != c.limit || cmp.Diff(c.exclude, got.Types.Exclude) != "" {
+				t.Errorf("got %d tasks, without %v, limited by %q, want %d, %v, %q", tasks, got.Types.Exclude, limit, c.tasks, c.exclude, c.limit)
 			}
 		})
 	}
 }
 
-// TestRestrictSharesToQuota: a share counts for at most as much as on the smallest
-// device of its type.
+// A share counts as much as it is on the smallest device of its type.
 func TestRestrictSharesToQuota(t *testing.T) {
-	l := newQuotaTracker([]Role{{Name: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, []RunningTask{
-		{Spec: &job.Spec{Role: "team"}, Shares: []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 250}, {UUID: "GPU-b", Type: "T4", MilliDevices: 500}}},
-		{Spec: &job.Spec{Role: "team"}, Shares: []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 1000}}, Ended: true},
-	})
-	l.agents = []fit.AgentResources{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
+	agents := []fit.AgentResources{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
+	tracker := NewTracker([]Entitlement{{Role: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, agents)
+	tracker.AddUsage("team", nil, []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 250}, {UUID: "GPU-b", Type: "T4", MilliDevices: 500}}, 1)
 	for _, c := range []struct {
 		name    string
 		gpus    int
@@ -94,24 +89,12 @@ func TestRestrictSharesToQuota(t *testing.T) {
 		{"a type that nobody has", 1, gpu.ShareRequest{MemMiB: 100}, []string{"A100"}, 1, nil},
 		{"the least there is", 1, gpu.ShareRequest{MemMiB: 1}, []string{"T4"}, 1250, nil},
 	} {
-		got, tasks, _ := l.restrictToQuota("team", gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.TypeSelector{Include: c.types}})
+		got, tasks, _ := tracker.Restrict("team", gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.TypeSelector{Include: c.types}})
 		if tasks != c.tasks || cmp.Diff(c.exclude, got.Types.Exclude) != "" {
 			t.Errorf("%s: got %d tasks, without %v, want %d, %v", c.name, tasks, got.Types.Exclude, c.tasks, c.exclude)
 		}
 	}
-	if got := l.weightedShare("team"); got != 750 {
+	if got := tracker.WeightedShare("team"); got != 750 {
 		t.Errorf("the role holds %g thousandths, want 750", got)
-	}
-}
-
-func TestValidateRoles(t *testing.T) {
-	if err := ValidatePolicy(Policy{Roles: []Role{{Name: "*"}, {Name: "a/b", Weight: 2.5}}}); err != nil {
-		t.Error(err)
-	}
-	err := ValidatePolicy(Policy{Roles: []Role{{Name: "a b"}, {Name: "c", Weight: -1}, {Name: "c"}}})
-	for _, want := range []string{`role "a b"`, "weight -1", `role "c" stands twice`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
 	}
 }

@@ -1,0 +1,169 @@
+package pending
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
+)
+
+// AgentStatus says whether an agent takes tasks.
+type AgentStatus struct {
+	// Closed agents take no tasks: they are cordoned or draining.
+	Closed, Draining bool
+	// Host is the name by which operators cordon the agent, and Reason the reason that they gave.
+	Host, Reason string
+	// Offered reports that the agent's free resources are known from its offers to the role.
+	Offered bool
+}
+
+// Explainer says why jobs find no place on a fixed set of agents. It caches its answers: after an offer, a cordon or the
+// policy changes, make a new one.
+type Explainer struct {
+	policy  *placement.Policy
+	status  func(*fit.AgentResources) AgentStatus
+	cluster *fit.Cluster // closed agents have nothing free
+	// withClosed is the cluster as if closed agents took tasks; nil if none is closed.
+	withClosed *fit.Cluster
+	byID       map[string]*fit.AgentResources
+	causes     map[causeKey]placement.Cause
+}
+
+// causeKey is equal for jobs that have the same cause.
+type causeKey struct {
+	demand string
+	runs   time.Duration
+	gang   int // number of tasks that must start together; 0 if no gang
+}
+
+// NewExplainer returns an explainer for agents with what they have free, which it changes. The policy is read later.
+func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
+	e := &Explainer{policy: p, status: status, byID: map[string]*fit.AgentResources{}, causes: map[causeKey]placement.Cause{}}
+	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
+		e.withClosed = fit.NewCluster(assumeFree(agents, status), p.Fit, now)
+	}
+	for i := range agents {
+		if a := &agents[i]; status(a).Closed {
+			ClearFree(a)
+			a.Closed = true // constraints still count the tasks on it
+		}
+	}
+	e.cluster = fit.NewCluster(agents, p.Fit, now)
+	agents = e.cluster.Agents()
+	for i := range agents {
+		e.byID[agents[i].ID] = &agents[i]
+	}
+	return e
+}
+
+// ClearFree removes what an agent has free.
+func ClearFree(a *fit.AgentResources) {
+	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = fit.Amount{}, 0, nil, nil, nil
+}
+
+// assumeFree returns the agents as if all resources of closed agents that never offered anything were free.
+func assumeFree(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus) []fit.AgentResources {
+	all := slices.Clone(agents)
+	for i := range all {
+		a := &all[i]
+		if s := status(a); !s.Closed || s.Offered {
+			continue
+		}
+		a.Free, a.GPUs, a.Shared = fit.Amount{CPUs: 1 << 20, MemMiB: 1 << 40, DiskMiB: 1 << 40}, a.TotalGPUs, a.AllShared
+		a.DeviceIDs = make([]string, len(a.Inventory))
+		for n := range a.Inventory {
+			a.DeviceIDs[n] = a.Inventory[n].UUID
+		}
+	}
+	return all
+}
+
+// Agents returns all agents. The caller must not change them.
+func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
+
+// AgentsByID returns one entry for each agent, by id.
+func (e *Explainer) AgentsByID() map[string]*fit.AgentResources { return e.byID }
+
+// Explain says why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles hold.
+func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.Cause {
+	d := j.TaskDemand(e.policy.Overhead, e.byID)
+	restricted, allowed, limit := usage.Restrict(j.Spec.Role, d.Request)
+	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
+		limit, allowed = usage.TightestLimit(j.Spec, limit), 0
+	}
+	if allowed == 0 {
+		return placement.QuotaCause(usage.Explain(j.Spec, len(j.Tasks), limit))
+	}
+	d.Request = restricted
+	key := causeKey{demand: queue.DemandKey(&d, j.Spec), runs: d.RunTime}
+	if j.Spec.Gang {
+		key.gang = len(j.Tasks)
+	}
+	cause, known := e.causes[key]
+	if !known || len(d.PeerAgents) > 0 {
+		s := e.cluster.ExplainGang(&d, key.gang)
+		cause = placement.Cause{Needs: s.Missing, Available: s.Found + e.describeClosed(&d, key.gang)}
+		e.causes[key] = cause
+	}
+	cause.Available += limit.ExcludedTypeNote()
+	return cause
+}
+
+// describeClosed names closed agents on which the demand would fit; a gang must fit as a whole.
+func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
+	if e.withClosed == nil {
+		return ""
+	}
+	if gang > 0 {
+		places := e.withClosed.PlaceTasks(d, gang)
+		e.withClosed.UndoPlacements(d, places)
+		if len(places) < gang {
+			return ""
+		}
+	}
+	var draining, cordoned []string
+	agents := e.withClosed.Agents()
+	for i := range agents {
+		a := &agents[i]
+		s := e.status(a)
+		if !s.Closed {
+			continue
+		}
+		free, ok := e.withClosed.DescribeFree(i, d)
+		if !ok || d.Request.GPUs == 0 && !s.Offered { // without an offer only the number of GPUs is known
+			continue
+		}
+		name := s.Host
+		if s.Reason != "" {
+			name += " (" + s.Reason + ")"
+		}
+		if s.Offered {
+			name += ", with " + free
+		} else {
+			name += fmt.Sprintf(", which has %d %s and never offered any", a.TotalGPUs, gpu.Plural(a.TotalGPUs, "GPU"))
+		}
+		if s.Draining {
+			draining = append(draining, name)
+		} else {
+			cordoned = append(cordoned, name)
+		}
+	}
+	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned")
+}
+
+// summarizeClosed counts closed agents and names the first.
+func summarizeClosed(agents []string, state string) string {
+	switch len(agents) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("; 1 agent that would do is %s: %s", state, agents[0])
+	default:
+		return fmt.Sprintf("; %d agents that would do are %s, such as %s", len(agents), state, agents[0])
+	}
+}

@@ -1,0 +1,201 @@
+package pending
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// UnmetDemand is a group of waiting tasks with equal requirements that would run if machines were added.
+type UnmetDemand struct {
+	// Request is what each task needs of one agent, without the GPU types that its quota excludes. Amount is what it
+	// needs besides, its executor included.
+	Request gpu.Request
+	Amount  fit.Amount
+	// Constraints are those that a new machine must meet too.
+	Constraints []job.Constraint
+	// Missing is what there is too little of: MissingGPUs alone, or other resources where GPUs are free.
+	Missing []string
+	// Tasks is the number of tasks. GPUs is what they would hold together, shares rounded up to whole GPUs; 0 if GPUs
+	// are not missing.
+	Tasks, GPUs int
+	// Jobs and Roles are those of the tasks, in placement order.
+	Jobs, Roles []string
+}
+
+// demandSurvey is FindUnmetDemand in progress.
+type demandSurvey struct {
+	*placement.Allocator
+	in     *placement.Input
+	groups []UnmetDemand
+	// milliGPUs are the thousandths of GPUs of each group. byDemand are the indexes of the groups.
+	milliGPUs []int
+	byDemand  map[string]int
+	// constraintsMet reports, by demand, whether machines that meet its constraints could be added. newMachines has one
+	// agent of each kind that could be added; nil before the first use.
+	constraintsMet map[string]bool
+	newMachines    []fit.AgentResources
+}
+
+// FindUnmetDemand returns what waiting tasks find no place on what is free, and would on added machines. It does not
+// modify its arguments; equal inputs give equal answers in any order of offers.
+func FindUnmetDemand(offers []fit.Offer, in placement.Input, p placement.Policy) []UnmetDemand {
+	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
+	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
+	cluster.ReleaseLeftovers(leftoverOf)
+	for i := range in.Running {
+		if r := &in.Running[i]; r.Ending && !r.Stuck { // its resources are about to be offered
+			cluster.ReleaseTask(r, p.Overhead)
+		}
+	}
+	order := queue.NewJobOrder(in.Now, in.Waiting, p.Roles, s.Usage)
+	for j, ok := order.Next(); ok; j, ok = order.Next() {
+		s.surveyJob(j)
+	}
+	for i := range s.groups {
+		if g := &s.groups[i]; slices.Contains(g.Missing, MissingGPUs) {
+			g.GPUs = max((s.milliGPUs[i]+quota.MilliPerGPU-1)/quota.MilliPerGPU, g.Request.GPUs)
+		}
+	}
+	return s.groups
+}
+
+// surveyJob places the job as a plan would, and counts its other tasks if machines could be added for them. All tasks of
+// a gang count if one is missing, because other jobs may take what is free now.
+func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
+	d := s.TaskDemand(j)
+	request := d.Request
+	got := s.PlaceJob(j, &d)
+	missing := len(j.Tasks) - len(got.Places)
+	if missing == 0 {
+		return
+	}
+	if j.Spec.Gang {
+		s.UndoJob(j, &d, &got)
+		missing = len(j.Tasks)
+	}
+	if got.AtQuota {
+		s.Usage.Block(j.Spec, len(j.Tasks), got.Limit)
+		return
+	}
+	restricted, allowed, limit := s.Usage.Restrict(j.Spec.Role, request)
+	if j.Spec.Gang && allowed < missing {
+		s.Usage.Block(j.Spec, len(j.Tasks), s.Usage.TightestLimit(j.Spec, limit))
+		return
+	}
+	d.Request = restricted
+	if n := s.countAddable(j, &d, min(missing, allowed)); n > 0 && request.GPUs > 0 {
+		withoutGPUs, otherwise := s.splitByShortage(j, &d, got.Places, n)
+		s.addUnmet(j, &d, withoutGPUs, []string{MissingGPUs})
+		s.addUnmet(j, &d, n-withoutGPUs, otherwise)
+	}
+	if _, left, limit := s.Usage.Restrict(j.Spec.Role, request); allowed < missing && left == 0 {
+		s.Usage.Block(j.Spec, len(j.Tasks), limit)
+	}
+}
+
+// addUnmet counts n tasks of a job as unmet demand. They count against the quota of their role like running tasks.
+func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missing []string) {
+	if n == 0 {
+		return
+	}
+	milli, gpuType := n*s.Usage.MilliPerTask(&d.Request, quota.AllTypes), ""
+	if only := d.Request.Types.Include; len(only) == 1 {
+		gpuType = gpu.TypeOf(only[0])
+	}
+	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
+	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key() + strings.Join(missing, " ")
+	i, ok := s.byDemand[key]
+	if !ok {
+		i = len(s.groups)
+		s.byDemand[key], s.milliGPUs = i, append(s.milliGPUs, 0)
+		s.groups = append(s.groups, UnmetDemand{Request: d.Request, Amount: d.Amount, Constraints: d.Constraints, Missing: missing})
+	}
+	g := &s.groups[i]
+	g.Tasks += n
+	s.milliGPUs[i] += milli
+	g.Jobs = append(g.Jobs, j.Spec.Name)
+	if !slices.Contains(g.Roles, j.Spec.Role) {
+		g.Roles = append(g.Roles, j.Spec.Role)
+	}
+}
+
+// maxNewMachines limits how many added machines are considered for one job.
+const maxNewMachines = 1024
+
+// countAddable returns how many of n tasks could run on added machines. Those have any amount of resources free, new
+// names, and the attributes of present agents with GPUs. Of a gang all tasks can or none.
+func (s *demandSurvey) countAddable(j *queue.WaitingJob, d *fit.Demand, n int) int {
+	if len(d.Request.Devices.Include) > 0 {
+		return 0 // the requested devices are on present agents
+	}
+	if len(d.Constraints) == 0 || n == 0 {
+		return n
+	}
+	if !slices.ContainsFunc(d.Constraints, job.Constraint.DependsOnPeers) {
+		met, known := s.constraintsMet[d.Key()]
+		if !known {
+			met = s.countMeetingConstraints(d, 1) > 0
+			s.constraintsMet[d.Key()] = met
+		}
+		if !met {
+			return 0
+		}
+		return n
+	}
+	met := s.countMeetingConstraints(d, n)
+	if j.Spec.Gang && met < n {
+		return 0
+	}
+	return met
+}
+
+// countMeetingConstraints returns how many of n tasks the constraints alone allow on added machines.
+func (s *demandSurvey) countMeetingConstraints(d *fit.Demand, n int) int {
+	var agents []fit.AgentResources
+	kinds := s.newMachineKinds()
+	each := min(n, max(1, maxNewMachines/len(kinds)))
+	for _, kind := range kinds {
+		for range each {
+			a := kind
+			a.ID = fmt.Sprintf("new %d", len(agents)) // no hostname has a space
+			a.Hostname, a.Role = a.ID, d.Role
+			agents = append(agents, a)
+		}
+	}
+	alone := *d
+	alone.Amount, alone.Request, alone.Ports, alone.HostPorts = fit.Amount{}, gpu.Request{}, 0, nil
+	return len(fit.NewCluster(agents, fit.PlacementPolicy{Name: "binpack"}, s.in.Now).PlaceTasks(&alone, n))
+}
+
+// newMachineKinds returns one agent for each combination of what constraints compare among present agents with GPUs, or
+// one without any attributes if there are none.
+func (s *demandSurvey) newMachineKinds() []fit.AgentResources {
+	if s.newMachines != nil {
+		return s.newMachines
+	}
+	seen := map[string]bool{}
+	agents := s.Cluster.Agents()
+	for i := range agents {
+		a := &agents[i]
+		kind := fit.AgentResources{
+			Attributes: a.Attributes, Region: a.Region, Zone: a.Zone, Driver: a.Driver, CUDA: a.CUDA, Unreserved: true,
+			GPUs: max(a.TotalGPUs, len(a.Inventory)),
+		}
+		if key := fmt.Sprintf("%+v", kind); a.HasGPUs() && !seen[key] {
+			seen[key] = true
+			s.newMachines = append(s.newMachines, kind)
+		}
+	}
+	if s.newMachines == nil {
+		s.newMachines = []fit.AgentResources{{Unreserved: true}}
+	}
+	return s.newMachines
+}

@@ -1,0 +1,124 @@
+package sched
+
+import (
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
+)
+
+// PendingReasons says why each of the named jobs waits, by name, according to the last offers and the last list of
+// agents. Jobs without waiting tasks are left out. Without names it covers all jobs.
+func (s *State) PendingReasons(names ...string) map[string]placement.PendingReason {
+	if len(names) == 0 {
+		names = s.queue
+	}
+	reasons := map[string]placement.PendingReason{}
+	var groups map[queue.GroupKey][]string
+	var usage *quota.Tracker
+	for _, name := range names {
+		j := s.jobs[name]
+		if j == nil {
+			continue
+		}
+		if j.Spec.Group != "" && groups == nil {
+			groups = s.agentsByGroup()
+		}
+		waiting := 0
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				waiting++
+			}
+		}
+		if waiting == 0 {
+			continue
+		}
+		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.Spec.Tasks}
+		w, _ := s.appendReadyTasks(s.now, j, groups, nil)
+		reserved, behindHead := s.reservationReasons[name]
+		switch {
+		case len(w.Tasks) == 0:
+			r.Cause = pending.ExplainDeferral(s.now, j, s.jobState)
+		case behindHead:
+			r = reserved
+			r.Missing = min(r.Missing, waiting)
+		default:
+			if usage == nil {
+				usage = s.newUsage(s.runningTasks(s.now))
+			}
+			r.Cause = s.explainer().Explain(&w, usage)
+		}
+		reasons[name] = r
+	}
+	return reasons
+}
+
+func (s *State) jobState(name string) (job.State, bool) {
+	j := s.jobs[name]
+	if j == nil {
+		return "", false
+	}
+	return j.State(), true
+}
+
+// explainer returns the explainer for all agents as they are now. It is kept until an offer, an agent, a cordon or the
+// policy changes.
+func (s *State) explainer() *pending.Explainer {
+	if s.explanations == nil {
+		s.explanations = pending.NewExplainer(s.allAgents(), s.agentStatus, &s.cfg.Policy.Policy, s.now)
+	}
+	return s.explanations
+}
+
+func (s *State) agentStatus(a *fit.AgentResources) pending.AgentStatus {
+	cordon, _ := FindCordon(s.cordons, a.Hostname, a.ID)
+	_, offered := s.lastOffered[placement.AgentKey{ID: a.ID, Role: a.Role}]
+	return pending.AgentStatus{
+		Closed: s.isClosed(a.Hostname, a.ID), Draining: s.listedAgents[a.ID].Draining || cordon.Drain,
+		Host: cordonHost(a.Hostname, a.ID), Reason: cordon.Reason, Offered: offered,
+	}
+}
+
+// settleTime is how long a task must have waited, with a subscription, before its demand is unmet: offers may be on
+// their way.
+const settleTime = freedPlaceTimeout
+
+// UnmetDemand returns what waiting tasks lack according to the last offers, in placement order. It returns false until
+// the first offers of a subscription have had time to arrive.
+func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
+	if !s.connected || s.subscribedAt.After(s.now.Add(-settleTime)) {
+		return nil, false
+	}
+	in := s.newPlacementInput(s.now)
+	in.Waiting = slices.DeleteFunc(in.Waiting, func(w queue.WaitingJob) bool { return s.isRecentlyQueued(&w) })
+	in.Known = s.agentsWithLeftovers(s.now)
+	offers := slices.DeleteFunc(s.heldOffers(), func(o Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
+	return pending.FindUnmetDemand(offers, in, s.cfg.Policy.Policy), true
+}
+
+// RecentlyQueuedJobs returns the jobs with GPUs that UnmetDemand leaves out because a task waits for less than
+// settleTime.
+func (s *State) RecentlyQueuedJobs() (names []string) {
+	in := s.newPlacementInput(s.now)
+	for i := range in.Waiting {
+		if w := &in.Waiting[i]; w.Spec.Request.GPUs > 0 && s.isRecentlyQueued(w) {
+			names = append(names, w.Spec.Name)
+		}
+	}
+	return names
+}
+
+func (s *State) isRecentlyQueued(w *queue.WaitingJob) bool {
+	var last time.Time
+	for _, t := range w.Tasks {
+		if since := s.tasks[t.ID].get().WaitingSince(); since.After(last) {
+			last = since
+		}
+	}
+	return last.After(s.now.Add(-settleTime))
+}

@@ -1,0 +1,106 @@
+package placement
+
+import (
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+)
+
+// Allocator gives waiting jobs places on a cluster within the quotas of their roles. It belongs to one goroutine.
+type Allocator struct {
+	Cluster *PartitionedCluster
+	// Usage is what roles hold: running tasks and the places that this allocator gave.
+	Usage *quota.Tracker
+	// overhead is what each task's executor uses besides the task.
+	overhead fit.Amount
+	// agentsByID is set when the first job with a constraint on its peers is placed.
+	agentsByID map[string]*fit.AgentResources
+	// groupAgents are the agents given to tasks of each group; see AddPeer.
+	groupAgents map[queue.GroupKey][]string
+}
+
+// NewAllocator returns an allocator that takes places from the cluster, which it changes.
+func NewAllocator(c *PartitionedCluster, in *Input, p *Policy) *Allocator {
+	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents), overhead: p.Overhead, groupAgents: map[queue.GroupKey][]string{}}
+	queue.CountUsage(a.Usage, in.Running)
+	fixed := queue.FixedHostPorts(in.Waiting)
+	for _, partition := range c.partitions {
+		partition.AvoidPorts(fixed)
+	}
+	return a
+}
+
+// TaskDemand returns what each task of the job needs of an agent.
+func (a *Allocator) TaskDemand(j *queue.WaitingJob) fit.Demand {
+	if a.agentsByID == nil && j.DependsOnPeers() {
+		a.agentsByID = make(map[string]*fit.AgentResources, len(a.Cluster.agents))
+		for i := range a.Cluster.agents {
+			a.agentsByID[a.Cluster.agents[i].ID] = &a.Cluster.agents[i]
+		}
+	}
+	return j.TaskDemand(a.overhead, a.agentsByID, a.groupAgents[queue.GroupKeyOf(j.Spec)]...)
+}
+
+// AddPeer records that a task of the job's group runs on an agent. Jobs without a group have no peers in other jobs.
+func (a *Allocator) AddPeer(j *queue.WaitingJob, agentID string) {
+	if j.Spec.Group != "" {
+		key := queue.GroupKeyOf(j.Spec)
+		a.groupAgents[key] = append(a.groupAgents[key], agentID)
+	}
+}
+
+// JobPlacements are the places that a job received.
+type JobPlacements struct {
+	Places []fit.Placement
+	// GPUTypes counts the whole GPUs of each place by type.
+	GPUTypes []map[string]int
+	// Limit is the quota limit that prevents more places or excludes some GPU types; nil if there is none. AtQuota
+	// reports that the limit alone prevents more places.
+	Limit   *quota.Limit
+	AtQuota bool
+}
+
+// PlaceJob takes places for the job's tasks, as many as agents and the role's quota allow. It changes d to request only
+// GPU types that the quota allows.
+func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
+	request := d.Request
+	for left := len(j.Tasks); left > 0; left = len(j.Tasks) - len(got.Places) {
+		restricted, allowed, limit := a.Usage.Restrict(j.Spec.Role, request)
+		if allowed == 0 {
+			got.Limit, got.AtQuota = limit, true
+			return got
+		}
+		d.Request = restricted
+		n := min(left, allowed)
+		places := a.Cluster.PlaceTasks(d, n)
+		for i := range places {
+			types := countGPUTypes(&a.Cluster.agents[places[i].Agent], &places[i], request.GPUs)
+			a.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
+			got.GPUTypes = append(got.GPUTypes, types)
+		}
+		got.Places = append(got.Places, places...)
+		if len(places) < n {
+			got.Limit = limit
+			return got
+		}
+	}
+	return got
+}
+
+// UndoJob frees the places of a job.
+func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacements) {
+	a.Cluster.UndoPlacements(d, got.Places)
+	for i := range got.GPUTypes {
+		a.Usage.AddUsage(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares, -1)
+	}
+	got.Places, got.GPUTypes = nil, nil
+}
+
+// QuotaCause returns the cause of a job that a quota blocks.
+func QuotaCause(e quota.Explanation) Cause {
+	c := Cause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
+	if e.Reserved {
+		c.BlockedBy = BlockedByReservation
+	}
+	return c
+}

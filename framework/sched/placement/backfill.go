@@ -1,0 +1,192 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
+)
+
+// backfiller reserves resources for the head of each role: its first blocked job whose start can be predicted. Later
+// jobs of the role may start earlier if that does not delay the head (D. Lifka, "The ANL/IBM SP Scheduling System",
+// 1995).
+type backfiller struct {
+	*forecaster
+	// heads are the reservations by role. attempts counts the jobs of each role for which one was sought.
+	heads    map[string]*reservation
+	attempts map[string]int
+	// victims are the tasks that must end for a head.
+	victims []PreemptionVictim
+}
+
+// reservation is a job that waits for resources which are reserved for it, and when it starts at the latest.
+type reservation struct {
+	job      string
+	startsBy time.Time
+}
+
+// maxReservationAttempts limits the jobs of one role for which a reservation is sought. A job that never fits must not
+// keep the next ones from a reservation, and each attempt is expensive.
+const maxReservationAttempts = 8
+
+// mustAvoidReserved reports whether a job of the role that runs for the given time, 0 if unknown, could delay the head.
+func (b *backfiller) mustAvoidReserved(role string, runs time.Duration) bool {
+	head := b.heads[role]
+	return head != nil && (runs == 0 || b.in.Now.Add(runs).After(head.startsBy))
+}
+
+// reserveForHead reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,
+// unless its role has a reservation already.
+func (b *backfiller) reserveForHead(j *queue.WaitingJob, d *fit.Demand, n int) {
+	role := j.Spec.Role
+	if b.heads[role] != nil || b.attempts[role] >= maxReservationAttempts {
+		return
+	}
+	b.attempts[role]++
+	head := b.findReservation(j, d, n)
+	if head == nil && !j.Spec.Gang && n > 1 {
+		head = b.findReservation(j, d, 1)
+	}
+	if head != nil {
+		b.heads[role] = head
+	}
+}
+
+// findReservation reserves resources for n tasks of the job at the earliest time at which they fit. Tasks that are
+// ending free resources first; then tasks that may be preempted; then those whose run time is known.
+func (b *backfiller) findReservation(j *queue.WaitingJob, d *fit.Demand, n int) *reservation {
+	free := *d
+	free.AvoidReserved = false
+	ends, base := b.taskEndsOf(j.Spec.Role), b.clusterWithLeftovers(&free)
+	if head := b.reserveEarliest(base, j, &free, n, ends.ending); head != nil {
+		return head
+	}
+	if ends.anyPreemptible {
+		if victims := b.selectVictims(base, j, &free, n, ends.ending); len(victims) > 0 {
+			expected := slices.Clone(ends.ending)
+			for i := range victims {
+				b.victims = append(b.victims, PreemptionVictim{TaskID: victims[i].TaskID, ForJob: j.Spec.Name})
+				expected = append(expected, b.locateTask(&victims[i]))
+			}
+			sortByEnd(expected)
+			return b.reserveEarliest(base, j, &free, n, expected)
+		}
+	}
+	return b.reserveEarliest(base, j, &free, n, ends.all)
+}
+
+// reserveEarliest reserves what n tasks of the job need at the earliest time at which they fit, except what the tasks
+// that end until then free. It returns nil if they never fit.
+func (b *backfiller) reserveEarliest(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int, ends []taskEnd) *reservation {
+	places, k, ok := b.earliestFit(base, d, n, ends)
+	if !ok {
+		return nil
+	}
+	head := &reservation{job: j.Spec.Name, startsBy: b.in.Now}
+	if k > 0 && ends[k-1].Ends.After(b.in.Now) {
+		head.startsBy = ends[k-1].Ends
+	}
+	b.reserveRemainder(d, places, ends[:k])
+	return head
+}
+
+// reserveRemainder reserves on each agent what the places need beyond what the ended tasks free there.
+func (b *backfiller) reserveRemainder(d *fit.Demand, places []fit.Placement, ended []taskEnd) {
+	need := map[int]*remainder{}
+	for i := range places {
+		p := &places[i]
+		r := need[p.Agent]
+		if r == nil {
+			a := &b.cluster.agents[p.Agent]
+			r = &remainder{namesDevices: len(a.DeviceIDs) > 0 || len(a.Shared) > 0 || len(a.AllShared) > 0}
+			need[p.Agent] = r
+		}
+		r.addPlacement(d, p)
+	}
+	for i := range ended {
+		if r := need[ended[i].agent]; r != nil {
+			r.subtractTask(ended[i].RunningTask, b.overhead)
+		}
+	}
+	for agent, r := range need {
+		if r.namesDevices || len(r.DeviceIDs) > 0 {
+			r.GPUs = len(r.DeviceIDs)
+		}
+		r.GPUs = max(r.GPUs, 0)
+		a := &b.cluster.agents[agent]
+		b.cluster.partition(a.Role).ReserveResources(a.ID, a.Role, r.TaskResources)
+	}
+}
+
+// remainder is what must be reserved on one agent.
+type remainder struct {
+	fit.TaskResources
+	namesDevices bool // the agent hands out devices by id, not by count
+}
+
+func (r *remainder) addPlacement(d *fit.Demand, p *fit.Placement) {
+	r.addAmount(d.Amount, 1)
+	r.DeviceIDs = append(r.DeviceIDs, p.DeviceIDs...)
+	if p.Shares == nil {
+		r.GPUs += d.Request.GPUs
+	}
+	r.addShares(p.Shares, 1)
+	for n, port := range d.HostPorts {
+		if port > 0 {
+			r.Ports = append(r.Ports, p.Ports[n])
+		}
+	}
+}
+
+func (r *remainder) subtractTask(t *queue.RunningTask, overhead fit.Amount) {
+	r.addAmount(queue.TaskAmount(t.Spec, overhead), -1)
+	if r.addShares(t.Shares, -1); len(t.Shares) > 0 {
+		return
+	}
+	r.DeviceIDs = slices.DeleteFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(t.DeviceIDs, id) })
+	if len(t.DeviceIDs) == 0 {
+		r.GPUs -= t.Spec.Request.GPUs
+	}
+}
+
+// addShares adds shares of devices, one entry a device; sign -1 subtracts them down to zero.
+func (r *remainder) addShares(shares []gpu.DeviceShare, sign int) {
+	for _, s := range shares {
+		i := slices.IndexFunc(r.Shares, func(o gpu.DeviceShare) bool { return o.UUID == s.UUID })
+		if i < 0 && sign < 0 {
+			continue
+		}
+		if i < 0 {
+			r.Shares = append(r.Shares, gpu.DeviceShare{UUID: s.UUID})
+			i = len(r.Shares) - 1
+		}
+		r.Shares[i].MemMiB = max(r.Shares[i].MemMiB+int64(sign)*s.MemMiB, 0)
+		r.Shares[i].Cores = max(r.Shares[i].Cores+sign*s.Cores, 0)
+	}
+}
+
+func (r *remainder) addAmount(a fit.Amount, sign float64) {
+	r.Amount.CPUs += sign * a.CPUs
+	r.Amount.MemMiB += sign * a.MemMiB
+	r.Amount.DiskMiB += sign * a.DiskMiB
+}
+
+// explainReservation returns the cause if n tasks of the job would fit on resources that are reserved for the head.
+func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n int) (Cause, bool) {
+	head := b.heads[j.Spec.Role]
+	if !d.AvoidReserved || head == nil {
+		return Cause{}, false
+	}
+	free := *d
+	free.AvoidReserved = false
+	places := b.cluster.PlaceTasks(&free, n)
+	b.cluster.UndoPlacements(&free, places)
+	return Cause{
+		BlockedBy: BlockedByReservation,
+		Needs:     fmt.Sprintf("a place that %s will not need", head.job),
+		Available: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", head.job, head.startsBy.Sub(b.in.Now).Round(time.Second)),
+	}, len(places) == n
+}

@@ -1,0 +1,68 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+)
+
+// countGPUTypes counts the whole GPUs of a placement by type. gpus is the number that the task requested.
+func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string]int {
+	if gpus == 0 || p.Shares != nil {
+		return nil
+	}
+	types := map[string]int{}
+	for _, id := range p.DeviceIDs {
+		model := ""
+		if i := slices.IndexFunc(a.Inventory, func(d gpu.Device) bool { return d.UUID == id }); i >= 0 {
+			model = a.Inventory[i].Model
+		} else if len(a.Types) == 1 {
+			model = a.Types[0]
+		}
+		types[gpu.TypeOf(model)]++
+	}
+	if n := gpus - len(p.DeviceIDs); n > 0 { // handed out by count: one of the agent's types, "A|B"
+		all := gpuTypesOn(a)
+		slices.Sort(all)
+		types[strings.Join(all, "|")] += n
+	}
+	return types
+}
+
+// gpuTypesOn lists the types of an agent's GPUs, "" for models of no known type.
+func gpuTypesOn(a *fit.AgentResources) []string {
+	var types []string
+	for _, m := range a.Models() {
+		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// describeGPUs names the types of an agent's GPUs for a decline message.
+func describeGPUs(a *fit.AgentResources) string {
+	types := slices.DeleteFunc(gpuTypesOn(a), func(t string) bool { return t == "" })
+	switch {
+	case len(types) > 0:
+		return strings.Join(types, " or ")
+	case a.HasGPUs():
+		return "GPUs of no known type"
+	default:
+		return "an agent without GPUs"
+	}
+}
+
+// deviceIDsOf returns the ids of all devices of a placement, whole and shared.
+func deviceIDsOf(p *fit.Placement) []string {
+	if p.Shares == nil {
+		return p.DeviceIDs
+	}
+	ids := make([]string, len(p.Shares))
+	for i := range p.Shares {
+		ids[i] = p.Shares[i].UUID
+	}
+	return ids
+}

@@ -1,0 +1,158 @@
+// Package placement makes one plan: which waiting tasks start on which offers, which offers are held or declined, which
+// tasks are preempted, and why each other job waits. A plan is a function of its arguments; equal inputs give equal
+// plans in any order of offers. The package keeps no state between plans except memory that it reuses.
+package placement
+
+import (
+	"fmt"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Input is what a plan is made for, except the agents that offer resources now.
+type Input struct {
+	// Now is the time of the plan.
+	Now time.Time
+	// Waiting are the jobs with tasks to place, oldest first.
+	Waiting []queue.WaitingJob
+	// Running are the tasks that hold places. They count against quotas, and their ends free resources.
+	Running []queue.RunningTask
+	// Known are agents that offer nothing now, with the free resources of their last offers if those are recent.
+	Known []fit.AgentResources
+	// AllShared are the shared devices of each agent, by agent id, free or not, as the master reports them.
+	AllShared map[string][]fit.SharedDevice
+	// ReturnedAgents are ids of agents whose offers were recently returned for another role.
+	ReturnedAgents map[string]bool
+	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
+	DemandNumbers queue.DemandNumbers
+}
+
+// Plan answers every offer once and every waiting task.
+type Plan struct {
+	// Accept has one entry for each agent and role that receives tasks, in the order of the agents.
+	Accept []AgentLaunches
+	// Decline are the offers that no waiting job can use. Hold are those that a waiting job could use with more
+	// resources on the same agent. Both are sorted by offer id.
+	Decline, Hold []DeclinedOffer
+	// ReturnedAgents are ids of agents whose offers are returned for another role.
+	ReturnedAgents []string
+	// Preempt are the tasks that must end for a job of higher priority.
+	Preempt []PreemptionVictim
+	// Unplaced says why each job that still waits does so, in placement order.
+	Unplaced []PendingReason
+}
+
+// AgentLaunches are the tasks to launch on all offers of one agent to one role.
+type AgentLaunches struct {
+	AgentID, Hostname, AgentURL string
+	// Role is the role that the offers are allocated to.
+	Role     string
+	OfferIDs []string
+	Launches []TaskLaunch
+	// LastOfferAt is when the last of the offers arrived. A plan does not set it.
+	LastOfferAt time.Time
+	// Refuse is how long Mesos need not offer the rest again.
+	Refuse time.Duration
+}
+
+// TaskLaunch is one task to start.
+type TaskLaunch struct {
+	TaskID string
+	Index  int
+	// Spec is shared with the queue and must not be changed.
+	Spec *job.Spec
+	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts its whole GPUs by type.
+	DeviceIDs []string
+	GPUTypes  map[string]int
+	// Shares are the task's parts of shared devices. DeviceIDs includes those devices, GPUTypes does not.
+	Shares []gpu.DeviceShare
+	// Overhead is for the task's executor.
+	Overhead fit.Amount
+	// Ports are the task's host ports. Env are variables that only the scheduler can set: ports, rank and peers.
+	Ports []int
+	Env   map[string]string
+	// Values is the task's combination of the job's matrix.
+	Values map[string]string
+	// Waited is how long only a place was missing. A plan does not set it.
+	Waited time.Duration
+}
+
+// DeclinedOffer is an offer that no task takes now.
+type DeclinedOffer struct {
+	OfferID string
+	// Reason is a sentence for logs; Category is its metric label.
+	Reason   string
+	Category DeclineReason
+	Refuse   time.Duration
+}
+
+// DeclineReason is the category of a declined offer.
+type DeclineReason string
+
+const (
+	// DeclineIdle: no task waits.
+	DeclineIdle DeclineReason = "idle"
+	// DeclineUnwanted: tasks wait, but none can use the agent.
+	DeclineUnwanted DeclineReason = "unwanted"
+	// DeclineHeld: a waiting task could use the offer with more resources, which did not arrive while it was held.
+	DeclineHeld DeclineReason = "held"
+	// DeclineReturnedToRole: the offer is returned so that Mesos offers it to another role.
+	DeclineReturnedToRole DeclineReason = "yielded"
+	// DeclineCordoned: the agent is cordoned.
+	DeclineCordoned DeclineReason = "cordoned"
+)
+
+// PreemptionVictim is a task that must end to make room.
+type PreemptionVictim struct {
+	TaskID string
+	// ForJob is the job that needs the place.
+	ForJob string
+}
+
+// PendingReason says why a job waits.
+type PendingReason struct {
+	Job string
+	// Missing of the job's Tasks have no place.
+	Missing, Tasks int
+	Cause
+}
+
+// Cause says what tasks wait for, without naming their job.
+type Cause struct {
+	// Needs is what the tasks wait for, Available is what there is.
+	Needs, Available string
+	// BlockedBy is what prevents the placement, for decisions.
+	BlockedBy BlockedBy
+}
+
+// BlockedBy is what prevents a placement.
+type BlockedBy int
+
+const (
+	// BlockedByResources: no agent has room.
+	BlockedByResources BlockedBy = iota
+	// BlockedByQuota: the role may hold no more.
+	BlockedByQuota
+	// BlockedByReservation: there is room, which is reserved for an earlier job.
+	BlockedByReservation
+)
+
+// Text returns the reason without the job's name, for example "2 free V100 on one agent; 41 agents have the type, 5
+// have 1 free; 3 of 8 tasks wait". What the job needs comes first, since tables cut off the end.
+func (r PendingReason) Text() string {
+	text := r.Needs + "; " + r.Available
+	switch {
+	case r.Missing >= r.Tasks:
+		return text
+	case r.Missing == 1:
+		return text + fmt.Sprintf("; 1 of %d tasks waits", r.Tasks)
+	default:
+		return text + fmt.Sprintf("; %d of %d tasks wait", r.Missing, r.Tasks)
+	}
+}
+
+func (r PendingReason) String() string { return r.Job + ": " + r.Text() }

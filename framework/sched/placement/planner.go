@@ -1,0 +1,263 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+)
+
+// MakePlan answers every offer exactly once: accepted, held or declined. It does not modify its arguments; equal inputs
+// give equal plans in any order of offers.
+func MakePlan(offers []fit.Offer, in Input, p Policy) Plan {
+	c, leftoverOf := NewClusterOfOffers(offers, &in, &p)
+	return MakePlanOn(Agents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &Buffers{}}, &in, &p)
+}
+
+// Agents are agents that the caller keeps from plan to plan.
+type Agents struct {
+	// Cluster has what the offers have free. The plan changes it.
+	Cluster    *PartitionedCluster
+	LeftoverOf LeftoverFunc
+	// KeepsOffer reports that the caller holds an offer whatever the plan says, so that no reason is computed. It may
+	// be nil.
+	KeepsOffer func(offerID string) bool
+	Buffers    *Buffers
+}
+
+// MakePlanOn makes the same plan as MakePlan on agents that the caller keeps. The plan is valid until the next one with
+// the same Buffers.
+func MakePlanOn(agents Agents, in *Input, p *Policy) Plan {
+	pl := newPlanner(agents, in, p)
+	order := queue.NewJobOrder(in.Now, in.Waiting, p.Roles, pl.alloc.Usage)
+	for j, ok := order.Next(); ok; j, ok = order.Next() {
+		pl.placeJob(j)
+	}
+	pl.answerOffers()
+	agents.Buffers.unplaced = pl.plan.Unplaced
+	return pl.plan
+}
+
+// planner is a plan in progress.
+type planner struct {
+	in         *Input
+	policy     *Policy
+	agents     []fit.AgentResources
+	keepsOffer func(offerID string) bool
+	alloc      *Allocator
+	backfill   *backfiller
+	returns    offerReturns
+	// launches are the tasks to start, by agent.
+	launches map[int][]TaskLaunch
+	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either. numbers are
+	// the demand numbers in its keys.
+	failed  map[placementKey]Cause
+	numbers queue.DemandNumbers
+	// blocked has a demand of each kind that found no place; an offer that one of them could use is held.
+	blocked []fit.Demand
+	// strictHeads are the causes for all later jobs of strict roles that have a waiting job.
+	strictHeads map[string]Cause
+	// hasMaintenance reports that maintenance is scheduled: only then the run time decides where a task fits.
+	hasMaintenance bool
+	plan           Plan
+}
+
+func newPlanner(agents Agents, in *Input, p *Policy) *planner {
+	c := agents.Cluster
+	pl := &planner{
+		in: in, policy: p, agents: c.agents, keepsOffer: agents.KeepsOffer, alloc: NewAllocator(c, in, p), returns: offerReturns{},
+		launches: map[int][]TaskLaunch{}, failed: map[placementKey]Cause{}, numbers: in.DemandNumbers, strictHeads: map[string]Cause{},
+		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: agents.Buffers.unplaced[:0]},
+	}
+	pl.backfill = &backfiller{
+		forecaster: &forecaster{
+			in: in, overhead: p.Overhead, cluster: c, leftoverOf: agents.LeftoverOf, buffers: agents.Buffers,
+			taskEnds: map[string]*roleTaskEnds{}, leftovers: map[string][]agentLeftover{},
+		},
+		heads: map[string]*reservation{}, attempts: map[string]int{},
+	}
+	if pl.numbers == nil {
+		pl.numbers = queue.DemandNumbers{}
+	}
+	return pl
+}
+
+// placeJob gives the tasks of one job their places, or records why they wait.
+func (pl *planner) placeJob(j *queue.WaitingJob) {
+	role, tasks := j.Spec.Role, len(j.Tasks)
+
+	// 1. In a strict role no job starts before an earlier one that waits.
+	if cause, waits := pl.strictHeads[role]; waits {
+		pl.leaveWaiting(j, tasks, cause)
+		return
+	}
+
+	// 2. A job of the same kind found no place in this plan: this one finds none either.
+	key := pl.placementKeyOf(j)
+	if cause, failed := pl.failed[key]; failed {
+		pl.leaveWaiting(j, tasks, cause)
+		return
+	}
+
+	// 3. Place as many tasks as the agents and the role's quota allow.
+	d := pl.alloc.TaskDemand(j)
+	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
+	got := pl.alloc.PlaceJob(j, &d)
+	missing := tasks - len(got.Places)
+	if missing == 0 {
+		pl.launchTasks(j, &got)
+		return
+	}
+	if pl.policy.isStrict(role) {
+		pl.strictHeads[role] = Cause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
+	}
+
+	// 4. Explain the missing tasks. A job that exceeds its quota even alone never starts: nothing is reserved for it.
+	if limit := pl.alloc.Usage.ImpossibleLimit(j.Spec, tasks); limit != nil && !got.AtQuota {
+		got.Limit, got.AtQuota = limit, true
+	}
+	var cause Cause
+	if !got.AtQuota {
+		cause = pl.explainShortage(j, &d, missing)
+		cause.Available += got.Limit.ExcludedTypeNote()
+	}
+
+	// 5. Start what fits. A gang starts together or not at all.
+	if j.Spec.Gang {
+		pl.alloc.UndoJob(j, &d, &got)
+	}
+	pl.launchTasks(j, &got)
+
+	// 6. At the quota, what is left of it is reserved for this job.
+	if got.AtQuota {
+		pl.leaveWaiting(j, missing, QuotaCause(pl.alloc.Usage.Block(j.Spec, tasks, got.Limit)))
+		return
+	}
+	pl.leaveWaiting(j, missing, cause)
+
+	// 7. Roles with more than their share return offers that this job can use.
+	need := tasks - len(got.Places)
+	if _, allowed, _ := pl.alloc.Usage.Restrict(role, j.Spec.Request); !j.Spec.Gang {
+		need = min(need, allowed)
+	}
+	left := pl.returns.claimFor(j, &d, min(need, missing), pl.alloc.Cluster, pl.alloc.Usage, pl.in, pl.policy.Roles)
+
+	// 8. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
+	if left > 0 {
+		if !j.Spec.Gang {
+			need = left
+		}
+		pl.backfill.reserveForHead(j, &d, need)
+	}
+
+	// 9. Remember the kind. A smaller gang, or a job with other peers, may still fit.
+	pl.blocked = append(pl.blocked, d)
+	if !j.Spec.Gang && !j.DependsOnPeers() {
+		pl.failed[key] = cause
+	}
+}
+
+func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause Cause) {
+	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Cause: cause})
+}
+
+// placementKey is equal for jobs that find a place on the same agents in this plan.
+type placementKey struct {
+	demand        int32
+	runs          time.Duration
+	avoidReserved bool
+}
+
+func (pl *planner) placementKeyOf(j *queue.WaitingJob) placementKey {
+	key := placementKey{demand: j.DemandNumber, runs: j.Spec.ExpectedRunTime()}
+	if key.demand == 0 || len(j.ImageExclusions) > 0 {
+		d := j.TaskDemand(pl.policy.Overhead, nil)
+		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
+	}
+	key.avoidReserved = pl.backfill.mustAvoidReserved(j.Spec.Role, key.runs)
+	if !pl.hasMaintenance {
+		key.runs = 0
+	}
+	return key
+}
+
+// explainShortage says why tasks of the job found no place: what there is is reserved for the role's head, or the
+// agents have no room.
+func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing int) Cause {
+	n := 1
+	if j.Spec.Gang {
+		n = missing
+	}
+	if cause, reserved := pl.backfill.explainReservation(j, d, n); reserved {
+		return cause
+	}
+	s := pl.alloc.Cluster.partition(d.Role).ExplainShortage(d)
+	return Cause{Needs: s.Missing, Available: s.Found}
+}
+
+// launchTasks adds the first tasks of the job to the plan, one for each place.
+func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
+	peers := gangPeers(j, pl.agents, got.Places)
+	values := func(int) map[string]string { return nil }
+	if j.Spec.Matrix != nil && len(got.Places) > 0 {
+		_, values = j.Spec.Matrix.Combinations()
+	}
+	for i := range got.Places {
+		p, t := &got.Places[i], j.Tasks[i]
+		agent := &pl.agents[p.Agent]
+		pl.alloc.AddPeer(j, agent.ID)
+		pl.launches[p.Agent] = append(pl.launches[p.Agent], TaskLaunch{
+			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.policy.Overhead, Values: values(t.Index),
+			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
+			Env: taskEnvironment(j, t.Index, agent.Hostname, p.Ports, peers),
+		})
+	}
+}
+
+// answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
+func (pl *planner) answerOffers() {
+	pl.plan.Preempt = pl.backfill.victims
+	pl.returns.decline(&pl.plan, pl.agents, pl.launches, pl.policy)
+	for i := range pl.agents {
+		a := &pl.agents[i]
+		switch {
+		case len(pl.launches[i]) > 0:
+			pl.plan.Accept = append(pl.plan.Accept, AgentLaunches{
+				AgentID: a.ID, Hostname: a.Hostname, AgentURL: a.URL, Role: a.Role,
+				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: pl.policy.RefuseSoon,
+			})
+		case len(a.Offers) > 0 && pl.returns[i] == "":
+			pl.declineAgent(i)
+		}
+	}
+	for _, list := range [][]DeclinedOffer{pl.plan.Decline, pl.plan.Hold} {
+		slices.SortFunc(list, func(x, y DeclinedOffer) int { return cmp.Compare(x.OfferID, y.OfferID) })
+	}
+}
+
+// declineAgent declines the offers of an agent, or holds them if a blocked job could use them with more resources.
+func (pl *planner) declineAgent(i int) {
+	a := &pl.agents[i]
+	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: pl.policy.RefuseLong}
+	blocked := -1
+	for b := range pl.blocked {
+		if pl.alloc.Cluster.isSuitable(i, &pl.blocked[b]) {
+			blocked = b
+			break
+		}
+	}
+	switch {
+	case blocked >= 0:
+		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: pl.policy.RefuseSoon}
+		if pl.keepsOffer == nil || slices.ContainsFunc(a.Offers, func(id string) bool { return !pl.keepsOffer(id) }) {
+			o.Reason = pl.alloc.Cluster.explainRefusal(i, &pl.blocked[blocked])
+		}
+	case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:
+		o.Reason, o.Category = "no task waits for "+describeGPUs(a), DeclineUnwanted
+	}
+	for _, o.OfferID = range a.Offers {
+		*list = append(*list, o)
+	}
+}

@@ -1,0 +1,69 @@
+package placement
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+)
+
+// Policy says which agents tasks prefer, how roles compete, and how long offers are refused.
+type Policy struct {
+	// Fit ranks the agents.
+	Fit fit.PlacementPolicy
+	// Roles are the roles in which the scheduler runs jobs; the first one is the default.
+	Roles []queue.Role
+	// Overhead is what each task's executor uses besides the task.
+	Overhead fit.Amount
+	// RefuseSoon is how long an offer is refused that a waiting job could use with more resources on the same agent.
+	// RefuseLong is how long an offer is refused that no waiting job can use.
+	RefuseSoon, RefuseLong time.Duration
+}
+
+// defaultFitPolicy keeps room for the tasks that usually run. Without records of those it fills agents one by one.
+const defaultFitPolicy = "headroom"
+
+// SetDefaults replaces zero fields by their defaults.
+func (p *Policy) SetDefaults() {
+	if p.Fit.Name == "" {
+		p.Fit.Name = defaultFitPolicy
+	}
+	if p.Overhead == (fit.Amount{}) {
+		p.Overhead = DefaultOverhead()
+	}
+	if p.RefuseSoon <= 0 {
+		p.RefuseSoon = 5 * time.Second
+	}
+	if p.RefuseLong <= 0 {
+		p.RefuseLong = time.Hour
+	}
+}
+
+// DefaultOverhead returns what an executor uses besides its task.
+func DefaultOverhead() fit.Amount { return fit.Amount{CPUs: 0.1, MemMiB: 32} }
+
+// Validate returns all errors of the policy.
+func (p *Policy) Validate() error {
+	_, err := fit.ParsePolicy(cmp.Or(p.Fit.Name, defaultFitPolicy))
+	return errors.Join(err, queue.ValidateRoles(p.Roles))
+}
+
+// DefaultRole returns the role of jobs that name none.
+func (p *Policy) DefaultRole() string {
+	if len(p.Roles) == 0 {
+		return ""
+	}
+	return p.Roles[0].Name
+}
+
+// isStrict reports whether backfill is forbidden in a role.
+func (p *Policy) isStrict(role string) bool {
+	for i := range p.Roles {
+		if p.Roles[i].Name == role {
+			return p.Roles[i].Strict
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+)
+
+// ExitSlack is how long after its kill grace a task may take to disappear.
+const ExitSlack = 5 * time.Second
+
+// maxPrunedUnits limits how many selected victims are checked for being unnecessary.
+const maxPrunedUnits = 16
+
+// victimUnit is what is preempted together: one task, or all tasks of a gang.
+type victimUnit struct {
+	priority int
+	since    time.Time
+	tasks    []taskEnd
+}
+
+// selectVictims returns preemptible tasks of the job's role with a lower priority that must end so that n tasks of the
+// job fit, given that the ending tasks end too. The lowest priority goes first, then the youngest. It returns nil if no
+// choice makes enough room.
+func (f *forecaster) selectVictims(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int, ending []taskEnd) []queue.RunningTask {
+	units := f.preemptibleUnits(j)
+	if len(units) == 0 {
+		return nil
+	}
+	var ended []taskEnd // grows to its largest size in the first call
+	fits := func(units []victimUnit) bool {
+		ended = append(ended[:0], ending...)
+		for _, u := range units {
+			ended = append(ended, u.tasks...)
+		}
+		_, ok := f.placeAfter(base, d, n, ended)
+		return ok
+	}
+	if !fits(units) {
+		return nil
+	}
+	units = units[:sort.Search(len(units), func(k int) bool { return fits(units[:k]) })]
+	for i := 0; i < len(units) && i < maxPrunedUnits; {
+		if without := slices.Delete(slices.Clone(units), i, i+1); fits(without) {
+			units = without
+		} else {
+			i++
+		}
+	}
+	var victims []queue.RunningTask
+	for _, u := range units {
+		for _, t := range u.tasks {
+			v := *t.RunningTask
+			v.Ending, v.Ends = true, f.in.Now.Add(v.Spec.KillGrace+ExitSlack)
+			victims = append(victims, v)
+		}
+	}
+	return victims
+}
+
+// preemptibleUnits returns what the job may preempt, in the order of preference.
+func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []victimUnit {
+	gangs := map[string]int{}
+	var units []victimUnit
+	for i := range f.in.Running {
+		r := &f.in.Running[i]
+		if r.Spec.Role != j.Spec.Role || r.Ending || r.Stuck || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
+			continue
+		}
+		t := f.locateTask(r)
+		if at, ok := gangs[r.Spec.Name]; ok && r.Spec.Gang {
+			units[at].tasks = append(units[at].tasks, t)
+			continue
+		}
+		gangs[r.Spec.Name] = len(units)
+		units = append(units, victimUnit{priority: r.Spec.Priority, since: r.Since, tasks: []taskEnd{t}})
+	}
+	slices.SortStableFunc(units, func(a, b victimUnit) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), b.since.Compare(a.since), cmp.Compare(a.tasks[0].TaskID, b.tasks[0].TaskID))
+	})
+	return units
+}

@@ -1,0 +1,82 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+)
+
+// offerReturns are the offers to be declined so that Mesos offers them to another role. An offer is for one role, so a
+// role that used all offers it receives would never leave anything to the others. A role that holds more than its share
+// therefore returns what a job of a role with less waits for. It does so once in a while only, because Mesos may give
+// the resources back to the same role.
+type offerReturns map[int]string // by agent: why
+
+// claimFor claims offers to other roles for missing tasks of a job. It returns for how many it found none.
+func (o offerReturns) claimFor(j *queue.WaitingJob, d *fit.Demand, missing int, c *PartitionedCluster, usage *quota.Tracker, in *Input, roles []queue.Role) int {
+	if j.Spec.Request.GPUs == 0 || len(roles) < 2 {
+		return missing
+	}
+	for _, role := range rolesWithMoreShare(j, usage, roles) {
+		theirs := *d
+		theirs.Role, theirs.PeerAgents, theirs.AvoidReserved = role, nil, false
+		places := c.PlaceTasks(&theirs, missing)
+		recent := slices.ContainsFunc(places, func(p fit.Placement) bool { return in.ReturnedAgents[c.agents[p.Agent].ID] })
+		if recent || j.Spec.Gang && len(places) < missing {
+			c.UndoPlacements(&theirs, places)
+			continue
+		}
+		for i := range places {
+			o[places[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", displayRoleName(j.Spec.Role), j.Spec.Name)
+		}
+		if missing -= len(places); missing == 0 {
+			return 0
+		}
+	}
+	return missing
+}
+
+// rolesWithMoreShare returns the roles with a larger weighted share than the job's role, the largest first. For a gang it
+// includes roles with an equal share that come later by name: two gangs that each need what both roles were offered
+// would otherwise wait for each other forever.
+func rolesWithMoreShare(j *queue.WaitingJob, usage *quota.Tracker, roles []queue.Role) []string {
+	own := usage.WeightedShare(j.Spec.Role)
+	var others []string
+	for _, r := range roles {
+		more := cmp.Compare(usage.WeightedShare(r.Name), own)
+		if more > 0 || j.Spec.Gang && more == 0 && r.Name > j.Spec.Role {
+			others = append(others, r.Name)
+		}
+	}
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Or(cmp.Compare(usage.WeightedShare(b), usage.WeightedShare(a)), cmp.Compare(a, b))
+	})
+	return others
+}
+
+func displayRoleName(role string) string {
+	if role == "" {
+		return "the default role"
+	}
+	return "role " + role
+}
+
+// decline adds the claimed offers to the plan. Where the agent receives tasks, what is left of its offers returns to
+// Mesos without a DECLINE.
+func (o offerReturns) decline(plan *Plan, agents []fit.AgentResources, launches map[int][]TaskLaunch, p *Policy) {
+	for _, i := range slices.Sorted(maps.Keys(o)) {
+		a := &agents[i]
+		plan.ReturnedAgents = append(plan.ReturnedAgents, a.ID)
+		if len(launches[i]) > 0 {
+			continue
+		}
+		for _, id := range a.Offers {
+			plan.Decline = append(plan.Decline, DeclinedOffer{OfferID: id, Reason: o[i], Category: DeclineReturnedToRole, Refuse: p.RefuseSoon})
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/quota"
+)
+
+// JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
+// priority and the role's order. What a job receives counts for its role at once.
+type JobOrder struct {
+	jobs   []WaitingJob
+	byRole map[string][]int // indexes of the jobs that are left
+	usage  *quota.Tracker
+	// lastRole is the role of the last job, and lastHeld what it held then: as long as that has not changed, it is still
+	// the role with the least share. lastHeld is -1 before the first job.
+	lastRole string
+	lastHeld int
+}
+
+// NewJobOrder returns the order of waiting jobs, which are sorted by submission. Usage is read at each call of Next.
+func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker) *JobOrder {
+	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, lastHeld: -1}
+	for from := 0; from < len(waiting); { // jobs of one role mostly follow each other
+		role, to := waiting[from].Spec.Role, from+1
+		for to < len(waiting) && waiting[to].Spec.Role == role {
+			to++
+		}
+		list := o.byRole[role]
+		for i := from; i < to; i++ {
+			list = append(list, i)
+		}
+		o.byRole[role], from = list, to
+	}
+	for name, list := range o.byRole {
+		role := &Role{} // a role that is not configured has the defaults
+		if i := slices.IndexFunc(roles, func(r Role) bool { return r.Name == name }); i >= 0 {
+			role = &roles[i]
+		}
+		role.sortJobs(now, waiting, list)
+	}
+	return o
+}
+
+// Next returns the next job, false after the last one.
+func (o *JobOrder) Next() (*WaitingJob, bool) {
+	left := o.byRole[o.lastRole]
+	if len(left) == 0 || o.usage.TotalHeld(o.lastRole) != o.lastHeld {
+		role, ok := o.roleWithLeastShare()
+		if !ok {
+			return nil, false
+		}
+		o.lastRole, o.lastHeld, left = role, o.usage.TotalHeld(role), o.byRole[role]
+	}
+	o.byRole[o.lastRole] = left[1:]
+	return &o.jobs[left[0]], true
+}
+
+// roleWithLeastShare returns the role with jobs left that holds the least for its weight, the first by name if several
+// do.
+func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
+	names := make([]string, 0, len(o.byRole))
+	for name, left := range o.byRole {
+		if len(left) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	return slices.MinFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(o.usage.WeightedShare(a), o.usage.WeightedShare(b)), cmp.Compare(a, b))
+	}), true
+}
+
+// CountUsage adds what running tasks hold to a tracker. Tasks of one role mostly follow each other and are of one GPU
+// type, so their counts are summed before they are added.
+func CountUsage(usage *quota.Tracker, running []RunningTask) {
+	role, gpuType, milli := "", "", -1
+	flush := func() {
+		if milli >= 0 {
+			usage.AddMilliGPUs(role, gpuType, milli)
+		}
+	}
+	for i := range running {
+		r := &running[i]
+		if r.Ended {
+			continue
+		}
+		for name, n := range r.GPUTypes {
+			if milli < 0 || name != gpuType || r.Spec.Role != role {
+				flush()
+				role, gpuType, milli = r.Spec.Role, name, 0
+			}
+			milli += n * quota.MilliPerGPU
+		}
+		if len(r.Shares) > 0 {
+			usage.AddUsage(r.Spec.Role, nil, r.Shares, 1)
+		}
+	}
+	flush()
+}

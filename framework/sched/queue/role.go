@@ -1,0 +1,130 @@
+package queue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
+)
+
+// Role is a Mesos role in which the scheduler runs jobs.
+type Role struct {
+	Name string
+	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
+	Weight float64
+	// Quota limits what the role's tasks hold.
+	Quota quota.Quota
+	// Order is the order of jobs with equal priority. "" means OldestFirst.
+	Order Order
+	// Patience is how long a job lets shorter ones go first under ShortestFirst. 0 means DefaultPatience.
+	Patience time.Duration
+	// Strict forbids backfill: no job of the role starts before an earlier one that waits.
+	Strict bool
+	// FitPolicy is the name of the policy that ranks agents for the role's jobs. "" means the default policy.
+	FitPolicy string
+}
+
+// Order is the order in which a role's jobs of equal priority are placed.
+type Order string
+
+const (
+	// OldestFirst places jobs in the order of their submission. It is the default.
+	OldestFirst Order = "fifo"
+	// ShortestFirst places jobs by their expected run time; jobs without one come last, oldest first. It minimizes the
+	// mean wait if run times are true (W. E. Smith, "Various optimizers for single-stage production", 1956).
+	ShortestFirst Order = "shortest"
+)
+
+// DefaultPatience is how long jobs let shorter ones go first under ShortestFirst.
+const DefaultPatience = 24 * time.Hour
+
+// maxPatience is longer than the longest run time that a job may declare.
+const maxPatience = 366 * 24 * time.Hour
+
+// Entitlements returns the weights and quotas of the roles, in their order.
+func Entitlements(roles []Role) []quota.Entitlement {
+	list := make([]quota.Entitlement, len(roles))
+	for i, r := range roles {
+		list[i] = quota.Entitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota}
+	}
+	return list
+}
+
+// ValidateRoles returns all errors of a table of roles.
+func ValidateRoles(roles []Role) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, r := range roles {
+		if err := job.ValidateRole(r.Name); err != nil && r.Name != "" {
+			errs = append(errs, err)
+		}
+		if seen[r.Name] {
+			errs = append(errs, fmt.Errorf("role %q stands twice", r.Name))
+		}
+		seen[r.Name] = true
+		errs = append(errs, r.validateOrder())
+		if !(r.Weight >= 0 && r.Weight <= 1e6) {
+			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Role) validateOrder() error {
+	switch {
+	case r.Order != "" && r.Order != OldestFirst && r.Order != ShortestFirst:
+		return fmt.Errorf("role %q: order %q is none of %s, %s", r.Name, r.Order, OldestFirst, ShortestFirst)
+	case r.Patience < 0 || r.Patience > maxPatience:
+		return fmt.Errorf("role %q: patience %s is not between 0 and %s", r.Name, r.Patience, maxPatience)
+	case r.Patience > 0 && r.Order != ShortestFirst:
+		return fmt.Errorf("role %q: patience is for order %s", r.Name, ShortestFirst)
+	case r.FitPolicy != "":
+		if _, err := fit.ParsePolicy(r.FitPolicy); err != nil {
+			return fmt.Errorf("role %q: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// sortJobs sorts indexes of jobs of this role, oldest first, into placement order: by priority, then by the role's
+// order. Jobs that compare equal stay in place.
+func (r *Role) sortJobs(now time.Time, jobs []WaitingJob, indexes []int) {
+	type position struct {
+		priority int
+		rank     time.Duration
+		index    int
+	}
+	patience := cmp.Or(r.Patience, DefaultPatience)
+	positions := make([]position, len(indexes))
+	for n, index := range indexes {
+		j := &jobs[index]
+		positions[n] = position{priority: j.Spec.Priority, index: index}
+		if r.Order == ShortestFirst {
+			positions[n].rank = shortestFirstRank(now, patience, j)
+		}
+	}
+	slices.SortFunc(positions, func(a, b position) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.rank, b.rank), cmp.Compare(a.index, b.index))
+	})
+	for n := range positions {
+		indexes[n] = positions[n].index
+	}
+}
+
+// shortestFirstRank is lower for a job that goes earlier: below zero for a job that has waited for its patience, then
+// its expected run time; jobs without one come last.
+func shortestFirstRank(now time.Time, patience time.Duration, j *WaitingJob) time.Duration {
+	switch runs := j.Spec.ExpectedRunTime(); {
+	case !j.Submitted.IsZero() && now.Sub(j.Submitted) >= patience:
+		return -1
+	case runs > 0:
+		return runs
+	default:
+		return maxPatience
+	}
+}

@@ -1,0 +1,154 @@
+// Package queue holds the jobs that wait and the tasks that run, and decides the order in which waiting jobs are
+// placed: roles by fair share, jobs of one role by priority and the role's order. It does not decide where tasks run.
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// WaitingJob is a job with tasks that wait for a place.
+type WaitingJob struct {
+	Spec *job.Spec
+	// Submitted is the time of submission. Zero means now.
+	Submitted time.Time
+	// Tasks are the tasks that may be placed now, in index order.
+	Tasks []WaitingTask
+	// PeerAgents are the agents of the job's placed tasks, and of those of its group, one entry a task. Constraints such
+	// as UNIQUE depend on them.
+	PeerAgents []string
+	// ImageExclusions are constraints that keep the tasks off agents that cannot run their image.
+	ImageExclusions []job.Constraint
+	// DemandNumber identifies the job's DemandKey in the DemandNumbers of the same queue. 0 means not computed yet.
+	DemandNumber int32
+}
+
+// WaitingTask is one task of a WaitingJob.
+type WaitingTask struct {
+	ID    string
+	Index int
+}
+
+// RunningTask is a task that holds a place on an agent.
+type RunningTask struct {
+	TaskID, AgentID string
+	Spec            *job.Spec
+	GPUTypes        map[string]int
+	DeviceIDs       []string
+	Shares          []gpu.DeviceShare
+	Ports           []int
+	// Since is when the task started or was placed. Ends is when it ends at the latest, zero if that is unknown.
+	Since, Ends time.Time
+	// Ending tasks were asked to end, or have ended and Mesos has not offered their resources again.
+	Ending bool
+	// Ended tasks have ended: they no longer count against a quota.
+	Ended bool
+	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
+	// ignored a kill.
+	Stuck bool
+}
+
+// Resources returns what the task frees when it ends. overhead is what its executor uses besides the task.
+func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
+	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
+	if len(r.Shares) > 0 {
+		h.GPUs, h.DeviceIDs, h.Shares = 0, nil, r.Shares
+	}
+	return h
+}
+
+// TaskAmount returns the CPUs, memory and disk of one task and its executor.
+func TaskAmount(s *job.Spec, overhead fit.Amount) fit.Amount {
+	return fit.Amount{CPUs: s.CPUs, MemMiB: s.MemMiB, DiskMiB: s.DiskMiB}.Plus(overhead)
+}
+
+// TaskDemand returns what each task of the job needs of an agent. agents are the known agents by id; only constraints
+// that depend on peers read them. morePeers are agents that the current plan has given to the job's group.
+func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents map[string]*fit.AgentResources, morePeers ...string) fit.Demand {
+	s := j.Spec
+	d := fit.Demand{
+		Job: s.Name, Role: s.Role, Amount: TaskAmount(s, overhead), Overhead: overhead, Ports: hostPortCount(s), HostPorts: hostPortNumbers(s),
+		Request: s.Request, Constraints: append(slices.Clip(s.Constraints), j.ImageExclusions...), RunTime: s.ExpectedRunTime(),
+	}
+	if j.DependsOnPeers() {
+		for _, id := range slices.Concat(j.PeerAgents, morePeers) {
+			if a := agents[id]; a != nil {
+				d.PeerAgents = append(d.PeerAgents, a)
+			}
+		}
+	}
+	return d
+}
+
+// DependsOnPeers reports whether a constraint of the job compares an agent with those of the job's other tasks.
+func (j *WaitingJob) DependsOnPeers() bool {
+	return slices.ContainsFunc(j.Spec.Constraints, job.Constraint.DependsOnPeers)
+}
+
+// hostPortCount returns the number of host ports of one task. Tasks of a gang have at least one, for their peers.
+func hostPortCount(s *job.Spec) int {
+	if s.Gang && s.Tasks > 1 {
+		return max(len(s.Ports), 1)
+	}
+	return len(s.Ports)
+}
+
+// hostPortNumbers returns the fixed number of each host port of the job, 0 for any port; nil if no port is fixed.
+func hostPortNumbers(s *job.Spec) []int {
+	if !slices.ContainsFunc(s.Ports, func(p job.Port) bool { return p.Host > 0 }) {
+		return nil
+	}
+	numbers := make([]int, len(s.Ports))
+	for i, p := range s.Ports {
+		numbers[i] = p.Host
+	}
+	return numbers
+}
+
+// FixedHostPorts returns the host ports that waiting jobs request by number.
+func FixedHostPorts(jobs []WaitingJob) []int {
+	var ports []int
+	for i := range jobs {
+		for _, p := range jobs[i].Spec.Ports {
+			if p.Host > 0 {
+				ports = append(ports, p.Host)
+			}
+		}
+	}
+	return ports
+}
+
+// GroupKey identifies jobs whose tasks are counted together by constraints.
+type GroupKey struct{ Role, Name string }
+
+// GroupKeyOf returns the group of a job. Jobs without a group have an empty Name.
+func GroupKeyOf(spec *job.Spec) GroupKey { return GroupKey{spec.Role, spec.Group} }
+
+// DemandKey returns a key that is equal for demands that fit the same agents at all times. It leaves out the run time
+// and whether reservations apply, which change from plan to plan.
+func DemandKey(d *fit.Demand, s *job.Spec) string {
+	fixed := *d
+	fixed.RunTime, fixed.AvoidReserved = 0, false
+	key := fixed.Key()
+	if s.Gang {
+		key += "gang"
+	}
+	return key
+}
+
+// DemandNumbers numbers demand keys from 1, so that plans compare numbers instead of strings.
+type DemandNumbers map[string]int32
+
+// NumberOf returns the number of a key, and assigns the next one to a new key.
+func (n DemandNumbers) NumberOf(key string) int32 {
+	number, ok := n[key]
+	if !ok {
+		number = int32(len(n) + 1)
+		n[key] = number
+	}
+	return number
+}

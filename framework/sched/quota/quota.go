@@ -1,0 +1,123 @@
+// Package quota parses GPU quotas, counts what each role holds, and says which quota limits a job. It decides neither
+// which job goes first nor where a task runs.
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mesos-gpu/gpu"
+)
+
+// Quota limits the GPUs that a role holds, by type. The entry AllTypes limits all GPUs together. A type without an
+// entry has no limit of its own.
+type Quota map[string]int
+
+// AllTypes is the entry of a Quota that counts every GPU.
+const AllTypes = "*"
+
+// maxGPUs is the largest number that Parse accepts. No cluster has more.
+const maxGPUs = 10_000_000
+
+// Parse reads a quota such as "V100=8, A100=4, *=16". Types have the same names as in a job.
+func Parse(text string) (Quota, error) {
+	q := Quota{}
+	for part := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, number, ok := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if !ok || name == "" || err != nil || n < 0 || n > maxGPUs {
+			return nil, fmt.Errorf("quota %q: write TYPE=GPUS with commas between, for example V100=8, *=16", strings.TrimSpace(part))
+		}
+		for other := range q {
+			if isSameType(other, name) {
+				return nil, fmt.Errorf("quota %q: %s stands twice", text, name)
+			}
+		}
+		q[name] = n
+	}
+	return q, nil
+}
+
+// String returns the quota in the form that Parse reads, sorted by type.
+func (q Quota) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, q[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// isSameType compares two type names as job requests do: without case, spaces and hyphens.
+func isSameType(a, b string) bool {
+	if a == AllTypes || b == AllTypes {
+		return a == b
+	}
+	return gpu.TypeSelector{Include: []string{a}}.Match(b)
+}
+
+// mayBeType reports whether a GPU of combined type "A|B" may be of the named type. An agent that hands out GPUs of
+// several types by count does not report which one a task gets.
+func mayBeType(name, combined string) bool {
+	for t := range strings.SplitSeq(combined, "|") {
+		if t != "" && isSameType(name, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWithinRole reports whether role is parent or below it. The quota of "research" also limits "research/vision".
+func isWithinRole(role, parent string) bool {
+	return role == parent || strings.HasPrefix(role, parent+"/")
+}
+
+// MilliPerGPU is one GPU in the unit of all counts here: thousandths of a GPU.
+const MilliPerGPU = 1000
+
+// FormatMilliGPUs writes thousandths as a decimal number of GPUs: 2300 is "2.3".
+func FormatMilliGPUs(milli int) string {
+	return strconv.FormatFloat(float64(milli)/MilliPerGPU, 'f', -1, 64)
+}
+
+// Limit is one entry of a role's quota and its usage, in thousandths of GPUs.
+type Limit struct {
+	// Role is the role that has the quota: the job's own role or one above it. Type is the entry's type or AllTypes.
+	Role, Type string
+	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
+	Max, Held int
+	// ReservedFor is the job that gets what is left of the limit; "" if no job has reserved it.
+	ReservedFor string
+	// TooSmall reports that one task of the request exceeds the limit even if the role holds nothing.
+	TooSmall bool
+}
+
+// Remaining returns what the role may still take of this limit.
+func (l *Limit) Remaining() int { return max(l.Max-l.Held, 0) }
+
+// String returns the limit as "8 V100" or "8 GPUs".
+func (l *Limit) String() string {
+	if l.Type == AllTypes {
+		return fmt.Sprintf("%s %s", FormatMilliGPUs(l.Max), gpu.Plural(l.Max/MilliPerGPU, "GPU"))
+	}
+	return fmt.Sprintf("%s %s", FormatMilliGPUs(l.Max), l.Type)
+}
+
+// ExcludedTypeNote returns the sentence to append to a reason when the limit excludes some GPU types from a request.
+// It returns "" for a nil limit.
+func (l *Limit) ExcludedTypeNote() string {
+	if l == nil {
+		return ""
+	}
+	note := fmt.Sprintf("; role %s may hold %s and holds %s", l.Role, l, FormatMilliGPUs(l.Held))
+	if l.TooSmall {
+		note += ": it can never start on those"
+	}
+	return note
+}

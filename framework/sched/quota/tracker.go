@@ -1,0 +1,332 @@
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// Entitlement is what the operator grants a role: its weight in fair share and its quota.
+type Entitlement struct {
+	Role string
+	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
+	Weight float64
+	Quota  Quota
+}
+
+// Tracker counts the GPUs that roles hold and compares them with their quotas. All amounts are thousandths of GPUs. A
+// Tracker belongs to one goroutine.
+type Tracker struct {
+	entitlements []Entitlement
+	// agents report the GPU models of the cluster, which say how much of a device a share is. models is derived from
+	// them at the first use.
+	agents []fit.AgentResources
+	models map[string]modelInfo
+	// held is by role and GPU type; total is by role.
+	held  map[string]map[string]int
+	total map[string]int
+	// reserved are the limits whose rest is kept for an earlier job, by the role of that job.
+	reserved map[string][]Limit
+}
+
+// modelInfo is what agents report about the GPUs of one model.
+type modelInfo struct {
+	minMemMiB   int64 // memory of the smallest one; 0 if unknown
+	indivisible bool  // some are MIG devices, which a task takes whole
+}
+
+// NewTracker returns a tracker in which no role holds anything.
+func NewTracker(entitlements []Entitlement, agents []fit.AgentResources) *Tracker {
+	return &Tracker{entitlements: entitlements, agents: agents, held: map[string]map[string]int{}, total: map[string]int{}, reserved: map[string][]Limit{}}
+}
+
+// AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
+func (t *Tracker) AddUsage(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	for name, n := range types {
+		t.AddMilliGPUs(role, name, sign*n*MilliPerGPU)
+	}
+	for i := range shares {
+		t.AddMilliGPUs(role, shares[i].Type, sign*shares[i].MilliDevices)
+	}
+}
+
+// AddMilliGPUs adds thousandths of GPUs of one type to what a role holds. The type is "" where it is unknown.
+func (t *Tracker) AddMilliGPUs(role, gpuType string, milli int) {
+	if t.held[role] == nil {
+		t.held[role] = map[string]int{}
+	}
+	t.held[role][gpuType] += milli
+	t.total[role] += milli
+}
+
+// TotalHeld returns what the role itself holds of all types.
+func (t *Tracker) TotalHeld(role string) int { return t.total[role] }
+
+// WeightedShare returns what the role holds divided by its weight. Fair share serves the role with the least first.
+func (t *Tracker) WeightedShare(role string) float64 {
+	weight := 1.0
+	for _, e := range t.entitlements {
+		if e.Role == role && e.Weight > 0 {
+			weight = e.Weight
+		}
+	}
+	return float64(t.total[role]) / weight
+}
+
+// UsageByType returns what a role and the roles below it hold, by type. GPUs of unknown type count in AllTypes only.
+func (t *Tracker) UsageByType(role string) map[string]int {
+	held := map[string]int{}
+	for name, types := range t.held {
+		if !isWithinRole(name, role) {
+			continue
+		}
+		for gpuType, milli := range types {
+			held[AllTypes] += milli
+			if gpuType != "" {
+				held[gpuType] += milli
+			}
+		}
+	}
+	return held
+}
+
+// MilliPerTask returns what one task of the request counts for at most, if its devices are of the given type. A share
+// counts as much as it is on the smallest device that the request accepts.
+func (t *Tracker) MilliPerTask(r *gpu.Request, gpuType string) int {
+	if r.Share.IsWhole() || r.Share.IsExclusive() {
+		return r.GPUs * MilliPerGPU
+	}
+	least := int64(0)
+	for model, m := range t.gpuModels() {
+		if !r.Types.Match(model) || gpuType != AllTypes && !isSameType(gpuType, model) {
+			continue
+		}
+		if m.indivisible {
+			return r.GPUs * MilliPerGPU
+		}
+		if m.minMemMiB > 0 && (least == 0 || m.minMemMiB < least) {
+			least = m.minMemMiB
+		}
+	}
+	milli := int64(r.Share.Cores) * MilliPerGPU / gpu.AllCores
+	switch {
+	case r.Share.MemPercent > 0:
+		milli = max(milli, int64(r.Share.MemPercent)*MilliPerGPU/100)
+	case least > 0:
+		milli = max(milli, r.Share.MemOf(least)*MilliPerGPU/least)
+	case r.Share.MemMiB > 0:
+		milli = MilliPerGPU // no agent reports the memory of such a device
+	}
+	return r.GPUs * int(min(max(milli, 1), MilliPerGPU))
+}
+
+func (t *Tracker) gpuModels() map[string]modelInfo {
+	if t.models != nil {
+		return t.models
+	}
+	t.models = map[string]modelInfo{}
+	for i := range t.agents {
+		mig := fit.ShareLimitOf(t.agents[i].Attributes) == gpu.EnforcedByMIG
+		for _, d := range t.agents[i].Inventory {
+			m := t.models[d.Model]
+			if d.MemMiB > 0 && (m.minMemMiB == 0 || d.MemMiB < m.minMemMiB) {
+				m.minMemMiB = d.MemMiB
+			}
+			m.indivisible = m.indivisible || mig && d.MIG != nil
+			t.models[d.Model] = m
+		}
+	}
+	return t.models
+}
+
+// limitsFor returns the limits that apply to a role, those of the roles above it included, without their usage.
+func (t *Tracker) limitsFor(role string) []Limit {
+	var list []Limit
+	for _, e := range t.entitlements {
+		if len(e.Quota) == 0 || !isWithinRole(role, e.Role) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(e.Quota)) {
+			list = append(list, Limit{Role: e.Role, Type: name, Max: e.Quota[name] * MilliPerGPU})
+		}
+	}
+	return list
+}
+
+// limitsWithUsage returns the limits that apply to a role with what is held of each.
+func (t *Tracker) limitsWithUsage(role string) []Limit {
+	list := t.limitsFor(role)
+	for i := range list {
+		l := &list[i]
+		for other, types := range t.held {
+			if !isWithinRole(other, l.Role) {
+				continue
+			}
+			for gpuType, n := range types {
+				if l.Type == AllTypes || mayBeType(l.Type, gpuType) {
+					l.Held += n
+				}
+			}
+		}
+	}
+	return list
+}
+
+// refreshUsage returns a limit of the role with its current usage.
+func (t *Tracker) refreshUsage(role string, limit *Limit) *Limit {
+	for _, l := range t.limitsWithUsage(role) {
+		if l.Role == limit.Role && l.Type == limit.Type {
+			return &l
+		}
+	}
+	return limit
+}
+
+// Restrict returns the request without the types of which the role may hold no more, and how many tasks of it may start
+// before the next call. The limit is the one that excludes types or, where tasks is 0, the one that blocks the request.
+func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, tasks int, limit *Limit) {
+	if r.GPUs == 0 {
+		return r, job.MaxTasks, nil
+	}
+	tasks = job.MaxTasks
+	var typed *Limit
+	for _, l := range t.limitsWithUsage(role) {
+		one := t.MilliPerTask(&r, l.Type)
+		room := l.Remaining() / one
+		l.TooSmall = l.Max < one
+		if l.ReservedFor = t.jobWithRest(role, &l); l.ReservedFor != "" {
+			room = 0
+		}
+		switch {
+		case l.Type == AllTypes && room == 0:
+			return r, 0, &l
+		case l.Type == AllTypes:
+			tasks = min(tasks, room)
+		case !r.Types.Match(l.Type):
+		case room == 0:
+			r.Types.Exclude = append(slices.Clone(r.Types.Exclude), l.Type)
+			typed = &l
+		default:
+			tasks = min(tasks, room) // all devices may turn out to be of that type
+		}
+	}
+	if typed != nil && len(r.Types.Include) > 0 && !slices.ContainsFunc(r.Types.Include, r.Types.Match) {
+		return r, 0, typed
+	}
+	return r, tasks, typed
+}
+
+// jobWithRest returns the job of the role for which the rest of the limit is reserved; "" if there is none.
+func (t *Tracker) jobWithRest(role string, limit *Limit) string {
+	for _, l := range t.reserved[role] {
+		if l.Role == limit.Role && l.Type == limit.Type {
+			return l.ReservedFor
+		}
+	}
+	return ""
+}
+
+// Explanation says what a job needs of a quota and what there is.
+type Explanation struct {
+	Needs, Available string
+	// Reserved reports that the quota has room, which is reserved for an earlier job.
+	Reserved bool
+}
+
+// Block records that the limit blocks tasks of a job and explains it. What is left of the limit is then reserved for
+// this job: later jobs of its role do not take it.
+func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) Explanation {
+	limit.Held = t.refreshUsage(spec.Role, limit).Held // a gang has returned its GPUs since
+	why, never := t.explain(spec, tasks, limit)
+	if !never && limit.ReservedFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
+		l := *limit
+		l.ReservedFor = spec.Name
+		t.reserved[spec.Role] = append(t.reserved[spec.Role], l)
+	}
+	return why
+}
+
+// Explain says why the limit blocks tasks of a job. If the job could not start within its quota even if the role held
+// nothing, that is the explanation.
+func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) Explanation {
+	why, _ := t.explain(spec, tasks, limit)
+	return why
+}
+
+func (t *Tracker) explain(spec *job.Spec, tasks int, limit *Limit) (why Explanation, never bool) {
+	if impossible := t.ImpossibleLimit(spec, tasks); impossible != nil {
+		limit, never = impossible, true
+	}
+	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, FormatMilliGPUs(t.milliToStart(spec, tasks, limit)))
+	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, FormatMilliGPUs(limit.Held))
+	switch {
+	case never:
+		why.Available += ": it can never start"
+	case limit.ReservedFor != "":
+		why.Available += fmt.Sprintf(", and %s goes first", limit.ReservedFor)
+		why.Reserved = true
+	}
+	return why, never
+}
+
+// milliToStart returns what the job needs of a limit before it can start: one task, or all tasks of a gang.
+func (t *Tracker) milliToStart(spec *job.Spec, tasks int, limit *Limit) int {
+	n := t.MilliPerTask(&spec.Request, limit.Type)
+	if spec.Gang {
+		n *= tasks
+	}
+	return n
+}
+
+// ImpossibleLimit returns the limit within which the job could not start even if the role held nothing, with its usage.
+// It returns nil if the job could start. A request that names no types is checked against AllTypes only, because new
+// agents may have types without a limit.
+func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
+	r, need := &spec.Request, 1
+	if r.GPUs == 0 {
+		return nil
+	}
+	if spec.Gang {
+		need = tasks
+	}
+	limits, room := t.limitsFor(spec.Role), 0
+	for i := range limits {
+		if l := &limits[i]; l.Type == AllTypes && l.Max/t.MilliPerTask(r, l.Type) < need {
+			return t.refreshUsage(spec.Role, l)
+		}
+	}
+	var smallest *Limit
+	for _, name := range r.Types.Include {
+		if !r.Types.Match(name) {
+			continue
+		}
+		most := job.MaxTasks
+		for i := range limits {
+			l := &limits[i]
+			if n := l.Max / t.MilliPerTask(r, l.Type); isSameType(l.Type, name) && n < most {
+				most, smallest = n, l
+			}
+		}
+		room += most
+	}
+	if smallest == nil || room >= need {
+		return nil
+	}
+	return t.refreshUsage(spec.Role, smallest)
+}
+
+// TightestLimit returns the limit with room for the fewest tasks of the job, and for at least one. It returns fallback
+// if there is none.
+func (t *Tracker) TightestLimit(spec *job.Spec, fallback *Limit) *Limit {
+	tightest, least := fallback, job.MaxTasks
+	for _, l := range t.limitsWithUsage(spec.Role) {
+		if n := l.Remaining() / t.MilliPerTask(&spec.Request, l.Type); n > 0 && n < least && (l.Type == AllTypes || spec.Request.Types.Match(l.Type)) {
+			tightest, least = &l, n
+		}
+	}
+	return tightest
+}
