@@ -12,11 +12,10 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// ErrUnconfined is returned by Holding for a cgroup that may open every
-// device there is.
-var ErrUnconfined = errors.New("nobody confined it")
+// ErrUnconfined is returned by AllowedDevices for a cgroup that may open every device.
+var ErrUnconfined = errors.New("the cgroup is not confined")
 
-// cgroupHierarchy is what the versions of cgroups have in common.
+// cgroupHierarchy is what cgroup.V1 and cgroup.V2 have in common.
 type cgroupHierarchy interface {
 	CreateCgroup(path string) error
 	ConfineCgroup(path string, list []rules.DeviceRule) error
@@ -31,11 +30,12 @@ type cgroupHierarchy interface {
 	RemoveCgroup(path string) error
 }
 
-// mesosV2MountPoint is where cgroup version 2 is mounted if Mesos's agent uses it
-// (its own rule); beside it somebody may have mounted hierarchies of version 1.
+// mesosV2MountPoint is where cgroup version 2 is mounted if Mesos's agent uses it. The agent
+// has the same rule. Hierarchies of version 1 may be mounted in addition.
 const mesosV2MountPoint = "/sys/fs/cgroup"
 
-// chooseHierarchy finds the hierarchy of that version.
+// chooseHierarchy returns the hierarchy of that version, "v1", "v2" or "" for the version that
+// Mesos's agent uses.
 func chooseHierarchy(version, mountinfo string) (cgroupHierarchy, error) {
 	v1, noV1 := cgroup.FindV1MountPoint(mountinfo)
 	v2, noV2 := cgroup.FindV2MountPoint(mountinfo)
@@ -56,7 +56,7 @@ func chooseHierarchy(version, mountinfo string) (cgroupHierarchy, error) {
 	return missingHierarchy{noV1}, nil // an agent may isolate nothing
 }
 
-// CgroupVersion is the version in use, "v1" or "v2"; empty where there is none.
+// CgroupVersion returns the version in use, "v1" or "v2"; empty if there is none.
 func (i *Isolator) CgroupVersion() string {
 	switch i.cgroups.(type) {
 	case cgroup.V1:
@@ -67,7 +67,7 @@ func (i *Isolator) CgroupVersion() string {
 	return ""
 }
 
-// missingHierarchy is the hierarchy of a machine that has none, as its error says.
+// missingHierarchy is the hierarchy of a host that has none. All its methods return the error.
 type missingHierarchy struct{ error }
 
 func (n missingHierarchy) CreateCgroup(string) error                        { return n }
@@ -82,16 +82,17 @@ func (n missingHierarchy) IsConfined(string) (bool, error)                  { re
 func (n missingHierarchy) DetachRules(string) error                         { return n }
 func (n missingHierarchy) RemoveCgroup(string) error                        { return n }
 
-// DenyGPUsByDefault confines the containers below a cgroup, the agent's root of them,
-// to no GPU until they are isolated, and stays when this process ends. It
-// needs cgroup version 2: in version 1 Mesos's cgroups/devices does so.
+// DenyGPUsByDefault denies GPUs to the containers below a cgroup, the agent's root of
+// containers, until they are isolated. The rule stays when this process ends. It needs cgroup
+// version 2: with version 1 Mesos's cgroups/devices isolator does the same.
 func (i *Isolator) DenyGPUsByDefault(root string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.cgroups.SetDefaultRules(root, rules.StandardRules())
 }
 
-// replaceGPURules gives a cgroup the GPUs of a list. The caller holds mu.
+// replaceGPURules replaces the GPUs that a cgroup may open, and keeps its other rules. The
+// caller holds mu.
 func (i *Isolator) replaceGPURules(cgroupPath string, list []rules.DeviceRule) error {
 	now, err := i.cgroups.ReadRules(cgroupPath)
 	if err != nil {
@@ -100,13 +101,13 @@ func (i *Isolator) replaceGPURules(cgroupPath string, list []rules.DeviceRule) e
 	return i.cgroups.ConfineCgroup(cgroupPath, rules.ReplaceGPURules(now, list, i.driver.majors))
 }
 
-// MoveProcess moves a process into the cgroup unless it is there, or below.
+// MoveProcess moves a process into the cgroup unless it is there, or in a cgroup below.
 func (i *Isolator) MoveProcess(cgroupPath string, pid int) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	at, err := i.cgroups.ProcessCgroup(filepath.Join(i.procRoot, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
-		return fmt.Errorf("enter device cgroup %s: %w", cgroupPath, err)
+		return fmt.Errorf("move process to device cgroup %s: %w", cgroupPath, err)
 	}
 	within := strings.TrimSuffix(filepath.Clean("/"+cgroupPath), "/") + "/"
 	if strings.HasPrefix(at+"/", within) {
@@ -115,36 +116,35 @@ func (i *Isolator) MoveProcess(cgroupPath string, pid int) error {
 	return i.cgroups.AddProcess(cgroupPath, pid)
 }
 
-// AllowedDevices is the devices that the cgroup's processes may open, in the host's
-// order, as the kernel has it. It returns ErrUnconfined where they may open
-// any, and fs.ErrNotExist if there is no such cgroup.
+// AllowedDevices returns the devices that the cgroup's processes may open, read from the
+// kernel, in the host's order. It returns ErrUnconfined if they may open every device, and
+// fs.ErrNotExist if the cgroup does not exist.
 func (i *Isolator) AllowedDevices(cgroupPath string) ([]string, error) {
 	list, err := i.DeviceRules(cgroupPath)
 	if err != nil {
 		return nil, err
 	}
 	if rules.IsUnconfined(list) {
-		return nil, fmt.Errorf("tell the GPUs of device cgroup %s: %w", cgroupPath, ErrUnconfined)
+		return nil, fmt.Errorf("list the GPUs of device cgroup %s: %w", cgroupPath, ErrUnconfined)
 	}
 	return rules.AllowedDevices(i.host, i.driver.majors, list), nil
 }
 
-// DeviceRules are what the cgroup's processes may open. It returns fs.ErrNotExist if
-// there is no such cgroup.
+// DeviceRules returns what the cgroup's processes may open. It returns fs.ErrNotExist if the
+// cgroup does not exist.
 func (i *Isolator) DeviceRules(cgroupPath string) ([]rules.DeviceRule, error) {
 	return i.cgroups.ReadRules(cgroupPath)
 }
 
-// ListChildCgroups are the names of the cgroups right below that one; none if there is
-// no such cgroup.
+// ListChildCgroups returns the names of the cgroups directly below the cgroup, none if it does
+// not exist.
 func (i *Isolator) ListChildCgroups(cgroupPath string) ([]string, error) {
 	return i.cgroups.ListChildCgroups(cgroupPath)
 }
 
-// ReleaseCgroup takes back what Isolate made: the GPUs at once, then the cgroup if
-// Isolate created it, this process's or one before. Its processes must have
-// ended by then. A cgroup of another's is left to its maker, and one that is
-// gone is no error.
+// ReleaseCgroup undoes ApplyGrant: it denies the GPUs, then removes the cgroup if this or an
+// earlier process created it. The cgroup's processes must have ended. A cgroup of another
+// program is left to that program, and one that does not exist is no error.
 func (i *Isolator) ReleaseCgroup(cgroupPath string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -157,7 +157,7 @@ func (i *Isolator) ReleaseCgroup(cgroupPath string) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("take GPUs back: %w", err)
+		return fmt.Errorf("release GPUs: %w", err)
 	case i.cgroups.IsOwned(cgroupPath):
 		return i.cgroups.RemoveCgroup(cgroupPath)
 	}

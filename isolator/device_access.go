@@ -16,14 +16,14 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// DetectDeviceAccess tells which GPUs this process may open: the answer is the same under
-// this project's agent and under a stock one with gpu/nvidia, with cgroups of
-// either version, and needs no privilege.
+// DetectDeviceAccess returns the GPUs that this process may open. It works with this project's
+// agent and with Mesos's gpu/nvidia isolator, with cgroups of either version, and needs no
+// privilege.
 func DetectDeviceAccess() (gpu.DeviceAccess, error) {
 	return DetectDeviceAccessAt("/proc", "/dev")
 }
 
-// DetectDeviceAccessAt is Granted with the places of procfs and of the device nodes.
+// DetectDeviceAccessAt is DetectDeviceAccess with the paths of procfs and of the device nodes.
 func DetectDeviceAccessAt(procRoot, devRoot string) (gpu.DeviceAccess, error) {
 	if reach := accessFromV1List(procRoot, devRoot); reach.Confined {
 		return reach, nil
@@ -31,8 +31,9 @@ func DetectDeviceAccessAt(procRoot, devRoot string) (gpu.DeviceAccess, error) {
 	return probeDeviceNodes(devRoot)
 }
 
-// accessFromV1List reads this process's list of cgroup version 1. Where there is none,
-// or it allows everything, a program of version 2 may still confine it.
+// accessFromV1List reads this process's device list of cgroup version 1. If there is none, or
+// it allows everything, the result is unconfined; a program of version 2 may still confine the
+// process.
 func accessFromV1List(procRoot, devRoot string) gpu.DeviceAccess {
 	root, err := cgroup.FindV1MountPoint(filepath.Join(procRoot, "self", "mountinfo"))
 	if err != nil {
@@ -62,13 +63,13 @@ func accessFromV1List(procRoot, devRoot string) gpu.DeviceAccess {
 	return reach
 }
 
-// probeDeviceNodes asks the kernel by access(2), which opens nothing and yet has the
-// device cgroup say what opening would give: EPERM where it is denied. One
-// node of /dev that is denied tells that something confines this process. A
-// container whose /dev has no such node looks like one that nothing confines.
+// probeDeviceNodes calls access(2) for each device node. It opens nothing, but the device
+// cgroup answers as if it did: EPERM for a denied device. One denied node in /dev shows that a
+// cgroup confines this process. A container whose /dev contains only allowed nodes looks
+// unconfined.
 func probeDeviceNodes(devRoot string) (gpu.DeviceAccess, error) {
 	if _, err := os.ReadDir(devRoot); err != nil {
-		return gpu.DeviceAccess{}, fmt.Errorf("ask for GPUs: %w", err)
+		return gpu.DeviceAccess{}, fmt.Errorf("list device nodes: %w", err)
 	}
 	var reach gpu.DeviceAccess
 	for _, n := range listCharDevices(devRoot) {
@@ -79,7 +80,7 @@ func probeDeviceNodes(devRoot string) (gpu.DeviceAccess, error) {
 			reach.Confined = true
 		case !isGPU:
 		case err != nil:
-			return gpu.DeviceAccess{}, fmt.Errorf("ask for GPU %s: %w: its mode keeps this user from it", n.path, err)
+			return gpu.DeviceAccess{}, fmt.Errorf("check access to GPU %s: %w: the node's mode denies it to this user", n.path, err)
 		default:
 			reach.Minors = append(reach.Minors, minor)
 		}
@@ -97,17 +98,17 @@ func probeDeviceNodes(devRoot string) (gpu.DeviceAccess, error) {
 	return reach, nil
 }
 
-// capsDir is where the driver makes the capability nodes of MIG devices.
+// capsDir is the folder with the capability nodes of MIG devices.
 const capsDir = "nvidia-caps"
 
-// charDevice is a node of a folder.
+// charDevice is a character device node.
 type charDevice struct {
 	path string
 	rdev uint64
 }
 
-// listCharDevices lists the character devices of a folder; none where it is not
-// there. For what is mounted over an entry, its type is that of what is below.
+// listCharDevices returns the character devices in a folder, none if it does not exist. The
+// type of a directory entry is that of the file below a mount, so each node is examined.
 func listCharDevices(dir string) []charDevice {
 	entries, _ := os.ReadDir(dir)
 	var list []charDevice
@@ -121,20 +122,20 @@ func listCharDevices(dir string) []charDevice {
 	return list
 }
 
-// trailingNumber is the N of a name that begins with prefix.
+// trailingNumber returns the N of a node named prefixN, if N is the node's minor number.
 func (c charDevice) trailingNumber(prefix string) (n int, ok bool) {
 	digits, found := strings.CutPrefix(filepath.Base(c.path), prefix)
 	number, err := strconv.ParseUint(digits, 10, 16)
 	return int(number), found && err == nil && uint32(number) == unix.Minor(c.rdev)
 }
 
-// gpuMinor tells the N of a node /dev/nvidiaN.
+// gpuMinor returns the N of a node /dev/nvidiaN.
 func (c charDevice) gpuMinor() (minor int, ok bool) {
 	minor, ok = c.trailingNumber("nvidia")
 	return minor, ok && minor < rules.ModesetMinor && unix.Major(c.rdev) == rules.NvidiaMajor
 }
 
-// capMinor tells the N of a node nvidia-capN of a MIG instance.
+// capMinor returns the N of a node nvidia-capN of a MIG instance.
 func (c charDevice) capMinor() (minor int, ok bool) {
 	minor, ok = c.trailingNumber("nvidia-cap")
 	return minor, ok && minor >= rules.FirstMIGCap

@@ -157,7 +157,7 @@ func TestRootDetectDeviceAccessFromNodes(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	got := b.detectIn("c", makeDevFolder(t, 0o600, nodeSet()), 65534)
-	if !strings.HasPrefix(got, "[] false ask for GPU ") || !strings.Contains(got, "permission denied: its mode keeps this user from it") {
+	if !strings.HasPrefix(got, "[] false check access to GPU ") || !strings.Contains(got, "permission denied: the node's mode denies it to this user") {
 		t.Errorf("got %s", got)
 	}
 }

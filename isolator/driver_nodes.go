@@ -19,22 +19,22 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// simulatedCapsMajor is the major number of the capability nodes of simulated MIG
-// devices; the real one is dynamic.
+// simulatedCapsMajor is the major number of the capability nodes of simulated MIG devices. The
+// real one is dynamic.
 const simulatedCapsMajor = 509
 
-// modprobeTimeout bounds NVIDIA's loader, which may wait for the kernel to bring
-// up every GPU of the machine.
+// modprobeTimeout bounds a run of nvidia-modprobe, which may wait for the kernel to initialize
+// every GPU of the host.
 const modprobeTimeout = 60 * time.Second
 
-// driverNodes is what the machine has of the NVIDIA driver's device nodes.
+// driverNodes are the NVIDIA driver's device numbers and nodes on this host.
 type driverNodes struct {
 	majors rules.MajorNumbers
 	nodes  []rules.DeviceNode
 }
 
-// findDriver finds the driver's device numbers in /proc/devices and its nodes
-// in /dev, and has NVIDIA's loader make what CUDA cannot start without.
+// findDriver finds the driver's device numbers in /proc/devices and its nodes in /dev. It runs
+// nvidia-modprobe if something that CUDA needs is missing.
 func findDriver(cfg HostConfig) (driverNodes, error) {
 	switch {
 	case cfg.Host.Simulated:
@@ -52,13 +52,13 @@ func findDriver(cfg HostConfig) (driverNodes, error) {
 		return driverNodes{}, fmt.Errorf("%s: %w; as root, run: nvidia-modprobe %s", missing[0].why, err, strings.Join(args, " "))
 	}
 	if d, missing, err = cfg.scanDriverNodes(); err == nil && len(missing) > 0 {
-		err = fmt.Errorf("%s, though nvidia-modprobe %s says that it made it: see the kernel's log (dmesg)",
+		err = fmt.Errorf("%s, although nvidia-modprobe %s succeeded: see the kernel's log (dmesg)",
 			missing[0].why, strings.Join(args, " "))
 	}
 	return d, err
 }
 
-// missingPrerequisite is something that CUDA needs and the machine has not.
+// missingPrerequisite is something that CUDA needs and that the host lacks.
 type missingPrerequisite struct {
 	gpuMinor int // the minor number of the GPU, or -1
 	why      string
@@ -81,8 +81,8 @@ func (c HostConfig) scanDriverNodes() (driverNodes, []missingPrerequisite, error
 		switch there := c.hasNode(n); {
 		case there || n.Name != "nvidia-modeset" && n.Name != "nvidia-uvm-tools":
 			d.nodes = append(d.nodes, n)
-			// A capability node is made when its MIG device is, and a
-			// container's own is made from the number.
+			// The driver makes a capability node with its MIG device, and a
+			// container's own node is made from the number.
 			if !there && n.Major != d.majors.Caps {
 				missing = append(missing, missingPrerequisite{nodeGPUMinor(n), fmt.Sprintf("no node %s (%d:%d)", filepath.Join(c.DevRoot, n.Name), n.Major, n.Minor)})
 			}
@@ -100,8 +100,8 @@ func nodeGPUMinor(n rules.DeviceNode) int {
 	return int(n.Minor)
 }
 
-// hasNode reports whether the node is there, with the number that the driver has
-// now: nodes of one that was loaded before may lie about.
+// hasNode reports whether the node exists with the device number that the driver has now. Nodes
+// of an earlier load of the driver may have other numbers.
 func (c HostConfig) hasNode(n rules.DeviceNode) bool {
 	var st unix.Stat_t
 	return unix.Stat(filepath.Join(c.DevRoot, n.Name), &st) == nil &&
@@ -122,8 +122,8 @@ func (c HostConfig) listSwitchNodes(m rules.MajorNumbers) ([]rules.DeviceNode, e
 	return nodes, nil
 }
 
-// modprobeArguments load nvidia-uvm and make the nodes of GPUs that lack
-// theirs.
+// modprobeArguments returns nvidia-modprobe's arguments that load nvidia-uvm and make the
+// missing nodes.
 func modprobeArguments(h gpu.Host, missing []missingPrerequisite) []string {
 	args := []string{"-u"}
 	for _, l := range missing {
@@ -131,7 +131,7 @@ func modprobeArguments(h gpu.Host, missing []missingPrerequisite) []string {
 			args = append(args, "-c="+strconv.Itoa(l.gpuMinor))
 		}
 	}
-	if len(args) == 1 { // without a GPU to name, it makes no control node
+	if len(args) == 1 { // without a GPU argument nvidia-modprobe makes no control node
 		args = append(args, "-c="+strconv.Itoa(h.Devices[0].Minor))
 	}
 	return args
@@ -144,7 +144,7 @@ func (c HostConfig) runModprobe(args []string) error {
 	cmd.WaitDelay = time.Second
 	switch out, err := cmd.CombinedOutput(); {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s was not done in %v", c.Modprobe, modprobeTimeout)
+		return fmt.Errorf("%s did not end within %v", c.Modprobe, modprobeTimeout)
 	case err != nil && len(out) > 0:
 		return fmt.Errorf("run %s: %w: %s", c.Modprobe, err, strings.TrimSpace(string(out)))
 	case err != nil:
@@ -153,8 +153,8 @@ func (c HostConfig) runModprobe(args []string) error {
 	return nil
 }
 
-// parseMajor reads a character device's number from the text of /proc/devices; 0
-// where it has none.
+// parseMajor returns a character device's major number from the text of /proc/devices, 0 if it
+// has none.
 func parseMajor(devices, name string) uint32 {
 	characters := false
 	for line := range strings.Lines(devices) {

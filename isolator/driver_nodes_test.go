@@ -154,7 +154,7 @@ func TestDriverCannotBeLoaded(t *testing.T) {
 		{"its words are told", withoutUVM, "echo 'no such GPU' >&2; exit 1",
 			"exit status 1: no such GPU; as root, run: nvidia-modprobe -u -c=0 -c=1"},
 		{"silence", withoutUVM, "exit 3", "exit status 3; as root, run"},
-		{"no help", withoutUVM, "", "its module is not loaded, though nvidia-modprobe -u -c=0 -c=1 says that it made it"},
+		{"no help", withoutUVM, "", "its module is not loaded, although nvidia-modprobe -u -c=0 -c=1 succeeded"},
 		{"no number", "Character devices:\nx nvidia-uvm\n", "", "its module is not loaded"},
 	}
 	for _, c := range cases {

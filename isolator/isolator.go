@@ -1,7 +1,7 @@
-// Package isolator decides which GPUs one container may open, and has the
-// kernel enforce it. Its input is the devices that somebody granted: gpu_ids
-// of the task, or what the ledger chose. It keeps no books itself, reads back
-// from the kernel what it made, and never trusts an environment variable.
+// Package isolator translates the devices that a container was granted into device rules, and
+// has the kernel enforce them. The caller decides which devices a container gets: those of the
+// task's gpu_ids, or those that package allocation assigned. The package keeps no state of its
+// own, reads back from the kernel what it wrote, and never trusts an environment variable.
 package isolator
 
 import (
@@ -14,19 +14,18 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// HostConfig describes the machine.
+// HostConfig describes the host.
 type HostConfig struct {
 	Host gpu.Host
-	// CgroupVersion says which version of cgroups keeps the device rules: "v1" or
-	// "v2". Empty means what Mesos's agent uses: version 2 where that is mounted
-	// at /sys/fs/cgroup, else version 1 where its devices hierarchy is mounted
-	// anywhere.
+	// CgroupVersion is the version of cgroups that enforces the device rules: "v1" or "v2".
+	// Empty means the version that Mesos's agent uses: version 2 if it is mounted at
+	// /sys/fs/cgroup, else version 1 if its devices hierarchy is mounted anywhere.
 	CgroupVersion string
-	// ProcRoot is where procfs is, DevRoot where device nodes are; empty
-	// means /proc and /dev.
+	// ProcRoot is the path of procfs, DevRoot that of the device nodes. Empty means /proc and
+	// /dev.
 	ProcRoot, DevRoot string
-	// Modprobe is NVIDIA's program that loads the driver's modules and makes
-	// its nodes; empty means nvidia-modprobe on PATH.
+	// Modprobe is NVIDIA's program that loads the driver's modules and makes its device nodes.
+	// Empty means nvidia-modprobe on PATH.
 	Modprobe string
 }
 
@@ -42,8 +41,8 @@ func (c HostConfig) withDefaults() HostConfig {
 	return c
 }
 
-// Isolator turns devices into rules, and has the kernel keep them. Its
-// methods may be called at the same time.
+// Isolator translates devices into rules and has the kernel enforce them. Its methods may be
+// called concurrently.
 type Isolator struct {
 	host     gpu.Host
 	driver   driverNodes
@@ -53,21 +52,21 @@ type Isolator struct {
 	cgroups cgroupHierarchy
 }
 
-// DeviceGrant is what one container gets.
+// DeviceGrant is what one container may open.
 type DeviceGrant struct {
-	// Nodes are the GPU nodes of the whole host, and the control nodes. All
-	// may stand in a container's /dev, for it may grow: Rules tell them apart.
+	// Nodes are all GPU nodes of the host, and the control nodes. A container's /dev may
+	// contain all of them, because the container may get more devices later. Rules decide which
+	// it may open.
 	Nodes []rules.DeviceNode
-	// Rules are what the container may open, and nothing else.
+	// Rules list what the container may open. It may open nothing else.
 	Rules []rules.DeviceRule
-	// Devices are the GPUs among them.
+	// Devices are the GPUs that Rules allow.
 	Devices []gpu.Device
 }
 
-// New checks the host and finds the device numbers of its nodes. On a host
-// with GPUs it has nvidia-modprobe load the nvidia-uvm module and make the
-// nodes where they are missing; that this does not help is an error, for CUDA
-// cannot start there.
+// New checks the host and finds the device numbers of its nodes. On a host with GPUs it runs
+// nvidia-modprobe if the nvidia-uvm module is not loaded or nodes are missing. If they are
+// still missing then, New fails, because CUDA cannot start.
 func New(cfg HostConfig) (*Isolator, error) {
 	cfg = cfg.withDefaults()
 	if err := CheckHost(cfg.Host); err != nil {
@@ -84,8 +83,8 @@ func New(cfg HostConfig) (*Isolator, error) {
 	return &Isolator{host: cfg.Host, driver: d, procRoot: cfg.ProcRoot, cgroups: cgroups}, nil
 }
 
-// CheckHost refuses a host on which a name or a node would mean two devices. Only
-// MIG devices of one GPU share its node.
+// CheckHost returns an error if two devices have one UUID or one node. Only MIG devices of one
+// GPU may share its node.
 func CheckHost(h gpu.Host) error {
 	uuids, minors, caps := map[string]bool{}, map[int]gpu.Device{}, map[int]string{}
 	for _, d := range h.Devices {
@@ -107,8 +106,8 @@ func CheckHost(h gpu.Host) error {
 	return nil
 }
 
-// ResolveTaskGrant tells what a container with those resources may open: gpus is the
-// scalar, ids the items of gpu_ids. The two must agree.
+// ResolveTaskGrant returns what a container with those resources may open. gpus is the scalar
+// resource, ids are the items of gpu_ids. The two numbers must be equal.
 func (i *Isolator) ResolveTaskGrant(container string, gpus int, ids []string) (DeviceGrant, error) {
 	if gpus != len(ids) {
 		return DeviceGrant{}, fmt.Errorf("prepare container %s: it has gpus:%d and %d gpu_ids; a task must take one gpu_ids item for each of its gpus",
@@ -121,8 +120,8 @@ func (i *Isolator) ResolveTaskGrant(container string, gpus int, ids []string) (D
 	return g, nil
 }
 
-// ResolveGrant tells what a container that holds those devices may open. A device
-// that the host does not have is an error.
+// ResolveGrant returns what a container with those devices may open. A device that the host
+// does not have is an error.
 func (i *Isolator) ResolveGrant(ids []string) (DeviceGrant, error) {
 	devices, err := i.host.ByUUID(ids)
 	if err != nil {
@@ -135,20 +134,18 @@ func (i *Isolator) ResolveGrant(ids []string) (DeviceGrant, error) {
 	return DeviceGrant{Nodes: i.driver.nodes, Rules: list, Devices: devices}, nil
 }
 
-// DeviceNodes are the nodes that belong into the /dev of a container which holds
-// those devices now.
+// DeviceNodes returns the nodes for the /dev of a container with those devices.
 func (i *Isolator) DeviceNodes(ids []string) ([]rules.DeviceNode, error) {
 	g, err := i.ResolveGrant(ids)
 	return g.Nodes, err
 }
 
-// ApplyGrant creates the container's device cgroup where it is not there yet,
-// confines it to the grant and reads back what the kernel made of it. What a
-// confined cgroup may open besides GPUs stays. cgroupPath is below the mount
-// point of the hierarchy: "mesos/CONTAINER".
+// ApplyGrant creates the container's device cgroup if it does not exist, confines it to the
+// grant and reads back the kernel's rules. A confined cgroup keeps its rules for devices other
+// than GPUs. cgroupPath is relative to the mount point of the hierarchy: "mesos/CONTAINER".
 func (i *Isolator) ApplyGrant(cgroupPath string, g DeviceGrant) error {
 	if len(g.Rules) == 0 {
-		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from Prepare or Grant")
+		return errors.New("isolate " + cgroupPath + ": the grant has no rules; it must come from ResolveGrant or ResolveTaskGrant")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -158,7 +155,7 @@ func (i *Isolator) ApplyGrant(cgroupPath string, g DeviceGrant) error {
 	return i.replaceGPURules(cgroupPath, g.Rules)
 }
 
-// ConfineToDevices is Isolate for the grant of those devices.
+// ConfineToDevices is ApplyGrant with the grant of those devices.
 func (i *Isolator) ConfineToDevices(cgroupPath string, ids []string) error {
 	g, err := i.ResolveGrant(ids)
 	if err != nil {

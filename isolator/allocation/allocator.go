@@ -1,8 +1,7 @@
-// Package ledger decides which container holds which devices: those its
-// resources name, for a bare number of gpus some of the stock pool, and parts
-// of shared ones. It is pure: it writes no file and no cgroup. That two
-// containers hold one device happens in two cases only: where one is nested in
-// the other, and where each holds a part of it.
+// Package allocation decides which container gets which devices: those that its resources name,
+// for a request by number devices of the stock pool, and shares of shared devices. It is pure:
+// it writes no file and no cgroup. Two containers hold one device in two cases only: one
+// container is nested in the other, or each holds a share of the device.
 package allocation
 
 import (
@@ -16,48 +15,49 @@ import (
 
 // Allocation is what one container holds.
 type Allocation struct {
-	// Container is Mesos's id; a nested one's has its parents before it, with
-	// dots between.
+	// Container is Mesos's id. That of a nested container begins with its parents' ids,
+	// separated by dots.
 	Container string `json:"container"`
-	// Named are devices that gpu_ids named, Stock those of the stock pool, in
-	// the order in which they were granted.
+	// Named are devices requested by gpu_ids, Stock are devices of the stock pool, both in the
+	// order in which they were granted.
 	Named []string `json:"named,omitempty"`
 	Stock []string `json:"stock,omitempty"`
-	// Shares are what it holds of shared devices, in the order of their names:
-	// UUID, MemMiB and Cores. One found again from a cgroup has no amounts, for
-	// the kernel knows none.
+	// Shares are shares of shared devices, sorted by device: UUID, MemMiB and Cores. A share
+	// restored from a cgroup has no amounts, because the kernel knows none.
 	Shares []gpu.DeviceShare `json:"parts,omitempty"`
-	// Inherits is set for a nested container that asked for no devices: it
-	// may open what its nearest ancestor that does not inherit may.
+	// Inherits is set for a nested container that requested no devices. It may open what its
+	// nearest ancestor without Inherits may open.
 	Inherits bool `json:"inherits,omitempty"`
 }
 
-// Devices are all that the container holds itself, wholly or a part of.
+// Devices returns all devices that the container itself holds, whole or a share of.
 func (h Allocation) Devices() []string { return slices.Concat(h.Named, h.Stock, shareUUIDs(h.Shares)) }
 
-// exclusiveDevices are the devices that nobody else may open.
+// exclusiveDevices returns the devices that no other container may open.
 func (h Allocation) exclusiveDevices() []string { return slices.Concat(h.Named, h.Stock) }
 
-// MatchesRequest reports whether the holding is just what is wanted.
+// MatchesRequest reports whether the allocation contains exactly what r requests.
 func (h Allocation) MatchesRequest(w DeviceRequest) bool {
 	named := slices.Sorted(slices.Values(h.Named))
 	return slices.Equal(named, w.Named) && len(h.Stock) == w.Stock && slices.Equal(h.Shares, w.Shares)
 }
 
-// ShareLookup tells whether parts of a device may be granted now, and of how much:
-// what is advertised of it. One for which it says no is granted whole.
+// ShareLookup reports whether shares of a device may be granted now, and the total to share:
+// what is advertised of the device. If ok is false the device is granted whole.
 type ShareLookup func(device string) (all gpu.DeviceShare, ok bool)
 
-// Allocator is the books of one host. It is not safe for concurrent use.
+// Allocator contains the allocations of one host. It is not safe for concurrent use.
 type Allocator struct {
+	// stockPool lists the devices for requests by number, in the order in which they are
+	// granted. It never changes.
 	stockPool   []string
 	lookUpShare ShareLookup
+	// allocations is indexed by container.
 	allocations map[string]Allocation
 }
 
-// New opens empty books. stock are the devices set aside for a bare number of
-// gpus, in the order in which they are handed out. Without shared, no device
-// is.
+// New returns an Allocator without allocations. stock lists the devices for requests by number,
+// in the order in which they are granted. Without lookUpShare no device is shared.
 func New(stock []string, shared ShareLookup) *Allocator {
 	if shared == nil {
 		shared = func(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
@@ -65,22 +65,23 @@ func New(stock []string, shared ShareLookup) *Allocator {
 	return &Allocator{stockPool: slices.Clone(stock), lookUpShare: shared, allocations: map[string]Allocation{}}
 }
 
-// Stock are the devices of the stock pool.
+// Stock returns the devices of the stock pool.
 func (l *Allocator) Stock() []string { return slices.Clone(l.stockPool) }
 
-// Get is what the container holds itself.
+// Get returns the container's own allocation.
 func (l *Allocator) Get(container string) (Allocation, bool) {
 	h, ok := l.allocations[container]
 	return h, ok
 }
 
-// EffectiveDevices are what the container may open: its own, or its ancestors'.
+// EffectiveDevices returns the devices that the container may open: its own, or those it
+// inherits.
 func (l *Allocator) EffectiveDevices(container string) []string {
 	return l.effectiveAllocation(container).Devices()
 }
 
-// EffectiveShares are those that the container has, and whose they are: its own, or an
-// ancestor's, which both then take from together.
+// EffectiveShares returns the shares that apply to the container, and the container that they
+// belong to: itself, or the ancestor from which it inherits. Both use them together.
 func (l *Allocator) EffectiveShares(container string) (owner string, parts []gpu.DeviceShare) {
 	h := l.effectiveAllocation(container)
 	return h.Container, slices.Clone(h.Shares)
@@ -95,20 +96,20 @@ func (l *Allocator) effectiveAllocation(container string) Allocation {
 	return h
 }
 
-// ListAll are the holdings, parents before the nested.
+// ListAll returns all allocations, parents before nested containers.
 func (l *Allocator) ListAll() []Allocation {
 	return slices.SortedFunc(maps.Values(l.allocations), func(a, b Allocation) int {
 		return cmp.Or(cmp.Compare(nestingDepth(a.Container), nestingDepth(b.Container)), cmp.Compare(a.Container, b.Container))
 	})
 }
 
-// ListNested are the holdings of the containers nested in that one, parents first.
+// ListNested returns the allocations of the containers nested in the container, parents first.
 func (l *Allocator) ListNested(container string) []Allocation {
 	return slices.DeleteFunc(l.ListAll(), func(h Allocation) bool { return !IsNestedIn(h.Container, container) })
 }
 
-// HoldersOf are the containers that hold the device themselves, or a part of it,
-// parents first.
+// HoldersOf returns the containers that hold the device, or a share of it, themselves, parents
+// first.
 func (l *Allocator) HoldersOf(device string) []string {
 	var ids []string
 	for _, h := range l.ListAll() {
@@ -119,15 +120,16 @@ func (l *Allocator) HoldersOf(device string) []string {
 	return ids
 }
 
-// SetAllocations enters holdings, as Assign or Restore gave them.
+// SetAllocations replaces allocations with those that AssignDevices or RestoreAllocation
+// returned.
 func (l *Allocator) SetAllocations(holdings ...Allocation) {
 	for _, h := range holdings {
 		l.allocations[h.Container] = h
 	}
 }
 
-// ReleaseContainer strikes a container and those nested in it, and returns them,
-// nested ones first. One it does not know is none.
+// ReleaseContainer removes the container and those nested in it. It returns their ids, nested
+// ones first; none for an unknown container.
 func (l *Allocator) ReleaseContainer(container string) []string {
 	var gone []string
 	for _, h := range slices.Backward(l.ListNested(container)) {
@@ -142,8 +144,7 @@ func (l *Allocator) ReleaseContainer(container string) []string {
 	return gone
 }
 
-// FindOrphans are the containers in the books that alive does not name, or an
-// ancestor of which it does not.
+// FindOrphans returns the containers that, or an ancestor of which, alive does not list.
 func (l *Allocator) FindOrphans(alive []string) []string {
 	lives := make(map[string]bool, len(alive))
 	for _, id := range alive {
@@ -167,7 +168,7 @@ func (l *Allocator) isKnown(container string) bool {
 	return ok
 }
 
-// ParentID is the container that one is nested in, "" for none.
+// ParentID returns the container that the container is nested in, "" if there is none.
 func ParentID(container string) string {
 	if dot := strings.LastIndexByte(container, '.'); dot >= 0 {
 		return container[:dot]
@@ -175,13 +176,14 @@ func ParentID(container string) string {
 	return ""
 }
 
-// RootID is the outermost container that one is nested in, or itself.
+// RootID returns the outermost container that the container is nested in, or the container
+// itself.
 func RootID(container string) string {
 	root, _, _ := strings.Cut(container, ".")
 	return root
 }
 
-// IsNestedIn reports whether a container is nested in another, however deep.
+// IsNestedIn reports whether a container is nested in another one, at any depth.
 func IsNestedIn(container, other string) bool { return strings.HasPrefix(container, other+".") }
 
 func isNested(container string) bool { return nestingDepth(container) > 0 }

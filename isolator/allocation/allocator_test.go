@@ -81,7 +81,7 @@ func TestAssignStockDevices(t *testing.T) {
 	l := newStockAllocator()
 	mustAssign(t, l, "all", DeviceRequest{Stock: 4})
 	wantDevices(t, l, "all", "a b c d")
-	wantRejected(t, l, "next", DeviceRequest{Stock: 1}, "wants 1 more GPUs without names, and of the 4 set aside for that 0 are free")
+	wantRejected(t, l, "next", DeviceRequest{Stock: 1}, "requests 1 more GPUs by number, and of the 4 reserved for that 0 are free")
 
 	l.ReleaseContainer("all")
 	mustAssign(t, l, "again", DeviceRequest{Stock: 4})
@@ -105,7 +105,7 @@ func TestAssignStockDevices(t *testing.T) {
 	// Allocation by identity: one that is free, one that is held.
 	mustAssign(t, l, "x", DeviceRequest{Named: []string{"GPU-1"}})
 	wantRejected(t, l, "y", DeviceRequest{Named: []string{"GPU-1"}}, "container y names device GPU-1, which container x holds")
-	wantRejected(t, l, "y", DeviceRequest{Named: []string{"d"}}, "one of the 4 set aside for a bare number")
+	wantRejected(t, l, "y", DeviceRequest{Named: []string{"d"}}, "one of the 4 reserved for requests by number")
 }
 
 func TestAssignKeepsDevicesWhenGrowingAndShrinking(t *testing.T) {
@@ -136,7 +136,7 @@ func TestUnhealthyDevicesAreNotAssigned(t *testing.T) {
 		t.Errorf("what it holds stays (-want +got):\n%s", diff)
 	}
 	_, err = l.AssignDevices("c", DeviceRequest{Stock: 3}, well)
-	if err == nil || !strings.Contains(err.Error(), "wants 2 more GPUs without names, and of the 4 set aside for that 1 are free and 2 more unhealthy or cordoned") {
+	if err == nil || !strings.Contains(err.Error(), "requests 2 more GPUs by number, and of the 4 reserved for that 1 are free and 2 more unhealthy or cordoned") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -158,7 +158,7 @@ func TestNestedContainers(t *testing.T) {
 	wantDevices(t, l, "p.y", "b")
 	wantRejected(t, l, "p.z", DeviceRequest{Named: []string{"1"}}, "container p.z names device 1, which container p.x holds")
 	wantRejected(t, l, "p.z", DeviceRequest{Named: []string{"2"}}, "not among the 4 of container p")
-	wantRejected(t, l, "p.z", DeviceRequest{Stock: 2}, "wants 2 more GPUs without names, container p has 1 free of 3")
+	wantRejected(t, l, "p.z", DeviceRequest{Stock: 2}, "requests 2 more GPUs by number, container p has 1 free of 3")
 
 	// The parent gives back what it lent to nobody first, then the rest.
 	mustAssign(t, l, "p", DeviceRequest{Named: []string{"1"}, Stock: 2})
@@ -212,7 +212,7 @@ func TestRestoreAllocation(t *testing.T) {
 	if err := restore("p.a.x", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore("p.a"); err == nil || !strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x in it holds 1 beside them") {
+	if err := restore("p.a"); err == nil || !strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x nested in it holds 1, which is not one of them") {
 		t.Errorf("an outer one with less than its inner: %v", err)
 	}
 	if err := restore("p.a", "1"); err != nil {

@@ -6,14 +6,14 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// DeviceFilter tells whether a device may be granted anew; nil lets all be.
+// DeviceFilter reports whether a device may be granted now. A nil filter accepts all devices.
 type DeviceFilter func(device string) bool
 
-// AssignDevices tells what holdings a container with those resources comes to: its
-// own first, then those of nested containers that lose a device with it. The
-// books stay as they are until Set. What the container holds and still wants
-// it keeps; of stock devices it gives back the last granted first, those that
-// a nested container holds after all others. The error is a *Refusal.
+// AssignDevices returns the allocations that satisfy the container's request: its own first,
+// then those of nested containers that lose devices with it. It changes nothing: the caller
+// calls SetAllocations. The container keeps devices that it holds and still requests. Of stock
+// devices it gives up the last granted first, but those that a nested container holds last. The
+// error is a *RejectedError.
 func (l *Allocator) AssignDevices(container string, w DeviceRequest, usable DeviceFilter) ([]Allocation, error) {
 	now, known := l.allocations[container]
 	if isNested(container) && w.IsEmpty() && (!known || now.Inherits) {
@@ -38,9 +38,9 @@ func (l *Allocator) AssignDevices(container string, w DeviceRequest, usable Devi
 	return append([]Allocation{h}, l.shrinkNested(h)...), nil
 }
 
-// RestoreAllocation tells what holding a container has that the kernel lets open those
-// devices. Of a shared one it has a part of unknown size. The error is a
-// *Refusal, where the books give one to another.
+// RestoreAllocation returns the allocation of a container whose cgroup allows those devices. Of
+// a shared device the container gets a share of unknown size. The error is a *RejectedError if
+// another container holds one of the devices.
 func (l *Allocator) RestoreAllocation(container string, devices []string) (Allocation, error) {
 	if isNested(container) && SameDevices(devices, l.EffectiveDevices(ParentID(container))) {
 		return Allocation{Container: container, Inherits: true}, nil
@@ -61,8 +61,9 @@ func (l *Allocator) RestoreAllocation(container string, devices []string) (Alloc
 	return h, l.CheckAllocation(h)
 }
 
-// isShared tells whether what a container has of a device is a part: others
-// have one, or it may be shared; of a nested one its ancestor has one.
+// isShared reports whether a container that may open a device has a share of it, rather than
+// the whole device. It has if another container holds a share, or if the device is shared and
+// not held. A nested container has if its ancestor has.
 func (l *Allocator) isShared(container, device string) bool {
 	if isNested(container) {
 		_, part := findShare(l.allocations[l.allocatingAncestor(container)].Shares, device)
@@ -80,8 +81,8 @@ func (l *Allocator) isShared(container, device string) bool {
 	return shared
 }
 
-// CheckAllocation tells whether a holding from elsewhere, a file or a cgroup, can stand
-// in the books beside the others. The error is a *Refusal.
+// CheckAllocation checks that an allocation from a file or a cgroup does not contradict the
+// other allocations. The error is a *RejectedError.
 func (l *Allocator) CheckAllocation(h Allocation) error {
 	s := l.deviceSourceOf(h.Container)
 	if d := findDuplicate(h.Devices()); d != "" {
@@ -93,11 +94,11 @@ func (l *Allocator) CheckAllocation(h Allocation) error {
 		}
 	}
 	for _, p := range h.Shares {
-		if err := s.checkNotExclusive(p.UUID, "holds a part of"); err != nil {
+		if err := s.checkNotExclusive(p.UUID, "holds a share of"); err != nil {
 			return err
 		}
 		if _, ok := findShare(s.shares, p.UUID); s.ancestor != "" && !ok {
-			return rejectf("container %s holds a part of device %s, of which container %s has none", h.Container, p.UUID, s.ancestor)
+			return rejectf("container %s holds a share of device %s, of which container %s has none", h.Container, p.UUID, s.ancestor)
 		}
 		if p.MemMiB < 0 || p.Cores < 0 {
 			return rejectf("container %s holds %d MiB and %d %% of the cores of device %s", h.Container, p.MemMiB, p.Cores, p.UUID)
@@ -108,21 +109,21 @@ func (l *Allocator) CheckAllocation(h Allocation) error {
 	}
 	for _, inner := range l.ListNested(h.Container) {
 		if d := excludeDevices(inner.Devices(), h.Devices()); len(d) > 0 {
-			return rejectf("container %s holds %d devices, and %s in it holds %s beside them", h.Container, len(h.Devices()), inner.Container, d[0])
+			return rejectf("container %s holds %d devices, and %s nested in it holds %s, which is not one of them", h.Container, len(h.Devices()), inner.Container, d[0])
 		}
 	}
 	return nil
 }
 
-// deviceSource is where one container's devices come from: the host, or for a
-// nested one the ancestor that holds devices.
+// deviceSource describes where a container's devices come from: the host, or for a nested
+// container the ancestor that holds devices.
 type deviceSource struct {
 	container, ancestor string
-	stockPool           []string          // what a bare number is served from
-	nameable            []string          // what may be named, where there is an ancestor
-	shares              []gpu.DeviceShare // what parts may be taken of, where there is one
-	exclusiveHolders    map[string]string // device to the other container that holds it whole
-	shareHolders        map[string]string // device to one that holds a part
+	stockPool           []string          // devices for requests by number
+	nameable            []string          // devices that may be named, if there is an ancestor
+	shares              []gpu.DeviceShare // the shares of the ancestor, if there is one
+	exclusiveHolders    map[string]string // device to another container that holds it whole
+	shareHolders        map[string]string // device to another container that holds a share
 }
 
 func (l *Allocator) deviceSourceOf(container string) deviceSource {
@@ -142,8 +143,8 @@ func (l *Allocator) deviceSourceOf(container string) deviceSource {
 	return s
 }
 
-// recordHolder enters a holder of devices, of several the outermost, and of those the
-// first by name.
+// recordHolder adds a container to the holders of devices. Of several holders it keeps the
+// outermost, and of those the first by name.
 func recordHolder(holders map[string]string, devices []string, id string) {
 	for _, d := range devices {
 		other := holders[d]
@@ -153,8 +154,8 @@ func recordHolder(holders map[string]string, devices []string, id string) {
 	}
 }
 
-// allocatingAncestor is the nearest ancestor with a holding of its own, or the outermost
-// where none is in the books.
+// allocatingAncestor returns the nearest ancestor with an allocation that does not inherit, or
+// the outermost ancestor if none has.
 func (l *Allocator) allocatingAncestor(container string) string {
 	for id := ParentID(container); ; id = ParentID(id) {
 		h, ok := l.allocations[id]
@@ -170,23 +171,23 @@ func (l *Allocator) checkNamed(s deviceSource, named []string, now Allocation) e
 			return err
 		}
 		if _, shared := l.lookUpShare(d); shared && s.ancestor == "" && !slices.Contains(now.exclusiveDevices(), d) {
-			return rejectf("container %s names device %s, which is shared: take a part of it, or unshare it", s.container, d)
+			return rejectf("container %s names device %s, which is shared: request a share of it, or unshare it", s.container, d)
 		}
 		if s.ancestor == "" && slices.Contains(s.stockPool, d) && !slices.Contains(now.Devices(), d) {
-			return rejectf("container %s names device %s, one of the %d set aside for a bare number of gpus: take it from --stock, or do not name it",
+			return rejectf("container %s names device %s, one of the %d reserved for requests by number: remove it from --stock, or do not name it",
 				s.container, d, len(s.stockPool))
 		}
 	}
 	return nil
 }
 
-// checkExclusive is check for a device that nobody else may open.
+// checkExclusive returns an error unless the container may hold the device alone.
 func (s deviceSource) checkExclusive(device, does string) error {
 	if err := s.checkNotExclusive(device, does); err != nil {
 		return err
 	}
 	if holder := s.shareHolders[device]; holder != "" {
-		return rejectf("container %s %s device %s, which container %s holds a part of", s.container, does, device, holder)
+		return rejectf("container %s %s device %s, of which container %s holds a share", s.container, does, device, holder)
 	}
 	if s.ancestor != "" && !slices.Contains(s.nameable, device) {
 		return rejectf("container %s %s device %s, which is not among the %d of container %s", s.container, does, device, len(s.nameable), s.ancestor)
@@ -194,7 +195,7 @@ func (s deviceSource) checkExclusive(device, does string) error {
 	return nil
 }
 
-// checkNotExclusive refuses a device that another container holds whole.
+// checkNotExclusive returns an error if another container holds the whole device.
 func (s deviceSource) checkNotExclusive(device, does string) error {
 	if holder := s.exclusiveHolders[device]; holder != "" {
 		return rejectf("container %s %s device %s, which container %s holds", s.container, does, device, holder)
@@ -202,8 +203,8 @@ func (s deviceSource) checkNotExclusive(device, does string) error {
 	return nil
 }
 
-// takeFromPool grants n more devices of the pool, first ones first; own are those
-// that the container has anyway.
+// takeFromPool returns n free devices of the pool, first ones first, without those that the
+// container has already.
 func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]string, error) {
 	if n <= 0 {
 		return nil, nil
@@ -213,11 +214,11 @@ func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]
 		return free[:n], nil
 	}
 	if s.ancestor != "" {
-		return nil, rejectf("container %s wants %d more GPUs without names, container %s has %d free of %d",
+		return nil, rejectf("container %s requests %d more GPUs by number, container %s has %d free of %d",
 			s.container, n, s.ancestor, len(free), len(s.stockPool))
 	}
-	return nil, rejectf("container %s wants %d more GPUs without names, and of the %d set aside for that %d are free and %d more unhealthy or cordoned: "+
-		"set more aside with --stock, or name devices by gpu_ids", s.container, n, len(s.stockPool), len(free), unusable)
+	return nil, rejectf("container %s requests %d more GPUs by number, and of the %d reserved for that %d are free and %d more unhealthy or cordoned: "+
+		"reserve more with --stock, or name devices by gpu_ids", s.container, n, len(s.stockPool), len(free), unusable)
 }
 
 func (s deviceSource) freeDevices(own []string, usable DeviceFilter) (freeDevices []string, unusable int) {
@@ -233,7 +234,8 @@ func (s deviceSource) freeDevices(own []string, usable DeviceFilter) (freeDevice
 	return freeDevices, unusable
 }
 
-// shrinkStock leaves n of the stock devices.
+// shrinkStock returns n of the container's stock devices. It drops devices that nested
+// containers hold last.
 func (l *Allocator) shrinkStock(container string, stock []string, n int) []string {
 	lent := map[string]bool{}
 	for id, h := range l.allocations {
@@ -255,8 +257,8 @@ func (l *Allocator) shrinkStock(container string, stock []string, n int) []strin
 	return drop(stock, func(string) bool { return true })
 }
 
-// shrinkNested takes from the containers nested in one what it no longer holds, of
-// several that have parts of one device from the last ones.
+// shrinkNested returns the allocations of nested containers that lose devices because the
+// container no longer holds them. If shares no longer fit, the last containers lose them.
 func (l *Allocator) shrinkNested(h Allocation) []Allocation {
 	var changed []Allocation
 	all := h.exclusiveDevices()
@@ -276,7 +278,8 @@ func (l *Allocator) shrinkNested(h Allocation) []Allocation {
 	return changed
 }
 
-// nearestAncestor is the nearest ancestor that is among those.
+// nearestAncestor returns the container's nearest ancestor that is a key of among, "" if there
+// is none.
 func nearestAncestor(container string, among map[string][]gpu.DeviceShare) string {
 	id := ParentID(container)
 	for ; id != ""; id = ParentID(id) {
@@ -295,7 +298,7 @@ func keepDevices(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(d string) bool { return !slices.Contains(other, d) })
 }
 
-// SameDevices reports whether two lists name the same devices.
+// SameDevices reports whether two lists contain the same devices, in any order.
 func SameDevices(a, b []string) bool {
 	return len(excludeDevices(a, b)) == 0 && len(excludeDevices(b, a)) == 0
 }

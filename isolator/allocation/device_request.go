@@ -14,33 +14,31 @@ const (
 	gpuIDsResource = "gpu_ids"
 )
 
-// maxGPUs bounds what a scalar may ask for; no host comes near.
+// maxGPUs bounds the scalar gpus. No host has as many.
 const maxGPUs = 1 << 16
 
-// MesosResource is one of Mesos's Resource messages: a name, and a scalar or a set
-// of items.
+// MesosResource is one of Mesos's Resource messages: a name, and a scalar or a set of items.
 type MesosResource struct {
 	Name   string   `json:"name"`
 	Scalar float64  `json:"scalar,omitempty"`
 	Set    []string `json:"set,omitempty"`
 }
 
-// DeviceRequest is what a container's resources come to: devices by name, a number of
-// devices of the stock pool, and parts of shared devices in the order of their
-// names.
+// DeviceRequest is what a container's resources request: devices by name, a number of devices
+// of the stock pool, and shares of shared devices, sorted by device.
 type DeviceRequest struct {
 	Named  []string
 	Stock  int
 	Shares []gpu.DeviceShare
 }
 
-// IsEmpty reports whether nothing is wanted.
+// IsEmpty reports whether nothing is requested.
 func (w DeviceRequest) IsEmpty() bool { return w.Count() == 0 }
 
-// Count is the number of devices wanted, wholly or a part of.
+// Count returns the number of devices requested, whole or a share of.
 func (w DeviceRequest) Count() int { return len(w.Named) + w.Stock + len(w.Shares) }
 
-// ParseRequest adds up resources. Names it does not know are not devices to it.
+// ParseRequest adds up resources. It ignores resources that are not devices.
 func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
 	var w DeviceRequest
 	total := 0.0
@@ -59,7 +57,7 @@ func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
 		return DeviceRequest{}, rejectf("gpu_ids names device %s twice", name)
 	}
 	if slices.Contains(w.Named, "") {
-		return DeviceRequest{}, rejectf("gpu_ids holds an empty name among %d", len(w.Named))
+		return DeviceRequest{}, rejectf("gpu_ids has an empty name among %d", len(w.Named))
 	}
 	if w.Stock = int(total) - len(w.Named); w.Stock < 0 {
 		return DeviceRequest{}, rejectf("gpus:%d is less than its %d gpu_ids; a task takes one of its gpus for each gpu_ids item", int(total), len(w.Named))
@@ -71,7 +69,7 @@ func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
 	}
 	for _, p := range w.Shares {
 		if slices.Contains(w.Named, p.UUID) {
-			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a part of it by %s: it is one or the other", p.UUID, gpu.MemResource(p.UUID))
+			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a share of it is requested by %s: request one or the other", p.UUID, gpu.MemResource(p.UUID))
 		}
 	}
 	return w, nil
@@ -88,7 +86,7 @@ func findDuplicate(names []string) string {
 	return ""
 }
 
-// RejectedError is an error of what was asked for, not of the books.
+// RejectedError is an error of the request, not of the host.
 type RejectedError struct{ Why string }
 
 func (r *RejectedError) Error() string { return r.Why }

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// parseShares adds up the scalars of shared devices.
+// parseShares adds up the scalar resources of shared devices.
 func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
 	mem, cores := map[string]float64{}, map[string]float64{}
 	for _, r := range resources {
@@ -22,24 +22,24 @@ func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
 	var parts []gpu.DeviceShare
 	for uuid, n := range mem {
 		if !isWholeAmount(n) || n < 1 {
-			return nil, rejectf("%s:%v is not a whole number of MiB from 1 on", gpu.MemResource(uuid), n)
+			return nil, rejectf("%s:%v is not a whole number of MiB of at least 1", gpu.MemResource(uuid), n)
 		}
 		if !isWholeAmount(cores[uuid]) {
-			return nil, rejectf("%s:%v is not a whole number of percent from 0 on", gpu.CoresResource(uuid), cores[uuid])
+			return nil, rejectf("%s:%v is not a whole number of percent of at least 0", gpu.CoresResource(uuid), cores[uuid])
 		}
 		parts = append(parts, gpu.DeviceShare{UUID: uuid, MemMiB: int64(n), Cores: int(cores[uuid])})
 		delete(cores, uuid)
 	}
 	for uuid, n := range cores {
 		if n != 0 {
-			return nil, rejectf("%s:%v comes without %s: take memory of the device too", gpu.CoresResource(uuid), n, gpu.MemResource(uuid))
+			return nil, rejectf("%s:%v without %s: request memory of the device, too", gpu.CoresResource(uuid), n, gpu.MemResource(uuid))
 		}
 	}
 	slices.SortFunc(parts, func(a, b gpu.DeviceShare) int { return cmp.Compare(a.UUID, b.UUID) })
 	return parts, nil
 }
 
-// maxAmount bounds what a scalar may ask of one device; none comes near.
+// maxAmount bounds what a scalar may request of one device. No device has as much.
 const maxAmount = 1 << 40
 
 func isWholeAmount(n float64) bool { return n == math.Trunc(n) && n >= 0 && n <= maxAmount }
@@ -62,13 +62,13 @@ func findShare(parts []gpu.DeviceShare, device string) (gpu.DeviceShare, bool) {
 	return gpu.DeviceShare{}, false
 }
 
-// fitsWithin reports whether a part is within another.
+// fitsWithin reports whether a share is contained in another one.
 func fitsWithin(p, within gpu.DeviceShare) bool {
 	return p.MemMiB <= within.MemMiB && p.Cores <= within.Cores
 }
 
-// UnionShares is what both lists come to together where each claims the larger part
-// of a device, in the order of the devices' names.
+// UnionShares returns the shares of both lists, for each device the larger amounts, sorted by
+// device.
 func UnionShares(a, b []gpu.DeviceShare) []gpu.DeviceShare {
 	all := slices.Clone(b)
 	for _, p := range a {
@@ -83,12 +83,12 @@ func UnionShares(a, b []gpu.DeviceShare) []gpu.DeviceShare {
 	return all
 }
 
-// checkShares tells whether those parts can be granted to a container that has
-// others now: each of a shared device, or of a part of its ancestor, and with
-// what others have of it no more than there is.
+// checkShares returns an error if the shares cannot be granted to a container that has the
+// shares now. Each must be of a shared device, or of a device that the ancestor has a share of,
+// and must fit beside the shares of other containers.
 func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) error {
 	for _, p := range parts {
-		if err := s.checkNotExclusive(p.UUID, "takes a part of"); err != nil {
+		if err := s.checkNotExclusive(p.UUID, "requests a share of"); err != nil {
 			return err
 		}
 		has, holds := findShare(now, p.UUID)
@@ -100,7 +100,7 @@ func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) er
 			all, ok = findShare(s.shares, p.UUID)
 		}
 		if !ok && !holds {
-			return rejectf("container %s takes a part of device %s, which is not shared%s", s.container, p.UUID, s.ancestorNote())
+			return rejectf("container %s requests a share of device %s, which is not shared%s", s.container, p.UUID, s.ancestorNote())
 		}
 		if err := s.checkCapacity(p, all, l.sumOtherShares(s, p.UUID)); err != nil {
 			return err
@@ -109,13 +109,13 @@ func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) er
 	return nil
 }
 
-// checkCapacity is an error where a part, and what others have, is more than all.
+// checkCapacity returns an error if a share does not fit beside the shares of others.
 func (s deviceSource) checkCapacity(p, all, others gpu.DeviceShare) error {
 	if free := all.MemMiB - others.MemMiB; p.MemMiB > free {
-		return rejectf("container %s wants %d MiB of device %s, %d of its %d MiB are free%s", s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())
+		return rejectf("container %s requests %d MiB of device %s, %d of its %d MiB are free%s", s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())
 	}
 	if free := all.Cores - others.Cores; p.Cores > free {
-		return rejectf("container %s wants %d %% of the cores of device %s, %d of %d %% are free%s", s.container, p.Cores, p.UUID, max(0, free), all.Cores, s.ancestorNote())
+		return rejectf("container %s requests %d %% of the cores of device %s, %d of %d %% are free%s", s.container, p.Cores, p.UUID, max(0, free), all.Cores, s.ancestorNote())
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ func (s deviceSource) ancestorNote() string {
 	return " in container " + s.ancestor
 }
 
-// sumOtherShares adds up what containers beside this one have of the device that take
-// from where it does.
+// sumOtherShares adds up the shares of the device that other containers have from the same
+// source.
 func (l *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShare {
 	sum := gpu.DeviceShare{UUID: device}
 	for id, h := range l.allocations {
@@ -144,7 +144,7 @@ func (l *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShar
 	return sum
 }
 
-// takeShares grants what is left of those parts, and leaves the rest.
+// takeShares returns shares, reduced to what is left, and subtracts them from left.
 func takeShares(left, parts []gpu.DeviceShare) []gpu.DeviceShare {
 	var taken []gpu.DeviceShare
 	for _, p := range parts {

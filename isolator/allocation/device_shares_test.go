@@ -26,12 +26,12 @@ func TestParseShares(t *testing.T) {
 		{"memory and cores", []MesosResource{r("gpu_cores.x", 30), r("gpu_mem.x", 4096)}, []gpu.DeviceShare{newShare("x", 4096, 30)}, ""},
 		{"memory alone", []MesosResource{r("gpu_mem.x", 1)}, []gpu.DeviceShare{newShare("x", 1, 0)}, ""},
 		{"of two roles, in order", []MesosResource{r("gpu_mem.y", 1), r("gpu_mem.x", 2), r("gpu_mem.x", 3)}, []gpu.DeviceShare{newShare("x", 5, 0), newShare("y", 1, 0)}, ""},
-		{"cores alone", []MesosResource{r("gpu_cores.x", 30)}, nil, "comes without gpu_mem.x"},
+		{"cores alone", []MesosResource{r("gpu_cores.x", 30)}, nil, "without gpu_mem.x"},
 		{"a fraction", []MesosResource{r("gpu_mem.x", 0.5)}, nil, "gpu_mem.x:0.5 is not a whole number of MiB"},
 		{"none", []MesosResource{r("gpu_mem.x", 0)}, nil, "gpu_mem.x:0 is not a whole number"},
 		{"beyond any device", []MesosResource{r("gpu_mem.x", 1e18)}, nil, "is not a whole number of MiB"},
 		{"half a percent", []MesosResource{r("gpu_mem.x", 1), r("gpu_cores.x", 0.5)}, nil, "gpu_cores.x:0.5 is not a whole number of percent"},
-		{"whole and a part", []MesosResource{r("gpus", 1), {Name: "gpu_ids", Set: []string{"x"}}, r("gpu_mem.x", 1)}, nil, "it is one or the other"},
+		{"whole and a part", []MesosResource{r("gpus", 1), {Name: "gpu_ids", Set: []string{"x"}}, r("gpu_mem.x", 1)}, nil, "request one or the other"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := ParseRequest(c.in)
@@ -62,10 +62,10 @@ func TestSharesAreRejected(t *testing.T) {
 		want            DeviceRequest
 		why             string
 	}{
-		{"more memory than is free", "q", requestShares(newShare("h0", 51, 0)), "wants 51 MiB of device h0, 50 of its 100 MiB are free"},
-		{"more cores than are free", "q", requestShares(newShare("h0", 1, 51)), "wants 51 % of the cores of device h0, 50 of 100 % are free"},
+		{"more memory than is free", "q", requestShares(newShare("h0", 51, 0)), "requests 51 MiB of device h0, 50 of its 100 MiB are free"},
+		{"more cores than are free", "q", requestShares(newShare("h0", 1, 51)), "requests 51 % of the cores of device h0, 50 of 100 % are free"},
 		{"growing beyond the device", "p", requestShares(newShare("h0", 101, 0)), "100 of its 100 MiB are free"},
-		{"whole while shared and in use", "q", DeviceRequest{Named: []string{"h0"}}, "which container p holds a part of"},
+		{"whole while shared and in use", "q", DeviceRequest{Named: []string{"h0"}}, "of which container p holds a share"},
 		{"whole while shared and idle", "q", DeviceRequest{Named: []string{"h1"}}, "device h1, which is shared"},
 		{"a part of a whole device", "q", requestShares(newShare("n0", 1, 0)), "device n0, which is not shared"},
 		{"a part of a stock device", "q", requestShares(newShare("s0", 1, 0)), "device s0, which is not shared"},
@@ -118,7 +118,7 @@ func TestSharingChangesWhileDeviceIsHeld(t *testing.T) {
 	mustAssign(t, l, "q", requestShares(newShare("x", 60, 0)))
 	mustAssign(t, l, "q", requestShares(newShare("x", 50, 0)))
 	wantRejected(t, l, "r", requestShares(newShare("x", 1, 0)), "which is not shared")
-	wantRejected(t, l, "r", DeviceRequest{Named: []string{"x"}}, "which container q holds a part of")
+	wantRejected(t, l, "r", DeviceRequest{Named: []string{"x"}}, "of which container q holds a share")
 }
 
 // From a cgroup comes that a container has a part, and not how large.

@@ -13,22 +13,22 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// programRole is what a program of this package is attached for.
+// programRole is the purpose that a program of this package is attached for.
 type programRole struct {
-	// prefix begins the program's name, by which it is found again: whoever
-	// attached it, it is a program of this package.
+	// prefix begins the program's name. It identifies a program of this package, whichever
+	// process attached it.
 	prefix string
 	flags  uint32
 }
 
 var (
-	// ownRole programs all count, those of the cgroups above too.
+	// ownRole programs restrict the cgroup and all cgroups below it.
 	ownRole = programRole{"mesos_gpu_", unix.BPF_F_ALLOW_MULTI}
-	// defaultRole programs count until a cgroup below has one of its own.
+	// defaultRole programs apply to cgroups below that have no program of their own.
 	defaultRole = programRole{"mesos_def_", unix.BPF_F_ALLOW_OVERRIDE}
 )
 
-// attachedProgram is a program on a cgroup.
+// attachedProgram is a program attached to a cgroup.
 type attachedProgram struct {
 	program *ebpf.Program
 	name    string
@@ -48,7 +48,7 @@ func (a attachedProgram) openRuleMap() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// updateRules makes the program allow those rules.
+// updateRules replaces the rules of the program.
 func (a attachedProgram) updateRules(want map[ruleKey]uint32) error {
 	m, err := a.openRuleMap()
 	if err != nil {
@@ -90,8 +90,8 @@ func readRuleMap(m *ebpf.Map) (map[ruleKey]uint32, error) {
 	return entries, nil
 }
 
-// updateRuleMap makes the map hold want, one rule at a time: first those go that are
-// not wanted, and what stays is there throughout.
+// updateRuleMap changes the map to want, one rule at a time. It deletes first, and never
+// deletes a rule that stays.
 func updateRuleMap(m *ebpf.Map, want map[ruleKey]uint32) error {
 	now, err := readRuleMap(m)
 	if err != nil {
@@ -102,7 +102,7 @@ func updateRuleMap(m *ebpf.Map, want map[ruleKey]uint32) error {
 			continue
 		}
 		if err := m.Delete(k); err != nil {
-			return fmt.Errorf("take rule %q: %w", decodeRule(k, bits), err)
+			return fmt.Errorf("delete rule %q: %w", decodeRule(k, bits), err)
 		}
 	}
 	for k, bits := range want {
@@ -110,14 +110,14 @@ func updateRuleMap(m *ebpf.Map, want map[ruleKey]uint32) error {
 			continue
 		}
 		if err := m.Put(k, bits); err != nil {
-			return fmt.Errorf("give rule %q: %w", decodeRule(k, bits), err)
+			return fmt.Errorf("add rule %q: %w", decodeRule(k, bits), err)
 		}
 	}
 	return nil
 }
 
-// listPrograms lists the device programs attached to the cgroup itself. The
-// caller closes them.
+// listPrograms returns the device programs attached to the cgroup itself. The caller closes
+// them.
 func listPrograms(cgroup int) ([]attachedProgram, error) {
 	result, err := link.QueryPrograms(link.QueryOptions{Target: cgroup, Attach: ebpf.AttachCGroupDevice})
 	if err != nil {
@@ -158,13 +158,13 @@ func closePrograms(list []attachedProgram) {
 	}
 }
 
-// loadProgram makes a program that allows those rules.
+// loadProgram loads a program that allows those rules.
 func (r programRole) loadProgram(entries map[ruleKey]uint32) (*ebpf.Program, error) {
 	m, err := newRuleMap()
 	if err != nil {
 		return nil, fmt.Errorf("make map of rules: %w", err)
 	}
-	defer m.Close() // the program holds it
+	defer m.Close() // the program keeps it open
 	if err := updateRuleMap(m, entries); err != nil {
 		return nil, err
 	}
@@ -178,11 +178,12 @@ func (r programRole) loadProgram(entries map[ruleKey]uint32) (*ebpf.Program, err
 	return p, nil
 }
 
-// programName tells the role and the version of a program, in the 15 bytes there are.
+// programName returns the role and the version of the program in the 15 bytes that the kernel
+// allows.
 func (r programRole) programName() string { return r.prefix + programVersion(buildProgram(0)) }
 
-// newRuleMap lifts the bound on locked memory where the kernel counts maps as
-// such (before 5.11).
+// newRuleMap creates a map of rules. It raises the limit of locked memory on kernels before
+// 5.11, which count maps as locked memory.
 func newRuleMap() (*ebpf.Map, error) {
 	spec := &ebpf.MapSpec{
 		Name: "mesos_gpu_rules", Type: ebpf.Hash, KeySize: keySize, ValueSize: accessSize,
@@ -194,7 +195,7 @@ func newRuleMap() (*ebpf.Map, error) {
 	}
 	none := &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, none); err != nil {
-		return nil, fmt.Errorf("lift the bound on locked memory (is this process root?): %w", err)
+		return nil, fmt.Errorf("raise the limit of locked memory (is this process root?): %w", err)
 	}
 	return ebpf.NewMap(spec)
 }

@@ -1,8 +1,7 @@
-// Package cgroup makes the kernel keep device rules for a cgroup, and reads
-// them back: V1 writes the lists of the devices hierarchy, V2 attaches eBPF
-// programs to cgroups of version 2. It decides nothing: which rules a
-// container gets comes from package rules, and a kernel that says otherwise
-// afterwards is an error.
+// Package cgroup has the kernel enforce device rules for a cgroup, and reads them back. V1
+// writes the lists of the devices hierarchy, V2 attaches eBPF programs to cgroups of version 2.
+// The package does not decide which rules a container gets: package rules does. If the kernel
+// reports other rules after a change, that is an error.
 package cgroup
 
 import (
@@ -13,15 +12,14 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// ErrNoHierarchy is returned where the hierarchy asked for is not mounted, or
-// a process is not in it.
+// ErrNoHierarchy is returned if the hierarchy is not mounted, or a process is not in it.
 var ErrNoHierarchy = errors.New("no such cgroup hierarchy")
 
 type ruleReader interface {
 	ReadRules(path string) ([]rules.DeviceRule, error)
 }
 
-// verifyRules compares what the kernel allows with what it was told.
+// verifyRules compares the kernel's rules with those that were written.
 func verifyRules(c ruleReader, path string, want []rules.DeviceRule) error {
 	got, err := c.ReadRules(path)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerAttribute is the attribute of the cgroups that Create made, so that whoever
-// comes after this process knows them from those of others.
+// ownerAttribute is the extended attribute of cgroups that CreateCgroup created. Later
+// processes recognize them by it.
 const ownerAttribute = "trusted.mesos_gpu"
 
-// cgroupTree is a mounted hierarchy, by its mount point. Paths of cgroups are taken
-// below it, whatever ".." they hold.
+// cgroupTree is a mounted hierarchy, by its mount point. Paths of cgroups never leave it, even
+// if they contain "..".
 type cgroupTree string
 
-// cgroupPath is where a cgroup is, or with names a file of it.
+// cgroupPath returns the path of a cgroup's folder, or with names that of a file in it.
 func (t cgroupTree) cgroupPath(path string, names ...string) string {
 	return filepath.Join(append([]string{string(t), filepath.Clean("/" + path)}, names...)...)
 }
@@ -41,10 +41,10 @@ func (t cgroupTree) createCgroup(path string) error {
 	if err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOTSUP) {
 		return fmt.Errorf("mark device cgroup %s: %w", path, err)
 	}
-	return nil // one without the mark stays behind empty, at worst
+	return nil // without the mark an empty cgroup may remain, at worst
 }
 
-// isOwned reports whether create made the cgroup.
+// isOwned reports whether createCgroup created the cgroup.
 func (t cgroupTree) isOwned(path string) bool {
 	_, err := unix.Getxattr(t.cgroupPath(path), ownerAttribute, nil)
 	return err == nil
@@ -67,7 +67,7 @@ func (t cgroupTree) removeCgroup(path string) error {
 			return err
 		}
 	}
-	// Not os.Remove: on some error it would try to unlink as well.
+	// os.Remove would also try to unlink after some errors.
 	if err := unix.Rmdir(t.cgroupPath(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove device cgroup %s: %w", path, err)
 	}
@@ -88,7 +88,7 @@ func (t cgroupTree) listChildCgroups(path string) ([]string, error) {
 	return names, nil
 }
 
-// writeFile makes one write(2): the kernel takes one rule or process at a time.
+// writeFile makes a single write(2): the kernel accepts one rule or process at a time.
 func (t cgroupTree) writeFile(path, name, line string) error {
 	f, err := os.OpenFile(t.cgroupPath(path, name), os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {

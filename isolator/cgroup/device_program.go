@@ -12,11 +12,11 @@ import (
 // maxRules bounds the rules of one program.
 const maxRules = 1024
 
-// wildcard is the kernel side of rules.AnyNumber: Linux has no such number.
+// wildcard is rules.Any in a map key. Linux has no such device number.
 const wildcard = ^uint32(0)
 
-// ruleKey and its access are a rule as the program reads it: the numbers of
-// linux/bpf.h, BPF_DEVCG_DEV_* and BPF_DEVCG_ACC_*.
+// ruleKey and its access bits are a rule in the program's map. The numbers are BPF_DEVCG_DEV_*
+// and BPF_DEVCG_ACC_* of linux/bpf.h.
 type ruleKey struct{ Kind, Major, Minor uint32 }
 
 const (
@@ -29,10 +29,10 @@ const (
 	denied, allowed               = 0, 1
 )
 
-// buildProgram decides from the rules in a map: a request passes that one rule
-// allows as a whole, as with the lists of version 1. It looks for the rule of
-// the device itself, and for those in which a wildcard stands for the minor
-// number, the major, or both.
+// buildProgram returns a program that decides by the rules in a map. A request passes if a
+// single rule allows all of its access bits, as with the lists of version 1. The program looks
+// up the rule of the device itself, then those with a wildcard for the minor number, the major
+// number, or both.
 func buildProgram(rulesMap int) asm.Instructions {
 	list := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
@@ -63,7 +63,7 @@ func buildProgram(rulesMap int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, allowed).WithSymbol("allow"), asm.Return())
 }
 
-// loadKeyNumber puts a number of the request, or a wildcard, into the key.
+// loadKeyNumber stores a number of the request, or a wildcard, in the key.
 func loadKeyNumber(to, from int16, wild bool) asm.Instructions {
 	if wild {
 		return asm.Instructions{asm.StoreImm(asm.RFP, to, -1, asm.Word)}
@@ -71,13 +71,13 @@ func loadKeyNumber(to, from int16, wild bool) asm.Instructions {
 	return asm.Instructions{asm.LoadMem(asm.R1, asm.R6, from, asm.Word), asm.StoreMem(asm.RFP, to, asm.R1, asm.Word)}
 }
 
-// programVersion is a name's ending that changes with the program.
+// programVersion returns a suffix of the program's name that changes with the program.
 func programVersion(list asm.Instructions) string {
 	sum := sha256.Sum256([]byte(fmt.Sprint(list)))
 	return fmt.Sprintf("%x", sum[:2])
 }
 
-// encodeRules turns rules into the program's map.
+// encodeRules converts rules to the entries of the program's map.
 func encodeRules(list []rules.DeviceRule) (map[ruleKey]uint32, error) {
 	entries := make(map[ruleKey]uint32, len(list))
 	for _, r := range rules.MergeRules(list) {
@@ -114,7 +114,7 @@ func encodeKey(r rules.DeviceRule) (ruleKey, error) {
 	return k, nil
 }
 
-// accessLetters pairs the letters of a rule with the kernel's bits.
+// accessLetters maps the letters of a rule to the kernel's bits.
 var accessLetters = []struct {
 	letter rune
 	bit    uint32
@@ -131,7 +131,7 @@ func encodeAccess(r rules.DeviceRule) (bits uint32) {
 	return bits
 }
 
-// decodeRule is encode backwards.
+// decodeRule converts an entry of the map to a rule.
 func decodeRule(k ruleKey, bits uint32) rules.DeviceRule {
 	r := rules.DeviceRule{Kind: 'c', Major: int64(k.Major), Minor: int64(k.Minor)}
 	if k.Kind == devBlock {

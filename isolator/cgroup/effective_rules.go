@@ -8,9 +8,8 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// ReadRules gives what the cgroup's programs allow and, since they count too,
-// those of the cgroups above it; one that nobody confined has the rule
-// "a *:* rwm". Programs of others are not read.
+// ReadRules returns what the cgroup's programs allow, restricted by those of the cgroups above
+// it. An unconfined cgroup has the rule "a *:* rwm". Programs of other software are not read.
 func (c V2) ReadRules(cgroup string) ([]rules.DeviceRule, error) {
 	var list []rules.DeviceRule
 	confined := false
@@ -34,8 +33,8 @@ func (c V2) ReadRules(cgroup string) ([]rules.DeviceRule, error) {
 	return list, nil
 }
 
-// readOwnRules reads the programs of one cgroup that count for one below it, which
-// a fallback does only where the cgroups between have no program.
+// readOwnRules returns the rules of one cgroup's programs. A program of defaultRole applies
+// only if no cgroup between has a program: overridden is false then.
 func (c V2) readOwnRules(path string, overridden bool) (lists [][]rules.DeviceRule, err error) {
 	err = c.withPrograms(path, func(_ int, all []attachedProgram) error {
 		for _, a := range all {
@@ -53,7 +52,8 @@ func (c V2) readOwnRules(path string, overridden bool) (lists [][]rules.DeviceRu
 	return lists, err
 }
 
-// IsConfined reports whether Confine has been here, not just above.
+// IsConfined reports whether ConfineCgroup confined the cgroup itself, not only a cgroup above
+// it.
 func (c V2) IsConfined(path string) (confined bool, err error) {
 	err = c.withPrograms(path, func(_ int, all []attachedProgram) error {
 		confined = slices.ContainsFunc(all, func(a attachedProgram) bool { return a.hasRole(ownRole) })

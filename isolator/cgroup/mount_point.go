@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/mounttable"
 )
 
-// hierarchySpec tells the two kinds of hierarchies in the kernel's files.
+// hierarchySpec identifies one of the two kinds of hierarchies in the kernel's files.
 type hierarchySpec struct {
 	name       string
 	fileSystem string
@@ -21,14 +21,14 @@ var (
 	unifiedV2 = hierarchySpec{"cgroup v2 hierarchy", "cgroup2", ""}
 )
 
-// FindV1MountPoint reads a /proc/PID/mountinfo file and gives the mount point of the
-// cgroup v1 devices hierarchy, the first where it is mounted more than once.
-// Returns ErrNoHierarchy if it is mounted nowhere.
+// FindV1MountPoint reads a /proc/PID/mountinfo file and returns the mount point of the cgroup
+// v1 devices hierarchy, the first if it is mounted more than once. It returns ErrNoHierarchy if
+// it is not mounted.
 func FindV1MountPoint(mountinfo string) (root string, err error) {
 	return devicesV1.findMountPoint(mountinfo)
 }
 
-// FindV2MountPoint is Mounted for cgroup v2.
+// FindV2MountPoint does the same for cgroup v2.
 func FindV2MountPoint(mountinfo string) (root string, err error) {
 	return unifiedV2.findMountPoint(mountinfo)
 }
@@ -54,7 +54,7 @@ func (h hierarchySpec) parseMountInfo(mountinfo string) (string, bool) {
 	return "", false
 }
 
-// readProcessCgroup reads a /proc/PID/cgroup file and gives the process's path.
+// readProcessCgroup reads a /proc/PID/cgroup file and returns the process's path.
 func (h hierarchySpec) readProcessCgroup(procCgroup string) (string, error) {
 	text, err := os.ReadFile(procCgroup)
 	if err != nil {

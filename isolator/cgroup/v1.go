@@ -9,14 +9,13 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// DefaultV1Root is where the devices hierarchy is mounted everywhere.
+// DefaultV1Root is the usual mount point of the devices hierarchy.
 const DefaultV1Root = "/sys/fs/cgroup/devices"
 
-// maxListBytes bounds a devices.list: the kernel's longest line has 30 bytes.
+// maxListBytes bounds the size of a devices.list. The kernel's longest line has 30 bytes.
 const maxListBytes = 1 << 20
 
-// V1 is a devices hierarchy of cgroup version 1, which keeps one list of
-// rules for each cgroup.
+// V1 is a devices hierarchy of cgroup version 1, in which each cgroup has one list of rules.
 type V1 struct {
 	// Root is the mount point; empty means DefaultV1Root.
 	Root string
@@ -29,14 +28,13 @@ func (c V1) rootTree() cgroupTree {
 	return cgroupTree(c.Root)
 }
 
-// CreateCgroup makes the cgroup and its parents. One that exists is kept.
+// CreateCgroup creates the cgroup and its parents. It leaves an existing cgroup as it is.
 func (c V1) CreateCgroup(path string) error { return c.rootTree().createCgroup(path) }
 
-// ConfineCgroup lets the cgroup's processes open what list allows and nothing else,
-// then reads the kernel's list back: a difference is an error. Processes keep
-// what they hold open. Where the cgroup was confined before, only the
-// difference is written, so that its processes lose nothing in between and it
-// may have cgroups below, which the kernel's "deny all" does not suffer.
+// ConfineCgroup allows the cgroup's processes what list allows and nothing else, then reads the
+// kernel's list back. Processes keep devices that they have open. If the cgroup was confined
+// before, only the difference is written: its processes lose no access in between, and it may
+// have cgroups below, for which the kernel rejects "deny all".
 func (c V1) ConfineCgroup(path string, list []rules.DeviceRule) error {
 	now, err := c.ReadRules(path)
 	if err != nil {
@@ -61,12 +59,11 @@ func (c V1) ConfineCgroup(path string, list []rules.DeviceRule) error {
 	return verifyRules(c, path, list)
 }
 
-// SetDefaultRules does nothing: a new cgroup of version 1 has its parent's list, and
-// that is for Mesos or an operator to narrow.
+// SetDefaultRules does nothing: a new cgroup of version 1 has its parent's list, which Mesos or
+// an operator restricts.
 func (c V1) SetDefaultRules(string, []rules.DeviceRule) error { return nil }
 
-// ReadRules gives what the cgroup allows; one nobody confined has the rule
-// "a *:* rwm".
+// ReadRules returns what the cgroup allows. An unconfined cgroup has the rule "a *:* rwm".
 func (c V1) ReadRules(path string) ([]rules.DeviceRule, error) {
 	f, err := os.Open(c.rootTree().cgroupPath(path, "devices.list"))
 	if err != nil {
@@ -87,14 +84,14 @@ func (c V1) ReadRules(path string) ([]rules.DeviceRule, error) {
 	return list, nil
 }
 
-// IsConfined reports whether anybody confined the cgroup.
+// IsConfined reports whether the cgroup is confined, by any program.
 func (c V1) IsConfined(path string) (bool, error) {
 	now, err := c.ReadRules(path)
 	return err == nil && !rules.IsUnconfined(now), err
 }
 
-// ProcessCgroup reads a /proc/PID/cgroup file and gives the process's path, "/" for the
-// root of the hierarchy. Returns ErrNoHierarchy if it is in none.
+// ProcessCgroup reads a /proc/PID/cgroup file and returns the process's path, "/" for the root
+// of the hierarchy. It returns ErrNoHierarchy if the process is not in the hierarchy.
 func (V1) ProcessCgroup(procCgroup string) (string, error) {
 	return devicesV1.readProcessCgroup(procCgroup)
 }
@@ -102,19 +99,18 @@ func (V1) ProcessCgroup(procCgroup string) (string, error) {
 // AddProcess moves a process into the cgroup; its future children follow.
 func (c V1) AddProcess(path string, pid int) error { return c.rootTree().addProcess(path, pid) }
 
-// DetachRules leaves the cgroup's list as it is: it goes when its maker removes
-// the cgroup.
+// DetachRules leaves the cgroup's list as it is: the list is removed with the cgroup.
 func (c V1) DetachRules(string) error { return nil }
 
-// ListChildCgroups are the names of the cgroups right below that one, in order; none if
-// it is not there.
+// ListChildCgroups returns the names of the cgroups directly below the cgroup, sorted; none if
+// it does not exist.
 func (c V1) ListChildCgroups(path string) ([]string, error) {
 	return c.rootTree().listChildCgroups(path)
 }
 
-// IsOwned reports whether Create made the cgroup, this process's or one before.
+// IsOwned reports whether CreateCgroup created the cgroup, in this or an earlier process.
 func (c V1) IsOwned(path string) bool { return c.rootTree().isOwned(path) }
 
-// RemoveCgroup removes the cgroup and those below it. One that is not there is
-// removed already. A process in it is an error: EBUSY.
+// RemoveCgroup removes the cgroup and those below it. A cgroup that does not exist is no error.
+// If it contains a process the error is EBUSY.
 func (c V1) RemoveCgroup(path string) error { return c.rootTree().removeCgroup(path) }

@@ -12,13 +12,12 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// DefaultV2Root is where cgroup v2 is mounted on machines without v1.
+// DefaultV2Root is where cgroup v2 is mounted on hosts without v1.
 const DefaultV2Root = "/sys/fs/cgroup"
 
-// V2 is a hierarchy of cgroup version 2. Each confined cgroup has one program
-// of this package with its own map of rules. They stay when the process that
-// attached them ends, and whoever comes after it finds them by their names;
-// the programs of others are left alone.
+// V2 is a hierarchy of cgroup version 2. Each confined cgroup has one program of this package
+// with its own map of rules. A program stays attached when the process that attached it ends;
+// later processes find it by its name. Programs of other software are not changed.
 type V2 struct {
 	// Root is the mount point; empty means DefaultV2Root.
 	Root string
@@ -31,14 +30,13 @@ func (c V2) rootTree() cgroupTree {
 	return cgroupTree(c.Root)
 }
 
-// CreateCgroup makes the cgroup and its parents. One that exists is kept.
+// CreateCgroup creates the cgroup and its parents. It leaves an existing cgroup as it is.
 func (c V2) CreateCgroup(path string) error { return c.rootTree().createCgroup(path) }
 
-// ConfineCgroup lets the cgroup's processes, and those of the cgroups below, open
-// what list allows and nothing else, then reads the kernel's map back: a
-// difference is an error, as for a cgroup that is to get what one above it
-// may not open. Processes keep what they hold open. Where the cgroup was
-// confined before, only the difference is written.
+// ConfineCgroup allows the processes of the cgroup and of the cgroups below what list allows
+// and nothing else, then reads the kernel's map back. It fails if a cgroup above does not allow
+// part of the list. Processes keep devices that they have open. If the cgroup was confined
+// before, only the difference is written.
 func (c V2) ConfineCgroup(path string, list []rules.DeviceRule) error {
 	if err := c.attachRules(path, ownRole, list); err != nil {
 		return fmt.Errorf("confine device cgroup %s: %w", path, err)
@@ -46,11 +44,11 @@ func (c V2) ConfineCgroup(path string, list []rules.DeviceRule) error {
 	return verifyRules(c, path, list)
 }
 
-// SetDefaultRules does so for the cgroups below that have not been confined, until
-// they are. It makes the cgroup where it is not there yet.
+// SetDefaultRules applies list to the cgroups below until they are confined themselves. It
+// creates the cgroup if it does not exist.
 func (c V2) SetDefaultRules(path string, list []rules.DeviceRule) error {
 	if c.rootTree().cgroupPath(path) == c.rootTree().cgroupPath("") {
-		return fmt.Errorf("confine device cgroups below %s: that is the root, which holds the whole machine", path)
+		return fmt.Errorf("confine device cgroups below %s: it is the root of the hierarchy, which contains all processes of the host", path)
 	}
 	if err := c.CreateCgroup(path); err != nil {
 		return err
@@ -80,7 +78,7 @@ func (c V2) attachRules(path string, r programRole, list []rules.DeviceRule) err
 	})
 }
 
-// withPrograms opens a cgroup and looks up the programs attached to it.
+// withPrograms opens a cgroup and calls do with the programs attached to it.
 func (c V2) withPrograms(path string, do func(cgroup int, all []attachedProgram) error) error {
 	dir, err := os.Open(c.rootTree().cgroupPath(path))
 	if err != nil {
@@ -95,12 +93,13 @@ func (c V2) withPrograms(path string, do func(cgroup int, all []attachedProgram)
 	return do(int(dir.Fd()), all)
 }
 
-// replacePrograms attaches a new program. Until the old ones are detached all of them
-// count, so that nothing is open for a moment that none of them allows.
+// replacePrograms attaches a new program. The old ones stay attached until the caller detaches
+// them; all of them restrict the cgroup meanwhile, so nothing is allowed that only the old
+// rules allow.
 func (r programRole) replacePrograms(cgroup int, entries map[ruleKey]uint32, all []attachedProgram) error {
 	others := slices.DeleteFunc(slices.Clone(all), func(a attachedProgram) bool { return a.hasRole(ownRole) || a.hasRole(defaultRole) })
 	if r == defaultRole && len(others) > 0 {
-		return fmt.Errorf("program %s of another is attached there, and attaching would replace it", others[0].name)
+		return fmt.Errorf("program %s of other software is attached there, and attaching would replace it", others[0].name)
 	}
 	p, err := r.loadProgram(entries)
 	if err != nil {
@@ -110,15 +109,15 @@ func (r programRole) replacePrograms(cgroup int, entries map[ruleKey]uint32, all
 	err = r.attachProgram(cgroup, p)
 	switch {
 	case errors.Is(err, unix.EPERM) && len(others) > 0:
-		return fmt.Errorf("%w: program %s of another is attached there and wants no other beside it", err, others[0].name)
+		return fmt.Errorf("%w: program %s of other software is attached there and does not allow a second program", err, others[0].name)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: this process lacks CAP_NET_ADMIN, or a cgroup above has a program that allows none below (bpftool cgroup tree)", err)
 	}
 	return err
 }
 
-// detachOthers detaches the programs of that role but one: what other versions
-// left, and a process that ended between attaching and detaching.
+// detachOthers detaches the programs of the role except the one at index but: those of other
+// versions, and those of a process that ended between attaching and detaching.
 func detachOthers(cgroup int, r programRole, all []attachedProgram, but int) error {
 	for i, a := range all {
 		if i == but || !a.hasRole(r) {
@@ -131,8 +130,8 @@ func detachOthers(cgroup int, r programRole, all []attachedProgram, but int) err
 	return nil
 }
 
-// ProcessCgroup reads a /proc/PID/cgroup file and gives the process's path, "/" for the
-// root of the hierarchy. Returns ErrNoHierarchy if it is in none.
+// ProcessCgroup reads a /proc/PID/cgroup file and returns the process's path, "/" for the root
+// of the hierarchy. It returns ErrNoHierarchy if the process is not in the hierarchy.
 func (V2) ProcessCgroup(procCgroup string) (string, error) {
 	return unifiedV2.readProcessCgroup(procCgroup)
 }
@@ -140,8 +139,8 @@ func (V2) ProcessCgroup(procCgroup string) (string, error) {
 // AddProcess moves a process into the cgroup; its future children follow.
 func (c V2) AddProcess(path string, pid int) error { return c.rootTree().addProcess(path, pid) }
 
-// DetachRules detaches the program from a cgroup that has no process any more. It
-// stays on one that has: it goes with the cgroup.
+// DetachRules detaches the program from a cgroup without processes. On a cgroup with processes
+// the program stays until the cgroup is removed.
 func (c V2) DetachRules(path string) error {
 	events, err := os.ReadFile(c.rootTree().cgroupPath(path, "cgroup.events"))
 	if err != nil {
@@ -157,15 +156,15 @@ func (c V2) DetachRules(path string) error {
 	return nil
 }
 
-// ListChildCgroups are the names of the cgroups right below that one, in order; none if
-// it is not there.
+// ListChildCgroups returns the names of the cgroups directly below the cgroup, sorted; none if
+// it does not exist.
 func (c V2) ListChildCgroups(path string) ([]string, error) {
 	return c.rootTree().listChildCgroups(path)
 }
 
-// IsOwned reports whether Create made the cgroup, this process's or one before.
+// IsOwned reports whether CreateCgroup created the cgroup, in this or an earlier process.
 func (c V2) IsOwned(path string) bool { return c.rootTree().isOwned(path) }
 
-// RemoveCgroup removes the cgroup and those below it. One that is not there is
-// removed already. A process in it is an error: EBUSY.
+// RemoveCgroup removes the cgroup and those below it. A cgroup that does not exist is no error.
+// If it contains a process the error is EBUSY.
 func (c V2) RemoveCgroup(path string) error { return c.rootTree().removeCgroup(path) }

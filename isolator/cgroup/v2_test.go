@@ -194,7 +194,7 @@ func TestRootV2DefaultRejectsHierarchyRoot(t *testing.T) {
 	c, root := newV2Cgroup(t)
 	c.Root = filepath.Join(c.Root, root) // stands for the mount point
 	for _, all := range []string{"", "/", "..", "a/../.."} {
-		if err := c.SetDefaultRules(all, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), "the whole machine") {
+		if err := c.SetDefaultRules(all, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), "all processes of the host") {
 			t.Errorf("%q: %v", all, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestRootV2DefaultRejectsHierarchyRoot(t *testing.T) {
 func TestRootV2ForeignProgramsBlockAttach(t *testing.T) {
 	c, root := newV2Cgroup(t)
 	attachForeignProgram(t, c, root, programRole{flags: unix.BPF_F_ALLOW_OVERRIDE}, "anothers", 1)
-	const want = "program anothers of another is attached there"
+	const want = "program anothers of other software is attached there"
 	if err := c.SetDefaultRules(root, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Default over another's: %v", err)
 	}

@@ -95,8 +95,8 @@ func TestSharesOfOneDevice(t *testing.T) {
 		resources []allocation.MesosResource
 		why       string
 	}{
-		{shareResources(1, 0), "wants 1 MiB of device GPU-0, 0 of its 100 MiB are free"},
-		{resources(1, "GPU-0"), "GPU-0, which container a holds a part of"},
+		{shareResources(1, 0), "requests 1 MiB of device GPU-0, 0 of its 100 MiB are free"},
+		{resources(1, "GPU-0"), "GPU-0, of which container a holds a share"},
 	} {
 		if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "c", Resources: c.resources}); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("got %v, want %q", err, c.why)

@@ -240,9 +240,9 @@ func TestPrepareRejects(t *testing.T) {
 		r        []allocation.MesosResource
 		want     string
 	}{
-		{"too many", "b", resources(2), "prepare container b: container b wants 2 more GPUs without names, and of the 3 set aside for that 1 are free"},
+		{"too many", "b", resources(2), "prepare container b: container b requests 2 more GPUs by number, and of the 3 reserved for that 1 are free"},
 		{"held", "b", resources(1, "GPU-0"), "device GPU-0, which container a holds"},
-		{"set aside", "b", resources(1, "GPU-4"), "one of the 3 set aside"},
+		{"set aside", "b", resources(1, "GPU-4"), "one of the 3 reserved"},
 		{"not there", "b", resources(1, "GPU-9"), "device GPU-9 is not among this host's 5 GPUs"},
 		{"a fraction", "b", resources(0.5), "gpus:0.5 is not a whole number"},
 		{"runs with others", "a", resources(1), "it runs already, with 3 GPUs and not the 1 requested"},
