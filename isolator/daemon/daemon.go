@@ -1,7 +1,6 @@
-// Package daemon is what runs beside a Mesos agent, one for each: it puts the
-// isolator's parts together. Hardware is watched, what is well is advertised,
-// the module's calls are answered, and people and Prometheus are told. It
-// decides nothing itself.
+// Package daemon is the program that runs beside a Mesos agent, one for each agent. It connects
+// the isolator's packages: it watches the hardware, advertises healthy devices, answers the
+// module's calls, and serves the API and metrics. It makes no decisions about devices itself.
 package daemon
 
 import (
@@ -38,6 +37,7 @@ import (
 
 // Defaults of the agent's host.
 const (
+	// Defaults on the agent's host.
 	DefaultAgent       = "http://127.0.0.1:5051"
 	DefaultStateDir    = "/var/lib/mesos-gpu/agent"
 	DefaultRuntimeDir  = "/run/mesos-gpu"
@@ -46,26 +46,25 @@ const (
 	DefaultCgroupsRoot = "mesos"
 )
 
-// DaemonConfig says what a Daemon serves.
+// DaemonConfig configures a Daemon.
 type DaemonConfig struct {
-	// AgentURL is the Mesos agent's, "http://127.0.0.1:5051/slave(1)".
+	// AgentURL is the URL of the Mesos agent, "http://127.0.0.1:5051/slave(1)".
 	AgentURL string
-	// Authorization and TLS are for agents that ask for them.
+	// Authorization and TLS are for agents that require them.
 	Authorization string
 	TLS           *tls.Config
-	// StateDir keeps what outlives the machine's runs: the provider id, the
-	// lock that lets one daemon serve an agent, cordons. RuntimeDir keeps what
-	// does not: which container holds what.
+	// StateDir contains what survives a reboot: the provider id, cordons, and the lock that
+	// lets one daemon serve an agent. RuntimeDir contains what does not: the allocations.
 	StateDir, RuntimeDir string
-	// OpenHardware begins to use the GPUs: OpenNVML, or Simulated.
+	// OpenHardware opens the GPUs: OpenNVML or SimulatedHardware.
 	OpenHardware func() (Hardware, error)
-	// FaultPolicy says what counts as a fault of a device.
+	// FaultPolicy defines what counts as a fault of a device.
 	FaultPolicy health.FaultPolicy
 
-	// Provider has the GPUs advertised through the agent's resource provider
-	// API; without it they stand in the agent's flags. Role is the one role
-	// that gets them, empty for all. Stock are the devices for frameworks that
-	// take GPUs by number, as package stock reads them.
+	// Provider advertises the GPUs through the agent's resource provider API; without it they
+	// are in the agent's flags. Role is the only role that gets them, empty for all roles.
+	// Stock lists the devices for frameworks that request GPUs by number, in the syntax of
+	// package stock.
 	Provider    bool
 	Role, Stock string
 	// SharedDevices names the devices that are shared, as share.ParseSharedList reads them, and
@@ -75,36 +74,34 @@ type DaemonConfig struct {
 	SharedDevices, ShareLimit string
 	Scaling                   share.ShareScaling
 	Limiters                  []share.Limiter
-	// MIG names the GPUs in MIG mode that the daemon may cut, and MIGLayout is
-	// what into until somebody asks for another, as mig.PartitionerConfig has both.
+	// MIG lists the GPUs in MIG mode that the daemon may partition. MIGLayout is the layout of
+	// those for which none was requested. mig.PartitionerConfig describes both.
 	MIG, MIGLayout string
-	// OnDiscovered, where set, is told the GPUs, again whenever they were cut.
+	// OnDiscovered, if set, is called with the GPUs at start and after each partitioning.
 	OnDiscovered func(gpu.Host)
-	// OnAdvertised, where set, is called each time the agent has taken the GPUs.
+	// OnAdvertised, if set, is called each time the agent has accepted the GPUs.
 	OnAdvertised func()
 
-	// Socket is the unix socket of the API; without it no container is looked
-	// after. Listen is where its GETs and the metrics are over TCP; empty for
-	// nowhere. Ready, where set, is told the TCP address.
+	// Socket is the unix socket of the API; without it the daemon manages no containers. Listen
+	// is the TCP address of the API's GET calls and of the metrics; empty for none.
+	// OnListening, if set, is called with the TCP address.
 	Socket, Listen string
 	OnListening    func(listen string)
-	// Unmanaged is set where another looks after containers: the API then tells of
-	// devices and of parts alone.
+	// Unmanaged is set if other software manages the containers, for example Mesos's gpu/nvidia
+	// isolator. The API then serves devices and shares only.
 	Unmanaged bool
-	// CgroupsRoot is the agent's --cgroups_root, and Cgroups the version to
-	// use, as isolator.HostConfig has it.
+	// CgroupsRoot is the agent's --cgroups_root. CgroupVersion is as in isolator.HostConfig.
 	CgroupsRoot, CgroupVersion string
-	// DriverVolume makes the driver volume; NeedsDriver tells whether an image asks
-	// for it, and Fits, where set, what keeps the image from running on one of
-	// those devices.
+	// DriverVolume makes the driver volume. NeedsDriver reports whether an image requests it.
+	// CheckImage, if set, returns an error if the image cannot run on one of the devices.
 	DriverVolume func(context.Context) (path string, err error)
 	NeedsDriver  func(labels, env map[string]string) (bool, error)
 	CheckImage   func(labels, env map[string]string, devices []string) error
-	// RepairVolume, where set, reads the driver volume once it is made, and repairs what
-	// is damaged; it tells what that was.
+	// RepairVolume, if set, is called once the driver volume is made. It reads all files,
+	// repairs damaged ones, and returns their names.
 	RepairVolume func(context.Context) (damage []string, err error)
-	// RemoveOrphans, where set, removes containers of other engines whose executor was
-	// killed; it is called again and again.
+	// RemoveOrphans, if set, removes containers of other engines whose executor was killed. It
+	// is called periodically.
 	RemoveOrphans func(context.Context) error
 
 	Version string
@@ -114,28 +111,28 @@ type DaemonConfig struct {
 // Daemon is what `mesos-gpu agent` runs beside a Mesos agent.
 type Daemon struct {
 	cfg DaemonConfig
-	// admitted are the guests of all parts, one after the other: the limiters
-	// outlive those.
+	// admitted contains the discovered containers, by id. The components are restarted after
+	// each partitioning; limiters, and so the containers admitted to them, are not.
 	admitted map[string]discoveredContainer
 }
 
-// New checks the configuration; it touches nothing yet.
+// New checks the configuration. It changes nothing on the host.
 func New(cfg DaemonConfig) (*Daemon, error) {
 	switch {
 	case cfg.OpenHardware == nil:
-		return nil, errors.New("agent daemon: no way given to GPUs")
+		return nil, errors.New("agent daemon: OpenHardware is missing")
 	case cfg.Log == nil:
-		return nil, errors.New("agent daemon: no log given")
+		return nil, errors.New("agent daemon: Log is missing")
 	case cfg.StateDir == "":
-		return nil, errors.New("agent daemon: no state folder given: provider id and cordons must outlive it")
+		return nil, errors.New("agent daemon: no state folder: provider id and cordons must survive a restart")
 	case cfg.changesMIG() && !cfg.Provider:
-		return nil, errors.New("agent daemon: GPUs that stand in the agent's flags cannot be cut: --mig takes --advertise provider")
+		return nil, errors.New("agent daemon: GPUs in the agent's flags cannot be partitioned: --mig requires --advertise provider")
 	case cfg.changesMIG() && (strings.Contains(cfg.SharedDevices, migPrefix) || strings.Contains(cfg.Stock, migPrefix)):
-		return nil, errors.New("agent daemon: with --mig slices come and go: name whole GPUs in --share and --stock")
+		return nil, errors.New("agent daemon: with --mig the MIG devices change: name whole GPUs in --share and --stock")
 	case cfg.managesContainers() && path.Clean("/"+cfg.CgroupsRoot) == "/":
-		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of all: its containers are not all processes of the machine", cfg.CgroupsRoot)
+		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of the hierarchy, which contains all processes of the host and not only containers", cfg.CgroupsRoot)
 	case cfg.managesContainers() && (cfg.RuntimeDir == "" || cfg.DriverVolume == nil || cfg.NeedsDriver == nil):
-		return nil, errors.New("agent daemon: containers need a runtime folder and a way to the driver volume")
+		return nil, errors.New("agent daemon: containers need a runtime folder, DriverVolume and NeedsDriver")
 	}
 	if cfg.Scaling == (share.ShareScaling{}) {
 		cfg.Scaling = share.ShareScaling{Memory: 1, Cores: 1}
@@ -143,16 +140,16 @@ func New(cfg DaemonConfig) (*Daemon, error) {
 	return &Daemon{cfg: cfg, admitted: map[string]discoveredContainer{}}, nil
 }
 
-// managesContainers tells that the daemon looks after containers.
+// managesContainers reports whether the daemon manages the agent's containers.
 func (c DaemonConfig) managesContainers() bool { return c.Socket != "" && !c.Unmanaged }
 
-// component is something that runs until its context or itself ends.
+// component runs until its context ends, or until it fails.
 type component func(context.Context) error
 
-// Run serves until ctx ends, or one of the parts cannot go on. Containers that
-// hold GPUs keep them. Where a GPU can be cut as was asked for, all parts end
-// for that, and begin again with the new devices: as with a restart, containers
-// that run notice nothing, and none that needs a GPU starts meanwhile.
+// Run serves until ctx ends or a component fails. Containers keep their GPUs. When a GPU can be
+// partitioned as requested, all components end and start again with the new devices. As with a
+// restart of the daemon, containers that run are not affected, and none that needs a GPU starts
+// meanwhile.
 func (d *Daemon) Run(ctx context.Context) error {
 	release, err := d.lockFolders()
 	if err != nil {
@@ -179,7 +176,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return runAll(ctx, parts)
 }
 
-// lockFolders keeps other daemons from both folders.
+// lockFolders locks the state and the runtime folder against other daemons.
 func (d *Daemon) lockFolders() (release func(), err error) {
 	state, err := daemonlock.LockFolder(d.cfg.StateDir, "state.lock")
 	if err != nil || !d.cfg.managesContainers() {
@@ -196,8 +193,8 @@ func (d *Daemon) lockFolders() (release func(), err error) {
 	}, nil
 }
 
-// openHardware waits for the driver while ctx does: one that hangs would hold the
-// daemon for ever.
+// openHardware waits for the driver until ctx ends: a driver that hangs must not keep the
+// daemon from stopping.
 func (d *Daemon) openHardware(ctx context.Context) (Hardware, error) {
 	type opened struct {
 		Hardware
@@ -215,11 +212,11 @@ func (d *Daemon) openHardware(ctx context.Context) (Hardware, error) {
 		}
 		return o.Hardware, nil
 	case <-ctx.Done():
-		return Hardware{}, fmt.Errorf("discover GPUs: %w while the driver did not answer", context.Cause(ctx))
+		return Hardware{}, fmt.Errorf("discover GPUs: %w while the driver did not respond", context.Cause(ctx))
 	}
 }
 
-// runAll runs all parts; the first that ends takes the others with it.
+// runAll runs all components. When one ends, the others are stopped.
 func runAll(ctx context.Context, parts []component) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -260,7 +257,7 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *m
 		w.Run(ctx)
 		return nil
 	}}
-	var all containerAPI // the books, once they are open
+	var all containerAPI // set once the allocations are open
 	booked := func() map[string]share.DeviceUse { return deviceUsesOf(all) }
 	shares, err := d.openSharing(ctx, cutter.AddPlaceholders(named), booked)
 	if err != nil {
@@ -282,8 +279,8 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *m
 	return parts, nil
 }
 
-// advertiseDevices advertises those of the named devices that are well, and tells which
-// are not.
+// advertiseDevices advertises the healthy ones of the named devices, and reports which are
+// withheld.
 func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share.ModeStore) component {
 	return func(ctx context.Context) error {
 		hosts := make(chan gpu.Host)
@@ -304,7 +301,7 @@ func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share
 			OnAdvertised: d.cfg.OnAdvertised, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 		})
 		if errors.Is(err, advertise.ErrRemoved) {
-			// An operator wants no GPUs offered; containers still need us.
+			// An operator removed the provider; the containers still need the daemon.
 			d.cfg.Log.WithError(err).Error("GPUs are offered no more until this daemon is started again")
 			<-ctx.Done()
 			return nil
@@ -313,7 +310,7 @@ func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share
 	}
 }
 
-// restrictToNamed is the state of the named devices alone.
+// restrictToNamed returns the state of the named devices only.
 func restrictToNamed(named, all gpu.Host) gpu.Host {
 	h := named.WithDevices(all.Devices)
 	for _, w := range all.Withheld {
@@ -324,8 +321,8 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 	return h
 }
 
-// serveAPI looks after containers and answers the API. The books are for who else
-// asks.
+// serveAPI manages the containers and serves the API. It also returns the containers, for other
+// components.
 func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, cutter *mig.Partitioner) (parts []component, all containerAPI, err error) {
 	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
@@ -352,8 +349,8 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shar
 	}), all, err
 }
 
-// trackContainers opens the books of the agent's containers, or where another has
-// those, asks the agent alone.
+// trackContainers opens the allocations of the agent's containers. With Unmanaged it only asks
+// the agent for them.
 func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
 	if d.cfg.Unmanaged {
 		b := unmanagedContainers{newDiscoveredContainers(d.admitted, shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
@@ -371,7 +368,7 @@ func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Devic
 	return b, parts, nil
 }
 
-// openListeners opens the socket, and the TCP address where there is to be one.
+// openListeners opens the socket, and the TCP listener if one is configured.
 func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 	unix, err := socket.ListenUnix(d.cfg.Socket)
 	if err != nil {
@@ -392,13 +389,13 @@ func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 	return append(parts, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
 }
 
-// openContainers opens the books and the kernel's side of them.
+// openContainers opens the allocations, and the kernel's enforcement of them.
 func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing) (managedContainers, error) {
 	kernel, err := isolator.New(isolator.HostConfig{Host: h, CgroupVersion: d.cfg.CgroupVersion})
 	if err != nil {
 		return managedContainers{}, err
 	}
-	// Where nothing confines, containers without GPUs run all the same.
+	// Without a hierarchy, containers without GPUs still run.
 	confine := func() error {
 		if err := kernel.DenyGPUsByDefault(d.cfg.CgroupsRoot); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
 			return err
@@ -431,8 +428,7 @@ func (d *Daemon) newMetricsHandler(w *watch.Watcher, h gpu.Host, holders func() 
 	return metrics.NewHandler(metrics.ExporterConfig{Agent: name, Version: d.cfg.Version, Host: h, Devices: w.DeviceStates, Holders: holders, ShareUsage: limiter.ReadUsage})
 }
 
-// readBootID tells one run of the machine from the next; "" where the kernel does
-// not say.
+// readBootID returns an id that changes with each boot; "" if the kernel has none.
 func readBootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))

@@ -268,7 +268,7 @@ func TestStopsWhileDriverHangs(t *testing.T) {
 	go func() { done <- d.Run(ctx) }()
 	<-asked
 	stop()
-	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "while the driver did not answer") {
+	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "while the driver did not respond") {
 		t.Errorf("got %v", err)
 	}
 }

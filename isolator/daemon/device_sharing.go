@@ -17,15 +17,15 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// deviceSharing is which devices are shared, and what holds tasks to their parts.
+// deviceSharing combines which devices are shared with the limiter that enforces shares.
 type deviceSharing struct {
 	*share.ModeStore
 	limiter share.Limiter
 	devices []gpu.Device
 }
 
-// Set is share.ModeStore.Set, for devices that the limiter can hold tasks to parts
-// of.
+// Set changes whether a device is shared. It fails if the limiter cannot enforce shares of the
+// device.
 func (s deviceSharing) Set(uuid string, shared bool) error {
 	for _, d := range s.devices {
 		if !shared || d.UUID != uuid && (d.MIG == nil || d.MIG.Parent != uuid) {
@@ -38,7 +38,8 @@ func (s deviceSharing) Set(uuid string, shared bool) error {
 	return s.ModeStore.RequestMode(uuid, shared)
 }
 
-// openSharing reads the configuration's side of it. What was kept is read too.
+// openSharing reads which devices are shared, from the configuration and from the saved
+// changes.
 func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, books func() map[string]share.DeviceUse) (deviceSharing, error) {
 	forms, err := share.OpenModes(share.ModeConfig{
 		Host: named, List: d.cfg.SharedDevices, Scaling: d.cfg.Scaling, StateDir: d.cfg.StateDir, Live: d.cfg.Provider, ContainerUse: books, Log: d.cfg.Log,
@@ -56,14 +57,14 @@ func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, books func() m
 	if parts := forms.AllShared(); len(parts) > 0 {
 		d.cfg.Log.WithFields(logrus.Fields{"gpus": len(parts), "limit": limiter.Method()}).Info("GPUs are shared")
 		if limiter.Method() == gpu.NotEnforced {
-			d.cfg.Log.Warn("GPUs are shared and nothing holds tasks to their parts (--share-limit none): each can take all of a GPU's memory and time")
+			d.cfg.Log.Warn("GPUs are shared and no limits are enforced (--share-limit none): a task can use all of a GPU's memory and time")
 		}
 	}
 	return deviceSharing{ModeStore: forms, limiter: limiter, devices: named.Devices}, nil
 }
 
-// ChooseLimiter chooses what holds tasks to their parts of the devices that are
-// shared, or of any where none is yet.
+// ChooseLimiter chooses the limiter for the devices that are shared, or for all devices if none
+// is shared yet.
 func ChooseLimiter(ctx context.Context, method string, limiters []share.Limiter, all []gpu.Device, shared func(uuid string) bool) (share.Limiter, error) {
 	devices := slices.DeleteFunc(slices.Clone(all), func(d gpu.Device) bool { return !shared(d.UUID) })
 	if len(devices) == 0 {
@@ -75,8 +76,8 @@ func ChooseLimiter(ctx context.Context, method string, limiters []share.Limiter,
 	return share.ChooseLimiter(ctx, method, append(limiters, share.NoLimiter{}), devices)
 }
 
-// discoveredContainers are the containers with parts of devices that the books do not know,
-// since no module tells of them: those of which the Mesos agent does.
+// discoveredContainers are containers with shares of devices that no module reported. They are
+// found through the Mesos agent's API.
 type discoveredContainers struct {
 	limiter   share.Limiter
 	agent     *mesosagent.AgentClient
@@ -87,6 +88,8 @@ type discoveredContainers struct {
 	admitted map[string]discoveredContainer
 }
 
+// discoveredContainer is a container that was admitted to the limiter, and when the agent last
+// reported it.
 type discoveredContainer struct {
 	shares []gpu.DeviceShare
 	seenAt time.Time
@@ -96,11 +99,11 @@ func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Li
 	return &discoveredContainers{limiter: l, agent: agent, isManaged: booked, log: log, admitted: admitted}
 }
 
-// Share is as of containers.Manager: for a container that is not known the
-// agent is asked.
+// Share does the same as containers.Manager.Share. It queries the agent for the container
+// first.
 func (g *discoveredContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
 	if err := g.agent.RefreshState(ctx); err != nil {
-		return containers.ContainerShare{}, fmt.Errorf("learn what container %s holds: %w", container, err)
+		return containers.ContainerShare{}, fmt.Errorf("query the agent for the devices of container %s: %w", container, err)
 	}
 	all, asked := g.agent.DeviceShares()
 	parts, ok := all[container]
@@ -122,13 +125,13 @@ func (g *discoveredContainers) admitShares(ctx context.Context, container string
 	return setup, nil
 }
 
-// discoveryInterval is how often containers are looked at that nobody tells of.
+// discoveryInterval is how often discovered containers are compared with the agent's.
 const discoveryInterval = 10 * time.Second
 
-// runDiscovery finds the containers of an earlier daemon again, before another's end
-// could end what holds them, and releases those that have ended.
+// runDiscovery admits the containers of an earlier daemon at once, before the end of another
+// container could stop what enforces their limits. It releases those that have ended.
 func (g *discoveredContainers) runDiscovery(ctx context.Context) error {
-	if err := g.agent.RefreshState(ctx); err == nil { // else the agent is asked again soon, and that is logged
+	if err := g.agent.RefreshState(ctx); err == nil { // otherwise AgentClient.Run retries and logs the error
 		g.reconcileAdmitted(ctx)
 	}
 	tick := time.NewTicker(discoveryInterval)
@@ -153,7 +156,7 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 			continue
 		}
 		if _, err := g.admitShares(ctx, id, parts, asked); err != nil {
-			g.log.WithError(err).WithField("container", id).Error("container runs and may not be held to its part")
+			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}
 	for id, was := range admitted {
@@ -161,7 +164,7 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 			continue
 		}
 		if err := g.limiter.ReleaseContainer(ctx, id); err != nil {
-			g.log.WithError(err).WithField("container", id).Warn("limit of a container that is gone stays behind")
+			g.log.WithError(err).WithField("container", id).Warn("cannot release the limit of an ended container")
 			continue
 		}
 		g.mu.Lock()
@@ -170,7 +173,7 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 	}
 }
 
-// listHolders are the guests, each with its parts.
+// listHolders returns the discovered containers with their shares.
 func (g *discoveredContainers) listHolders() []gpu.ContainerDevices {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,7 +188,7 @@ func (g *discoveredContainers) listHolders() []gpu.ContainerDevices {
 	return list
 }
 
-// Share implements socket.ContainerManager: those in the books, and else guests.
+// Share looks for the container among the managed ones, then among the discovered ones.
 func (b managedContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
 	s, err := b.Manager.Share(ctx, container)
 	if unknown := (*containers.UnknownContainerError)(nil); errors.As(err, &unknown) {
@@ -194,12 +197,12 @@ func (b managedContainers) Share(ctx context.Context, container string) (contain
 	return s, err
 }
 
-// Holders implements socket.ContainerManager.
+// Holders returns the managed and the discovered containers.
 func (b managedContainers) Holders() []gpu.ContainerDevices {
 	return append(b.Manager.Holders(), b.discovered.listHolders()...)
 }
 
-// isKnown tells whether the books have a container.
+// isKnown reports whether the daemon manages the container.
 func (b managedContainers) isKnown(container string) bool {
 	_, err := b.Manager.Devices(container)
 	return err == nil

@@ -216,7 +216,7 @@ func TestUnmanagedContainers(t *testing.T) {
 	if err != nil || !waits { // this agent does not tell what is in use
 		t.Errorf("share: waits %v, %v", waits, err)
 	}
-	if err := client.CleanUpContainer(t.Context(), "c"); err == nil || !strings.Contains(err.Error(), "looks after no containers") {
+	if err := client.CleanUpContainer(t.Context(), "c"); err == nil || !strings.Contains(err.Error(), "does not manage the containers") {
 		t.Errorf("cleanup: %v", err)
 	}
 }

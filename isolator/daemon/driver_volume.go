@@ -2,8 +2,8 @@ package daemon
 
 import "context"
 
-// makeDriverVolume makes the driver volume before the first container waits for it.
-// Nobody waits for a file system that hangs.
+// makeDriverVolume makes the driver volume before the first container needs it. It does not
+// wait for a file system that hangs when ctx ends.
 func (d *Daemon) makeDriverVolume(ctx context.Context) error {
 	go func() {
 		path, err := d.cfg.DriverVolume(ctx)
@@ -20,8 +20,8 @@ func (d *Daemon) makeDriverVolume(ctx context.Context) error {
 	return nil
 }
 
-// repairVolume looks at every byte, which takes longer than making the volume: that it
-// is there and of the right size is enough for containers to start meanwhile.
+// repairVolume reads every byte of the volume, which takes longer than making it. Containers
+// may start meanwhile: the files exist and have the right size.
 func (d *Daemon) repairVolume(ctx context.Context) {
 	if d.cfg.RepairVolume == nil {
 		return

@@ -13,24 +13,23 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Hardware is a machine's GPUs and what measures them.
+// Hardware is the host's GPUs and the source of their measurements.
 type Hardware struct {
 	Host   gpu.Host
 	Source watch.SampleSource
 	Close  func()
-	// MIG cuts those in MIG mode, and Again describes the host after that; nil
-	// where none can be cut.
+	// MIG partitions the GPUs in MIG mode, and Rediscover describes the host after that. Both
+	// are nil if no GPU can be partitioned.
 	MIG        mig.InstanceDriver
 	Rediscover func() (gpu.Host, error)
 }
 
-// SimulatedHardware is hardware that is made up.
+// SimulatedHardware returns simulated GPUs.
 func SimulatedHardware(h gpu.Host) Hardware {
 	return Hardware{Host: h, Source: simulated.NewIdleSource(h), Close: func() {}}
 }
 
-// OpenNVML is this machine's hardware. The error wraps nvml.ErrNoDriver where
-// there is no driver.
+// OpenNVML opens this host's GPUs. The error wraps nvml.ErrNoDriver if there is no driver.
 func OpenNVML(c nvml.LibraryConfig) (Hardware, error) {
 	lib, err := nvml.Open(c)
 	if err != nil {
@@ -47,7 +46,7 @@ func OpenNVML(c nvml.LibraryConfig) (Hardware, error) {
 	}}, nil
 }
 
-// nvmlSource says in package health's words what OpenNVML tells.
+// nvmlSource converts NVML's samples and events to those of package health.
 type nvmlSource struct{ lib *nvml.Library }
 
 // Sample implements watch.SampleSource.
@@ -59,8 +58,8 @@ func (d nvmlSource) Sample(uuid string) (gpu.Sample, error) {
 	return s, err
 }
 
-// Wait implements watch.SampleSource. Memory errors that the device has corrected
-// are in its samples and no event.
+// Wait implements watch.SampleSource. Memory errors that the device corrected are counted in
+// its samples and are no events.
 func (d nvmlSource) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	for {
 		e, err := d.lib.WaitEvent(ctx)

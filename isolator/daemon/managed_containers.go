@@ -7,22 +7,22 @@ import (
 	"mesos-gpu/isolator/containers"
 )
 
-// orphanInterval is how often containers without an executor are looked for where
-// no module tells of the end of one.
+// orphanInterval is how often containers without an executor are looked for if no module
+// reports the end of containers.
 const orphanInterval = time.Minute
 
-// managedContainers are the containers, as the API's calls see them.
+// managedContainers implements containerAPI for the containers that this daemon manages.
 type managedContainers struct {
 	*containers.Manager
 	discovered *discoveredContainers
-	// denyByDefault makes sure that containers without GPUs are confined.
+	// denyByDefault denies GPUs to containers that are not isolated.
 	denyByDefault func() error
-	// ended has the daemon look for what an executor left.
+	// ended triggers a search for what an executor left behind.
 	ended chan struct{}
 }
 
-// Recover implements socket.ContainerManager. The agent has restarted: its root
-// cgroup may be another, without our program.
+// Recover recovers the containers after a restart of the agent. The agent may have created its
+// root cgroup again, without this daemon's program, so the default is applied first.
 func (b managedContainers) Recover(alive []string) error {
 	if err := b.denyByDefault(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (b managedContainers) Recover(alive []string) error {
 	return b.Manager.Recover(alive)
 }
 
-// Cleanup implements socket.ContainerManager.
+// Cleanup releases the container and has orphans searched for.
 func (b managedContainers) Cleanup(container string) error {
 	err := b.Manager.Cleanup(container)
 	select {
@@ -40,15 +40,15 @@ func (b managedContainers) Cleanup(container string) error {
 	return err
 }
 
-// removeOrphans removes what executors left that were killed: at once, whenever a
-// container has ended, and now and then.
+// removeOrphans removes what killed executors left behind: after the end of each container, and
+// periodically.
 func (d *Daemon) removeOrphans(ended <-chan struct{}) component {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(orphanInterval)
 		defer tick.Stop()
 		for {
 			if err := d.cfg.RemoveOrphans(ctx); err != nil && ctx.Err() == nil {
-				d.cfg.Log.WithError(err).Warn("containers whose executor was killed hold their GPUs still")
+				d.cfg.Log.WithError(err).Warn("cannot remove containers whose executor was killed: they keep their GPUs")
 			}
 			select {
 			case <-ctx.Done():

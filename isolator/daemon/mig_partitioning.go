@@ -11,19 +11,19 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// migPrefix begins the UUID of each MIG device.
+// migPrefix begins the UUID of every MIG device.
 const migPrefix = "MIG-"
 
-// partitionInterval is how often a GPU that waits to be cut is looked at.
+// partitionInterval is how often a GPU that waits to be partitioned is checked.
 const partitionInterval = 5 * time.Second
 
-// changesMIG tells that the daemon may cut GPUs.
+// changesMIG reports whether the daemon may partition GPUs.
 func (c DaemonConfig) changesMIG() bool { return c.MIG != "" && c.MIG != mig.None || c.MIGLayout != "" }
 
-// runUntilDone runs all parts, again and again with the devices that there are after
-// GPUs were cut.
+// runUntilDone runs all components, and runs them again with the new devices after each
+// partitioning.
 func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, cutter *mig.Partitioner) error {
-	// Before the books are open none of what is there may end.
+	// Before the allocations are open, no instance may be removed.
 	idle := func(string) bool { return false }
 	for {
 		if d.cfg.changesMIG() {
@@ -45,15 +45,15 @@ func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, cutter *mi
 		if err := runAll(ctx, parts); err != nil || !again {
 			return err
 		}
-		// The provider is gone, so that no launch that needs a slice can begin.
+		// The provider is disconnected: no launch that needs a MIG device can start.
 		held, err := d.devicesInUse(ctx)
 		h := hardware.Host
 		idle = func(uuid string) bool { return err == nil && !hasMIGDeviceInUse(h, uuid, held) }
 	}
 }
 
-// repartitionWhenIdle ends all parts once a GPU can be cut as was asked for; never at
-// once, whatever came of the last cut.
+// repartitionWhenIdle ends all components when a GPU can be partitioned as requested. It never
+// does so at once after it starts, so that failing attempts do not follow each other.
 func (d *Daemon) repartitionWhenIdle(h gpu.Host, cutter *mig.Partitioner, booked func() map[string]share.DeviceUse, again func()) component {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(partitionInterval)
@@ -71,7 +71,7 @@ func (d *Daemon) repartitionWhenIdle(h gpu.Host, cutter *mig.Partitioner, booked
 					return err == nil && !hasMIGDeviceInUse(h, uuid, held) && !hasMIGDeviceInUse(h, uuid, booked())
 				})
 				if len(due) > 0 {
-					d.cfg.Log.WithField("gpus", due).Info("GPUs are cut anew: all leave the offers for a moment")
+					d.cfg.Log.WithField("gpus", due).Info("partitioning GPUs: no GPU is offered until it is done")
 					again()
 					return nil
 				}
@@ -86,7 +86,8 @@ func (d *Daemon) devicesInUse(ctx context.Context) (map[string]share.DeviceUse, 
 	})
 }
 
-// hasMIGDeviceInUse reports whether anybody has a slice of that GPU.
+// hasMIGDeviceInUse reports whether any container has a MIG device of the GPU, or a share of
+// one.
 func hasMIGDeviceInUse(h gpu.Host, uuid string, held map[string]share.DeviceUse) bool {
 	for _, d := range h.Devices {
 		if d.MIG != nil && d.MIG.Parent == uuid && held[d.UUID] != (share.DeviceUse{}) {
@@ -96,12 +97,12 @@ func hasMIGDeviceInUse(h gpu.Host, uuid string, held map[string]share.DeviceUse)
 	return false
 }
 
-// checkNotStock is an error where a GPU may be cut whose slices stand, counted, in
-// the agent's flags.
+// checkNotStock returns an error if a GPU that may be partitioned has MIG devices in the
+// agent's flags, where they are only counted.
 func checkNotStock(cutter *mig.Partitioner, aside []gpu.Device) error {
 	for _, d := range aside {
 		if d.MIG != nil && cutter.CanPartition(d.MIG.Parent) {
-			return fmt.Errorf("GPU %s is among --mig and --stock: what is counted in the agent's flags cannot be cut", d.MIG.Parent)
+			return fmt.Errorf("GPU %s is in --mig and in --stock: a GPU that is counted in the agent's flags cannot be partitioned", d.MIG.Parent)
 		}
 	}
 	return nil

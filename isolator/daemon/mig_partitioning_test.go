@@ -155,7 +155,7 @@ func TestIdleGPUIsPartitioned(t *testing.T) {
 	c.held.Store(&uuids[0])
 	client := socket.NewDaemonClient(c.cfg.Socket)
 	t.Cleanup(client.Close)
-	for text, names := range map[string][]string{"does not fit": {"7g.40gb", "1g.5gb"}, `"1g.10gb+x" is none`: {"1g.10gb+x"}} {
+	for text, names := range map[string][]string{"does not fit": {"7g.40gb", "1g.5gb"}, `no MIG profile "1g.10gb+x"`: {"1g.10gb+x"}} {
 		if _, err := client.SetMIGLayout(t.Context(), partitionedGPU, names); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: got %v, want %q", names, err, text)
 		}
@@ -208,11 +208,11 @@ func TestPartitioningIsCompletedAfterRestart(t *testing.T) {
 
 func TestPartitioningErrors(t *testing.T) {
 	for want, change := range map[string]func(*DaemonConfig){
-		"--mig takes --advertise provider":                      func(c *DaemonConfig) { c.Provider = false },
+		"--mig requires --advertise provider":                   func(c *DaemonConfig) { c.Provider = false },
 		"name whole GPUs in --share and --stock":                func(c *DaemonConfig) { c.SharedDevices = "MIG-1" },
-		`GPUs that may be cut "0": "0" names none of`:           func(c *DaemonConfig) { c.MIG = "0" },
-		"GPU " + partitionedGPU + " is among --mig and --stock": func(c *DaemonConfig) { c.SharedDevices, c.Stock = "none", "1" },
-		"these GPUs cannot be cut: they are made up": func(c *DaemonConfig) {
+		`GPUs to partition "0": "0" names none of`:              func(c *DaemonConfig) { c.MIG = "0" },
+		"GPU " + partitionedGPU + " is in --mig and in --stock": func(c *DaemonConfig) { c.SharedDevices, c.Stock = "none", "1" },
+		"these GPUs cannot be partitioned: they are simulated": func(c *DaemonConfig) {
 			c.OpenHardware = func() (Hardware, error) { return SimulatedHardware(simulatedHost(t)), nil }
 		},
 	} {

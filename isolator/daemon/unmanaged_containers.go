@@ -10,16 +10,16 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// containerAPI are what the API's calls about containers come to.
+// containerAPI is what the API's calls for containers need.
 type containerAPI = socket.ContainerManager
 
-// unmanagedContainers answers where another looks after the containers: of those that hold
-// parts of devices it tells, and changes none.
+// unmanagedContainers implements containerAPI if other software manages the containers. It
+// reports those with shares of devices, and rejects changes.
 type unmanagedContainers struct{ *discoveredContainers }
 
-var errUnmanaged = &allocation.RejectedError{Why: "this daemon looks after no containers: their agent does"}
+var errUnmanaged = &allocation.RejectedError{Why: "this daemon does not manage the containers: their agent does"}
 
-// Recover implements socket.ContainerManager, and so do all below.
+// Recover implements socket.ContainerService, and so do the methods below.
 func (unmanagedContainers) Recover([]string) error { return errUnmanaged }
 
 func (unmanagedContainers) Prepare(context.Context, containers.LaunchRequest) (containers.LaunchSetup, error) {
@@ -51,8 +51,8 @@ func (b unmanagedContainers) Holders() []gpu.ContainerDevices { return b.listHol
 
 func (unmanagedContainers) Stock() []string { return []string{} }
 
-// deviceUsesOf are the forms in which the books' containers hold devices; none before
-// the books are open.
+// deviceUsesOf returns how managed containers hold devices; nil before the allocations are
+// open.
 func deviceUsesOf(all containerAPI) map[string]share.DeviceUse {
 	if b, ok := all.(managedContainers); ok {
 		return b.DeviceUses()

@@ -1,12 +1,11 @@
-// Package drivermem holds tasks to their parts of the memory of shared devices
-// by NVIDIA's driver, which from version 615 on limits what the processes of a
-// cgroup of version 2 allocate. The driver does not limit compute: that is left
-// to another limiter. Where the kernel has the dmem controller (Linux 6.14 and
-// later) the driver has it count and refuse, and else does so itself.
+// Package drivermem limits the memory of shared devices through NVIDIA's driver, which from
+// version 615 on limits what the processes of a cgroup of version 2 allocate. The driver does
+// not limit compute: another limiter does. If the kernel has the dmem controller (Linux 6.14
+// and later) the kernel counts and rejects allocations, otherwise the driver does.
 //
-// The limit is set and read through NVML. The kernel's own file dmem.max is left
-// alone: how the driver names its regions there is not documented, and NVIDIA
-// says not to write it.
+// Limits are set and read through NVML. The package never writes the kernel's file dmem.max:
+// the names of the driver's regions in it are not documented, and NVIDIA advises against
+// writing it.
 package drivermem
 
 import (
@@ -26,32 +25,31 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// DefaultRoot is where the driver looks for cgroups of version 2.
+// DefaultRoot is where the driver expects cgroups of version 2.
 const DefaultRoot = "/sys/fs/cgroup"
 
-// LimitDriver is what the limiter asks of NVML: *nvml.MemoryLimits.
+// LimitDriver is the part of NVML that the limiter needs: *nvml.MemoryLimits.
 type LimitDriver interface {
 	CheckSupport(uuid string) error
 	SetLimit(uuid, cgroup string, bytes uint64) error
 	ReadLimit(uuid, cgroup string) (nvml.MemoryLimit, error)
 }
 
-// MemoryLimiterConfig says what is limited and where.
+// MemoryLimiterConfig configures a MemoryLimiter.
 type MemoryLimiterConfig struct {
 	Driver LimitDriver
-	// Root is where cgroup version 2 is mounted; empty means DefaultRoot.
-	// CgroupsRoot is the Mesos agent's --cgroups_root; empty means "mesos".
+	// Root is the mount point of cgroup version 2; empty means DefaultRoot. CgroupsRoot is the
+	// Mesos agent's --cgroups_root; empty means "mesos".
 	Root, CgroupsRoot string
-	// Compute holds those containers that ask for cores to their parts; what it
-	// counts of their memory is a second limit of the same size. With
-	// share.NoLimiter such containers are refused.
+	// Compute limits containers that request cores. It also limits their memory to the same
+	// size. With share.NoLimiter such containers are rejected.
 	Compute share.Limiter
-	// Simulated is set on a host whose GPUs are made up.
+	// Simulated is set on a host with simulated GPUs.
 	Simulated bool
 }
 
-// MemoryLimiter implements share.Limiter for containers whose processes are in the
-// Mesos agent's own cgroups: those of Docker are not.
+// MemoryLimiter implements share.Limiter for containers whose processes are in the Mesos
+// agent's own cgroups. Those of Docker containers are not.
 type MemoryLimiter struct {
 	cfg MemoryLimiterConfig
 
@@ -59,7 +57,7 @@ type MemoryLimiter struct {
 	admitted map[string][]gpu.DeviceShare // by container
 }
 
-// New asks nothing of the driver yet.
+// New returns a MemoryLimiter. It does not call the driver.
 func New(cfg MemoryLimiterConfig) *MemoryLimiter {
 	if cfg.Root == "" {
 		cfg.Root = DefaultRoot
@@ -93,8 +91,8 @@ func (l *MemoryLimiter) CheckDevice(ctx context.Context, d gpu.Device) error {
 	return nil
 }
 
-// AdmitContainer implements share.Limiter. A container whose cgroup is not there yet has
-// no processes either: it is limited when it is admitted again.
+// AdmitContainer implements share.Limiter. A container whose cgroup does not exist has no
+// processes either: it is limited when it is admitted again.
 func (l *MemoryLimiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	setup, err := l.admitToCompute(ctx, container, parts)
 	if err != nil {
@@ -116,7 +114,7 @@ func (l *MemoryLimiter) AdmitContainer(ctx context.Context, container string, pa
 	return setup, nil
 }
 
-// admitToCompute has cores held to where any are asked for.
+// admitToCompute admits the container to the compute limiter if it requests cores.
 func (l *MemoryLimiter) admitToCompute(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	i := slices.IndexFunc(parts, func(p gpu.DeviceShare) bool { return p.Cores > 0 && p.Cores < gpu.AllCores })
 	switch {
@@ -128,7 +126,7 @@ func (l *MemoryLimiter) admitToCompute(ctx context.Context, container string, pa
 	return l.cfg.Compute.AdmitContainer(ctx, container, parts)
 }
 
-// cgroupPath is the container's below Root, as Mesos names it.
+// cgroupPath returns the path of the container's cgroup below Root, as Mesos names it.
 func (l *MemoryLimiter) cgroupPath(container string) string {
 	return path.Join(l.cfg.CgroupsRoot, strings.ReplaceAll(container, ".", "/mesos/"))
 }
@@ -157,8 +155,8 @@ func (l *MemoryLimiter) limitMemory(group string, parts []gpu.DeviceShare) error
 // dmemController is the kernel's controller of device memory.
 const dmemController = "dmem"
 
-// enableAccounting gives a cgroup the files of dmem where the kernel has it: the driver
-// sets no limit without. All above it need to pass it on.
+// enableAccounting enables the dmem controller for a cgroup if the kernel has it: the driver
+// sets no limit without. All cgroups above must delegate it.
 func (l *MemoryLimiter) enableAccounting(group string) error {
 	dir := l.cfg.Root
 	for _, name := range strings.Split(group, "/") {
@@ -187,7 +185,7 @@ func listsDmem(dir, file string) (bool, error) {
 	return slices.Contains(strings.Fields(string(text)), dmemController), nil
 }
 
-// writeExisting makes no file: one that is not there is no cgroup's.
+// writeExisting writes a file and never creates it: a missing file belongs to no cgroup.
 func writeExisting(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -197,8 +195,7 @@ func writeExisting(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadUsage implements share.Limiter: memory as the driver counts it, and compute
-// as who limits that does.
+// ReadUsage implements share.Limiter. The driver counts memory, the compute limiter compute.
 func (l *MemoryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) {
 	l.mu.Lock()
 	parts := l.admitted[container]
@@ -230,7 +227,7 @@ func (l *MemoryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) 
 	return list, nil
 }
 
-// ReleaseContainer implements share.Limiter. The driver's limit goes with the cgroup.
+// ReleaseContainer implements share.Limiter. The driver's limit is removed with the cgroup.
 func (l *MemoryLimiter) ReleaseContainer(ctx context.Context, container string) error {
 	if err := l.cfg.Compute.ReleaseContainer(ctx, container); err != nil {
 		return err

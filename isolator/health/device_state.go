@@ -10,13 +10,13 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// maxLatched bounds what is kept of a device that reports ever new errors;
-// one is enough to keep it failed.
+// maxLatched bounds the faults that are kept of a device that reports different errors. One is
+// enough to keep it failed.
 const maxLatched = 8
 
 // LatchedFault is an error that only a reset clears.
 type LatchedFault struct {
-	// XID is 0 for a memory error that came without one.
+	// XID is 0 for a memory error that was reported without one.
 	XID uint64    `json:"xid"`
 	At  time.Time `json:"at"`
 }
@@ -28,45 +28,46 @@ func (f LatchedFault) String() string {
 	return LookUpXID(f.XID).String() + " at " + formatTime(f.At)
 }
 
-// SavedState is what must outlive the daemon: a GPU is reset while no daemon has its
-// driver open.
+// SavedState is what must survive a restart of the daemon. A GPU can only be reset while no
+// daemon has its driver open.
 type SavedState struct {
 	Faults []LatchedFault `json:"faults"`
-	// EnergyJoules is the device's counter, 0 while it is not known. A lower one
-	// later tells that the device was reset.
+	// EnergyJoules is the device's energy counter, 0 if it is not known. A lower counter later
+	// shows that the device was reset.
 	EnergyJoules float64 `json:"energy,omitempty"`
 }
 
-// NeedsRewrite reports whether next has to be written down in the place of s: it
-// has other faults, or is the first to tell the energy, without which a later
-// daemon does not see a reset.
+// NeedsRewrite reports whether next must be written in place of s: its faults differ, or it is
+// the first with a counter, which a later daemon needs to detect a reset.
 func (s SavedState) NeedsRewrite(next SavedState) bool {
 	return len(next.Faults) != len(s.Faults) || len(next.Faults) > 0 && s.EnergyJoules == 0 && next.EnergyJoules > 0
 }
 
-// DeviceState is what is known of one device. It is a value: Step returns a new one.
+// DeviceState is what is known about one device. It is a value: ApplyObservation returns a new
+// one.
 type DeviceState struct {
 	health  gpu.Health
 	reason  string
 	since   time.Time
 	latched []LatchedFault
 
-	errorSince, throttledSince time.Time // zero while neither
+	errorSince, throttledSince time.Time // zero while not so
 	lastErr, throttleReasons   string
 	lost                       bool
 	rowsPending                bool
 
-	failedAt, suspectAt time.Time // the last time that this was the verdict
-	uncleanAt           time.Time // the last time that anything was wrong but rows pending
-	consecutiveFailures int       // in a row, each within Memory of the last
-	lastFailure         string    // of the last failure
+	failedAt, suspectAt time.Time // when the device was last assessed so
+	uncleanAt           time.Time // when anything except pending rows was last wrong
+	consecutiveFailures int       // each within FailureWindow of the last
+	lastFailure         string    // the reason of the last failure
 
 	energyJoules float64 // 0 while not known
 	eccErrors    float64
 	eccCounted   bool
 }
 
-// New is a device that was just discovered, with what an earlier daemon saved.
+// New returns the state of a device that was just discovered. saved is what an earlier daemon
+// saved.
 func New(now time.Time, saved SavedState) DeviceState {
 	s := DeviceState{health: gpu.Healthy, since: now, latched: slices.Clone(saved.Faults), energyJoules: saved.EnergyJoules}
 	if len(s.latched) > 0 {
@@ -75,18 +76,18 @@ func New(now time.Time, saved SavedState) DeviceState {
 	return s
 }
 
-// Condition is the verdict.
+// Condition returns the device's condition.
 func (s DeviceState) Condition() gpu.DeviceCondition {
 	return gpu.DeviceCondition{Health: s.health, Reason: s.reason, Since: s.since}
 }
 
-// SavedState is what to hand to New after a restart.
+// SavedState returns what to pass to New after a restart.
 func (s DeviceState) SavedState() SavedState {
 	return SavedState{Faults: slices.Clone(s.latched), EnergyJoules: s.energyJoules}
 }
 
-// ApplyObservation takes one observation in and reports whether the condition changed. p
-// has its defaults filled in.
+// ApplyObservation returns the state after an observation, and whether the condition changed.
+// The policy must have its defaults filled in.
 func (p FaultPolicy) ApplyObservation(now time.Time, s DeviceState, o Observation) (DeviceState, bool) {
 	before := s.Condition()
 	s.latched = slices.Clone(s.latched)
@@ -96,14 +97,14 @@ func (p FaultPolicy) ApplyObservation(now time.Time, s DeviceState, o Observatio
 	return s, s.Condition() != before
 }
 
-// assessment is what the evidence says now, without regard to the past.
+// assessment is the health that the current evidence implies, without the past.
 type assessment struct {
 	health gpu.Health // Healthy, Suspect or Failed
 	reason string
 }
 
-// recordObservation adds o to the evidence. It returns a fault that is over as soon as
-// it is seen.
+// recordObservation adds an observation to the evidence. It returns a fault that ends as soon
+// as it is observed, if there is one.
 func (p FaultPolicy) recordObservation(now time.Time, s *DeviceState, o Observation) assessment {
 	switch {
 	case o.ClearedByOperator:
@@ -118,7 +119,7 @@ func (p FaultPolicy) recordObservation(now time.Time, s *DeviceState, o Observat
 	return assessment{}
 }
 
-// recordReadError is what a device is until its next sample.
+// recordReadError records that the device cannot be read until its next sample.
 func (s *DeviceState) recordReadError(now time.Time, err error) {
 	if s.errorSince.IsZero() {
 		s.errorSince = now
@@ -143,8 +144,8 @@ func (p FaultPolicy) recordEvent(now time.Time, s *DeviceState, e DeviceEvent) a
 	return assessment{}
 }
 
-// recordSample reads the counters. Energy is counted since the driver was loaded or
-// the device reset: where it is less than before, one of them has happened.
+// recordSample records the counters. The energy counter restarts when the driver is loaded or
+// the device is reset, so a lower value means that one of them has happened.
 func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment {
 	s.errorSince, s.lastErr, s.lost = time.Time{}, "", false
 	if energy, ok := sample.Values[gpu.EnergyJoules]; ok {
@@ -186,13 +187,13 @@ func (p FaultPolicy) assessState(now time.Time, s DeviceState, momentary assessm
 	case !s.errorSince.IsZero() && failing >= p.SampleGrace:
 		return assessment{gpu.Failed, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
 	case isHot && p.ThrottleFailed >= 0 && heat >= p.ThrottleFailed:
-		return assessment{gpu.Failed, "hardware slows itself down since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
+		return assessment{gpu.Failed, "hardware throttles itself since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
 	case !s.errorSince.IsZero():
 		return assessment{gpu.Suspect, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
 	case isHot && p.ThrottleSuspect >= 0 && heat >= p.ThrottleSuspect:
-		return assessment{gpu.Suspect, "hardware slows itself down since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
+		return assessment{gpu.Suspect, "hardware throttles itself since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
 	case s.rowsPending:
-		return assessment{gpu.Suspect, "memory rows wait for a reset to be remapped"}
+		return assessment{gpu.Suspect, "memory rows need a reset to be remapped"}
 	}
 	return assessment{health: gpu.Healthy}
 }
@@ -205,7 +206,7 @@ func (s DeviceState) latchedReason() string {
 	return strings.Join(texts, "; ") + "; needs a reset"
 }
 
-// applyHysteresis applies the hysteresis. Only a good sample makes anything better.
+// applyHysteresis returns the state after an assessment. Only a sample improves the health.
 func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment, sampled bool) DeviceState {
 	switch v.health {
 	case gpu.Failed:
@@ -224,7 +225,7 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 		// An event that says nothing, or an operator's word: the next sample tells.
 	case s.health == gpu.Failed:
 		if sampled {
-			s = s.withHealth(now, gpu.Recovering, fmt.Sprintf("is given to tasks again once it was clean for %s; was: %s", p.quietTime(s), s.lastFailure))
+			s = s.withHealth(now, gpu.Recovering, fmt.Sprintf("available to tasks after %s without faults; last fault: %s", p.quietTime(s), s.lastFailure))
 		}
 	case s.health == gpu.Recovering && (!sampled || now.Sub(s.uncleanAt) < p.quietTime(s) || now.Sub(s.since) < p.quietTime(s)):
 	case v.health == gpu.Suspect:
@@ -237,7 +238,7 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 	return s
 }
 
-// quietTime is how long the device has to be clean after its failures so far.
+// quietTime returns how long the device must be clean after its consecutive failures.
 func (p FaultPolicy) quietTime(s DeviceState) time.Duration {
 	q := p.FailedQuiet
 	for range s.consecutiveFailures - 1 {

@@ -67,7 +67,7 @@ func TestScenarios(t *testing.T) {
 		"an error of the application passes": {
 			{0, clean, h, ""},
 			{1, xidObservation(94), f, "XID 94 (contained memory error) at 2026-01-02T03:00:01Z"},
-			{5, clean, r, "is given to tasks again once it was clean for 2m0s; was: XID 94"},
+			{5, clean, r, "available to tasks after 2m0s without faults; last fault: XID 94"},
 			{124, clean, r, ""},
 			{125, clean, h, ""},
 		},
@@ -102,7 +102,7 @@ func TestScenarios(t *testing.T) {
 			{0, clean, h, ""}, {5, broken, s, ""}, {10, broken, s, ""}, {20, broken, f, "no sample since 2026-01-02T03:00:05Z"}, {25, clean, r, ""}, {144, clean, r, ""}, {145, clean, h, ""},
 		},
 		"a sampling error amid recovery": {
-			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {110, broken, r, "was: XID 94"}, {115, clean, r, ""}, {229, clean, r, ""}, {230, clean, h, ""},
+			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {110, broken, r, "last fault: XID 94"}, {115, clean, r, ""}, {229, clean, r, ""}, {230, clean, h, ""},
 		},
 		"a device that is not clean does not recover": {
 			{0, lost, f, ""}, {5, clean, r, ""}, {10, hot, r, ""}, {125, hot, r, ""}, {130, clean, r, ""}, {135, hot, r, ""}, {140, clean, r, ""}, {254, clean, r, ""}, {255, clean, h, ""},
@@ -120,13 +120,13 @@ func TestScenarios(t *testing.T) {
 			{0, eccObservation(7), h, ""}, {5, eccObservation(0), h, ""}, {10, clean, h, ""}, {15, eccObservation(1), f, "1 uncorrected ECC errors, 0 before"},
 		},
 		"rows pending": {
-			{0, pending, s, "memory rows wait for a reset to be remapped"}, {600, pending, s, ""}, {605, clean, s, ""}, {630, clean, h, ""},
+			{0, pending, s, "memory rows need a reset to be remapped"}, {600, pending, s, ""}, {605, clean, s, ""}, {630, clean, h, ""},
 		},
 		"a row was remapped": {
 			{0, xidObservation(63), f, "remapped"}, {5, pending, r, ""}, {125, pending, s, "rows"}, {130, clean, s, ""}, {155, clean, h, ""},
 		},
 		"heat has to last": {
-			{0, hot, h, ""}, {25, hot, h, ""}, {30, hot, s, "hardware slows itself down since 2026-01-02T03:00:00Z: hardware_slowdown, hardware_thermal"},
+			{0, hot, h, ""}, {25, hot, h, ""}, {30, hot, s, "hardware throttles itself since 2026-01-02T03:00:00Z: hardware_slowdown, hardware_thermal"},
 			{35, clean, s, ""}, {40, hot, s, ""}, {69, clean, s, ""}, {70, clean, h, ""},
 		},
 		"heat that stays": {

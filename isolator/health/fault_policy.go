@@ -1,7 +1,6 @@
-// Package health judges one GPU: observations in, its condition out. It knows
-// what NVIDIA's XIDs mean, how long a fault has to last before it counts and
-// how long a device has to behave before it is trusted again. It is pure: it
-// samples nothing, keeps no clock and tells nobody.
+// Package health derives the condition of one GPU from observations. It knows what NVIDIA's
+// XIDs mean, how long a fault must last before it counts, and how long a device must be clean
+// before tasks get it again. It is pure: it takes no samples and reads no clock.
 package health
 
 import (
@@ -13,56 +12,57 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ErrLost is what a sampler's error wraps where the device has fallen off the
-// bus or is lost to the driver otherwise.
+// ErrLost is wrapped by a sampler's error if the device has fallen off the bus, or is lost to
+// the driver for another reason.
 var ErrLost = errors.New("the device is lost to the driver")
 
-// DeviceEvent is what the driver reports of a device by itself, at once.
+// DeviceEvent is what the driver reports about a device without being queried.
 type DeviceEvent struct {
-	// Device is a UUID, empty where the driver does not say which device.
+	// Device is a UUID. It is empty if the driver does not report which device; the event then
+	// applies to all devices.
 	Device string
 	// XID is NVIDIA's error number, 0 for none.
 	XID uint64
-	// ECC tells of an uncorrected memory error reported without an XID.
+	// ECC is set for an uncorrected memory error reported without an XID.
 	ECC bool
-	// Lost tells that the device has left the PCI bus.
+	// Lost is set if the device is no longer on the PCI bus.
 	Lost bool
 	At   time.Time
 }
 
-// Observation is one thing seen of a device. Exactly one field is set.
+// Observation is one observation of a device. Exactly one field is set.
 type Observation struct {
 	// Sample was taken without an error.
 	Sample *gpu.Sample
-	// Err is why there is no sample; one that wraps ErrLost fails the device
-	// at once.
+	// Err is the reason why there is no sample. An error that wraps ErrLost fails the device at
+	// once.
 	Err   error
 	Event *DeviceEvent
-	// ClearedByOperator means that an operator says the device is well: what only a
-	// reset clears is forgotten.
+	// ClearedByOperator is set if an operator declares the device healthy. It clears faults
+	// that otherwise only a reset clears.
 	ClearedByOperator bool
 }
 
-// FaultPolicy says what counts as a fault and for how long. The zero value of each
-// field means its default; a negative time switches that judgement off.
+// FaultPolicy defines what counts as a fault, and for how long. The zero value of each field
+// means its default; a negative ThrottleSuspect or ThrottleFailed disables that check.
 type FaultPolicy struct {
-	// Ignored are the XIDs that say nothing about the device; nil means
-	// NVIDIA's list, DefaultIgnoredXIDs.
+	// Ignored are the XIDs that say nothing about the device; nil means NVIDIA's list,
+	// DefaultIgnoredXIDs.
 	Ignored []uint64
-	// SampleGrace is how long samples may fail before the device has, 15 s.
+	// SampleGrace is how long samples may fail before the device is failed, by default 15 s.
 	SampleGrace time.Duration
-	// ThrottleSuspect and ThrottleFailed are how long the hardware may slow itself down
-	// before the device is suspect, 30 s, and failed, 5 min.
+	// ThrottleSuspect and ThrottleFailed are how long the hardware may throttle itself before
+	// the device is suspect, by default 30 s, and failed, by default 5 min.
 	ThrottleSuspect, ThrottleFailed time.Duration
-	// SuspectQuiet is how long a suspect device has to be clean, 30 s.
+	// SuspectQuiet is how long a suspect device must be clean to be healthy, by default 30 s.
 	SuspectQuiet time.Duration
-	// FailedQuiet is how long a failed device has to be clean, 2 min. It doubles
-	// with each failure that follows another within Memory, 1 h, up to that.
+	// FailedQuiet is how long a failed device must be clean to be healthy, by default 2 min. It
+	// doubles with each failure within FailureWindow of the last one, up to FailureWindow, by
+	// default 1 h.
 	FailedQuiet, FailureWindow time.Duration
 }
 
-// WithDefaults fills in what is zero. The error names a value that cannot be
-// meant.
+// WithDefaults replaces zero fields by their defaults. The error names an invalid value.
 func (p FaultPolicy) WithDefaults() (FaultPolicy, error) {
 	if p.Ignored == nil {
 		p.Ignored = DefaultIgnoredXIDs()

@@ -2,15 +2,15 @@ package health
 
 import "strings"
 
-// ThrottleReason is one reason for lower clocks, as in NVML's nvmlClocksEventReasons.
+// ThrottleReason is a reason for lower clocks, as in NVML's nvmlClocksEventReasons.
 type ThrottleReason struct {
 	Bit  uint64
 	Name string
-	// Hardware tells that the device protects itself.
+	// Hardware is set if the device protects itself.
 	Hardware bool
 }
 
-// ThrottleReasons lists the reasons by their bits.
+// ThrottleReasons returns all reasons, sorted by bit.
 func ThrottleReasons() []ThrottleReason {
 	return []ThrottleReason{
 		{1 << 0, "idle", false},

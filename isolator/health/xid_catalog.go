@@ -2,15 +2,15 @@ package health
 
 import "fmt"
 
-// FaultEffect is what an XID makes of the device that reports it.
+// FaultEffect is the effect of an XID on the device that reports it.
 type FaultEffect string
 
 const (
-	// Passes fails the device until it has been clean for the quiet time:
-	// NVIDIA's advice is to start the application again, or none.
+	// Passes fails the device until it has been clean for the quiet time. NVIDIA recommends to
+	// restart the application, or nothing.
 	Passes FaultEffect = "passes"
-	// NeedsReset fails the device until it was reset, its driver loaded anew,
-	// the host booted or an operator vouched for it.
+	// NeedsReset fails the device until it is reset, its driver is reloaded, the host is
+	// rebooted, or an operator declares it healthy.
 	NeedsReset FaultEffect = "needs reset"
 )
 
@@ -21,12 +21,12 @@ type XID struct {
 	Effect  FaultEffect
 }
 
-// DefaultIgnoredXIDs are the XIDs that NVIDIA's own device plugin for Kubernetes
-// takes for the application's fault.
+// DefaultIgnoredXIDs returns the XIDs that NVIDIA's device plugin for Kubernetes attributes to
+// the application.
 func DefaultIgnoredXIDs() []uint64 { return []uint64{13, 31, 43, 45, 68, 109} }
 
-// LookUpXID tells what an XID means. One that NVIDIA's catalog did not have yet
-// needs a reset: nobody knows that it passes.
+// LookUpXID returns what an XID means. One that is not in the catalog needs a reset: nothing
+// shows that it passes.
 func LookUpXID(number uint64) XID {
 	for _, x := range XIDCatalog() {
 		if x.Number == number {
@@ -38,8 +38,8 @@ func LookUpXID(number uint64) XID {
 
 func (x XID) String() string { return fmt.Sprintf("XID %d (%s)", x.Number, x.Meaning) }
 
-// XIDCatalog follows NVIDIA's "Analyzing Xid Errors with the Xid Catalog": those
-// whose immediate action is to reset the GPU or more need a reset.
+// XIDCatalog follows NVIDIA's "Analyzing Xid Errors with the Xid Catalog". An XID whose
+// immediate action is to reset the GPU, or more, needs a reset.
 func XIDCatalog() []XID {
 	return []XID{
 		{8, "GPU stopped processing", Passes},

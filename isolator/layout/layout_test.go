@@ -31,11 +31,11 @@ func TestPlaceInstances(t *testing.T) {
 		{gpu: "A100", layout: "3x2g.10gb,1g.10gb", want: "2g.10gb at 0, 2g.10gb at 2, 2g.10gb at 4, 1g.10gb at 6"},
 		{gpu: "A100", layout: "3x2g.10gb,2x1g.5gb", want: "MIG layout 3x2g.10gb,2x1g.5gb does not fit on the GPU"},
 		{gpu: "A100", layout: "2x1g.5gb+me", want: "MIG layout has 2 of profile 1g.5gb+me, a GPU at most 1"},
-		{gpu: "A100", layout: "3g.40gb", want: `MIG profile "3g.40gb" is none of this GPU's: 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb`},
+		{gpu: "A100", layout: "3g.40gb", want: `this GPU has no MIG profile "3g.40gb", but 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb`},
 		{gpu: "A100", layout: "3g.20gb", stay: []layout.GPUInstance{{Profile: "1g.5gb", Start: 0, Size: 1}}, want: "3g.20gb at 4"},
 		{
 			gpu: "A100", layout: "3g.20gb", stay: []layout.GPUInstance{{Profile: "1g.5gb", Start: 0, Size: 1}, {Profile: "1g.5gb", Start: 4, Size: 1}},
-			want: "MIG layout 3g.20gb does not fit on the GPU beside what others made: 1g.5gb at 0, 1g.5gb at 4",
+			want: "MIG layout 3g.20gb does not fit on the GPU in addition to the instances that stay: 1g.5gb at 0, 1g.5gb at 4",
 		},
 		{gpu: "H100", layout: "4x1g.20gb", want: "1g.20gb at 0, 1g.20gb at 2, 1g.20gb at 4, 1g.20gb at 6"},
 		{gpu: "H100", layout: "7g.80gb", want: "7g.80gb at 0"},
@@ -167,7 +167,7 @@ func TestPlanChange(t *testing.T) {
 		{name: "one stays", layout: "3g.20gb,2g.10gb", has: []layout.GPUInstance{left, right}, made: []layout.GPUInstance{left, right}, end: []layout.GPUInstance{right}, create: []layout.GPUInstance{at("2g.10gb", 4, 2)}},
 		{name: "one must move", layout: "4g.20gb,2g.10gb", has: []layout.GPUInstance{two}, made: []layout.GPUInstance{two}, end: []layout.GPUInstance{two}, create: []layout.GPUInstance{at("4g.20gb", 0, 4), at("2g.10gb", 4, 2)}},
 		{name: "beside another's", layout: "3g.20gb", has: []layout.GPUInstance{two}, create: []layout.GPUInstance{right}},
-		{name: "another's in the way", layout: "7g.40gb", has: []layout.GPUInstance{two}, err: "does not fit on the GPU beside what others made: 2g.10gb at 0"},
+		{name: "another's in the way", layout: "7g.40gb", has: []layout.GPUInstance{two}, err: "does not fit on the GPU in addition to the instances that stay: 2g.10gb at 0"},
 		{name: "another's of that kind", layout: "3g.20gb", has: []layout.GPUInstance{left}, create: []layout.GPUInstance{right}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package layout is the arithmetic of NVIDIA's Multi-Instance GPU: which GPU
-// instances one GPU can be cut into at the same time, and where each of them
-// goes. It is pure, and asks no driver: what profiles there are and where they
-// may stand is told to it.
+// Package layout computes MIG layouts: which GPU instances one GPU can have at the same time,
+// and where each of them is placed. It is pure and calls no driver: the caller provides the
+// profiles and their possible placements.
 package layout
 
 import (
@@ -12,42 +11,42 @@ import (
 	"strings"
 )
 
-// InstanceProfile is one kind of GPU instance, as the driver tells of it.
+// InstanceProfile is a kind of GPU instance, as the driver describes it.
 type InstanceProfile struct {
-	// Name is NVIDIA's, "3g.20gb", and ID the number that NVML has for it.
+	// Name is NVIDIA's name, "3g.20gb". ID is NVML's number.
 	Name string `json:"name"`
 	ID   int    `json:"id"`
-	// Slices are its slices of compute, and MemMiB is its memory.
+	// Slices is the number of compute slices, MemMiB the memory.
 	Slices int   `json:"slices"`
 	MemMiB int64 `json:"mem_mib"`
-	// Max is how many of them one GPU can have.
+	// Max is how many instances of the profile one GPU can have.
 	Max int `json:"max"`
-	// Size is how many slices of memory it takes, from any of Starts.
+	// Size is the number of memory slices that an instance takes, from any of Starts.
 	Size   int   `json:"size"`
 	Starts []int `json:"starts"`
 }
 
-// GPUInstance is a GPU instance: a profile at a place, in slices of memory.
+// GPUInstance is a profile and its place, in memory slices.
 type GPUInstance struct {
 	Profile string `json:"profile"`
 	Start   int    `json:"start"`
 	Size    int    `json:"size"`
 }
 
-// OverlapsWith reports whether both take the same slice of memory. Slices of
-// compute are placed with those of memory, and never run out before them.
+// OverlapsWith reports whether both use the same memory slice. Compute slices are placed with
+// memory slices and never run out before them.
 func (i GPUInstance) OverlapsWith(o GPUInstance) bool {
 	return i.Start < o.Start+o.Size && o.Start < i.Start+i.Size
 }
 
-// String reads "3g.20gb at 4".
+// String returns for example "3g.20gb at 4".
 func (i GPUInstance) String() string { return fmt.Sprintf("%s at %d", i.Profile, i.Start) }
 
-// maxInstances bounds what may be asked for: no GPU has so many slices.
+// maxInstances bounds a requested layout. No GPU has as many slices.
 const maxInstances = 16
 
-// ParseLayout reads "3g.20gb,2x1g.5gb": the names of profiles with commas between,
-// each with its number before it where that is more than one.
+// ParseLayout reads a layout such as "3g.20gb,2x1g.5gb": names of profiles separated by commas,
+// with a number in front for more than one.
 func ParseLayout(text string) ([]string, error) {
 	var names []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -67,7 +66,8 @@ func ParseLayout(text string) ([]string, error) {
 	return names, nil
 }
 
-// FormatLayout is what Parse reads, the same for all orders of the names.
+// FormatLayout returns the text that ParseLayout reads. It does not depend on the order of the
+// names.
 func FormatLayout(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	var parts []string
@@ -87,10 +87,10 @@ func FormatLayout(names []string) string {
 	return strings.Join(parts, ",")
 }
 
-// PlaceInstances finds a place for one instance of each profile named, beside those
-// that stay. It finds one where there is one, and of several always the same.
-// The result is in order of place. The error names a profile that there is
-// not, or says that they do not fit.
+// PlaceInstances finds a place for one instance of each named profile, in addition to the
+// instances that stay. It finds places if there are any, and always the same ones. The result
+// is sorted by place. The error names an unknown profile, or says that the instances do not
+// fit.
 func PlaceInstances(profiles []InstanceProfile, stay []GPUInstance, names []string) ([]GPUInstance, error) {
 	if len(names) > maxInstances {
 		return nil, fmt.Errorf("MIG layout has %d instances, a GPU at most %d", len(names), maxInstances)
@@ -99,14 +99,14 @@ func PlaceInstances(profiles []InstanceProfile, stay []GPUInstance, names []stri
 	for _, name := range names {
 		p, ok := findProfile(profiles, name)
 		if !ok {
-			return nil, fmt.Errorf("MIG profile %q is none of this GPU's: %s", name, strings.Join(profileNames(profiles), ", "))
+			return nil, fmt.Errorf("this GPU has no MIG profile %q, but %s", name, strings.Join(profileNames(profiles), ", "))
 		}
 		wanted = append(wanted, p)
 	}
 	if err := checkCounts(wanted, stay); err != nil {
 		return nil, err
 	}
-	// What has the fewest places goes first; equals stand together.
+	// Profiles with the fewest places come first, equal ones are adjacent.
 	slices.SortStableFunc(wanted, func(a, b InstanceProfile) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(len(a.Starts), len(b.Starts)), cmp.Compare(a.Name, b.Name))
 	})
@@ -119,8 +119,9 @@ func PlaceInstances(profiles []InstanceProfile, stay []GPUInstance, names []stri
 	return placed, nil
 }
 
-// placeRemaining puts the wanted ones beside what stands, each of equals after the one
-// before it, which began at last.
+// placeRemaining places the wanted profiles one after the other and backtracks. Instances of
+// equal profiles are placed in ascending order: each starts after last, the start of the one
+// before it.
 func placeRemaining(wanted []InstanceProfile, stand []GPUInstance, last int) ([]GPUInstance, bool) {
 	if len(wanted) == 0 {
 		return stand, true
@@ -142,8 +143,8 @@ func placeRemaining(wanted []InstanceProfile, stand []GPUInstance, last int) ([]
 	return nil, false
 }
 
-// checkCounts is an error where there are more of one profile than a GPU can have,
-// though there be places: of media engines there is one.
+// checkCounts returns an error if there are more instances of a profile than a GPU can have.
+// They may be limited by other engines than slices: a GPU has one media engine.
 func checkCounts(wanted []InstanceProfile, stay []GPUInstance) error {
 	for _, p := range wanted {
 		n := 0
@@ -190,5 +191,5 @@ func describeFixed(stay []GPUInstance) string {
 	for _, i := range stay {
 		texts = append(texts, i.String())
 	}
-	return " beside what others made: " + strings.Join(texts, ", ")
+	return " in addition to the instances that stay: " + strings.Join(texts, ", ")
 }

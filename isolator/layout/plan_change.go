@@ -2,11 +2,10 @@ package layout
 
 import "slices"
 
-// PlanChange tells how a GPU gets from what it is cut into to one instance of each
-// profile named: what is ended, and then what is made, both in order of place.
-// Of what it has, made are those that may be ended; all others stay. As many of
-// the made ones stay as go with the rest: none is ended where it need not be.
-// Where both are empty the GPU is as is wanted.
+// PlanChange returns the instances to destroy, and then those to create, to get from the GPU's
+// instances has to one instance of each named profile. Both are sorted by place. Only the
+// instances in made may be destroyed. As many of them as possible stay. If both results are
+// empty the GPU has the wanted layout.
 func PlanChange(profiles []InstanceProfile, has, made []GPUInstance, names []string) (end, create []GPUInstance, err error) {
 	var ours, stay []GPUInstance
 	for _, i := range has {
@@ -28,8 +27,8 @@ func PlanChange(profiles []InstanceProfile, has, made []GPUInstance, names []str
 	return excludeInstances(ours, wanted), excludeInstances(wanted, ours), nil
 }
 
-// matchExisting parts what there is into what is wanted and what is left over, and
-// tells what is missing.
+// matchExisting divides the existing instances into wanted and other ones, and returns the
+// names of the wanted ones that are missing.
 func matchExisting(has []GPUInstance, names []string) (kept, left []GPUInstance, missing []string) {
 	missing = slices.Clone(names)
 	for _, i := range has {

@@ -15,12 +15,15 @@ import (
 // the same file in all containers of the host: on it they take turns at measuring
 // their contexts.
 const (
+	// Where the library expects its files in the container. The isolator mounts LimitsPath
+	// read-only and UsagePath read-write. LibraryPath is read-only and the same file in all
+	// containers of the host: they lock it to measure their contexts one at a time.
 	LibraryPath = "/run/mesos-gpu/libmesosgpu.so"
 	LimitsPath  = "/run/mesos-gpu/limits"
 	UsagePath   = "/run/mesos-gpu/books"
 )
 
-// MaxDevices is how many devices one container can share in.
+// MaxDevices is how many devices one container can have shares of.
 const MaxDevices = 16
 
 const maxLimitsBytes = 8191 // what the library reads
@@ -31,9 +34,9 @@ const maxLimitsBytes = 8191 // what the library reads
 //	books 00d1ceb00c000001
 //	device GPU-… memory=4294967296 cores=30 flags=burst,oversubscribe
 //
-// with a line a device; flags may be left out.
+// with one line for each device; flags are optional.
 type ContainerLimits struct {
-	Nonce   uint64 // ties the books to these limits; chosen by chance
+	Nonce   uint64 // connects the usage file to these limits; random
 	Devices []DeviceLimit
 }
 
@@ -42,11 +45,11 @@ type DeviceLimit struct {
 	UUID          string // GPU-… or MIG-…, as NVML has it
 	MemoryBytes   uint64
 	CoresPercent  int  // 1 to 100; 100 is no limit
-	Burst         bool // more than CoresPercent while nobody else uses the device
-	Oversubscribe bool // what the device has no room for goes to host memory
+	Burst         bool // may use more than CoresPercent while no other container uses the device
+	Oversubscribe bool // allocations that do not fit on the device go to host memory
 }
 
-// WriteLimits writes the file whole or not at all, readable by every user.
+// WriteLimits writes the file as a whole or not at all, readable by every user.
 func WriteLimits(path string, l ContainerLimits) error {
 	text, err := l.marshalText()
 	if err != nil {
@@ -163,7 +166,7 @@ func (l ContainerLimits) validateDevices() error {
 			return fmt.Errorf("parse limits: %w", err)
 		}
 		if seen[u] {
-			return fmt.Errorf("parse limits: device %s stands there twice", d.UUID)
+			return fmt.Errorf("parse limits: device %s is listed twice", d.UUID)
 		}
 		seen[u] = true
 		if d.MemoryBytes == 0 || d.CoresPercent < 1 || d.CoresPercent > 100 {

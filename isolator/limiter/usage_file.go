@@ -14,14 +14,14 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// The layout of src/books.h.
+// The layout of src/usage.h.
 const (
 	usageMagic     = 0x32534b4f4f42474d // "MGBOOKS2"
 	maxSlots       = 128
 	slotsAt        = 4096
 	lockAt         = 1 << 40
 	lockSlot       = 16
-	noSamplesAfter = 40 // of src/throttle.c
+	noSamplesAfter = 40 // no_samples_after of src/throttle.c
 )
 
 type usageHeader struct {
@@ -61,37 +61,37 @@ type usageFile struct {
 	Slot   [maxSlots]processSlot
 }
 
-// usageFileBytes is how long a books file is.
+// usageFileBytes is the size of a usage file.
 var usageFileBytes = binary.Size(usageFile{})
 
-// ErrDamaged says that books are not what the library left: cut, overwritten,
-// or of other limits. The container can allocate nothing more.
-var ErrDamaged = errors.New("books are damaged")
+// ErrDamaged is returned for a usage file that is truncated, overwritten, or has other limits.
+// The container can allocate no more memory.
+var ErrDamaged = errors.New("usage file is damaged")
 
 // ContainerUsage is what a container's processes use of one device.
 type ContainerUsage struct {
 	UUID         string
 	LimitBytes   uint64
 	UsedBytes    uint64
-	ContextBytes uint64        // what one context was seen to take; 0 before the first
-	Throttled    time.Duration // launches have waited so long, all processes together
-	Refusals     uint64        // allocations refused for the limit
-	NotMeasured  bool          // NVML shows no use of the device: launches do not wait
+	ContextBytes uint64        // the measured size of one context; 0 before the first
+	Throttled    time.Duration // how long launches have waited, all processes together
+	Refusals     uint64        // allocations that the limit rejected
+	NotMeasured  bool          // NVML reports no use of the device: launches do not wait
 	Processes    []ProcessUsage
 }
 
-// ProcessUsage is one that holds memory of a device.
+// ProcessUsage is the use of one process with memory of a device.
 type ProcessUsage struct {
-	PID       int // in its own pid namespace
+	PID       int // in the process's own pid namespace
 	UsedBytes uint64
 }
 
-// CreateUsageFile makes empty books for the limits, writable by every user of the
-// container. An existing file is replaced: processes that have it open go on
-// with the old one, so that books are made once, before the container starts.
+// CreateUsageFile creates an empty usage file for the limits, writable by every user of the
+// container. It replaces an existing file. Processes that have the old file open keep using it,
+// so the file must be created before the container starts, and only once.
 func CreateUsageFile(path string, l ContainerLimits) error {
 	if _, err := l.marshalText(); err != nil {
-		return fmt.Errorf("create books %s: %w", path, err)
+		return fmt.Errorf("create usage file %s: %w", path, err)
 	}
 	b := usageFile{Header: usageHeader{Magic: usageMagic, Nonce: l.Nonce, Devices: uint32(len(l.Devices)), Slots: maxSlots}}
 	for i, d := range l.Devices {
@@ -109,10 +109,9 @@ func CreateUsageFile(path string, l ContainerLimits) error {
 	return atomicfile.Replace(path, data.Bytes(), 0o666)
 }
 
-// ReadUsageFile says what the container that has these limits uses, one Use a
-// device in the order of the limits. Processes that have died do not count:
-// the kernel has dropped their locks. Returns ErrDamaged if the books cannot
-// be believed.
+// ReadUsageFile returns what the container with these limits uses, one ContainerUsage for each
+// device in the order of the limits. Processes that have died do not count: the kernel has
+// released their locks. It returns ErrDamaged if the file is not valid.
 func ReadUsageFile(path string, l ContainerLimits) ([]ContainerUsage, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,17 +120,17 @@ func ReadUsageFile(path string, l ContainerLimits) ([]ContainerUsage, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(usageFileBytes)+1))
 	if err != nil {
-		return nil, fmt.Errorf("read books %s: %w", path, err)
+		return nil, fmt.Errorf("read usage file %s: %w", path, err)
 	}
 	uses, err := parseUsageFile(data, l, func(i int) bool { return isSlotLocked(f, i) })
 	if err != nil {
-		return nil, fmt.Errorf("read books %s: %w", path, err)
+		return nil, fmt.Errorf("read usage file %s: %w", path, err)
 	}
 	return uses, nil
 }
 
-// isSlotLocked says whether the slot's process lives. It asks for a lock without
-// taking it, which a file open for reading may.
+// isSlotLocked reports whether the slot's process is alive. It queries the lock without taking
+// it, which a file opened for reading may do.
 func isSlotLocked(f *os.File, i int) bool {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: lockAt + lockSlot + int64(i), Len: 1}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {

@@ -19,21 +19,22 @@ const (
 	maxErrorBytes    = 4 << 10
 )
 
-// agentState are the three that together say who holds what.
+// agentState contains the three responses that together show which container holds which
+// devices.
 type agentState struct {
 	containers *agent.Response_GetContainers
 	executors  *agent.Response_GetExecutors
 	tasks      *agent.Response_GetTasks
 }
 
-// queryState asks for the tasks last: what has begun by then has its container later,
-// and is not missed but late.
+// queryState requests the tasks last. The container of a task that starts meanwhile may be
+// missing until the next query.
 func (a *AgentClient) queryState(ctx context.Context) (agentState, error) {
 	var got agentState
 	for _, call := range []*agent.Call{calls.GetContainers(), calls.GetExecutors(), calls.GetTasks()} {
 		response, err := a.callAgent(ctx, call)
 		if err != nil {
-			return got, fmt.Errorf("ask the agent %s: %w", call.Type, err)
+			return got, fmt.Errorf("call the agent's %s: %w", call.Type, err)
 		}
 		switch call.Type {
 		case agent.Call_GET_CONTAINERS:
@@ -68,7 +69,7 @@ func (a *AgentClient) callAgent(ctx context.Context, callAgent *agent.Call) (*ag
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		reason, _ := io.ReadAll(io.LimitReader(answer.Body, maxErrorBytes))
-		return nil, fmt.Errorf("it answers %s: %s", answer.Status, strings.TrimSpace(string(reason)))
+		return nil, fmt.Errorf("it responds %s: %s", answer.Status, strings.TrimSpace(string(reason)))
 	}
 	return decodeResponse(answer.Body)
 }

@@ -1,7 +1,7 @@
-// Package holders finds out from a Mesos agent which container holds which
-// GPU, through the agent's operator API: for agents without our module, whose
-// containers nobody else tells us of. It asks seldom, decides nothing, and
-// believes the daemon's own books before the agent.
+// Package mesosagent queries a Mesos agent's operator API for the containers that hold GPUs. It
+// serves agents without this project's module, whose containers nothing else reports. It
+// queries rarely, decides nothing, and prefers the daemon's own allocations to the agent's
+// report.
 package mesosagent
 
 import (
@@ -23,22 +23,22 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ClientConfig says which agent to ask, and how often.
+// ClientConfig configures an AgentClient.
 type ClientConfig struct {
-	// AgentURL is the agent's, "http://host:5051/slave(1)".
+	// AgentURL is the agent's URL, "http://host:5051/slave(1)".
 	AgentURL string
-	// Authorization is the header sent to an agent that asks who calls.
+	// Authorization is the Authorization header for an agent that authenticates callers.
 	Authorization string
 	// TLS is used for an https URL; nil means the system's certificates.
 	TLS *tls.Config
 	Log logrus.FieldLogger
 
-	// Interval is the time between two questions, 10 s; each may take Timeout,
-	// 5 s. An answer is believed for Stale, 1 min.
+	// Interval is the time between two queries, by default 10 s. Timeout bounds a query, by
+	// default 5 s. A response expires after MaxAge, by default 1 min.
 	Interval, Timeout, MaxAge time.Duration
 }
 
-// AgentClient is a Mesos agent that is asked. It is safe for use by many goroutines.
+// AgentClient queries a Mesos agent. It is safe for concurrent use.
 type AgentClient struct {
 	cfg    ClientConfig
 	client *http.Client
@@ -49,14 +49,14 @@ type AgentClient struct {
 	queriedAt time.Time
 }
 
-// New checks the configuration; Run does the asking.
+// New checks the configuration. Run sends the queries.
 func New(c ClientConfig) (*AgentClient, error) {
 	u, err := url.Parse(c.AgentURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("agent URL %q is none; want for example http://127.0.0.1:5051/slave(1)", c.AgentURL)
+		return nil, fmt.Errorf("agent URL %q is invalid; want for example http://127.0.0.1:5051/slave(1)", c.AgentURL)
 	case c.Log == nil:
-		return nil, errors.New("no log given")
+		return nil, errors.New("no log configured")
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&c.Interval: 10 * time.Second, &c.Timeout: 5 * time.Second, &c.MaxAge: time.Minute,
@@ -70,7 +70,7 @@ func New(c ClientConfig) (*AgentClient, error) {
 	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}}, nil
 }
 
-// Run asks until ctx ends. It logs the first of several errors.
+// Run queries the agent until ctx ends. It logs the first of consecutive errors.
 func (a *AgentClient) Run(ctx context.Context) {
 	defer a.client.CloseIdleConnections()
 	tick := time.NewTicker(a.cfg.Interval)
@@ -79,7 +79,7 @@ func (a *AgentClient) Run(ctx context.Context) {
 	for {
 		err := a.RefreshState(ctx)
 		if err != nil && well && ctx.Err() == nil {
-			a.cfg.Log.WithError(err).WithField("agent", a.cfg.AgentURL).Warn("not known which tasks hold GPUs")
+			a.cfg.Log.WithError(err).WithField("agent", a.cfg.AgentURL).Warn("cannot query the agent for the tasks that hold GPUs")
 		}
 		well = err == nil
 		select {
@@ -90,8 +90,8 @@ func (a *AgentClient) Run(ctx context.Context) {
 	}
 }
 
-// Holders is what the agent said last, nil where that was too long ago. It is
-// shared: nobody may change it.
+// Holders returns what the agent reported last, nil if that has expired. The caller must not
+// change the result.
 func (a *AgentClient) Holders() []gpu.ContainerDevices {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,16 +101,15 @@ func (a *AgentClient) Holders() []gpu.ContainerDevices {
 	return a.holders
 }
 
-// DeviceShares are what containers have of shared devices by what the agent said
-// last, by container, and when that was asked. They are shared: nobody may
-// change them.
+// DeviceShares returns the shares of devices that the agent reported last, by container, and
+// when it was queried. The caller must not change the result.
 func (a *AgentClient) DeviceShares() (parts map[string][]gpu.DeviceShare, asked time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shares, a.queriedAt
 }
 
-// RefreshState asks once, before the time.
+// RefreshState queries the agent at once.
 func (a *AgentClient) RefreshState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -122,15 +121,15 @@ func (a *AgentClient) RefreshState(ctx context.Context) error {
 	list, parts := listHolders(answers), sharesByContainer(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.After(a.queriedAt) { // of two at once the later
+	if now.After(a.queriedAt) { // of two concurrent queries, the later one
 		a.holders, a.shares, a.queriedAt = list, parts, now
 	}
 	return nil
 }
 
-// MergeHolders joins the daemon's books with what the agent says. The books are right
-// about devices; the agent adds whose the container is, and containers that
-// the books lack. The result is sorted.
+// MergeHolders joins the daemon's allocations with the agent's report. The allocations are
+// right about devices. The agent adds the owners of containers, and containers without an
+// allocation. The result is sorted.
 func MergeHolders(books, agent []gpu.ContainerDevices) []gpu.ContainerDevices {
 	said := map[string][]gpu.ContainerDevices{}
 	for _, h := range agent {
@@ -150,8 +149,8 @@ func MergeHolders(books, agent []gpu.ContainerDevices) []gpu.ContainerDevices {
 	return all
 }
 
-// splitByTask gives each of a container's tasks its share of the devices, and the
-// container what is left.
+// splitByTask divides a container's devices among its tasks, and leaves the rest to the
+// container.
 func splitByTask(h gpu.ContainerDevices, said []gpu.ContainerDevices) []gpu.ContainerDevices {
 	if len(said) == 1 {
 		h.Framework, h.Executor = cmp.Or(h.Framework, said[0].Framework), cmp.Or(h.Executor, said[0].Executor)

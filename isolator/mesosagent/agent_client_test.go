@@ -139,7 +139,7 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 	for _, e := range said.AllEntries() {
 		if e.Level == logrus.WarnLevel {
 			warnings++
-			if err := e.Data[logrus.ErrorKey].(error); !strings.Contains(err.Error(), "ask the agent GET_CONTAINERS: it answers 401 Unauthorized: not now") {
+			if err := e.Data[logrus.ErrorKey].(error); !strings.Contains(err.Error(), "call the agent's GET_CONTAINERS: it responds 401 Unauthorized: not now") {
 				t.Errorf("said %v", err)
 			}
 		}

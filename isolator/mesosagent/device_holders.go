@@ -10,10 +10,10 @@ import (
 	"mesos-gpu/isolator/allocation"
 )
 
-// jobLabelKey is the label by which a task names its job.
+// jobLabelKey is the label with a task's job.
 const jobLabelKey = "mesos-gpu.job"
 
-// executorRun is one executor with its container and what its tasks hold.
+// executorRun is one executor with its container and its tasks.
 type executorRun struct {
 	container string
 	framework string
@@ -22,8 +22,8 @@ type executorRun struct {
 	resources []mesos.Resource // the executor's own
 }
 
-// listHolders finds the holders in the agent's answers, one for each task that has
-// devices by their names. Of GPUs by number the agent does not know which.
+// listHolders returns one holder for each task with named devices. The agent does not know
+// which devices a task holds that requested GPUs by number.
 func listHolders(a agentState) []gpu.ContainerDevices {
 	var holders []gpu.ContainerDevices
 	for _, r := range listExecutorRuns(a) {
@@ -32,7 +32,7 @@ func listHolders(a agentState) []gpu.ContainerDevices {
 	return holders
 }
 
-// listExecutorRuns are the executors that have containers, in the order of those.
+// listExecutorRuns returns the executors that have containers, in the order of the containers.
 func listExecutorRuns(a agentState) []*executorRun {
 	runs := map[[2]string]*executorRun{}
 	var order []*executorRun
@@ -63,7 +63,7 @@ func listExecutorRuns(a agentState) []*executorRun {
 	return order
 }
 
-// listDevices are those held whole, and then those held in part.
+// listDevices returns the devices held whole, then those held as shares.
 func listDevices(resources []mesos.Resource) (ids []string) {
 	for _, resource := range resources {
 		if resource.Name == "gpu_ids" {
@@ -78,8 +78,8 @@ func listDevices(resources []mesos.Resource) (ids []string) {
 	return ids
 }
 
-// sharesByContainer are what each executor's container has of shared devices, by the
-// container's id; one whose resources make no sense has none.
+// sharesByContainer returns each executor container's shares of devices. It skips containers
+// with invalid resources.
 func sharesByContainer(a agentState) map[string][]gpu.DeviceShare {
 	all := map[string][]gpu.DeviceShare{}
 	for _, r := range listExecutorRuns(a) {
@@ -100,8 +100,8 @@ func sharesByContainer(a agentState) map[string][]gpu.DeviceShare {
 	return all
 }
 
-// listHolders gives each task its devices, and the executor its own, which are its
-// task's where it has but one.
+// listHolders assigns each task its devices. The executor's own devices belong to its task if
+// it has exactly one.
 func (r *executorRun) listHolders() []gpu.ContainerDevices {
 	var list []gpu.ContainerDevices
 	own := listDevices(r.resources)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// bufferedResponse is an answer that nobody reads yet.
+// bufferedResponse is a response that is kept until the handler returns.
 type bufferedResponse struct {
 	bytes.Buffer
 	header http.Header
@@ -16,13 +16,13 @@ func (p *bufferedResponse) Header() http.Header { return p.header }
 
 func (p *bufferedResponse) WriteHeader(code int) { p.code = code }
 
-// bufferResponses lets h finish before the client reads: one that takes its time, or
-// never reads, keeps none of h's few places.
+// bufferResponses lets h finish before the response is sent. So a client that reads slowly, or
+// never, does not use one of h's few slots.
 func bufferResponses(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := &bufferedResponse{header: w.Header(), code: http.StatusOK}
 		h.ServeHTTP(p, r)
 		w.WriteHeader(p.code)
-		_, _ = p.WriteTo(w) // a client that has gone misses it
+		_, _ = p.WriteTo(w) // the client may have disconnected
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// maxHolderPairs bounds the pairs of a device and a task that are shown; those beyond
-// are counted. Eight tasks on each of 64 devices fit.
+// maxHolderPairs bounds the exported pairs of a device and a task. The number of others is
+// exported. Eight tasks on each of 64 devices fit.
 const maxHolderPairs = 512
 
 var healthStates = []gpu.Health{gpu.Healthy, gpu.Suspect, gpu.Failed, gpu.Recovering}
@@ -149,14 +149,14 @@ func boolValue(yes bool) float64 {
 	return 0
 }
 
-// deviceScrape is one device's share of an answer.
+// deviceScrape is one device's part of a scrape.
 type deviceScrape struct {
 	ch         chan<- prometheus.Metric
 	gpu, model string
 	holders    []taskHolder
 }
 
-// emitValue gives a value to the device and to each task that holds it.
+// emitValue exports a value for the device and for each task that holds it.
 func (s deviceScrape) emitValue(f metricFamily, value float64, more ...string) {
 	s.ch <- prometheus.MustNewConstMetric(f.device, f.kind, value, append([]string{s.gpu, s.model}, more...)...)
 	if f.task == nil {

@@ -10,7 +10,7 @@ import (
 
 const namespace = "mesos_gpu"
 
-// maxLabelBytes bounds a label's value, in bytes: frameworks choose task names.
+// maxLabelBytes bounds a label's value. Frameworks choose the names of tasks.
 const maxLabelBytes = 256
 
 var (
@@ -18,10 +18,10 @@ var (
 	taskLabels   = []string{"gpu", "model", "framework", "job", "task", "container"}
 )
 
-// metricFamily is one metric, of a device and again of each task that holds it.
+// metricFamily is one metric of devices, and the same of the tasks that hold them.
 type metricFamily struct {
 	kind         prometheus.ValueType
-	device, task *prometheus.Desc // task is nil for what only concerns devices
+	device, task *prometheus.Desc // task is nil for a metric of devices only
 }
 
 func newTaskFamily(agent, name, help string, kind prometheus.ValueType, more ...string) metricFamily {
@@ -36,7 +36,7 @@ func newDeviceFamily(agent, name, help string, kind prometheus.ValueType, more .
 		append(append([]string{}, deviceLabels...), more...), prometheus.Labels{"agent": agent})}
 }
 
-// sampleMetric is a field of a sample that is shown as it is.
+// sampleMetric is a field of a sample that is exported unchanged.
 type sampleMetric struct {
 	field      gpu.SampleField
 	name, help string
@@ -48,7 +48,7 @@ const (
 	counter = prometheus.CounterValue
 )
 
-// listSampleMetrics lists them in the order of docs/metrics.md.
+// listSampleMetrics returns the metrics in the order of docs/metrics.md.
 func listSampleMetrics() []sampleMetric {
 	return []sampleMetric{
 		{gpu.MemUsedBytes, "memory_used_bytes", "Memory in use.", gauge},
@@ -69,8 +69,8 @@ func listSampleMetrics() []sampleMetric {
 	}
 }
 
-// sanitizeLabel makes a text fit to be a label's value: one that is not UTF-8 would
-// fail the whole scrape.
+// sanitizeLabel returns s as a valid label value. A value that is not UTF-8 would fail the
+// whole scrape.
 func sanitizeLabel(s string) string {
 	if len(s) > maxLabelBytes {
 		s = s[:maxLabelBytes]

@@ -1,7 +1,6 @@
-// Package metrics shows one machine's GPUs to Prometheus: what was measured of
-// each device, how it is, and the same for each task that holds it. It reads
-// what others know at the moment of the scrape and keeps nothing; it never
-// waits for a driver.
+// Package metrics exports one host's GPUs to Prometheus: the measurements and the condition of
+// each device, and the same for each task that holds it. It reads the current state of other
+// packages at each scrape, stores nothing, and never waits for a driver.
 package metrics
 
 import (
@@ -20,29 +19,30 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// maxScrapes is how many scrapes are gathered at a time.
+// maxScrapes is how many scrapes are collected concurrently.
 const maxScrapes = 4
 
-// ExporterConfig says whom to ask.
+// ExporterConfig configures the exporter.
 type ExporterConfig struct {
-	// Agent is the value of the label agent, the host's name.
+	// Agent is the value of the label agent: the host's name.
 	Agent string
-	// Version is this program's.
+	// Version is the version of this program.
 	Version string
 	Host    gpu.Host
-	// Devices and Holders answer at once; isolator/watch and isolator/mesosagent
+	// Devices and Holders must return at once. Those of isolator/watch and isolator/mesosagent
 	// do.
 	Devices func() []watch.DeviceState
 	Holders func() []gpu.ContainerDevices
-	// ShareUsage, where set, tells of a container's parts of shared devices.
+	// ShareUsage, if set, returns the use of a container's shares of devices.
 	ShareUsage func(container string) ([]share.ShareUsage, error)
-	// ProcRoot is where /proc is, for the cgroups of the processes on a device.
+	// ProcRoot is the path of procfs, for the cgroups of the processes on a device; empty means
+	// /proc.
 	ProcRoot string
-	// MaxSampleAge is how old a sample may be to be shown, 30 s.
+	// MaxSampleAge is how old an exported sample may be, by default 30 s.
 	MaxSampleAge time.Duration
 }
 
-// NewHandler makes the handler of /metrics, with a registry of its own.
+// NewHandler returns the handler of /metrics. It has its own registry.
 func NewHandler(c ExporterConfig) (http.Handler, error) {
 	registry, err := newRegistry(c)
 	if err != nil {
@@ -57,13 +57,13 @@ func NewHandler(c ExporterConfig) (http.Handler, error) {
 	return bufferResponses(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError})), nil
 }
 
-// newRegistry has our own metrics alone.
+// newRegistry returns a registry with this project's metrics only.
 func newRegistry(c ExporterConfig) (*prometheus.Registry, error) {
 	switch {
 	case c.Devices == nil || c.Holders == nil:
-		return nil, errors.New("metrics: nobody given to ask for devices and holders")
+		return nil, errors.New("metrics: Devices or Holders is missing")
 	case c.Agent == "":
-		return nil, errors.New("metrics: no name given for the label agent")
+		return nil, errors.New("metrics: no name for the label agent")
 	}
 	if c.ProcRoot == "" {
 		c.ProcRoot = "/proc"

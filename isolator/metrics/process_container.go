@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxCgroups bounds what is read of one process's cgroups.
+// maxCgroups bounds the bytes read of one process's cgroups.
 const maxCgroups = 64 << 10
 
-// containerOfProcess finds the container of a process by its cgroups, "" for none.
-// The process may be gone, or in a container of somebody else's.
+// containerOfProcess returns the container of a process by its cgroups, "" for none. The
+// process may have ended, or belong to other software.
 func containerOfProcess(proc string, pid int, known func(string) bool) string {
 	f, err := os.Open(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// shareDescs are the metrics of a container's part of a shared device.
+// shareDescs are the metrics of a container's share of a device.
 type shareDescs struct{ used, limit, cores, throttled *prometheus.Desc }
 
 func newShareDescs(agent string) shareDescs {
@@ -29,8 +29,8 @@ func (p shareDescs) describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// collectShares shows the parts of a device, each of the first holder in its
-// container. What cannot be read is missing.
+// collectShares exports the shares of a device, each for the first holder in its container.
+// Shares that cannot be read are left out.
 func (m *deviceCollector) collectShares(s deviceScrape) {
 	var seen []string
 	for _, h := range s.holders {

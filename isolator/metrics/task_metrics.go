@@ -12,7 +12,7 @@ import (
 // maxProcesses bounds how many processes of a device are looked up.
 const maxProcesses = 256
 
-// taskHolder is who holds one device, as labels.
+// taskHolder is the holder of one device, as label values.
 type taskHolder struct{ framework, job, task, container string }
 
 func (h taskHolder) labelValues(s deviceScrape) []string {
@@ -24,7 +24,8 @@ type holderIndex struct {
 	omitted  int
 }
 
-// indexHolders drops what would be one series twice.
+// indexHolders returns the holders by device. It drops duplicates, which would be one series
+// twice.
 func indexHolders(list []gpu.ContainerDevices) holderIndex {
 	all := holderIndex{byDevice: map[string][]taskHolder{}}
 	type pair struct {
@@ -48,7 +49,7 @@ func indexHolders(list []gpu.ContainerDevices) holderIndex {
 	return all
 }
 
-// collectProcesses adds up memory by container, where the sample tells of processes.
+// collectProcesses adds up memory by container, if the sample lists processes.
 func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) {
 	if d.Sample.Processes == nil {
 		return
@@ -78,9 +79,9 @@ func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 	s.emitValue(m.unattributed, strangers)
 }
 
-// innermostContainer finds the container that a cgroup's path leads to, the innermost of
-// those known: Mesos puts a container's id, and below it those of nested ones,
-// into the path. A nested one that is not known counts as its parent.
+// innermostContainer returns the innermost known container in the path of a cgroup. Mesos uses
+// a container's id, and below it those of nested containers, as parts of the path. An unknown
+// nested container counts as its parent.
 func innermostContainer(path string, known func(string) bool) string {
 	found, at := "", ""
 	for part := range strings.SplitSeq(path, "/") {

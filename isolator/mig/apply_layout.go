@@ -10,22 +10,23 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// layoutFailure is why a PartitionedGPU is not as it is wanted, and when that is tried again.
+// layoutFailure is the error of a GPU that does not have its wanted layout, and when the change
+// is retried.
 type layoutFailure struct {
 	err   error
 	pause time.Duration
 	retry time.Time
 }
 
-// A PartitionedGPU that could not be cut is tried again after minRetryPause, then ever more
-// rarely: each try takes all ListGPUs out of the offers for a moment.
+// A failed change is retried after minRetryPause, then with doubling pauses:
+// during each attempt no GPU is offered.
 const (
 	minRetryPause = time.Minute
 	maxRetryPause = time.Hour
 )
 
-// ListDue tells which ListGPUs can be cut now: those that are not as they are wanted,
-// nothing of which has to end that is in use.
+// ListDue returns the GPUs that can be changed now: those without their wanted layout for which
+// no instance in use has to be destroyed.
 func (c *Partitioner) ListDue(idle func(uuid string) bool) []string {
 	var list []string
 	for _, d := range c.gpus {
@@ -36,13 +37,13 @@ func (c *Partitioner) ListDue(idle func(uuid string) bool) []string {
 	return list
 }
 
-// HasPending tells whether a PartitionedGPU is not as it is wanted and worth another look.
+// HasPending reports whether any GPU does not have its wanted layout and may be tried now.
 func (c *Partitioner) HasPending() bool { return len(c.ListDue(func(string) bool { return true })) > 0 }
 
-// errRetryLater keeps one from being tried too soon after it failed.
-var errRetryLater = errors.New("it failed a short time ago")
+// errRetryLater is returned for a GPU whose last attempt failed recently.
+var errRetryLater = errors.New("it failed recently")
 
-// planChange is what has to be ended and made of a PartitionedGPU.
+// planChange returns the instances of a GPU to destroy and to create.
 func (c *Partitioner) planChange(uuid string) (end, create []layout.GPUInstance, err error) {
 	made, wanted, _ := c.lookUpState(uuid)
 	if wanted == nil {
@@ -61,8 +62,8 @@ func (c *Partitioner) planChange(uuid string) (end, create []layout.GPUInstance,
 	return layout.PlanChange(c.profiles[uuid], has, made, wanted)
 }
 
-// ApplyLayouts cuts those ListGPUs that can be cut now. What goes wrong with one is logged
-// and in ListGPUs, and is tried again later.
+// ApplyLayouts changes the GPUs that can be changed now. It logs errors, reports them in
+// ListGPUs, and retries later.
 func (c *Partitioner) ApplyLayouts(idle func(uuid string) bool) {
 	for _, d := range c.gpus {
 		err := c.applyLayout(d.UUID, idle)
@@ -78,14 +79,14 @@ func (c *Partitioner) ApplyLayouts(idle func(uuid string) bool) {
 		}
 		c.mu.Unlock()
 		if err != nil {
-			c.cfg.Log.WithError(err).WithField("gpu", d.UUID).Error("GPU is not cut as was asked for")
+			c.cfg.Log.WithError(err).WithField("gpu", d.UUID).Error("cannot partition GPU as requested")
 		}
 	}
 }
 
-// applyLayout brings one PartitionedGPU to what is wanted. What it is about to make is written
-// down before, and what is no more after: whenever the daemon dies, the next one
-// knows its own.
+// applyLayout changes one GPU to its wanted layout. It records the instances to create before
+// it creates them, and removes the records of others after. So whenever the daemon dies, the
+// next one knows which instances are its own.
 func (c *Partitioner) applyLayout(uuid string, idle func(uuid string) bool) error {
 	c.changeLock.Lock()
 	defer c.changeLock.Unlock()
@@ -100,11 +101,11 @@ func (c *Partitioner) applyLayout(uuid string, idle func(uuid string) bool) erro
 	if err := errors.Join(c.changeInstances(uuid, end, create), c.pruneRecords(uuid)); err != nil {
 		return err
 	}
-	c.cfg.Log.WithFields(logrus.Fields{"gpu": uuid, "ended": len(end), "made": len(create)}).Info("GPU cut anew")
+	c.cfg.Log.WithFields(logrus.Fields{"gpu": uuid, "ended": len(end), "made": len(create)}).Info("GPU partitioned")
 	return nil
 }
 
-// changeInstances ends and makes instances, until one cannot be.
+// changeInstances destroys and creates instances until one fails.
 func (c *Partitioner) changeInstances(uuid string, end, create []layout.GPUInstance) error {
 	for _, i := range end {
 		if err := c.cfg.Driver.DestroyInstance(uuid, i); err != nil {
@@ -119,8 +120,8 @@ func (c *Partitioner) changeInstances(uuid string, end, create []layout.GPUInsta
 	return nil
 }
 
-// pruneRecords forgets what was to be made of a PartitionedGPU and is not there: whatever comes
-// to its place later another has made.
+// pruneRecords forgets recorded instances that do not exist: an instance that appears in such a
+// place later belongs to other software.
 func (c *Partitioner) pruneRecords(uuid string) error {
 	has, err := c.cfg.Driver.ListInstances(uuid)
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *Partitioner) pruneRecords(uuid string) error {
 	return c.recordInstances(uuid, slices.DeleteFunc(made, func(i layout.GPUInstance) bool { return !slices.Contains(has, i) }))
 }
 
-// recordInstances writes down what is made of a PartitionedGPU, or about to be.
+// recordInstances saves the instances that are, or will be, created on a GPU.
 func (c *Partitioner) recordInstances(uuid string, made []layout.GPUInstance) error {
 	return c.updateState(func(gpus map[string]savedGPU) { gpus[uuid] = savedGPU{Requested: gpus[uuid].Requested, Made: made} })
 }

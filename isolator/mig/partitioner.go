@@ -1,7 +1,6 @@
-// Package mig keeps ListGPUs in MIG mode cut into the instances that an operator
-// asked for. It decides which are made and which are ended, and when a PartitionedGPU may
-// be cut anew is told to it. It never ends an instance that it did not make, and
-// leaves MIG mode as it is.
+// Package mig keeps GPUs in MIG mode partitioned into the instances that an operator requested.
+// It decides which instances are created and destroyed; the caller decides when a GPU may be
+// changed. It never destroys an instance that it did not create, and never changes MIG mode.
 package mig
 
 import (
@@ -19,89 +18,89 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// Lists that name no PartitionedGPU, and all.
+// Lists of no GPU and of all GPUs.
 const (
+	// Lists of no GPU and of all GPUs.
 	None = "none"
 	All  = "all"
 )
 
 // Errors of Cutter.Ask.
 var (
-	ErrUnknownGPU     = errors.New("no such GPU in MIG mode on this host, or none that --mig lets be cut")
-	ErrLayoutRejected = errors.New("the GPU cannot be cut so")
+	// Errors of Partitioner.RequestLayout.
+	ErrUnknownGPU     = errors.New("no such GPU in MIG mode on this host, or not one that --mig allows to partition")
+	ErrLayoutRejected = errors.New("the GPU cannot have this layout")
 )
 
-// InstanceDriver makes and ends instances, as nvml.Library does.
+// InstanceDriver creates and destroys instances, as nvml.Library does.
 type InstanceDriver interface {
-	// ListMIGGPUs are the ListGPUs in MIG mode, whole.
+	// ListMIGGPUs returns the physical GPUs in MIG mode.
 	ListMIGGPUs() ([]gpu.Device, error)
 	ListProfiles(uuid string) ([]layout.InstanceProfile, error)
 	ListInstances(uuid string) ([]layout.GPUInstance, error)
-	// CreateInstance completes an instance that is there, and Destroy of one that is not
-	// is no error: both may be repeated.
+	// CreateInstance completes an instance that exists. DestroyInstance of one that does not
+	// exist is no error. Both may be repeated.
 	CreateInstance(uuid string, i layout.GPUInstance) error
 	DestroyInstance(uuid string, i layout.GPUInstance) error
 }
 
-// PartitionerConfig says which ListGPUs may be cut.
+// PartitionerConfig configures a Partitioner.
 type PartitionerConfig struct {
-	Driver InstanceDriver // nil where the hardware cannot be cut
-	// List is "none", "all", or minor numbers and UUIDs of ListGPUs with commas
-	// between.
+	Driver InstanceDriver // nil if the hardware cannot be partitioned
+	// List is "none", "all", or minor numbers and UUIDs of GPUs separated by commas.
 	List string
-	// Layout is what they are cut into until somebody asks for another, as
-	// layout.ParseLayout reads it; empty leaves them as they are.
+	// Layout is the layout of GPUs for which none was requested, in the syntax of
+	// layout.ParseLayout. Empty leaves them as they are.
 	Layout string
-	// StateDir keeps what was asked for and what was made.
+	// StateDir contains the requested layouts and the created instances.
 	StateDir string
-	// BootID tells one run of the machine, which ends all instances, from the
-	// next; empty where nobody knows.
+	// BootID changes with each boot, which destroys all instances; empty if it is not known.
 	BootID string
 	Log    logrus.FieldLogger
 }
 
-// Partitioner cuts ListGPUs. It may be used by many goroutines.
+// Partitioner partitions GPUs. It is safe for concurrent use.
 type Partitioner struct {
 	cfg             PartitionerConfig
-	defaultLayout   []string // Config.Layout
+	defaultLayout   []string // PartitionerConfig.Layout
 	gpus            []gpu.Device
-	profiles        map[string][]layout.InstanceProfile // by PartitionedGPU
+	profiles        map[string][]layout.InstanceProfile // by GPU
 	layoutRequested chan struct{}
 
-	changeLock sync.Mutex // held by who changes instances or the file, before mu
+	changeLock sync.Mutex // held while instances or the file are changed; locked before mu
 	mu         sync.Mutex
 	saved      savedState
 	failures   map[string]layoutFailure
 }
 
-// PartitionedGPU is one that may be cut, as the daemon's API tells of it.
+// PartitionedGPU is a GPU that may be partitioned, as the daemon's API describes it.
 type PartitionedGPU struct {
 	UUID   string `json:"uuid"`
 	Model  string `json:"model"`
 	Minor  int    `json:"minor"`
 	MemMiB int64  `json:"mem_mib"`
-	// Layout is what is wanted of it; absent where it stays as it is.
+	// Layout is the wanted layout; absent if the GPU stays as it is.
 	Layout []string `json:"layout,omitempty"`
-	// Pending tells that it is not cut so yet, and Reason why it could not be.
+	// Pending is set if the GPU does not have that layout yet. Reason is the last error.
 	Pending   bool                     `json:"pending,omitempty"`
 	Reason    string                   `json:"reason,omitempty"`
 	Instances []InstanceStatus         `json:"instances"`
 	Profiles  []layout.InstanceProfile `json:"profiles"`
 }
 
-// InstanceStatus is what a PartitionedGPU is cut into. Those of others are never ended.
+// InstanceStatus is an instance of a GPU. Instances of other software are never destroyed.
 type InstanceStatus struct {
 	layout.GPUInstance
 	Ours bool `json:"ours"`
 }
 
-// Open reads what was kept, and asks the driver what there is. The error names
-// what in the list is no PartitionedGPU in MIG mode.
+// Open reads the saved state and queries the driver. The error names entries of the list that
+// are not GPUs in MIG mode.
 func Open(cfg PartitionerConfig) (*Partitioner, error) {
 	c := &Partitioner{cfg: cfg, profiles: map[string][]layout.InstanceProfile{}, layoutRequested: make(chan struct{}, 1), failures: map[string]layoutFailure{}}
 	if list := strings.TrimSpace(cfg.List); list == "" || list == None {
 		if cfg.Layout != "" {
-			return nil, errors.New("a MIG layout is given and no GPU that may be cut: name them by --mig")
+			return nil, errors.New("a MIG layout requires GPUs to partition: name them by --mig")
 		}
 		return c, nil
 	}
@@ -113,7 +112,7 @@ func Open(cfg PartitionerConfig) (*Partitioner, error) {
 		c.defaultLayout = names
 	}
 	if err := c.selectGPUs(); err != nil {
-		return nil, fmt.Errorf("GPUs that may be cut %q: %w", cfg.List, err)
+		return nil, fmt.Errorf("GPUs to partition %q: %w", cfg.List, err)
 	}
 	for _, d := range c.gpus {
 		profiles, err := cfg.Driver.ListProfiles(d.UUID)
@@ -135,10 +134,10 @@ func Open(cfg PartitionerConfig) (*Partitioner, error) {
 	return c, nil
 }
 
-// selectGPUs chooses the ListGPUs of the list.
+// selectGPUs selects the GPUs of the list.
 func (c *Partitioner) selectGPUs() error {
 	if c.cfg.Driver == nil {
-		return errors.New("these GPUs cannot be cut: they are made up")
+		return errors.New("these GPUs cannot be partitioned: they are simulated")
 	}
 	all, err := c.cfg.Driver.ListMIGGPUs()
 	if err != nil {
@@ -151,13 +150,13 @@ func (c *Partitioner) selectGPUs() error {
 	}
 	for part := range strings.SplitSeq(c.cfg.List, ",") {
 		if !slices.ContainsFunc(all, func(d gpu.Device) bool { return IsSelected(part, d) }) {
-			return fmt.Errorf("%q names none of this host's %d GPUs in MIG mode; `nvidia-smi -i GPU -mig 1` puts one into it", part, len(all))
+			return fmt.Errorf("%q names none of this host's %d GPUs in MIG mode; `nvidia-smi -i GPU -mig 1` enables it", part, len(all))
 		}
 	}
 	return nil
 }
 
-// IsSelected tells whether a list of ListGPUs that may be cut names that one.
+// IsSelected reports whether a list of GPUs names that GPU.
 func IsSelected(list string, d gpu.Device) bool {
 	for part := range strings.SplitSeq(list, ",") {
 		if part = strings.TrimSpace(part); part == All || strings.EqualFold(part, d.UUID) || part == strconv.Itoa(d.Minor) {
@@ -167,15 +166,15 @@ func IsSelected(list string, d gpu.Device) bool {
 	return false
 }
 
-// CanPartition reports whether that PartitionedGPU may be cut.
+// CanPartition reports whether that GPU may be partitioned.
 func (c *Partitioner) CanPartition(uuid string) bool {
 	return slices.ContainsFunc(c.gpus, func(d gpu.Device) bool { return d.UUID == uuid })
 }
 
-// LayoutRequested has a token where something was asked for since it was looked at.
+// LayoutRequested returns a channel that receives a value after a layout was requested.
 func (c *Partitioner) LayoutRequested() <-chan struct{} { return c.layoutRequested }
 
-// ListGPUs are those that may be cut.
+// ListGPUs returns the GPUs that may be partitioned.
 func (c *Partitioner) ListGPUs() ([]PartitionedGPU, error) {
 	list := []PartitionedGPU{}
 	for _, d := range c.gpus {
@@ -200,7 +199,7 @@ func (c *Partitioner) ListGPUs() ([]PartitionedGPU, error) {
 	return list, nil
 }
 
-// lookUpState is what was made of a PartitionedGPU, what is wanted, and what went wrong last.
+// lookUpState returns the instances created on a GPU, its wanted layout, and its last error.
 func (c *Partitioner) lookUpState(uuid string) (made []layout.GPUInstance, wanted []string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,16 +211,16 @@ func (c *Partitioner) lookUpState(uuid string) (made []layout.GPUInstance, wante
 	return slices.Clone(k.Made), wanted, c.failures[uuid].err
 }
 
-// RequestLayout asks for a layout of a PartitionedGPU, over restarts too. It takes effect once no
-// task holds a slice that it ends. pending tells that the PartitionedGPU is not cut so
-// yet. The error wraps ErrUnknownGPU or ErrLayoutRejected where the call is at fault.
+// RequestLayout requests a layout for a GPU. The request survives restarts. It takes effect
+// when no task uses an instance that it destroys; pending is true until then. The error wraps
+// ErrUnknownGPU or ErrLayoutRejected if the request is at fault.
 func (c *Partitioner) RequestLayout(uuid string, names []string) (pending bool, err error) {
-	what := fmt.Sprintf("cut GPU %s into %s", uuid, layout.FormatLayout(names))
+	what := fmt.Sprintf("partition GPU %s into %s", uuid, layout.FormatLayout(names))
 	if !c.CanPartition(uuid) {
 		return false, fmt.Errorf("%s: %w", what, ErrUnknownGPU)
 	}
 	if len(names) == 0 {
-		return false, fmt.Errorf("%s: %w: name one profile at least", what, ErrLayoutRejected)
+		return false, fmt.Errorf("%s: %w: name at least one profile", what, ErrLayoutRejected)
 	}
 	has, err := c.cfg.Driver.ListInstances(uuid)
 	if err != nil {
@@ -246,12 +245,11 @@ func (c *Partitioner) RequestLayout(uuid string, names []string) (pending bool, 
 	return len(end)+len(create) > 0, nil
 }
 
-// AddPlaceholders is the host with something in place of each PartitionedGPU that may be cut and
-// has no instance now: lists of shared devices may name it, and what can hold
-// tasks to its slices can be asked.
+// AddPlaceholders returns the host with a placeholder for each GPU that may be partitioned and
+// has no instance now. So lists of shared devices may name the GPU, and limiters can check it.
 func (c *Partitioner) AddPlaceholders(h gpu.Host) gpu.Host { return AddPlaceholders(h, c.gpus) }
 
-// AddPlaceholders is Cutter.Standing for those ListGPUs.
+// AddPlaceholders is Partitioner.AddPlaceholders for those GPUs.
 func AddPlaceholders(h gpu.Host, gpus []gpu.Device) gpu.Host {
 	h.Devices = slices.Clone(h.Devices)
 	for _, g := range gpus {

@@ -119,7 +119,7 @@ func mustRequest(t *testing.T, c *Partitioner, text string) (pending bool) {
 	return pending
 }
 
-// A PartitionedGPU is cut as was asked for; what has to end for that waits until the PartitionedGPU is
+// A GPU is cut as was asked for; what has to end for that waits until the GPU is
 // idle; the next daemon knows its own instances and leaves them.
 func TestApplyLayouts(t *testing.T) {
 	card, dir := &fakeDriver{left: -1}, t.TempDir()
@@ -166,7 +166,7 @@ func TestForeignInstancesAreKept(t *testing.T) {
 	card := &fakeDriver{left: -1, has: []layout.GPUInstance{other}}
 	c := mustOpen(t, card, t.TempDir(), "b")
 	for text, want := range map[string]string{
-		"7g.40gb": "does not fit on the GPU beside what others made: 1g.5gb at 5", "3g.40gb": `"3g.40gb" is none of this GPU's`,
+		"7g.40gb": "does not fit on the GPU in addition to the instances that stay: 1g.5gb at 5", "3g.40gb": `no MIG profile "3g.40gb"`,
 	} {
 		if _, err := c.RequestLayout(a100, []string{text}); !errors.Is(err, ErrLayoutRejected) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
@@ -190,7 +190,7 @@ func TestForeignInstancesAreKept(t *testing.T) {
 	}
 }
 
-// Wherever the daemon dies, the next one gets the PartitionedGPU to what was asked for, and
+// Wherever the daemon dies, the next one gets the GPU to what was asked for, and
 // what another made stays.
 func TestCrashAtAnyPoint(t *testing.T) {
 	other := layout.GPUInstance{Profile: "1g.5gb", Start: 6, Size: 1}
@@ -251,7 +251,7 @@ func TestRebootForgetsOwnInstances(t *testing.T) {
 	}
 }
 
-// A PartitionedGPU that the driver does not let be cut says why, and is left alone for a
+// A GPU that the driver does not let be cut says why, and is left alone for a
 // while that grows; whoever asks again has it tried at once.
 func TestDriverErrorsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -313,12 +313,12 @@ func TestOpenErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, cfg := range map[string]PartitionerConfig{
-		`GPUs that may be cut "4": "4" names none of this host's 1 GPUs in MIG mode`: {Driver: &fakeDriver{}, List: "4"},
-		`"GPU-x" names none`:                   {Driver: &fakeDriver{}, List: "3,GPU-x"},
-		"they are made up":                     {List: All},
-		"no GPU that may be cut":               {Driver: &fakeDriver{}, List: None, Layout: "1g.5gb"},
-		"want 1 to 16 profiles":                {Driver: &fakeDriver{}, List: All, Layout: "0x1g.5gb"},
-		"holds 2 bytes that say nothing of it": {Driver: &fakeDriver{}, List: All, StateDir: broken},
+		`GPUs to partition "4": "4" names none of this host's 1 GPUs in MIG mode`: {Driver: &fakeDriver{}, List: "4"},
+		`"GPU-x" names none`:             {Driver: &fakeDriver{}, List: "3,GPU-x"},
+		"they are simulated":             {List: All},
+		"requires GPUs to partition":     {Driver: &fakeDriver{}, List: None, Layout: "1g.5gb"},
+		"want 1 to 16 profiles":          {Driver: &fakeDriver{}, List: All, Layout: "0x1g.5gb"},
+		"has 2 bytes of invalid content": {Driver: &fakeDriver{}, List: All, StateDir: broken},
 	} {
 		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -333,7 +333,7 @@ func TestOpenErrors(t *testing.T) {
 func TestDiskErrors(t *testing.T) {
 	card := &fakeDriver{left: -1}
 	c := mustOpen(t, card, filepath.Join(t.TempDir(), "none"), "b")
-	if _, err := c.RequestLayout(a100, []string{"1g.5gb"}); err == nil || !strings.Contains(err.Error(), "keep how GPUs are cut") {
+	if _, err := c.RequestLayout(a100, []string{"1g.5gb"}); err == nil || !strings.Contains(err.Error(), "save the state of MIG GPUs") {
 		t.Errorf("got %v", err)
 	}
 	if c.ApplyLayouts(allIdle); card.has != nil || c.HasPending() {

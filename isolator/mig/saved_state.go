@@ -13,26 +13,26 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// stateFile is where a Cutter keeps what outlives the daemon.
+// stateFile is the file with the state that survives a restart.
 const stateFile = "mig.json"
 
-// savedState is the file.
+// savedState is the content of the file.
 type savedState struct {
-	// Boot is the machine's run in which Made were made.
+	// Boot is the boot during which the instances were created.
 	Boot string              `json:"boot"`
 	GPUs map[string]savedGPU `json:"gpus"`
 }
 
-// savedGPU is what was asked for of a PartitionedGPU, and what was made for that, or was
-// about to be. What is made has no name that could be known before: its profile
-// and place are unique while it is there.
+// savedGPU is the layout requested for a GPU, and the instances that were, or were about to be,
+// created for it. An instance has no name that is known in advance: profile and place identify
+// it while it exists.
 type savedGPU struct {
 	Requested []string             `json:"asked,omitempty"`
 	Made      []layout.GPUInstance `json:"made,omitempty"`
 }
 
-// loadState takes over what an earlier daemon kept. A boot has ended all that it
-// made: what stands there now another made.
+// loadState reads the state of an earlier daemon. A boot destroys all instances, so those that
+// exist after it were created by other software.
 func (c *Partitioner) loadState() error {
 	c.saved = savedState{Boot: c.cfg.BootID, GPUs: map[string]savedGPU{}}
 	path := filepath.Join(c.cfg.StateDir, stateFile)
@@ -41,11 +41,11 @@ func (c *Partitioner) loadState() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read how GPUs are cut: %w", err)
+		return fmt.Errorf("read the state of MIG GPUs: %w", err)
 	}
 	var was savedState
 	if err := json.Unmarshal(text, &was); err != nil || was.GPUs == nil {
-		return fmt.Errorf("read how GPUs are cut: %s holds %d bytes that say nothing of it (%w): remove it once no GPU has instances of this daemon's", path, len(text), err)
+		return fmt.Errorf("read the state of MIG GPUs: %s has %d bytes of invalid content (%w): remove it once no GPU has instances of this daemon", path, len(text), err)
 	}
 	for uuid, g := range was.GPUs {
 		if was.Boot != c.cfg.BootID {
@@ -62,19 +62,19 @@ func (k savedState) writeTo(dir string) error {
 		err = atomicfile.Write(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep how GPUs are cut: %w", err)
+		return fmt.Errorf("save the state of MIG GPUs: %w", err)
 	}
 	return nil
 }
 
-// lockAndUpdate is write by who does not hold cutting.
+// lockAndUpdate is updateState for callers that do not hold changeLock.
 func (c *Partitioner) lockAndUpdate(lockAndUpdate func(map[string]savedGPU)) error {
 	c.changeLock.Lock()
 	defer c.changeLock.Unlock()
 	return c.updateState(lockAndUpdate)
 }
 
-// updateState writes what a change makes of the file before it counts.
+// updateState changes the state. It writes the file before the change takes effect.
 func (c *Partitioner) updateState(change func(map[string]savedGPU)) error {
 	c.mu.Lock()
 	next := savedState{Boot: c.saved.Boot, GPUs: maps.Clone(c.saved.GPUs)}

@@ -24,8 +24,8 @@ const (
 	maxOutputBytes = 4 << 10
 )
 
-// controlDaemon is one device's control daemon, whoever started it. It is kept running
-// from start until stop or leave.
+// controlDaemon is one device's control daemon, started by this or an earlier process. It is
+// kept running from startKeeping until stopDaemon or leaveRunning.
 type controlDaemon struct {
 	cfg  ControlConfig
 	uuid string
@@ -33,15 +33,15 @@ type controlDaemon struct {
 	log  logrus.FieldLogger
 
 	cancel  context.CancelCauseFunc
-	ended   chan struct{} // closed when nobody keeps it any more
-	removed chan struct{} // closed by Limiter when another may be started
+	ended   chan struct{} // closed when it is no longer kept running
+	removed chan struct{} // closed by Limiter when another daemon may be started
 
 	mu      sync.Mutex
-	ready   chan struct{} // closed while it answers
-	lastErr error         // why it does not
+	ready   chan struct{} // closed while the daemon responds
+	lastErr error         // why it does not respond
 }
 
-// Causes of the end of a server's care.
+// Causes for which keepRunning ends.
 var (
 	errStop  = errors.New("stop")
 	errLeave = errors.New("leave")
@@ -50,7 +50,7 @@ var (
 func newControlDaemon(cfg ControlConfig, uuid string) *controlDaemon {
 	return &controlDaemon{
 		cfg: cfg, uuid: uuid, dir: filepath.Join(cfg.Dir, uuid), log: cfg.Log.WithField("gpu", uuid),
-		ended: make(chan struct{}), removed: make(chan struct{}), ready: make(chan struct{}), lastErr: errors.New("it has not answered yet"),
+		ended: make(chan struct{}), removed: make(chan struct{}), ready: make(chan struct{}), lastErr: errors.New("it has not responded yet"),
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *controlDaemon) startKeeping() {
 	}()
 }
 
-// stopDaemon ends the daemon, and returns once it is gone.
+// stopDaemon ends the daemon and returns once it has ended.
 func (s *controlDaemon) stopDaemon() error {
 	s.cancel(errStop)
 	<-s.ended
@@ -73,13 +73,13 @@ func (s *controlDaemon) stopDaemon() error {
 	return nil
 }
 
-// leaveRunning ends the care for a daemon that runs on.
+// leaveRunning stops keeping the daemon running, and leaves it running.
 func (s *controlDaemon) leaveRunning() {
 	s.cancel(errLeave)
 	<-s.ended
 }
 
-// awaitReady returns once the daemon answers.
+// awaitReady returns once the daemon responds.
 func (s *controlDaemon) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (s *controlDaemon) awaitReady(ctx context.Context) error {
 	}
 }
 
-// recordProbe notes whether the daemon answers: err says why not.
+// recordProbe records whether the daemon responds; err is why it does not.
 func (s *controlDaemon) recordProbe(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *controlDaemon) recordProbe(err error) {
 	}
 }
 
-// keepRunning starts the daemon, again after a pause whenever it died, until ctx ends.
-// One that an earlier process left is taken over.
+// keepRunning starts the daemon, and restarts it after a pause whenever it died, until ctx
+// ends. It takes over a daemon that an earlier process started.
 func (s *controlDaemon) keepRunning(ctx context.Context) {
 	for pause := s.cfg.BackoffMin; ; {
 		began := time.Now()
@@ -122,7 +122,7 @@ func (s *controlDaemon) keepRunning(ctx context.Context) {
 		if time.Since(began) > s.cfg.BackoffMax {
 			pause = s.cfg.BackoffMin
 		}
-		s.log.WithError(err).WithField("retry_in", pause.String()).Error("MPS control daemon ended: its clients fail, and new ones wait")
+		s.log.WithError(err).WithField("retry_in", pause.String()).Error("MPS control daemon ended: its clients fail, and new clients wait")
 		select {
 		case <-ctx.Done():
 			return
@@ -132,9 +132,9 @@ func (s *controlDaemon) keepRunning(ctx context.Context) {
 	}
 }
 
-// runOnce is one life of the daemon, and leaves none behind unless it is to.
+// runOnce runs the daemon until it ends. It leaves no daemon behind, except after leaveRunning.
 func (s *controlDaemon) runOnce(ctx context.Context) error {
-	if s.probeDaemon(ctx) == nil { // of an earlier process
+	if s.probeDaemon(ctx) == nil { // started by an earlier process
 		s.log.Info("MPS control daemon taken over")
 		err := s.watchDaemon(ctx, nil)
 		if !errors.Is(context.Cause(ctx), errLeave) {
@@ -142,7 +142,7 @@ func (s *controlDaemon) runOnce(ctx context.Context) error {
 		}
 		return err
 	}
-	s.killDaemon() // one of before that does not answer
+	s.killDaemon() // a daemon of an earlier process that does not respond
 	if err := s.makeFolders(ctx); err != nil {
 		return err
 	}
@@ -162,8 +162,7 @@ func (s *controlDaemon) runOnce(ctx context.Context) error {
 	return err
 }
 
-// makeFolders makes the daemon's folders. Its clients share /dev/shm with it, and
-// with nobody else.
+// makeFolders makes the daemon's folders. Only the daemon and its clients share the /dev/shm.
 func (s *controlDaemon) makeFolders(ctx context.Context) error {
 	if err := makePrivateFolder(s.cfg.SharedMemory); err != nil {
 		return fmt.Errorf("shared memory of MPS: %w", err)
@@ -179,8 +178,8 @@ func (s *controlDaemon) makeFolders(ctx context.Context) error {
 	return s.setExclusive(ctx)
 }
 
-// makePrivateFolder makes a folder that other users do not enter, where they may make
-// folders too.
+// makePrivateFolder makes a folder that other users cannot enter, in a folder where they may
+// create files.
 func makePrivateFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -190,7 +189,7 @@ func makePrivateFolder(dir string) error {
 		return err
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || int(owner) != os.Geteuid() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("%s is %s of user %d and not a folder of user %d alone: remove it", dir, info.Mode(), owner, os.Geteuid())
+		return fmt.Errorf("%s is %s of user %d and not a private folder of user %d: remove it", dir, info.Mode(), owner, os.Geteuid())
 	}
 	return nil
 }
@@ -211,9 +210,9 @@ func (s *controlDaemon) setComputeMode(ctx context.Context, setComputeMode strin
 	return nil
 }
 
-// watchDaemon probes the daemon until it dies, stops answering, or ctx ends.
+// watchDaemon probes the daemon until it dies, stops responding, or ctx ends.
 func (s *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) error {
-	const quick = 50 * time.Millisecond // until it answers for the first time
+	const quick = 50 * time.Millisecond // until the first response
 	tick := time.NewTicker(min(quick, s.cfg.ProbeInterval))
 	defer tick.Stop()
 	answered, deadline := false, time.Now().Add(s.cfg.CommandTimeout)
@@ -237,22 +236,22 @@ func (s *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) e
 	}
 }
 
-// probeDaemon wants a percentage of the daemon.
+// probeDaemon returns an error unless the daemon responds with a percentage.
 func (s *controlDaemon) probeDaemon(ctx context.Context) error {
 	answer, err := s.runCommand(ctx, probeCommand)
 	if err != nil {
 		return err
 	}
 	if n, err := strconv.ParseFloat(answer, 64); err != nil || n <= 0 || n > 100 {
-		return fmt.Errorf("MPS control daemon answers %s with %.64q, want a percentage", probeCommand, answer)
+		return fmt.Errorf("MPS control daemon responds to %s with %.64q, want a percentage", probeCommand, answer)
 	}
 	return nil
 }
 
-// runCommand has the control program ask the daemon.
+// runCommand sends the daemon a command with the control program.
 func (s *controlDaemon) runCommand(ctx context.Context, line string) (answer string, err error) {
 	if _, err := os.Stat(s.pipeDir()); err != nil {
-		return "", fmt.Errorf("ask the MPS control daemon: %w", err)
+		return "", fmt.Errorf("call the MPS control daemon: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
@@ -264,9 +263,9 @@ func (s *controlDaemon) runCommand(ctx context.Context, line string) (answer str
 	text := strings.TrimSpace(string(out[:min(len(out), maxOutputBytes)]))
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("MPS control daemon does not answer %s: %w", line, context.Cause(ctx))
+		return "", fmt.Errorf("MPS control daemon does not respond to %s: %w", line, context.Cause(ctx))
 	case err != nil:
-		return "", fmt.Errorf("ask the MPS control daemon %s: %w: %s", line, err, text)
+		return "", fmt.Errorf("call the MPS control daemon's %s: %w: %s", line, err, text)
 	}
 	return text, nil
 }

@@ -23,11 +23,11 @@ type controlProcess struct {
 
 func (s *controlDaemon) outputFile() string { return filepath.Join(s.logDir(), "output") }
 
-// pidFile names the daemon's process for who takes it over.
+// pidFile contains the daemon's process id, for a later process that takes it over.
 func (s *controlDaemon) pidFile() string { return filepath.Join(s.dir, "pid") }
 
-// startProcess starts the control daemon, in a session of its own, so that it outlives
-// this process, and with its clients' /dev/shm.
+// startProcess starts the control daemon with the /dev/shm of its clients. It has a session of
+// its own, so that it survives this process.
 func (s *controlDaemon) startProcess() (controlProcess, error) {
 	out, err := os.Create(s.outputFile())
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *controlDaemon) startProcess() (controlProcess, error) {
 	c := exec.Command("/bin/sh", append(args, "-f")...)
 	c.Env = append(s.buildEnvironment(), "CUDA_VISIBLE_DEVICES="+s.uuid)
 	c.Dir, c.Stdout, c.Stderr = "/", out, out
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: syscall.CLONE_NEWNS} // mounts are made private by this
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: syscall.CLONE_NEWNS} // CLONE_NEWNS makes mounts private
 	if err := c.Start(); err != nil {
 		return controlProcess{}, err
 	}
@@ -53,7 +53,7 @@ func (s *controlDaemon) startProcess() (controlProcess, error) {
 	if err := os.WriteFile(s.pidFile(), []byte(strconv.Itoa(started.pid)), 0o644); err != nil {
 		_ = unix.Kill(-started.pid, unix.SIGKILL)
 		<-started.died
-		return controlProcess{}, fmt.Errorf("note its process: %w", err)
+		return controlProcess{}, fmt.Errorf("write its pid file: %w", err)
 	}
 	return started, nil
 }
@@ -62,12 +62,12 @@ func (s *controlDaemon) buildEnvironment() []string {
 	return append(os.Environ(), pipeVariable+"="+s.pipeDir(), logVariable+"="+s.logDir())
 }
 
-// endDaemon ends the daemon: by its own command, and by force where that is not
-// obeyed. died is nil for one that was taken over.
+// endDaemon ends the daemon with its quit command, and kills it if that fails. died is nil for
+// a daemon that was taken over.
 func (s *controlDaemon) endDaemon(died <-chan struct{}) {
 	ctx := context.Background()
 	if _, err := s.runCommand(ctx, "quit"); err != nil {
-		s.log.WithError(err).Debug("MPS control daemon not asked to quit")
+		s.log.WithError(err).Debug("cannot send quit to the MPS control daemon")
 	}
 	deadline := time.After(s.cfg.CommandTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -84,21 +84,22 @@ func (s *controlDaemon) endDaemon(died <-chan struct{}) {
 	s.killDaemon()
 	if s.cfg.Exclusive {
 		if err := s.setComputeMode(ctx, "DEFAULT"); err != nil {
-			s.log.WithError(err).Warn("compute mode stays as it is")
+			s.log.WithError(err).Warn("cannot restore the compute mode")
 		}
 	}
 }
 
-// killDaemon kills what is left of the daemon, with the servers that it started.
+// killDaemon kills the daemon, if it runs, and the servers that it started.
 func (s *controlDaemon) killDaemon() {
 	if pid := s.findProcess(); pid != 0 {
-		s.log.WithField("pid", pid).Warn("MPS control daemon does not quit: it is killed")
+		s.log.WithField("pid", pid).Warn("MPS control daemon does not quit: killing it")
 		_ = unix.Kill(-pid, unix.SIGKILL)
 	}
 	_ = os.Remove(s.pidFile())
 }
 
-// findProcess is the daemon's, as the file says; 0 where that is another's by now.
+// findProcess returns the daemon's process id from the file; 0 if that id belongs to another
+// process now.
 func (s *controlDaemon) findProcess() int {
 	text, _ := os.ReadFile(s.pidFile())
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))

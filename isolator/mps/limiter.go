@@ -1,9 +1,7 @@
-// Package mps holds tasks to their parts of shared devices by NVIDIA's
-// Multi-Process Service: it keeps one control daemon for each device that is in
-// use, with folders of its own, and tells each container how to reach it and
-// how much it may take. What Limiter enforces, and for whom, is NVIDIA's to say:
-// each limit is one process's, and a process that changes its environment
-// escapes it.
+// Package mps limits shares of devices with NVIDIA's Multi-Process Service. It runs one control
+// daemon for each device in use, with folders of its own, and passes each container the
+// daemon's address and its limits. NVIDIA documents what MPS enforces: each limit applies to
+// one process, and a process that changes its environment is not limited.
 package mps
 
 import (
@@ -25,31 +23,30 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// ControlConfig says how control daemons are run.
+// ControlConfig configures the control daemons.
 type ControlConfig struct {
-	// Dir is where each device has its folders; a runtime directory will do.
+	// Dir contains the folders of each device; a runtime directory is enough.
 	Dir string
-	// SharedMemory is a folder of this program's own in a tmpfs. Clients of a
-	// device have one below it for their /dev/shm, as its daemon has: a file
-	// system mounted for them would not be seen out of the agent's unit.
+	// SharedMemory is a folder in a tmpfs for this program only. It contains a folder for each
+	// device, which the daemon and its clients use as /dev/shm. A file system mounted for them
+	// would not be visible outside the agent's systemd unit.
 	SharedMemory string
-	// Program is NVIDIA's nvidia-cuda-mps-control, by default as PATH has it.
-	// Arguments come before its own.
+	// Program is NVIDIA's nvidia-cuda-mps-control, by default from PATH. Arguments come before
+	// its own arguments.
 	Program   string
 	Arguments []string
-	// Simulated is set on a host whose GPUs are made up.
+	// Simulated is set on a host with simulated GPUs.
 	Simulated bool
-	// Exclusive has Program's neighbour nvidia-smi put a device in use into the
-	// compute mode EXCLUSIVE_PROCESS, so that no process can use it past the
-	// daemon; without it the mode is the operator's.
+	// Exclusive sets the compute mode of a device in use to EXCLUSIVE_PROCESS, so that no
+	// process can use the device without the daemon. Otherwise the mode is not changed.
 	Exclusive bool
-	// SMI is nvidia-smi, by default as PATH has it.
+	// SMI is nvidia-smi, by default from PATH.
 	SMI string
 	Log logrus.FieldLogger
 
-	// ProbeInterval is the time between two probes of a daemon, 5 s; each command may
-	// take Patience, 10 s. BackoffMin and BackoffMax bound the pause before one
-	// that died is started again, 1 s and 1 min.
+	// ProbeInterval is the time between two probes of a daemon, by default 5 s. CommandTimeout
+	// bounds a command, by default 10 s. BackoffMin and BackoffMax bound the pause before a
+	// daemon that died is restarted, by default 1 s and 1 min.
 	ProbeInterval, CommandTimeout, BackoffMin, BackoffMax time.Duration
 }
 
@@ -64,10 +61,10 @@ type Limiter struct {
 	admitted map[string][]gpu.DeviceShare // by container
 }
 
-// New checks the configuration; nothing runs before a container is admitted.
+// New checks the configuration. It starts no process before a container is admitted.
 func New(cfg ControlConfig) (*Limiter, error) {
 	if cfg.Dir == "" || cfg.Log == nil {
-		return nil, errors.New("mps: no folder or no log given")
+		return nil, errors.New("mps: Dir or Log is missing")
 	}
 	cfg.Program, cfg.SMI = cmp.Or(cfg.Program, "nvidia-cuda-mps-control"), cmp.Or(cfg.SMI, "nvidia-smi")
 	cfg.SharedMemory = cmp.Or(cfg.SharedMemory, "/dev/shm/mesos-gpu-mps")
@@ -84,20 +81,20 @@ func New(cfg ControlConfig) (*Limiter, error) {
 // Method implements share.Limiter.
 func (m *Limiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByMPS }
 
-// minComputeMajor is Volta's compute capability: before it Limiter limits no client.
+// minComputeMajor is Volta's compute capability. MPS does not limit clients of older GPUs.
 const minComputeMajor = 7
 
 // CheckDevice implements share.Limiter.
 func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 	if m.cfg.Simulated {
-		return errors.New("the GPU is simulated: there is no driver to serve")
+		return errors.New("the GPU is simulated: it has no driver")
 	}
 	if d.MIG != nil {
-		return errors.New("a MIG device is served by no control daemon here")
+		return errors.New("MPS for MIG devices is not supported")
 	}
 	if major, _, _ := strings.Cut(d.Arch, "."); major != "" {
 		if n, err := strconv.Atoi(major); err != nil || n < minComputeMajor {
-			return fmt.Errorf("compute capability %s: MPS limits clients from %d.0 on", d.Arch, minComputeMajor)
+			return fmt.Errorf("compute capability %s: MPS limits clients only from %d.0 on", d.Arch, minComputeMajor)
 		}
 	}
 	if _, err := exec.LookPath(m.cfg.Program); err != nil {
@@ -106,12 +103,12 @@ func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 	return nil
 }
 
-// AdmitContainer implements share.Limiter. It returns once the device's daemon answers.
-// A process reaches one daemon, so that a container has parts of one device.
-// One that runs keeps the limits with which it was started.
+// AdmitContainer implements share.Limiter. It returns once the device's daemon responds. A
+// process uses one daemon, so a container can have a share of one device only. A container that
+// runs keeps the limits with which it was started.
 func (m *Limiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	if len(parts) != 1 {
-		return share.LimitSetup{}, fmt.Errorf("it has parts of %d devices and MPS serves a process one: ask for 1, or run this agent with another --share-limit", len(parts))
+		return share.LimitSetup{}, fmt.Errorf("it has shares of %d devices and a process can use one through MPS: request 1, or run this agent with another --share-limit", len(parts))
 	}
 	s, before, err := m.addContainer(ctx, container, parts)
 	if err != nil {
@@ -124,11 +121,11 @@ func (m *Limiter) AdmitContainer(ctx context.Context, container string, parts []
 	return s.clientSetup(parts[0]), nil
 }
 
-// undoAdmission takes back what enter booked. A container that was admitted before runs,
-// and keeps its daemon, however slow that is.
+// undoAdmission undoes addContainer. A container that was admitted before runs, and keeps its
+// daemon, even if the daemon is slow.
 func (m *Limiter) undoAdmission(ctx context.Context, container string, before []gpu.DeviceShare) {
 	if before == nil {
-		_ = m.ReleaseContainer(ctx, container) // why the daemon did not answer is told
+		_ = m.ReleaseContainer(ctx, container) // the caller returns the daemon's error
 		return
 	}
 	m.mu.Lock()
@@ -136,8 +133,8 @@ func (m *Limiter) undoAdmission(ctx context.Context, container string, before []
 	m.admitted[container] = before
 }
 
-// addContainer books the container, whose parts were those before, and starts its
-// device's daemon once none of an earlier one is left.
+// addContainer records the container and returns its shares before. It starts the device's
+// daemon, once an earlier daemon of the device has ended.
 func (m *Limiter) addContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (s *controlDaemon, before []gpu.DeviceShare, err error) {
 	uuid := parts[0].UUID
 	m.mu.Lock()
@@ -150,7 +147,7 @@ func (m *Limiter) addContainer(ctx context.Context, container string, parts []gp
 		}
 		m.mu.Lock()
 		if ctx.Err() != nil {
-			return nil, nil, fmt.Errorf("wait for the last MPS control daemon of device %s to end: %w", uuid, context.Cause(ctx))
+			return nil, nil, fmt.Errorf("wait for the previous MPS control daemon of device %s to end: %w", uuid, context.Cause(ctx))
 		}
 	}
 	if m.closed {
@@ -167,7 +164,7 @@ func (m *Limiter) addContainer(ctx context.Context, container string, parts []gp
 	return s, before, nil
 }
 
-// ReadUsage implements share.Limiter: Limiter measures nothing of a container.
+// ReadUsage implements share.Limiter. MPS measures nothing of a container.
 func (m *Limiter) ReadUsage(container string) ([]share.ShareUsage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,8 +175,8 @@ func (m *Limiter) ReadUsage(container string) ([]share.ShareUsage, error) {
 	return list, nil
 }
 
-// ReleaseContainer implements share.Limiter. The last container of a device ends its
-// daemon.
+// ReleaseContainer implements share.Limiter. It ends the daemon of a device after its last
+// container.
 func (m *Limiter) ReleaseContainer(_ context.Context, container string) error {
 	m.mu.Lock()
 	parts := m.admitted[container]
@@ -204,7 +201,7 @@ func (m *Limiter) ReleaseContainer(_ context.Context, container string) error {
 	return err
 }
 
-// isInUse is called with mu held.
+// isInUse reports whether any container has a share of the device. The caller holds mu.
 func (m *Limiter) isInUse(uuid string) bool {
 	for _, parts := range m.admitted {
 		if slices.ContainsFunc(parts, func(p gpu.DeviceShare) bool { return p.UUID == uuid }) {
@@ -214,8 +211,8 @@ func (m *Limiter) isInUse(uuid string) bool {
 	return false
 }
 
-// Run waits for ctx to end. Control daemons that have clients then stay: ending
-// them would end the clients, and the next daemon takes them over.
+// Run waits for ctx to end. Control daemons with clients then keep running: ending them would
+// end the clients. The next process takes them over.
 func (m *Limiter) Run(ctx context.Context) error {
 	<-ctx.Done()
 	m.mu.Lock()
@@ -223,13 +220,13 @@ func (m *Limiter) Run(ctx context.Context) error {
 	m.closed = true
 	for uuid, s := range m.daemons {
 		s.leaveRunning()
-		m.cfg.Log.WithField("gpu", uuid).Info("MPS control daemon stays for the containers that use it")
+		m.cfg.Log.WithField("gpu", uuid).Info("MPS control daemon keeps running for the containers that use it")
 	}
 	return nil
 }
 
-// clientSetup is what a client needs. Paths are the same inside and outside, so that
-// they hold in a container without a file system of its own too.
+// clientSetup returns what a client needs. Paths are the same inside and outside of the
+// container, so they also work in a container without a root file system of its own.
 func (s *controlDaemon) clientSetup(p gpu.DeviceShare) share.LimitSetup {
 	env := map[string]string{
 		pipeVariable:                       s.pipeDir(),

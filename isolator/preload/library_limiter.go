@@ -1,7 +1,6 @@
-// Package preload holds tasks to their parts of shared devices by this
-// project's own library, which each process of the container loads: it writes
-// the library's files for each container and reads what was used. What the
-// library can hold and what not, package limiter says.
+// Package preload limits shares of devices with this project's own library, which every process
+// of the container loads. It writes the library's files for each container and reads what was
+// used. Package limiter documents what the library can enforce and what it cannot.
 package preload
 
 import (
@@ -22,30 +21,30 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// DefaultLibrary is where the package puts the library.
+// DefaultLibrary is where the package installs the library.
 const DefaultLibrary = "/usr/lib/mesos-gpu/libmesosgpu.so"
 
-// preloadPath has each process of a container load the library.
+// preloadPath is the file that makes every process of a container load the library.
 const preloadPath = "/etc/ld.so.preload"
 
-// LibraryLimiterConfig says where the files are.
+// LibraryLimiterConfig configures a LibraryLimiter.
 type LibraryLimiterConfig struct {
-	// Dir has a folder for each container; a runtime directory will do.
+	// Dir contains a folder for each container; a runtime directory is enough.
 	Dir string
 	// Library is libmesosgpu.so on the host.
 	Library string
-	// Oversubscribe lets what a device has no room for go to the host's memory.
+	// Oversubscribe moves allocations for which the device has no memory left to host memory.
 	Oversubscribe bool
-	// Simulated is set where there is no driver whose functions the library
-	// could take the place of.
+	// Simulated is set on a host with simulated GPUs, which has no driver functions for the
+	// library to hook.
 	Simulated bool
 }
 
-// LibraryLimiter implements share.Limiter. It keeps nothing but files: another process
-// goes on with them.
+// LibraryLimiter implements share.Limiter. All its state is in files, so a later process
+// continues with it.
 type LibraryLimiter struct{ cfg LibraryLimiterConfig }
 
-// New touches nothing before a container is admitted.
+// New returns a LibraryLimiter. It writes no files.
 func New(cfg LibraryLimiterConfig) *LibraryLimiter {
 	if cfg.Library == "" {
 		cfg.Library = DefaultLibrary
@@ -67,9 +66,9 @@ func (p *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
 	return nil
 }
 
-// AdmitContainer implements share.Limiter. The container's processes go on with the
-// books that they have, unless its parts are others: then those that start in a
-// new file system find new ones.
+// AdmitContainer implements share.Limiter. If the shares are the same, the container's
+// processes keep their usage file. If they change, only processes started in a new root file
+// system see the new files.
 func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
 	if err := p.CheckDevice(ctx, gpu.Device{}); err != nil {
 		return share.LimitSetup{}, err
@@ -90,15 +89,15 @@ func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, p
 	}}, nil
 }
 
-// containerDir is the container's, by a digest of its name, which may be longer than
-// a file's.
+// containerDir returns the container's folder. Its name is a digest, because a container id may
+// be longer than a file name.
 func (p *LibraryLimiter) containerDir(container string) string {
 	sum := sha256.Sum256([]byte(container))
 	return filepath.Join(p.cfg.Dir, hex.EncodeToString(sum[:16]))
 }
 
-// containerLimits are what the library is to hold. Without cores there is no limit of
-// them: such a part takes what others leave.
+// containerLimits returns the library's limits for the shares. A share without cores has no
+// core limit: it uses what others leave.
 func (p *LibraryLimiter) containerLimits(parts []gpu.DeviceShare) limiter.ContainerLimits {
 	var l limiter.ContainerLimits
 	for _, part := range parts {
@@ -121,8 +120,8 @@ func readLimits(dir string) (limiter.ContainerLimits, error) {
 	return limiter.ParseLimits(text)
 }
 
-// writeFiles makes the files, the limits last: they are the mark of the whole. The
-// books are anybody's to write inside the container, and nobody's outside it.
+// writeFiles writes the files, the limits last: they mark the folder as complete. The usage
+// file is writable by every user inside the container; outside it the folder is private.
 func writeFiles(dir string, l limiter.ContainerLimits) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of limits: %w", err)

@@ -1,17 +1,16 @@
-// Package layouttest has the profiles of real GPUs, for tests: as NVIDIA's
-// Multi-Instance GPU User Guide lists them, with the places that `nvidia-smi
-// mig -lgipp` prints.
+// Package layouttest contains the profiles of real GPUs for tests. They are from NVIDIA's
+// Multi-Instance GPU User Guide, with the placements that `nvidia-smi mig -lgipp` prints.
 package layouttest
 
 import "mesos-gpu/isolator/layout"
 
-// A100 is an A100 of 40 GB.
+// A100 returns the profiles of an A100 with 40 GB.
 func A100() []layout.InstanceProfile { return sevenSliceProfiles("5gb", "10gb", "20gb", "40gb", 4864) }
 
-// H100 is an H100 of 80 GB; an A100 of 80 GB has the same names.
+// H100 returns the profiles of an H100 with 80 GB. An A100 with 80 GB has the same names.
 func H100() []layout.InstanceProfile { return sevenSliceProfiles("10gb", "20gb", "40gb", "80gb", 9856) }
 
-// A30 has four slices of either.
+// A30 returns the profiles of an A30, which has four compute and four memory slices.
 func A30() []layout.InstanceProfile {
 	const slice = 5952
 	return []layout.InstanceProfile{
@@ -22,8 +21,8 @@ func A30() []layout.InstanceProfile {
 	}
 }
 
-// sevenSliceProfiles are the profiles of GPUs with seven slices of compute and eight of
-// memory, named by what one, two, four and eight of those come to.
+// sevenSliceProfiles returns the profiles of a GPU with seven compute and eight memory slices.
+// one, two, four and eight are the memory of that many slices.
 func sevenSliceProfiles(one, two, four, eight string, slice int64) []layout.InstanceProfile {
 	all := []int{0, 1, 2, 3, 4, 5, 6}
 	return []layout.InstanceProfile{
