@@ -14,13 +14,15 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/access"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/daemons"
 )
 
 // TestToken: what it prints for the access file is one, in which what it prints
 // for the user holds.
 func TestToken(t *testing.T) {
 	var out, lines bytes.Buffer
-	if code := runCommandLine(t.Context(), []string{"token", "ci"}, processIO{nil, &out, &lines, func(string) string { return "" }}); code != 0 {
+	if code := runCommandLine(t.Context(), []string{"token", "ci"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &lines, Getenv: func(string) string { return "" }}); code != 0 {
 		t.Fatal(lines.String())
 	}
 	policy, err := access.ParsePolicy(lines.Bytes())
@@ -34,7 +36,7 @@ func TestToken(t *testing.T) {
 	if strings.Contains(lines.String(), secret) {
 		t.Error("the lines for the file hold the secret")
 	}
-	if code := runCommandLine(t.Context(), []string{"token", "a.b"}, processIO{nil, &out, &lines, func(string) string { return "" }}); code != 2 {
+	if code := runCommandLine(t.Context(), []string{"token", "a.b"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &lines, Getenv: func(string) string { return "" }}); code != 2 {
 		t.Errorf("a bad name: exit %d", code)
 	}
 }
@@ -69,7 +71,7 @@ func TestTokenReachesTheScheduler(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			heard = ""
 			var out, said bytes.Buffer
-			code := runCommandLine(t.Context(), append([]string{"ps", "--api", s.URL}, c.args...), processIO{nil, &out, &said, func(name string) string { return c.env[name] }})
+			code := runCommandLine(t.Context(), append([]string{"ps", "--api", s.URL}, c.args...), cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &said, Getenv: func(name string) string { return c.env[name] }})
 			if want := strings.TrimSuffix("Bearer "+c.want, "Bearer "); code != 1 || heard != want || !strings.Contains(said.String(), c.says) {
 				t.Errorf("exit %d, heard %q, said %s", code, heard, &said)
 			}
@@ -85,7 +87,7 @@ func TestExecFlag(t *testing.T) {
 	for line, want := range map[string]bool{"": false, "--exec": false, "--exec=true": false, "--exec=false": true} {
 		var a framework.APIConfig
 		f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
-		addAPIFlags(f, &a)
+		daemons.AddAPIFlags(f, &a)
 		if err := f.Parse(strings.Fields(line)); err != nil || a.NoExec != want {
 			t.Errorf("%q: off is %t, %v", line, a.NoExec, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
 
@@ -243,7 +244,7 @@ func (c *fakeCluster) command(t *testing.T, line string) commandRun {
 func commandAt(t *testing.T, address string, args ...string) commandRun {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status := runCommandLine(t.Context(), args, processIO{strings.NewReader(""), &out, &errs, func(name string) string {
+	status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
 		return map[string]string{"MESOS_GPU_API": address}[name]
 	}})
 	return commandRun{out.String(), errs.String(), status}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mesos-gpu/internal/cli"
 )
 
 // manualPages are what people read, by file.
@@ -116,7 +118,7 @@ func TestDocumentedCommands(t *testing.T) {
 // that fails.
 func checkCommand(t *testing.T, file string, words []string) *cobra.Command {
 	t.Helper()
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	c, rest, err := root.Find(words)
 	if err != nil || c == root {
 		t.Errorf("%s: mesos-gpu %s: no such command, %v", file, strings.Join(words, " "), err)
@@ -151,7 +153,7 @@ var foreign = map[string][]string{
 // The flags that the documentation names are there.
 func TestDocumentedFlags(t *testing.T) {
 	ours := map[string]bool{}
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	var learn func(c *cobra.Command)
 	learn = func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()

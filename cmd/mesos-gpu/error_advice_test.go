@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
 
@@ -101,13 +102,13 @@ func TestUnreachableAddresses(t *testing.T) {
 
 // The nearest command is meant, and one that has another name elsewhere.
 func TestNearestCommand(t *testing.T) {
-	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	for word, want := range map[string]string{
 		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
 		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
 		"scancel": "kill", "sbatch": "submit", "srun": "run", "attach": "logs", "stats": "top", "frobnicate": "", "x": "", "foo": "",
 	} {
-		if got := nearestCommand(root, word); got != want {
+		if got := cli.NearestCommand(root, word); got != want {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
 	}
@@ -116,13 +117,13 @@ func TestNearestCommand(t *testing.T) {
 // Words from elsewhere lead to a command that there is, each to one, and none
 // is a command's own name.
 func TestCommandAliases(t *testing.T) {
-	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	var names []string
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
 	leads := map[string]string{}
-	for command, words := range commandAliases() {
+	for command, words := range cli.CommandAliases() {
 		if !slices.Contains(names, command) {
 			t.Errorf("there is no command %s", command)
 		}
@@ -148,18 +149,18 @@ func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error 
 
 // Flags from elsewhere lead to ones that some command has, each to one of them.
 func TestFlagAliases(t *testing.T) {
-	root := newRoot(processIO{getenv: func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	have := map[string]bool{}
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) { have[f.Name] = true })
-		for word := range flagAlternatives()[c.Name()] {
+		for word := range cli.FlagAlternatives()[c.Name()] {
 			if f := c.Flags().Lookup(word); f != nil || len(word) == 1 && c.Flags().ShorthandLookup(word) != nil {
 				t.Errorf("%s has --%s: nothing stands in its place", c.Name(), word)
 			}
 		}
 	}
 	leads := map[string]string{}
-	for ours, theirs := range flagAliases() {
+	for ours, theirs := range cli.FlagAliases() {
 		if !have[ours] {
 			t.Errorf("there is no flag --%s", ours)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
 
@@ -42,7 +43,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		ended <- runCommandLine(ctx, []string{"events", "-f", "-o", "json"}, processIO{nil, in, io.Discard, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		ended <- runCommandLine(ctx, []string{"events", "-f", "-o", "json"}, cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 	}()
 	lines := bufio.NewScanner(out)
 	next := func() (ev api.TaskEvent) {

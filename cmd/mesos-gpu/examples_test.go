@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"mesos-gpu/internal/cli"
 )
 
 // Each verb has examples, and they can be typed.
 func TestExamples(t *testing.T) {
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
@@ -49,7 +51,7 @@ func exampleWorks(t *testing.T, of, line string) {
 			words = append(words, strings.Fields(part)...)
 		}
 	}
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	c, rest, err := root.Find(words[1:])
 	if err == nil {
 		err = c.ParseFlags(rest)

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/term"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/jobs"
 	"mesos-gpu/job"
 )
 
@@ -130,7 +132,7 @@ func TestExecCommands(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out, errs bytes.Buffer
 			address := serveBackend(t, newContainers())
-			status := runCommandLine(t.Context(), append([]string{"exec"}, tt.args...), processIO{strings.NewReader("typed"), &out, &errs, func(name string) string {
+			status := runCommandLine(t.Context(), append([]string{"exec"}, tt.args...), cli.ProcessIO{Stdin: strings.NewReader("typed"), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
 				return map[string]string{"MESOS_GPU_API": address}[name]
 			}})
 			commandRun{out.String(), errs.String(), status}.expect(t, tt.out, tt.err, tt.status)
@@ -166,7 +168,7 @@ func startOnTerminal(t *testing.T, ctx context.Context, address string, args ...
 	}
 	go func() { _, _ = io.Copy(d.shows, keys) }()
 	go func() {
-		d.ended <- runCommandLine(ctx, args, processIO{tty, tty, tty, func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		d.ended <- runCommandLine(ctx, args, cli.ProcessIO{Stdin: tty, Stdout: tty, Stderr: tty, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
 	}()
 	return d
 }
@@ -264,7 +266,7 @@ func TestShell(t *testing.T) {
 	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "shell", "train")
 	d.typeText("exit 127\n")
 	d.expectExit(127)
-	if got, want := <-c.ran, "train.0 sh -c "+shellCommandLine; got != want {
+	if got, want := <-c.ran, "train.0 sh -c "+jobs.ShellCommandLine; got != want {
 		t.Errorf("ran %s, want %s", got, want)
 	}
 	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
@@ -279,7 +281,7 @@ func TestShellFallback(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := exec.Command("/bin/sh", "-c", shellCommandLine)
+		c := exec.Command("/bin/sh", "-c", jobs.ShellCommandLine)
 		c.Env = []string{"PATH=" + dir}
 		if out, err := c.CombinedOutput(); err != nil || string(out) != there[0]+"\n" {
 			t.Errorf("of %v it becomes %q, %v; want %s", there, out, err, there[0])

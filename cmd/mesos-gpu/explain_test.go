@@ -22,19 +22,6 @@ func TestExplain(t *testing.T) {
 	newFakeCluster().command(t, "explain gpu").expect(t, "", `a job file has no key "gpu"; did you mean "gpus"?: see mesos-gpu explain`, 2)
 }
 
-func TestWrapText(t *testing.T) {
-	for text, want := range map[string]string{
-		"one two three":      "  one\n  two\n  three",
-		"a b c d":            "  a b c\n  d",
-		"":                   " ",
-		"incomprehensible a": "  incomprehensible\n  a",
-	} {
-		if got := wrapText(text, 8); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
-
 // Whatever explain names inside of a key it explains too, however deep.
 func TestExplainNestedKeys(t *testing.T) {
 	var walk func(path string)

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"mesos-gpu/internal/cli"
 )
 
 // Whatever shows something from the scheduler shows it in all the ways.
 func TestOtherToolsFlags(t *testing.T) {
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	for _, name := range []string{"ps", "describe", "agents", "gpus", "queue", "quota get"} {
 		c, _, err := root.Find(strings.Fields(name))
 		if err != nil {
@@ -26,7 +28,7 @@ func TestOtherToolsFlags(t *testing.T) {
 
 // Each verb has a word for people who read the list of them.
 func TestCommandsHaveExamples(t *testing.T) {
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli/cluster"
+	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -52,7 +55,7 @@ func describeFile(t *testing.T, file string, wide bool) (lines map[string]string
 	}
 	j := api.JobView{Job: job.Job{Spec: *spec, Submitted: time.Now()}, State: job.Waiting}
 	var out bytes.Buffer
-	if err := printJob(&tablePrinter{Writer: &out, wide: wide}, &j); err != nil {
+	if err := jobs.PrintJob(&term.TablePrinter{Writer: &out, Wide: wide}, &j); err != nil {
 		t.Fatal(err)
 	}
 	lines = map[string]string{}
@@ -94,7 +97,7 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 	narrow, _ := describeFile(t, plain, false)
 	wide, all := describeFile(t, plain, true)
 	own := map[string]bool{}
-	for _, name := range describedKeys() {
+	for _, name := range jobs.DescribedKeys() {
 		own[name] = true
 	}
 	for _, key := range jobfile.Keys() {
@@ -148,7 +151,7 @@ func TestGPUStates(t *testing.T) {
 		"k     V100         0 MiB   -      -         -       -\n"+
 		"3 of 10 GPUs held; 1 withheld; 1 sick; 2 cordoned; 1 draining\n", "", 0)
 	shared := []api.GPUView{{State: api.WithheldGPU, Shared: &api.SharedCapacity{MemMiB: 10, MemFreeMiB: 10}}, {State: api.HeldGPU, Shared: &api.SharedCapacity{MemMiB: 10}}}
-	if got, want := summarizeGPUs(shared), "10/20 MiB (50 %) of 2 shared GPUs held; 1 withheld"; got != want {
+	if got, want := cluster.SummarizeGPUs(shared), "10/20 MiB (50 %) of 2 shared GPUs held; 1 withheld"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

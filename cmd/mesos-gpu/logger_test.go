@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/internal/cli"
 )
 
 // logsInChild has this test's binary be a process with a log.
@@ -76,8 +78,8 @@ func withoutTimes(log []byte) []byte {
 }
 
 func runChild(t *testing.T) {
-	a := &cliApp{processIO: processIO{stderr: os.Stderr, getenv: os.Getenv}}
-	log, err := a.newLogger("debug")
+	a := &cli.App{ProcessIO: cli.ProcessIO{Stderr: os.Stderr, Getenv: os.Getenv}}
+	log, err := a.NewLogger("debug")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,5 +87,5 @@ func runChild(t *testing.T) {
 	log.Info("two\nlines")
 	log.Warn("odd")
 	log.Error("wrong")
-	printError(a.stderr, "ended\ntwice")
+	cli.PrintError(a.Stderr, "ended\ntwice")
 }

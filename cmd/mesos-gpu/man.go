@@ -6,13 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"mesos-gpu/internal/cli"
 )
 
 // manCommand writes the manual's pages, one for each command that people use.
 // Packages hold what it writes.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual's pages", Hidden: true, Args: requireArgs("DIR"),
+		Use: "man DIR", Short: "Write the manual's pages", Hidden: true, Args: cli.RequireArgs("DIR"),
 		RunE: func(c *cobra.Command, to []string) error {
 			if err := os.MkdirAll(to[0], 0o755); err != nil {
 				return fmt.Errorf("write the manual: %w", err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mesos-gpu/internal/cli"
 )
 
 // pageName is what `man` calls a command's page.
@@ -18,7 +20,7 @@ func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath
 // flags; hidden ones have none.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
-	root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	root.SetArgs([]string{"man", dir})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func TestConfigurationFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			root := newRoot(processIO{os.Stdin, os.Stdout, os.Stderr, func(string) string { return "" }})
+			root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 			command, _, err := root.Find([]string{name})
 			if err != nil {
 				t.Fatal(err)

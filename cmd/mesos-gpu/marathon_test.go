@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 	"mesos-gpu/marathon"
@@ -26,9 +27,8 @@ func marathonTranslate(t *testing.T, definition string, flags ...string) (printe
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c := (&cliApp{processIO: processIO{stdin: strings.NewReader(definition), stdout: &out, stderr: &out}}).marathonCommand()
-	c.SilenceErrors, c.SilenceUsage = true, true
-	c.SetArgs(append([]string{"translate", path}, flags...))
+	c := newRoot(cli.ProcessIO{Stdin: strings.NewReader(definition), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }})
+	c.SetArgs(append([]string{"marathon", "translate", path}, flags...))
 	err = c.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -92,7 +92,7 @@ func TestTranslateErrors(t *testing.T) {
 		{service, []string{"--gpu-scheduling-behavior", "undefined"}, []string{"use restricted or unrestricted"}},
 	} {
 		printed, err := marathonTranslate(t, test.definition, test.flags...)
-		if err == nil || printed != "" || isUsage(err) != (test.flags != nil) {
+		if err == nil || printed != "" || cli.IsUsage(err) != (test.flags != nil) {
 			t.Errorf("%s: got %v and %q", test.definition, err, printed)
 			continue
 		}
@@ -118,7 +118,11 @@ func TestSchedulerDefinitionHasFlags(t *testing.T) {
 	if got, want := words[:3], []string{"exec", "/usr/bin/mesos-gpu", "scheduler"}; !slices.Equal(got, want) {
 		t.Errorf("it runs %v, want %v", got, want)
 	}
-	if err := (&cliApp{}).schedulerCommand().ParseFlags(words[3:]); err != nil {
+	scheduler, _, err := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }}).Find([]string{"scheduler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scheduler.ParseFlags(words[3:]); err != nil {
 		t.Error(err)
 	}
 }

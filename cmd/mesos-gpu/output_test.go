@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
@@ -26,7 +28,7 @@ func TestYAMLMatchesJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := toYAML(text)
+	got, err := cli.ToYAML(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +96,8 @@ func TestTablesFit(t *testing.T) {
 		{40, 40, false, "RUNNING  mü x"},
 	} {
 		var out bytes.Buffer
-		p := (&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: test.columns}, wide: test.wide}).dropFirst("GPUS")
-		if err := p.writeTable(head, rows()); err != nil {
+		p := (&term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: test.columns}, Wide: test.wide}).DropFirst("GPUS")
+		if err := p.WriteTable(head, rows()); err != nil {
 			t.Fatal(err)
 		}
 		longest := 0
@@ -111,8 +113,8 @@ func TestTablesFit(t *testing.T) {
 // Colours are states' alone.
 func TestStateColors(t *testing.T) {
 	var out bytes.Buffer
-	p := &tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: 80, useColor: true}}
-	if err := p.writeTable([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
+	p := &term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: 80, UseColor: true}}
+	if err := p.WriteTable([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "JOB      STATE     TASKS\nRUNNING  \x1b[32mRUNNING\x1b[0m   1\nb        \x1b[31mFAILED\x1b[0m    2\nc        \x1b[33mWAITING\x1b[0m   3\nd        FINISHED  4\n"; out.String() != want {
@@ -147,14 +149,14 @@ func pseudoTerminal(t *testing.T, columns uint16) (shown, tty *os.File) {
 // none.
 func TestTerminal(t *testing.T) {
 	_, tty := pseudoTerminal(t, 57)
-	for env, want := range map[string]terminalScreen{"": {57, 10, true}, "NO_COLOR=1": {57, 10, false}, "TERM=dumb": {57, 10, false}} {
+	for env, want := range map[string]term.TerminalScreen{"": {Columns: 57, Rows: 10, UseColor: true}, "NO_COLOR=1": {Columns: 57, Rows: 10, UseColor: false}, "TERM=dumb": {Columns: 57, Rows: 10, UseColor: false}} {
 		name, value, _ := strings.Cut(env, "=")
-		a := &cliApp{processIO: processIO{stdout: tty, getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
-		if got := a.currentScreen(); got != want {
+		a := &cli.App{ProcessIO: cli.ProcessIO{Stdout: tty, Getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
+		if got := a.CurrentScreen(); got != want {
 			t.Errorf("%s: got %+v, want %+v", env, got, want)
 		}
 	}
-	if got := (&cliApp{processIO: processIO{stdout: &bytes.Buffer{}}}).currentScreen(); got != (terminalScreen{}) {
+	if got := (&cli.App{ProcessIO: cli.ProcessIO{Stdout: &bytes.Buffer{}}}).CurrentScreen(); got != (term.TerminalScreen{}) {
 		t.Errorf("a buffer is %+v", got)
 	}
 }

@@ -16,6 +16,10 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/cluster"
+	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -23,11 +27,11 @@ import (
 // specOf is what "mesos-gpu run --image i --name a" makes of the flags.
 func specOf(line ...string) (*job.Spec, error) {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	flags := addJobFlags(f)
+	flags := jobs.AddJobFlags(f)
 	if err := f.Parse(append([]string{"--name", "a", "--image", "i", "--mem", "1GiB"}, line...)); err != nil {
 		return nil, err
 	}
-	return flags.jobSpec(nil)
+	return flags.JobSpec(nil)
 }
 
 // TestFlagsMatchJobFile: what flags ask for, a job file does.
@@ -114,7 +118,7 @@ func TestInvalidFlags(t *testing.T) {
 		{"--health-http /", `health_check: http: port_index 0, and the job has 0 ports`},
 	} {
 		_, err := specOf(strings.Fields(c.line)...)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !isUsage(err) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !cli.IsUsage(err) {
 			t.Errorf("%s: got %v, want the usage error …%s…", c.line, err, c.want)
 		}
 	}
@@ -147,7 +151,7 @@ func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.S
 	}))
 	t.Cleanup(s.Close)
 	var out bytes.Buffer
-	c := newRoot(processIO{stdout: &out, stderr: io.Discard, getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": s.URL}[name] }})
+	c := newRoot(cli.ProcessIO{Stdout: &out, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": s.URL}[name] }})
 	c.SetArgs(append([]string{"run"}, line...))
 	err = c.ExecuteContext(t.Context())
 	return out.String(), submitted, err
@@ -173,7 +177,7 @@ func TestRunDetached(t *testing.T) {
 // A grace of nothing is no wish: the job would have the default.
 func TestRunRejectsZeroGrace(t *testing.T) {
 	_, submitted, err := runAgainst(t, "-d", "--kill-grace", "0", "--", "train")
-	if !isUsage(err) || !strings.Contains(err.Error(), "--kill-grace") || len(submitted) > 0 {
+	if !cli.IsUsage(err) || !strings.Contains(err.Error(), "--kill-grace") || len(submitted) > 0 {
 		t.Errorf("got %v and %+v", err, submitted)
 	}
 }
@@ -181,7 +185,7 @@ func TestRunRejectsZeroGrace(t *testing.T) {
 // A service does not end, and so has no exit status to wait for.
 func TestRunServiceNeedsDetach(t *testing.T) {
 	_, submitted, err := runAgainst(t, "--restart", "always", "--", "serve")
-	if !isUsage(err) || !strings.Contains(err.Error(), "give --detach too") || len(submitted) > 0 {
+	if !cli.IsUsage(err) || !strings.Contains(err.Error(), "give --detach too") || len(submitted) > 0 {
 		t.Errorf("got %v and %+v", err, submitted)
 	}
 }
@@ -198,18 +202,18 @@ func TestHealthColumn(t *testing.T) {
 		{ID: "serve.3", State: job.Failed, Healthy: &yes},
 		{ID: "serve.4", State: job.Killed, KillReason: job.KillByScaling},
 	}
-	if got := formatHealthy(&j); got != "1 of 4" {
+	if got := jobs.FormatHealthy(&j); got != "1 of 4" {
 		t.Errorf("ps shows %q", got)
 	}
-	if got := formatHealthy(&api.JobView{}); got != "-" {
+	if got := jobs.FormatHealthy(&api.JobView{}); got != "-" {
 		t.Errorf("ps shows %q of a job without a check", got)
 	}
 	var out bytes.Buffer
-	if err := printJob(&tablePrinter{Writer: &out}, &j); err != nil {
+	if err := jobs.PrintJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[float64]string{1: "1 CPU", 0.5: "0.5 CPUs", 2: "2 CPUs", 0: "0 CPUs"} {
-		if got := formatCPUs(n); got != want {
+		if got := jobs.FormatCPUs(n); got != want {
 			t.Errorf("describe shows %q, want %q", got, want)
 		}
 	}
@@ -229,7 +233,7 @@ func TestSharedGPUColumns(t *testing.T) {
 		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300},
 	}}}
 	var out bytes.Buffer
-	if err := printJob(&tablePrinter{Writer: &out}, &j); err != nil {
+	if err := jobs.PrintJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
@@ -247,23 +251,23 @@ func TestSharedGPUColumns(t *testing.T) {
 		{api.AgentSummary{Shared: mixed}, "- - 2, 9216/30720 MiB"},
 		{api.AgentSummary{}, "0 0 -"},
 	} {
-		if got := formatWholeGPUs(&c.agent, c.agent.GPUs) + " " + formatWholeGPUs(&c.agent, c.agent.GPUsFree) + " " + formatSharedGPUs(c.agent.Shared); got != c.want {
+		if got := cluster.FormatWholeGPUs(&c.agent, c.agent.GPUs) + " " + cluster.FormatWholeGPUs(&c.agent, c.agent.GPUsFree) + " " + cluster.FormatSharedGPUs(c.agent.Shared); got != c.want {
 			t.Errorf("agents shows %q, want %q", got, c.want)
 		}
 	}
 	gpus := []api.GPUView{{Task: "a"}, {}, {Task: "b, c", Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}
-	if got, want := formatSharedCapacity(gpus[2].Shared)+" "+formatSharedCapacity(nil), "9216/15360 MiB, 60/100 % -"; got != want {
+	if got, want := cluster.FormatSharedCapacity(gpus[2].Shared)+" "+cluster.FormatSharedCapacity(nil), "9216/15360 MiB, 60/100 % -"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for with, want := range map[gpu.EnforcementMethod]string{"mps": "1/2 MiB, 30/100 % (mps)", "none": "1/2 MiB, 30/100 % (no limit)"} {
-		if got := formatSharedCapacity(&api.SharedCapacity{MemMiB: 2, MemFreeMiB: 1, Cores: 100, CoresFree: 70, LimitedBy: with}); got != want {
+		if got := cluster.FormatSharedCapacity(&api.SharedCapacity{MemMiB: 2, MemFreeMiB: 1, Cores: 100, CoresFree: 70, LimitedBy: with}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	for want, list := range map[string][]api.GPUView{
 		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs held": gpus, "9216/15360 MiB (60 %) of 1 shared GPU held": gpus[2:3], "0 of 0 GPUs held": nil,
 	} {
-		if got := summarizeGPUs(list); got != want {
+		if got := cluster.SummarizeGPUs(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -283,7 +287,7 @@ func TestShareFlags(t *testing.T) {
 		"cores of a share are 120 %":                         {"--gpu-cores", "120", "--", "serve"},
 		"parts of devices have no gpu_topology":              {"--gpu-cores", "20", "--gpus", "2", "--gpu-topology", "nvlink", "--", "serve"},
 	} {
-		if _, submitted, err := runAgainst(t, args...); !isUsage(err) || !strings.Contains(err.Error(), want) || len(submitted) > 0 {
+		if _, submitted, err := runAgainst(t, args...); !cli.IsUsage(err) || !strings.Contains(err.Error(), want) || len(submitted) > 0 {
 			t.Errorf("%v: got %v and %+v, want %q", args, err, submitted, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/sim"
+	"mesos-gpu/internal/cli"
 )
 
 // smallTrace writes a cluster of 8 GPUs and its tasks.
@@ -33,7 +34,7 @@ func writeText(t *testing.T, path, text string) {
 // runCommandString runs a command line.
 func runCommandString(line ...string) (stdout, stderr string, code int) {
 	var out, bad strings.Builder
-	code = runCommandLine(context.Background(), line, processIO{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
+	code = runCommandLine(context.Background(), line, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bad, Getenv: func(string) string { return "" }})
 	return out.String(), bad.String(), code
 }
 

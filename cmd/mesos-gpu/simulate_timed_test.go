@@ -11,6 +11,8 @@ import (
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/simulate"
 	"mesos-gpu/job"
 )
 
@@ -30,13 +32,13 @@ func phillyTrace(t *testing.T) (agents, tasks string) {
 	return agents, tasks
 }
 
-func runTimed(t *testing.T, agents, tasks string, more ...string) replayReport {
+func runTimed(t *testing.T, agents, tasks string, more ...string) simulate.ReplayReport {
 	t.Helper()
 	out, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
-	var got replayReport
+	var got simulate.ReplayReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -193,7 +195,7 @@ func TestTimedIsCancelled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, bad strings.Builder
-	code := runCommandLine(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, processIO{strings.NewReader(""), &out, &bad, func(string) string { return "" }})
+	code := runCommandLine(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bad, Getenv: func(string) string { return "" }})
 	if code == 0 || !strings.Contains(bad.String(), "context canceled") || out.Len() > 0 {
 		t.Errorf("status %d, %q, printed %q", code, bad.String(), out.String())
 	}

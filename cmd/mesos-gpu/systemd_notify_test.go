@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/cli"
 )
 
 // fakeSystemd is the socket where this process's systemd would listen.
@@ -57,11 +59,11 @@ type loggedEntry struct {
 func TestDaemonStateFromLog(t *testing.T) {
 	refused := logrus.Fields{"error": errors.New("connection refused")}
 	for name, c := range map[string]struct {
-		condition daemonState
+		condition cli.DaemonState
 		first     string
 		lines     []loggedEntry
 	}{
-		"a scheduler with a journal in a file": {&schedulerState{}, "starting", []loggedEntry{
+		"a scheduler with a journal in a file": {&cli.SchedulerState{}, "starting", []loggedEntry{
 			{"journal read", nil, "leading; waiting for a master"},
 			{"no leading master in ZooKeeper", refused, "leading; waiting for a master: connection refused"},
 			{"no subscription to a master", refused, ""},
@@ -70,7 +72,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 			{"no leading master in ZooKeeper", refused, ""}, // nor needed
 			{"no subscription to a master", logrus.Fields{"error": "master http://m1:5050: EOF"}, "leading; waiting for a master: master http://m1:5050: EOF"},
 		}},
-		"one of several schedulers": {&schedulerState{}, "starting", []loggedEntry{
+		"one of several schedulers": {&cli.SchedulerState{}, "starting", []loggedEntry{
 			{"no connection to ZooKeeper", refused, "waiting for ZooKeeper: connection refused"},
 			{"connected to ZooKeeper", nil, "starting"},
 			{"standing by", nil, "standing by"},
@@ -81,7 +83,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 			{"this scheduler stands by: tasks go on", refused, "leading no more: connection refused"},
 			{"standing by", nil, "standing by"},
 		}},
-		"an agent's daemon": {&agentState{}, "looking for GPUs", []loggedEntry{
+		"an agent's daemon": {&cli.AgentState{}, "looking for GPUs", []loggedEntry{
 			{"GPUs discovered", logrus.Fields{"gpus": 2}, "2 GPUs"},
 			{"containers cannot be confined here", refused, "2 GPUs; containers cannot be confined here: connection refused"},
 			{"GPUs discovered", logrus.Fields{"gpus": 4}, "4 GPUs"}, // cut anew
@@ -95,12 +97,12 @@ func TestDaemonStateFromLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			read := fakeSystemd(t)
 			var out strings.Builder
-			a := &cliApp{processIO: processIO{stderr: &out, getenv: os.Getenv}}
-			log, err := a.newLogger("error")
+			a := &cli.App{ProcessIO: cli.ProcessIO{Stderr: &out, Getenv: os.Getenv}}
+			log, err := a.NewLogger("error")
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.newNotifier(log, c.condition)
+			a.NewNotifier(log, c.condition)
 			told := c.first
 			if got := read(); got != "STATUS="+told {
 				t.Errorf("at first: got %q, want %q", got, told)
@@ -124,7 +126,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 
 // The messages that a condition knows are those that the daemons log.
 func TestDaemonStateMessagesExist(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "systemd_notify.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "cli", "systemd_notify.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,14 +172,14 @@ func readSources(t *testing.T) string {
 
 func TestStatusLineHidesSecrets(t *testing.T) {
 	for text, want := range map[string]string{
-		"two\nlines\x1b[2J":                       `two; lines\x1b[2J`,
-		`master http://gpu:s3cret@m1:5050: EOF`:   `master http://…@m1:5050: EOF`,
-		"open zk://a:b@h1,h2/x":                   "open zk://…@h1,h2/x",
-		strings.Repeat("ä", maxStatusSize):        strings.Repeat("ä", maxStatusSize/2) + "…",
-		"x" + strings.Repeat("ä", maxStatusSize):  "x" + strings.Repeat("ä", maxStatusSize/2-1) + "…",
-		"http://m1:5050/redirect: mail a@b about": "http://m1:5050/redirect: mail a@b about",
+		"two\nlines\x1b[2J":                          `two; lines\x1b[2J`,
+		`master http://gpu:s3cret@m1:5050: EOF`:      `master http://…@m1:5050: EOF`,
+		"open zk://a:b@h1,h2/x":                      "open zk://…@h1,h2/x",
+		strings.Repeat("ä", cli.MaxStatusSize):       strings.Repeat("ä", cli.MaxStatusSize/2) + "…",
+		"x" + strings.Repeat("ä", cli.MaxStatusSize): "x" + strings.Repeat("ä", cli.MaxStatusSize/2-1) + "…",
+		"http://m1:5050/redirect: mail a@b about":    "http://m1:5050/redirect: mail a@b about",
 	} {
-		if diff := cmp.Diff("STATUS="+want, statusLine(text)); diff != "" {
+		if diff := cmp.Diff("STATUS="+want, cli.StatusLine(text)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -191,7 +193,7 @@ func TestSchedulerNotifiesSystemd(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- runCommandLine(ctx, []string{"scheduler", "--master", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--log-level", "error",
-			"--journal", filepath.Join(t.TempDir(), "journal.db")}, processIO{strings.NewReader(""), io.Discard, io.Discard, os.Getenv})
+			"--journal", filepath.Join(t.TempDir(), "journal.db")}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
 	}()
 	var got []string
 	await := func(want string) {
@@ -224,11 +226,11 @@ func TestSchedulerNotifiesSystemd(t *testing.T) {
 func TestOtherCommandsDoNotNotify(t *testing.T) {
 	read := fakeSystemd(t)
 	for _, args := range [][]string{{"ps", "--api", "http://127.0.0.1:1"}, {"no-such"}, {"agent", "devices", "--no-such"}} {
-		if code := runCommandLine(t.Context(), args, processIO{strings.NewReader(""), io.Discard, io.Discard, os.Getenv}); code == 0 {
+		if code := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}); code == 0 {
 			t.Errorf("%v ends well", args)
 		}
 	}
-	runCommandLine(t.Context(), []string{"scheduler", "--no-such"}, processIO{strings.NewReader(""), io.Discard, io.Discard, os.Getenv})
+	runCommandLine(t.Context(), []string{"scheduler", "--no-such"}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
 	if got := read(); !strings.Contains(got, "--no-such") || strings.Contains(got, "devices") {
 		t.Errorf("got %q first, want what the scheduler tells", got)
 	}
@@ -243,7 +245,7 @@ func TestFinalErrorIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := fakeSystemd(t)
-			if code := runCommandLine(t.Context(), args, processIO{strings.NewReader(""), io.Discard, io.Discard, os.Getenv}); code == 0 {
+			if code := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}); code == 0 {
 				t.Fatal("it ends well")
 			}
 			got := read()

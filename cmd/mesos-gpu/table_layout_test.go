@@ -12,6 +12,10 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli/agent"
+	"mesos-gpu/internal/cli/cluster"
+	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -19,7 +23,7 @@ import (
 // everyTable has the CLI's tables, each with rows that are as long as they get.
 func everyTable() map[string]struct {
 	rows  int
-	print func(*tablePrinter) error
+	print func(*term.TablePrinter) error
 } {
 	uuid := "GPU-8f1c3a5e-0000-1111-2222-333344445555"
 	name := func(i int) string { return fmt.Sprintf("experiment-with-a-rather-long-name-%d", i) }
@@ -39,7 +43,7 @@ func everyTable() map[string]struct {
 	var queue []api.QueuedJob
 	var roles []api.RoleStatus
 	var schedules []api.ScheduleView
-	var uses []usageRow
+	var uses []cluster.UsageRow
 	var events []api.TaskEvent
 	for i := range 3 {
 		agents = append(agents, api.AgentSummary{ID: "16ff8fc9-9f6f-4e2c-8e3c-7f1c5a2e0000-S" + fmt.Sprint(i), Hostname: "gpu-node-07.example.org", GPUs: 8, Types: []string{"A100-SXM4-80GB", "V100"}, Driver: "550.54.15", CUDA: "12.4", CPUs: 128, MemMiB: 1 << 20, Cordoned: long, Shared: &api.SharedGPUs{GPUs: 2, MemMiB: 30720}})
@@ -47,29 +51,29 @@ func everyTable() map[string]struct {
 		queue = append(queue, api.QueuedJob{Position: i, Name: name(i), Role: "research", Priority: 1000, Waiting: 10, Tasks: 20, GPUs: "8 of A100-SXM4-80GB", Submitted: time.Now(), Reason: long})
 		roles = append(roles, api.RoleStatus{Name: name(i), Quota: map[string]int{"A100-SXM4-80GB": 8, "V100": 8, "*": 16}, Allocated: map[string]float64{"A100-SXM4-80GB": 8, "V100": 8}})
 		schedules = append(schedules, api.ScheduleView{Spec: job.Spec{Name: name(i), Schedule: &job.Schedule{Cron: "0 3 * * mon-fri", TimeZone: "Europe/Berlin"}}, NextRun: time.Now(), Note: long, Runs: []api.ScheduledRun{{Job: name(i) + "-20260101"}}})
-		uses = append(uses, usageRow{task: name(i), gpu: uuid, Hostname: "gpu-node-07.example.org", Watts: &wattage, MemUsedMiB: &wattage, MemMiB: &wattage, Duty: &wattage, Note: long})
+		uses = append(uses, cluster.UsageRow{Task: name(i), GPU: uuid, Hostname: "gpu-node-07.example.org", Watts: &wattage, MemUsedMiB: &wattage, MemMiB: &wattage, Duty: &wattage, Note: long})
 		events = append(events, api.TaskEvent{Task: name(i) + ".0.1.x", State: job.Running, Message: long})
 	}
 	host := gpu.Host{Devices: []gpu.Device{{UUID: uuid, Model: "NVIDIA A100-SXM4-80GB", PCI: "00000000:07:00.0"}, {UUID: uuid, MIG: &gpu.MIG{Profile: "3g.40gb"}}}}
 	type table = struct {
 		rows  int
-		print func(*tablePrinter) error
+		print func(*term.TablePrinter) error
 	}
 	return map[string]table{
-		"ps":                 {2, func(p *tablePrinter) error { return printJobs(p, []api.JobView{view, view}) }},
-		"describe":           {2, func(p *tablePrinter) error { return printJob(p, &view) }},
-		"describe, attempts": {4, func(p *tablePrinter) error { return printJob(p, &past) }},
-		"agents":             {3, func(p *tablePrinter) error { return printAgents(p, agents) }},
-		"gpus":               {3, func(p *tablePrinter) error { return printGPUs(p, gpus) }},
-		"queue":              {3, func(p *tablePrinter) error { return printQueue(p, queue) }},
-		"quota":              {3, func(p *tablePrinter) error { return printRoles(p, roles) }},
-		"schedules":          {3, func(p *tablePrinter) error { return printSchedules(p, schedules) }},
-		"top":                {3, func(p *tablePrinter) error { return printTaskUsage(p, uses) }},
-		"top, agents":        {3, func(p *tablePrinter) error { return printAgentUsage(p, uses) }},
-		"events":             {3, func(p *tablePrinter) error { return printEventRows(p, events, 40) }},
-		"explain":            {len(jobfile.Keys()), func(p *tablePrinter) error { return printKeys(p, jobfile.Keys()) }},
-		"discover": {2, func(p *tablePrinter) error {
-			return printTable(p.dropFirst("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), host.Devices, hostColumns(host))
+		"ps":                 {2, func(p *term.TablePrinter) error { return jobs.PrintJobs(p, []api.JobView{view, view}) }},
+		"describe":           {2, func(p *term.TablePrinter) error { return jobs.PrintJob(p, &view) }},
+		"describe, attempts": {4, func(p *term.TablePrinter) error { return jobs.PrintJob(p, &past) }},
+		"agents":             {3, func(p *term.TablePrinter) error { return cluster.PrintAgents(p, agents) }},
+		"gpus":               {3, func(p *term.TablePrinter) error { return cluster.PrintGPUs(p, gpus) }},
+		"queue":              {3, func(p *term.TablePrinter) error { return cluster.PrintQueue(p, queue) }},
+		"quota":              {3, func(p *term.TablePrinter) error { return cluster.PrintRoles(p, roles) }},
+		"schedules":          {3, func(p *term.TablePrinter) error { return jobs.PrintSchedules(p, schedules) }},
+		"top":                {3, func(p *term.TablePrinter) error { return cluster.PrintTaskUsage(p, uses) }},
+		"top, agents":        {3, func(p *term.TablePrinter) error { return cluster.PrintAgentUsage(p, uses) }},
+		"events":             {3, func(p *term.TablePrinter) error { return jobs.PrintEventRows(p, events, 40) }},
+		"explain":            {len(jobfile.Keys()), func(p *term.TablePrinter) error { return jobs.PrintKeys(p, jobfile.Keys()) }},
+		"discover": {2, func(p *term.TablePrinter) error {
+			return term.PrintTable(p.DropFirst("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), host.Devices, agent.HostColumns(host))
 		}},
 	}
 }
@@ -80,10 +84,10 @@ func TestEveryTableFitsTerminal(t *testing.T) {
 	for name, table := range everyTable() {
 		for columns := 40; columns <= 200; columns++ {
 			var out, whole bytes.Buffer
-			if err := table.print(&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: columns}}); err != nil {
+			if err := table.print(&term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: columns}}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err := table.print(&tablePrinter{Writer: &whole}); err != nil {
+			if err := table.print(&term.TablePrinter{Writer: &whole}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for line := range strings.Lines(out.String()) {
@@ -103,7 +107,7 @@ func TestReasonsAreReadable(t *testing.T) {
 	tables := everyTable()
 	for _, name := range []string{"ps", "queue"} {
 		var out bytes.Buffer
-		if err := tables[name].print(&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: 80}}); err != nil {
+		if err := tables[name].print(&term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: 80}}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), "WAITS") || !strings.Contains(out.String(), "CPUs for the gang: it needs 1") {
@@ -130,7 +134,7 @@ func TestGeneratedTablesFitTerminal(t *testing.T) {
 		spared := slices.Clone(head[:random.IntN(len(head)+1)])
 		columns := 40 + random.IntN(160)
 		var out bytes.Buffer
-		if err := (&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: columns}}).dropFirst(spared...).writeTable(head, rows); err != nil {
+		if err := (&term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: columns}}).DropFirst(spared...).WriteTable(head, rows); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -148,15 +152,15 @@ func TestGeneratedTablesFitTerminal(t *testing.T) {
 // What describe tells is wrapped on a terminal alone, below where it begins.
 func TestFactsAreWrapped(t *testing.T) {
 	var out bytes.Buffer
-	all := []labeledFact{{"job", "train"}, {"waits", strings.Repeat("word ", 12)}, {"command", strings.Repeat("x", 70)}}
-	(&tablePrinter{Writer: &out, terminalScreen: terminalScreen{columns: 50}}).printFacts(all)
+	all := []term.LabeledFact{{Name: "job", Text: "train"}, {Name: "waits", Text: strings.Repeat("word ", 12)}, {Name: "command", Text: strings.Repeat("x", 70)}}
+	(&term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: 50}}).PrintFacts(all)
 	indent := "\n            "
 	want := "job         train\nwaits       word word word word word word word" + indent + "word word word word word\ncommand     " + strings.Repeat("x", 38) + indent + strings.Repeat("x", 32) + "\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}
 	out.Reset()
-	(&tablePrinter{Writer: &out}).printFacts(all)
+	(&term.TablePrinter{Writer: &out}).PrintFacts(all)
 	if strings.Count(out.String(), "\n") != 3 {
 		t.Errorf("no terminal: %q", &out)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/cluster"
 )
 
 // usageCluster is a cluster whose tasks use their GPUs.
@@ -78,7 +80,7 @@ func TestTopByAgent(t *testing.T) {
 		"a     1      2     75 %  2.0 of 32.0 GiB  300 W  70 °C  2 s  simulated\n"+
 		"b     3      2     90 %  1.0 of 8.0 GiB   70 W   50 °C  4 s  1 of 3 tasks: stale\n"+
 		"c     1      0     -     -                -      -      -    1 of 1 task: its agent tells nothing\\x1b[2J\n", "", 0)
-	var agents []usageRow
+	var agents []cluster.UsageRow
 	r := newUsageCluster().command(t, "top --by agent -o json")
 	if err := json.Unmarshal([]byte(r.out), &agents); err != nil || len(agents) != 3 || agents[0].GPUs != 2 || *agents[0].Watts != 300 {
 		t.Errorf("got %+v, %v", r, err)
@@ -138,7 +140,7 @@ func TestTopWatchesOnTerminal(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		ended := make(chan int, 1)
 		go func() {
-			ended <- runCommandLine(ctx, strings.Fields(line), processIO{strings.NewReader(""), tty, io.Discard, func(name string) string {
+			ended <- runCommandLine(ctx, strings.Fields(line), cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: tty, Stderr: io.Discard, Getenv: func(name string) string {
 				return map[string]string{"MESOS_GPU_API": address}[name]
 			}})
 			tty.Close()

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/volumes"
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
-	"mesos-gpu/volumemgr/cdi"
 )
 
 const v535, v470 = "535.104.05", "470.57.02"
@@ -46,7 +46,7 @@ func (v *volumeTest) run(args ...string) (code int, out, errs string) {
 	v.t.Helper()
 	var stdout, stderr bytes.Buffer
 	getenv := func(name string) string { return v.env[name] }
-	code = runCommandLine(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), processIO{nil, &stdout, &stderr, getenv})
+	code = runCommandLine(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), cli.ProcessIO{Stdin: nil, Stdout: &stdout, Stderr: &stderr, Getenv: getenv})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -159,13 +159,13 @@ func TestVolumeGCAsksTheEngine(t *testing.T) {
 		}
 	}))
 	t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
-	users, err := listDockerMounts(context.Background(), dir)
+	users, err := volumes.ListDockerMounts(context.Background(), dir)
 	want := []string{"/volumes/nvidia_1.1", "/run/mesos-gpu/volumes/nvidia_1.2", "/volumes/nvidia_1.2", "/volumes/nvidia_1.3"}
 	if diff := cmp.Diff(want, users); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	engine.Close()
-	if users, err := listDockerMounts(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
+	if users, err := volumes.ListDockerMounts(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
 		t.Errorf("an engine that is away: %v, %v", users, err)
 	}
 }
@@ -206,99 +206,6 @@ func TestVolumeCDI(t *testing.T) {
 	}
 }
 
-// What the daemon does to the volume at its start.
-func TestRepairDriverVolume(t *testing.T) {
-	v := newVolumes(t)
-	v.must("create", "--driver-root", v.root)
-	if told, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir); len(told) != 0 || err != nil {
-		t.Errorf("a whole volume: %v, %v", told, err)
-	}
-	cuda := filepath.Join(v.dir, "nvidia_"+v535, "lib64/libcuda.so."+v535)
-	if err := os.Remove(cuda); err != nil {
-		t.Fatal(err)
-	}
-	told, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir)
-	if diff := cmp.Diff([]string{"lib64/libcuda.so." + v535 + " is missing"}, told); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if _, err := os.Stat(cuda); err != nil {
-		t.Error(err)
-	}
-	if _, err := repairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: t.TempDir()}, v.dir); !errors.Is(err, volumemgr.ErrNoDriver) {
-		t.Errorf("without a driver: %v", err)
-	}
-}
-
-// fakeRoot has these files, and tells of them as there does.
-func fakeRoot(t *testing.T, files ...string) func(pattern string) []string {
-	t.Helper()
-	root := t.TempDir()
-	for _, f := range files {
-		path := filepath.Join(root, f)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return func(pattern string) []string {
-		var found []string
-		for _, path := range globPaths(filepath.Join(root, pattern)) {
-			found = append(found, strings.TrimPrefix(path, root))
-		}
-		return found
-	}
-}
-
-// A GPU is drawn with through nodes that the kernel numbers as it likes: they
-// are found by its PCI address.
-func TestVolumeCDINodes(t *testing.T) {
-	there := fakeRoot(t, "/dev/nvidiactl", "/dev/nvidia-uvm",
-		"/sys/bus/pci/devices/0000:3b:00.0/drm/card1", "/sys/bus/pci/devices/0000:3b:00.0/drm/renderD128",
-		"/sys/bus/pci/devices/0000:3b:00.0/drm/version", "/sys/bus/pci/devices/0000:af:00.0/drm/card0",
-		"/driver/run/nvidia-persistenced/socket")
-	h := gpu.Host{Devices: []gpu.Device{
-		{UUID: "GPU-a", PCI: "0000:3b:00.0", Minor: 0}, {UUID: "GPU-b", PCI: "0000:af:00.0", Minor: 1},
-		{UUID: "MIG-c", PCI: "0000:3b:00.0", Minor: 2, MIG: &gpu.MIG{Parent: "GPU-p", GPUInstanceCap: 3, ComputeInstanceCap: 4}},
-	}}
-	devices, common := cdiDevices(h, "/dev", there)
-	node := func(name string) cdi.SpecNode { return cdi.SpecNode{Path: "/dev/" + name, Host: "/dev/" + name} }
-	want := []cdi.SpecDevice{
-		{Names: []string{"0", "GPU-a"}, Nodes: []cdi.SpecNode{node("nvidia0")}, GraphicsNodes: []cdi.SpecNode{node("dri/card1"), node("dri/renderD128")}},
-		{Names: []string{"1", "GPU-b"}, Nodes: []cdi.SpecNode{node("nvidia1")}, GraphicsNodes: []cdi.SpecNode{node("dri/card0")}},
-		{Names: []string{"2", "MIG-c"}, Nodes: []cdi.SpecNode{node("nvidia2"), node("nvidia-caps/nvidia-cap3"), node("nvidia-caps/nvidia-cap4")}},
-	}
-	if diff := cmp.Diff(want, devices); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]cdi.SpecNode{node("nvidiactl"), node("nvidia-uvm")}, common); diff != "" {
-		t.Errorf("common nodes (-want +got):\n%s", diff)
-	}
-	sockets := []cdi.SpecNode{{Path: "/run/nvidia-persistenced/socket", Host: "/driver/run/nvidia-persistenced/socket"}}
-	if diff := cmp.Diff(sockets, cdiSockets("/driver", there)); diff != "" {
-		t.Errorf("sockets (-want +got):\n%s", diff)
-	}
-	if none := cdiSockets("/", there); none != nil {
-		t.Errorf("sockets that are not there: %v", none)
-	}
-	h.Simulated = true
-	if devices, _ := cdiDevices(h, "/dev", there); devices[0].GraphicsNodes != nil {
-		t.Errorf("a made-up GPU draws with %v", devices[0].GraphicsNodes)
-	}
-}
-
-// PATH is of this machine: below another root it means nothing.
-func TestVolumeSearchesPath(t *testing.T) {
-	a := &cliApp{processIO: processIO{getenv: func(name string) string { return name + " of this machine" }}}
-	if got := a.driverSearch("/"); got.Path != "PATH of this machine" {
-		t.Errorf("below /: %+v", got)
-	}
-	if got := a.driverSearch("/driver"); got.Path != "" {
-		t.Errorf("below another root: %+v", got)
-	}
-}
-
 // terminalPair is a terminal, and what its screen gets to see.
 func terminalPair(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
@@ -328,7 +235,7 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 	v.must("create", "--driver-root", v.root)
 	screen, tty := terminalPair(t)
 	var out bytes.Buffer
-	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, processIO{nil, &out, tty, os.Getenv}); code != 0 {
+	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: tty, Getenv: os.Getenv}); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if err := tty.Close(); err != nil {
@@ -345,8 +252,8 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 
 func TestVolumeProgress(t *testing.T) {
 	screen, tty := terminalPair(t)
-	a := &cliApp{processIO: processIO{stderr: tty}}
-	part, done := a.startProgress("reading", 4<<20)
+	a := &cli.App{ProcessIO: cli.ProcessIO{Stderr: tty}}
+	part, done := a.StartProgress("reading", 4<<20)
 	for range 4 {
 		part(1 << 20)
 	}
@@ -361,7 +268,30 @@ func TestVolumeProgress(t *testing.T) {
 			t.Errorf("the screen got %q, want %q in it", text, want)
 		}
 	}
-	if part, _ := (&cliApp{processIO: processIO{stderr: io.Discard}}).startProgress("reading", 1); part != nil {
+	if part, _ := (&cli.App{ProcessIO: cli.ProcessIO{Stderr: io.Discard}}).StartProgress("reading", 1); part != nil {
 		t.Error("a bar is drawn where there is no terminal")
+	}
+}
+
+// What the daemon does to the volume at its start.
+func TestRepairDriverVolume(t *testing.T) {
+	v := newVolumes(t)
+	v.must("create", "--driver-root", v.root)
+	if told, err := volumes.RepairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir); len(told) != 0 || err != nil {
+		t.Errorf("a whole volume: %v, %v", told, err)
+	}
+	cuda := filepath.Join(v.dir, "nvidia_"+v535, "lib64/libcuda.so."+v535)
+	if err := os.Remove(cuda); err != nil {
+		t.Fatal(err)
+	}
+	told, err := volumes.RepairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: v.root}, v.dir)
+	if diff := cmp.Diff([]string{"lib64/libcuda.so." + v535 + " is missing"}, told); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := os.Stat(cuda); err != nil {
+		t.Error(err)
+	}
+	if _, err := volumes.RepairDriverVolume(t.Context(), volumemgr.DriverSearch{Root: t.TempDir()}, v.dir); !errors.Is(err, volumemgr.ErrNoDriver) {
+		t.Errorf("without a driver: %v", err)
 	}
 }

@@ -13,23 +13,25 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
 )
 
 // watchWith shows what answers hold, one each time, and then is interrupted.
-func watchWith(t *testing.T, a *cliApp, answers ...any) error {
+func watchWith(t *testing.T, a *cli.App, answers ...any) error {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	return a.watchResult(ctx, func(context.Context) (commandResult, error) {
+	return a.WatchResult(ctx, func(context.Context) (cli.CommandResult, error) {
 		if len(answers) == 0 {
 			interrupt()
-			return commandResult{}, ctx.Err()
+			return cli.CommandResult{}, ctx.Err()
 		}
 		next := answers[0]
 		answers = answers[1:]
 		if err, bad := next.(error); bad {
-			return commandResult{}, err
+			return cli.CommandResult{}, err
 		}
-		return commandResult{next, func(p *tablePrinter) error { _, err := fmt.Fprintln(p, next); return err }}, nil
+		return cli.CommandResult{Data: next, Print: func(p *term.TablePrinter) error { _, err := fmt.Fprintln(p, next); return err }}, nil
 	})
 }
 
@@ -44,8 +46,8 @@ func TestWatch(t *testing.T) {
 		ends         error
 	}{
 		{"changes", "", []any{"one", "one", "two", "one"}, "one\n\ntwo\n\none\n", "", nil},
-		{"as JSON", formatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
-		{"as YAML", formatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
+		{"as JSON", cli.FormatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
+		{"as YAML", cli.FormatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
 		{"an outage", "", []any{"one", temporary, temporary, "two", temporary}, "one\n\ntwo\n", strings.Repeat("mesos-gpu: nobody answers\n", 2), nil},
 		{"no beginning", "", []any{temporary}, "", "", temporary},
 		{"the end", "", []any{"one", gone, "two"}, "one\n", "", gone},
@@ -53,13 +55,13 @@ func TestWatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out, errs bytes.Buffer
-				a := &cliApp{processIO: processIO{stdout: &out, stderr: &errs}, format: test.format, forPrograms: test.format != ""}
+				a := &cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &errs}, Format: test.format, ForPrograms: test.format != ""}
 				began := time.Now()
 				err := watchWith(t, a, test.answers...)
 				if !errors.Is(err, test.ends) || out.String() != test.out || errs.String() != test.err {
 					t.Errorf("got %v, %q and %q", err, &out, &errs)
 				}
-				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*watchInterval {
+				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*cli.WatchInterval {
 					t.Errorf("%d answers took %s", len(test.answers), took)
 				}
 			})
@@ -70,16 +72,16 @@ func TestWatch(t *testing.T) {
 // On a terminal each state stands where the last one stood, and no more of it
 // than there is room for.
 func TestWatchRedraws(t *testing.T) {
-	if got, want := redrawScreen("a\nbb\n", 10, true), "\x1b[2J\x1b[Ha\x1b[K\nbb\x1b[K\n\x1b[J"; got != want {
+	if got, want := term.RedrawScreen("a\nbb\n", 10, true), "\x1b[2J\x1b[Ha\x1b[K\nbb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := redrawScreen("a\nb\nc\n", 3, false), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
+	if got, want := term.RedrawScreen("a\nb\nc\n", 3, false), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	seen, tty := pseudoTerminal(t, 40)
-	a := &cliApp{processIO: processIO{stdout: tty, stderr: io.Discard, getenv: func(string) string { return "" }}}
-	if _, err := a.printFrame(commandResult{nil, func(p *tablePrinter) error {
-		return p.writeTable([]string{"JOB", "WAITS"}, [][]string{{"a", strings.Repeat("x", 80)}})
+	a := &cli.App{ProcessIO: cli.ProcessIO{Stdout: tty, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
+	if _, err := a.PrintFrame(cli.CommandResult{Data: nil, Print: func(p *term.TablePrinter) error {
+		return p.WriteTable([]string{"JOB", "WAITS"}, [][]string{{"a", strings.Repeat("x", 80)}})
 	}}, "", true); err != nil {
 		t.Fatal(err)
 	}

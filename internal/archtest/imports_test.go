@@ -39,7 +39,7 @@ var walls = []struct {
 		why: "jobs know only devices",
 	},
 	{
-		from: []string{"framework"}, to: []string{"isolator", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
+		from: []string{"framework"}, to: []string{"isolator", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
 		why: "the framework meets agents and executors only through Mesos and the Launch wire format",
 	},
 	{
@@ -59,7 +59,7 @@ var walls = []struct {
 		why: "a plan is made first and explained later",
 	},
 	{
-		from: []string{"executor"}, to: []string{"framework", "isolator", "volumemgr", "marathon", "internal/local", "cmd"},
+		from: []string{"executor"}, to: []string{"framework", "isolator", "volumemgr", "marathon", "internal/local", "internal/cli", "cmd"},
 		why: "the executor serves any framework on any agent",
 		except: map[string]string{
 			"executor → volumemgr":        "the executor fills the volume on agents that run no daemon",
@@ -67,16 +67,24 @@ var walls = []struct {
 		},
 	},
 	{
-		from: []string{"isolator"}, to: []string{"framework", "volumemgr", "executor", "marathon", "internal/local", "cmd"},
+		from: []string{"isolator"}, to: []string{"framework", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
 		why: "the agent side serves any framework",
 	},
 	{
-		from: []string{"marathon"}, to: []string{"framework", "isolator", "volumemgr", "executor", "internal/local", "cmd"},
+		from: []string{"marathon"}, to: []string{"framework", "isolator", "volumemgr", "executor", "internal/local", "internal/cli", "cmd"},
 		why: "apps become jobs, whoever runs them",
 	},
 	{
-		from: []string{"volumemgr"}, to: []string{"job", "framework", "isolator", "executor", "marathon", "internal/local", "cmd"},
+		from: []string{"volumemgr"}, to: []string{"job", "framework", "isolator", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
 		why: "a volume is a matter of driver files alone",
+	},
+	{
+		from: []string{"internal/term"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/cli", "cmd"},
+		why: "tables know rows and columns, not what they are about",
+	},
+	{
+		from: []string{"internal/cli/jobs", "internal/cli/cluster", "internal/cli/simulate", "internal/cli/volumes"}, to: []string{"internal/cli/agent", "internal/cli/daemons", "cmd"},
+		why: "commands of people do not depend on how daemons are started",
 	},
 }
 
@@ -87,7 +95,7 @@ var only = map[string]struct {
 }{
 	"github.com/NVIDIA/go-nvml/pkg/nvml":              {[]string{"isolator/nvml"}, "one package loads the driver's library"},
 	"github.com/robfig/cron/v3":                       {[]string{"job"}, "one type knows when it is due"},
-	"github.com/spf13/cobra":                          {[]string{"cmd"}, "flags end where configuration begins"},
+	"github.com/spf13/cobra":                          {[]string{"cmd", "internal/cli"}, "flags end where configuration begins"},
 	"go.etcd.io/bbolt":                                {[]string{"framework/journal"}, "one package knows the file"},
 	"github.com/opencontainers/runtime-spec/specs-go": {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
 	"github.com/cilium/ebpf":                          {[]string{"isolator/cgroup"}, "one package speaks to the kernel's device programs"},

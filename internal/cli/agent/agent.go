@@ -1,0 +1,247 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/executor/docker"
+	"mesos-gpu/executor/image"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/volumes"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/volumemgr"
+)
+
+// Ways to advertise, the values of --advertise.
+const (
+	advertiseProvider = "provider"
+	advertiseFlags    = "flags"
+)
+
+// agentFlags are those that the daemon and `agent flags` share: both must
+// speak of the same GPUs.
+type agentFlags struct {
+	simulate, advertise, stock, role string
+	share                            ShareFlags
+	mig                              migFlags
+}
+
+func (f *agentFlags) validate() error {
+	if f.advertise != advertiseProvider && f.advertise != advertiseFlags {
+		return fmt.Errorf("--advertise %s: it is %s or %s", f.advertise, advertiseProvider, advertiseFlags)
+	}
+	return nil
+}
+
+func (a *commands) agentCommand() *cobra.Command {
+	var common agentFlags
+	c := a.daemonCommand(&common)
+	p := c.PersistentFlags()
+	p.StringVar(&common.simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
+	p.StringVar(&common.advertise, "advertise", advertiseProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
+	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
+	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
+	common.share.Register(p)
+	common.mig.register(p)
+	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false), a.migCommand())
+	return c
+}
+
+func (a *commands) daemonCommand(common *agentFlags) *cobra.Command {
+	cfg := daemon.DaemonConfig{Version: a.Version}
+	var url, level, credential, driverRoot, volumesDir string
+	var ignored []uint
+	encryption := master.TLSFiles{}
+	c := &cobra.Command{
+		Use: "agent", Short: "Look after this machine's GPUs beside its Mesos agent", Args: cli.RequireArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.NewLogger(level)
+			if err != nil {
+				return err
+			}
+			systemd := a.NewNotifier(log, &cli.AgentState{})
+			if err := common.validate(); err != nil {
+				return err
+			}
+			cfg.Log, cfg.AgentURL = log, agentURL(url)
+			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
+			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
+			cfg.SharedDevices, cfg.ShareLimit, cfg.Scaling = common.share.List, common.share.Limit, common.share.Scaling
+			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
+				return err
+			}
+			var known atomic.Pointer[gpu.Host] // set before anybody asks
+			cfg.OnDiscovered = func(h gpu.Host) { known.Store(&h) }
+			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, log) }
+			cfg.FaultPolicy.Ignored = convertNumbers[uint64](ignored)
+			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return imageNeedsDriver(labels, env, *known.Load()) }
+			cfg.CheckImage = func(labels, env map[string]string, devices []string) error {
+				return checkImage(labels, env, devices, *known.Load())
+			}
+			cfg.RepairVolume = func(ctx context.Context) ([]string, error) {
+				return volumes.RepairDriverVolume(ctx, volumemgr.DriverSearch{Root: driverRoot}, volumesDir)
+			}
+			cfg.DriverVolume = func(ctx context.Context) (string, error) {
+				volume, err := volumemgr.EnsureVolume(ctx, driverRoot, volumesDir)
+				return volume.Path, err
+			}
+			cfg.RemoveOrphans = func(ctx context.Context) error { return removeOrphans(ctx, volumesDir, log) }
+			cfg.OnListening = func(listen string) {
+				fmt.Fprintf(a.Stdout, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
+			}
+			if err := loadAgentCredential(&cfg, credential, encryption, log); err != nil {
+				return err
+			}
+			d, err := daemon.New(cfg)
+			if err != nil {
+				return err
+			}
+			return systemd.RunDaemon(c.Context(), d.Run)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&url, "agent", daemon.DefaultAgent, "the Mesos agent's URL")
+	f.StringVar(&credential, "credential", "", "file with principal and secret for an agent that asks who calls")
+	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust where the agent speaks TLS")
+	f.StringVar(&encryption.CertFile, "tls-cert", "", "the daemon's own certificate")
+	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
+	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the agent's certificate is for, where it is not its host")
+	f.StringVar(&cfg.StateDir, "state-dir", daemon.DefaultStateDir, "folder for the provider id and its lock, and for cordons")
+	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for what containers hold; it may be gone after a reboot")
+	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "unix socket that the agent's module and mesos-gpu itself call")
+	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and of what may be read; other than loopback it is open to whoever reaches it; empty for none")
+	f.StringVar(&cfg.CgroupsRoot, "cgroups-root", daemon.DefaultCgroupsRoot, "the agent's --cgroups_root")
+	f.StringVar(&cfg.CgroupVersion, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
+	f.StringVar(&driverRoot, "driver-root", "/", "file system that holds the driver")
+	f.StringVar(&volumesDir, "volumes", "/var/lib/mesos-gpu/volumes", "folder that holds the driver volumes")
+	f.UintSliceVar(&ignored, "ignore-xid", convertNumbers[uint](health.DefaultIgnoredXIDs()), "XIDs that say nothing about a GPU's health")
+	cli.AddLogLevelFlag(c, &level)
+	return c
+}
+
+// removeOrphans removes Docker containers whose executor was killed.
+func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) error {
+	return docker.RemoveOrphans(ctx, cli.NewDockerClient, executor.ContainerLocksDirFor(volumes), log)
+}
+
+// openHardware opens this machine's GPUs, or makes them up.
+func (a *commands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
+	if simulate == "" {
+		return daemon.OpenNVML(nvml.LibraryConfig{Log: log})
+	}
+	h, err := cli.DiscoverHost(simulate)
+	return daemon.SimulatedHardware(h), err
+}
+
+// loadAgentCredential reads the files by which the agent knows the daemon.
+func loadAgentCredential(cfg *daemon.DaemonConfig, credential string, encryption master.TLSFiles, log logrus.FieldLogger) (err error) {
+	if credential != "" {
+		c, warning, err := master.LoadCredential(credential)
+		if err != nil {
+			return err
+		}
+		if warning != "" {
+			log.Warn(warning)
+		}
+		cfg.Authorization = c.AuthorizationHeader()
+	}
+	if encryption != (master.TLSFiles{}) {
+		cfg.TLS, err = encryption.ClientConfig()
+	}
+	return err
+}
+
+// imageNeedsDriver is image.Examine for an environment without doubles.
+func imageNeedsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
+	var entries []string
+	for name, value := range env {
+		entries = append(entries, name+"="+value)
+	}
+	ask, err := image.Examine(labels, entries, nil, image.HostDriver{Driver: h.Driver, CUDA: h.CUDA})
+	return ask.NeedsDriver(), err
+}
+
+// convertNumbers is a list in the type that flags, or policies, have.
+func convertNumbers[To, From uint | uint64](list []From) []To {
+	numbers := make([]To, len(list))
+	for i, n := range list {
+		numbers[i] = To(n)
+	}
+	return numbers
+}
+
+// agentURL completes http://HOST:PORT by the agent's libprocess name.
+func agentURL(url string) string {
+	if strings.Count(strings.TrimSuffix(url, "/"), "/") > 2 {
+		return url
+	}
+	return strings.TrimSuffix(url, "/") + "/slave(1)"
+}
+
+func (a *commands) agentFlagsCommand(common *agentFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: cli.RequireArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := common.validate(); err != nil {
+				return err
+			}
+			log, err := a.NewLogger("warn")
+			if err != nil {
+				return err
+			}
+			host, err := cli.DiscoverHost(common.simulate)
+			if err != nil {
+				return err
+			}
+			machine, err := common.describeMachine(c.Context(), host, log)
+			if err != nil {
+				return err
+			}
+			resources, attributes := machine.AgentFlags(common.advertise == advertiseProvider)
+			fmt.Fprintf(a.Stdout, "--resources=%s\n--attributes=%s\n", resources, attributes)
+			return nil
+		},
+	}
+}
+
+// errNoSuchDevice is for UUIDs that the daemon does not know.
+var errNoSuchDevice = errors.New("no such device")
+
+// fullUUIDLength is the length of "GPU-" and a UUID.
+const fullUUIDLength = 40
+
+// resolveDevice completes what a person types of a device: its minor number, or the
+// beginning of its UUID. A whole UUID is the daemon's to know: it may be that
+// of a GPU cut into slices, or of one that is away.
+func resolveDevice(devices []gpu.Device, name string) (string, error) {
+	if len(name) >= fullUUIDLength {
+		return name, nil
+	}
+	var found []string
+	for _, d := range devices {
+		if fmt.Sprint(d.Minor) == name || strings.HasPrefix(d.UUID, name) {
+			found = append(found, d.UUID)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0:
+		return "", fmt.Errorf("%w: %q is neither the minor number nor the UUID of one of %d devices", errNoSuchDevice, name, len(devices))
+	default:
+		slices.Sort(found)
+		return "", fmt.Errorf("%w: %q may be each of %s", errNoSuchDevice, name, strings.Join(found, ", "))
+	}
+}

@@ -1,0 +1,25 @@
+// Package agent has the commands that run on an agent's machine: the agent daemon,
+// the executor, and those that show and change this machine's GPUs through the
+// daemon's socket. It turns flags into configurations; the daemons decide.
+package agent
+
+import (
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/internal/cli"
+)
+
+// commands has a method for each command of this package.
+type commands struct{ *cli.App }
+
+// DaemonCommands returns the daemons of an agent's machine: agent and executor.
+func DaemonCommands(app *cli.App) []*cobra.Command {
+	a := &commands{app}
+	return []*cobra.Command{a.agentCommand(), a.executorCommand()}
+}
+
+// DiscoverCommand returns the command that shows this machine's GPUs.
+func DiscoverCommand(app *cli.App) *cobra.Command {
+	a := &commands{app}
+	return a.discoverCommand()
+}

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/socket"
+)
+
+// conditionsRetryDelay is the pause before a daemon that does not answer is asked
+// again. Agents without one are common.
+const conditionsRetryDelay = 5 * time.Second
+
+// watchConditions tells of devices' conditions as the daemon at that socket does,
+// until ctx ends.
+func watchConditions(path string) func(context.Context, []string, func(string, gpu.DeviceCondition)) {
+	return func(ctx context.Context, devices []string, tell func(string, gpu.DeviceCondition)) {
+		client := socket.NewDaemonClient(path)
+		defer client.Close()
+		for ctx.Err() == nil {
+			for change, err := range client.WatchConditions(ctx, devices...) {
+				if err != nil {
+					break
+				}
+				tell(change.Device, change.Condition)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(conditionsRetryDelay):
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/socket"
+)
+
+func socketFlag(c *cobra.Command, path *string) {
+	c.Flags().StringVar(path, "socket", daemon.DefaultSocket, "the daemon's unix socket")
+}
+
+func (a *commands) devicesCommand() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use: "devices", Short: "Show this machine's GPUs, how they are and who holds them", Args: cli.RequireArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			client := socket.NewDaemonClient(path)
+			defer client.Close()
+			devices, err := client.ListDevices(c.Context())
+			if err != nil {
+				return err
+			}
+			if a.ForPrograms {
+				return a.PrintJSON(devices)
+			}
+			return a.PrintRows("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
+				d := devices[i]
+				return strings.Join([]string{
+					fmt.Sprint(d.Device.Minor), d.Device.Type(), deviceState(d), formatSample(d, gpu.DutyRatio, 100, "%"), formatSample(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), formatShares(d),
+					term.DashIfEmpty(strings.Join(d.Holders, " ")), d.Device.UUID, conditionReason(d.Condition),
+				}, "\t")
+			}, "SHARED", "MEMORY", "USED", "UUID", "TYPE", "HOLDERS")
+		},
+	}
+	socketFlag(c, &path)
+	a.AddOutputFlag(c)
+	return c
+}
+
+// deviceState is the device's health and what else keeps it from tasks.
+func deviceState(d socket.DeviceInfo) string {
+	words := []string{string(d.Condition.Health)}
+	if d.Condition.Cordoned {
+		words = append(words, "cordoned")
+	}
+	if d.Stock {
+		words = append(words, "stock")
+	}
+	return strings.Join(words, ",")
+}
+
+func formatSample(d socket.DeviceInfo, field gpu.SampleField, scale float64, unit string) string {
+	if d.Sample == nil {
+		return "-"
+	}
+	v, ok := d.Sample.Values[field]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%s", v*scale, unit)
+}
+
+func conditionReason(c gpu.DeviceCondition) string {
+	var parts []string
+	if c.Reason != "" {
+		parts = append(parts, c.Reason)
+	}
+	if c.Cordoned {
+		parts = append(parts, "cordoned: "+c.Cordon)
+	}
+	return term.DashIfEmpty(strings.Join(parts, "; "))
+}
+
+func (a *commands) cordonCommand() *cobra.Command {
+	var path, why string
+	c := &cobra.Command{
+		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: cli.RequireArgs("DEVICE"),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
+				return "cordoned", client.CordonDevice(c.Context(), uuid, why)
+			})
+		},
+	}
+	socketFlag(c, &path)
+	c.Flags().StringVar(&why, "reason", "by hand", "what others are to know")
+	return c
+}
+
+func (a *commands) uncordonCommand() *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: cli.RequireArgs("DEVICE"),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
+				return "uncordoned", client.UncordonDevice(c.Context(), uuid)
+			})
+		},
+	}
+	socketFlag(c, &path)
+	return c
+}
+
+// changeDevice does something to the one device that name means, and says what.
+func (a *commands) changeDevice(ctx context.Context, path, name string, do func(*socket.DaemonClient, string) (done string, err error)) error {
+	client := socket.NewDaemonClient(path)
+	defer client.Close()
+	list, err := client.ListDevices(ctx)
+	if err != nil {
+		return err
+	}
+	devices := make([]gpu.Device, len(list))
+	for i, d := range list {
+		devices[i] = d.Device
+	}
+	uuid, err := resolveDevice(devices, name)
+	if err != nil {
+		return err
+	}
+	done, err := do(client, uuid)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "%s %s\n", uuid, done)
+	return nil
+}

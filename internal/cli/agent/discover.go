@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/isolator/nvml"
+)
+
+func (a *commands) discoverCommand() *cobra.Command {
+	var simulate string
+	c := &cobra.Command{
+		Use: "discover", Short: "Show this machine's GPUs", Args: cli.RequireArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			host, err := cli.DiscoverHost(simulate)
+			if errors.Is(err, nvml.ErrNoDriver) {
+				return fmt.Errorf("%w; --simulate 2xV100 shows made-up GPUs", err)
+			}
+			if err != nil {
+				return err
+			}
+			if !a.ForPrograms {
+				if err := a.printHost(host, cli.GlobPaths); err != nil {
+					return err
+				}
+			}
+			cuttable, err := a.listCuttable(simulate)
+			if err != nil {
+				return err
+			}
+			if a.ForPrograms {
+				return a.PrintJSON(discoveredHost{host, cuttable})
+			}
+			return a.printProfiles(cuttable)
+		},
+	}
+	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
+	a.AddOutputFlag(c)
+	return c
+}
+
+// printHost shows devices, what joins them, and the nodes they are reached
+// by, with those that there tells of.
+func (a *commands) printHost(h gpu.Host, there func(pattern string) []string) error {
+	made := ""
+	if h.Simulated {
+		made = ", simulated"
+	}
+	fmt.Fprintf(a.Stdout, "driver %s, CUDA %s%s\n", h.Driver, h.CUDA, made)
+	if err := term.PrintTable(a.NewPrinter().DropFirst("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), h.Devices, HostColumns(h)); err != nil {
+		return err
+	}
+	for _, part := range []string{topologyMatrix(h), listDeviceNodes(h, there)} {
+		if part != "" {
+			fmt.Fprint(a.Stdout, "\n"+term.EscapeControls(part))
+		}
+	}
+	return nil
+}
+
+// HostColumns leaves out the ones that none of the host's devices needs.
+func HostColumns(h gpu.Host) []term.TableColumn[gpu.Device] {
+	columns := []term.TableColumn[gpu.Device]{
+		{Name: "MINOR", Value: func(d gpu.Device) string { return fmt.Sprint(d.Minor) }},
+		{Name: "TYPE", Value: gpu.Device.Type},
+		{Name: "MODEL", Value: modelName},
+		{Name: "MEMORY", Value: func(d gpu.Device) string { return fmt.Sprintf("%d MiB", d.MemMiB) }},
+	}
+	if slices.ContainsFunc(h.Devices, func(d gpu.Device) bool { return d.MIG != nil }) {
+		columns = append(columns, term.TableColumn[gpu.Device]{Name: "MIG", Value: migProfile}, term.TableColumn[gpu.Device]{Name: "CAPS", Value: migCaps})
+	}
+	return append(columns,
+		term.TableColumn[gpu.Device]{Name: "PCI", Value: func(d gpu.Device) string { return d.PCI }},
+		term.TableColumn[gpu.Device]{Name: "NUMA", Value: func(d gpu.Device) string {
+			if d.NUMA < 0 {
+				return "-"
+			}
+			return fmt.Sprint(d.NUMA)
+		}},
+		term.TableColumn[gpu.Device]{Name: "PERSISTENCE", Value: func(d gpu.Device) string {
+			if d.Persistence {
+				return "on"
+			}
+			return "off"
+		}},
+		term.TableColumn[gpu.Device]{Name: "UUID", Value: func(d gpu.Device) string { return d.UUID }},
+	)
+}
+
+// modelName is the product's name: of a MIG device, its GPU's.
+func modelName(d gpu.Device) string {
+	if d.MIG != nil {
+		name, _, _ := strings.Cut(d.Model, " MIG ")
+		return name
+	}
+	return d.Model
+}
+
+func migProfile(d gpu.Device) string {
+	if d.MIG == nil {
+		return "-"
+	}
+	return d.MIG.Profile
+}
+
+// migCaps are the N of the two /dev/nvidia-caps/nvidia-capN of a MIG device.
+func migCaps(d gpu.Device) string {
+	if d.MIG == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d, %d", d.MIG.GPUInstanceCap, d.MIG.ComputeInstanceCap)
+}

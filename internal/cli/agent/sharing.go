@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/executor"
+	"mesos-gpu/executor/task"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/isolator/advertise"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/drivermem"
+	"mesos-gpu/isolator/mps"
+	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/isolator/preload"
+	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/socket"
+)
+
+// ShareFlags say which GPUs are shared, and how.
+type ShareFlags struct {
+	List, Limit, library string
+	Scaling              share.ShareScaling
+	exclusive            bool
+}
+
+func (f *ShareFlags) Register(p *pflag.FlagSet) {
+	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
+	p.StringVar(&f.Limit, "share-limit", share.AutoMethod, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
+	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1, "memory that a shared GPU is offered as, for each MiB that it has; above 1 tasks together may ask for more than there is")
+	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "the same for compute")
+	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "the library that holds tasks with --share-limit preload")
+	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
+}
+
+// NewLimiters are the methods that this program knows. The driver's is for whom
+// names it: it holds no docker task.
+func (f *ShareFlags) NewLimiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
+	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
+	byPreload := preload.New(preload.LibraryLimiterConfig{
+		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.Scaling.Memory > 1,
+		Simulated: simulated && f.Limit == share.AutoMethod, // who names it may have a driver that is made up too
+	})
+	all := []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}
+	if f.Limit == string(gpu.EnforcedByDriver) {
+		all = append(all, drivermem.New(drivermem.MemoryLimiterConfig{
+			Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Log: log}), CgroupsRoot: cgroupsRoot, Compute: byPreload, Simulated: simulated,
+		}))
+	}
+	return all, err
+}
+
+// addSharing adds to a machine what its flags and attributes say of sharing. An
+// agent whose devices may be shared while it runs says what would hold tasks.
+func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, simulated, live bool, log logrus.FieldLogger) error {
+	if err := f.Scaling.Validate(); err != nil {
+		return err
+	}
+	listed, err := share.ParseSharedList(m.Host, f.List)
+	if err != nil {
+		return err
+	}
+	for _, d := range m.Host.Devices {
+		if listed[d.UUID] {
+			m.Shared = append(m.Shared, f.Scaling.ScaledShare(d))
+		}
+	}
+	if len(m.Shared) == 0 && f.Limit == share.AutoMethod && !live {
+		return nil
+	}
+	all, err := f.NewLimiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
+	if err != nil {
+		return err
+	}
+	limiter, err := daemon.ChooseLimiter(ctx, f.Limit, all, m.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	if err != nil {
+		return err
+	}
+	if len(m.Shared) > 0 || f.Limit != share.AutoMethod || limiter.Method() != gpu.NotEnforced {
+		m.ShareLimit = limiter.Method()
+	}
+	return nil
+}
+
+func (a *commands) shareCommand(shared bool) *cobra.Command {
+	var path string
+	use, short, done := "share", "Let several tasks have parts of a GPU, once it is idle", "shared"
+	if !shared {
+		use, short, done = "unshare", "Give a GPU to one task at a time again, once it is idle", "whole"
+	}
+	c := &cobra.Command{
+		Use: use + " DEVICE", Short: short, Args: cli.RequireArgs("DEVICE"),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
+				waits, err := client.SetShared(c.Context(), uuid, shared)
+				if waits {
+					return done + " once it is idle", err
+				}
+				return done, err
+			})
+		},
+	}
+	socketFlag(c, &path)
+	return c
+}
+
+// formatShares reads "12288/32510 MiB, 60/100 % (mps)".
+func formatShares(d socket.DeviceInfo) string {
+	s := d.Share
+	if s == nil {
+		return "-"
+	}
+	words := "whole"
+	if s.Shared {
+		var mem int64
+		cores := 0
+		for _, p := range s.Containers {
+			mem, cores = mem+p.MemMiB, cores+p.Cores
+		}
+		words = fmt.Sprintf("%d/%d MiB, %d/%d %% (%s)", mem, s.MemMiB, cores, s.Cores, s.Limit)
+	}
+	if s.Pending {
+		words += ", changes once idle"
+	}
+	return words
+}
+
+// shareReader asks the daemon at that socket how it holds a container to its parts.
+func shareReader(path string) func(context.Context, string) (executor.ShareEnforcement, error) {
+	return func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
+		client := socket.NewDaemonClient(path)
+		defer client.Close()
+		said, err := client.ContainerShare(ctx, container)
+		if err != nil {
+			return executor.ShareEnforcement{}, err
+		}
+		if len(said.Shares) == 0 {
+			return executor.ShareEnforcement{}, errors.New("the agent daemon knows of no part that this container has: see its log")
+		}
+		answer := executor.ShareEnforcement{Method: said.Method, Warning: said.Warning, Limit: task.ShareLimit{Env: said.Environment}}
+		for _, m := range said.Mounts {
+			answer.Limit.Mounts = append(answer.Limit.Mounts, task.HostMount(m))
+		}
+		list, err := client.ListDevices(ctx)
+		for _, d := range list {
+			answer.Devices = append(answer.Devices, d.Device)
+		}
+		return answer, err
+	}
+}

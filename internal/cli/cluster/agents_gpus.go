@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+)
+
+func (a *commands) agentsCommand() *cobra.Command {
+	return a.NewShowCommand("agents", "List the cluster's agents", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+		agents, err := api.ListAgents(ctx)
+		return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return PrintAgents(p, agents) }}, err
+	})
+}
+
+func PrintAgents(p *term.TablePrinter, agents []api.AgentSummary) error {
+	p = p.DropFirst("AGENT", "CUDA", "DRIVER", "CPUS", "MEMORY", "SHARED", "TYPES").WithEmptyText("No agent has offered anything yet.")
+	return term.PrintTable(p, agents, []term.TableColumn[api.AgentSummary]{
+		{Name: "AGENT", Value: func(g api.AgentSummary) string { return g.ID }},
+		{Name: "HOST", Value: func(g api.AgentSummary) string { return g.Hostname }},
+		{Name: "GPUS", Value: func(g api.AgentSummary) string { return FormatWholeGPUs(&g, g.GPUs) }},
+		{Name: "FREE", Value: func(g api.AgentSummary) string { return FormatWholeGPUs(&g, g.GPUsFree) }},
+		{Name: "SHARED", Value: func(g api.AgentSummary) string { return FormatSharedGPUs(g.Shared) }},
+		{Name: "TYPES", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(strings.Join(g.Types, ",")) }},
+		{Name: "DRIVER", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.Driver) }},
+		{Name: "CUDA", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.CUDA) }},
+		{Name: "CPUS", Value: func(g api.AgentSummary) string { return fmt.Sprintf("%g", g.CPUs) }},
+		{Name: "MEMORY", Value: func(g api.AgentSummary) string { return fmt.Sprintf("%.0f MiB", g.MemMiB) }},
+		{Name: "NOTE", Value: formatAgentNote},
+	}, term.TableColumn[api.AgentSummary]{Name: "URL", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.URL) }})
+}
+
+// FormatWholeGPUs counts GPUs that tasks have whole, of which an agent that shares all
+// has none to count.
+func FormatWholeGPUs(g *api.AgentSummary, n int) string {
+	if g.GPUs == 0 && g.Shared != nil {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// FormatSharedGPUs reads "2, 9216/30720 MiB", how many there are and what is taken of
+// their memory.
+func FormatSharedGPUs(s *api.SharedGPUs) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d, %d/%d MiB", s.GPUs, s.MemMiB-s.MemFreeMiB, s.MemMiB)
+}
+
+// formatAgentNote says what keeps tasks off an agent.
+func formatAgentNote(g api.AgentSummary) string {
+	switch {
+	case g.Draining && g.Cordoned != "":
+		return "draining: " + g.Cordoned
+	case g.Draining:
+		return "draining"
+	case g.Cordoned != "":
+		return "cordoned: " + g.Cordoned
+	}
+	return ""
+}
+
+func (a *commands) gpusCommand() *cobra.Command {
+	return a.NewShowCommand("gpus", "List every GPU and who holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+		gpus, err := api.ListGPUs(ctx)
+		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return PrintGPUs(p, gpus) }}, err
+	})
+}
+
+func PrintGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
+	err := term.PrintTable(p.DropFirst("MODEL", "MEMORY", "SHARED", "UUID").WithEmptyText("No agent has offered a GPU yet."), gpus, []term.TableColumn[api.GPUView]{
+		{Name: "HOST", Value: func(g api.GPUView) string { return g.Hostname }},
+		{Name: "TYPE", Value: func(g api.GPUView) string { return g.Type }},
+		{Name: "MODEL", Value: func(g api.GPUView) string { return g.Model }},
+		{Name: "MEMORY", Value: func(g api.GPUView) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
+		{Name: "UUID", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.UUID) }},
+		{Name: "STATE", Value: formatGPUState},
+		{Name: "SHARED", Value: func(g api.GPUView) string { return FormatSharedCapacity(g.Shared) }},
+		{Name: "TASK", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.Task) }},
+		{Name: "NOTE", Value: func(g api.GPUView) string { return g.Note }},
+	}, term.TableColumn[api.GPUView]{Name: "AGENT", Value: func(g api.GPUView) string { return g.Agent }})
+	if err != nil || p.NoHeaders {
+		return err
+	}
+	if sum := SummarizeGPUs(gpus); p.Columns > 0 && !p.Wide {
+		_, err = fmt.Fprintln(p, strings.Join(term.WrapAt(sum, p.Columns), "\n"))
+	} else {
+		_, err = fmt.Fprintln(p, sum)
+	}
+	return err
+}
+
+// FormatSharedCapacity reads "9216/15360 MiB, 60/100 % (mps)", what is taken of what there
+// is, and what holds tasks to their parts.
+func FormatSharedCapacity(s *api.SharedCapacity) string {
+	if s == nil {
+		return "-"
+	}
+	text := fmt.Sprintf("%d/%d MiB, %d/%d %%", s.MemMiB-s.MemFreeMiB, s.MemMiB, s.Cores-s.CoresFree, s.Cores)
+	switch s.LimitedBy {
+	case "":
+		return text
+	case gpu.NotEnforced:
+		return text + " (no limit)"
+	default:
+		return text + fmt.Sprintf(" (%s)", s.LimitedBy)
+	}
+}
+
+// formatGPUState is free only of what a job may get: not of a GPU whose agent takes
+// no tasks. One that is withheld is sick or cordoned, where that is known.
+// Where the master names no GPUs, those that our tasks hold are held.
+func formatGPUState(g api.GPUView) string {
+	telling := g.Reason == api.ReasonCordoned || g.Reason == api.ReasonDraining || g.Reason == api.ReasonUnhealthy
+	switch {
+	case telling && g.State != api.HeldGPU:
+		return string(g.Reason)
+	case g.State == "" && g.Task != "":
+		return string(api.HeldGPU)
+	case g.Shared != nil && g.State == api.FreeGPU && (g.Task != "" || g.Shared.MemFreeMiB < g.Shared.MemMiB):
+		return "part held"
+	}
+	return term.DashIfEmpty(string(g.State))
+}
+
+// SummarizeGPUs sums up who holds what: whole GPUs, and memory of shared ones, and
+// those that no job gets.
+func SummarizeGPUs(gpus []api.GPUView) string {
+	whole, shared, in := 0, 0, map[string]int{}
+	var all, free int64
+	for _, g := range gpus {
+		state := formatGPUState(g)
+		if s := g.Shared; s != nil {
+			shared++
+			all, free = all+s.MemMiB, free+s.MemFreeMiB
+		} else {
+			whole++
+		}
+		if g.Shared == nil || state != string(api.HeldGPU) {
+			in[state]++
+		}
+	}
+	var parts []string
+	if whole > 0 || shared == 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d %s held", in[string(api.HeldGPU)], whole, gpu.Plural(whole, "GPU")))
+	}
+	if shared > 0 {
+		parts = append(parts, fmt.Sprintf("%d/%d MiB (%d %%) of %d shared %s held", all-free, all, percentOf(all-free, all), shared, gpu.Plural(shared, "GPU")))
+	}
+	for _, state := range []string{string(api.WithheldGPU), string(api.ReasonUnhealthy), string(api.ReasonCordoned), string(api.ReasonDraining)} {
+		if in[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", in[state], state))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func percentOf(part, all int64) int64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * part / all
+}

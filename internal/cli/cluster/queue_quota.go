@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+)
+
+func (a *commands) queueCommand() *cobra.Command {
+	return a.NewShowCommand("queue", "List the jobs with tasks that wait, in the order in which they choose", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+		jobs, err := api.ListQueue(ctx)
+		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return PrintQueue(p, jobs) }}, err
+	})
+}
+
+func PrintQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
+	p = p.DropFirst("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "WAITING", "PLACE").WithEmptyText("No task waits.")
+	return term.PrintTable(p, jobs, []term.TableColumn[api.QueuedJob]{
+		{Name: "PLACE", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Position) }},
+		{Name: "JOB", Value: func(q api.QueuedJob) string { return q.Name }},
+		{Name: "ROLE", Value: func(q api.QueuedJob) string { return q.Role }},
+		{Name: "PRIORITY", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Priority) }},
+		{Name: "WAITING", Value: func(q api.QueuedJob) string { return fmt.Sprintf("%d of %d", q.Waiting, q.Tasks) }},
+		{Name: "GPUS", Value: func(q api.QueuedJob) string { return term.DashIfEmpty(q.GPUs) }},
+		{Name: "SUBMITTED", Value: func(q api.QueuedJob) string { return term.FormatAge(q.Submitted) }},
+		{Name: "WAITS", Value: func(q api.QueuedJob) string { return q.Reason }},
+	})
+}
+
+func (a *commands) quotaCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "quota", Short: "Show and set how many GPUs roles may hold", Args: cli.RejectUnknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	get := a.NewShowCommand("get", "Show the roles' quotas and what they hold", nil, func(ctx context.Context, api *client.Client, only []string) (cli.CommandResult, error) {
+		roles, err := api.ListRoles(ctx)
+		if err == nil && len(only) > 0 {
+			roles, err = findRole(roles, only[0])
+		}
+		return cli.CommandResult{Data: roles, Print: func(p *term.TablePrinter) error { return PrintRoles(p, roles) }}, err
+	})
+	get.Use, get.Args = "get [ROLE]", cli.AtMost("ROLE")
+	set := &cobra.Command{
+		Use: "set ROLE QUOTA", Short: "Bound the GPUs that a role may hold", Args: cli.RequireArgs("ROLE", "QUOTA"),
+		Long: "Bound the GPUs that a role may hold, by type and with * of all types together, as in the roles file; none is no bound.\n" +
+			"It holds until it is unset, also when the roles file is read again. Tasks that run go on, whatever the quota.",
+		Example: "  mesos-gpu quota set research 'V100=8, *=16'",
+		RunE: func(c *cobra.Command, args []string) error {
+			quota := args[1]
+			if quota == "none" {
+				quota = ""
+			}
+			return a.setQuota(c.Context(), args[0], &quota)
+		},
+	}
+	unset := &cobra.Command{
+		Use: "unset ROLE", Short: "Give a role the quota of the roles file again", Args: cli.RequireArgs("ROLE"),
+		RunE: func(c *cobra.Command, args []string) error { return a.setQuota(c.Context(), args[0], nil) },
+	}
+	c.AddCommand(get, set, unset)
+	return c
+}
+
+func findRole(roles []api.RoleStatus, name string) ([]api.RoleStatus, error) {
+	at := slices.IndexFunc(roles, func(r api.RoleStatus) bool { return r.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("the scheduler has no role %q: see mesos-gpu quota get", name)
+	}
+	return roles[at : at+1], nil
+}
+
+func PrintRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
+	return term.PrintTable(p.DropFirst("WAITING"), roles, []term.TableColumn[api.RoleStatus]{
+		{Name: "ROLE", Value: func(r api.RoleStatus) string { return r.Name }},
+		{Name: "QUOTA", Value: func(r api.RoleStatus) string { return formatQuota(&r) }},
+		{Name: "HELD", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Allocated)) }},
+		{Name: "WAITING", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Waiting) }},
+	},
+		term.TableColumn[api.RoleStatus]{Name: "WEIGHT", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Weight) }},
+		term.TableColumn[api.RoleStatus]{Name: "ORDER", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Order) }},
+		term.TableColumn[api.RoleStatus]{Name: "POLICY", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Policy) }},
+		term.TableColumn[api.RoleStatus]{Name: "BACKFILL", Value: func(r api.RoleStatus) string { return strconv.FormatBool(r.Backfill) }},
+	)
+}
+
+// formatQuota tells a quota that somebody has set from the roles file's.
+func formatQuota(r *api.RoleStatus) string {
+	text := formatByType(r.Quota)
+	if text == "" {
+		text = "none"
+	}
+	if r.QuotaSet {
+		text += " (set)"
+	}
+	return text
+}
+
+// formatByType reads "V100=8, *=16", all types at the end.
+func formatByType[N int | float64](gpus map[string]N) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(gpus)) {
+		if name != "*" {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, gpus[name]))
+		}
+	}
+	if all, ok := gpus["*"]; ok {
+		parts = append(parts, fmt.Sprintf("*=%v", all))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *commands) setQuota(ctx context.Context, role string, quota *string) error {
+	api, err := a.NewClient()
+	if err != nil {
+		return err
+	}
+	now, err := api.SetQuota(ctx, role, quota)
+	if err != nil {
+		return err
+	}
+	for _, warning := range now.Warnings {
+		fmt.Fprintf(a.Stderr, "mesos-gpu: %s\n", term.EscapeControls(warning))
+	}
+	fmt.Fprintln(a.Stdout, term.EscapeControls(fmt.Sprintf("role %s: quota %s, held %s", now.Name, formatQuota(&now), term.DashIfEmpty(formatByType(now.Allocated)))))
+	return nil
+}
+
+// cordonCommands keep tasks off whole agents, as the scheduler sees them. That
+// of single devices is `mesos-gpu agent cordon`, on the agent itself.
+func (a *commands) cordonCommands() []*cobra.Command {
+	var why string
+	cordon := a.newAgentCommand("cordon", "Keep new tasks off agents; those on them go on", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
+		return api.CordonAgent(ctx, agent, why)
+	})
+	drain := a.newAgentCommand("drain", "Cordon agents, stop their tasks with their kill grace and queue them again", "draining", func(ctx context.Context, api *client.Client, agent string) error {
+		return api.DrainAgent(ctx, agent, why)
+	})
+	uncordon := a.newAgentCommand("uncordon", "Let agents have tasks again", "uncordoned", func(ctx context.Context, api *client.Client, agent string) error {
+		return api.UncordonAgent(ctx, agent)
+	})
+	for _, c := range []*cobra.Command{cordon, drain} {
+		c.Flags().StringVar(&why, "reason", "", "what others are to know")
+		c.Long = c.Short + ".\nAGENT is a hostname or an agent's id, as mesos-gpu agents shows them. It holds for this scheduler's tasks, until uncordon.\n" +
+			"A single GPU is cordoned on its machine: mesos-gpu agent cordon."
+	}
+	return []*cobra.Command{cordon, uncordon, drain}
+}
+
+// newAgentCommand makes a command that does something to agents and says what.
+func (a *commands) newAgentCommand(verb, short, done string, do func(context.Context, *client.Client, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " AGENT...", Short: short, Args: cli.AtLeast("AGENT"),
+		RunE: func(c *cobra.Command, agents []string) error {
+			api, err := a.NewClient()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, agent := range agents {
+				if err := do(c.Context(), api, agent); err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintf(a.Stdout, "agent %s: %s\n", agent, done)
+			}
+			return errors.Join(errs...)
+		},
+	}
+}

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+)
+
+// The things of which top shows a line each.
+const (
+	topByTask  = "task"
+	topByAgent = "agent"
+)
+
+// topOrders are the ways to sort what top shows: names upwards, figures with the
+// largest first, and those that nobody knows at the end.
+func topOrders() map[string]func(a, b *UsageRow) int {
+	figure := func(of func(*UsageRow) *float64) func(a, b *UsageRow) int {
+		return func(a, b *UsageRow) int { return cmp.Compare(valueOrLeast(of(b)), valueOrLeast(of(a))) }
+	}
+	return map[string]func(a, b *UsageRow) int{
+		"task":   func(a, b *UsageRow) int { return cmp.Compare(a.Task, b.Task) },
+		"host":   func(a, b *UsageRow) int { return cmp.Compare(a.Hostname, b.Hostname) },
+		"duty":   figure(func(u *UsageRow) *float64 { return u.Duty }),
+		"memory": figure(func(u *UsageRow) *float64 { return u.MemUsedMiB }),
+		"power":  figure(func(u *UsageRow) *float64 { return u.Watts }),
+		"temp":   figure(func(u *UsageRow) *float64 { return u.Celsius }),
+		"age":    figure(func(u *UsageRow) *float64 { return u.AgeSeconds }),
+	}
+}
+
+func (a *commands) topCommand() *cobra.Command {
+	by, order := topByTask, "host"
+	c := a.NewShowCommand("top", "Show what the GPUs of running tasks do now", nil, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+		if err := checkTopFlags(by, order); err != nil {
+			return cli.CommandResult{}, err
+		}
+		tasks, err := api.ListUsage(ctx, strings.Join(args, ""))
+		if by == topByAgent {
+			agents := sortUsage(agentUsageRows(tasks), order)
+			return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return PrintAgentUsage(p, agents) }}, err
+		}
+		uses := sortUsage(taskUsageRows(tasks), order)
+		return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return PrintTaskUsage(p, uses) }}, err
+	})
+	c.Use, c.Args = "top [JOB]", cli.AtMost("JOB")
+	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal anew every 2 s, unless --watch=false.\n" +
+		"What nobody measures is a dash. Duty, power and temperature of a GPU that tasks share are the whole GPU's."
+	// On a terminal it stays.
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if f := c.Flags(); !f.Changed("watch") && !a.ForPrograms && term.IsTerminal(a.Stdout) {
+			return f.Set("watch", "true")
+		}
+		return nil
+	}
+	c.Flags().StringVar(&by, "by", by, "a line for each "+cli.JoinWithOr([]string{topByTask, topByAgent})+"; an agent's has sums, the mean duty and the highest temperature of these GPUs")
+	c.Flags().StringVar(&order, "sort", order, "sort by "+cli.JoinWithOr(topSortKeys())+"; with a dash before it the other way round")
+	cli.CompleteFixed(c, "by", []string{topByTask, topByAgent})
+	cli.CompleteFixed(c, "sort", topSortKeys())
+	return c
+}
+
+func topSortKeys() []string { return slices.Sorted(maps.Keys(topOrders())) }
+
+func checkTopFlags(by, order string) error {
+	switch {
+	case by != topByTask && by != topByAgent:
+		return &cli.UsageError{Err: fmt.Errorf("--by %s: use %s", by, cli.JoinWithOr([]string{topByTask, topByAgent}))}
+	case topOrders()[strings.TrimPrefix(order, "-")] == nil:
+		return &cli.UsageError{Err: fmt.Errorf("--sort %s: use %s", order, cli.JoinWithOr(topSortKeys()))}
+	case by == topByAgent && strings.TrimPrefix(order, "-") == "task":
+		return &cli.UsageError{Err: errors.New("--sort task: the lines are agents, use host")}
+	}
+	return nil
+}
+
+func sortUsage(uses []UsageRow, order string) []UsageRow {
+	key, back := strings.CutPrefix(order, "-")
+	by := topOrders()[key]
+	slices.SortStableFunc(uses, func(x, y UsageRow) int {
+		if back {
+			return by(&y, &x)
+		}
+		return by(&x, &y)
+	})
+	return uses
+}
+
+func valueOrLeast(v *float64) float64 {
+	if v == nil {
+		return math.Inf(-1)
+	}
+	return *v
+}
+
+func PrintTaskUsage(p *term.TablePrinter, uses []UsageRow) error {
+	p = p.DropFirst("AGE", "GPU", "TEMP", "POWER", "HOST").WithEmptyText("No task runs.")
+	return term.PrintTable(p, uses, append([]term.TableColumn[UsageRow]{
+		{Name: "TASK", Value: func(u UsageRow) string { return u.Task }},
+		{Name: "HOST", Value: func(u UsageRow) string { return term.DashIfEmpty(u.Hostname) }},
+		{Name: "GPU", Value: func(u UsageRow) string { return term.DashIfEmpty(u.GPU) }},
+	}, usageColumns()...),
+		term.TableColumn[UsageRow]{Name: "HEALTH", Value: func(u UsageRow) string { return term.DashIfEmpty(u.health) }},
+		term.TableColumn[UsageRow]{Name: "THROTTLED", Value: func(u UsageRow) string { return formatUsage("%.0f s", u.throttled, 1) }},
+	)
+}
+
+func PrintAgentUsage(p *term.TablePrinter, uses []UsageRow) error {
+	p = p.DropFirst("AGE", "GPUS", "TEMP", "POWER", "TASKS").WithEmptyText("No task runs.")
+	return term.PrintTable(p, uses, append([]term.TableColumn[UsageRow]{
+		{Name: "HOST", Value: func(u UsageRow) string { return term.DashIfEmpty(u.Hostname) }},
+		{Name: "TASKS", Value: func(u UsageRow) string { return fmt.Sprint(u.Tasks) }},
+		{Name: "GPUS", Value: func(u UsageRow) string { return fmt.Sprint(u.GPUs) }},
+	}, usageColumns()...))
+}
+
+// usageColumns are the columns of tasks and agents alike.
+func usageColumns() []term.TableColumn[UsageRow] {
+	return []term.TableColumn[UsageRow]{
+		{Name: "DUTY", Value: func(u UsageRow) string { return formatUsage("%.0f %%", u.Duty, 100) }},
+		{Name: "MEMORY", Value: func(u UsageRow) string { return formatMemory(u.MemUsedMiB, u.MemMiB) }},
+		{Name: "POWER", Value: func(u UsageRow) string { return formatUsage("%.0f W", u.Watts, 1) }},
+		{Name: "TEMP", Value: func(u UsageRow) string { return formatUsage("%.0f °C", u.Celsius, 1) }},
+		{Name: "AGE", Value: func(u UsageRow) string { return formatUsage("%.0f s", u.AgeSeconds, 1) }},
+		{Name: "NOTE", Value: func(u UsageRow) string { return u.Note }},
+	}
+}
+
+func formatUsage(format string, v *float64, unit float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v*unit)
+}
+
+// formatMemory reads "1.5 of 16.0 GiB".
+func formatMemory(used, all *float64) string {
+	gib := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", *v/1024)
+	}
+	switch {
+	case used == nil && all == nil:
+		return "-"
+	case all == nil:
+		return gib(used) + " GiB"
+	}
+	return gib(used) + " of " + gib(all) + " GiB"
+}
+
+// usageNote says what is to be known of a task's figures.
+func usageNote(t *api.TaskUsage) string {
+	switch {
+	case t.Simulated && t.Note == "":
+		return "simulated"
+	case t.Simulated:
+		return "simulated; " + t.Note
+	}
+	return t.Note
+}

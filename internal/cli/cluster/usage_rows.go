@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
+)
+
+// UsageRow is a line of top: a GPU of a task, or an agent. As JSON it is an agent's.
+type UsageRow struct {
+	Hostname string `json:"hostname"`
+	// Tasks and GPUs are counted; GPUs that several share once.
+	Tasks      int      `json:"tasks"`
+	GPUs       int      `json:"gpus"`
+	Duty       *float64 `json:"duty,omitempty"`
+	MemUsedMiB *float64 `json:"mem_used_mib,omitempty"`
+	MemMiB     *float64 `json:"mem_mib,omitempty"`
+	Watts      *float64 `json:"watts,omitempty"`
+	Celsius    *float64 `json:"celsius,omitempty"`
+	AgeSeconds *float64 `json:"age_seconds,omitempty"`
+	Note       string   `json:"note"`
+
+	Task, GPU, health string   `json:"-"`
+	throttled         *float64 `json:"-"`
+}
+
+// taskUsageRows has a line for each GPU of each task.
+func taskUsageRows(tasks []api.TaskUsage) []UsageRow {
+	var uses []UsageRow
+	for i := range tasks {
+		t := &tasks[i]
+		line := UsageRow{Hostname: t.Hostname, AgeSeconds: t.AgeSeconds, Note: usageNote(t), Task: t.Task}
+		for j := range t.Devices {
+			d, u := &t.Devices[j], line
+			u.Duty, u.MemUsedMiB, u.MemMiB, u.Watts, u.Celsius, u.throttled = d.Duty, d.MemUsedMiB, d.MemMiB, d.Watts, d.Celsius, d.ThrottledSeconds
+			u.GPU, u.health = d.UUID, string(d.Health)
+			if d.Shared {
+				u.GPU += " (shared)"
+			}
+			uses = append(uses, u)
+		}
+		if len(t.Devices) == 0 {
+			uses = append(uses, line)
+		}
+	}
+	return uses
+}
+
+// agentUsage add up an agent's GPUs.
+type agentUsage struct {
+	UsageRow
+	seen       map[string]bool // GPUs, some shared
+	dutyCount  int             // of which Duty is the sum
+	staleTasks int             // tasks whose figures are not of now
+}
+
+// agentUsageRows has a line for each agent. Figures that are not of now are in no
+// sum.
+func agentUsageRows(tasks []api.TaskUsage) []UsageRow {
+	byHost := map[string]*agentUsage{}
+	var hosts []string
+	for i := range tasks {
+		t := &tasks[i]
+		s := byHost[t.Hostname]
+		if s == nil {
+			s = &agentUsage{UsageRow: UsageRow{Hostname: t.Hostname}, seen: map[string]bool{}}
+			byHost[t.Hostname], hosts = s, append(hosts, t.Hostname)
+		}
+		s.addTask(t)
+	}
+	uses := make([]UsageRow, 0, len(hosts))
+	for _, host := range hosts {
+		uses = append(uses, byHost[host].finishRow())
+	}
+	return uses
+}
+
+func (s *agentUsage) addTask(t *api.TaskUsage) {
+	s.Tasks++
+	for i := range t.Devices {
+		d := &t.Devices[i]
+		again := s.seen[d.UUID]
+		s.seen[d.UUID] = true
+		if !again {
+			s.GPUs++
+		}
+		if t.Note == "" {
+			s.addDevice(d, again)
+		}
+	}
+	if t.Note != "" {
+		s.staleTasks++
+		s.Note = cmp.Or(s.Note, usageNote(t))
+		return
+	}
+	if t.Simulated {
+		s.Note = cmp.Or(s.Note, "simulated")
+	}
+	s.AgeSeconds = maxKnown(s.AgeSeconds, t.AgeSeconds)
+}
+
+// addDevice adds a device. Of one that tasks share each has its own memory.
+func (s *agentUsage) addDevice(d *gpu.DeviceUsage, again bool) {
+	s.MemUsedMiB, s.MemMiB = addKnown(s.MemUsedMiB, d.MemUsedMiB), addKnown(s.MemMiB, d.MemMiB)
+	if again {
+		return
+	}
+	if d.Duty != nil {
+		s.dutyCount++
+	}
+	s.Duty, s.Watts, s.Celsius = addKnown(s.Duty, d.Duty), addKnown(s.Watts, d.Watts), maxKnown(s.Celsius, d.Celsius)
+}
+
+func (s *agentUsage) finishRow() UsageRow {
+	if s.Duty != nil {
+		*s.Duty /= float64(s.dutyCount)
+	}
+	if s.staleTasks > 0 {
+		s.Note = fmt.Sprintf("%d of %d %s: %s", s.staleTasks, s.Tasks, gpu.Plural(s.Tasks, "task"), s.Note)
+	}
+	return s.UsageRow
+}
+
+// addKnown is the sum of what is known.
+func addKnown(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return copyValue(cmp.Or(a, b))
+	}
+	sum := *a + *b
+	return &sum
+}
+
+func maxKnown(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return copyValue(cmp.Or(a, b))
+	}
+	most := max(*a, *b)
+	return &most
+}
+
+func copyValue(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	return &c
+}

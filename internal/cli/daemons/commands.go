@@ -1,0 +1,19 @@
+// Package daemons has the commands that run a scheduler: against a Mesos master, or
+// with an embedded cluster on one machine. It turns flags into configurations.
+package daemons
+
+import (
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/internal/cli"
+)
+
+// commands has a method for each command of this package.
+type commands struct{ *cli.App }
+
+// Commands returns the commands that run a scheduler: against a Mesos
+// master, and with an embedded cluster.
+func Commands(app *cli.App) []*cobra.Command {
+	a := &commands{app}
+	return []*cobra.Command{a.localCommand(), a.schedulerCommand()}
+}

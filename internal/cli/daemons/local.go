@@ -1,0 +1,211 @@
+package daemons
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/cli/agent"
+	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/internal/local"
+	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+)
+
+// localFlags are the command line of "mesos-gpu local".
+type localFlags struct {
+	gpus, listen, master, agent, workDir, imageDir, jobFile, level string
+	share                                                          agent.ShareFlags
+	freePorts                                                      bool
+	scheduler                                                      framework.SchedulerConfig
+	settings                                                       marathon.ParseSettings
+	isSet                                                          func(string) bool
+}
+
+func (a *commands) localCommand() *cobra.Command {
+	var f localFlags
+	c := &cobra.Command{
+		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: cli.RequireArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.isSet = c.Flags().Changed
+			return a.runLocal(c.Context(), f)
+		},
+	}
+	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; left out, this machine's own are used where it has some")
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
+	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
+	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent")
+	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "take any free ports for the addresses that are not given")
+	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
+	c.Flags().StringVar(&f.imageDir, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
+	f.share.Register(c.Flags())
+	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then end the cluster with the job's exit status")
+	addPolicyFlags(c.Flags(), &f.scheduler)
+	AddAPIFlags(c.Flags(), &f.scheduler.API)
+	for _, file := range []string{"roles", "access"} { // what ends with its terminal has no other use for SIGHUP
+		flag := c.Flags().Lookup(file)
+		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
+	}
+	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
+	jobs.AddMarathonFlags(c.Flags(), &f.settings)
+	cli.AddLogLevelFlag(c, &f.level)
+	c.Flags().Lookup("log-level").DefValue = "warn"
+	f.level = "warn"
+	return c
+}
+
+func (a *commands) runLocal(ctx context.Context, f localFlags) error {
+	log, err := a.NewLogger(f.level)
+	if err != nil {
+		return err
+	}
+	var spec *job.Spec
+	if f.jobFile != "" {
+		if spec, err = jobs.ReadJobFile(a.App, f.jobFile); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(cmp.Or(f.imageDir, "/")); err != nil || !info.IsDir() {
+		return &cli.UsageError{Err: fmt.Errorf("--images %s: no such folder", f.imageDir)}
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	host, err := a.localHost(f)
+	if err != nil {
+		return err
+	}
+	work, release, err := prepareWorkDir(f.workDir)
+	if err != nil {
+		return err
+	}
+	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, log.WithField("part", "marathon"))
+	cfg := local.ClusterConfig{
+		WorkDir: work, Host: host, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
+		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
+		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
+		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
+			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC"),
+	}
+	if cfg.Limiters, err = f.share.NewLimiters(work, "", host.Simulated, log); err != nil {
+		return errors.Join(err, release())
+	}
+	if !cfg.Isolate {
+		fmt.Fprintln(a.Stderr, "not root: tasks run as plain processes, devices are not isolated")
+	}
+	if spec == nil {
+		err = local.Run(ctx, cfg, func(at local.ClusterURLs) {
+			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
+			fmt.Fprintf(a.Stdout, "open %s in a browser to see it\n", at.API)
+		})
+	}
+	if spec != nil {
+		err = a.runOnce(ctx, cfg, spec)
+	}
+	return errors.Join(err, release())
+}
+
+// prepareWorkDir makes the folder that was named, or a temporary one.
+func prepareWorkDir(named string) (dir string, release func() error, err error) {
+	if named == "" {
+		return local.TempWorkDir()
+	}
+	if dir, err = filepath.Abs(named); err != nil {
+		return "", nil, fmt.Errorf("work directory %s: %w", named, err)
+	}
+	release, err = local.LockWorkDir(dir)
+	return dir, release, err
+}
+
+// listenAddress is what a flag says, or any free port of this machine's.
+func (f *localFlags) listenAddress(flag, value string) string {
+	if f.freePorts && !f.isSet(flag) {
+		return "127.0.0.1:0"
+	}
+	return value
+}
+
+// passedEnv picks variables that are set.
+func (a *commands) passedEnv(names ...string) map[string]string {
+	env := map[string]string{}
+	for _, name := range names {
+		if v := a.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	return env
+}
+
+// localHost uses the machine's GPUs unless the user asks for simulated ones.
+func (a *commands) localHost(f localFlags) (gpu.Host, error) {
+	if !f.isSet("gpus") {
+		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
+		if err == nil {
+			return host, nil
+		}
+		if !errors.Is(err, nvml.ErrNoDriver) {
+			return gpu.Host{}, err
+		}
+	}
+	host, err := cli.DiscoverHost(f.gpus)
+	if err == nil {
+		fmt.Fprintf(a.Stderr, "simulating %d %s (%s): no driver serves them\n", len(host.Devices), gpu.Plural(len(host.Devices), "GPU"), f.gpus)
+	}
+	return host, err
+}
+
+// runOnce brings the cluster up for one job.
+func (a *commands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *job.Spec) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	up := func(at local.ClusterURLs) {
+		api, err := a.ConnectTo(at.API)
+		if err != nil {
+			ended <- err
+			cancel()
+			return
+		}
+		go func() {
+			ended <- a.followToEnd(ctx, api, spec)
+			cancel()
+		}()
+	}
+	err := local.Run(ctx, cfg, up)
+	select {
+	case jobErr := <-ended:
+		return errors.Join(jobErr, err)
+	default:
+		return err
+	}
+}
+
+// followToEnd follows the job and turns its end into ours.
+func (a *commands) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+		return err
+	}
+	f := jobs.NewFollower(a.App, api, spec.Name)
+	f.States = f.Outputs[0].To
+	view, err := f.FollowToEnd(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "job %s %s\n", spec.Name, view.State)
+	if code := *view.ExitCode; code != 0 {
+		return &cli.ExitStatus{Code: code}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job/editdistance"
+)
+
+// listCommands are the commands that list what exists, by the code of what is
+// missing.
+func listCommands() map[api.ProblemCode]string {
+	return map[api.ProblemCode]string{
+		api.CodeJobNotFound:      "mesos-gpu ps --all",
+		api.CodeTaskNotFound:     "mesos-gpu describe JOB",
+		api.CodeAgentNotFound:    "mesos-gpu agents",
+		api.CodeScheduleNotFound: "mesos-gpu schedules",
+	}
+}
+
+// joinedErrors are the errors of which errors.Join made one, nil of another.
+func joinedErrors(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok || err.Error() != errors.Join(several.Unwrap()...).Error() {
+		return nil
+	}
+	return several.Unwrap()
+}
+
+// AdviseError is an error with what to type next, of several that of each.
+func AdviseError(err error) string {
+	if several := joinedErrors(err); several != nil {
+		lines := make([]string, len(several))
+		for i, one := range several {
+			lines[i] = AdviseError(one)
+		}
+		return strings.Join(lines, "\n")
+	}
+	text := err.Error()
+	if p := (*api.Problem)(nil); errors.As(err, &p) && strings.HasSuffix(text, p.Detail) {
+		if next := listCommands()[p.Code]; next != "" {
+			return fmt.Sprintf("%s: see %s", text, next)
+		}
+	}
+	if u := (*url.Error)(nil); errors.As(err, &u) && !errors.Is(err, context.Canceled) {
+		return strings.Replace(text, "ask the scheduler: "+u.Error(), describeUnreachable(u), 1)
+	}
+	return text
+}
+
+// describeUnreachable says which scheduler did not answer, rather than how it was asked.
+func describeUnreachable(u *url.Error) string {
+	at := u.URL
+	if whole, err := url.Parse(u.URL); err == nil {
+		at = whole.Scheme + "://" + whole.Host
+	}
+	next := "name the right one by --api or MESOS_GPU_API, as http://HOST:8080"
+	if errors.As(u, new(*tls.CertificateVerificationError)) {
+		next = "say whom to trust by --ca or MESOS_GPU_CA"
+	}
+	return fmt.Sprintf("ask the scheduler at %s: %v: %s", at, u.Err, next)
+}
+
+// IsUnknownTask reports whether the task does not exist. A task without output is
+// api.CodeLogNotFound instead.
+func IsUnknownTask(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeTaskNotFound
+}
+
+// DescribeFlagError says what a flag takes, where its library tells how it reads it.
+func DescribeFlagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	f := bad.GetFlag()
+	takes := map[string]string{
+		"int": "a whole number, such as 2", "int64": "a whole number, such as 2", "uint": "a whole number, such as 2", "uintSlice": "whole numbers with commas between, such as 31,43",
+		"float64": "a number, such as 0.5", "duration": "a duration, such as 30s, 5m or 2h", "bool": "true or false",
+	}[f.Value.Type()]
+	if takes == "" {
+		return err
+	}
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("invalid argument %q for %q flag: the number is too large", bad.GetValue(), name)
+	}
+	return fmt.Errorf("invalid argument %q for %q flag: it takes %s", bad.GetValue(), name, takes)
+}
+
+// CommandAliases is by which words people know our commands from docker, kubectl,
+// Slurm and Mesos.
+func CommandAliases() map[string][]string {
+	return map[string][]string{
+		"run":      {"srun", "salloc", "start", "launch"},
+		"submit":   {"sbatch", "apply", "create", "add", "enqueue"},
+		"ps":       {"ls", "list", "jobs", "get", "status", "pods", "sacct", "containers"},
+		"queue":    {"squeue", "pending", "sprio"},
+		"describe": {"inspect", "show", "scontrol", "info"},
+		"logs":     {"attach", "sattach", "tail", "output", "cat"},
+		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
+		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
+		"gpus":     {"devices", "nvidia-smi", "inventory"},
+		"top":      {"stats", "usage", "sstat", "nvtop"},
+		"quota":    {"quotas", "roles", "limits", "sacctmgr"},
+		"cordon":   {"disable", "taint"},
+		"uncordon": {"enable", "undrain", "resume"},
+		"validate": {"lint", "check"},
+		"wait":     {"join"},
+		"events":   {"watch", "history"},
+	}
+}
+
+// NearestCommand is the command below c that was probably meant, "" if none was.
+func NearestCommand(c *cobra.Command, word string) string {
+	word = strings.ToLower(word)
+	best, distance := "", 3
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		d := editdistance.Distance(word, sub.Name())
+		switch {
+		case slices.Contains(sub.SuggestFor, word):
+			d = 0
+		case strings.HasPrefix(sub.Name(), word):
+			d = min(d, 2)
+		case d > len(word)/2:
+			continue
+		}
+		if d < distance {
+			best, distance = sub.Name(), d
+		}
+	}
+	return best
+}
+
+// RejectUnknownHelp has help refuse what is no command, as the program does.
+func RejectUnknownHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Args = func(_ *cobra.Command, got []string) error {
+			about, rest, err := root.Find(got)
+			if err != nil || !about.HasSubCommands() {
+				return err
+			}
+			return RejectUnknownCommand(about, rest)
+		}
+	}
+}
+
+// RejectUnknownShell has completion refuse shells that it does not know.
+func RejectUnknownShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		var shells []string
+		for _, shell := range c.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		c.RunE = func(c *cobra.Command, got []string) error {
+			if len(got) == 0 {
+				return c.Help()
+			}
+			return &UsageError{fmt.Errorf("%s knows no shell %q: use %s", c.CommandPath(), got[0], JoinWithOr(shells))}
+		}
+		c.Args = cobra.ArbitraryArgs
+	}
+}

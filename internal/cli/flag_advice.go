@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job/editdistance"
+)
+
+// FlagAliases are by which flags people know ours from docker, kubectl,
+// Slurm and Nomad. Only those that a command has are named to who uses it.
+func FlagAliases() map[string][]string {
+	return map[string][]string{
+		"gpus":       {"gres", "gpu", "gpus-per-task", "gpus-per-node", "G"},
+		"gpu-type":   {"constraint-gpu", "gputype"},
+		"tasks":      {"ntasks", "nodes", "replicas", "count", "N"},
+		"cpus":       {"cpus-per-task", "cpu", "c"},
+		"mem":        {"memory", "mem-per-cpu", "m"},
+		"timeout":    {"time", "time-limit", "stop-timeout"},
+		"role":       {"partition", "account", "namespace", "qos"},
+		"name":       {"job-name", "J"},
+		"after":      {"dependency"},
+		"image":      {"container-image"},
+		"all":        {"A", "all-namespaces"},
+		"output":     {"json", "yaml", "format"},
+		"tail":       {"lines"},
+		"user":       {"uid"},
+		"kill-grace": {"grace-period"},
+		"force":      {"signal", "now"},
+		"reason":     {"message"},
+		"follow":     {"tail"},
+	}
+}
+
+// FlagAlternatives is what to do in place of flags that are none of ours, by the
+// command; "" is any.
+func FlagAlternatives() map[string]map[string]string {
+	return map[string]map[string]string{
+		"run": {
+			"rm":          "leave it out: a task's container goes with it",
+			"i":           "mesos-gpu shell JOB opens a terminal in a task that runs",
+			"t":           "mesos-gpu shell JOB opens a terminal in a task that runs",
+			"interactive": "mesos-gpu shell JOB opens a terminal in a task that runs",
+			"tty":         "mesos-gpu shell JOB opens a terminal in a task that runs",
+			"fetch":       "a job file has the key fetch, for mesos-gpu submit",
+			"matrix":      "a job file has the key matrix, for mesos-gpu submit",
+			"array":       "a job file has the key matrix, for mesos-gpu submit; --tasks starts equal ones",
+			"f":           "mesos-gpu submit takes job files",
+			"file":        "mesos-gpu submit takes job files",
+		},
+		"kill": {
+			"all":    "name the jobs: mesos-gpu kill $(mesos-gpu ps --no-headers | awk '{print $1}')",
+			"a":      "name the jobs: mesos-gpu kill $(mesos-gpu ps --no-headers | awk '{print $1}')",
+			"signal": "SIGTERM and then SIGKILL are sent; --force sends SIGKILL at once",
+		},
+		"shell": {
+			"i": "leave it out: a shell always has a terminal",
+			"t": "leave it out: a shell always has a terminal",
+		},
+	}
+}
+
+// SuggestFlag says what to type in place of a flag that a command does not have,
+// "" where nothing is near.
+func SuggestFlag(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	word := unknown.GetSpecifiedName()
+	if says := FlagAlternatives()[c.Name()][word]; says != "" {
+		return says
+	}
+	has := func(name string) bool { f := c.Flag(name); return f != nil && !f.Hidden }
+	for ours, theirs := range FlagAliases() {
+		if slices.Contains(theirs, word) && has(ours) {
+			return flagSuggestion(ours, word)
+		}
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && len(word) > 1 {
+			names = append(names, f.Name)
+		}
+	})
+	if best := editdistance.Nearest(strings.ReplaceAll(strings.ToLower(word), "_", "-"), names); best != "" && editdistance.Distance(word, best) <= len(word)/2 {
+		return flagSuggestion(best, word)
+	}
+	return ""
+}
+
+func flagSuggestion(name, word string) string {
+	if name == "output" && slices.Contains(outputFormats(), word) {
+		return "did you mean -o " + word + "?"
+	}
+	return "did you mean --" + name + "?"
+}
+
+// suggestionError is an error about a name that nothing has, with the one that was
+// probably meant.
+type suggestionError struct {
+	error
+	suggestion string
+}
+
+func (e *suggestionError) Error() string {
+	return fmt.Sprintf("%v: did you mean %q?", e.error, e.suggestion)
+}
+func (e *suggestionError) Unwrap() error { return e.error }
+
+// SuggestNames has the commands below root name what is like a job or an agent
+// that is not there.
+func (a *App) SuggestNames(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if do := c.RunE; do != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				return a.suggestName(c.Context(), do(c, args))
+			}
+		}
+		a.SuggestNames(c)
+	}
+}
+
+func (a *App) suggestName(ctx context.Context, err error) error {
+	if several := joinedErrors(err); several != nil {
+		all := make([]error, len(several))
+		for i, one := range several {
+			all[i] = a.suggestName(ctx, one)
+		}
+		return errors.Join(all...)
+	}
+	var p *api.Problem
+	if !errors.As(err, &p) || !strings.HasSuffix(err.Error(), p.Detail) {
+		return err
+	}
+	kind := map[api.ProblemCode]string{api.CodeJobNotFound: "JOB", api.CodeAgentNotFound: "AGENT"}[p.Code]
+	if kind == "" {
+		return err
+	}
+	if near := editdistance.Nearest(p.Name, a.ListNames(ctx, []string{kind})); near != "" && near != p.Name && editdistance.Distance(p.Name, near) <= len(p.Name)/2 {
+		return &suggestionError{err, near}
+	}
+	return err
+}

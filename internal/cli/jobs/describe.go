@@ -1,0 +1,132 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+func (a *commands) describeCommand() *cobra.Command {
+	return a.NewShowCommand("describe", "Show a job: where its tasks run, why they wait, and how earlier attempts ended", []string{"JOB"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+		j, err := api.GetJob(ctx, args[0])
+		if isNotFound(err) {
+			return describeSchedule(ctx, api, args[0], err)
+		}
+		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error { return PrintJob(p, &j) }}, err
+	})
+}
+
+func PrintJob(p *term.TablePrinter, j *api.JobView) error {
+	s := j.Spec
+	var facts []term.LabeledFact
+	line := func(name, format string, args ...any) {
+		facts = append(facts, term.LabeledFact{Name: name, Text: fmt.Sprintf(format, args...)})
+	}
+	line("job", "%s", s.Name)
+	line("state", "%s", j.State)
+	if j.WaitReason != "" {
+		line("waits", "%s", j.WaitReason)
+	}
+	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
+	line("each task", "%s, %s, %g MiB", s.Request, FormatCPUs(s.CPUs), s.MemMiB)
+	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
+	line("command", "%q", s.Command)
+	if v := s.Service; v != nil {
+		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
+	}
+	if len(s.After) > 0 {
+		line("after", "%s", formatDependencies(s.After))
+	}
+	if s.MaxParallel > 0 {
+		line("parallel", "%d at a time", s.MaxParallel)
+	}
+	wishes, err := otherJobKeys(&s, p.Wide)
+	if err != nil {
+		return err
+	}
+	p.PrintFacts(append(facts, wishes...))
+	fmt.Fprintln(p)
+	err = term.PrintTable(p.DropFirst(append(term.ColumnNames(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...), j.Tasks, append([]term.TableColumn[job.Task]{
+		{Name: "TASK", Value: func(t job.Task) string { return t.ID }},
+		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
+		{Name: "HEALTH", Value: func(t job.Task) string { return formatHealth(&t) }},
+		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
+		{Name: "PORTS", Value: func(t job.Task) string { return term.DashIfEmpty(strings.Trim(fmt.Sprint(t.Ports), "[]")) }},
+		{Name: "GPUS", Value: func(t job.Task) string { return term.DashIfEmpty(formatDevices(&t)) }},
+	}, append(matrixColumns(&s), endingColumns()...)...), timeColumns()...)
+	if err != nil || len(j.Attempts) == 0 {
+		return err
+	}
+	fmt.Fprintln(p)
+	return term.PrintTable(p.DropFirst("AGENT", "EXIT"), j.Attempts, append([]term.TableColumn[job.Task]{
+		{Name: "EARLIER ATTEMPT", Value: func(t job.Task) string { return t.ID }},
+		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
+		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
+	}, endingColumns()...), timeColumns()...)
+}
+
+// FormatCPUs reads "1 CPU", "0.5 CPUs".
+func FormatCPUs(n float64) string {
+	if n == 1 {
+		return "1 CPU"
+	}
+	return fmt.Sprintf("%g CPUs", n)
+}
+
+// endingColumns are how a task ended, or what it said last.
+func endingColumns() []term.TableColumn[job.Task] {
+	return []term.TableColumn[job.Task]{
+		{Name: "EXIT", Value: func(t job.Task) string {
+			if t.ExitCode == nil {
+				return "-"
+			}
+			return fmt.Sprint(*t.ExitCode)
+		}},
+		{Name: "MESSAGE", Value: func(t job.Task) string { return t.Message }},
+	}
+}
+
+func timeColumns() []term.TableColumn[job.Task] {
+	return []term.TableColumn[job.Task]{
+		{Name: "STARTED", Value: func(t job.Task) string { return term.FormatTime(t.Started) }},
+		{Name: "ENDED", Value: func(t job.Task) string { return term.FormatTime(t.Ended) }},
+		{Name: "REASON", Value: func(t job.Task) string { return term.DashIfEmpty(t.Reason) }},
+	}
+}
+
+// formatDevices are the GPUs that a task holds, with what it holds of those that
+// others share.
+func formatDevices(t *job.Task) string {
+	if len(t.Shares) == 0 {
+		return strings.Join(t.DeviceIDs, ",")
+	}
+	parts := make([]string, len(t.Shares))
+	for i, p := range t.Shares {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// formatHealth is what a task's checks found last.
+func formatHealth(t *job.Task) string {
+	words := map[bool]string{true: "healthy", false: "unhealthy"}
+	var found []string
+	if t.Healthy != nil {
+		found = append(found, words[*t.Healthy])
+	}
+	if t.Check != "" {
+		found = append(found, "check: "+t.Check)
+	}
+	return cmp.Or(strings.Join(found, ", "), "-")
+}

@@ -1,0 +1,155 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+)
+
+func (a *commands) eventsCommand() *cobra.Command {
+	follow := false
+	c := &cobra.Command{
+		Use: "events [JOB]", Short: "Show how tasks have changed last and, followed, each change as it comes", Args: cli.AtMost("JOB"),
+		Long: "Show the last change of each task, of all jobs or of one, the oldest first. With --follow each change follows as it comes,\n" +
+			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
+		RunE: func(c *cobra.Command, names []string) error {
+			api, err := a.NewClient()
+			if err != nil {
+				return err
+			}
+			name := ""
+			if len(names) > 0 {
+				name = names[0]
+			}
+			return a.printEvents(c.Context(), api, name, follow)
+		},
+	}
+	a.AddOutputFlag(c)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change as it comes")
+	return c
+}
+
+// printEvents takes the states of now from the jobs: in the stream nothing tells
+// where they end.
+func (a *commands) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
+	past, err := lastChanges(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	seen := map[string]api.TaskEvent{}
+	for _, ev := range past {
+		seen[ev.Task] = ev
+	}
+	width, err := a.printPastEvents(past, follow)
+	if err != nil {
+		return err
+	}
+	if !follow {
+		return nil
+	}
+	for ev, err := range c.FollowEvents(ctx, name) {
+		if err != nil {
+			return fmt.Errorf("follow events: %w", err)
+		}
+		if old, ok := seen[ev.Task]; ok {
+			delete(seen, ev.Task)
+			if old.State == ev.State && old.Time.Equal(ev.Time) {
+				continue
+			}
+		}
+		if err := a.printEvent(ev, width); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastChanges are the last ones of all tasks, by time.
+func lastChanges(ctx context.Context, c *client.Client, name string) ([]api.TaskEvent, error) {
+	jobs, err := jobsNamed(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	var events []api.TaskEvent
+	for i := range jobs {
+		for _, t := range jobs[i].Tasks {
+			events = append(events, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+		}
+	}
+	slices.SortStableFunc(events, func(x, y api.TaskEvent) int { return x.Time.Compare(y.Time) })
+	return events, nil
+}
+
+// jobsNamed is one job, or all where name is empty.
+func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobView, error) {
+	if name == "" {
+		return c.ListJobs(ctx)
+	}
+	view, err := c.GetJob(ctx, name)
+	return []api.JobView{view}, err
+}
+
+// printEvent prints one, below others of whose tasks the longest id is so wide.
+func (a *commands) printEvent(ev api.TaskEvent, width int) error {
+	switch a.Format {
+	case cli.FormatJSON:
+		return json.NewEncoder(a.Stdout).Encode(ev)
+	case cli.FormatYAML:
+		if _, err := io.WriteString(a.Stdout, "---\n"); err != nil {
+			return err
+		}
+		return a.PrintJSON(ev)
+	}
+	p := a.NewPrinter()
+	p.NoHeaders = true
+	return PrintEventRows(p, []api.TaskEvent{ev}, width)
+}
+
+// printPastEvents prints those that are there already, and returns how wide their
+// tasks' ids are.
+func (a *commands) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
+	for _, ev := range past {
+		width = max(width, utf8.RuneCountInString(ev.Task))
+	}
+	if !a.ForPrograms {
+		p := a.NewPrinter()
+		if !follow {
+			p = p.WithEmptyText("No task is remembered.")
+		}
+		return width, PrintEventRows(p, past, width)
+	}
+	for _, ev := range past {
+		if err := a.printEvent(ev, width); err != nil {
+			return width, err
+		}
+	}
+	return width, nil
+}
+
+// stateWidth is as long as UNREACHABLE: lines that come later stand below
+// those that are there.
+const stateWidth = 11
+
+func PrintEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int) error {
+	columns := []term.TableColumn[api.TaskEvent]{
+		{Name: "TIME", Value: func(ev api.TaskEvent) string { return ev.Time.Format(time.RFC3339) }},
+		{Name: "TASK", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},
+		{Name: "STATE", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", stateWidth, ev.State) }},
+		{Name: "MESSAGE", Value: func(ev api.TaskEvent) string { return ev.Message }},
+	}
+	if p.Wide {
+		columns = slices.Insert(columns, 2, term.TableColumn[api.TaskEvent]{Name: "JOB", Value: func(ev api.TaskEvent) string { return ev.Job }})
+	}
+	return term.PrintTable(p.DropFirst("TIME"), events, columns)
+}

@@ -1,0 +1,250 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/job"
+)
+
+func (a *commands) execCommand() *cobra.Command {
+	stdin, tty := false, false
+	c := &cobra.Command{
+		Use: "exec JOB[.NUMBER] [-it] [--] COMMAND...", DisableFlagsInUseLine: true, Short: "Run a command in a running task's container",
+		Long: "Run a command in a running task's container, with the task's files, environment and GPUs, and exit with its code.\n" +
+			"JOB alone will do where it has one task; else JOB.NUMBER or a task's id says which. Flags stand before COMMAND.",
+		Example: "  mesos-gpu exec train -- nvidia-smi\n  mesos-gpu exec train.3 -it python\n  mesos-gpu exec -i train -- tar x < code.tar",
+		RunE: func(c *cobra.Command, args []string) error {
+			name, argv, err := splitExec(c, args)
+			if err != nil || name == "" {
+				return err
+			}
+			return a.execInTask(c.Context(), name, argv, stdin, tty)
+		},
+		ValidArgsFunction: a.completeRunning,
+	}
+	f := c.Flags()
+	f.SetInterspersed(false) // what follows COMMAND is its own
+	f.BoolVarP(&stdin, "stdin", "i", false, "pass standard input on")
+	f.BoolVarP(&tty, "tty", "t", false, "run it on a terminal; with -i its keys are passed on, Ctrl-C too")
+	return c
+}
+
+func (a *commands) shellCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "shell JOB[.NUMBER]", Short: "Open a shell in a running task's container: bash, else sh", Args: cli.RequireArgs("JOB[.NUMBER]"),
+		RunE:              func(c *cobra.Command, args []string) error { return a.openShell(c.Context(), args[0]) },
+		ValidArgsFunction: a.completeRunning,
+	}
+}
+
+// splitExec takes the job and the command out of the arguments. Flags may stand
+// behind the job as well as before it. There is no job where help was asked for.
+func splitExec(c *cobra.Command, args []string) (name string, argv []string, err error) {
+	if len(args) > 0 {
+		name, argv = args[0], args[1:]
+	}
+	if len(argv) > 0 {
+		if err := c.Flags().Parse(argv); err != nil {
+			return "", nil, c.FlagErrorFunc()(c, err)
+		}
+		argv = c.Flags().Args()
+	}
+	if help, _ := c.Flags().GetBool("help"); help {
+		return "", nil, c.Help()
+	}
+	missing := "COMMAND"
+	switch {
+	case name == "":
+		missing = "JOB"
+	case len(argv) > 0:
+		return name, argv, nil
+	}
+	return "", nil, &cli.UsageError{Err: fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), missing, c.CommandPath())}
+}
+
+func (a *commands) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {
+	keys := a.terminalInput()
+	if tty && keys == nil {
+		return &cli.UsageError{Err: errors.New("-t needs a terminal, and standard input is none: leave -t out")}
+	}
+	c, err := a.NewClient()
+	if err != nil {
+		return err
+	}
+	task, err := resolveTask(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	r, t := api.ExecRequest{Argv: argv, TTY: tty}, api.Terminal{Stdout: a.Stdout, Stderr: a.Stderr}
+	if stdin {
+		t.Stdin = a.Stdin
+	}
+	return a.runExec(ctx, c, task, r, t, keys)
+}
+
+// ShellCommandLine becomes bash, or stays sh where there is none.
+const ShellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
+
+// openShell runs the best shell that the task's container has.
+func (a *commands) openShell(ctx context.Context, name string) error {
+	if a.terminalInput() == nil {
+		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
+	}
+	return a.execInTask(ctx, name, []string{"sh", "-c", ShellCommandLine}, true, true)
+}
+
+// runExec runs a command on this terminal, which is as it was afterwards.
+func (a *commands) runExec(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *ttyInput) error {
+	ctx, stop := notifyInterrupt(ctx)
+	defer stop()
+	if r.TTY && keys != nil {
+		r.Rows, r.Cols = keys.windowSize()
+		resizes, stop := keys.watchResizes(ctx)
+		defer stop()
+		t.Resize = resizes
+		if t.Stdin != nil {
+			restore, err := keys.makeRaw()
+			if err != nil {
+				return err
+			}
+			defer restore()
+		}
+	}
+	said := &launcherOutput{Writer: t.Stderr}
+	t.Stderr = said
+	if r.TTY {
+		said.Writer = t.Stdout
+		t.Stdout = said
+	}
+	code, err := c.Exec(ctx, task.Job, task.Index, r, t)
+	if err != nil {
+		return a.execFailed(ctx, r.Argv[0], err)
+	}
+	if code != 0 {
+		return &cli.ExitStatus{Code: said.exitStatus(code)}
+	}
+	return nil
+}
+
+// launcherOutput hears what Mesos's launcher says in place of a program that it
+// cannot start, for it exits with 1 then.
+type launcherOutput struct {
+	io.Writer
+	first []byte
+}
+
+// maxLauncherLine is as much as its line may have.
+const maxLauncherLine = 4 << 10
+
+func (l *launcherOutput) Write(p []byte) (int, error) {
+	l.first = append(l.first, p[:min(len(p), maxLauncherLine-len(l.first))]...)
+	return l.Writer.Write(p)
+}
+
+// exitStatus is the command's own but for what was not started.
+func (l *launcherOutput) exitStatus(code int) int {
+	line := string(l.first)
+	switch {
+	case code != 1 || !strings.HasPrefix(line, "Failed to execute '"):
+		return code
+	case strings.Contains(line, "No such file or directory"):
+		return exitNotFound
+	}
+	return exitCannotRun
+}
+
+// Statuses of commands that do not run, as shells and docker exec have them.
+const (
+	exitCannotRun = 126
+	exitNotFound  = 127
+)
+
+// execFailed says nothing where somebody has interrupted it: the code does. Of
+// a program that cannot be started it says so, and not by which way that was
+// tried.
+func (a *commands) execFailed(ctx context.Context, program string, err error) error {
+	if ctx.Err() != nil {
+		return &cli.ExitStatus{Code: 128 + int(syscall.SIGINT)}
+	}
+	status, why := parseStartError(err)
+	if status == 0 {
+		return err
+	}
+	fmt.Fprintf(a.Stderr, "mesos-gpu: exec %q: %s\n", program, why)
+	return &cli.ExitStatus{Code: status}
+}
+
+// parseStartError returns the exit status and the reason where the container does
+// not start the program, and status 0 for other errors.
+func parseStartError(err error) (status int, reason string) {
+	var p *api.Problem
+	if !errors.As(err, &p) {
+		return 0, ""
+	}
+	switch p.Code {
+	case api.CodeProgramNotFound:
+		return exitNotFound, "there is no such program in the task's container"
+	case api.CodeProgramNotPermitted:
+		return exitCannotRun, "it may not be executed"
+	case api.CodeProgramWrongFormat:
+		return exitCannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"
+	case api.CodeProgramIsDirectory:
+		return exitCannotRun, "it is a directory"
+	}
+	return 0, ""
+}
+
+// resolveTask is the task that a name means: a job's, where it has one, JOB.NUMBER,
+// or an id.
+func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task, err error) {
+	view, err := c.GetJob(ctx, name)
+	if err == nil {
+		if len(view.Tasks) != 1 {
+			return t, &cli.UsageError{Err: fmt.Errorf("job %s has %d tasks: say which, such as %s.%d", name, len(view.Tasks), name, firstRunning(view.Tasks))}
+		}
+		return view.Tasks[0], nil
+	}
+	unknown := err
+	for dot := len(name); isNotFound(err); { // ids and names of jobs have dots
+		if dot = strings.LastIndexByte(name[:dot], '.'); dot < 1 {
+			return t, unknown
+		}
+		if view, err = c.GetJob(ctx, name[:dot]); err != nil {
+			continue
+		}
+		i := slices.IndexFunc(view.Tasks, func(t job.Task) bool {
+			return t.ID == name || strconv.Itoa(t.Index) == name[dot+1:]
+		})
+		if i < 0 {
+			return t, fmt.Errorf("job %s has no task %q now: mesos-gpu describe %s shows those it has", view.Spec.Name, name, view.Spec.Name)
+		}
+		return view.Tasks[i], nil
+	}
+	return t, err
+}
+
+// firstRunning is the index of one that a command could run in.
+func firstRunning(tasks []job.Task) int {
+	return max(0, slices.IndexFunc(tasks, func(t job.Task) bool { return t.State == job.Running }))
+}
+
+// completeRunning completes the names of jobs that run, and of tasks where a job
+// has several.
+func (a *commands) completeRunning(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(before) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.ListNames(c.Context(), []string{"RUNNING"}), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,205 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+// jobFollower shows a job as it runs: each change of its tasks and what they
+// write.
+type jobFollower struct {
+	api          *client.Client
+	job          string
+	Outputs      []streamOutput
+	tailLines    int                      // so many of the lines that are there, 0 is all
+	startedTasks []string                 // tasks that have run, though their states do not say so
+	labels       lineLabels               // tell the tasks' output apart
+	notes        *syncWriter              // why tasks wait, and what is missing
+	States       *syncWriter              // where changes go
+	copies       map[string]chan struct{} // by task; closed once all of its output was shown
+	ended        map[string]bool          // tasks whose end was seen
+	cancel       context.CancelCauseFunc
+}
+
+// streamOutput is what tasks write to one of their streams, and where it goes.
+type streamOutput struct {
+	stream string
+	To     *syncWriter
+}
+
+// syncWriter takes what is written to it one by one. That nobody reads one of them
+// keeps nothing from the others.
+type syncWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// writeError says that our own output takes no more.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
+func (e *writeError) Unwrap() error { return e.err }
+
+// NewFollower shows both streams of all tasks, and no changes.
+func NewFollower(a *cli.App, c *client.Client, name string) *jobFollower {
+	out, errs := &syncWriter{to: a.Stdout}, &syncWriter{to: a.Stderr}
+	return &jobFollower{
+		api: c, job: name, Outputs: []streamOutput{{"stdout", out}, {"stderr", errs}}, notes: errs, States: &syncWriter{to: io.Discard},
+		copies: map[string]chan struct{}{}, ended: map[string]bool{},
+	}
+}
+
+// FollowToEnd returns the job once it has ended and all of its output was shown. Its
+// error is an *writeError where that could not be.
+func (f *jobFollower) FollowToEnd(ctx context.Context) (api.JobView, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f.cancel = stop
+	var waits sync.WaitGroup
+	waits.Go(func() { f.explainWaiting(ctx) })
+	for _, task := range f.startedTasks {
+		f.startCopy(ctx, task)
+	}
+	view, err := f.followEvents(ctx)
+	cause := context.Cause(ctx)
+	stop(nil)
+	waits.Wait()
+	switch {
+	case cause == nil:
+		return view, err
+	case cause == context.Canceled: // and no error that only has to do with it
+		return view, fmt.Errorf("stopped following job %s", f.job)
+	default:
+		return view, cause
+	}
+}
+
+// followEvents follows the job until the end of each of its tasks was seen.
+func (f *jobFollower) followEvents(ctx context.Context) (view api.JobView, err error) {
+	for ev, err := range f.api.FollowEvents(ctx, f.job) {
+		if err != nil {
+			return view, fmt.Errorf("follow job %s: %w: see mesos-gpu describe %s", f.job, err, f.job)
+		}
+		f.showEvent(ctx, ev)
+		if ev.State.IsLive() {
+			continue
+		}
+		f.ended[ev.Task] = true
+		if view, err = f.api.GetJob(ctx, f.job); err != nil {
+			return view, err
+		}
+		if f.sawAllEnd(view) {
+			return view, nil
+		}
+	}
+	return view, ctx.Err()
+}
+
+func (f *jobFollower) sawAllEnd(view api.JobView) bool {
+	for i := range view.Tasks {
+		if !f.ended[view.Tasks[i].ID] {
+			return false
+		}
+	}
+	return true
+}
+
+// showEvent shows one change: a task's end after all that it wrote.
+func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
+	if ev.State == job.Running || ev.State == job.Finished || ev.State == job.Failed {
+		f.startCopy(ctx, ev.Task)
+	}
+	if copied := f.copies[ev.Task]; copied != nil && !ev.State.IsLive() {
+		select {
+		case <-copied:
+		case <-ctx.Done(): // nobody takes our output, or waits for it any more
+		}
+	}
+	line := fmt.Sprintf("%s %s", ev.Task, ev.State)
+	if ev.Message != "" {
+		line += ": " + ev.Message
+	}
+	f.writeOutput(f.States, []byte(term.EscapeControls(line)+"\n"))
+}
+
+// startCopy starts to show a task's output.
+func (f *jobFollower) startCopy(ctx context.Context, task string) {
+	if f.copies[task] != nil {
+		return
+	}
+	copied := make(chan struct{})
+	f.copies[task] = copied
+	var copies sync.WaitGroup
+	for _, o := range f.Outputs {
+		copies.Go(func() { f.copyOutput(ctx, task, o) })
+	}
+	go func() {
+		copies.Wait()
+		close(copied)
+	}()
+}
+
+func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutput) {
+	body, err := f.api.OpenTaskLog(ctx, task, client.LogOptions{
+		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: func() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) },
+	})
+	if err == nil {
+		to := f.labels.labelWriter(taskIndex(f.job, task), writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }))
+		_, err = io.Copy(to, body)
+		err = errors.Join(err, to.flushLine())
+		body.Close()
+	}
+	// A task that failed before it ran has no output; its message says why.
+	if err == nil || ctx.Err() != nil || isNotFound(err) {
+		return
+	}
+	f.cancel(fmt.Errorf("read %s of task %s: %w", o.stream, task, err))
+}
+
+// explainInterval is how often a waiting job is asked why.
+const explainInterval = 2 * time.Second
+
+// explainWaiting says why tasks wait, once they have for a while, and again when the
+// reason changes.
+func (f *jobFollower) explainWaiting(ctx context.Context) {
+	tick := time.NewTicker(explainInterval)
+	defer tick.Stop()
+	for said := ""; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		// What goes wrong here, following the events tells.
+		if view, err := f.api.GetJob(ctx, f.job); err == nil && view.WaitReason != "" && view.WaitReason != said {
+			said = view.WaitReason
+			f.writeOutput(f.notes, []byte("waiting for "+said+"\n"))
+		}
+	}
+}
+
+// writeOutput passes on what there is. Once a write has failed, following ends.
+func (f *jobFollower) writeOutput(to *syncWriter, text []byte) (int, error) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	n, err := to.to.Write(text)
+	if err != nil {
+		err = &writeError{err}
+		f.cancel(err)
+	}
+	return n, err
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }

@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
+)
+
+// jobFlags are the flags that describe a job: those of the job file's keys.
+// Their texts are read when all flags are parsed.
+type jobFlags struct{ values []*jobFlagValue }
+
+// AddJobFlags adds the flags of the job file's keys.
+func AddJobFlags(set *pflag.FlagSet) *jobFlags {
+	flags := &jobFlags{}
+	for _, f := range jobfile.Flags() {
+		v := &jobFlagValue{flag: f}
+		flags.values = append(flags.values, v)
+		added := set.VarPF(v, f.Name, f.Shorthand, f.Usage)
+		if f.Kind == jobfile.BoolFlag {
+			added.NoOptDefVal = "true"
+		}
+	}
+	return flags
+}
+
+// JobSpec returns the job that the flags describe, with its defaults. It
+// returns a *usageError for flags that describe none.
+func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {
+	given := map[string][]string{}
+	for _, v := range f.values {
+		given[v.flag.Name] = v.texts
+	}
+	spec := &job.Spec{Command: command}
+	if err := jobfile.ApplyFlags(spec, given); err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	if h := spec.HealthCheck; h != nil {
+		if n := countTrue(len(h.Command) > 0, h.HTTP != nil, h.TCP != nil); n != 1 {
+			return nil, &cli.UsageError{Err: fmt.Errorf("a health check is one of --health-cmd, --health-http and --health-tcp: %d are given", n)}
+		}
+	}
+	if spec.Name == "" {
+		spec.Name = fmt.Sprintf("run-%06x", rand.N(1<<24))
+	}
+	if err := spec.Complete(); err != nil {
+		return nil, &cli.UsageError{Err: err}
+	}
+	return spec, nil
+}
+
+func countTrue(conditions ...bool) (n int) {
+	for _, c := range conditions {
+		if c {
+			n++
+		}
+	}
+	return n
+}
+
+// jobFlagValue collects the texts that a flag is given, in the form in which
+// the job file has them.
+type jobFlagValue struct {
+	flag  jobfile.Flag
+	texts []string
+}
+
+func (v *jobFlagValue) Type() string { return string(v.flag.Kind) }
+
+func (v *jobFlagValue) String() string {
+	if len(v.texts) > 0 {
+		return strings.Join(v.texts, ",")
+	}
+	return v.flag.Default
+}
+
+// Set rejects what is not of the flag's kind, as the flags of package pflag do.
+func (v *jobFlagValue) Set(text string) error {
+	var err error
+	switch v.flag.Kind {
+	case jobfile.IntFlag:
+		var n int64
+		n, err = strconv.ParseInt(text, 0, 64)
+		text = strconv.FormatInt(n, 10)
+	case jobfile.FloatFlag:
+		_, err = strconv.ParseFloat(text, 64)
+	case jobfile.BoolFlag:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		text = strconv.FormatBool(b)
+	case jobfile.DurationFlag:
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		text = d.String()
+	case jobfile.ListFlag:
+		v.texts = append(v.texts, strings.Split(text, ",")...)
+		return nil
+	case jobfile.RepeatedFlag:
+		v.texts = append(v.texts, text)
+		return nil
+	}
+	v.texts = []string{text}
+	return err
+}

@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/job"
+)
+
+func (a *commands) logsCommand() *cobra.Command {
+	var o client.LogOptions
+	errs := false
+	c := &cobra.Command{
+		Use: "logs JOB|TASK", Short: "Print what a job's tasks, or one task, have written", Args: cli.RequireArgs("JOB|TASK"),
+		Long: "Print what a job's tasks have written, each line with its task's number before it where there are several,\n" +
+			"or what one task has: TASK is its id, also of an earlier attempt, or JOB.NUMBER.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if f := c.Flags().Lookup("tail"); f.Changed && o.TailLines < 1 {
+				return &cli.UsageError{Err: fmt.Errorf("--tail %d: it is a number of lines from 1 on; leave it out for all", o.TailLines)}
+			}
+			api, err := a.NewClient()
+			if err != nil {
+				return err
+			}
+			if errs {
+				o.Stream = "stderr"
+			}
+			return a.printLogs(c.Context(), api, args[0], o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the task has ended, or all of the job's have")
+	f.BoolVar(&errs, "stderr", false, "their standard error instead of their standard output")
+	f.IntVarP(&o.TailLines, "tail", "n", 0, "only so many of the lines that are there, of each task; followed, what comes after them too")
+	return c
+}
+
+func (a *commands) printLogs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
+	view, err := api.GetJob(ctx, name)
+	switch {
+	case isNotFound(err):
+		task, err := resolveTaskID(ctx, api, name)
+		if err != nil {
+			return err
+		}
+		if err = a.copyTaskLog(ctx, api, task, o, a.Stdout); cli.IsUnknownTask(err) {
+			return fmt.Errorf("there is no job and no task %q: see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks", name)
+		}
+		return err
+	case err != nil:
+		return err
+	case o.Follow:
+		return a.followJobLogs(ctx, api, &view, o)
+	default:
+		return a.printJobLogs(ctx, api, &view, o)
+	}
+}
+
+// isNotFound reports whether the scheduler knows no such thing.
+func isNotFound(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusNotFound
+}
+
+// resolveTaskID is the id of the task that a name means: JOB.NUMBER is the job's
+// present attempt, all else an id.
+func resolveTaskID(ctx context.Context, api *client.Client, name string) (string, error) {
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 1 {
+		return name, nil
+	}
+	view, err := api.GetJob(ctx, name[:dot])
+	if isNotFound(err) {
+		return name, nil
+	}
+	for i := range view.Tasks {
+		if fmt.Sprint(view.Tasks[i].Index) == name[dot+1:] {
+			return view.Tasks[i].ID, nil
+		}
+	}
+	return name, err
+}
+
+// copyTaskLog ends well where somebody interrupts it.
+func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
+	o.OnOutputLost = func() { fmt.Fprintln(a.Stderr, outputLostNotice) }
+	body, err := api.OpenTaskLog(ctx, task, o)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(to, body); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("read log of task %s: %w", task, err)
+	}
+	return nil
+}
+
+// printJobLogs prints what there is, task by task. That one has written nothing is
+// worth a word only where none has; an agent that is away hides no other's.
+func (a *commands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+	names := lineLabels{len(view.Tasks), a.CurrentScreen()}
+	found, none := false, error(nil)
+	var errs []error
+	for i := range view.Tasks {
+		t := &view.Tasks[i]
+		to := names.labelWriter(t.Index, a.Stdout)
+		err := errors.Join(a.copyTaskLog(ctx, api, t.ID, o, to), to.flushLine())
+		switch {
+		case err == nil:
+			found = true
+		case isNotFound(err):
+			none = err
+		default:
+			errs = append(errs, err)
+		}
+	}
+	if !found && len(errs) == 0 {
+		return none
+	}
+	return errors.Join(errs...)
+}
+
+// followJobLogs shows a job's output until it has ended.
+func (a *commands) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+	f := NewFollower(a.App, api, view.Spec.Name)
+	f.Outputs, f.tailLines = []streamOutput{{cmp.Or(o.Stream, "stdout"), f.Outputs[0].To}}, o.TailLines
+	f.labels = lineLabels{view.Spec.Tasks, a.CurrentScreen()}
+	for i := range view.Tasks {
+		if t := &view.Tasks[i]; !t.Started.IsZero() && (t.State == job.Killing || t.State == job.Killed) {
+			f.startedTasks = append(f.startedTasks, t.ID)
+		}
+	}
+	_, err := f.FollowToEnd(ctx)
+	if ctx.Err() != nil {
+		return nil // people end it so
+	}
+	return err
+}
+
+// outputLostNotice is told where a reader was slower than the rotation.
+const outputLostNotice = "mesos-gpu: output is missing here: it was rotated away before it was read"

@@ -1,0 +1,159 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+// jobSelection says which jobs ps lists, and in which order.
+type jobSelection struct {
+	all    bool
+	role   string
+	states []string
+	name   string
+	sort   string
+}
+
+// jobOrders are the ways to sort jobs. Those that are equal stay by submission.
+func jobOrders() map[string]func(a, b *api.JobView) int {
+	return map[string]func(a, b *api.JobView) int{
+		"submitted": func(a, b *api.JobView) int { return a.Submitted.Compare(b.Submitted) },
+		"name":      func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) },
+		"state": func(a, b *api.JobView) int {
+			return cmp.Compare(slices.Index(job.States(), a.State), slices.Index(job.States(), b.State))
+		},
+		"role":     func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Role, b.Spec.Role) },
+		"priority": func(a, b *api.JobView) int { return cmp.Compare(a.Spec.Priority, b.Spec.Priority) },
+		"gpus": func(a, b *api.JobView) int {
+			return cmp.Compare(a.WantedTasks()*a.Spec.Request.GPUs, b.WantedTasks()*b.Spec.Request.GPUs)
+		},
+	}
+}
+
+func (a *commands) psCommand() *cobra.Command {
+	s := &jobSelection{}
+	c := a.NewShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+		if err := s.validate(); err != nil {
+			return cli.CommandResult{}, err
+		}
+		jobs, err := api.ListJobsByState(ctx, s.queryState())
+		if err != nil {
+			return cli.CommandResult{}, err
+		}
+		jobs = s.selectJobs(jobs)
+		schedules, err := api.ListSchedules(ctx)
+		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
+			err := PrintJobs(p, jobs)
+			if err != nil || len(schedules) == 0 || p.NoHeaders {
+				return err
+			}
+			fmt.Fprintln(p)
+			return PrintSchedules(p, schedules)
+		}}, err
+	})
+	c.Args = func(c *cobra.Command, got []string) error {
+		if len(got) > 0 {
+			return &cli.UsageError{Err: fmt.Errorf("%s takes no %q: mesos-gpu describe %s shows one job, and --name lists those with such names", c.CommandPath(), got[0], got[0])}
+		}
+		return nil
+	}
+	f := c.Flags()
+	f.BoolVarP(&s.all, "all", "a", false, "also the jobs that have ended and are remembered")
+	f.StringVar(&s.role, "role", "", "only jobs of this role")
+	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
+	f.StringVar(&s.name, "name", "", "only jobs whose name is like this: * stands for anything, ? for one character")
+	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; with a dash before it the other way round")
+	cli.CompleteFixed(c, "state", stateNames())
+	cli.CompleteFixed(c, "sort", jobSortKeys())
+	return c
+}
+
+func jobSortKeys() []string { return slices.Sorted(maps.Keys(jobOrders())) }
+
+func stateNames() []string { return cli.ToStrings(job.States()) }
+
+func (s *jobSelection) validate() error {
+	for i, name := range s.states {
+		s.states[i] = strings.ToUpper(name)
+		if !slices.Contains(stateNames(), s.states[i]) {
+			return &cli.UsageError{Err: fmt.Errorf("--state %s: use %s", name, cli.JoinWithOr(stateNames()))}
+		}
+	}
+	if _, err := path.Match(s.name, ""); err != nil {
+		return &cli.UsageError{Err: fmt.Errorf("--name %s: a bracket is not closed", s.name)}
+	}
+	if jobOrders()[strings.TrimPrefix(s.sort, "-")] == nil {
+		return &cli.UsageError{Err: fmt.Errorf("--sort %s: use %s", s.sort, cli.JoinWithOr(jobSortKeys()))}
+	}
+	return nil
+}
+
+// queryState is what the scheduler is asked for. Who asks for a state in which jobs
+// have ended wants those too.
+func (s *jobSelection) queryState() string {
+	ended := slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).IsLive() })
+	if s.all || ended {
+		return ""
+	}
+	return api.LiveJobs
+}
+
+func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
+	jobs = slices.DeleteFunc(jobs, func(j api.JobView) bool {
+		like, _ := path.Match(s.name, j.Spec.Name) // check has seen the pattern
+		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || len(s.states) > 0 && !slices.Contains(s.states, string(j.State))
+	})
+	key, back := strings.CutPrefix(s.sort, "-")
+	order := jobOrders()[key]
+	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
+		if back {
+			return order(&y, &x)
+		}
+		return order(&x, &y)
+	})
+	return jobs
+}
+
+func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
+	p = p.DropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").WithEmptyText("No job is here that has not ended, or that was asked for: mesos-gpu ps --all has those that are remembered.")
+	return term.PrintTable(p, jobs, []term.TableColumn[api.JobView]{
+		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
+		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
+		{Name: "TASKS", Value: func(j api.JobView) string { return fmt.Sprint(j.WantedTasks()) }},
+		{Name: "HEALTHY", Value: func(j api.JobView) string { return FormatHealthy(&j) }},
+		{Name: "GPUS", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
+		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
+		{Name: "WAITS", Value: func(j api.JobView) string { return j.WaitReason }},
+	},
+		term.TableColumn[api.JobView]{Name: "ROLE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Role) }},
+		term.TableColumn[api.JobView]{Name: "PRIORITY", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Priority) }},
+		term.TableColumn[api.JobView]{Name: "IMAGE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Image) }},
+	)
+}
+
+// FormatHealthy counts the tasks that run and are well.
+func FormatHealthy(j *api.JobView) string {
+	if j.Spec.HealthCheck == nil {
+		return "-"
+	}
+	n := 0
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.State == job.Running && t.Healthy != nil && *t.Healthy {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d", n, j.WantedTasks())
+}

@@ -1,0 +1,132 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+func (a *commands) runCommand() *cobra.Command {
+	var flags *jobFlags
+	var detach, keep, verbose bool
+	c := &cobra.Command{
+		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
+		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
+			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
+			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job goes on, and run exits with 0. With --detach run only prints the job's name.",
+		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
+			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
+		RunE: func(c *cobra.Command, command []string) error {
+			for _, name := range []string{"tasks", "cpus", "name", "kill-grace"} {
+				if f := c.Flags().Lookup(name); f.Changed && slices.Contains([]string{"0", "0s", ""}, f.Value.String()) {
+					return &cli.UsageError{Err: fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
+				}
+			}
+			spec, err := flags.JobSpec(command)
+			if err != nil {
+				return err
+			}
+			if detach {
+				return a.runDetached(c.Context(), spec)
+			}
+			if spec.Service != nil {
+				return &cli.UsageError{Err: errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
+			}
+			return a.runAttached(c.Context(), spec, verbose, keep)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	flags = AddJobFlags(f)
+	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
+	f.BoolVarP(&detach, "detach", "d", false, "print the job's name and leave it running")
+	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
+	return c
+}
+
+// runDetached prints the name, which may be made up, for others to use.
+func (a *commands) runDetached(ctx context.Context, spec *job.Spec) error {
+	api, err := a.NewClient()
+	if err != nil {
+		return err
+	}
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.Stdout, spec.Name)
+	return err
+}
+
+// runAttached shows what the tasks write, and why a task waits or never ran.
+func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
+	api, err := a.NewClient()
+	if err != nil {
+		return err
+	}
+	ctx, stop := notifyInterrupt(ctx)
+	defer stop()
+	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+		if ctx.Err() == nil || keep {
+			return err
+		}
+		// It may have been taken.
+		if err := killWithin(context.WithoutCancel(ctx), api, spec.Name); err != nil {
+			return fmt.Errorf("interrupted; %w", err)
+		}
+		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
+	}
+	f := NewFollower(a.App, api, spec.Name)
+	if verbose {
+		f.States = f.notes
+	}
+	quit, stopQuit := notifyQuit()
+	defer stopQuit()
+	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			stopQuit() // from now on it ends this program, as any
+			a.handleInterrupt(following, leave, api, spec.Name, keep)
+		case <-quit:
+			leave(leftRunning{spec.Name})
+		case <-following.Done():
+		}
+	})
+	view, err := f.FollowToEnd(following)
+	leave(nil)
+	watching.Wait()
+	if errors.As(err, new(*writeError)) && !keep {
+		err = errors.Join(err, killWithin(context.WithoutCancel(ctx), api, spec.Name))
+	}
+	if errors.As(err, new(leftRunning)) {
+		fmt.Fprintf(a.Stderr, "mesos-gpu: %s\n", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.reportOutcome(&view)
+}
+
+// reportOutcome is a job's end as the command's own.
+func (a *commands) reportOutcome(view *api.JobView) error {
+	if view.State == job.Finished {
+		return nil
+	}
+	for _, t := range view.Tasks {
+		if t.State != job.Finished && t.ExitCode == nil {
+			fmt.Fprintf(a.Stderr, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, term.EscapeControls(t.Message))
+		}
+	}
+	return &cli.ExitStatus{Code: *view.ExitCode}
+}

@@ -1,0 +1,58 @@
+package jobs
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+)
+
+func (a *commands) scaleCommand() *cobra.Command {
+	return &cobra.Command{
+		ValidArgsFunction: a.CompleteArgument([]string{"SERVICE", "TASKS"}),
+		Use:               "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: cli.RequireArgs("JOB", "TASKS"),
+		RunE: func(c *cobra.Command, args []string) error {
+			tasks, err := strconv.Atoi(args[1])
+			if err != nil || tasks < 0 {
+				return &cli.UsageError{Err: fmt.Errorf("%q is no number of tasks", args[1])}
+			}
+			api, err := a.NewClient()
+			if err != nil {
+				return err
+			}
+			if err := api.ScaleJob(c.Context(), args[0], tasks); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stdout, "job %s: %d %s wanted\n", args[0], tasks, gpu.Plural(tasks, "task"))
+			return nil
+		},
+	}
+}
+
+func (a *commands) stopCommand() *cobra.Command {
+	retire := false
+	c := &cobra.Command{
+		Use: "stop TASK", Short: "End one task; a service starts another in its place", Args: cli.RequireArgs("TASK"),
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := a.NewClient()
+			if err != nil {
+				return err
+			}
+			task, err := resolveTaskID(c.Context(), api, args[0])
+			if err != nil {
+				return err
+			}
+			if err := api.StopTask(c.Context(), task, retire); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stdout, "task %s: stop requested\n", task)
+			return nil
+		},
+	}
+	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."
+	c.Flags().BoolVar(&retire, "retire", false, "the service has one task fewer from then on")
+	return c
+}

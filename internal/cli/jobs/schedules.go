@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+func (a *commands) schedulesCommand() *cobra.Command {
+	return a.NewShowCommand("schedules", "List schedules, which submit jobs again and again", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+		all, err := api.ListSchedules(ctx)
+		return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return PrintSchedules(p, all) }}, err
+	})
+}
+
+func PrintSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
+	p = p.DropFirst("RUNS", "ZONE", "LAST", "NEXT").WithEmptyText("There is no schedule.")
+	return term.PrintTable(p, all, []term.TableColumn[api.ScheduleView]{
+		{Name: "SCHEDULE", Value: func(s api.ScheduleView) string { return s.Spec.Name }},
+		{Name: "CRON", Value: func(s api.ScheduleView) string { return s.Spec.Schedule.Cron }},
+		{Name: "ZONE", Value: func(s api.ScheduleView) string { return cmp.Or(s.Spec.Schedule.TimeZone, "UTC") }},
+		{Name: "NEXT", Value: func(s api.ScheduleView) string { return term.FormatTime(s.NextRun) }},
+		{Name: "RUNS", Value: func(s api.ScheduleView) string { return fmt.Sprint(len(s.Runs)) }},
+		{Name: "LAST", Value: func(s api.ScheduleView) string {
+			if len(s.Runs) == 0 {
+				return "-"
+			}
+			return s.Runs[len(s.Runs)-1].Job
+		}},
+		{Name: "NOTE", Value: func(s api.ScheduleView) string { return s.Note }},
+	})
+}
+
+// submitSpec submits a job, or a schedule of jobs.
+func (a *commands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
+	if spec.Schedule == nil {
+		view, err = c.SubmitJob(ctx, *spec)
+		return view, fmt.Sprintf("job %s submitted", spec.Name), err
+	}
+	schedule, err := c.AddSchedule(ctx, *spec)
+	return schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), err
+}
+
+// describeSchedule is for a name that no job has. Where no schedule has it
+// either it is unknown, as unknown says.
+func describeSchedule(ctx context.Context, c *client.Client, name string, unknown error) (cli.CommandResult, error) {
+	s, err := c.GetSchedule(ctx, name)
+	if isNotFound(err) {
+		err = unknown
+	}
+	return cli.CommandResult{Data: s, Print: func(p *term.TablePrinter) error {
+		when := s.Spec.Schedule
+		p.PrintFacts([]term.LabeledFact{
+			{Name: "schedule", Text: s.Spec.Name}, {Name: "cron", Text: when.Cron}, {Name: "time zone", Text: cmp.Or(when.TimeZone, "UTC")},
+			{Name: "overlap", Text: string(when.Overlap)}, {Name: "history", Text: fmt.Sprint(when.History)}, {Name: "next", Text: term.FormatTime(s.NextRun)}, {Name: "note", Text: cmp.Or(s.Note, "-")},
+		})
+		fmt.Fprintln(p)
+		return term.PrintTable(p.WithEmptyText("No run is remembered."), s.Runs, []term.TableColumn[api.ScheduledRun]{
+			{Name: "JOB", Value: func(r api.ScheduledRun) string { return r.Job }},
+			{Name: "DUE", Value: func(r api.ScheduledRun) string { return term.FormatTime(r.Due) }},
+		})
+	}}, err
+}
+
+// endScheduleOr is for a name that no job has; see describeSchedule.
+func (a *commands) endScheduleOr(ctx context.Context, c *client.Client, name string, unknown error) error {
+	switch err := c.EndSchedule(ctx, name); {
+	case isNotFound(err):
+		return unknown
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "schedule %s ended: jobs that it has submitted go on\n", name)
+	return nil
+}

@@ -1,0 +1,455 @@
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sim"
+	"mesos-gpu/framework/sim/replay"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/job/jobfile"
+)
+
+// timedFlags are those of simulate --arrival timed.
+type timedFlags struct {
+	order, runTimes, clusters string
+	strict                    bool
+	patience, short           time.Duration
+}
+
+// The clusters of a record that has several.
+const (
+	clustersPooled = "pooled" // all agents and one queue
+	clustersShared = "shared" // all agents, and a role for each, which take turns by share
+	clustersOwn    = "own"    // each by itself
+)
+
+func (f *timedFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.order, "order", "fifo", "timed: who goes first in a role: fifo or shortest")
+	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: how long a job lets shorter ones go before")
+	flags.BoolVar(&f.strict, "strict", false, "timed: nobody goes before a job that waits")
+	flags.StringVar(&f.runTimes, "run-times", "given", "timed: what the scheduler is told of run times: given, predicted, exact")
+	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (a role each), own (its agents each)")
+	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs said to end within it may preempt the others")
+}
+
+// rejectForeign says which of the flags that are given are of another arrival.
+func (f *timedFlags) rejectForeign(given *pflag.FlagSet, arrival string) error {
+	if arrival == "timed" {
+		return nil
+	}
+	mine := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(timedFlags).register(mine)
+	var err error
+	mine.VisitAll(func(flag *pflag.Flag) {
+		if err == nil && given.Changed(flag.Name) {
+			err = fmt.Errorf("--%s is for --arrival timed", flag.Name)
+		}
+	})
+	return err
+}
+
+// detectForm names the form of a file that only timed arrivals take; none where
+// it may be CSV of tasks.
+func detectForm(path string) string {
+	head, err := readHead(path)
+	switch {
+	case err != nil:
+		return ""
+	case bytes.HasPrefix(head, []byte("timestamp,")):
+		return "a record of Philly"
+	case isJournal(head):
+		return "a journal"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if _, err := jobfile.Read(f, path); err != nil {
+		return ""
+	}
+	return "a job file"
+}
+
+// validate says what is wrong with the flags.
+func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
+	switch {
+	case all.agents == "" || all.tasks == "":
+		return 0, errors.New("--agents FILE and --tasks FILE say what to simulate")
+	case all.seeds != "":
+		return 0, errors.New("--arrival timed takes one --seed, not --seeds")
+	case all.queue != 0:
+		return 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
+	case !slices.Contains([]string{"fifo", "shortest"}, f.order):
+		return 0, fmt.Errorf("--order %q is none of fifo, shortest", f.order)
+	case !slices.Contains([]string{"given", "predicted", "exact"}, f.runTimes):
+		return 0, fmt.Errorf("--run-times %q is none of given, predicted, exact", f.runTimes)
+	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
+		return 0, fmt.Errorf("--clusters %q is none of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
+	case f.patience < 0 || f.short < 0:
+		return 0, errors.New("--patience and --preempt-for are not below zero")
+	}
+	for _, name := range all.policies {
+		if err := (&placement.Policy{Fit: fit.PlacementPolicy{Name: name}}).Validate(); err != nil {
+			return 0, err
+		}
+	}
+	one, err := parseSeeds(all.seed)
+	if err == nil && len(one) != 1 {
+		err = fmt.Errorf("--seed %q is not one", all.seed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return one[0], nil
+}
+
+func (f *timedFlags) newRole(name string) queue.Role {
+	r := queue.Role{Name: name, Order: queue.Order(f.order), Strict: f.strict}
+	if r.Order == queue.ShortestFirst {
+		r.Patience = f.patience
+	}
+	return r
+}
+
+// replayCase is one cluster and its works.
+type replayCase struct {
+	agents []replay.ReplayAgent
+	roles  []queue.Role
+	jobs   []replay.JobRecord
+}
+
+// replayRecord is all that is replayed, and what of the record is not.
+type replayRecord struct {
+	cases         []replayCase
+	leftOut       int
+	leftOutReason string
+}
+
+// ReplayReport is what -o json prints.
+type ReplayReport struct {
+	Policy   string `json:"policy"`
+	Order    string `json:"order"`
+	Strict   bool   `json:"strict"`
+	RunTimes string `json:"run_times"`
+	Clusters string `json:"clusters"`
+	Seed     int64  `json:"seed"`
+	// LeftOut counts what of the record could not be replayed.
+	LeftOut        int    `json:"left_out"`
+	LeftOutBecause string `json:"left_out_because,omitempty"`
+	// BoundMean is a mean completion time that no schedule can beat, with the
+	// same GPUs apart as they are here.
+	BoundMean          float64 `json:"bound_mean_completion"`
+	DecisionsPerSecond float64 `json:"decisions_per_second"`
+	*replay.ReplayResult
+}
+
+// simulateTimed replays a record under a virtual clock, once for each policy.
+func (a *commands) simulateTimed(ctx context.Context, all *simulateFlags) error {
+	f := &all.timed
+	seed, err := f.validate(all)
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
+	record, err := a.loadRecord(ctx, all.agents, all.tasks, f)
+	if err != nil {
+		return err
+	}
+	jobs := int64(0)
+	for i := range record.cases {
+		jobs += int64(len(record.cases[i].jobs))
+	}
+	ended, done := a.StartCountBar("replaying", "jobs", jobs*int64(len(all.policies)))
+	var reports []*ReplayReport
+	for _, policy := range all.policies {
+		r, err := record.replayPolicy(ctx, policy, seed, f, ended)
+		if err != nil {
+			done()
+			return fmt.Errorf("simulate: %w", err)
+		}
+		reports = append(reports, r)
+	}
+	done()
+	if all.plot != "" {
+		if err := writeWaitPlot(all.plot, filepath.Base(all.tasks), reports); err != nil {
+			return err
+		}
+	}
+	return a.printReports(reports)
+}
+
+// printReports prints one report whole, and several side by side.
+func (a *commands) printReports(reports []*ReplayReport) error {
+	switch {
+	case a.ForPrograms && len(reports) == 1:
+		return a.PrintJSON(reports[0])
+	case a.ForPrograms:
+		return a.PrintJSON(reports)
+	case len(reports) == 1:
+		return a.printReport(reports[0])
+	}
+	return a.PrintRows(strings.Replace(reportHead, "SECONDS", "POLICY", 1)+"\tIN USE\tPREEMPTIONS", len(reports), func(i int) string {
+		r := reports[i]
+		return reportRow(r.Policy, r.Jobs, r.Wait, r.Completion, r.Slowdown) + fmt.Sprintf("\t%.1f %%\t%d", r.Allocation, r.Preemptions)
+	}, "P50", "PREEMPTIONS")
+}
+
+func writeWaitPlot(path, title string, reports []*ReplayReport) error {
+	var names []string
+	var results []*replay.ReplayResult
+	for _, r := range reports {
+		names, results = append(names, r.Policy), append(results, r.ReplayResult)
+	}
+	return writePlot(path, func(w io.Writer) error { return replay.PlotWaits(w, "Waiting: "+title, names, results) })
+}
+
+// replayPolicy has one policy run all cases.
+func (record *replayRecord) replayPolicy(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*ReplayReport, error) {
+	begun := time.Now()
+	list, err := replayCases(ctx, record.cases, policy, seed, f, ended)
+	if err != nil {
+		return nil, err
+	}
+	r := &ReplayReport{
+		Policy: policy, Order: f.order, Strict: f.strict, RunTimes: f.runTimes, Clusters: f.clusters, Seed: seed,
+		LeftOut: record.leftOut, LeftOutBecause: record.leftOutReason, ReplayResult: replay.MergeResults(list...),
+	}
+	r.DecisionsPerSecond = float64(r.Launches) / time.Since(begun).Seconds()
+	for i := range record.cases {
+		r.BoundMean += replay.CompletionBound(slices.Values(record.cases[i].jobs), list[i].GPUs) * float64(list[i].Jobs) / float64(max(r.Jobs, 1))
+	}
+	return r, nil
+}
+
+// replayCases uses all cores.
+func replayCases(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, ended func()) ([]*replay.ReplayResult, error) {
+	list, errs := make([]*replay.ReplayResult, len(cases)), make([]error, len(cases))
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i, c := range cases {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, Seed: seed, Stop: ctx.Err}
+			cfg.JobEnded = func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
+			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
+			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
+		})
+	}
+	all.Wait()
+	return list, errors.Join(errs...)
+}
+
+// loadRecord reads agents and works, each in one of the forms there are.
+func (a *commands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
+	head, err := readHead(tasks)
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.HasPrefix(head, []byte("timestamp,")):
+		return a.loadPhilly(agents, tasks, f)
+	case f.clusters != clustersPooled:
+		return nil, &cli.UsageError{Err: fmt.Errorf("--clusters %s is for records of Philly", f.clusters)}
+	}
+	list, err := readFile(agents, sim.ReadAgents)
+	if err != nil {
+		return nil, err
+	}
+	c := replayCase{agents: replay.AgentsFromTrace(list), roles: []queue.Role{f.newRole("")}}
+	record := &replayRecord{}
+	switch {
+	case isJournal(head):
+		record.leftOut, record.leftOutReason, err = c.loadJournal(ctx, tasks, f)
+	case bytes.Contains(head, []byte("num_gpu")) || bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		err = c.loadTasks(tasks)
+	default:
+		err = c.loadJobFile(tasks)
+	}
+	record.cases = []replayCase{c}
+	return record, err
+}
+
+func (c *replayCase) loadTasks(path string) error {
+	tasks, err := readFile(path, sim.ReadTasks)
+	if err != nil {
+		return err
+	}
+	works, err := replay.RecordsFromTasks(tasks)
+	if err != nil {
+		return err
+	}
+	c.jobs = slices.Collect(works)
+	return nil
+}
+
+// readHead are a file's first bytes.
+func readHead(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 1<<10))
+}
+
+// isJournal reports whether a file begins as bbolt's do: its magic number
+// stands behind the header of the first page.
+func isJournal(head []byte) bool {
+	return len(head) > 20 && bytes.Equal(head[16:20], []byte{0xed, 0xda, 0x0c, 0xed})
+}
+
+// loadJournal replays what a journal remembers. The scheduler that writes it
+// must not run: copy it from where it does.
+func (c *replayCase) loadJournal(ctx context.Context, path string, f *timedFlags) (left int, because string, err error) {
+	j, err := journal.OpenBolt(path)
+	if err != nil {
+		return 0, "", fmt.Errorf("open journal %s: %w", path, err)
+	}
+	all, err := j.Load(ctx)
+	if err = errors.Join(err, j.Close()); err != nil {
+		return 0, "", fmt.Errorf("read journal %s: %w", path, err)
+	}
+	works, left := replay.RecordsFromJobs(all.Jobs)
+	c.roles, c.jobs = nil, works
+	names := map[string]bool{}
+	for i := range works {
+		if name := works[i].Spec.Role; !names[name] {
+			names[name] = true
+			c.roles = append(c.roles, f.newRole(name))
+		}
+	}
+	return left, "they have not ended, or never ran", nil
+}
+
+func (c *replayCase) loadJobFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	spec, err := jobfile.Read(f, path)
+	if err != nil {
+		return err
+	}
+	w, err := replay.RecordFromSpec(spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	w.Spec.Role = ""
+	c.jobs = []replay.JobRecord{w}
+	return nil
+}
+
+// loadPhilly tells each row that cannot be read, and leaves out the jobs of
+// virtual clusters that have no agents.
+func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
+	clusters, err := readFile(agents, replay.ReadPhillyClusters)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := readFile(tasks, func(r io.Reader, name string) ([]replay.PhillyJob, error) {
+		return replay.ReadPhillyJobs(r, name, func(err error) { fmt.Fprintf(a.Stderr, "left out: %v\n", err) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	record := &replayRecord{leftOutReason: "their virtual cluster has no agents"}
+	listed := map[string]bool{}
+	all := replayCase{roles: []queue.Role{f.newRole("all")}}
+	if f.clusters == clustersShared {
+		all.roles = nil
+	}
+	for _, vc := range clusters {
+		listed[vc.Name] = true
+		all.agents = append(all.agents, vc.ReplayAgents()...)
+		switch f.clusters {
+		case clustersShared:
+			all.roles = append(all.roles, f.newRole(vc.Name))
+		case clustersOwn:
+			record.cases = append(record.cases, replayCase{
+				agents: vc.ReplayAgents(), roles: []queue.Role{f.newRole(vc.Name)},
+				jobs: slices.Collect(replay.PhillyRecords(jobs, func(j *replay.PhillyJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
+			})
+		}
+	}
+	if f.clusters != clustersOwn {
+		all.jobs = slices.Collect(replay.PhillyRecords(jobs, func(j *replay.PhillyJob) (string, bool) {
+			if f.clusters == clustersShared {
+				return j.Cluster, listed[j.Cluster]
+			}
+			return "all", listed[j.Cluster]
+		}))
+		record.cases = []replayCase{all}
+	}
+	for i := range jobs {
+		if !listed[jobs[i].Cluster] {
+			record.leftOut++
+		}
+	}
+	return record, nil
+}
+
+// printReport prints the report for people, times in seconds.
+func (a *commands) printReport(r *ReplayReport) error {
+	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents, r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
+	fmt.Fprintf(a.Stdout, "GPUs in use %.1f %%, free while tasks waited %.1f %%, of the free ones on agents in use %.1f %%\n", r.Allocation, r.Idle, r.Broken)
+	fmt.Fprintf(a.Stdout, "mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n", r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)
+	if e := r.Error; e != nil {
+		fmt.Fprintf(a.Stdout, "%d predictions: half off by at most %.1f times, %.0f %% by at most 2\n", e.Jobs, e.Median, e.Within2)
+	}
+	fmt.Fprintf(a.Stdout, "%d launches in %d cycles, %.0f decisions/s\n\n", r.Launches, r.Cycles, r.DecisionsPerSecond)
+	rows := []string{reportRow("all", r.Jobs, r.Wait, r.Completion, r.Slowdown)}
+	for _, name := range sortedKeys(r.Roles) {
+		g := r.Roles[name]
+		rows = append(rows, reportRow("role "+cmp.Or(name, "(default)"), g.Jobs, g.Wait, g.Completion, g.Slowdown))
+	}
+	for _, gpus := range sortedKeys(r.Sizes) {
+		g := r.Sizes[gpus]
+		rows = append(rows, reportRow(fmt.Sprintf("%d GPUs", gpus), g.Jobs, g.Wait, g.Completion, g.Slowdown))
+	}
+	if err := a.PrintRows(reportHead, len(rows), func(i int) string { return rows[i] }, "P50"); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Stdout)
+	models := sortedKeys(r.Types)
+	return a.PrintRows("TYPE\tGPUS\tIN USE", len(models), func(i int) string {
+		return fmt.Sprintf("%s\t%d\t%.1f %%", models[i], r.Types[models[i]].GPUs, r.Types[models[i]].Allocation)
+	})
+}
+
+const reportHead = "SECONDS\tJOBS\tWAIT MEAN\tP50\tP99\tCOMPLETION MEAN\tP50\tP99\tSLOWDOWN"
+
+func reportRow(name string, jobs int, wait, complete, slow replay.SampleStats) string {
+	return strings.Join([]string{name, fmt.Sprint(jobs), fmt.Sprintf("%.0f\t%.0f\t%.0f", wait.Mean, wait.P50, wait.P99), fmt.Sprintf("%.0f\t%.0f\t%.0f", complete.Mean, complete.P50, complete.P99), fmt.Sprintf("%.1f", slow.Mean)}, "\t")
+}
+
+func formatSpan(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/internal/term"
+)
+
+// systemdNotifier tells the systemd that started this process what its daemon is doing,
+// for systemctl status. It learns that from the log, whatever level that has,
+// and does nothing where no systemd asked for it.
+type systemdNotifier struct {
+	state DaemonState
+
+	mu         sync.Mutex
+	lastStatus string
+	stopping   bool // what is logged while it ends is no state
+}
+
+// DaemonState is what is known of a daemon's state.
+type DaemonState interface {
+	// update reports whether the entry was about the state.
+	update(e *logrus.Entry) bool
+	fmt.Stringer
+}
+
+// NewNotifier has the log's lines told.
+func (a *App) NewNotifier(log *logrus.Logger, c DaemonState) *systemdNotifier {
+	n := &systemdNotifier{state: c, lastStatus: c.String()}
+	if a.Getenv("NOTIFY_SOCKET") != "" {
+		log.SetFormatter(levelFormatter{log.Formatter, log.Level})
+		log.SetLevel(max(log.Level, logrus.InfoLevel))
+		log.AddHook(n)
+		NotifySystemd(StatusLine(n.lastStatus))
+	}
+	return n
+}
+
+// RunDaemon runs the daemon and tells of its end.
+func (n *systemdNotifier) RunDaemon(ctx context.Context, serve func(context.Context) error) error {
+	defer context.AfterFunc(ctx, n.notifyStopping)()
+	return serve(ctx)
+}
+
+func (n *systemdNotifier) notifyStopping() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stopping = true
+	NotifySystemd(daemon.SdNotifyStopping, StatusLine("stopping"))
+}
+
+// Levels and Fire make it a logrus.Hook.
+func (n *systemdNotifier) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (n *systemdNotifier) Fire(e *logrus.Entry) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopping || !n.state.update(e) {
+		return nil
+	}
+	if text := n.state.String(); text != n.lastStatus {
+		n.lastStatus = text
+		NotifySystemd(StatusLine(text))
+	}
+	return nil
+}
+
+// NotifyReady tells that the daemon answers.
+func (n *systemdNotifier) NotifyReady() { NotifySystemd(daemon.SdNotifyReady) }
+
+// NotifySystemd sends systemd assignments. That it cannot be told is no reason to end, and
+// the log says all of it too.
+func NotifySystemd(assignments ...string) {
+	_, _ = daemon.SdNotify(false, strings.Join(assignments, "\n"))
+}
+
+// MaxStatusSize bounds what systemctl shows in one line, in bytes.
+const MaxStatusSize = 500
+
+// userinfoPattern is a name and password in a URL.
+var userinfoPattern = regexp.MustCompile(`//[^/\s"@]*@`)
+
+// StatusLine is one line. Unlike the log everybody on the machine may read it.
+func StatusLine(text string) string {
+	text = userinfoPattern.ReplaceAllString(text, "//…@")
+	text = strings.NewReplacer("\n", "; ", "\t", " ").Replace(term.EscapeControls(text))
+	if len(text) > MaxStatusSize {
+		text = text[:MaxStatusSize] + "…"
+	}
+	return "STATUS=" + strings.ToValidUTF8(text, "")
+}
+
+// levelFormatter leaves out the lines of lower levels.
+type levelFormatter struct {
+	logrus.Formatter
+	level logrus.Level
+}
+
+func (u levelFormatter) Format(e *logrus.Entry) ([]byte, error) {
+	if e.Level > u.level {
+		return nil, nil
+	}
+	return u.Formatter.Format(e)
+}
+
+// SchedulerState is a scheduler's state.
+type SchedulerState struct{ zookeeper, role, master string }
+
+const awaitsMaster = "waiting for a master"
+
+func (s *SchedulerState) update(e *logrus.Entry) bool {
+	switch e.Message {
+	case "no connection to ZooKeeper":
+		s.zookeeper = "waiting for ZooKeeper" + errorSuffix(e)
+	case "connected to ZooKeeper":
+		s.zookeeper = ""
+	case "standing by":
+		*s = SchedulerState{role: "standing by"}
+	case "this scheduler stands by: tasks go on":
+		*s = SchedulerState{role: "leading no more" + errorSuffix(e)}
+	case "journal read":
+		s.role, s.master = "leading", awaitsMaster
+	case "no leading master in ZooKeeper":
+		if !strings.HasPrefix(s.master, awaitsMaster) {
+			return false // a standby, or one that has a master
+		}
+		s.master = awaitsMaster + errorSuffix(e)
+	case "no subscription to a master":
+		s.master = awaitsMaster + errorSuffix(e)
+	case "subscribed":
+		s.master = fmt.Sprint("subscribed to ", e.Data["master"])
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *SchedulerState) String() string {
+	return cmp.Or(joinClauses(s.role, s.zookeeper, s.master), "starting")
+}
+
+// AgentState is the state of an agent's daemon.
+type AgentState struct{ gpus, offers, volume, cgroups string }
+
+func (t *AgentState) update(e *logrus.Entry) bool {
+	switch e.Message {
+	case "GPUs discovered":
+		*t = AgentState{gpus: fmt.Sprint(e.Data["gpus"], " GPUs")}
+	case "GPUs advertised":
+		t.offers = fmt.Sprint(e.Data["gpus"], " whole and ", e.Data["shared"], " shared advertised to ", e.Data["agent"])
+	case "GPUs not advertised":
+		t.offers = fmt.Sprint("not advertised, waiting for the agent ", e.Data["agent"], errorSuffix(e))
+	case "GPUs are offered no more until this daemon is started again":
+		t.offers = "offered no more until this daemon is started again" + errorSuffix(e)
+	case "no driver volume: images that ask for the driver cannot be launched":
+		t.volume = "no driver volume" + errorSuffix(e)
+	case "driver volume is ready":
+		t.volume = ""
+	case "containers cannot be confined here":
+		t.cgroups = e.Message + errorSuffix(e)
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *AgentState) String() string {
+	return joinClauses(cmp.Or(t.gpus, "looking for GPUs"), t.offers, t.volume, t.cgroups)
+}
+
+// errorSuffix is the entry's error, behind a colon.
+func errorSuffix(e *logrus.Entry) string {
+	if cause := e.Data[logrus.ErrorKey]; cause != nil {
+		return fmt.Sprint(": ", cause)
+	}
+	return ""
+}
+
+func joinClauses(all ...string) string {
+	var said []string
+	for _, one := range all {
+		if one != "" {
+			said = append(said, one)
+		}
+	}
+	return strings.Join(said, "; ")
+}

@@ -1,0 +1,18 @@
+// Package volumes has the commands about driver volumes: create, check, repair,
+// remove and share them. Package volumemgr does the work.
+package volumes
+
+import (
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/internal/cli"
+)
+
+// commands has a method for each command of this package.
+type commands struct{ *cli.App }
+
+// Command returns the commands about driver volumes.
+func Command(app *cli.App) *cobra.Command {
+	a := &commands{app}
+	return a.volumeCommand()
+}

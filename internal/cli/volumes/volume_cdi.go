@@ -1,0 +1,159 @@
+package volumes
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/isolator/rules"
+	"mesos-gpu/volumemgr"
+	"mesos-gpu/volumemgr/cdi"
+	"mesos-gpu/volumemgr/plugin"
+)
+
+func (a *commands) volumeCDI(f *volumeFlags) *cobra.Command {
+	var simulate, dev, output, capabilities string
+	c := &cobra.Command{
+		Use: "cdi", Short: "Describe the volume and this machine's GPUs for podman, containerd and docker --device", Args: cli.RequireArgs(),
+		Long: `Describe the driver volume and this machine's GPUs as a Container Device
+Interface specification, making the volume if it is not there. Runtimes read it
+from /etc/cdi or /var/run/cdi:
+
+  mesos-gpu volume cdi --output /etc/cdi/mesos-gpu.json
+  podman run --device nvidia.com/gpu=0 …`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			in := cdi.SpecInput{}
+			if capabilities != "" {
+				wanted, err := volumemgr.ParseCapabilities(capabilities)
+				if err != nil {
+					return &cli.UsageError{Err: fmt.Errorf("--capabilities: %w", err)}
+				}
+				in.Capabilities = wanted
+			}
+			host, err := cli.DiscoverHost(simulate)
+			if err != nil {
+				return err
+			}
+			in.Devices, in.Common = cdiDevices(host, dev, cli.GlobPaths)
+			in.Sockets = cdiSockets(f.root, cli.GlobPaths)
+			if in.Volume, in.Manifest, err = a.ensureVolume(c, f); err != nil {
+				return err
+			}
+			spec, err := cdi.BuildSpec(in)
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				return a.PrintJSON(spec)
+			}
+			return cdi.WriteSpec(output, spec)
+		},
+	}
+	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100 instead of this machine's")
+	c.Flags().StringVar(&dev, "dev", "/dev", "folder that holds the GPUs' nodes")
+	c.Flags().StringVar(&output, "output", "", "file to write, ending in .json, instead of standard output")
+	c.Flags().StringVar(&capabilities, "capabilities", "", "only what serves these, such as compute,utility; without it the whole volume")
+	f.addRootFlag(c)
+	return c
+}
+
+// ensureVolume makes the volume whole and reads what is in it.
+func (a *commands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.DriverVolume, volumemgr.Manifest, error) {
+	driver, err := a.driverSearch(f.root).Find()
+	if err != nil {
+		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
+	}
+	store := volumemgr.Store{Dir: f.dir}
+	volume, err := store.Create(c.Context(), driver)
+	if err != nil {
+		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
+	}
+	if volume.Path, err = filepath.Abs(volume.Path); err != nil {
+		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
+	}
+	manifest, err := store.Inspect(volume.Name)
+	return volume, manifest, err
+}
+
+// cdiDevices names each GPU by its place on the host and by its UUID. Of the
+// control nodes it takes those that are there: nvidia-modeset may not be.
+func cdiDevices(h gpu.Host, dev string, there func(pattern string) []string) (devices []cdi.SpecDevice, common []cdi.SpecNode) {
+	majors := rules.MajorNumbers{UVM: 1, Caps: 2} // paths do not depend on them
+	node := func(name string) cdi.SpecNode {
+		return cdi.SpecNode{Path: "/dev/" + name, Host: filepath.Join(dev, name)}
+	}
+	for i, d := range h.Devices {
+		device := cdi.SpecDevice{Names: []string{fmt.Sprint(i), d.UUID}}
+		for _, n := range rules.HostNodes(h.WithDevices([]gpu.Device{d}), majors) {
+			if n.UUID != "" {
+				device.Nodes = append(device.Nodes, node(n.Name))
+			}
+		}
+		if !h.Simulated && d.MIG == nil { // slices do not draw
+			for _, name := range drmNodes(d.PCI, there) {
+				device.GraphicsNodes = append(device.GraphicsNodes, node(name))
+			}
+		}
+		devices = append(devices, device)
+	}
+	for _, n := range rules.HostNodes(h, majors) {
+		if n.UUID == "" && len(there(node(n.Name).Host)) > 0 {
+			common = append(common, node(n.Name))
+		}
+	}
+	return devices, common
+}
+
+// drmNodes are the names below /dev of a GPU's nodes in the kernel's rendering
+// manager, which knows it by its PCI address.
+func drmNodes(pci string, there func(pattern string) []string) []string {
+	var names []string
+	for _, kind := range []string{"card", "renderD"} {
+		for _, path := range there(filepath.Join("/sys/bus/pci/devices", pci, "drm", kind+"[0-9]*")) {
+			names = append(names, filepath.Join("dri", filepath.Base(path)))
+		}
+	}
+	return names
+}
+
+// cdiSockets are those that the driver's daemons listen on now.
+func cdiSockets(root string, there func(pattern string) []string) []cdi.SpecNode {
+	var sockets []cdi.SpecNode
+	for _, path := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket"} {
+		for _, host := range there(filepath.Join(root, path)) {
+			sockets = append(sockets, cdi.SpecNode{Path: path, Host: host})
+		}
+	}
+	return sockets
+}
+
+func (a *commands) volumePlugin(f *volumeFlags) *cobra.Command {
+	cfg := plugin.PluginConfig{}
+	var level string
+	c := &cobra.Command{
+		Use: "plugin", Short: "Serve the volumes to the Docker engine, as the volume driver mesos-gpu", Args: cli.RequireArgs(),
+		Long: `Serve the volumes to the Docker engine:
+
+  docker volume create -d mesos-gpu --name nvidia_535.104.05
+  docker run --volume-driver mesos-gpu -v nvidia_535.104.05:/usr/local/nvidia …
+
+Containers see them read-only, whether or not they ask for that.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.NewLogger(level)
+			if err != nil {
+				return err
+			}
+			cfg.Log, cfg.Store, cfg.Find = log, volumemgr.Store{Dir: f.dir}, a.driverSearch(f.root).Find
+			cfg.Ready = func() { fmt.Fprintf(a.Stdout, "volume plugin is up: %s\n", cfg.Socket) }
+			return plugin.Run(c.Context(), cfg)
+		},
+	}
+	c.Flags().StringVar(&cfg.Socket, "socket", plugin.DefaultSocket, "the plugin's unix socket; the engine knows it by the file's name")
+	c.Flags().StringVar(&cfg.Mounts, "mounts", "/run/mesos-gpu/volumes", "folder for the read-only mounts that the engine is given")
+	f.addRootFlag(c)
+	cli.AddLogLevelFlag(c, &level)
+	return c
+}

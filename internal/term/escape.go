@@ -1,0 +1,27 @@
+package term
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// EscapeControls shows control characters of somebody else's text as escapes, so
+// that they change nothing on a terminal. Line ends stay.
+func EscapeControls(s string) string {
+	if !strings.ContainsFunc(s, isControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if isControl(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }

@@ -1,0 +1,26 @@
+package term
+
+import (
+	"fmt"
+	"strings"
+)
+
+// LabeledFact is one line of what describe tells of a thing.
+type LabeledFact struct{ Name, Text string }
+
+// PrintFacts prints each in a line of its own, on a terminal in as many as it needs.
+func (p *TablePrinter) PrintFacts(all []LabeledFact) {
+	width := 11
+	for _, f := range all {
+		width = max(width, len(f.Name))
+	}
+	for _, f := range all {
+		text := cellCleaner.Replace(EscapeControls(f.Text))
+		if f.Name == "state" {
+			text = p.Colorize(stateColor(f.Text), text)
+		} else if p.Columns > 2*width && !p.Wide {
+			text = strings.Join(WrapAt(text, p.Columns-width-1), fmt.Sprintf("\n%*s", width+1, ""))
+		}
+		fmt.Fprintf(p, "%-*s %s\n", width, f.Name, text)
+	}
+}

@@ -1,0 +1,151 @@
+// Package term prints for people: tables whose columns fit the terminal, facts
+// line by line, colours, times and sizes. It knows the terminal and nothing of
+// the scheduler, and it escapes control characters in all that it prints.
+package term
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"mesos-gpu/job"
+)
+
+// TablePrinter writes tables for people.
+type TablePrinter struct {
+	io.Writer
+	TerminalScreen
+	Wide, NoHeaders bool
+	droppable       []string // see spare
+	emptyText       string   // said in place of a table without rows
+}
+
+// TableColumn is one fact of each thing in a table.
+type TableColumn[T any] struct {
+	Name  string
+	Value func(T) string
+}
+
+// PrintTable prints things in columns, with -o wide also those in more.
+func PrintTable[T any](p *TablePrinter, things []T, columns []TableColumn[T], more ...TableColumn[T]) error {
+	if p.Wide {
+		columns = append(columns[:len(columns):len(columns)], more...)
+	}
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = c.Name
+	}
+	rows := make([][]string, len(things))
+	for r, thing := range things {
+		for _, c := range columns {
+			rows[r] = append(rows[r], c.Value(thing))
+		}
+	}
+	return p.WriteTable(head, rows)
+}
+
+// ColumnNames are the columns'.
+func ColumnNames[T any](columns []TableColumn[T]) (list []string) {
+	for _, c := range columns {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+// cellCleaner keeps cells in their places.
+var cellCleaner = strings.NewReplacer("\n", " ", "\t", " ")
+
+func (p *TablePrinter) WriteTable(head []string, rows [][]string) error {
+	if len(rows) == 0 && p.emptyText != "" && !p.NoHeaders {
+		_, err := fmt.Fprintln(p, p.emptyText)
+		return err
+	}
+	l := columnLayout{head: head, wanted: make([]int, len(head)), empty: make([]bool, len(head)), droppable: p.droppable, lineWidth: p.Columns}
+	for i, name := range head {
+		l.empty[i] = len(rows) > 0
+		if !p.NoHeaders {
+			l.wanted[i] = utf8.RuneCountInString(name)
+		}
+	}
+	for _, cells := range rows {
+		for i := range cells {
+			cells[i] = cellCleaner.Replace(EscapeControls(cells[i]))
+			l.wanted[i] = max(l.wanted[i], utf8.RuneCountInString(cells[i]))
+			l.empty[i] = l.empty[i] && (cells[i] == "" || cells[i] == "-")
+		}
+	}
+	widths := l.wanted
+	if p.Columns > 0 && !p.Wide && lineLength(widths) > p.Columns {
+		widths = l.fitColumns()
+	}
+	var text strings.Builder
+	if !p.NoHeaders {
+		p.writeLine(&text, widths, head, head)
+	}
+	for _, cells := range rows {
+		p.writeLine(&text, widths, head, cells)
+	}
+	_, err := io.WriteString(p, text.String())
+	return err
+}
+
+// WithEmptyText is a printer that says so where a table has no rows: the head alone
+// looks as if something were missing.
+func (p *TablePrinter) WithEmptyText(none string) *TablePrinter {
+	with := *p
+	with.emptyText = none
+	return &with
+}
+
+// writeLine writes one row; of states, by the head, it shows the colours.
+func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells []string) {
+	pad := 0 // which nothing ends a line with
+	for i, cell := range cells {
+		if widths[i] == 0 {
+			continue
+		}
+		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no line ends with blanks
+		length := utf8.RuneCountInString(cell)
+		if head[i] == "STATE" {
+			cell = p.Colorize(stateColor(cell), cell)
+		}
+		if cell != "" {
+			fmt.Fprintf(to, "%*s%s", pad, "", cell)
+			pad = 0
+		}
+		pad += widths[i] - length + columnGap
+	}
+	to.WriteByte('\n')
+}
+
+// TerminalColor is a number of the terminal's eight.
+type TerminalColor int
+
+const (
+	noColor TerminalColor = 0
+	red     TerminalColor = 31
+	green   TerminalColor = 32
+	yellow  TerminalColor = 33
+)
+
+func (s TerminalScreen) Colorize(c TerminalColor, text string) string {
+	if !s.UseColor || c == noColor {
+		return text
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, text)
+}
+
+// stateColor is red for what went wrong, green for what runs and yellow for
+// what is on its way. What has ended well, or as people wanted, stays plain.
+func stateColor(state string) TerminalColor {
+	switch s := job.State(state); {
+	case s == job.Failed || s == job.Refused || s == job.Lost || s == job.Unreachable:
+		return red
+	case s == job.Running:
+		return green
+	case s.IsLive():
+		return yellow
+	}
+	return noColor
+}
