@@ -16,35 +16,36 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// activeSession is a session whose provider the agent has taken.
+// activeSession is a session whose provider the agent has accepted.
 type activeSession struct {
 	*resourceProvider
 	id   string
 	send func(*rp.ProviderCall) error
-	// readDevicesInUse are the devices in use, as the agent last told.
+	// inUse are the devices in use, as the agent last reported.
 	inUse map[string]share.DeviceUse
-	// lastSent is what the agent was last told that there is, nil before.
+	// lastSent is the total that was last sent to the agent; nil before the
+	// first.
 	lastSent *advertisedTotal
 }
 
-// advertisedTotal is what UPDATE_STATE says.
+// advertisedTotal is the content of UPDATE_STATE.
 type advertisedTotal struct {
 	ids []string
-	// leftover counts devices that are not offered any more and still in use.
-	// A task that holds one has taken one of the scalar: a scalar without it
-	// would make one of the others useless. Shared devices have scalars of
-	// their own: with those gone nothing is left over.
+	// leftover counts devices that are in use and not offered any more. The
+	// task with such a device holds one of the scalar gpus: without it in the
+	// total, another device would lack its scalar. Shared devices have their
+	// own scalars, so they never count.
 	leftover int
-	// shared are the devices that are advertised in parts.
+	// shared are the devices that are advertised in shares.
 	shared []gpu.DeviceShare
-	// withheld are those that are not offered, and why.
+	// withheld are the devices that are not offered, with the reasons.
 	withheld []gpu.WithheldDevice
-	// waiting tells that one is to change its form once it is idle.
+	// waiting is set if a device will change its mode when it is idle.
 	waiting bool
 }
 
-// serveSession tells the agent of the ResourceGPUs, at first and whenever that changes, and
-// answers its events until the stream ends.
+// serveSession sends the total to the agent at first and after each change,
+// and answers its events until the stream ends.
 func (p *resourceProvider) serveSession(ctx context.Context, s *providerStream, id string) error {
 	ctx, stop := context.WithCancel(ctx)
 	events, ended := make(chan *rp.ProviderEvent), make(chan error, 1)
@@ -100,8 +101,9 @@ func readEvents(ctx context.Context, s *providerStream, events chan<- *rp.Provid
 	}
 }
 
-// updateState tells the agent what there is, unless it knows: the master rescinds
-// offers at each new state. Always tells it again.
+// updateState sends the total to the agent if it has changed, or if always is
+// set. It sends nothing else, because the master rescinds offers at each
+// UPDATE_STATE.
 func (t *activeSession) updateState(ctx context.Context, always bool) error {
 	now := t.computeTotal(ctx)
 	if !always && now.equal(t.lastSent) {
@@ -121,13 +123,13 @@ func (t *activeSession) updateState(ctx context.Context, always bool) error {
 	return nil
 }
 
-// computeTotal is what the newest state of the host comes to.
+// computeTotal returns the total for the latest state of the host.
 func (t *activeSession) computeTotal(ctx context.Context) *advertisedTotal {
 	held, err := t.readDevicesInUse(ctx, t.id)
 	switch {
 	case err == nil:
 		t.inUse = held
-	case !errors.Is(err, errAgentRefusesCaller) && ctx.Err() == nil: // of a mute agent it was said
+	case !errors.Is(err, errAgentRefusesCaller) && ctx.Err() == nil: // errAgentRefusesCaller was logged before
 		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot learn which GPUs are in use")
 	}
 	host := t.hosts.latestHost()
@@ -164,8 +166,8 @@ func sameItems[T comparable](a, b []T, order func(T, T) int) bool {
 	return slices.Equal(slices.SortedFunc(slices.Values(a), order), slices.SortedFunc(slices.Values(b), order))
 }
 
-// updateStateCall is UPDATE_STATE: no pending operations, a new version, by which the
-// agent drops launches that were meant for an older one.
+// updateStateCall returns UPDATE_STATE with a new version, so that the agent
+// drops launches for an older one, and without pending operations.
 func (t *activeSession) updateStateCall(now *advertisedTotal) *rp.ProviderCall {
 	return &rp.ProviderCall{Type: rp.CallUpdateState, UpdateState: &rp.UpdateState{
 		Resources:           MachineGPUs{Role: t.Role, Shared: now.shared, Withheld: now.withheld}.buildResources(now.ids, len(now.ids)+now.leftover, t.id),
@@ -173,7 +175,7 @@ func (t *activeSession) updateStateCall(now *advertisedTotal) *rp.ProviderCall {
 	}}
 }
 
-// handleEvent does what an event asks for.
+// handleEvent answers one event.
 func (t *activeSession) handleEvent(ctx context.Context, event *rp.ProviderEvent) error {
 	switch {
 	case event.Type == rp.EventTeardown:
@@ -181,8 +183,8 @@ func (t *activeSession) handleEvent(ctx context.Context, event *rp.ProviderEvent
 	case event.Type == rp.EventPublishResources && event.PublishResources != nil:
 		return t.send(t.publishResources(event.PublishResources))
 	case event.Type == rp.EventApplyOperation && event.ApplyOperation != nil:
-		// Reserving the ResourceGPUs would need a ledger. The agent has applied the
-		// reservation in advance: a new state takes it back.
+		// The provider does not track reservations of GPUs. The agent has
+		// already applied the reservation: a new state reverts it.
 		t.Log.WithField("operation", event.ApplyOperation.Info.Type.String()).Warn("operation on GPUs refused")
 		failed := operationStatusCall(t.id, event.ApplyOperation.OperationUUID, mesos.OPERATION_FAILED, "the GPUs' provider carries out no operations")
 		failed.UpdateOperationStatus.FrameworkID = event.ApplyOperation.FrameworkID
@@ -197,5 +199,5 @@ func (t *activeSession) handleEvent(ctx context.Context, event *rp.ProviderEvent
 			}
 		}
 	}
-	return nil // an acknowledgement, or news of a later Mesos
+	return nil // an acknowledgement, or an event of a newer Mesos
 }

@@ -29,9 +29,9 @@ const (
 	dialTimeout    = 10 * time.Second
 )
 
-// providerStream is a subscription on a TCP connection of its own. net/http's client
-// would not do: it closes a connection without a word of when the agent has
-// noticed, and a provider must not come back before.
+// providerStream is a subscription on its own TCP connection. net/http's
+// client does not report when the agent has noticed the end of a connection,
+// and a provider must not reconnect earlier.
 type providerStream struct {
 	conn   net.Conn
 	body   *bufio.Reader
@@ -40,8 +40,8 @@ type providerStream struct {
 	ending bool
 }
 
-// openSubscription posts the SUBSCRIBE call and returns once the agent has answered
-// 200. ctx ends the wait.
+// openSubscription posts the SUBSCRIBE call and returns after the agent has
+// answered 200. ctx ends the wait.
 func openSubscription(ctx context.Context, c ProviderConfig, call *rp.ProviderCall) (*providerStream, error) {
 	request, err := c.newRequest(ctx, call)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *providerStream) sendSubscribe(request *http.Request, deadline time.Time
 		return err
 	}
 	if err := request.Context().Err(); err != nil {
-		return err // interrupt came before the deadline above
+		return err // interrupt was called before SetDeadline
 	}
 	if err := request.Write(s.conn); err != nil {
 		return fmt.Errorf("send SUBSCRIBE: %w", err)
@@ -99,15 +99,15 @@ func (s *providerStream) sendSubscribe(request *http.Request, deadline time.Time
 	return nil
 }
 
-// nextEvent reads one RecordIO frame. A zero deadline waits for ever: the API has
-// no heartbeats, a quiet agent is a well one, and TCP's keep-alive finds a
+// nextEvent reads one RecordIO frame. A zero deadline waits forever: the API
+// has no heartbeats, so a silent agent is normal, and TCP keep-alive detects a
 // dead one.
 func (s *providerStream) nextEvent(ctx context.Context, deadline time.Time) (*rp.ProviderEvent, error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err // interrupt came before the deadline above
+		return nil, err // interrupt was called before SetReadDeadline
 	}
 	line, err := s.body.ReadSlice('\n')
 	if errors.Is(err, io.EOF) {
@@ -131,7 +131,7 @@ func (s *providerStream) nextEvent(ctx context.Context, deadline time.Time) (*rp
 	return event, nil
 }
 
-// interrupt ends a read under way.
+// interrupt ends a read in progress.
 func (s *providerStream) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,9 +140,10 @@ func (s *providerStream) interrupt() {
 	}
 }
 
-// close says goodbye and waits until the agent has closed its side too: an
-// agent that hangs would find two connections when it goes on, and abort. Once
-// ctx has ended nobody comes back, and the wait is over within CloseTimeout.
+// close closes this side and waits until the agent has closed its side: an
+// agent that hangs would find two connections when it continues, and abort.
+// After ctx has ended there is no next connection, and the wait is bounded by
+// CloseTimeout.
 func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 	s.mu.Lock()
 	s.ending = true
@@ -150,7 +151,7 @@ func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 	s.mu.Unlock()
 	defer s.conn.Close()
 	if half, ok := s.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-		return // the connection is gone already
+		return // the connection is already closed
 	}
 	for {
 		_, err := io.Copy(io.Discard, s.conn)
@@ -165,7 +166,7 @@ func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 	}
 }
 
-// newRequest builds the POST of one call.
+// newRequest returns the POST request of one call.
 func (c ProviderConfig) newRequest(ctx context.Context, call *rp.ProviderCall) (*http.Request, error) {
 	body, err := proto.Marshal(call)
 	if err != nil {
@@ -179,7 +180,7 @@ func (c ProviderConfig) newRequest(ctx context.Context, call *rp.ProviderCall) (
 	return request, nil
 }
 
-// setHeaders says what the body is and who calls.
+// setHeaders sets the content type and the authorization.
 func (c ProviderConfig) setHeaders(request *http.Request) {
 	request.Header.Set("Content-Type", protobufType)
 	request.Header.Set("Accept", protobufType)
@@ -188,7 +189,7 @@ func (c ProviderConfig) setHeaders(request *http.Request) {
 	}
 }
 
-// postCall makes any call but SUBSCRIBE.
+// postCall makes any call except SUBSCRIBE.
 func (c ProviderConfig) postCall(ctx context.Context, client *http.Client, streamID string, call *rp.ProviderCall) error {
 	ctx, cancel := context.WithTimeout(ctx, c.AnswerTimeout)
 	defer cancel()

@@ -7,18 +7,18 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// hostState shows the newest state of the host, so that who brings a state never
-// waits for an agent, and who reads never gets an old one.
+// hostState has the latest state of the host. Setting a state never waits for
+// an agent, and reading always returns the latest one.
 type hostState struct {
 	mu   sync.Mutex
 	host gpu.Host
-	// changed has one token where a state came that nobody has looked at.
+	// changed has one token if the state has changed since it was last read.
 	changed chan struct{}
 }
 
 func newHostState(h gpu.Host) *hostState { return &hostState{host: h, changed: make(chan struct{}, 1)} }
 
-// followHosts takes states until there are no more or ctx ends.
+// followHosts stores states until the channel is closed or ctx ends.
 func (b *hostState) followHosts(ctx context.Context, hosts <-chan gpu.Host) {
 	for {
 		select {

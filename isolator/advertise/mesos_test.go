@@ -182,7 +182,7 @@ func TestMesosHostReboot(t *testing.T) {
 }
 
 // Reserved devices reach their role alone, and with them their scalar: a
-// stock framework has the agent's own ResourceGPUs only.
+// stock framework has the agent's own GPUs only.
 func TestMesosReservedForARole(t *testing.T) {
 	master, a := mesos(t, 2)
 	h, err := simulated.NewHost("2xV100", "live")

@@ -18,15 +18,16 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// operatorPath is where an agent serves its v1 operator API, below its URL.
+// operatorPath is the path of the v1 operator API below the agent's URL.
 const operatorPath = "/api/v1"
 
-// errAgentRefusesCaller is given where the agent tells this caller nothing: it wants other
-// credentials, or serves no operator API.
+// errAgentRefusesCaller means that the agent does not answer this caller: it
+// requires other credentials or has no operator API.
 var errAgentRefusesCaller = errors.New("the agent does not answer this caller")
 
-// readAgentID asks for the id that the agent has registered under. The error says
-// that it has not, yet; errAgentRefusesCaller that nobody can know.
+// readAgentID returns the id under which the agent has registered. It returns
+// an error if the agent has not registered yet, and errAgentRefusesCaller if
+// the id cannot be read at all.
 func (p *resourceProvider) readAgentID(ctx context.Context) (string, error) {
 	answer, err := p.callOperator(ctx, operator.Call_GET_AGENT)
 	if err != nil {
@@ -39,8 +40,8 @@ func (p *resourceProvider) readAgentID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// readDevicesInUse asks which of the provider's devices tasks and executors hold, by
-// UUID.
+// readDevicesInUse returns the provider's devices that tasks and executors
+// hold, by UUID.
 func (p *resourceProvider) readDevicesInUse(ctx context.Context, id string) (map[string]share.DeviceUse, error) {
 	answer, err := p.callOperator(ctx, operator.Call_GET_STATE)
 	if err != nil {
@@ -60,8 +61,9 @@ func (p *resourceProvider) readDevicesInUse(ctx context.Context, id string) (map
 	return held, nil
 }
 
-// ReadDevicesInUse asks the agent which devices tasks and executors hold, by UUID,
-// whoever provided them: without a session, and without telling it anything.
+// ReadDevicesInUse returns all devices that tasks and executors of the agent
+// hold, by UUID, of any provider. It needs no session and changes nothing on
+// the agent.
 func ReadDevicesInUse(ctx context.Context, c ProviderConfig) (map[string]share.DeviceUse, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -73,7 +75,8 @@ func ReadDevicesInUse(ctx context.Context, c ProviderConfig) (map[string]share.D
 	return p.readDevicesInUse(ctx, "")
 }
 
-// addHeldDevices adds the provider's devices among the resources; "" stands for any.
+// addHeldDevices adds the provider's devices among the resources; provider ""
+// means any.
 func addHeldDevices(held map[string]share.DeviceUse, resources []mesos.Resource, provider string) {
 	for _, r := range resources {
 		if provider != "" && r.GetProviderID().GetValue() != provider {
@@ -87,7 +90,8 @@ func addHeldDevices(held map[string]share.DeviceUse, resources []mesos.Resource,
 	}
 }
 
-// resourceDevices are the devices that a resource names: whole, or a part of one.
+// resourceDevices returns the devices that a resource names: whole devices, or
+// a share of one.
 func resourceDevices(r mesos.Resource) (ids []string, part bool) {
 	if uuid, _, ok := gpu.ShareResource(r.Name); ok {
 		return []string{uuid}, true

@@ -18,62 +18,66 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// The agent stores type and name with the provider's id and drops, without a
-// word, a provider that comes back with others. They must never change.
+// The agent stores type and name with the provider's id. It silently drops a
+// provider that comes back with different ones, so they must never change.
 const (
 	providerType = "io.mesos.gpu"
 	providerName = "gpus"
 )
 
-// ErrRemoved is returned by Run when the agent's operator has removed the
-// provider: its ResourceGPUs stay out of the offers until the daemon is started again.
+// ErrRemoved is returned by Run if the agent's operator has removed the
+// provider. Its GPUs stay out of the offers until the daemon is restarted.
 var ErrRemoved = errors.New("the agent removed this resource provider")
 
-// ProviderConfig says which agent to tell of which ResourceGPUs.
+// ProviderConfig is the agent to subscribe with and the GPUs to advertise.
 type ProviderConfig struct {
-	// AgentURL is the agent's, "http://host:5051/slave(1)".
+	// AgentURL is the agent's URL, "http://host:5051/slave(1)".
 	AgentURL string
-	// StateDir holds the lock and the provider id.
+	// StateDir has the lock file and the provider id.
 	StateDir string
-	// Host is what is advertised at first, each device by its name. Hosts,
-	// where set, brings what is later: a device that failed is not among its
-	// devices, but is told to be withheld where its Withheld says so. Run
-	// takes a state at once, whatever the agent does, and of several the last;
-	// a closed channel brings no more.
+	// Host is the initial state: each device in it is advertised by its name.
+	// HostUpdates, if set, sends later states. A failed device is not among a
+	// state's devices; if it is in Withheld, the agent is told that it is
+	// withheld. Run receives each state at once, whatever the agent does, and
+	// uses the latest. Closing the channel means no more updates.
 	Host        gpu.Host
 	HostUpdates <-chan gpu.Host
-	// Role is that of a Machine.
+	// Role is as in MachineGPUs.
 	Role string
-	// Modes, where set, says which devices are advertised in parts.
+	// Modes, if set, decides which devices are advertised in shares.
 	Modes SharingModes
 	Log   logrus.FieldLogger
 
-	// OnAdvertised, where set, is called each time the agent has taken the ResourceGPUs.
+	// OnAdvertised, if set, is called each time the agent has accepted the
+	// GPUs.
 	OnAdvertised func()
 
-	// Authorization is the header sent to an agent that asks who calls.
+	// Authorization is the header for an agent that requires authentication.
 	Authorization string
 	// TLS is used for an https URL; nil means the system's certificates.
 	TLS *tls.Config
 
-	// BackoffMin and BackoffMax bound the wait before coming back, 1 s and
-	// 30 s. AnswerTimeout bounds the wait for an answer, 30 s, and AskTimeout
-	// that for what the agent tells of itself, 2 s. After CloseTimeout, 10 s,
-	// an agent that has not closed its side is warned of, and the end of Run no
-	// longer waits for it. InUseInterval is how often the agent is asked whether
-	// devices that are no longer offered are still in use, 5 s.
+	// BackoffMin and BackoffMax bound the pause before a reconnect; the
+	// defaults are 1 s and 30 s. AnswerTimeout (30 s) bounds the wait for an
+	// answer, AskTimeout (2 s) an operator call. After CloseTimeout (10 s) a
+	// warning is logged about an agent that has not closed its side, and the
+	// end of Run does not wait longer. InUseInterval (5 s) is how often the
+	// agent is asked whether withdrawn devices are still in use.
 	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
 }
 
-// SharingModes decides in which form each device is advertised. share.ModeStore does.
+// SharingModes decides how each device is advertised: whole or in shares.
+// share.ModeStore implements it.
 type SharingModes interface {
-	// ReconcileModes hears in which form tasks hold devices, if that is known, and may
-	// change the form of those that are idle. On an error all stay as they are.
+	// ReconcileModes updates the modes from how tasks hold the devices, if
+	// that is known. It may change the mode of idle devices. On an error
+	// nothing changes.
 	ReconcileModes(held map[string]share.DeviceUse, known bool) error
-	// SharedCapacity is how much of a device is advertised in parts, where it is.
+	// SharedCapacity returns how much of a device is advertised in shares; ok
+	// is false for a whole device.
 	SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool)
-	// HasPending tells that a device is to change its form once it is idle, and
-	// Changed has a token where one more is.
+	// HasPending reports whether a device will change its mode when it is
+	// idle. Changes has a token after a new request.
 	HasPending() bool
 	Changes() <-chan struct{}
 }
@@ -101,23 +105,23 @@ func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 	return c, nil
 }
 
-// resourceProvider is a running Run. One goroutine owns it.
+// resourceProvider is the state of a running Run. One goroutine owns it.
 type resourceProvider struct {
 	ProviderConfig
 	state  *providerState
 	client *http.Client
 	hosts  *hostState
-	// publishedDevices are the devices in use as the agent last said; nil before it
-	// did.
+	// publishedDevices are the devices in use, as the agent last reported; nil
+	// before its first report.
 	publishedDevices map[string]bool
-	// warned keeps what does not change from being said again and again.
+	// warned is set after a permanent problem was logged.
 	warned bool
 }
 
-// Run advertises ResourceGPUs until ctx ends, and comes back whenever the agent goes,
-// with the newest state. It holds one connection at a time: a new one follows
-// only once the old one is closed on both sides. On return the ResourceGPUs are out of
-// the offers; tasks that hold some go on.
+// Run advertises GPUs until ctx ends. If the agent disconnects, Run subscribes
+// again with the latest state. It has one connection at a time: it connects
+// again only after both sides have closed the old one. When it returns, the
+// GPUs are out of the offers; tasks that hold some keep running.
 func Run(ctx context.Context, c ProviderConfig) error {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -146,7 +150,7 @@ func Run(ctx context.Context, c ProviderConfig) error {
 	return nil
 }
 
-// runSessions goes from session to session.
+// runSessions runs one session after the other.
 func (p *resourceProvider) runSessions(ctx context.Context, hangUp func()) error {
 	for wait := p.BackoffMin; ; {
 		subscribed, err := p.runSession(ctx)
@@ -159,7 +163,8 @@ func (p *resourceProvider) runSessions(ctx context.Context, hangUp func()) error
 		case subscribed:
 			wait = p.BackoffMin
 		}
-		// The jitter keeps the agents of a rack from coming back in step.
+		// The jitter keeps the agents of a rack from reconnecting at the same
+		// moment.
 		pause := wait + rand.N(wait/2+1)
 		p.Log.WithError(err).WithField("agent", p.AgentURL).WithField("retry_in", pause.String()).Warn("GPUs not advertised")
 		select {

@@ -12,15 +12,16 @@ import (
 	"mesos-gpu/isolator/internal/daemonlock"
 )
 
-// providerState is the folder that outlives the daemon: the lock that keeps a second
-// daemon away, and the provider id, by which the agent knows its provider
-// again.
+// providerState is the folder with the lock, which excludes a second daemon,
+// and the provider id, by which the agent recognizes its provider after a
+// restart.
 type providerState struct {
 	dir   string
 	close func()
 }
 
-// openProviderState takes the lock. Two providers with one id abort a Mesos agent.
+// openProviderState takes the lock: two providers with the same id abort a
+// Mesos agent.
 func openProviderState(dir string) (*providerState, error) {
 	release, err := daemonlock.LockFolder(dir, "provider.lock")
 	if err != nil {
@@ -31,15 +32,16 @@ func openProviderState(dir string) (*providerState, error) {
 
 func (s *providerState) idPath() string { return filepath.Join(s.dir, "provider_id") }
 
-// providerIdentity is who the provider is, and to whom.
+// providerIdentity is the provider's id and the agent that assigned it.
 type providerIdentity struct {
 	provider string
-	// agent is the id of the agent that gave it; "" where that did not tell.
+	// agent is the id of the agent that assigned provider; "" if the agent
+	// does not report its id.
 	agent string
 }
 
-// readIdentity reads the checkpoint, empty where there is none: a line with the
-// provider's id, and one with the agent's.
+// readIdentity reads the file with one line for the provider's id and one for
+// the agent's. Without a file both are empty.
 func (s *providerState) readIdentity() (providerIdentity, error) {
 	text, err := os.ReadFile(s.idPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +58,8 @@ func (s *providerState) readIdentity() (providerIdentity, error) {
 	return providerIdentity{provider, agent}, nil
 }
 
-// writeIdentity checkpoints it: after a crash the file holds the old one or the
-// new one, whole.
+// writeIdentity replaces the file. After a crash it has the old or the new
+// identity.
 func (s *providerState) writeIdentity(i providerIdentity) error {
 	if err := atomicfile.Write(s.idPath(), []byte(i.provider+"\n"+i.agent+"\n"), 0o600); err != nil {
 		return fmt.Errorf("checkpoint provider id: %w", err)
@@ -65,7 +67,7 @@ func (s *providerState) writeIdentity(i providerIdentity) error {
 	return nil
 }
 
-// removeID removes the id, after the agent said that it did.
+// removeID removes the file after the agent has removed the provider.
 func (s *providerState) removeID() error {
 	if err := os.Remove(s.idPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget provider id: %w", err)

@@ -7,10 +7,11 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 )
 
-// publishResources says that ResourceGPUs are ready, as they always are, unless the agent asks
-// for one that is not offered any more: then the launch must fail. The agent
-// names all that is in use, and one that was is no news: a task that holds a
-// failed device must not fail the launches of others.
+// publishResources answers that the GPUs are ready. It fails only if the agent
+// requests a device that is no longer offered, so that the launch fails. The
+// agent always lists all devices in use; a device that was in use before is
+// accepted, because a task with a failed device must not fail the launches of
+// others.
 func (p *resourceProvider) publishResources(event *rp.PublishResources) *rp.ProviderCall {
 	there := map[string]bool{}
 	for _, d := range p.hosts.latestHost().Devices {
@@ -36,8 +37,8 @@ func (p *resourceProvider) publishResources(event *rp.PublishResources) *rp.Prov
 	}
 }
 
-// operationStatusCall reports on an operation. The status has no UUID, so that nobody
-// has to acknowledge it: this daemon would not repeat it.
+// operationStatusCall reports the state of an operation. The status has no
+// UUID, so it needs no acknowledgement: this daemon would not repeat it.
 func operationStatusCall(id string, op mesos.UUID, state mesos.OperationState, message string) *rp.ProviderCall {
 	status := mesos.OperationStatus{State: state, Message: &message, ResourceProviderID: providerIDMessage(id)}
 	return &rp.ProviderCall{Type: rp.CallUpdateOperationStatus, UpdateOperationStatus: &rp.UpdateOperationStatus{

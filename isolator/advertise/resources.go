@@ -1,7 +1,7 @@
-// Package advertise tells Mesos what ResourceGPUs an agent has: as resources through
-// the agent's resource provider API (Run), live, or as text for its command
-// line (Machine.Flags). It advertises every device it is given and decides
-// nothing about who gets one.
+// Package advertise advertises an agent's GPUs to Mesos: as resources through
+// the agent's resource provider API (Run), or as text for the agent's command
+// line (MachineGPUs.AgentFlags). It advertises every device that it is given
+// and makes no allocations.
 package advertise
 
 import (
@@ -24,38 +24,38 @@ const (
 	AttributeCUDA      = "gpu_cuda"
 	AttributeMemory    = "gpu_memory"
 	AttributeInventory = "gpu_inventory"
-	// AttributeShareLimit names what holds tasks to their parts of shared devices, a
+	// AttributeShareLimit is how shares of devices are enforced, a
 	// gpu.EnforcementMethod.
 	AttributeShareLimit = "gpu_share_limit"
 )
 
-// MachineGPUs is what one machine has to advertise.
+// MachineGPUs is what one machine advertises.
 type MachineGPUs struct {
-	// Host has the devices that go by name, whole ResourceGPUs and MIG devices alike:
-	// each counts 1.
+	// Host has the named devices, whole GPUs and MIG devices. Each counts 1.
 	Host gpu.Host
-	// Stock are the devices that go by count, for frameworks that know no
-	// names. They are resources of the agent's own, never the provider's.
+	// Stock are the devices that are advertised only by number, for frameworks
+	// that do not know device names. They are the agent's own resources, never
+	// the provider's.
 	Stock []gpu.Device
-	// Role, unless empty, is the one role that the devices with names are
-	// reserved for: no framework of another role can take their scalar and
-	// leave the names.
+	// Role, if not empty, reserves the named devices for one role. Otherwise a
+	// framework of another role could take their scalar without their names.
 	Role string
-	// Shared are the devices with names that are advertised in parts, and as
-	// how much of each: instead of counting 1 each is two scalars of its own.
+	// Shared are the named devices that are advertised in shares, with the
+	// amounts. Each has two scalars of its own instead of counting 1.
 	Shared []gpu.DeviceShare
-	// Withheld are devices that are not advertised, and why; a provider alone
-	// tells them.
+	// Withheld are the devices that are not advertised, with the reasons. Only
+	// a provider reports them.
 	Withheld []gpu.WithheldDevice
-	// AttributeShareLimit, where set, is what holds tasks to their parts.
+	// ShareLimit, if not empty, is how shares are enforced.
 	ShareLimit gpu.EnforcementMethod
-	// repartitioned stands for what ResourceGPUs are cut into, whatever that is: see Cut.
+	// repartitioned are GPUs whose MIG devices may change, see
+	// MarkRepartitioned.
 	repartitioned []gpu.Device
 }
 
-// MarkRepartitioned says that a GPU in MIG mode is cut anew while the agent runs. Attributes
-// stand: they tell its type and the memory of the smallest slice that there can
-// be, and leave its slices out of the inventory.
+// MarkRepartitioned marks a GPU in MIG mode whose partitions may change at run
+// time. Attributes cannot change: they have the GPU's type and the memory of
+// its smallest possible slice, and the inventory does not have its slices.
 func (m *MachineGPUs) MarkRepartitioned(whole gpu.Device, profiles []layout.InstanceProfile) {
 	m.Host.Devices = slices.DeleteFunc(slices.Clone(m.Host.Devices), func(d gpu.Device) bool { return d.MIG != nil && d.MIG.Parent == whole.UUID })
 	for _, p := range profiles {
@@ -64,13 +64,13 @@ func (m *MachineGPUs) MarkRepartitioned(whole gpu.Device, profiles []layout.Inst
 	m.repartitioned = append(m.repartitioned, whole)
 }
 
-// HostAttributes are those of a machine all of whose ResourceGPUs go by name.
+// HostAttributes returns the attributes of a machine without stock devices.
 func HostAttributes(h gpu.Host) []mesos.Attribute { return MachineGPUs{Host: h}.Attributes() }
 
-// Resources gives the scalar gpus and the set gpu_ids of the devices with
-// names, and the scalars of each shared one, in the name of a provider unless
-// providerIDMessage is empty; a provider tells what is withheld, too. Without such
-// devices there are none.
+// Resources returns the scalar gpus and the set gpu_ids of the named devices,
+// and the scalars of each shared device. With a providerID they are that
+// provider's, and include the withheld devices. Without devices the list is
+// empty.
 func (m MachineGPUs) Resources(providerID string) []mesos.Resource {
 	var ids []string
 	for _, d := range m.Host.Devices {
@@ -81,8 +81,8 @@ func (m MachineGPUs) Resources(providerID string) []mesos.Resource {
 	return m.buildResources(ids, len(ids), providerID)
 }
 
-// buildResources has a count of its own: of what tasks hold, the scalar counts
-// also what is not offered any more.
+// buildResources takes the number of gpus separately: it includes devices that
+// are in use and no longer offered.
 func (m MachineGPUs) buildResources(ids []string, gpus int, providerID string) []mesos.Resource {
 	var list []mesos.Resource
 	if gpus > 0 {
@@ -115,8 +115,9 @@ func setReservation(r *mesos.Resource, role string) {
 	r.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
 }
 
-// withheldResource tells which devices are not offered. It is offered to nobody itself:
-// who took it would gain nothing, and its change would be a task's affair.
+// withheldResource lists the devices that are not offered. It is reserved so
+// that no framework is offered it: a task could not use it, and could not be
+// notified of its changes.
 func withheldResource(devices []gpu.WithheldDevice) mesos.Resource {
 	set := &mesos.Value_Set{}
 	for _, d := range devices {
@@ -131,9 +132,10 @@ func scalarResource(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// Attributes names the hardware, stock devices too: each type once, driver
-// and AttributeCUDA version, the smallest device's memory in MiB; and the inventory of
-// the devices with names, if there are any. A machine without ResourceGPUs has none.
+// Attributes returns the attributes of all devices, including stock devices:
+// each type once, the versions of driver and CUDA, and the memory of the
+// smallest device in MiB; and the inventory of the named devices, if there are
+// any. A machine without GPUs has no attributes.
 func (m MachineGPUs) Attributes() []mesos.Attribute {
 	all := gpu.Host{Devices: slices.Concat(m.Host.Devices, m.repartitioned, m.Stock)}
 	if len(all.Devices) == 0 {
@@ -156,16 +158,17 @@ func (m MachineGPUs) Attributes() []mesos.Attribute {
 	if len(m.Host.Devices) == 0 {
 		return list
 	}
-	// Encoding a Host into memory fails only where memory does; the agent is
-	// then still served by its type, as a stock one.
+	// Encoding into memory does not fail in practice. Without the inventory
+	// the agent would still be usable by its type.
 	if inventory, err := gpu.EncodeInventory(trimForOffers(m.Host)); err == nil {
 		list = append(list, textAttribute(AttributeInventory, inventory))
 	}
 	return list
 }
 
-// trimForOffers is what of a host goes into every offer. The paths over PCIe, one
-// a pair of devices, would be most of it; NUMA nodes say nearly as much.
+// trimForOffers removes the PCIe paths, one for each pair of devices, which
+// would be most of an offer's inventory. NUMA nodes carry nearly the same
+// information.
 func trimForOffers(h gpu.Host) gpu.Host {
 	devices := make([]gpu.Device, len(h.Devices))
 	for i, d := range h.Devices {
@@ -180,13 +183,14 @@ func textAttribute(name, value string) mesos.Attribute {
 	return mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: value}}
 }
 
-// AgentFlags gives the texts for a Mesos agent's --resources and --attributes.
-// Beside a provider, which brings the devices with names, the resources are
-// the stock devices alone, and never empty: Mesos's own count of ResourceGPUs would
-// take their place. Mesos takes an attribute that reads as a number for a
-// scalar, so that gpu_cuda ("12.2") arrives as one: readers of attributes
-// must accept both, or read the inventory, which stays as it is. Spaces, as in
-// "RTX 3090", Mesos would take out; a shell would part words there.
+// AgentFlags returns the values of a Mesos agent's --resources and
+// --attributes. With a provider, which advertises the named devices, the
+// resources are only the stock devices, and never empty: otherwise Mesos would
+// use its own count of GPUs. Mesos parses an attribute that looks like a
+// number as a scalar, so gpu_cuda ("12.2") arrives as a scalar: readers must
+// accept both forms, or use the inventory, which is not affected. Spaces, as
+// in "RTX 3090", are removed: Mesos would remove them, and a shell would split
+// the value.
 func (m MachineGPUs) AgentFlags(provider bool) (resources, attributes string) {
 	var parts []string
 	if !provider {
@@ -208,8 +212,8 @@ func (m MachineGPUs) AgentFlags(provider bool) (resources, attributes string) {
 	return resources, strings.Join(parts, ";")
 }
 
-// resourceFlag is one resource in Mesos's notation: gpus:2, gpu_ids(role):{a,b}. The
-// agent adds up scalars of one name and role.
+// resourceFlag formats one resource in Mesos's notation: gpus:2,
+// gpu_ids(role):{a,b}. The agent sums scalars of the same name and role.
 func (m MachineGPUs) resourceFlag(r mesos.Resource) string {
 	name := r.Name
 	if len(r.Reservations) > 0 {

@@ -198,7 +198,7 @@ func TestMachineAttributes(t *testing.T) {
 	}
 }
 
-// MIG devices count like ResourceGPUs, by names of their own.
+// MIG devices count like GPUs, with names of their own.
 func TestMIGDevicesAreAdvertised(t *testing.T) {
 	m := machine(t)
 	m = MachineGPUs{Host: gpu.Host{Driver: "d", CUDA: "12.2", Devices: m.Stock}}

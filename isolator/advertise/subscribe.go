@@ -12,8 +12,8 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 )
 
-// runSession is one subscription, from SUBSCRIBE until its connection is closed.
-// It reports whether the agent took the provider.
+// runSession is one subscription, from SUBSCRIBE until its connection is
+// closed. subscribed reports whether the agent accepted the provider.
 func (p *resourceProvider) runSession(ctx context.Context) (subscribed bool, err error) {
 	who, err := p.chooseIdentity(ctx)
 	if err != nil {
@@ -35,9 +35,10 @@ func (p *resourceProvider) runSession(ctx context.Context) (subscribed bool, err
 	return true, p.serveSession(ctx, s, id)
 }
 
-// chooseIdentity is the identity to come with. An agent that has another id than the
-// one that gave it, as after a reboot of a host whose resources changed, would
-// drop the provider without a word; nor has it any task of before.
+// chooseIdentity returns the identity to subscribe with. If the agent's id has
+// changed since it assigned the provider id, as after a reboot of a host whose
+// resources changed, the agent would silently drop the provider, so a new one
+// is needed. Such an agent has no earlier tasks.
 func (p *resourceProvider) chooseIdentity(ctx context.Context) (providerIdentity, error) {
 	saved, err := p.state.readIdentity()
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *resourceProvider) chooseIdentity(ctx context.Context) (providerIdentity
 	return providerIdentity{provider: saved.provider, agent: agent}, nil
 }
 
-// awaitSubscribed awaits SUBSCRIBED and checkpoints the identity.
+// awaitSubscribed waits for SUBSCRIBED and writes the identity.
 func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStream, who providerIdentity) (id string, err error) {
 	event, err := s.nextEvent(ctx, time.Now().Add(p.AnswerTimeout))
 	if errors.Is(err, os.ErrDeadlineExceeded) && who.provider != "" {
@@ -83,8 +84,8 @@ func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStrea
 	if err != nil || got == saved {
 		return got.provider, err
 	}
-	// Another agent may have taken the place of the one that was asked: its
-	// provider would be checkpointed under the wrong id.
+	// Another agent may have replaced the one that was asked for its id. The
+	// provider's id would then be stored with the wrong agent id.
 	if who.agent != "" {
 		now, err := p.readAgentID(ctx)
 		if err != nil {

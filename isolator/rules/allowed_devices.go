@@ -7,9 +7,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// AllowedDevices is RulesForGPUs backwards: the devices, in the host's order, that a list
-// lets a container open for reading and writing. A MIG device is held by one
-// that reaches its parent's node and both of its own.
+// AllowedDevices is the inverse of RulesForGPUs: it returns the devices, in
+// the host's order, that a rule list allows a container to read and write. A
+// MIG device requires access to its parent's node and both of its own.
 func AllowedDevices(h gpu.Host, m MajorNumbers, list []DeviceRule) []string {
 	var held []string
 	for _, d := range h.Devices {
@@ -21,22 +21,22 @@ func AllowedDevices(h gpu.Host, m MajorNumbers, list []DeviceRule) []string {
 	return held
 }
 
-// Allows reports whether the kernel lets a process of a cgroup with that list
-// do what want says: one rule alone must allow all of it.
+// Allows reports whether the kernel allows a process of a cgroup with that
+// list the access of want. A single rule must allow all of it.
 func Allows(list []DeviceRule, want DeviceRule) bool {
 	return slices.ContainsFunc(MergeRules(list), func(r DeviceRule) bool {
 		return r.coversDevice(want) && accessBits(want.Access)&^accessBits(r.Access) == 0
 	})
 }
 
-// coversDevice reports whether the rule is about all the devices of other.
+// coversDevice reports whether the rule applies to all devices of other.
 func (r DeviceRule) coversDevice(other DeviceRule) bool {
 	return (r.Kind == 'a' || r.Kind == other.Kind) &&
 		(r.Major == AnyNumber || r.Major == other.Major) && (r.Minor == AnyNumber || r.Minor == other.Minor)
 }
 
-// IntersectRules gives what both lists allow, in the rules of the first: it is
-// what a process may open that two programs both confine.
+// IntersectRules returns what both lists allow, as rules of the first list. It
+// is what a process may open if two programs both confine it.
 func IntersectRules(list, other []DeviceRule) []DeviceRule {
 	var both []DeviceRule
 	for _, r := range MergeRules(list) {
@@ -54,9 +54,9 @@ func IntersectRules(list, other []DeviceRule) []DeviceRule {
 	return both
 }
 
-// GPUMinors tells which GPUs a list lets a container open for reading and
-// writing, by minor number in order. all says that a wildcard opens every
-// one; minors is then nil.
+// GPUMinors returns the sorted minor numbers of the GPUs that a list allows a
+// container to read and write. all means that a wildcard allows every GPU;
+// minors is then nil.
 func GPUMinors(list []DeviceRule) (minors []int, all bool) {
 	for _, r := range MergeRules(list) {
 		if r.Kind == 'b' || !strings.HasPrefix(r.Access, "rw") {
@@ -72,6 +72,6 @@ func GPUMinors(list []DeviceRule) (minors []int, all bool) {
 			minors = append(minors, int(r.Minor))
 		}
 	}
-	slices.Sort(minors) // a wildcard major comes before all others
+	slices.Sort(minors) // a wildcard major sorts before all others
 	return slices.Compact(minors), false
 }

@@ -9,10 +9,11 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// HostNodes lists the nodes a driver makes for the host: those of its GPUs, each
-// once, then the control nodes. A host without GPUs has none, and one whose
-// nvidia-uvm is not loaded lacks its two. nvidia-modeset is made by a driver
-// only where its module is loaded, so a node may be absent from /dev.
+// HostNodes returns the nodes that the driver creates for the host: those of
+// its GPUs, each once, then the control nodes. A host without GPUs has none.
+// The two nodes of nvidia-uvm are missing if that module is not loaded.
+// nvidia-modeset is always listed, but exists in /dev only if its module is
+// loaded.
 func HostNodes(h gpu.Host, m MajorNumbers) []DeviceNode {
 	if len(h.Devices) == 0 {
 		return nil
@@ -24,8 +25,8 @@ func HostNodes(h gpu.Host, m MajorNumbers) []DeviceNode {
 	return uniqueNodes(append(nodes, controlNodes(m)...))
 }
 
-// deviceNodes are the nodes that one device is reached by: a GPU's own, and
-// for a MIG device its parent's and those of its two instances.
+// deviceNodes returns the nodes of one device: a GPU's own node, or for a MIG
+// device its parent's node and the nodes of its two instances.
 func deviceNodes(d gpu.Device, m MajorNumbers) []DeviceNode {
 	whole := DeviceNode{Name: fmt.Sprintf("nvidia%d", d.Minor), Major: NvidiaMajor, Minor: uint32(d.Minor), UUID: d.UUID}
 	if d.MIG == nil {
@@ -49,9 +50,9 @@ func controlNodes(m MajorNumbers) []DeviceNode {
 	return append(nodes, DeviceNode{Name: "nvidia-modeset", Major: NvidiaMajor, Minor: ModesetMinor})
 }
 
-// SwitchNode tells the node of an NVSwitch, or the one that controls them
-// all, by its name below /dev. No container is granted one: whoever holds it
-// can take NVLink from everybody else.
+// SwitchNode returns the node of an NVSwitch, or the one that controls all of
+// them, by its name below /dev. It is never granted to a container, which
+// could disable NVLink for all others.
 func SwitchNode(name string, m MajorNumbers) (DeviceNode, bool) {
 	rest, ok := strings.CutPrefix(name, "nvidia-nvswitch")
 	if !ok || m.Switch == 0 {
@@ -64,8 +65,8 @@ func SwitchNode(name string, m MajorNumbers) (DeviceNode, bool) {
 	return DeviceNode{Name: name, Major: m.Switch, Minor: uint32(minor)}, err == nil && minor < ControlMinor
 }
 
-// uniqueNodes keeps the first node of each device number: two MIG devices share
-// their parent's.
+// uniqueNodes keeps the first node of each device number: MIG devices share
+// their parent's node.
 func uniqueNodes(nodes []DeviceNode) []DeviceNode {
 	var once []DeviceNode
 	for _, n := range nodes {

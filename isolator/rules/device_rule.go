@@ -1,6 +1,5 @@
-// Package rules turns the GPUs a container was given into the device rules
-// of its cgroup. It is pure: devices in, rules out; package cgroup writes
-// them.
+// Package rules computes the device rules of a container's cgroup from the
+// GPUs that it was granted. It is pure: package cgroup writes the rules.
 package rules
 
 import (
@@ -9,16 +8,16 @@ import (
 )
 
 // NVIDIA's character device numbers: 195:N is GPU N, 195:255 nvidiactl,
-// 195:254 nvidia-modeset. NVSwitch nodes have the control minor too, of a
-// major of their own.
+// 195:254 nvidia-modeset. NVSwitch nodes use the control minor with their own
+// major.
 const (
 	NvidiaMajor  = 195
 	ControlMinor = 255
 	ModesetMinor = 254
 )
 
-// MajorNumbers are the driver's character device numbers that /proc/devices alone
-// tells. 0 stands for a module that is not loaded.
+// MajorNumbers are the driver's dynamic device numbers from /proc/devices. 0
+// means that a module is not loaded.
 type MajorNumbers struct {
 	UVM    uint32 // nvidia-uvm
 	Caps   uint32 // nvidia-caps, the capability nodes of MIG devices
@@ -28,8 +27,8 @@ type MajorNumbers struct {
 // AnyNumber is the wildcard of a rule's major or minor number.
 const AnyNumber = -1
 
-// DeviceRule allows a container to reach character ('c') or block ('b') devices, or
-// both ('a': what the kernel lists for a cgroup that nobody confined).
+// DeviceRule allows a container to access character ('c') or block ('b')
+// devices, or both ('a': what the kernel lists for an unconfined cgroup).
 // Access is a subset of "rwm" in that order: read, write, mknod.
 type DeviceRule struct {
 	Kind         byte
@@ -37,7 +36,7 @@ type DeviceRule struct {
 	Access       string
 }
 
-// String is the kernel's form, "c 195:0 rw".
+// String returns the kernel's form, "c 195:0 rw".
 func (r DeviceRule) String() string {
 	n := func(v int64) string {
 		if v == AnyNumber {
@@ -54,13 +53,13 @@ type DeviceNode struct {
 	// "nvidia-caps/nvidia-cap3".
 	Name         string
 	Major, Minor uint32
-	// UUID names the GPU behind it; empty for a control node. A GPU that is
-	// cut into MIG devices has its node and those of its GPU instances under
-	// its own UUID, and a compute instance's under the MIG device's.
+	// UUID is the GPU of the node; empty for a control node. For a GPU with
+	// MIG devices, its own node and those of its GPU instances have the GPU's
+	// UUID, and the node of a compute instance has the MIG device's UUID.
 	UUID string
 }
 
-// allowRule allows that access to the node.
+// allowRule returns the rule that allows access to the node.
 func (n DeviceNode) allowRule(access string) DeviceRule {
 	return DeviceRule{'c', int64(n.Major), int64(n.Minor), access}
 }

@@ -7,10 +7,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// StandardRules is what every container may open: making any node (opening it is
-// another matter), terminals, tun, and the memory devices null, zero, full,
-// random and urandom. It is the list that Mesos's cgroups/devices isolator
-// gives, so that a container finds the same under either.
+// StandardRules returns what every container may access: creating any node
+// (opening it is separate), terminals, tun, and the memory devices null, zero,
+// full, random and urandom. It is the list of Mesos's cgroups/devices
+// isolator, so that containers get the same access from either.
 func StandardRules() []DeviceRule {
 	return []DeviceRule{
 		{'c', AnyNumber, AnyNumber, "m"},
@@ -30,8 +30,9 @@ func StandardRules() []DeviceRule {
 	}
 }
 
-// RulesForGPUs gives the rules of a container that holds those devices: the
-// standard ones, and with at least one GPU the control nodes and the GPUs' own.
+// RulesForGPUs returns the rules of a container with the given devices: the
+// standard rules and, with at least one GPU, those for the control nodes and
+// the devices' own nodes.
 func RulesForGPUs(h gpu.Host, m MajorNumbers, uuids []string) ([]DeviceRule, error) {
 	list := StandardRules()
 	if len(uuids) == 0 {
@@ -61,11 +62,12 @@ func RulesForGPUs(h gpu.Host, m MajorNumbers, uuids []string) ([]DeviceRule, err
 }
 
 // FirstMIGCap is the first capability node of a MIG instance
-// (/proc/driver/nvidia-caps/mig-minors). Those before it let their holder cut
-// every GPU of the machine anew, and watch them all.
+// (/proc/driver/nvidia-caps/mig-minors). The nodes before it allow their
+// holder to repartition and monitor every GPU of the machine.
 const FirstMIGCap = 3
 
-// checkGrantable refuses a device whose numbers would open something else.
+// checkGrantable rejects a device whose device numbers would give access to
+// something else.
 func checkGrantable(d gpu.Device, m MajorNumbers) error {
 	switch {
 	case d.Minor < 0 || d.Minor >= ModesetMinor:

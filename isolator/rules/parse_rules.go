@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ParseRule reads one line of a devices.list, "c 195:0 rw". Only the kernel's own
-// form passes, so that String gives the line back.
+// ParseRule parses one line of a devices.list, "c 195:0 rw". It accepts only
+// the kernel's own form, so that String returns the same line.
 func ParseRule(line string) (DeviceRule, error) {
 	kind, rest, ok := strings.Cut(line, " ")
 	numbers, access, ok2 := strings.Cut(rest, " ")
@@ -34,7 +34,7 @@ func ParseRule(line string) (DeviceRule, error) {
 	return r, nil
 }
 
-// ParseRules reads a whole devices.list.
+// ParseRules parses a whole devices.list.
 func ParseRules(text string) ([]DeviceRule, error) {
 	var list []DeviceRule
 	for line := range strings.Lines(text) {
@@ -58,7 +58,8 @@ func parseNumber(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// accessBits and letters turn an access into a set and back: r 1, w 2, m 4.
+// accessBits and accessLetters convert an access to a bit set and back: r 1, w
+// 2, m 4.
 func accessBits(access string) int {
 	set := 0
 	for i, letter := range "rwm" {
@@ -79,7 +80,8 @@ func accessLetters(set int) string {
 	return access.String()
 }
 
-// MergeRules sorts a list by device and joins the rules of one, as the kernel does.
+// MergeRules sorts a list by device and merges the rules of the same device,
+// as the kernel does.
 func MergeRules(list []DeviceRule) []DeviceRule {
 	byDevice := map[DeviceRule]int{}
 	for _, r := range list {
@@ -99,8 +101,9 @@ func MergeRules(list []DeviceRule) []DeviceRule {
 	return merged
 }
 
-// SubtractRules gives what list allows beyond other, device by device. A wildcard
-// is a device of its own: the kernel removes it only by its own name.
+// SubtractRules returns what list allows in addition to other, device by
+// device. A wildcard counts as a device of its own: the kernel removes it only
+// by a rule with the same wildcard.
 func SubtractRules(list, other []DeviceRule) []DeviceRule {
 	access := map[DeviceRule]int{}
 	for _, r := range MergeRules(other) {

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// IsUnconfined reports whether a list opens devices of every major number, as
-// that of a cgroup does which nobody confined.
+// IsUnconfined reports whether a list allows devices of every major number, as
+// that of an unconfined cgroup does.
 func IsUnconfined(list []DeviceRule) bool {
 	return slices.ContainsFunc(list, func(r DeviceRule) bool {
 		return r.Kind != 'b' && r.Major == AnyNumber && strings.ContainsAny(r.Access, "rw")
 	})
 }
 
-// ReplaceGPURules gives the list of a cgroup that allows now and shall reach the GPUs
-// that grant reaches: all else stays, for an operator may have allowed it. A
-// cgroup that nobody confined gets the grant alone.
+// ReplaceGPURules returns the new list of a cgroup whose current list is now:
+// its rules for GPUs are replaced by those of grant, and all others stay,
+// because an operator may have added them. An unconfined cgroup gets grant
+// alone.
 func ReplaceGPURules(now, grant []DeviceRule, m MajorNumbers) []DeviceRule {
 	if IsUnconfined(now) {
 		return grant
@@ -29,8 +30,8 @@ func ReplaceGPURules(now, grant []DeviceRule, m MajorNumbers) []DeviceRule {
 	return MergeRules(list)
 }
 
-// isGPURule reports whether a rule is about the nodes that reach GPUs: theirs,
-// the control nodes and the capabilities.
+// isGPURule reports whether a rule is about the nodes that give access to
+// GPUs: their own, the control nodes and the capabilities.
 func (m MajorNumbers) isGPURule(r DeviceRule) bool {
 	if r.Kind != 'c' {
 		return false

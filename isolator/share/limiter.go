@@ -1,8 +1,7 @@
-// Package share has the words for devices that several tasks hold parts of:
-// which of a machine's are shared and how much of each is advertised (Forms),
-// and what holds tasks to their parts (Limiter). It decides when a device may
-// change from one form to the other; whose a part is, the books of package
-// ledger decide.
+// Package share manages devices that several tasks share: which devices of a
+// machine are shared and how much of each is advertised (ModeStore), and how
+// shares are enforced (Limiter). It decides when a device may change between
+// whole and shared. It does not allocate shares; package allocation does.
 package share
 
 import (
@@ -17,35 +16,36 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// AutoMethod is the strongest method that the machine can do for each of its devices.
+// AutoMethod selects the strongest method that works for each of the machine's
+// devices.
 const AutoMethod = "auto"
 
-// Limiter holds containers to their parts of devices. Its methods may be
-// called at the same time.
+// Limiter enforces shares of devices. Its methods may be called concurrently.
 type Limiter interface {
 	Method() gpu.EnforcementMethod
-	// CheckDevice tells why this machine cannot hold tasks to parts of that device.
+	// CheckDevice returns an error if this machine cannot enforce shares of
+	// the device.
 	CheckDevice(ctx context.Context, d gpu.Device) error
-	// AdmitContainer has a container's parts held to from now on, and tells what its
-	// processes need for that. Called again it is as before, or with other
-	// parts changes them as far as the method can. The error says why no limit
-	// can be had: the container must not start.
+	// AdmitContainer starts to enforce a container's shares, and returns what
+	// its processes need for that. A repeated call changes nothing, or changes
+	// the shares if the method supports that. If it returns an error, the
+	// container must not start.
 	AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (LimitSetup, error)
-	// ReadUsage is what is known of an admitted container's parts; nil where the
-	// method measures nothing.
+	// ReadUsage returns what an admitted container uses of its shares; nil if
+	// the method measures nothing.
 	ReadUsage(container string) ([]ShareUsage, error)
-	// ReleaseContainer forgets a container whose processes are gone. One that is not
-	// known is no error.
+	// ReleaseContainer removes a container whose processes have ended. It
+	// ignores an unknown container.
 	ReleaseContainer(ctx context.Context, container string) error
 }
 
-// LimitSetup is what a container's processes need so that they are held to their
-// parts.
+// LimitSetup is what a container's processes need so that its shares are
+// enforced.
 type LimitSetup struct {
 	Mounts      []LimitMount      `json:"mounts"`
 	Environment map[string]string `json:"environment"`
-	// OwnRootfs tells that nothing holds a process whose file system is the
-	// host's.
+	// OwnRootfs means that processes in the host's file system are not
+	// limited.
 	OwnRootfs bool `json:"-"`
 }
 
@@ -56,20 +56,21 @@ type LimitMount struct {
 	ReadOnly bool   `json:"read_only"`
 }
 
-// ShareUsage is one part as it is used.
+// ShareUsage is the usage of one share.
 type ShareUsage struct {
 	UUID          string
 	MemLimitBytes int64
-	// Cores is the limit in percent of the device, 0 for none.
+	// Cores is the limit in percent of the device; 0 means none.
 	Cores int
-	// MemUsedBytes and Throttled, the time for which processes were kept
-	// waiting so far, are known where Measured is set.
+	// MemUsedBytes and Throttled, the total time for which processes were
+	// delayed, are valid if Measured is set.
 	Measured     bool
 	MemUsedBytes int64
 	Throttled    time.Duration
 }
 
-// LimitContainer has a container held to its parts by l. That nothing holds it is logged.
+// LimitContainer admits a container to l. It logs a warning if l enforces
+// nothing.
 func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, container string, parts []gpu.DeviceShare) (LimitSetup, error) {
 	if l.Method() == gpu.NotEnforced {
 		log.WithField("container", container).Warn(UnlimitedWarning)
@@ -81,9 +82,9 @@ func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, cont
 	return setup, nil
 }
 
-// ChooseLimiter finds the limiter of a method, or with Auto the first of them, in the
-// order of gpu.EnforcementMethods, that can hold each of the devices. The error of a
-// method that cannot says why.
+// ChooseLimiter returns the limiter of a method, or with AutoMethod the first
+// one, in the order of gpu.EnforcementMethods, that works for all of the
+// devices. The error gives the reason for each method.
 func ChooseLimiter(ctx context.Context, method string, limiters []Limiter, devices []gpu.Device) (Limiter, error) {
 	var reasons []string
 	for _, m := range gpu.EnforcementMethods() {

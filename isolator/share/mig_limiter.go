@@ -11,14 +11,14 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// MIGLimiter rounds each part up to a MIGLimiter device that exists: it takes one container
-// a device, which the hardware keeps to it.
+// MIGLimiter enforces shares by MIG devices: each has at most one container,
+// which the hardware confines to it.
 type MIGLimiter struct {
 	mu       sync.Mutex
 	admitted map[string][]gpu.DeviceShare // by container
 }
 
-// NewMIGLimiter has admitted nobody.
+// NewMIGLimiter returns a limiter without containers.
 func NewMIGLimiter() *MIGLimiter { return &MIGLimiter{admitted: map[string][]gpu.DeviceShare{}} }
 
 // Method implements Limiter.
@@ -47,7 +47,7 @@ func (m *MIGLimiter) AdmitContainer(_ context.Context, container string, parts [
 	return LimitSetup{}, nil
 }
 
-// ReadUsage implements Limiter: MIGLimiter measures nothing of a container.
+// ReadUsage implements Limiter. MIG measures nothing of a container.
 func (m *MIGLimiter) ReadUsage(container string) ([]ShareUsage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// UnlimitedWarning is the warning that goes with parts which nothing holds.
+// UnlimitedWarning is the warning for shares that are not enforced.
 const UnlimitedWarning = "no limit holds on this agent (--share-limit none): the task can take more than its part of the GPU"
 
-// NoLimiter keeps books alone.
+// NoLimiter enforces nothing: shares are only accounted.
 type NoLimiter struct{}
 
 // Method implements Limiter.

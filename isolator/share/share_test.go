@@ -216,7 +216,7 @@ func TestChooseLimiter(t *testing.T) {
 	}
 }
 
-// A MIGLimiter device takes one container.
+// A MIG device takes one container.
 func TestMIGLimiter(t *testing.T) {
 	m := NewMIGLimiter()
 	parts := []gpu.DeviceShare{{UUID: "MIG-x", MemMiB: 1}}

@@ -18,60 +18,62 @@ import (
 	"mesos-gpu/isolator/stock"
 )
 
-// NoDevices is the list of shared devices that names none.
+// NoDevices is the list without shared devices.
 const NoDevices = "none"
 
-// Errors of who asks for another form of a device.
+// Errors of requests for another mode.
 var (
 	ErrUnknownDevice = errors.New("no such device on this host, or one for a bare number of gpus (--stock)")
 	ErrNoLimiter     = errors.New("this agent cannot hold tasks to parts of it")
 	ErrStatic        = errors.New("this agent's devices stand in its flags: change --share of both `mesos-gpu agent` and `mesos-gpu agent flags`")
 )
 
-// DeviceUse says in which form tasks hold a device.
+// DeviceUse is how tasks hold a device.
 type DeviceUse struct{ Whole, Shared bool }
 
-// ModeConfig says which devices are shared.
+// ModeConfig configures which devices are shared.
 type ModeConfig struct {
-	// Host has the devices that go by name.
+	// Host has the named devices.
 	Host gpu.Host
-	// List is "none", "all", or minor numbers and UUIDs with commas between.
+	// List is "none", "all", or a comma-separated list of minor numbers and
+	// UUIDs.
 	List    string
 	Scaling ShareScaling
-	// StateDir keeps what an operator asked for since, and each device's form.
+	// StateDir has the file with the operators' requests and each device's
+	// mode.
 	StateDir string
-	// Live is set where a device's form can change while the agent runs.
+	// Live is set if a device's mode can change while the agent runs.
 	Live bool
-	// ContainerUse, where set, tells what containers of this agent hold beside what
-	// the Mesos agent knows of.
+	// ContainerUse, if set, returns what containers of this agent hold in
+	// addition to what the Mesos agent reports.
 	ContainerUse func() map[string]DeviceUse
 	Log          logrus.FieldLogger
 }
 
-// ModeStore keeps in which form each device is advertised: whole or shared. One
-// that is in use stays as it is until it is idle.
+// ModeStore stores how each device is advertised: whole or shared. A device in
+// use keeps its mode until it is idle.
 type ModeStore struct {
 	cfg     ModeConfig
 	listed  map[string]bool
 	changed chan struct{}
 
-	file  sync.Mutex // held by who writes it, before mu
+	file  sync.Mutex // held while the file is written; taken before mu
 	mu    sync.Mutex
 	saved savedModes
 }
 
-// savedModes is the file: what was asked for against the list, and each device's
-// form.
+// savedModes is the content of the file: the requests that differ from the
+// list, and each device's mode.
 type savedModes struct {
 	Asked  map[string]bool `json:"asked"`
 	Shared map[string]bool `json:"shared"`
 }
 
-// stateFileName is where Forms keeps what outlives the daemon.
+// stateFileName is the name of the file in StateDir.
 const stateFileName = "shared.json"
 
-// ParseSharedList tells which of the host's devices a list shares. The error names the
-// part that is no device.
+// ParseSharedList returns which of the host's devices a list shares. The error
+// names the part that matches no device.
 func ParseSharedList(h gpu.Host, list string) (map[string]bool, error) {
 	listed := map[string]bool{}
 	if list = strings.TrimSpace(list); list == "" || list == NoDevices {
@@ -89,8 +91,8 @@ func ParseSharedList(h gpu.Host, list string) (map[string]bool, error) {
 	return listed, nil
 }
 
-// OpenModes reads what was kept. A device not seen before has the form that the
-// list says.
+// OpenModes reads the file. A device that is not in it gets the mode of the
+// list.
 func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	if err := cfg.Scaling.Validate(); err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 		return nil, err
 	}
 	f := &ModeStore{cfg: cfg, listed: listed, changed: make(chan struct{}, 1), saved: savedModes{Asked: map[string]bool{}, Shared: map[string]bool{}}}
-	if !cfg.Live { // the agent's flags say it, and they alone
+	if !cfg.Live { // the agent's flags alone determine the modes
 		f.saved.Shared = listed
 		return f, nil
 	}
@@ -124,7 +126,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 
 func (f *ModeStore) statePath() string { return filepath.Join(f.cfg.StateDir, stateFileName) }
 
-// wantsShared is called with mu held.
+// The caller of wantsShared holds mu.
 func (f *ModeStore) wantsShared(uuid string) bool {
 	if asked, ok := f.saved.Asked[uuid]; ok {
 		return asked
@@ -141,8 +143,8 @@ func (f *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
 	return gpu.Device{}, false
 }
 
-// SharedCapacity tells whether a device is shared now, and as how much it is
-// advertised. It is a allocation.ShareLookup.
+// SharedCapacity returns how much of a device is advertised in shares, and
+// whether it is shared now. It is an allocation.ShareLookup.
 func (f *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
 	d, known := f.findDevice(uuid)
 	f.mu.Lock()
@@ -153,7 +155,7 @@ func (f *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
 	return f.cfg.Scaling.ScaledShare(d), true
 }
 
-// AllShared are the shared devices, in the host's order.
+// AllShared returns the shared devices in the host's order.
 func (f *ModeStore) AllShared() []gpu.DeviceShare {
 	var all []gpu.DeviceShare
 	for _, d := range f.cfg.Host.Devices {
@@ -164,7 +166,7 @@ func (f *ModeStore) AllShared() []gpu.DeviceShare {
 	return all
 }
 
-// IsPending tells whether that device is to have the other form once it is idle.
+// IsPending reports whether the device will change its mode when it is idle.
 func (f *ModeStore) IsPending(uuid string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +174,7 @@ func (f *ModeStore) IsPending(uuid string) bool {
 	return known && f.saved.Shared[uuid] != f.wantsShared(uuid)
 }
 
-// HasPending tells whether any device is pending.
+// HasPending reports whether any device is pending.
 func (f *ModeStore) HasPending() bool {
 	for _, d := range f.cfg.Host.Devices {
 		if f.IsPending(d.UUID) {
@@ -182,12 +184,12 @@ func (f *ModeStore) HasPending() bool {
 	return false
 }
 
-// Changes has a token where something was asked for since it was looked at.
+// Changes has a token after a new request.
 func (f *ModeStore) Changes() <-chan struct{} { return f.changed }
 
-// RequestMode asks for one form of a device, over restarts too; a GPU's name stands
-// for all its slices. It takes effect when the device is idle. The error wraps
-// ErrUnknownDevice or ErrStatic.
+// RequestMode requests a mode for a device, which a restart does not undo. A
+// GPU's UUID means all its MIG devices. The mode changes when the device is
+// idle. The error wraps ErrUnknownDevice or ErrStatic.
 func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 	verb := map[bool]string{true: "share", false: "unshare"}[shared]
 	if !f.cfg.Live {
@@ -201,7 +203,7 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 			}
 			found = true
 			if k.Asked[d.UUID] = shared; shared == f.listed[d.UUID] {
-				delete(k.Asked, d.UUID) // the list says so itself
+				delete(k.Asked, d.UUID) // the list already has this mode
 			}
 		}
 		if !found {
@@ -219,10 +221,10 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 	return nil
 }
 
-// ReconcileModes gives each device that is idle the form that is wanted of it, and to
-// one in use the form in which it is held. held is what tasks hold as the
-// Mesos agent tells; known says that it did. The error says that the change
-// cannot be kept: nothing has changed then.
+// ReconcileModes gives each idle device its requested mode, and each device in
+// use the mode in which it is held. held is what tasks hold according to the
+// Mesos agent; known reports whether that could be read. If the change cannot
+// be saved, it returns an error and nothing changes.
 func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error {
 	if !f.cfg.Live {
 		return nil
@@ -252,8 +254,8 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 	return err
 }
 
-// nextMode is the form that a device gets. One that tasks hold in both forms,
-// as a launch that was on its way may have it, stays as it is.
+// nextMode returns the new mode of a device. A device that is held in both
+// modes, as a launch in progress may cause, keeps its mode.
 func nextMode(now, asked bool, use DeviceUse, known bool) bool {
 	switch {
 	case use.Whole && use.Shared:
@@ -266,7 +268,7 @@ func nextMode(now, asked bool, use DeviceUse, known bool) bool {
 	return asked
 }
 
-// updateSaved writes what a change makes of the file before it counts.
+// updateSaved writes the changed content to the file before it takes effect.
 func (f *ModeStore) updateSaved(updateSaved func(savedModes) (changed bool, err error)) error {
 	f.file.Lock()
 	defer f.file.Unlock()

@@ -1,7 +1,7 @@
-// Package simulated makes up hosts with GPUs, for machines that have none:
-// product names, memory, identities and links as real ones, and device nodes
-// that no driver serves. It is pure; what isolates simulated GPUs is the same
-// code that isolates real ones.
+// Package simulated creates hosts with GPUs for machines without any:
+// realistic product names, memory, UUIDs and links, and device nodes without a
+// driver. It is pure. The code that isolates simulated GPUs is the same that
+// isolates real ones.
 package simulated
 
 import (
@@ -14,26 +14,26 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Driver and CUDAVersion are the versions that simulated hosts report.
+// DriverVersion and CUDAVersion are the versions of simulated hosts.
 const (
 	DriverVersion = "535.104.05"
 	CUDAVersion   = "12.2"
 )
 
-// UVMMajor is the major number of nvidia-uvm's simulated nodes; the real one
+// UVMMajor is the major number of the simulated nvidia-uvm nodes; the real one
 // is dynamic.
 const UVMMajor = 510
 
-// maxGPUs is how many GPU nodes fit below the control nodes' minor numbers.
+// maxGPUs is the number of minor numbers below those of the control nodes.
 const maxGPUs = 254
 
-// uuidNamespace keeps these UUIDs apart from everybody else's.
+// uuidNamespace keeps the generated UUIDs distinct from all others.
 var uuidNamespace = uuid.MustParse("6c0e0f3a-9d0b-5a43-8f6e-2f6d65736f73")
 
-// NewHost makes the host that spec describes: "2xV100,1xK80", in the order of
-// minor numbers; "V100" is "1xV100". Equal specs and seeds give equal hosts;
-// different seeds (host names, say) share no UUID. The error names the part
-// of spec that is wrong.
+// NewHost returns the host that spec describes, such as "2xV100,1xK80", in the
+// order of minor numbers; "V100" means "1xV100". Equal specs and seeds give
+// equal hosts; hosts with different seeds (for example host names) have
+// different UUIDs. The error names the invalid part of spec.
 func NewHost(spec, seed string) (gpu.Host, error) {
 	h := gpu.Host{Driver: DriverVersion, CUDA: CUDAVersion, Simulated: true}
 	for part := range strings.SplitSeq(spec, ",") {
@@ -54,7 +54,7 @@ func NewHost(spec, seed string) (gpu.Host, error) {
 	return h, nil
 }
 
-// parsePart reads "2xV100".
+// parsePart parses "2xV100".
 func parsePart(part string) (int, gpuProduct, error) {
 	count, name := 1, part
 	if number, rest, ok := strings.Cut(part, "x"); ok && strings.Trim(number, "0123456789") == "" && number != "" {
@@ -86,7 +86,8 @@ func newDevice(p gpuProduct, minor int, seed string) gpu.Device {
 	}
 }
 
-// assignNUMANodes hangs the first half of the devices on node 0, the others on 1.
+// assignNUMANodes puts the first half of the devices on node 0, the others on
+// node 1.
 func assignNUMANodes(devices []gpu.Device) {
 	for i := range devices {
 		if i >= (len(devices)+1)/2 {

@@ -6,16 +6,17 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// gpuProduct is what NVML reports of one type: its product name, its frame
-// buffer, which is a little less than on the box, and its compute capability
-// (developer.nvidia.com/cuda-gpus).
+// gpuProduct is what NVML reports for one type: its product name, its frame
+// buffer, which is a little less than the nominal memory, and its compute
+// capability (developer.nvidia.com/cuda-gpus).
 type gpuProduct struct {
 	model  string
 	memMiB int64
 	arch   string
 }
 
-// brands are NVML's by how product names begin, the longer beginning first.
+// brands are NVML's brands by prefix of the product name. A longer prefix
+// comes before its own prefixes.
 var brands = []struct{ beginning, brand string }{
 	{"Tesla ", "tesla"}, {"Quadro RTX ", "quadrortx"}, {"NVIDIA GeForce ", "geforce"}, {"NVIDIA TITAN ", "titan"},
 	{"NVIDIA RTX ", "nvidiartx"}, {"NVIDIA ", "nvidia"},
@@ -56,7 +57,7 @@ var products = []gpuProduct{
 	{"NVIDIA TITAN V", 12288, "7.0"}, {"NVIDIA TITAN Xp", 12288, "6.1"}, {"NVIDIA TITAN RTX", 24576, "7.5"},
 }
 
-// findProduct takes a short type or a product name, as a job's wish does.
+// findProduct accepts a short type or a product name, as a job's request does.
 func findProduct(name string) (gpuProduct, bool) {
 	wish := gpu.TypeSelector{Include: []string{name}}
 	for _, p := range products {

@@ -9,12 +9,12 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// IdleSource measures simulated GPUs: the same values of an idle device each
-// time, made up, so that what shows them has something to show. Its GPUs never
-// fail. gpu.Host.Simulated says of whoever shows them that they are not real.
+// IdleSource returns constant samples of idle devices, so that tools have
+// values to show. Its GPUs never fail. gpu.Host.Simulated marks the values as
+// not real.
 type IdleSource struct{ devices map[string]gpu.Device }
 
-// NewIdleSource measures the devices of a host that Host made.
+// NewIdleSource returns a source for the devices of a host from NewHost.
 func NewIdleSource(h gpu.Host) *IdleSource {
 	s := &IdleSource{devices: make(map[string]gpu.Device, len(h.Devices))}
 	for _, d := range h.Devices {
@@ -23,7 +23,7 @@ func NewIdleSource(h gpu.Host) *IdleSource {
 	return s
 }
 
-// Sample gives the made up values. A host does not lose its devices.
+// Sample returns the constant sample of a device.
 func (s *IdleSource) Sample(uuid string) (gpu.Sample, error) {
 	d, ok := s.devices[uuid]
 	if !ok {
@@ -40,7 +40,7 @@ func (s *IdleSource) Sample(uuid string) (gpu.Sample, error) {
 	}}, nil
 }
 
-// Wait waits for ctx: there are no events.
+// Wait waits until ctx ends: there are no events.
 func (s *IdleSource) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	<-ctx.Done()
 	return health.DeviceEvent{}, ctx.Err()

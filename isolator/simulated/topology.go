@@ -2,11 +2,12 @@ package simulated
 
 import "mesos-gpu/gpu"
 
-// boardSize is how many GPUs NVLink joins in one machine: HGX and DGX boards.
+// boardSize is the number of GPUs that NVLink connects in one machine (HGX and
+// DGX boards).
 const boardSize = 8
 
-// dgx1Links are the links of DGX-1's V100s, a hybrid cube mesh (NVIDIA DGX-1
-// User Guide): six of each GPU.
+// dgx1Links are the links between the V100s of a DGX-1, a hybrid cube mesh
+// with six links for each GPU (NVIDIA DGX-1 User Guide).
 var dgx1Links = [boardSize][boardSize]int{
 	{0, 1, 1, 2, 2, 0, 0, 0},
 	{1, 0, 2, 1, 0, 2, 0, 0},
@@ -18,15 +19,15 @@ var dgx1Links = [boardSize][boardSize]int{
 	{0, 0, 0, 1, 2, 1, 2, 0},
 }
 
-// switchLinks are products whose GPUs reach each other through NVSwitches, and
-// how many links each has.
+// switchLinks are the products whose GPUs are connected by NVSwitches, with
+// the number of links of each GPU.
 var switchLinks = map[string]int{
 	"NVIDIA A100-SXM4-40GB": 12, "NVIDIA A800-SXM4-80GB": 8,
 	"NVIDIA H100 80GB HBM3": 18, "NVIDIA H800": 8, "NVIDIA H20": 18, "NVIDIA H200": 18,
 	"NVIDIA B100": 18, "NVIDIA B200": 18, "NVIDIA B300 SXM6 AC": 18, "NVIDIA GB200": 18, "NVIDIA GB300": 18,
 }
 
-// linkCount counts the NVLinks between two places of one board.
+// linkCount returns the number of NVLinks between two positions of a board.
 func linkCount(model string, i, j int) int {
 	if model == "Tesla V100-SXM2-16GB" {
 		return dgx1Links[i][j]
@@ -34,11 +35,11 @@ func linkCount(model string, i, j int) int {
 	return switchLinks[model]
 }
 
-// connectDevices fills in how data gets from device to device. GPUs of one model that
-// stand in a row fill boards; where no NVLink joins two, PCIe does, through
-// the NUMA node that they share or from one to the other.
+// connectDevices sets the links between devices. Consecutive GPUs of one model
+// fill boards. Devices without NVLink between them are connected by PCIe,
+// within a NUMA node or across two.
 func connectDevices(devices []gpu.Device) {
-	boards := make([]int, len(devices)) // where the device's board begins
+	boards := make([]int, len(devices)) // index of the first device of each device's board
 	for i := range devices {
 		boards[i] = i
 		if i > 0 && devices[i].Model == devices[i-1].Model && i-boards[i-1] < boardSize {

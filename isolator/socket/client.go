@@ -18,17 +18,17 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// maxAnswerBytes bounds what a client takes of an answer: minutes of samples of
-// many devices come to 1 MiB.
+// maxAnswerBytes bounds an answer. Minutes of samples of many devices are 1
+// MiB.
 const maxAnswerBytes = 64 << 20
 
-// DaemonClient makes calls to a daemon. It may be used by several at the same time.
+// DaemonClient calls a daemon. It may be used concurrently.
 type DaemonClient struct {
 	path string
 	http *http.Client
 }
 
-// ResponseError is an answer that says no.
+// ResponseError is an answer with an error status.
 type ResponseError struct {
 	Status  int
 	Message string
@@ -36,8 +36,8 @@ type ResponseError struct {
 
 func (e *ResponseError) Error() string { return e.Message }
 
-// NewDaemonClient is a client of the daemon at that unix socket. It connects with
-// its first call.
+// NewDaemonClient returns a client of the daemon at a unix socket. It connects
+// with the first call.
 func NewDaemonClient(path string) *DaemonClient {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -45,67 +45,68 @@ func NewDaemonClient(path string) *DaemonClient {
 	return &DaemonClient{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2}}}
 }
 
-// Close closes connections that wait for a next call.
+// Close closes idle connections.
 func (c *DaemonClient) Close() { c.http.CloseIdleConnections() }
 
-// RecoverContainers names the containers that are alive; it lets go of all others.
+// RecoverContainers reports the containers that are alive; the daemon releases
+// all others.
 func (c *DaemonClient) RecoverContainers(ctx context.Context, alive []string) error {
 	return c.postJSON(ctx, "/v1/recover", recoverRequest{append([]string{}, alive...)}, &emptyBody{})
 }
 
-// PrepareContainer claims devices for a container that is about to be launched.
+// PrepareContainer allocates devices for a container before its launch.
 func (c *DaemonClient) PrepareContainer(ctx context.Context, l containers.LaunchRequest) (containers.LaunchSetup, error) {
 	var s containers.LaunchSetup
 	err := c.postJSON(ctx, "/v1/prepare", l, &s)
 	return s, err
 }
 
-// IsolateContainer confines a prepared container, whose first process is pid.
+// IsolateContainer confines a prepared container with the first process pid.
 func (c *DaemonClient) IsolateContainer(ctx context.Context, container string, pid int) error {
 	return c.postJSON(ctx, "/v1/isolate", isolateRequest{container, pid}, &emptyBody{})
 }
 
-// UpdateContainer gives the container's new resources; it returns its devices.
+// UpdateContainer changes the container's resources and returns its devices.
 func (c *DaemonClient) UpdateContainer(ctx context.Context, container string, resources []allocation.MesosResource) ([]string, error) {
 	var answer updateResponse
 	err := c.postJSON(ctx, "/v1/update", updateRequest{container, resources}, &answer)
 	return answer.Devices, err
 }
 
-// CleanUpContainer lets go of a container.
+// CleanUpContainer releases a container.
 func (c *DaemonClient) CleanUpContainer(ctx context.Context, container string) error {
 	return c.postJSON(ctx, "/v1/cleanup", cleanupRequest{container}, &emptyBody{})
 }
 
-// ContainerStatus is what is known of a container.
+// ContainerStatus returns the status of a container.
 func (c *DaemonClient) ContainerStatus(ctx context.Context, container string) (containers.ContainerStatus, error) {
 	var s containers.ContainerStatus
 	err := c.getJSON(ctx, "/v1/status", url.Values{"container": {container}}, &s)
 	return s, err
 }
 
-// ContainerUsage is what was last measured of a container's devices.
+// ContainerUsage returns the last samples of a container's devices.
 func (c *DaemonClient) ContainerUsage(ctx context.Context, container string) (ContainerUsage, error) {
 	var u ContainerUsage
 	err := c.getJSON(ctx, "/v1/usage", url.Values{"container": {container}}, &u)
 	return u, err
 }
 
-// ListContainers are those that hold devices.
+// ListContainers returns the containers with devices.
 func (c *DaemonClient) ListContainers(ctx context.Context) ([]gpu.ContainerDevices, error) {
 	var list []gpu.ContainerDevices
 	err := c.getJSON(ctx, "/v1/containers", nil, &list)
 	return list, err
 }
 
-// ListDevices are the host's.
+// ListDevices returns the host's devices.
 func (c *DaemonClient) ListDevices(ctx context.Context) ([]DeviceInfo, error) {
 	var list []DeviceInfo
 	err := c.getJSON(ctx, "/v1/devices", nil, &list)
 	return list, err
 }
 
-// DeviceHistory is what was measured of a device in the last minutes.
+// DeviceHistory returns the samples of a device in the last minutes.
 func (c *DaemonClient) DeviceHistory(ctx context.Context, device string) ([]gpu.Sample, error) {
 	var h DeviceHistory
 	err := c.getJSON(ctx, "/v1/history", url.Values{"device": {device}}, &h)
@@ -117,28 +118,28 @@ func (c *DaemonClient) CordonDevice(ctx context.Context, device, reason string) 
 	return c.postJSON(ctx, "/v1/devices/"+url.PathEscape(device)+"/cordon", cordonRequest{reason}, &emptyBody{})
 }
 
-// UncordonDevice ends that.
+// UncordonDevice removes the cordon.
 func (c *DaemonClient) UncordonDevice(ctx context.Context, device string) error {
 	return c.postJSON(ctx, "/v1/devices/"+url.PathEscape(device)+"/uncordon", emptyBody{}, &emptyBody{})
 }
 
-// DaemonVersion is the daemon's.
+// DaemonVersion returns the version of the daemon.
 func (c *DaemonClient) DaemonVersion(ctx context.Context) (string, error) {
 	var v versionResponse
 	err := c.getJSON(ctx, "/v1/version", nil, &v)
 	return v.Version, err
 }
 
-// HostDriver is the machine's driver, without its devices.
+// HostDriver returns the driver's versions, without devices.
 func (c *DaemonClient) HostDriver(ctx context.Context) (gpu.Host, error) {
 	var v versionResponse
 	err := c.getJSON(ctx, "/v1/version", nil, &v)
 	return gpu.Host{Driver: v.Driver, CUDA: v.CUDA, Simulated: v.Simulated}, err
 }
 
-// WatchConditions yields the condition of each of the devices, of all where none
-// is named, and then each change. It ends with an error, ctx's where that
-// ended.
+// WatchConditions yields the condition of each of the devices, or of all
+// devices if none is named, and then each change. It ends with an error, which
+// is ctx's if ctx has ended.
 func (c *DaemonClient) WatchConditions(ctx context.Context, devices ...string) iter.Seq2[watch.ConditionUpdate, error] {
 	return func(yield func(watch.ConditionUpdate, error) bool) {
 		body, err := c.doRequest(ctx, http.MethodGet, "/v1/conditions", url.Values{"device": devices}, nil)
@@ -177,12 +178,12 @@ func (c *DaemonClient) callJSON(ctx context.Context, method, path string, query 
 	if err := json.NewDecoder(io.LimitReader(b, maxAnswerBytes)).Decode(answer); err != nil {
 		return fmt.Errorf("read the answer to %s %s from %s: %w", method, path, c.path, err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(b, 1<<10)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(b, 1<<10)) // so that the connection can be reused
 	return nil
 }
 
-// doRequest gives the body of an answer that says yes. The error is *Error where it
-// says no.
+// doRequest returns the body of a successful answer. The error is a
+// *ResponseError if the daemon answered with an error status.
 func (c *DaemonClient) doRequest(ctx context.Context, method, path string, query url.Values, body any) (io.ReadCloser, error) {
 	var text io.Reader
 	if body != nil {

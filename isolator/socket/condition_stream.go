@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// streamConditions writes a line for each change until the client goes, or takes
-// nothing for too long.
+// streamConditions writes a line for each change until the client disconnects
+// or reads nothing for too long.
 func (s *Server) streamConditions(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -18,7 +18,7 @@ func (s *Server) streamConditions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	connection := http.NewResponseController(w)
-	// The request has been read: its deadline must not end the stream.
+	// The request is read: its read deadline must not end the stream.
 	_ = connection.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	if connection.Flush() != nil {

@@ -8,10 +8,11 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ReadUsage is what the devices of a container do now: those named, or without names
-// those that it holds. With parts it has only parts of them, and the memory is
-// its own, as far as what limits it measures that. Its time is that of the
-// oldest sample, so that devices that do not answer look old.
+// ReadUsage returns the utilization of a container's devices: the given ones,
+// or all that it holds. shared means that the container has only shares of
+// them; then the memory is the container's own, if its limiter measures that.
+// The result has the time of the oldest sample, so that devices that do not
+// answer look outdated.
 func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
 	host, err := c.HostDriver(ctx)
 	if err != nil {
@@ -51,7 +52,7 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 	return use, nil
 }
 
-// applyShareUsage leaves nothing of the neighbours' memory.
+// applyShareUsage replaces the device's memory by the container's own.
 func applyShareUsage(u *gpu.DeviceUsage, parts []ShareUsage) {
 	u.Shared, u.MemUsedMiB, u.MemMiB = true, nil, nil
 	i := slices.IndexFunc(parts, func(p ShareUsage) bool { return p.Device == u.UUID })

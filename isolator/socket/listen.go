@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ListenUnix makes the unix socket, and the folder it lies in. One that nobody
-// answers on is what a killed daemon left, and is replaced; one that somebody
-// answers on, or a file of another kind, is an error.
+// ListenUnix creates the unix socket and its folder. It replaces a socket that
+// no process answers, which a killed daemon left. A socket that is answered,
+// or a file of another kind, is an error.
 func ListenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make folder of the agent's socket: %w", err)
@@ -25,7 +25,8 @@ func ListenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on the agent's socket: %w", err)
 	}
-	// Whoever may connect, the server asks the kernel who it is.
+	// Any user may connect: the server asks the kernel for the peer's
+	// identity.
 	if err := os.Chmod(path, 0o666); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("open the agent's socket to all users: %w", err)

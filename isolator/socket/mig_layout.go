@@ -8,14 +8,15 @@ import (
 	"mesos-gpu/isolator/mig"
 )
 
-// MIGPartitioner is what the calls about ListMIG come to, as mig.Partitioner does it. Errors of
-// Ask wrap mig.ErrUnknownGPU or mig.ErrLayoutRejected where the call is at fault.
+// MIGPartitioner handles the calls about MIG; mig.Partitioner implements it.
+// If the call is at fault, errors of its methods wrap mig.ErrUnknownGPU or
+// mig.ErrLayoutRejected.
 type MIGPartitioner interface {
 	ListGPUs() ([]mig.PartitionedGPU, error)
 	RequestLayout(uuid string, layout []string) (pending bool, err error)
 }
 
-// layoutRequest asks for a layout, in the names of profiles.
+// layoutRequest has the names of profiles.
 type layoutRequest struct {
 	Layout []string `json:"layout"`
 }
@@ -31,20 +32,21 @@ func (s *Server) handleSetLayout(r *http.Request) (any, error) {
 	return pendingResponse{waits}, err
 }
 
-// noPartitioner is the Cutting of a host that cuts none of its GPUs.
+// noPartitioner is the MIGPartitioner of a host without GPUs to partition.
 type noPartitioner struct{}
 
 func (noPartitioner) ListGPUs() ([]mig.PartitionedGPU, error)      { return []mig.PartitionedGPU{}, nil }
 func (noPartitioner) RequestLayout(string, []string) (bool, error) { return false, mig.ErrUnknownGPU }
 
-// ListMIG tells of the GPUs that may be cut, and what they are cut into.
+// ListMIG returns the GPUs in MIG mode with their partitions.
 func (c *DaemonClient) ListMIG(ctx context.Context) ([]mig.PartitionedGPU, error) {
 	var list []mig.PartitionedGPU
 	err := c.getJSON(ctx, "/v1/mig", nil, &list)
 	return list, err
 }
 
-// SetMIGLayout asks for a layout of a GPU; waits tells that it is not cut so yet.
+// SetMIGLayout requests a layout of a GPU. waits is set if the layout is
+// applied later.
 func (c *DaemonClient) SetMIGLayout(ctx context.Context, uuid string, layout []string) (waits bool, err error) {
 	var answer pendingResponse
 	err = c.postJSON(ctx, "/v1/devices/"+url.PathEscape(uuid)+"/mig", layoutRequest{layout}, &answer)

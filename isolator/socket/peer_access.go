@@ -17,18 +17,20 @@ import (
 )
 
 const (
-	// maxConnections bounds a listener, and maxReadOnlyConnections those of them that may
-	// only ask: no user can keep the agent out. maxConditionStreams bounds the streams
-	// of conditions among all: the others stay free for calls that end.
+	// maxConnections bounds the connections of a listener, and
+	// maxReadOnlyConnections those that may only read, so that no user can
+	// keep the agent from connecting. maxConditionStreams bounds the condition
+	// streams, so that connections remain for other calls.
 	maxConnections         = 64
 	maxReadOnlyConnections = 48
 	maxConditionStreams    = 40
 )
 
-// peerListener is a listener whose connections know what they may.
+// peerListener accepts connections and determines their permissions.
 type peerListener struct {
 	net.Listener
-	// denialReason is why a connection may change nothing; "" where it may.
+	// denialReason returns why a connection may only read; "" if it may change
+	// things.
 	denialReason func(net.Conn) string
 	ioTimeout    time.Duration
 
@@ -36,8 +38,8 @@ type peerListener struct {
 	connections, readOnlyConnections int
 }
 
-// Accept implements net.Listener. A connection too many is told so and
-// closed.
+// Accept implements net.Listener. It answers a connection above the limit with
+// an error and closes it.
 func (p *peerListener) Accept() (net.Conn, error) {
 	for {
 		c, err := p.Listener.Accept()
@@ -78,12 +80,13 @@ func (p *peerListener) rejectConnection(c net.Conn) {
 	defer c.Close()
 	const body = `{"error":"too many connections, try again"}` + "\n"
 	if c.SetWriteDeadline(time.Now().Add(p.ioTimeout)) == nil {
-		// A fresh socket's buffer takes it; who does not read it goes without.
+		// The buffer of a new socket has room for it.
 		fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
 	}
 }
 
-// peerConn is a connection that knows why it may only ask; "" where it may all.
+// peerConn is a connection with the reason why it may only read; "" if it may
+// change things.
 type peerConn struct {
 	net.Conn
 	denialReason string
@@ -96,12 +99,12 @@ func (p *peerConn) Close() error {
 	return p.Conn.Close()
 }
 
-// denialReason looks at who is at the other end of a unix socket's connection. One
-// in a container may only ask, whatever its uid: it would grant itself GPUs.
+// denialReason checks the process at the other end of a unix socket. A process
+// in a container may only read, whatever its uid: it could grant itself GPUs.
 func (s *Server) denialReason(c net.Conn) string {
 	cred, err := readPeerCredentials(c)
 	if err != nil {
-		return err.Error() // it has gone already
+		return err.Error() // the peer has already disconnected
 	}
 	if uid := int(cred.Uid); uid != 0 && uid != s.cfg.UID {
 		return fmt.Sprintf("uid %d may only GET, uid 0 and %d may do all", uid, s.cfg.UID)
@@ -116,8 +119,8 @@ func (s *Server) denialReason(c net.Conn) string {
 	return ""
 }
 
-// findContainer is the outermost container that a process runs in, by any of its
-// cgroups; "" for none.
+// findContainer returns the outermost container that a process runs in, by any
+// of its cgroups; "" for none.
 func (s *Server) findContainer(pid int) (id string, err error) {
 	text, err := os.ReadFile(filepath.Join(s.cfg.ProcRoot, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
@@ -130,7 +133,8 @@ func (s *Server) findContainer(pid int) (id string, err error) {
 		_, at, _ := strings.Cut(rest, ":")
 		below, ok := strings.CutPrefix(at, root)
 		id, _, _ := strings.Cut(below, "/")
-		// Mesos's own agent is in one of these two, by version of cgroups.
+		// The Mesos agent itself is in one of these two, depending on the
+		// cgroup version.
 		if ok && id != "slave" && id != "agent" {
 			return id, nil
 		}
@@ -138,7 +142,7 @@ func (s *Server) findContainer(pid int) (id string, err error) {
 	return "", nil
 }
 
-// readPeerCredentials asks the kernel who connected.
+// readPeerCredentials returns the kernel's record of the peer process.
 func readPeerCredentials(c net.Conn) (cred *unix.Ucred, err error) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 // callHandler answers a request with a value for JSON, or an error.
 type callHandler func(*http.Request) (any, error)
 
-// statusError is an error with the status it is told by.
+// statusError is an error with its HTTP status.
 type statusError struct {
 	code int
 	err  error
@@ -65,8 +65,8 @@ func (s *Server) newHandler() http.Handler {
 	return s.recoverPanics(mux)
 }
 
-// allowMethod lets one method through, and one that changes things from those alone
-// who may.
+// allowMethod rejects other methods, and rejects changes by peers that may
+// only read.
 func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
@@ -84,7 +84,7 @@ func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerF
 	}
 }
 
-// checkMayChange is an error for those who may only ask.
+// checkMayChange returns an error for peers that may only read.
 func checkMayChange(r *http.Request) error {
 	refusal := "nobody knows who calls"
 	if p, ok := r.Context().Value(peerKey{}).(*peerConn); ok {
@@ -96,7 +96,7 @@ func checkMayChange(r *http.Request) error {
 	return &statusError{http.StatusForbidden, errors.New(refusal)}
 }
 
-// limitConcurrency answers so many requests at a time.
+// limitConcurrency answers at most n requests at the same time.
 func (s *Server) limitConcurrency(n int, next http.HandlerFunc) http.HandlerFunc {
 	free := make(chan struct{}, n)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -110,8 +110,9 @@ func (s *Server) limitConcurrency(n int, next http.HandlerFunc) http.HandlerFunc
 	}
 }
 
-// recoverPanics turns a panic into an answer: one bad call must not end the daemon's
-// care for all other containers. No reader holds up an answer for long.
+// recoverPanics turns a panic into an error answer: one faulty call must not
+// end the daemon, which manages all other containers. Slow readers cannot
+// block an answer for long.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		w := writedeadline.DeadlineWriter{ResponseWriter: plain, Patience: s.ioTimeout}
@@ -171,11 +172,11 @@ func (s *Server) writeJSON(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	w.Write(append(text, '\n')) // a client that has gone misses it
+	w.Write(append(text, '\n')) // a disconnected client misses it
 }
 
-// readBody reads the whole body, so that a slow client has its end before the
-// call begins. Calls that only ask have none.
+// readBody reads the whole body before the call starts, so that slow clients
+// time out first. GET requests have no body.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return nil
@@ -188,13 +189,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return &statusError{http.StatusBadRequest, fmt.Errorf("read the body: %w", err)}
 	}
-	// The deadline of reading must not end a call that takes its time.
+	// The read deadline must not end a long call.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return nil
 }
 
-// decodeBody parses a request's whole body.
+// decodeBody parses the whole body of a request.
 func decodeBody[T any](r *http.Request) (T, error) {
 	var v T
 	text, err := io.ReadAll(r.Body)

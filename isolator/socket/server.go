@@ -1,7 +1,7 @@
-// Package socket speaks the API of docs/isolator-api.md: a server on a unix
-// socket that knows who calls, its read-only half for TCP, and a client. It
-// decides who may call and how much a call may be; what a call does is the
-// Containers' and Devices' affair.
+// Package socket implements the API of docs/isolator-api.md: a server on a
+// unix socket that identifies its peers, a read-only server for TCP, and a
+// client. It decides which peers may make which calls and how large these may
+// be. What a call does is up to ContainerManager and DeviceMonitor.
 package socket
 
 import (
@@ -23,38 +23,39 @@ import (
 const (
 	maxBodyBytes   = 1 << 20
 	maxHeaderBytes = 16 << 10
-	// ioTimeout bounds reading a request and writing each part of an answer.
+	// ioTimeout bounds the reading of a request and each write of an answer.
 	ioTimeout = 10 * time.Second
-	// idleTimeout is how long a connection may wait for its next request.
+	// idleTimeout bounds the wait for the next request of a connection.
 	idleTimeout = 2 * time.Minute
 )
 
-// ServerConfig says what a Server serves.
+// ServerConfig configures a Server.
 type ServerConfig struct {
 	Containers ContainerManager
 	Devices    DeviceMonitor
-	// Modes keeps which devices are shared, and Limiter holds containers to
-	// their parts; without them none is.
+	// Modes stores which devices are shared, and Limiter enforces the shares.
+	// Without them no device is shared.
 	Modes   ModeManager
 	Limiter share.Limiter
-	// MIGPartitioner cuts GPUs in ListMIG mode; without it none is.
+	// MIGPartitioner partitions GPUs in MIG mode. Without it none is
+	// partitioned.
 	MIGPartitioner MIGPartitioner
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
-	// Host tells the driver's versions; devices come from Devices.
+	// Host has the driver's versions. The devices come from Devices.
 	Host gpu.Host
-	// UID is the daemon's own: beside uid 0 the one that may change things.
+	// UID is the daemon's own user, which may change things, as uid 0 may.
 	UID int
-	// CgroupsRoot is the agent's --cgroups_root, below which its containers
-	// are; empty means "mesos". Their processes may change nothing.
+	// CgroupsRoot is the agent's --cgroups_root, the parent of its containers;
+	// empty means "mesos". Processes of the containers may change nothing.
 	CgroupsRoot string
-	// ProcRoot is where procfs is; empty means /proc.
+	// ProcRoot is the path of procfs; empty means /proc.
 	ProcRoot string
 	Log      logrus.FieldLogger
 }
 
-// Server answers the API.
+// Server serves the API.
 type Server struct {
 	cfg       ServerConfig
 	ioTimeout time.Duration
@@ -79,13 +80,13 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return &Server{cfg: cfg, ioTimeout: ioTimeout}, nil
 }
 
-// Serve answers on the socket that Listen gave until ctx ends. It returns
-// after its connections have ended.
+// Serve serves the socket of ListenUnix until ctx ends. It returns after its
+// connections have ended.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	return s.serveListener(ctx, socket, s.denialReason)
 }
 
-// ServeReadOnly answers the GETs to whoever reaches the listener, until ctx
+// ServeReadOnly serves GET requests to every client of the listener until ctx
 // ends.
 func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
 	return s.serveListener(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
@@ -107,7 +108,8 @@ func (s *Server) serveListener(ctx context.Context, l net.Listener, refusal func
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		// Streams end with ctx, which is their base; the rest is short.
+		// Streams end with ctx, which is their base context; all other calls
+		// are short.
 		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ioTimeout)
 		defer cancel()
 		if server.Shutdown(finish) != nil {
@@ -123,7 +125,7 @@ func (s *Server) serveListener(ctx context.Context, l net.Listener, refusal func
 	return nil
 }
 
-// debugLog takes net/http's own complaints about what clients do.
+// debugLog logs net/http's errors about clients at debug level.
 type debugLog struct{ log logrus.FieldLogger }
 
 func (d debugLog) Write(line []byte) (int, error) {

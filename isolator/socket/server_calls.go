@@ -17,7 +17,7 @@ func (s *Server) handleRecover(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if b.Containers == nil {
-		// A body of another call must not let all containers go.
+		// A body of another call must not release all containers.
 		return nil, &statusError{http.StatusBadRequest, errors.New(`recover wants {"containers":[…]}, if empty`)}
 	}
 	return emptyBody{}, s.cfg.Containers.Recover(b.Containers)
@@ -107,7 +107,7 @@ func containersHolding(holders []gpu.ContainerDevices, uuid string) []string {
 	return ids
 }
 
-// sampleOrNil is the sample, if there is one yet.
+// sampleOrNil returns nil before the first sample.
 func sampleOrNil(s gpu.Sample) *gpu.Sample {
 	if s.At.IsZero() {
 		return nil

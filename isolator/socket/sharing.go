@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// handleShare tells how a container is held to its parts.
+// handleShare returns how a container's shares are enforced.
 func (s *Server) handleShare(r *http.Request) (any, error) {
 	return s.cfg.Containers.Share(r.Context(), r.URL.Query().Get("container"))
 }
@@ -25,7 +25,7 @@ func (s *Server) handleSetShared(shared bool) callHandler {
 	}
 }
 
-// pendingResponse is the answer to what asks for another form of a device.
+// pendingResponse is the answer to a request for another mode.
 type pendingResponse struct {
 	Pending bool `json:"pending"`
 }
@@ -64,22 +64,22 @@ func (s *Server) readShareUsage(container string) ([]ShareUsage, error) {
 	return parts, nil
 }
 
-// noSharing is the Sharing of a host that shares nothing.
+// noSharing is the ModeManager of a host that shares nothing.
 type noSharing struct{}
 
 func (noSharing) SharedCapacity(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
 func (noSharing) IsPending(string) bool                         { return false }
 func (noSharing) Set(string, bool) error                        { return share.ErrStatic }
 
-// ContainerShare is how a container is held to its parts of shared devices.
+// ContainerShare returns how a container's shares of devices are enforced.
 func (c *DaemonClient) ContainerShare(ctx context.Context, container string) (containers.ContainerShare, error) {
 	var s containers.ContainerShare
 	err := c.getJSON(ctx, "/v1/share", url.Values{"container": {container}}, &s)
 	return s, err
 }
 
-// SetShared asks for one form of a device; pending tells that it is in use, and
-// takes that form once it is idle.
+// SetShared requests a mode of a device. waits is set if the device is in use
+// and changes when it is idle.
 func (c *DaemonClient) SetShared(ctx context.Context, device string, shared bool) (waits bool, err error) {
 	verb := "/unshare"
 	if shared {

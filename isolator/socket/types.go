@@ -9,73 +9,74 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// ContainerManager is what the calls about containers come to, as containers.Manager
-// does it. Errors that are *containers.InvalidContainerError, *containers.UnknownContainerError and
-// *allocation.RejectedError are the caller's fault.
+// ContainerManager handles the calls about containers; containers.Manager
+// implements it. If the caller is at fault, the error is a
+// *containers.InvalidContainerError, *containers.UnknownContainerError or
+// *allocation.RejectedError.
 type ContainerManager interface {
 	Recover(alive []string) error
 	Prepare(context.Context, containers.LaunchRequest) (containers.LaunchSetup, error)
 	Isolate(container string, pid int) error
 	Update(container string, resources []allocation.MesosResource) ([]string, error)
 	Status(container string) (containers.ContainerStatus, error)
-	// Devices are those that the container holds or inherits.
+	// Devices returns the devices that the container holds or inherits.
 	Devices(container string) ([]string, error)
 	Cleanup(container string) error
 	Holders() []gpu.ContainerDevices
-	// Share is how a container is held to its parts of shared devices.
+	// Share returns how a container's shares of devices are enforced.
 	Share(ctx context.Context, container string) (containers.ContainerShare, error)
-	// Stock are the devices set aside for a bare number of gpus.
+	// Stock returns the devices that are advertised only by number.
 	Stock() []string
 }
 
-// DeviceMonitor is what the calls about devices come to, as watch.Watcher does it.
-// Errors about a device that there is not wrap watch.ErrUnknownDevice.
+// DeviceMonitor handles the calls about devices; watch.Watcher implements it.
+// Errors about an unknown device wrap watch.ErrUnknownDevice.
 type DeviceMonitor interface {
 	DeviceStates() []watch.DeviceState
-	// SampleHistory is the last minutes, oldest first.
+	// SampleHistory returns the samples of the last minutes, oldest first.
 	SampleHistory(uuid string) ([]gpu.Sample, bool)
-	// WatchConditions gives the condition of each of those devices, of all where none is
-	// named, at once and again whenever it changes, until ctx ends; then the
-	// channel is closed.
+	// WatchConditions sends the condition of each of the devices, or of all if
+	// none is named, at once and after each change. It closes the channel when
+	// ctx ends.
 	WatchConditions(ctx context.Context, uuids ...string) (<-chan watch.ConditionUpdate, error)
 	CordonDevice(uuid, reason string) error
 	UncordonDevice(uuid string) error
 }
 
-// ModeManager is what the calls about shared devices come to, as share.ModeStore does
-// it. Errors of Set wrap share.ErrUnknownDevice, share.ErrNoLimiter or share.ErrStatic where the call is
-// at fault.
+// ModeManager handles the calls about sharing; share.ModeStore implements it.
+// If the caller is at fault, the error of RequestMode wraps
+// share.ErrUnknownDevice, share.ErrNoLimiter or share.ErrStatic.
 type ModeManager interface {
 	SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool)
 	IsPending(uuid string) bool
 	Set(uuid string, shared bool) error
 }
 
-// DeviceInfo is one of the host's, of which GET /v1/devices gives a list.
+// DeviceInfo is one device of the answer to GET /v1/devices.
 type DeviceInfo struct {
 	Device    gpu.Device          `json:"device"`
 	Condition gpu.DeviceCondition `json:"condition"`
 	Stock     bool                `json:"stock"`
 	Holders   []string            `json:"holders"`
 	Sample    *gpu.Sample         `json:"sample,omitempty"` // absent before the first
-	// Share is absent for a device that is whole, and will stay so.
+	// Share is absent for a whole device without a pending request.
 	Share *DeviceSharing `json:"share,omitempty"`
 }
 
 // DeviceSharing is how a device is shared.
 type DeviceSharing struct {
 	Shared bool `json:"shared"`
-	// Pending tells that it takes the other form once it is idle.
+	// Pending is set if the device changes its mode when it is idle.
 	Pending bool `json:"pending,omitempty"`
-	// MemMiB and Cores, in percent, are what is advertised of it.
+	// MemMiB and Cores (percent) are what is advertised.
 	MemMiB int64 `json:"mem_mib"`
 	Cores  int   `json:"cores"`
-	// Limit is what holds tasks to their parts.
+	// Limit is how shares are enforced.
 	Limit      gpu.EnforcementMethod `json:"limit"`
 	Containers []ContainerShare      `json:"parts"`
 }
 
-// ContainerShare is what one container has of a device.
+// ContainerShare is one container's share of a device.
 type ContainerShare struct {
 	Container string `json:"container"`
 	MemMiB    int64  `json:"mem_mib"`
@@ -85,18 +86,17 @@ type ContainerShare struct {
 // ContainerUsage is the answer to GET /v1/usage.
 type ContainerUsage struct {
 	Devices []DeviceSample `json:"devices"`
-	// Parts are what the container has of shared devices, as far as its limit
-	// measures.
+	// Parts are the container's shares of devices, if its limiter reports
+	// them.
 	Parts []ShareUsage `json:"parts,omitempty"`
 }
 
-// ShareUsage is one part of a container.
+// ShareUsage is one share of a container.
 type ShareUsage struct {
 	Device        string `json:"device"`
 	MemLimitBytes int64  `json:"mem_limit_bytes"`
 	Cores         int    `json:"cores"`
-	// MemUsedBytes and ThrottledSeconds are absent where nothing measures
-	// them.
+	// MemUsedBytes and ThrottledSeconds are absent if nothing measures them.
 	MemUsedBytes     *int64   `json:"mem_used_bytes,omitempty"`
 	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
 }
@@ -113,7 +113,7 @@ type DeviceHistory struct {
 	Samples []gpu.Sample `json:"samples"`
 }
 
-// Bodies of the calls that are more than one of another package's values.
+// Request and response bodies that are not a single value of another package.
 type (
 	recoverRequest struct {
 		Containers []string `json:"containers"`
@@ -140,7 +140,7 @@ type (
 		// Driver and CUDA are as in gpu.Host.
 		Driver string `json:"driver,omitempty"`
 		CUDA   string `json:"cuda,omitempty"`
-		// Simulated is as in gpu.Host, too.
+		// Simulated is as in gpu.Host.
 		Simulated bool `json:"simulated,omitempty"`
 	}
 	errorResponse struct {

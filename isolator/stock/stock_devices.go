@@ -1,7 +1,6 @@
-// Package stock reads which of a machine's GPUs are set aside for frameworks
-// that know no device names, and parts the machine's devices by it: those
-// that go by name from those that go by count. It is pure, and decides
-// nothing about who gets either.
+// Package stock separates a machine's devices into those advertised by name
+// and stock devices, which are advertised only by number, for frameworks that
+// do not know device names. It is pure, and makes no allocations.
 package stock
 
 import (
@@ -12,15 +11,15 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// AllDevices sets every device aside.
+// AllDevices selects every device.
 const AllDevices = "all"
 
-// SplitHost parts the host's devices by a list such as "2,3" or "GPU-5e7f…,0":
-// minor numbers and UUIDs with commas between, or "all"; the empty list sets
-// none aside. A minor number stands for all MIG devices of that GPU, and so
-// does the GPU's own UUID. named is the host without the stock devices, and
-// its devices tell of no links to those. The error says which part of the
-// list names no device, or one that was named before.
+// SplitHost splits the host's devices by a list such as "2,3" or
+// "GPU-5e7f…,0": comma-separated minor numbers and UUIDs, or "all"; the empty
+// list selects none. A minor number or UUID of a GPU means all of its MIG
+// devices. named is the host without the stock devices and without links to
+// them. The error names the part of the list that matches no device, or
+// repeats one.
 func SplitHost(h gpu.Host, list string) (named gpu.Host, stock []gpu.Device, err error) {
 	aside := map[string]bool{}
 	for part := range strings.SplitSeq(list, ",") {
@@ -51,8 +50,8 @@ func SplitHost(h gpu.Host, list string) (named gpu.Host, stock []gpu.Device, err
 	return named, stock, nil
 }
 
-// FindDevices gives the devices that one part of a list stands for. The error says
-// that it names none.
+// FindDevices returns the devices that one part of a list matches. It returns
+// an error if there are none.
 func FindDevices(h gpu.Host, part string) ([]gpu.Device, error) {
 	if part == AllDevices {
 		return h.Devices, nil
@@ -75,7 +74,7 @@ func FindDevices(h gpu.Host, part string) ([]gpu.Device, error) {
 	return found, nil
 }
 
-// withoutLinksTo is the device without its links to those set aside.
+// withoutLinksTo returns the device without its links to the stock devices.
 func withoutLinksTo(d gpu.Device, aside map[string]bool) gpu.Device {
 	d.NVLinks, d.Paths = withoutKeys(d.NVLinks, aside), withoutKeys(d.Paths, aside)
 	return d

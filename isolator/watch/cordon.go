@@ -11,21 +11,22 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// MaxReason bounds what an operator may write, in bytes.
+// MaxReason bounds an operator's text in bytes.
 const MaxReason = 1024
 
-// saveRetry is how soon what could not be written down is tried again.
+// saveRetry is the pause after a failed save.
 const saveRetry = 5 * time.Second
 
-// cordonRecord is an operator's word that a device is not to be given to tasks.
+// cordonRecord is an operator's decision that tasks must not get a device.
 type cordonRecord struct {
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 }
 
-// CordonDevice keeps a device out of the offers until Uncordon, over restarts too. A
-// GPU's name stands for all its slices. Tasks that hold the device go on. The
-// error wraps ErrUnknownDevice where the host has no such device.
+// CordonDevice keeps a device out of the offers until UncordonDevice, also
+// after restarts. A GPU's UUID means all its MIG devices. Tasks that hold the
+// device keep running. The error wraps ErrUnknownDevice if the host has no
+// such device.
 func (w *Watcher) CordonDevice(uuid, reason string) error {
 	if len(reason) > MaxReason {
 		return fmt.Errorf("cordon device %s: the reason has %d bytes, at most %d are kept", uuid, len(reason), MaxReason)
@@ -42,10 +43,11 @@ func (w *Watcher) CordonDevice(uuid, reason string) error {
 	return nil
 }
 
-// UncordonDevice takes a cordon back, and vouches for the device: what would need a
-// reset is forgotten. One that fails still stays out of the offers. The error
-// wraps ErrUnknownDevice where the host has no such device and none is cordoned,
-// ErrCordoned where a slice's whole GPU is.
+// UncordonDevice removes a cordon and clears the faults that need a reset,
+// because the operator has checked the device. A device that fails again is
+// still withheld. The error wraps ErrUnknownDevice if there is neither such a
+// device nor a cordon, and ErrCordoned if the whole GPU of a MIG device is
+// cordoned.
 func (w *Watcher) UncordonDevice(uuid string) error {
 	w.mu.Lock()
 	_, cordoned := w.cordons[uuid]
@@ -72,8 +74,8 @@ func (w *Watcher) UncordonDevice(uuid string) error {
 	return nil
 }
 
-// cordonedParent names a slice's GPU where that is cordoned. It is called with
-// mu held.
+// cordonedParent returns the GPU of a MIG device if that GPU is cordoned, else
+// "". The caller holds mu.
 func (w *Watcher) cordonedParent(uuid string) string {
 	for _, d := range w.devices {
 		if d.UUID == uuid && d.MIG != nil {
@@ -89,7 +91,7 @@ func (w *Watcher) hasDevice(uuid string) bool {
 	return slices.ContainsFunc(w.devices, func(d *watchedDevice) bool { return d.matchesName(uuid) })
 }
 
-// setCordons writes the changed cordons down before they count.
+// setCordons saves the changed cordons before they take effect.
 func (w *Watcher) setCordons(change func(map[string]cordonRecord)) error {
 	w.file.Lock()
 	defer w.file.Unlock()
@@ -118,11 +120,11 @@ func (w *Watcher) setCordons(change func(map[string]cordonRecord)) error {
 	return nil
 }
 
-// saveUntilDone writes down what needs a reset: whenever it has changed, again after a
-// while where that did not succeed, and in the end, with the energy that the
-// devices have used by then.
+// saveUntilDone saves the faults that need a reset: after each change, again
+// after a failed save, and at the end, with the energy that the devices have
+// used until then.
 func (w *Watcher) saveUntilDone(ctx context.Context) {
-	var again <-chan time.Time // set while the last try failed
+	var again <-chan time.Time // set after a failed attempt
 	for ended := false; !ended; {
 		select {
 		case <-w.saveNeeded:
@@ -141,7 +143,7 @@ func (w *Watcher) saveUntilDone(ctx context.Context) {
 	}
 }
 
-// saveFaults writes down what needs a reset.
+// saveFaults saves the faults that need a reset.
 func (w *Watcher) saveFaults() error {
 	w.file.Lock()
 	defer w.file.Unlock()
@@ -151,8 +153,8 @@ func (w *Watcher) saveFaults() error {
 	return w.file.writeContent(content)
 }
 
-// currentContent is called with mu held. It keeps what belongs to devices that are
-// away.
+// currentContent returns the content of the file, including the faults of
+// devices that are missing at the moment. The caller holds mu.
 func (w *Watcher) currentContent(cordons map[string]cordonRecord) stateContent {
 	c := stateContent{Cordons: cordons, Faults: maps.Clone(w.file.savedFaults)}
 	for _, d := range w.devices {

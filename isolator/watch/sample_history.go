@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// sampleRing keeps the last samples of a device.
+// sampleRing stores the last samples of a device.
 type sampleRing struct {
 	samples []gpu.Sample
 	next    int
@@ -16,7 +16,7 @@ type sampleRing struct {
 
 func newSampleRing(size int) sampleRing { return sampleRing{size: size} }
 
-// addSample forgets the processes: they would make a sample's size unbounded.
+// addSample drops the processes, which have no bounded size.
 func (r *sampleRing) addSample(s gpu.Sample) {
 	s.Processes = nil
 	if len(r.samples) < r.size {
@@ -27,7 +27,8 @@ func (r *sampleRing) addSample(s gpu.Sample) {
 	r.next = (r.next + 1) % r.size
 }
 
-// samplesSince lists the samples that are not older, oldest first.
+// samplesSince returns the samples that are not older than oldest, oldest
+// first.
 func (r *sampleRing) samplesSince(oldest time.Time) []gpu.Sample {
 	list := make([]gpu.Sample, 0, len(r.samples))
 	for i := range r.samples {
@@ -38,7 +39,7 @@ func (r *sampleRing) samplesSince(oldest time.Time) []gpu.Sample {
 	return list
 }
 
-// maxXIDs bounds how many numbers are counted apart.
+// maxXIDs bounds the number of distinct XIDs that are counted.
 const maxXIDs = 64
 
 func countXID(xids map[uint64]uint64, number uint64) {

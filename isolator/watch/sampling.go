@@ -11,17 +11,18 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// maxListenPause bounds the wait before events are asked for again.
+// maxListenPause bounds the pause before the next wait for events.
 const maxListenPause = 30 * time.Second
 
-// sampleResult is what was measured of a device, and by what it is judged.
+// sampleResult is the sample of a device and the one that its health is judged
+// by.
 type sampleResult struct {
 	sample, judged gpu.Sample
 	err            error
 }
 
-// measureDevice samples a device. A slice is judged by its whole GPU: no slice has
-// errors, energy and clocks of its own.
+// measureDevice samples a device. The health of a MIG device is judged by its
+// whole GPU, because errors, energy and clocks exist only there.
 func (w *Watcher) measureDevice(d gpu.Device) (a sampleResult) {
 	a.sample, a.err = w.cfg.Source.Sample(d.UUID)
 	a.judged = a.sample
@@ -31,8 +32,8 @@ func (w *Watcher) measureDevice(d gpu.Device) (a sampleResult) {
 	return a
 }
 
-// sampleDevice samples one device. A call that hangs is left to itself: until it
-// comes back, each round is an error.
+// sampleDevice samples one device periodically. A call that hangs is not
+// interrupted: until it returns, each round counts as an error.
 func (w *Watcher) sampleDevice(ctx context.Context, d *watchedDevice) {
 	tick := time.NewTicker(w.cfg.SampleInterval)
 	defer tick.Stop()
@@ -71,7 +72,7 @@ func (w *Watcher) recordSample(d *watchedDevice, a sampleResult) {
 	w.applyObservation(o, func(other *watchedDevice) bool { return other == d })
 }
 
-// listenForEvents hands events on as they come.
+// listenForEvents passes on the driver's events.
 func (w *Watcher) listenForEvents(ctx context.Context) {
 	for pause := time.Second; ; {
 		event, err := w.cfg.Source.Wait(ctx)
@@ -93,8 +94,8 @@ func (w *Watcher) listenForEvents(ctx context.Context) {
 	}
 }
 
-// applyEvent applies an event to the devices it is about: to all where the
-// driver does not say, and to every slice of a GPU.
+// applyEvent applies an event to its devices: to all devices if the event has
+// none, and to every MIG device of a GPU.
 func (w *Watcher) applyEvent(e health.DeviceEvent) {
 	known := w.applyObservation(health.Observation{Event: &e}, func(d *watchedDevice) bool { return e.Device == "" || d.matchesName(e.Device) })
 	if !known {
@@ -102,8 +103,9 @@ func (w *Watcher) applyEvent(e health.DeviceEvent) {
 	}
 }
 
-// applyObservation steps the devices chosen, tells who listens and has written down
-// what must outlive the daemon. It reports whether a device was chosen.
+// applyObservation updates the health of the chosen devices, notifies
+// subscribers, and requests a save if needed. It reports whether a device was
+// chosen.
 func (w *Watcher) applyObservation(o health.Observation, chosen func(*watchedDevice) bool) (known bool) {
 	var changed []ConditionUpdate
 	save := false
@@ -135,7 +137,7 @@ func (w *Watcher) applyObservation(o health.Observation, chosen func(*watchedDev
 	return known
 }
 
-// countErrors keeps the figures that health has no use for.
+// countErrors updates the counters that health does not need.
 func (d *watchedDevice) countErrors(o health.Observation) {
 	switch {
 	case o.Err != nil:

@@ -13,22 +13,24 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// stateContent is the file of what outlives the daemon.
+// stateContent is the content of the file.
 type stateContent struct {
 	Boot    string                       `json:"boot,omitempty"`
 	Cordons map[string]cordonRecord      `json:"cordons"`
 	Faults  map[string]health.SavedState `json:"faults"`
 }
 
-// stateFile is locked by who writes it, before Watcher.mu.
+// stateFile is the file that survives restarts. Its lock is taken before
+// Watcher.mu.
 type stateFile struct {
 	sync.Mutex
 	path, boot  string
-	savedFaults map[string]health.SavedState // as read; devices may be away for a while
+	savedFaults map[string]health.SavedState // as read; some devices may be missing at the moment
 }
 
-// openStateFile reads the file. What needed a reset has had one if the machine
-// was booted since, which cannot be told where the boot is not known.
+// openStateFile reads the file. A reboot resets devices, so faults are cleared
+// if the machine has been rebooted since. They are kept if the boot id is
+// unknown.
 func openStateFile(dir, boot string) (*stateFile, stateContent, error) {
 	f := &stateFile{path: filepath.Join(dir, "devices.json"), boot: boot, savedFaults: map[string]health.SavedState{}}
 	var c stateContent
@@ -57,8 +59,8 @@ func openStateFile(dir, boot string) (*stateFile, stateContent, error) {
 	return f, c, nil
 }
 
-// writeContent replaces the file: after a crash it is the old one or the new one,
-// whole.
+// writeContent replaces the file. After a crash it has the old or the new
+// content.
 func (f *stateFile) writeContent(c stateContent) error {
 	c.Boot = f.boot
 	text, err := json.MarshalIndent(c, "", "  ")

@@ -10,14 +10,14 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ConditionUpdate is a device's condition when it has changed.
+// ConditionUpdate is the new condition of a device.
 type ConditionUpdate struct {
 	Device    string              `json:"device"`
 	Condition gpu.DeviceCondition `json:"condition"`
 }
 
-// changeSubscriber holds what its reader has not taken yet: of each device the
-// newest. A reader may be as slow as it likes.
+// changeSubscriber stores what its reader has not received yet: the latest
+// update of each device. Slow readers block nothing.
 type changeSubscriber struct {
 	devices []string
 	wake    chan struct{}
@@ -54,11 +54,11 @@ func (s *changeSubscriber) takeUpdate() (u ConditionUpdate, ok bool) {
 	return u, true
 }
 
-// WatchConditions sends the condition of each device at once and then at each change,
-// of several changes that the reader was too slow for the last, until ctx
-// ends; the channel is then closed. No device named means all. One that the
-// host does not have has failed; where it has none of those named, the error
-// wraps ErrUnknownDevice.
+// WatchConditions sends the condition of each device at once and after each
+// change, until ctx ends; then it closes the channel. A slow reader gets only
+// the latest change of each device. Without UUIDs it covers all devices. A
+// UUID that is not on the host is reported as failed; if none of them is, the
+// error wraps ErrUnknownDevice.
 func (w *Watcher) WatchConditions(ctx context.Context, uuids ...string) (<-chan ConditionUpdate, error) {
 	s := &changeSubscriber{devices: slices.Clone(uuids), wake: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -108,10 +108,10 @@ func (w *Watcher) deliverUpdates(ctx context.Context, s *changeSubscriber, updat
 	}
 }
 
-// WatchHosts sends the host with the devices that tasks may get and those that they
-// may not, at once and each time these change, of several the newest, until ctx
-// ends; the channel is then closed. Of a device that is sick it has what was
-// seen first.
+// WatchHosts sends the host with the available and the withheld devices, at
+// once and after each change, until ctx ends; then it closes the channel. A
+// slow reader gets only the latest state. The reason of an unhealthy device is
+// the one that was observed first.
 func (w *Watcher) WatchHosts(ctx context.Context) <-chan gpu.Host {
 	hosts := make(chan gpu.Host, 1)
 	w.mu.Lock()
@@ -127,7 +127,7 @@ func (w *Watcher) WatchHosts(ctx context.Context) <-chan gpu.Host {
 	return hosts
 }
 
-// notifySubscribers is called with mu held, which makes it the only sender.
+// The caller of notifySubscribers holds mu, so there is only one sender.
 func (w *Watcher) notifySubscribers(changed []ConditionUpdate) {
 	for s := range w.subscribers {
 		for _, u := range changed {

@@ -1,8 +1,8 @@
-// Package watch looks after one machine's GPUs: it samples them, hears the
-// driver's events, has health judge both, keeps the last minutes, remembers
-// across restarts who was cordoned and what needs a reset, and tells whoever
-// asks. It decides only what package health and the operator decide; acting on
-// it is for others.
+// Package watch monitors one machine's GPUs. It samples them, receives the
+// driver's events, lets package health judge both, and keeps a history of some
+// minutes. It stores cordons and faults that need a reset across restarts, and
+// notifies subscribers. Package health and the operator make the decisions;
+// subscribers act on them.
 package watch
 
 import (
@@ -19,40 +19,42 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// ErrUnknownDevice is wrapped by errors about devices that the host does not have.
+// ErrUnknownDevice is wrapped by errors about devices that are not on the
+// host.
 var ErrUnknownDevice = errors.New("no such device on this host")
 
-// ErrCordoned is wrapped by errors about slices that cannot be uncordoned by
-// themselves.
+// ErrCordoned is wrapped by errors about MIG devices that cannot be uncordoned
+// alone.
 var ErrCordoned = errors.New("its whole GPU is cordoned")
 
-// SampleSource is where samples and events come from.
+// SampleSource provides samples and events.
 type SampleSource interface {
-	// Sample measures one device. The error of a lost one wraps
-	// health.ErrLost. A call may hang in the driver; there is one at a time
-	// for each device, and other devices go on. Of a slice's whole GPU, which
-	// need not be a device of the host, there is one for each slice.
+	// Sample measures one device. If the device is lost, the error wraps
+	// health.ErrLost. A call may hang in the driver; there is at most one at a
+	// time for each device, and calls for other devices continue. The whole
+	// GPU of MIG devices, which need not be a device of the host, may have one
+	// call for each of them.
 	Sample(uuid string) (gpu.Sample, error)
-	// Wait returns the next event, or an error, at the latest when ctx ends.
+	// Wait returns the next event or an error. It returns when ctx ends.
 	Wait(ctx context.Context) (health.DeviceEvent, error)
 }
 
-// WatcherConfig says what to watch and how closely.
+// WatcherConfig configures a Watcher.
 type WatcherConfig struct {
 	Host   gpu.Host
 	Source SampleSource
 	Policy health.FaultPolicy
-	// StateDir keeps cordons and what needs a reset.
+	// StateDir has the file with cordons and faults that need a reset.
 	StateDir string
-	// Boot identifies this run of the machine, the text of
-	// /proc/sys/kernel/random/boot_id: devices that needed a reset have had
-	// one when it differs. Empty where it is not known.
+	// Boot identifies the current boot of the machine, the content of
+	// /proc/sys/kernel/random/boot_id. If it has changed, devices have been
+	// reset. It is empty if unknown.
 	Boot string
 	Log  logrus.FieldLogger
 
-	// SampleInterval is the time between two samples of a device, 5 s. One that takes
-	// longer than Timeout, 3 s, counts as an error. Keep is how long a sample
-	// is kept, 10 min.
+	// SampleInterval (5 s) is the time between two samples of a device. A
+	// sample that takes longer than SampleTimeout (3 s) counts as an error.
+	// HistoryLength (10 min) is how long samples are kept.
 	SampleInterval, SampleTimeout, HistoryLength time.Duration
 }
 
@@ -79,41 +81,41 @@ func (c WatcherConfig) withDefaults() (WatcherConfig, error) {
 	return c, err
 }
 
-// DeviceState is what is known of one device.
+// DeviceState is the state of one device.
 type DeviceState struct {
 	Device    gpu.Device          `json:"device"`
 	Condition gpu.DeviceCondition `json:"condition"`
-	// Sample is the last one; its At is zero before the first.
+	// Sample is the last one. Its At is zero before the first.
 	Sample gpu.Sample `json:"sample"`
-	// XIDs counts the events by their numbers, under 0 those of ever more
-	// numbers; SampleErrors the samples that could not be taken.
+	// XIDs counts events by number; 0 counts those beyond maxXIDs distinct
+	// numbers. SampleErrors counts failed samples.
 	XIDs         map[uint64]uint64 `json:"xids,omitempty"`
 	SampleErrors uint64            `json:"sample_errors,omitempty"`
 }
 
-// Watcher is safe for use by many goroutines.
+// Watcher may be used concurrently.
 type Watcher struct {
 	cfg  WatcherConfig
-	file *stateFile // has a lock of its own, taken before mu
-	// saveNeeded asks Run to write down what needs a reset; a slow disk keeps
-	// nobody from hearing of a fault.
+	file *stateFile // has its own lock, which is taken before mu
+	// saveNeeded requests a save from Run, so that a slow disk does not delay
+	// notifications.
 	saveNeeded chan struct{}
 
 	mu      sync.Mutex
 	devices []*watchedDevice // in the host's order
 	cordons map[string]cordonRecord
 	offered []string
-	// withheld are all others, each with what was known first: a reason that
-	// changes is no news to those who offer devices.
+	// withheld are all other devices, each with the reason that was observed
+	// first. A changed reason alone causes no notification.
 	withheld    []gpu.WithheldDevice
 	hosts       map[chan gpu.Host]bool
 	subscribers map[*changeSubscriber]bool
 }
 
-// watchedDevice is guarded by Watcher.mu, but for what never changes.
+// watchedDevice is guarded by Watcher.mu, except for constant fields.
 type watchedDevice struct {
 	gpu.Device
-	resample chan struct{} // samples before the time
+	resample chan struct{} // requests a sample now
 	state    health.DeviceState
 	sample   gpu.Sample
 	history  sampleRing
@@ -121,13 +123,14 @@ type watchedDevice struct {
 	errors   uint64
 }
 
-// matchesName reports whether name is the device's own or its whole GPU's.
+// matchesName reports whether name is the UUID of the device or of its whole
+// GPU.
 func (d *watchedDevice) matchesName(name string) bool {
 	return d.UUID == name || d.MIG != nil && d.MIG.Parent == name
 }
 
-// New reads what an earlier daemon kept. All devices count as healthy that it
-// has nothing against. Run does the watching.
+// New reads the saved state. Devices without saved faults count as healthy.
+// Run does the monitoring.
 func New(cfg WatcherConfig) (*Watcher, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -152,8 +155,8 @@ func New(cfg WatcherConfig) (*Watcher, error) {
 	return w, nil
 }
 
-// Run watches until ctx ends. Once that has, it waits at most Timeout for a
-// call that hangs in the driver, or for a disk.
+// Run monitors until ctx ends. Then it waits at most SampleTimeout for a
+// hanging call or a slow disk.
 func (w *Watcher) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, d := range w.devices {
@@ -173,8 +176,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// DeviceStates tells what is known of each device, in the host's order. Samples are
-// shared: nobody may change one.
+// DeviceStates returns the state of each device in the host's order. The
+// samples are shared: callers must not modify them.
 func (w *Watcher) DeviceStates() []DeviceState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +188,8 @@ func (w *Watcher) DeviceStates() []DeviceState {
 	return list
 }
 
-// DeviceCondition is one device's, and whether the host has it.
+// DeviceCondition returns the condition of a device, and whether the host has
+// it.
 func (w *Watcher) DeviceCondition(uuid string) (gpu.DeviceCondition, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,8 +201,8 @@ func (w *Watcher) DeviceCondition(uuid string) (gpu.DeviceCondition, bool) {
 	return gpu.DeviceCondition{}, false
 }
 
-// SampleHistory is what was measured of a device in the last minutes, oldest first,
-// without the processes, and whether the host has the device.
+// SampleHistory returns the samples of a device in the last minutes without
+// processes, oldest first, and whether the host has the device.
 func (w *Watcher) SampleHistory(uuid string) ([]gpu.Sample, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +214,7 @@ func (w *Watcher) SampleHistory(uuid string) ([]gpu.Sample, bool) {
 	return nil, false
 }
 
-// The functions below are called with mu held.
+// The callers of the functions below hold mu.
 
 func (w *Watcher) currentCondition(d *watchedDevice) gpu.DeviceCondition {
 	c := d.state.Condition()

@@ -12,7 +12,8 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// SimulateDevices is a host of three GPUs and their names.
+// SimulateDevices returns the UUIDs of a host with three GPUs, and a function
+// that starts a daemon for it.
 func SimulateDevices(t testing.TB) (d *struct{ A, B, C string }, start func(agent string) *TestDaemon) {
 	t.Helper()
 	h, err := simulated.NewHost("3xV100", "live")
@@ -23,10 +24,10 @@ func SimulateDevices(t testing.TB) (d *struct{ A, B, C string }, start func(agen
 	return d, func(agent string) *TestDaemon { return StartDaemon(t, agent, h) }
 }
 
-// RunWithdrawal takes devices out of the total of which tasks hold some: they
-// are not offered, the others are, whole; tasks run on; and all are offered
-// again when they are back. What is awaited differs each time from what was
-// offered before.
+// RunWithdrawal withdraws devices while tasks hold some of them. Withdrawn
+// devices must not be offered, all others must be, tasks must keep running,
+// and all devices must be offered again when they return. Each expected offer
+// differs from the previous one.
 func RunWithdrawal(t testing.TB, master, agent string) {
 	t.Helper()
 	gpus, start := SimulateDevices(t)
@@ -66,9 +67,10 @@ func RunWithdrawal(t testing.TB, master, agent string) {
 	f.ExpectOffer("the daemon is gone", 0)
 }
 
-// RunSharing has tasks take parts of a device: what others have is not offered;
-// one that is withdrawn is offered to nobody, and its tasks run on; and one
-// that is to be whole again stays as it is until they have ended.
+// RunSharing launches tasks on shares of a device. Allocated shares must not
+// be offered. A withdrawn device must not be offered while its tasks keep
+// running. A device that is to become whole must keep its mode until its tasks
+// have ended.
 func RunSharing(t testing.TB, master, agent string) {
 	t.Helper()
 	h, err := simulated.NewHost("2xV100", "live")

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// shareIn is what an offer has of a shared device.
+// shareIn returns the share of a device in an offer.
 func shareIn(o mesos.Offer, uuid string) gpu.DeviceShare {
 	p := gpu.DeviceShare{UUID: uuid}
 	for _, r := range o.Resources {
@@ -23,8 +23,8 @@ func shareIn(o mesos.Offer, uuid string) gpu.DeviceShare {
 	return p
 }
 
-// AwaitShare declines offers until one has just that much of a shared device,
-// and returns it undeclined.
+// AwaitShare declines offers until one has exactly that share of a device, and
+// returns that offer.
 func (f *TestFramework) AwaitShare(what string, want gpu.DeviceShare) mesos.Offer {
 	f.t.Helper()
 	return f.awaitMatching(what, fmt.Sprintf("%+v", want), func(o mesos.Offer) (bool, string) {
@@ -33,21 +33,21 @@ func (f *TestFramework) AwaitShare(what string, want gpu.DeviceShare) mesos.Offe
 	})
 }
 
-// ExpectShare awaits such an offer and gives it back.
+// ExpectShare waits for such an offer and declines it.
 func (f *TestFramework) ExpectShare(what string, want gpu.DeviceShare) {
 	f.t.Helper()
 	f.sendCall(calls.Decline(f.AwaitShare(what, want).ID).With(calls.RefuseSeconds(0)))
 }
 
-// LaunchShare starts a task on a part of a device of the offer, and waits until
-// it runs.
+// LaunchShare starts a task on a share of an offered device and waits until it
+// runs.
 func (f *TestFramework) LaunchShare(o mesos.Offer, name, command string, p gpu.DeviceShare) {
 	f.t.Helper()
 	f.TryShare(o, name, command, p)
 	f.AwaitState(name, mesos.TASK_RUNNING)
 }
 
-// TryShare is LaunchShare for a task that may not come to run.
+// TryShare is LaunchShare without waiting, for a task that may fail.
 func (f *TestFramework) TryShare(o mesos.Offer, name, command string, p gpu.DeviceShare) {
 	f.t.Helper()
 	taken := takeResources(o.Resources, 0, nil)

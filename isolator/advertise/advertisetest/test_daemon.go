@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/isolator/advertise"
 )
 
-// TestDaemon is an advertise.Run that can be stopped and started again.
+// TestDaemon is an advertise.Run that can be stopped and restarted.
 type TestDaemon struct {
 	t      testing.TB
 	config advertise.ProviderConfig
@@ -22,8 +22,8 @@ type TestDaemon struct {
 	done   chan error
 }
 
-// StartDaemon advertises the host to an agent's URL; it looks after devices in use
-// often.
+// StartDaemon advertises the host to the agent at a URL. It uses short
+// intervals.
 func StartDaemon(t testing.TB, agent string, h gpu.Host, change ...func(*advertise.ProviderConfig)) *TestDaemon {
 	t.Helper()
 	log := logrus.New()
@@ -40,7 +40,7 @@ func StartDaemon(t testing.TB, agent string, h gpu.Host, change ...func(*adverti
 	return d
 }
 
-// Restart starts a daemon that was stopped.
+// Restart starts a stopped daemon.
 func (d *TestDaemon) Restart() {
 	ctx, stop := context.WithCancel(context.Background())
 	d.hosts, d.stop, d.done = make(chan gpu.Host), stop, make(chan error, 1)
@@ -58,8 +58,8 @@ func (d *TestDaemon) Stop() {
 	}
 }
 
-// OfferOnly makes the devices with these names all that is advertised, now and
-// after the next start; the others are said to be sick.
+// OfferOnly advertises only the devices with these UUIDs, now and after a
+// restart. The others are withheld as unhealthy.
 func (d *TestDaemon) OfferOnly(ids ...string) {
 	d.t.Helper()
 	h := d.whole

@@ -1,7 +1,7 @@
-// Package advertisetest plays what changing GPUs mean to a framework, on any
-// Mesos: one that runs tasks on named devices while those leave the offers
-// and come back. It says what must be offered and that tasks live on; which
-// master and agent do it is for the test to say.
+// Package advertisetest tests with any Mesos what changes of GPUs mean for a
+// framework. Its framework runs tasks on named devices while these leave the
+// offers and return. It checks the offers and that the tasks keep running. The
+// caller chooses the master and agent.
 package advertisetest
 
 import (
@@ -26,23 +26,24 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// waitTimeout bounds every wait; nothing well takes as long.
+// waitTimeout bounds every wait. Nothing takes as long in a successful test.
 const waitTimeout = 2 * time.Minute
 
-// TestFramework is a subscribed one.
+// TestFramework is a subscribed framework.
 type TestFramework struct {
 	t      testing.TB
 	caller calls.Caller
 	offers chan mesos.Offer
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and made anew at each change
+	changed   chan struct{} // closed and replaced at each change
 	states    map[string]mesos.TaskStatus
 	where     map[string]string
-	rescinded map[string]bool // offers that were rescinded
+	rescinded map[string]bool // ids of rescinded offers
 }
 
-// Subscribe subscribes one to the roles at a master's URL until the test ends.
+// Subscribe subscribes a framework with the roles to a master until the test
+// ends.
 func Subscribe(t testing.TB, master string, roles ...string) *TestFramework {
 	t.Helper()
 	f := &TestFramework{
@@ -89,7 +90,7 @@ func (f *TestFramework) handleEvent(ctx context.Context, e *scheduler.Event, err
 	return chain(ctx, e, err)
 }
 
-// offeredGPUs is what of GPUs an offer has.
+// offeredGPUs are the GPUs of an offer.
 type offeredGPUs struct {
 	GPUs int
 	IDs  []string
@@ -109,8 +110,8 @@ func gpusIn(o mesos.Offer) offeredGPUs {
 	return g
 }
 
-// AwaitOffer declines offers until one has so many GPUs and exactly those
-// devices, and returns it undeclined.
+// AwaitOffer declines offers until one has exactly that number of GPUs and
+// those devices, and returns that offer.
 func (f *TestFramework) AwaitOffer(what string, gpus int, ids ...string) mesos.Offer {
 	f.t.Helper()
 	slices.Sort(ids)
@@ -120,8 +121,8 @@ func (f *TestFramework) AwaitOffer(what string, gpus int, ids ...string) mesos.O
 	})
 }
 
-// awaitMatching declines offers until one will do, and returns it undeclined. wanted
-// and what good says of an offer are for people.
+// awaitMatching declines offers until good accepts one, and returns that
+// offer. wanted and good's has are for error messages.
 func (f *TestFramework) awaitMatching(what, wanted string, good func(o mesos.Offer) (ok bool, has string)) mesos.Offer {
 	f.t.Helper()
 	deadline, last := time.After(waitTimeout), "none"
@@ -149,7 +150,7 @@ func (f *TestFramework) awaitMatching(what, wanted string, good func(o mesos.Off
 	}
 }
 
-// ExpectOffer awaits such an offer and gives it back.
+// ExpectOffer waits for such an offer and declines it.
 func (f *TestFramework) ExpectOffer(what string, gpus int, ids ...string) {
 	f.t.Helper()
 	f.sendCall(calls.Decline(f.AwaitOffer(what, gpus, ids...).ID).With(calls.RefuseSeconds(0)))
@@ -162,20 +163,20 @@ func (f *TestFramework) sendCall(c *scheduler.Call) {
 	}
 }
 
-// LaunchTask starts a task that sleeps, on devices of the offer, and waits until
-// it runs.
+// LaunchTask starts a sleeping task on devices of the offer and waits until it
+// runs.
 func (f *TestFramework) LaunchTask(o mesos.Offer, name string, ids ...string) {
 	f.t.Helper()
 	f.launchDevices(o, name, len(ids), ids)
 }
 
-// LaunchByCount is Launch for who knows no names.
+// LaunchByCount is LaunchTask for a framework that requests GPUs by number.
 func (f *TestFramework) LaunchByCount(o mesos.Offer, name string, gpus int) {
 	f.t.Helper()
 	f.launchDevices(o, name, gpus, nil)
 }
 
-// SuppressOffers asks for no more offers.
+// SuppressOffers suppresses offers.
 func (f *TestFramework) SuppressOffers() {
 	f.t.Helper()
 	f.sendCall(calls.Suppress())
@@ -200,9 +201,9 @@ func (f *TestFramework) launchTask(o mesos.Offer, name, command string, resource
 	f.sendCall(calls.Accept(calls.OfferOperations{calls.OpLaunch(task)}.WithOffers(o.ID)).With(calls.RefuseSeconds(0)))
 }
 
-// takeResources cuts a little of everything, so many GPUs and those devices out of
-// offered resources: named ones of the provider's, others of the agent's. Their
-// memory holds an executor that the race detector makes several times as large.
+// takeResources takes a small part of each resource, the number of GPUs, and
+// the devices: named ones from the provider, others from the agent. The memory
+// is enough for an executor with the race detector.
 func takeResources(offered []mesos.Resource, gpus int, ids []string) []mesos.Resource {
 	var taken []mesos.Resource
 	scalars := map[string]float64{"cpus": 0.1, "mem": 256, "gpus": float64(gpus)}
@@ -224,14 +225,14 @@ func takeResources(offered []mesos.Resource, gpus int, ids []string) []mesos.Res
 	return taken
 }
 
-// KillTask ends a task and waits until it has.
+// KillTask kills a task and waits for its end.
 func (f *TestFramework) KillTask(name string) {
 	f.t.Helper()
 	f.sendCall(calls.Kill(name, f.where[name]))
 	f.AwaitState(name, mesos.TASK_KILLED)
 }
 
-// AwaitState waits until the task's last status is of that state.
+// AwaitState waits until the task's last status has that state.
 func (f *TestFramework) AwaitState(name string, want mesos.TaskState) {
 	f.t.Helper()
 	deadline := time.After(waitTimeout)
@@ -250,7 +251,7 @@ func (f *TestFramework) AwaitState(name string, want mesos.TaskState) {
 	}
 }
 
-// ExpectRunning wants the task's last status to be TASK_RUNNING.
+// ExpectRunning checks that the task's last status is TASK_RUNNING.
 func (f *TestFramework) ExpectRunning(when, name string) {
 	f.t.Helper()
 	f.mu.Lock()
