@@ -91,7 +91,7 @@ func TestAuthentication(t *testing.T) {
 func TestRefusedCredentials(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	for who, want := range map[Credential]string{
-		{}:                   "it wants a principal and a secret: give a credential file",
+		{}:                   "it requires a principal and a secret: give a credential file",
 		{"gpu", "hunter2"}:   `it does not know principal "gpu" with our secret`,
 		{"other", "hunter2"}: `it does not know principal "other" with our secret`,
 	} {

@@ -297,7 +297,7 @@ func (r *remoteCommand) writeOutput(d *agent.ProcessIO_Data) error {
 		return nil
 	}
 	if _, err := to.Write(d.GetData()); err != nil {
-		return fmt.Errorf("hand on the command's output: %w", err)
+		return fmt.Errorf("write the command's output: %w", err)
 	}
 	return nil
 }

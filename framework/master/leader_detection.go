@@ -71,7 +71,7 @@ func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Clien
 // addresses.
 func redirectTarget(base, location string) (string, error) {
 	wrong := func() (string, error) {
-		return "", fmt.Errorf("master %s redirects to %q, which is no address", base, location)
+		return "", fmt.Errorf("master %s redirects to %q, which is not an address", base, location)
 	}
 	from, err := url.Parse(base)
 	if err != nil {

@@ -60,7 +60,7 @@ func parseMaster(text, scheme string) (string, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return "", fmt.Errorf("master %q is no URL such as http://127.0.0.1:5050 or zk://127.0.0.1:2181/mesos", text)
+		return "", fmt.Errorf("master %q is not a URL such as http://127.0.0.1:5050 or zk://127.0.0.1:2181/mesos", text)
 	}
 	if u.User != nil {
 		return "", fmt.Errorf("master %s://%s has a user in its URL: give a credential file instead", u.Scheme, u.Host)

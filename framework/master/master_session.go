@@ -95,7 +95,7 @@ func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error
 		return nil, err
 	}
 	if s.stream = res.Header.Get(streamHeader); s.stream == "" {
-		return nil, errors.Join(fmt.Errorf("%s answers without %s: it is no Mesos master", s.leader, streamHeader), res.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s answers without %s: it is not a Mesos master", s.leader, streamHeader), res.Body.Close())
 	}
 	return res.Body, nil
 }

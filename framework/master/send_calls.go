@@ -62,7 +62,7 @@ func (s *masterSession) performOperation(ctx context.Context, op sched.Operation
 	default:
 		return fmt.Errorf("%s: %w", call.GetType(), err)
 	}
-	s.callLog(op).WithError(err).Warn("the call was not made or refused")
+	s.callLog(op).WithError(err).Warn("the call failed or was rejected")
 	return s.handleFailure(ctx, op, call)
 }
 

@@ -49,11 +49,11 @@ func (c *ConnectionConfig) addAdvice(e *statusError) error {
 	who := c.Credential.Principal
 	switch {
 	case e.code == http.StatusUnauthorized && who == "":
-		return fmt.Errorf("%w: it wants a principal and a secret: give a credential file", e)
+		return fmt.Errorf("%w: it requires a principal and a secret: give a credential file", e)
 	case e.code == http.StatusUnauthorized:
-		return fmt.Errorf("%w: it does not know principal %q with our secret: compare the credential file with its --credentials or --http_credentials", e, who)
+		return fmt.Errorf("%w: it rejects principal %q with this secret: compare the credential file with its --credentials or --http_credentials", e, who)
 	case e.code == http.StatusForbidden && !e.isUnsubscribed() && who == "":
-		return fmt.Errorf("%w: we have no principal: give a credential file", e)
+		return fmt.Errorf("%w: no principal is configured: give a credential file", e)
 	case e.code == http.StatusForbidden && !e.isUnsubscribed():
 		return fmt.Errorf("%w: principal %q may not do that: see its --acls", e, who)
 	}

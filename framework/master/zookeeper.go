@@ -164,7 +164,7 @@ func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 		f.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", f.path, len(nodes)))
 		return next, nil
 	case binaryInfo:
-		f.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not read: name the masters by URL, or upgrade them", f.path, node))
+		f.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not supported: name the masters by URL, or upgrade them", f.path, node))
 		return next, nil
 	}
 	text, _, err := conn.Get(f.path + "/" + node)

@@ -130,14 +130,14 @@ func (t *activeSession) computeTotal(ctx context.Context) *advertisedTotal {
 	case err == nil:
 		t.inUse = held
 	case !errors.Is(err, errAgentRefusesCaller) && ctx.Err() == nil: // errAgentRefusesCaller was logged before
-		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot learn which GPUs are in use")
+		t.Log.WithError(err).WithField("agent", t.AgentURL).Warn("cannot read which GPUs are in use")
 	}
 	host := t.hosts.latestHost()
 	now := &advertisedTotal{withheld: host.Withheld}
 	shared := func(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
 	if t.Modes != nil {
 		if err := t.Modes.ReconcileModes(t.inUse, err == nil); err != nil {
-			t.Log.WithError(err).Error("GPUs keep their form")
+			t.Log.WithError(err).Error("GPUs keep their sharing mode")
 		}
 		shared, now.waiting = t.Modes.SharedCapacity, t.Modes.HasPending()
 	}
@@ -185,7 +185,7 @@ func (t *activeSession) handleEvent(ctx context.Context, event *rp.ProviderEvent
 	case event.Type == rp.EventApplyOperation && event.ApplyOperation != nil:
 		// The provider does not track reservations of GPUs. The agent has
 		// already applied the reservation: a new state reverts it.
-		t.Log.WithField("operation", event.ApplyOperation.Info.Type.String()).Warn("operation on GPUs refused")
+		t.Log.WithField("operation", event.ApplyOperation.Info.Type.String()).Warn("operation on GPUs rejected")
 		failed := operationStatusCall(t.id, event.ApplyOperation.OperationUUID, mesos.OPERATION_FAILED, "the GPUs' provider carries out no operations")
 		failed.UpdateOperationStatus.FrameworkID = event.ApplyOperation.FrameworkID
 		if err := t.send(failed); err != nil {

@@ -158,7 +158,7 @@ func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 		if late := net.Error(nil); !errors.As(err, &late) || !late.Timeout() {
 			return
 		}
-		c.Log.WithField("agent", c.AgentURL).Warn("agent keeps its side of the connection open; GPUs stay out of the offers until it closes that")
+		c.Log.WithField("agent", c.AgentURL).Warn("agent keeps its side of the connection open; GPUs stay out of the offers until it closes it")
 		if ctx.Err() != nil {
 			return
 		}

@@ -21,9 +21,9 @@ import (
 // operatorPath is the path of the v1 operator API below the agent's URL.
 const operatorPath = "/api/v1"
 
-// errAgentRefusesCaller means that the agent does not answer this caller: it
+// errAgentRefusesCaller means that the agent rejects operator calls of this caller: it
 // requires other credentials or has no operator API.
-var errAgentRefusesCaller = errors.New("the agent does not answer this caller")
+var errAgentRefusesCaller = errors.New("the agent rejects operator calls of this caller")
 
 // readAgentID returns the id under which the agent has registered. It returns
 // an error if the agent has not registered yet, and errAgentRefusesCaller if

@@ -85,7 +85,7 @@ type SharingModes interface {
 func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 	u, err := url.Parse(c.AgentURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return c, fmt.Errorf("agent URL %q is none; want for example http://127.0.0.1:5051/slave(1)", c.AgentURL)
+		return c, fmt.Errorf("agent URL %q is invalid; want for example http://127.0.0.1:5051/slave(1)", c.AgentURL)
 	}
 	if c.StateDir == "" {
 		return c, errors.New("no state folder given: the provider id must outlive the daemon")

@@ -48,7 +48,7 @@ func (p *resourceProvider) chooseIdentity(ctx context.Context) (providerIdentity
 	if errors.Is(err, errAgentRefusesCaller) {
 		if !p.warned {
 			p.warned = true
-			p.Log.WithError(err).WithField("agent", p.AgentURL).Warn("cannot learn the agent's id: should it get another one, remove " + p.state.idPath())
+			p.Log.WithError(err).WithField("agent", p.AgentURL).Warn("cannot read the agent's id: if it changes, remove " + p.state.idPath())
 		}
 		return saved, nil
 	}
@@ -67,7 +67,7 @@ func (p *resourceProvider) chooseIdentity(ctx context.Context) (providerIdentity
 func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStream, who providerIdentity) (id string, err error) {
 	event, err := s.nextEvent(ctx, time.Now().Add(p.AnswerTimeout))
 	if errors.Is(err, os.ErrDeadlineExceeded) && who.provider != "" {
-		return "", fmt.Errorf("the agent does not answer for provider %s within %s: if it was set up anew (another agent id), it does not know that provider; remove %s",
+		return "", fmt.Errorf("the agent does not answer for provider %s within %s: if its agent id has changed, it does not know that provider; remove %s",
 			who.provider, p.AnswerTimeout, p.state.idPath())
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStrea
 	if who.agent != "" {
 		now, err := p.readAgentID(ctx)
 		if err != nil {
-			return "", fmt.Errorf("make sure that the agent is still %s: %w", who.agent, err)
+			return "", fmt.Errorf("check that the agent is still %s: %w", who.agent, err)
 		}
 		if now != who.agent {
 			return "", fmt.Errorf("agent %s became %s while the provider subscribed", who.agent, now)

@@ -151,7 +151,7 @@ func TestSharingRequiresSupportingLimiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := deviceSharing{ModeStore: forms, limiter: share.NewMIGLimiter(), devices: devices}
-	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrNoLimiter) || !strings.Contains(err.Error(), "share device GPU-a: this agent cannot hold tasks to parts of it by mig: ") {
+	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrNoLimiter) || !strings.Contains(err.Error(), "share device GPU-a: this agent cannot enforce shares of it by mig: ") {
 		t.Errorf("a whole GPU by MIG: got %v", err)
 	}
 	for _, name := range []string{"GPU-b", "MIG-b"} {

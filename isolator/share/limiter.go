@@ -77,7 +77,7 @@ func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, cont
 	}
 	setup, err := l.AdmitContainer(ctx, container, parts)
 	if err != nil {
-		return LimitSetup{}, fmt.Errorf("hold container %s to its parts by %s: %w", container, l.Method(), err)
+		return LimitSetup{}, fmt.Errorf("enforce shares of container %s by %s: %w", container, l.Method(), err)
 	}
 	return setup, nil
 }
@@ -98,9 +98,9 @@ func ChooseLimiter(ctx context.Context, method string, limiters []Limiter, devic
 		reasons = append(reasons, fmt.Sprintf("%s: %v", m, err))
 	}
 	if len(reasons) == 0 {
-		return nil, fmt.Errorf("share limit %q is none: give %s or one of %v", method, AutoMethod, gpu.EnforcementMethods())
+		return nil, fmt.Errorf("unknown share limit %q: use %s or one of %v", method, AutoMethod, gpu.EnforcementMethods())
 	}
-	return nil, fmt.Errorf("hold tasks to parts of this machine's GPUs: %s", strings.Join(reasons, "; "))
+	return nil, fmt.Errorf("enforce shares of this machine's GPUs: %s", strings.Join(reasons, "; "))
 }
 
 func findUsable(ctx context.Context, m gpu.EnforcementMethod, limiters []Limiter, devices []gpu.Device) (Limiter, error) {

@@ -27,7 +27,7 @@ func (m *MIGLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByMIG }
 // CheckDevice implements Limiter.
 func (m *MIGLimiter) CheckDevice(_ context.Context, d gpu.Device) error {
 	if d.MIG == nil {
-		return errors.New("it is no MIG device")
+		return errors.New("it is not a MIG device")
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func (m *MIGLimiter) AdmitContainer(_ context.Context, container string, parts [
 	for _, other := range slices.Sorted(maps.Keys(m.admitted)) {
 		for _, p := range parts {
 			if other != container && slices.ContainsFunc(m.admitted[other], func(q gpu.DeviceShare) bool { return q.UUID == p.UUID }) {
-				return LimitSetup{}, fmt.Errorf("container %s has MIG device %s, which takes one: ask for all of its memory", other, p.UUID)
+				return LimitSetup{}, fmt.Errorf("container %s has MIG device %s, which takes one container: request all of its memory", other, p.UUID)
 			}
 		}
 	}

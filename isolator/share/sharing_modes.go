@@ -23,9 +23,9 @@ const NoDevices = "none"
 
 // Errors of requests for another mode.
 var (
-	ErrUnknownDevice = errors.New("no such device on this host, or one for a bare number of gpus (--stock)")
-	ErrNoLimiter     = errors.New("this agent cannot hold tasks to parts of it")
-	ErrStatic        = errors.New("this agent's devices stand in its flags: change --share of both `mesos-gpu agent` and `mesos-gpu agent flags`")
+	ErrUnknownDevice = errors.New("no such device on this host, or a stock device (--stock)")
+	ErrNoLimiter     = errors.New("this agent cannot enforce shares of it")
+	ErrStatic        = errors.New("this agent's flags list its devices: change --share of both `mesos-gpu agent` and `mesos-gpu agent flags`")
 )
 
 // DeviceUse is how tasks hold a device.
@@ -113,7 +113,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 		return nil, fmt.Errorf("read which GPUs are shared: %w", err)
 	default:
 		if err := json.Unmarshal(text, &f.saved); err != nil || f.saved.Asked == nil || f.saved.Shared == nil {
-			return nil, fmt.Errorf("read which GPUs are shared: %s holds %d bytes that say nothing of it (%w): remove it to begin with --share", f.statePath(), len(text), err)
+			return nil, fmt.Errorf("read which GPUs are shared: %s with %d bytes is malformed (%w): remove it to start with --share", f.statePath(), len(text), err)
 		}
 	}
 	for _, d := range cfg.Host.Devices {
@@ -249,7 +249,7 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 		return len(forms) > 0, nil
 	})
 	if err == nil && len(forms) > 0 {
-		f.cfg.Log.WithField("shared", forms).Info("GPUs change their form")
+		f.cfg.Log.WithField("shared", forms).Info("GPUs change their sharing mode")
 	}
 	return err
 }
@@ -284,7 +284,7 @@ func (f *ModeStore) updateSaved(updateSaved func(savedModes) (changed bool, err 
 		err = atomicfile.Write(f.statePath(), append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep which GPUs are shared: %w", err)
+		return fmt.Errorf("save which GPUs are shared: %w", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

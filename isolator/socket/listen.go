@@ -43,7 +43,7 @@ func removeStaleSocket(path string) error {
 		return fmt.Errorf("look for the agent's socket: %w", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("listen on %s: a file that is no socket is there; move it away or choose another path", path)
+		return fmt.Errorf("listen on %s: the file there is not a socket; move it or choose another path", path)
 	}
 	c, err := net.DialTimeout("unix", path, ioTimeout)
 	switch {
@@ -52,12 +52,12 @@ func removeStaleSocket(path string) error {
 		return fmt.Errorf("listen on %s: another daemon answers there; stop it or choose another path", path)
 	case errors.Is(err, unix.ECONNREFUSED):
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace the socket of a daemon that is gone: %w", err)
+			return fmt.Errorf("replace the socket of a daemon that has ended: %w", err)
 		}
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	default:
-		return fmt.Errorf("listen on %s: find out whether a daemon answers there: %w", path, err)
+		return fmt.Errorf("listen on %s: check whether a daemon answers there: %w", path, err)
 	}
 }

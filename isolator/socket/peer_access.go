@@ -124,7 +124,7 @@ func (s *Server) denialReason(c net.Conn) string {
 func (s *Server) findContainer(pid int) (id string, err error) {
 	text, err := os.ReadFile(filepath.Join(s.cfg.ProcRoot, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
-		return "", fmt.Errorf("find out whether process %d runs in a container, whose processes may only GET: %w", pid, err)
+		return "", fmt.Errorf("check whether process %d runs in a container, whose processes may only GET: %w", pid, err)
 	}
 	root := strings.TrimSuffix(path.Clean("/"+s.cfg.CgroupsRoot), "/") + "/"
 	for line := range strings.Lines(string(text)) {

@@ -105,7 +105,7 @@ func (s *Server) limitConcurrency(n int, next http.HandlerFunc) http.HandlerFunc
 			defer func() { <-free }()
 			next(w, r)
 		default:
-			s.writeError(w, &statusError{http.StatusServiceUnavailable, fmt.Errorf("%d others are served so already, try again", n)})
+			s.writeError(w, &statusError{http.StatusServiceUnavailable, fmt.Errorf("%d such requests are served already, try again", n)})
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.cfg.Log.WithField("path", r.URL.Path).WithField("panic", fmt.Sprint(p)).Error("agent API call panicked")
-				s.writeError(w, errors.New("the daemon has a fault, see its log"))
+				s.writeError(w, errors.New("internal error, see the daemon's log"))
 			}
 		}()
 		next.ServeHTTP(w, r)

@@ -134,7 +134,7 @@ func (w *Watcher) saveUntilDone(ctx context.Context) {
 		}
 		err := w.saveFaults()
 		if err != nil && again == nil {
-			w.cfg.Log.WithError(err).Error("GPU faults not written down: a restart would forget which GPU needs a reset")
+			w.cfg.Log.WithError(err).Error("GPU faults not saved: after a restart it is unknown which GPU needs a reset")
 		}
 		again = nil
 		if err != nil {

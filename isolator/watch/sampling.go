@@ -84,7 +84,7 @@ func (w *Watcher) listenForEvents(ctx context.Context) {
 			w.applyEvent(event)
 			continue
 		}
-		w.cfg.Log.WithError(err).WithField("retry_in", pause.String()).Warn("no GPU events from the driver; samples alone tell of faults")
+		w.cfg.Log.WithError(err).WithField("retry_in", pause.String()).Warn("no GPU events from the driver; only samples detect faults")
 		select {
 		case <-ctx.Done():
 			return
@@ -99,7 +99,7 @@ func (w *Watcher) listenForEvents(ctx context.Context) {
 func (w *Watcher) applyEvent(e health.DeviceEvent) {
 	known := w.applyObservation(health.Observation{Event: &e}, func(d *watchedDevice) bool { return e.Device == "" || d.matchesName(e.Device) })
 	if !known {
-		w.cfg.Log.WithField("gpu", e.Device).WithField("xid", e.XID).Warn("the driver reports an error of a GPU that is not watched")
+		w.cfg.Log.WithField("gpu", e.Device).WithField("xid", e.XID).Warn("the driver reports an error of an unknown GPU")
 	}
 }
 

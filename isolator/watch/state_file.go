@@ -43,7 +43,7 @@ func openStateFile(dir, boot string) (*stateFile, stateContent, error) {
 	}
 	if err == nil {
 		if err := json.Unmarshal(text, &c); err != nil {
-			return nil, c, fmt.Errorf("read cordons: %s: %w; remove it to begin without any", f.path, err)
+			return nil, c, fmt.Errorf("read cordons: %s: %w; remove it to start without any", f.path, err)
 		}
 	}
 	if c.Cordons == nil {
