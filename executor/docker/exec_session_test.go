@@ -195,8 +195,8 @@ func TestSessionOfOtherContainerIsRejected(t *testing.T) {
 		"a mark of its own":   {made.ID, "*"},
 	} {
 		conn, err := registerSession(t.Context(), containerName(other), n)
-		if err == nil || !strings.Contains(err.Error(), "tell the task's executor") {
-			t.Errorf("%s: it is guarded (%v)", what, err)
+		if err == nil || !strings.Contains(err.Error(), "register the command with the task's executor") {
+			t.Errorf("%s: it is registered (%v)", what, err)
 		}
 		if conn != nil {
 			conn.Close()

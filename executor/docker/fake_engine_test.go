@@ -177,7 +177,7 @@ func TestEngineDisappears(t *testing.T) {
 	r.exit, r.waitFailed = engine.ContainerWait(ctx, "c", container.WaitConditionNextExit)
 	(<-waiting).Close()
 	_, err := r.Wait(t.Context())
-	for _, want := range []string{"docker engine at tcp://", "restarted while container mesos-gpu-c ran, and has it no more", "submit the task again"} {
+	for _, want := range []string{"docker engine at tcp://", "restarted while container mesos-gpu-c ran, and the container is gone", "submit the task again"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}

@@ -118,8 +118,8 @@ func TestFindCredentialsErrors(t *testing.T) {
 		{"not base64", `{"auths":{"r.example":{"auth":"!` + secret + `"}}}`, "read it as a docker config.json: illegal base64 data at input byte 0"},
 		{"no colon", `{"auths":{"r.example":{"auth":"` + base64.StdEncoding.EncodeToString([]byte(secret)) + `"}}}`, "invalid auth configuration file"},
 		{"helper fails", `{"credsStore":"angry"}`, "run docker-credential-angry: see its output on the agent: echo r.example | docker-credential-angry get"},
-		{"helper says no JSON", `{"credsStore":"chatter"}`, "run docker-credential-chatter: see what it says"},
-		{"helper is not there", `{"credsStore":"absent"}`, `run docker-credential-absent: see what it says`},
+		{"helper says no JSON", `{"credsStore":"chatter"}`, "run docker-credential-chatter: see its output"},
+		{"helper is not there", `{"credsStore":"absent"}`, `run docker-credential-absent: see its output`},
 		{"helper is a path", `{"credsStore":"x/../../tmp/mine"}`, "is a path"},
 	}
 	for _, tt := range tests {
