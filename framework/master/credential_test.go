@@ -92,8 +92,8 @@ func TestRefusedCredentials(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	for who, want := range map[Credential]string{
 		{}:                   "it requires a principal and a secret: give a credential file",
-		{"gpu", "hunter2"}:   `it does not know principal "gpu" with our secret`,
-		{"other", "hunter2"}: `it does not know principal "other" with our secret`,
+		{"gpu", "hunter2"}:   `it rejects principal "gpu" with this secret`,
+		{"other", "hunter2"}: `it rejects principal "other" with this secret`,
 	} {
 		r := start(t, ConnectionConfig{Master: c.URL(), Credential: who})
 		_, err := r.ListAgents(context.Background())

@@ -28,8 +28,8 @@ func TestParseMasters(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "no master given",
 		" , ":                       "no master given",
-		"ftp://m":                   `master "ftp://m" is no URL`,
-		"http://":                   "is no URL",
+		"ftp://m":                   `master "ftp://m" is not a URL`,
+		"http://":                   "is not a URL",
 		"http://gpu:hunter2@m:5050": "has a user in its URL",
 		"zk://u:hunter2@z1,z2":      "a path of its own is missing",
 		"zk://z1/":                  "a path of its own is missing",

@@ -184,7 +184,7 @@ func TestAgentThatRefusesCaller(t *testing.T) {
 		a.mute = status
 		d, hosts := live(t, a)
 		stream := a.subscribed("")
-		d.warned.want(t, "cannot learn the agent's id")
+		d.warned.want(t, "cannot read the agent's id")
 		h := d.config.Host
 		hosts <- without(h, 0)
 		a.wantState(2, without(h, 0).Devices)

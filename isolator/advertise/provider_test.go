@@ -212,9 +212,9 @@ func TestConfigErrors(t *testing.T) {
 		change func(*ProviderConfig)
 		want   string
 	}{
-		"no URL":      {func(c *ProviderConfig) { c.AgentURL = "" }, `agent URL "" is none`},
-		"host alone":  {func(c *ProviderConfig) { c.AgentURL = "127.0.0.1:5051" }, `agent URL "127.0.0.1:5051" is none`},
-		"scheme":      {func(c *ProviderConfig) { c.AgentURL = "ftp://a/" }, `agent URL "ftp://a/" is none`},
+		"no URL":      {func(c *ProviderConfig) { c.AgentURL = "" }, `agent URL "" is invalid`},
+		"host alone":  {func(c *ProviderConfig) { c.AgentURL = "127.0.0.1:5051" }, `agent URL "127.0.0.1:5051" is invalid`},
+		"scheme":      {func(c *ProviderConfig) { c.AgentURL = "ftp://a/" }, `agent URL "ftp://a/" is invalid`},
 		"no state":    {func(c *ProviderConfig) { c.StateDir = "" }, "no state folder given"},
 		"state: file": {func(c *ProviderConfig) { c.StateDir = "/dev/null/x" }, "make folder"},
 		"no log":      {func(c *ProviderConfig) { c.Log = nil }, "no log given"},

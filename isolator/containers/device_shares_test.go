@@ -175,7 +175,7 @@ func TestUpdateShares(t *testing.T) {
 func TestPrepareFailsWhenLimiterRejects(t *testing.T) {
 	m, l := newSharingFixture(t)
 	l.refuse = errors.New("MPS does not answer")
-	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(100, 100)}); err == nil || !strings.Contains(err.Error(), "hold container a to its parts by preload: MPS does not answer") {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(100, 100)}); err == nil || !strings.Contains(err.Error(), "enforce shares of container a by preload: MPS does not answer") {
 		t.Errorf("got %v", err)
 	}
 	l.refuse = nil

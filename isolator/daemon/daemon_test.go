@@ -314,7 +314,7 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 	}{
 		"no driver":    {func(c *DaemonConfig) { c.OpenHardware = none }, "discover GPUs: no NVIDIA driver"},
 		"twice":        {func(c *DaemonConfig) { c.OpenHardware = twice }, `discover GPUs: two devices have the UUID "GPU-a"`},
-		"no agent URL": {func(*DaemonConfig) {}, `advertise GPUs: agent URL "" is none`},
+		"no agent URL": {func(*DaemonConfig) {}, `advertise GPUs: agent URL "" is invalid`},
 		"stock":        {func(c *DaemonConfig) { c.Stock = "9" }, `stock GPUs "9"`},
 	} {
 		t.Run(name, func(t *testing.T) {

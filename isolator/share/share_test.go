@@ -166,7 +166,7 @@ func TestModesWithFullDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenModes(config(dir, "")); err == nil || !strings.Contains(err.Error(), "remove it to begin with --share") {
+	if _, err := OpenModes(config(dir, "")); err == nil || !strings.Contains(err.Error(), "remove it to start with --share") {
 		t.Errorf("torn file: got %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestChooseLimiter(t *testing.T) {
 		{"none", devices[:1], gpu.NotEnforced, ""},
 		{"mps", devices[:2], "", "mps: device GPU-b: not this one"},
 		{"driver", devices[:1], "", "driver: not in this build"},
-		{"hami", devices[:1], "", `"hami" is none: give auto or one of`},
+		{"hami", devices[:1], "", `unknown share limit "hami": use auto or one of`},
 	} {
 		got, err := ChooseLimiter(t.Context(), c.method, limiters, c.devices)
 		switch {

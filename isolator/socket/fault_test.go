@@ -174,7 +174,7 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := socket.ListenUnix(file); err == nil || !strings.Contains(err.Error(), "no socket is there") {
+	if _, err := socket.ListenUnix(file); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("in place of a file: got %v", err)
 	}
 	if _, err := socket.ListenUnix(filepath.Join(file, "sock")); err == nil {

@@ -88,7 +88,7 @@ func TestSharingCalls(t *testing.T) {
 		{"GET", "/v1/share?container=c", errors.New("no space"), 500, "no space"},
 		{"POST", "/v1/devices/GPU-a/share", nil, 200, `{"pending":true}`},
 		{"POST", "/v1/devices/GPU-z/unshare", fmt.Errorf("unshare: %w", share.ErrUnknownDevice), 404, "no such device"},
-		{"POST", "/v1/devices/GPU-a/share", fmt.Errorf("share: %w", share.ErrStatic), 409, "stand in its flags"},
+		{"POST", "/v1/devices/GPU-a/share", fmt.Errorf("share: %w", share.ErrStatic), 409, "agent's flags list its devices"},
 		{"GET", "/v1/devices/GPU-a/share", nil, 405, "wants POST"},
 	} {
 		o.err = c.err
