@@ -55,7 +55,7 @@ func TestConfigIsChecked(t *testing.T) {
 	good := ConnectionConfig{Master: "http://m:5050", ExecutorPath: "/x", Log: log}
 	for name, change := range map[string]func(*ConnectionConfig){
 		"no master given": func(c *ConnectionConfig) { c.Master = "" },
-		"is not a URL":       func(c *ConnectionConfig) { c.Master = "ftp://m:5050" },
+		"is not a URL":    func(c *ConnectionConfig) { c.Master = "ftp://m:5050" },
 		"is not absolute": func(c *ConnectionConfig) { c.ExecutorPath = "mesos-gpu" },
 		"no log given":    func(c *ConnectionConfig) { c.Log = nil },
 	} {
