@@ -48,12 +48,12 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 // pullWithCredentials pulls an image with the credentials found for its
 // registry. If the registry denies access, the error names the credentials, or
 // where to put them.
-func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, name string, say func(string)) error {
+func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, name string, report func(string)) error {
 	auth, err := d.findCredentials(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := pullImage(ctx, engine, name, auth.encoded, pullStallTimeout, say); isAccessDenied(err) {
+	if err := pullImage(ctx, engine, name, auth.encoded, pullStallTimeout, report); isAccessDenied(err) {
 		return fmt.Errorf("%w: %s", err, auth.deniedAdvice())
 	} else if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.
 // pullImage pulls an image and reports the progress. Each message of the
 // engine restarts the stall timer. Tasks that wait for the same image all pull
 // it: the engine fetches each layer once.
-func pullImage(ctx context.Context, engine *client.Client, name, auth string, stall time.Duration, say func(string)) error {
+func pullImage(ctx context.Context, engine *client.Client, name, auth string, stall time.Duration, report func(string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no progress for %s", stall)) })
@@ -88,7 +88,7 @@ func pullImage(ctx context.Context, engine *client.Client, name, auth string, st
 		}
 		stalled.Reset(stall)
 		if text := progress.addMessage(m, time.Now()); text != "" {
-			say(text)
+			report(text)
 		}
 	}
 }

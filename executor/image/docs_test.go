@@ -134,7 +134,7 @@ func TestDocumentedRows(t *testing.T) {
 				return []string{"`" + ask.Capabilities.String() + "`"}
 			}
 		}},
-		"What the driver must be": {35, func(t *testing.T, r docsTableRow) []string {
+		"Requirements": {35, func(t *testing.T, r docsTableRow) []string {
 			_, err := Examine(r.labels, r.env, nil, hostOf(t, r.cells[0]))
 			return []string{r.cells[0], outcomeOf(err)}
 		}},

@@ -113,7 +113,7 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 		select {
 		case <-time.After(wait):
 		case <-newLeader:
-			tries, said = -1, "" // nobody has tried it yet
+			tries, said = -1, "" // the new leader has not been tried yet
 		case <-ctx.Done():
 			return nil
 		}

@@ -248,11 +248,11 @@ func (r *remoteCommand) streamSession(ctx context.Context, cancel context.Cancel
 func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFunc) error {
 	// The agent's heartbeats announce their interval. Before the first one a
 	// silent connection is not an error.
-	dog := newHeartbeatWatchdog(cleanupTimeout, func(error) {
+	watchdog := newHeartbeatWatchdog(cleanupTimeout, func(error) {
 		cancel(fmt.Errorf("agent %s has missed %d heartbeats", r.command.AgentURL, maxMissedHeartbeats))
 	})
-	dog.suspend()
-	defer dog.stop()
+	watchdog.suspend()
+	defer watchdog.stop()
 	beats := false
 	for in := newRecordReader(completeReader{body}); ; {
 		var m agent.ProcessIO
@@ -263,15 +263,15 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 			return fmt.Errorf("agent %s: connection lost: %w", r.command.AgentURL, err)
 		}
 		if beat := m.GetControl().GetHeartbeat().GetInterval(); beat != nil {
-			dog.setInterval(time.Duration(beat.Nanoseconds).Seconds())
+			watchdog.setInterval(time.Duration(beat.Nanoseconds).Seconds())
 			beats = true
 		}
-		dog.suspend() // the reader of the output may be slow
+		watchdog.suspend() // the reader of the output may be slow
 		if err := r.writeOutput(m.GetData()); err != nil {
 			return err
 		}
 		if beats {
-			dog.restart()
+			watchdog.restart()
 		}
 	}
 }

@@ -98,7 +98,7 @@ func secondsPtr(d time.Duration) *float64 {
 	return &s
 }
 
-// describeCheckResult describes the result of a check; "" if there is none.
+// describeCheckResult describes the result of a check; "" without a result.
 func describeCheckResult(s *mesos.CheckStatusInfo) string {
 	switch {
 	case s == nil:

@@ -37,7 +37,7 @@ type ProviderConfig struct {
 	StateDir string
 	// Host is the initial state: each device in it is advertised by its name.
 	// HostUpdates, if set, sends later states. A failed device is not among a
-	// state's devices; if it is in Withheld, the agent is told that it is
+	// state's devices; if it is in Withheld, it is reported to the agent as
 	// withheld. Run receives each state at once, whatever the agent does, and
 	// uses the latest. Closing the channel means no more updates.
 	Host        gpu.Host

@@ -18,7 +18,7 @@ func ParseRule(line string) (DeviceRule, error) {
 		return DeviceRule{}, fmt.Errorf("parse device rule %q: want KIND MAJOR:MINOR ACCESS", line)
 	}
 	if len(kind) != 1 || !strings.Contains("abc", kind) {
-		return DeviceRule{}, fmt.Errorf("parse device rule %q: kind %q is none of a, b, c", line, kind)
+		return DeviceRule{}, fmt.Errorf("parse device rule %q: kind %q is not a, b or c", line, kind)
 	}
 	if access == "" || access != accessLetters(accessBits(access)) {
 		return DeviceRule{}, fmt.Errorf("parse device rule %q: access %q is no part of rwm", line, access)

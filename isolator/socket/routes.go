@@ -86,7 +86,7 @@ func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerF
 
 // checkMayChange returns an error for peers that may only read.
 func checkMayChange(r *http.Request) error {
-	refusal := "nobody knows who calls"
+	refusal := "the caller is unknown"
 	if p, ok := r.Context().Value(peerKey{}).(*peerConn); ok {
 		refusal = p.denialReason
 	}
