@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Capability is what a file is for, in the words of an image's
+// Capability is the purpose of a driver file, with the names of
 // NVIDIA_DRIVER_CAPABILITIES.
 type Capability string
 
@@ -16,16 +16,16 @@ const (
 	Video    Capability = "video"    // the Video Codec SDK
 	Graphics Capability = "graphics" // OpenGL and Vulkan
 	Display  Capability = "display"  // X11
-	NGX      Capability = "ngx"      // DLSS and its like
-	Compat32 Capability = "compat32" // 32 bit programs
+	NGX      Capability = "ngx"      // DLSS and similar features
+	Compat32 Capability = "compat32" // 32-bit programs
 )
 
-// Capabilities are all of them, in NVIDIA's order.
+// Capabilities returns all capabilities in NVIDIA's order.
 func Capabilities() []Capability {
 	return []Capability{Compat32, Compute, Display, Graphics, NGX, Utility, Video}
 }
 
-// ParseCapabilities reads "compute,utility" or "all".
+// ParseCapabilities parses "compute,utility" or "all".
 func ParseCapabilities(text string) ([]Capability, error) {
 	if text == "all" {
 		return Capabilities(), nil
@@ -49,8 +49,8 @@ func joinCapabilities(list []Capability) string {
 	return strings.Join(words, ", ")
 }
 
-// SelectFiles keeps the files that serve one of the capabilities. A file that
-// nothing is known about stays: a new driver's library may be needed by any.
+// SelectFiles returns the files that serve one of the capabilities. Files of
+// unknown purpose are included, because any program may need them.
 func (m Manifest) SelectFiles(wanted []Capability) []ManifestEntry {
 	var kept []ManifestEntry
 	for _, e := range m.Files {
@@ -62,9 +62,9 @@ func (m Manifest) SelectFiles(wanted []Capability) []ManifestEntry {
 	return kept
 }
 
-// librariesByCapability groups libraries by the part of their names before ".so". The
-// groups are libnvidia-container's (src/nvc_info.c) and, for display, the
-// container toolkit's. A name that is missing here is carried all the same.
+// librariesByCapability lists library names up to ".so". The groups are those of
+// libnvidia-container (src/nvc_info.c) and, for display, of the container
+// toolkit. A library that is not listed here is still part of the volume.
 var librariesByCapability = map[Capability][]string{
 	Utility: {"libnvidia-ml", "libnvidia-cfg", "libnvidia-nscq", "libnvidia-api", "libnvidia-sandboxutils"},
 	Compute: {
@@ -84,7 +84,7 @@ var librariesByCapability = map[Capability][]string{
 	NGX:     {"libnvidia-ngx"},
 }
 
-// capabilityOf looks a library up by its stem, "libcuda.so".
+// capabilityOf returns the purpose of a library by its stem, "libcuda.so".
 func capabilityOf(stem string) Capability {
 	name := strings.TrimSuffix(stem, ".so")
 	for capability, names := range librariesByCapability {
@@ -95,7 +95,7 @@ func capabilityOf(stem string) Capability {
 	return ""
 }
 
-// driverPrograms are the driver's, each with its purpose.
+// driverPrograms are the driver's programs and their purposes.
 var driverPrograms = []struct {
 	name       string
 	capability Capability

@@ -13,20 +13,20 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// volumeUpdate is what there is to do to one volume.
+// volumeUpdate creates or completes one volume.
 type volumeUpdate struct {
 	store  Store
 	volume string
 	driver InstalledDriver
-	// damaged are paths of files that are not what the manifest says, although
-	// size and time are.
+	// damaged has the paths of files whose content differs from the manifest
+	// although their size and time do not.
 	damaged map[string]bool
-	// isNew: the volume is new and has no name yet.
+	// isNew is set while the volume is in a staging folder.
 	isNew bool
 }
 
-// completeVolume puts into a volume what it lacks, and makes that durable. It
-// touches nothing that is there as it should be.
+// completeVolume adds what a volume lacks and syncs it to disk. It does not touch
+// files that are correct.
 func (w volumeUpdate) completeVolume(ctx context.Context) error {
 	before, err := readManifest(w.volume)
 	if err != nil {
@@ -53,7 +53,7 @@ func (w volumeUpdate) completeVolume(ctx context.Context) error {
 		if err := writeManifest(w.volume, after); err != nil {
 			return err
 		}
-		changed[""] = false // synced with the manifest
+		changed[""] = false // writeManifest synced it
 	}
 	for dir, yes := range changed {
 		if yes {
@@ -74,8 +74,8 @@ func manifestOf(d InstalledDriver, entries map[string]ManifestEntry) Manifest {
 	return m
 }
 
-// makeFolders notes in changed which ones must be made durable; "" is the
-// volume's own.
+// makeFolders creates the volume's folders. It records in changed which folders
+// must be synced; "" is the volume's own.
 func (w volumeUpdate) makeFolders(changed map[string]bool) error {
 	if !w.isNew {
 		if err := w.removeLeftovers(); err != nil {
@@ -93,7 +93,7 @@ func (w volumeUpdate) makeFolders(changed map[string]bool) error {
 	return nil
 }
 
-// removeLeftovers removes what a crash left under such names.
+// removeLeftovers removes temporary files that a crash left.
 func (w volumeUpdate) removeLeftovers() error {
 	for _, dir := range append(volumeDirs(), "") {
 		left, err := filepath.Glob(filepath.Join(w.volume, dir, atomicfile.TempPrefix+"*"))
@@ -102,14 +102,14 @@ func (w volumeUpdate) removeLeftovers() error {
 		}
 		for _, path := range left {
 			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("remove the remains of a crash: %w", err)
+				return fmt.Errorf("remove what a crash left: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// placeFile makes one file and its links as they should be.
+// placeFile adds or corrects one file and its links.
 func (w volumeUpdate) placeFile(ctx context.Context, f DriverFile, before ManifestEntry) (e ManifestEntry, changed bool, err error) {
 	e, ok := findPlaced(w.volume, f, before)
 	if !ok || w.damaged[f.volumePath()] {
@@ -128,9 +128,9 @@ func (w volumeUpdate) placeFile(ctx context.Context, f DriverFile, before Manife
 	return e, changed, nil
 }
 
-// findPlaced tells whether the volume has the driver's file: the same one, or a
-// copy of its size and time. It gives the manifest's entry for it, with the
-// digest that is known.
+// findPlaced reports whether the volume has the driver's file: a hard link to it,
+// or a copy with its size and time. It returns the file's manifest entry, with
+// the digest if it is known.
 func findPlaced(volume string, f DriverFile, before ManifestEntry) (ManifestEntry, bool) {
 	info, err := os.Lstat(filepath.Join(volume, f.Dir, f.Name))
 	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
@@ -147,14 +147,14 @@ func findPlaced(volume string, f DriverFile, before ManifestEntry) (ManifestEntr
 	if os.SameFile(info, source) {
 		return e, true
 	}
-	e.How = before.How // that of a copy made by nobody we know is not trusted
+	e.How = before.How // a copy that the manifest does not list is not trusted
 	return e, before.How != "" && sameSecond(info.ModTime(), source.ModTime())
 }
 
-// sameSecond: some file systems keep no more of a time than that.
+// sameSecond compares times in seconds, the resolution of some file systems.
 func sameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
 
-// isWhole tells, without a change, whether complete would find nothing to do.
+// isWhole reports whether completeVolume would change nothing.
 func (w volumeUpdate) isWhole() bool {
 	before, err := readManifest(w.volume)
 	if err != nil || !slices.Equal(w.driver.HostFiles, before.HostFiles) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// additionalLinks are looked up by programs beside a library's SONAME, and
-// beside its bare name where the host has that.
+// additionalLinks are names that programs look up besides a library's SONAME and
+// its bare name.
 var additionalLinks = map[string][]string{
 	"libcuda.so":               {"libcuda.so", "libcuda.so.1"},
 	"libnvidia-ml.so":          {"libnvidia-ml.so.1"},
@@ -19,32 +19,31 @@ var additionalLinks = map[string][]string{
 	"libnvidia-allocator.so":   {"nvidia-drm_gbm.so"},
 }
 
-// sharedLibrary is a file with what its ELF headers say.
+// sharedLibrary is a driver file with data of its ELF headers.
 type sharedLibrary struct {
 	DriverFile
 	soname string
-	// isLink: the path is a symbolic link to a file of another name.
+	// isLink is set if the path is a symbolic link to a file of another name.
 	isLink bool
-	// isGLVND: part of the OpenGL vendor-neutral dispatch. isVendorGL: the
-	// driver's own OpenGL under the common name.
+	// isGLVND is set for libraries of the OpenGL Vendor-Neutral Dispatch,
+	// isVendorGL for the driver's own OpenGL under the common name.
 	isGLVND, isVendorGL bool
-	// usesOldThreads: built for thread-local storage of kernels before 2.3.99.
+	// usesOldThreads is set for thread-local storage of kernels before 2.3.99.
 	oldThreads bool
 }
 
-// readLibrary reads from the file itself of how many bits it is, by which
-// name programs load it and what it needs.
+// readLibrary reads a library's word size, SONAME and dependencies from the file.
 func readLibrary(root string, dir libraryFolder, name, v string) (sharedLibrary, error) {
 	real, info, err := dir.resolveFile(root, name)
 	if err != nil {
-		return sharedLibrary{}, fmt.Errorf("look at library %s/%s: %w", dir.path, name, err)
+		return sharedLibrary{}, fmt.Errorf("inspect library %s/%s: %w", dir.path, name, err)
 	}
 	stem, _, _ := strings.Cut(name, ".so")
 	stem += ".so"
 	l := sharedLibrary{
 		DriverFile: DriverFile{Source: real, Name: name, Size: info.Size(), Capability: capabilityOf(stem)},
-		// Where a link bears the driver's version, as in Debian's alternatives,
-		// the link's name is the library's.
+		// If the link has the driver's version in its name, as with Debian's
+		// alternatives, the name of the link is the name of the library.
 		isLink: filepath.Base(real) != name && !strings.HasSuffix(name, ".so."+v),
 	}
 	object, err := elf.Open(real)
@@ -83,7 +82,7 @@ func (l *sharedLibrary) readHeaders(object *elf.File) error {
 	}
 	needed, err := object.ImportedLibraries()
 	if err != nil {
-		return fmt.Errorf("what it needs: %w", err)
+		return fmt.Errorf("its dependencies: %w", err)
 	}
 	if stem, _, _ := strings.Cut(l.Name, ".so"); slices.Contains(openGLNames, stem) {
 		l.isGLVND = stem == "libGLdispatch" || hasNeeded(needed, "libGLdispatch.so")
@@ -93,14 +92,14 @@ func (l *sharedLibrary) readHeaders(object *elf.File) error {
 	return err
 }
 
-// hasNeeded looks for a prefix: the entry may end in ".0" or in the driver's
+// hasNeeded looks for a prefix, since the name may end in ".0" or in the driver's
 // version.
 func hasNeeded(needed []string, prefix string) bool {
 	return slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// usesOldThreads reads the oldest kernel that a library is for, the last three
-// words of the note ".note.ABI-tag".
+// usesOldThreads reports whether a library is for kernels before 2.3.99. The last
+// three words of the section ".note.ABI-tag" are the oldest supported kernel.
 func usesOldThreads(object *elf.File) (bool, error) {
 	section := object.Section(".note.ABI-tag")
 	if section == nil {
@@ -110,7 +109,7 @@ func usesOldThreads(object *elf.File) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf(".note.ABI-tag: %w", err)
 	}
-	const header = 20 // three lengths, "GNU\0", the system
+	const header = 20 // three lengths, "GNU\0" and the operating system
 	if len(note) < header+12 {
 		return false, fmt.Errorf(".note.ABI-tag has %d bytes, want at least %d", len(note), header+12)
 	}
@@ -121,8 +120,8 @@ func usesOldThreads(object *elf.File) (bool, error) {
 	return slices.Compare(kernel, modern) < 0, nil
 }
 
-// safeLinks drops what is no name beside the library: a SONAME with a slash
-// would lead out of the volume.
+// safeLinks removes names that are not valid beside the library. A SONAME with a
+// slash would create a link outside the volume.
 func safeLinks(links []string, name string) []string {
 	slices.Sort(links)
 	return slices.DeleteFunc(slices.Compact(links), func(link string) bool {
@@ -130,9 +129,9 @@ func safeLinks(links []string, name string) []string {
 	})
 }
 
-// hostFilePatterns: the places are those of the container toolkit.
+// hostFilePatterns are the paths that the container toolkit mounts.
 var hostFilePatterns = []struct {
-	pattern    string // VERSION stands for the driver's
+	pattern    string // VERSION is replaced by the driver's version
 	capability Capability
 }{
 	{"etc/OpenCL/vendors/nvidia.icd", Compute},
@@ -146,7 +145,7 @@ var hostFilePatterns = []struct {
 	{"lib/firmware/nvidia/VERSION/gsp*.bin", Utility},
 }
 
-// hostFiles lists what of those is there.
+// hostFiles returns the files that match hostFilePatterns.
 func hostFiles(root, v string) []HostFile {
 	var list []HostFile
 	for _, p := range hostFilePatterns {

@@ -2,8 +2,8 @@ package volumemgr
 
 import "context"
 
-// EnsureVolume finds the driver below root, makes sure that its volume stands whole
-// in the store dir.
+// EnsureVolume finds the driver below root and creates or completes its volume in
+// the store dir.
 func EnsureVolume(ctx context.Context, root, dir string) (DriverVolume, error) {
 	driver, err := FindDriver(root)
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 
 var programDirs = []string{"usr/local/nvidia/bin", "usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
 
-// moduleVersion finds the version in /proc/driver/nvidia/version, which reads
+// moduleVersion matches the version in /proc/driver/nvidia/version, which contains
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug …".
 var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s([0-9]{2,}(?:\.[0-9]+){1,3})\s`)
 
-// DriverSearch says where to look for a driver.
+// DriverSearch finds an installed driver.
 type DriverSearch struct {
 	// Root is "/" for this machine's driver.
 	Root string
-	// Path is a PATH, folders below Root with colons between, to look for
-	// programs in after the usual folders.
+	// Path is a list of folders below Root, separated by colons, to search for
+	// programs after the usual folders.
 	Path string
 }
 
 // FindDriver describes the driver installed below root, "/" for this machine's.
 func FindDriver(root string) (InstalledDriver, error) { return DriverSearch{Root: root}.Find() }
 
-// Find describes the installed driver. Every *.so with the driver's version
-// as suffix belongs to it, so that a new driver's new libraries are found
-// without a list of names; a few bear no version and have names of their own.
-// Returns ErrNoDriver where there is none.
+// Find describes the installed driver. Every *.so with the driver's version as
+// suffix belongs to it, so new libraries of new drivers are found without a list
+// of names. A few libraries have no version and are found by name. It returns
+// ErrNoDriver if no driver is installed.
 func (s DriverSearch) Find() (InstalledDriver, error) {
 	d, err := s.findDriver()
 	if err != nil {
@@ -67,8 +67,8 @@ func joinOrNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// findVersion asks the kernel module, and where that is not loaded (or root
-// is an unpacked driver) the libraries.
+// findVersion returns the version of the kernel module. If the module is not
+// loaded, or root is an unpacked driver, it returns that of the libraries.
 func findVersion(root string, folders []libraryFolder) (string, error) {
 	text, err := readInside(root, "proc/driver/nvidia/version")
 	if err == nil {
@@ -87,12 +87,12 @@ func findVersion(root string, folders []libraryFolder) (string, error) {
 	case 1:
 		return found[0], nil
 	default:
-		return "", fmt.Errorf("libraries of %d drivers (%s) and no kernel module to tell which; load it or remove the others",
+		return "", fmt.Errorf("libraries of %d drivers (%s) and no kernel module is loaded to select one; load it, or remove the other libraries",
 			len(found), strings.Join(found, ", "))
 	}
 }
 
-// installedVersions lists the versions of the libraries that every driver has.
+// installedVersions returns the versions of libraries that every driver has.
 func installedVersions(folders []libraryFolder) []string {
 	var found []string
 	for _, dir := range folders {

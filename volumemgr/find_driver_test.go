@@ -180,7 +180,7 @@ func TestBrokenLibraries(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, amd64, "libdir.so."+v535), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a folder in place of a library: %v", err)
 	}
 }

@@ -14,32 +14,32 @@ import (
 	"mesos-gpu/internal/mounttable"
 )
 
-// removingPrefix begins the names of volumes that are about to go. One that is
-// found later was left by a crash, and may still be mounted.
+// removingPrefix starts the names of volumes that are being removed. A volume with
+// that name after a crash may still be mounted.
 const removingPrefix = ".removing-"
 
-// CollectOptions says which volumes may go.
+// CollectOptions says which volumes must be kept.
 type CollectOptions struct {
-	// Proc is a proc file system, "/proc" where empty. A volume stays while a
-	// process that it shows lives where the volume, or a file of it, is mounted.
+	// Proc is a proc file system; empty is "/proc". A volume is kept while a
+	// process in it has the volume, or a file of it, in its mount namespace.
 	Proc string
-	// Keep are versions that stay in any case: the driver's that runs.
+	// Keep are versions to keep: that of the loaded driver.
 	Keep []string
-	// Users gives paths that containers which do not run would mount when they
-	// start again: an engine's own list. May be nil.
+	// Users returns the paths that stopped containers mount when they start
+	// again. It may be nil.
 	Users func(context.Context) ([]string, error)
-	// DryRun leaves all as it is.
+	// DryRun reports what would be removed and removes nothing.
 	DryRun bool
 }
 
-// KeptVolume is a volume that stays, and why.
+// KeptVolume is a volume that was kept, and the reason.
 type KeptVolume struct {
 	DriverVolume
 	Why string `json:"why"`
 }
 
-// Collect removes the volumes that nobody needs. On an error it has removed
-// what it says, and nothing of which it was not sure.
+// Collect removes unused volumes. If it returns an error, it has removed only those
+// that it also returns.
 func (s Store) Collect(ctx context.Context, gc CollectOptions) (removed []DriverVolume, kept []KeptVolume, err error) {
 	if removed, kept, err = s.collectVolumes(ctx, gc, ""); err != nil {
 		return removed, kept, fmt.Errorf("remove unused volumes: %w", s.addRemedy(err, InstalledDriver{}))
@@ -47,7 +47,7 @@ func (s Store) Collect(ctx context.Context, gc CollectOptions) (removed []Driver
 	return removed, kept, nil
 }
 
-// collectVolumes looks at one volume only where it is named.
+// collectVolumes is Collect for all volumes, or for one if only is not empty.
 func (s Store) collectVolumes(ctx context.Context, gc CollectOptions, only string) (removed []DriverVolume, kept []KeptVolume, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -90,7 +90,7 @@ func (s Store) collectVolumes(ctx context.Context, gc CollectOptions, only strin
 	return removed, kept, nil
 }
 
-// Remove removes one volume, unless somebody needs it: gc says who.
+// Remove removes one volume. It returns an error if the volume is in use.
 func (s Store) Remove(ctx context.Context, name string, gc CollectOptions) error {
 	if _, err := s.volumePath(name); err != nil {
 		return fmt.Errorf("remove volume: %w", err)
@@ -107,7 +107,7 @@ func (s Store) Remove(ctx context.Context, name string, gc CollectOptions) error
 	return nil
 }
 
-// reasonToKeep says in words why a volume stays, or nothing.
+// reasonToKeep returns why a volume is kept, or "".
 func (s Store) reasonToKeep(gc CollectOptions, v DriverVolume, users []string) (string, error) {
 	if slices.Contains(gc.Keep, v.Version) {
 		return "is of the driver that runs", nil
@@ -132,8 +132,8 @@ func describeMount(gc CollectOptions, path string) (string, error) {
 	return fmt.Sprintf("is mounted at %s, as process %d sees it", found[0].Point, found[0].PID), nil
 }
 
-// retireVolume takes the volume's name away before it looks a last time: whoever
-// mounts it in between is seen, and whoever comes after finds none.
+// retireVolume renames the volume before the last check of its mounts. A process
+// that mounted it before the rename is found, and later none can mount it.
 func (s Store) retireVolume(gc CollectOptions, path string) (why string, err error) {
 	away := filepath.Join(s.Dir, removingPrefix+filepath.Base(path))
 	if err := os.Rename(path, away); err != nil {
@@ -146,8 +146,8 @@ func (s Store) retireVolume(gc CollectOptions, path string) (why string, err err
 	return "", errors.Join(os.RemoveAll(away), atomicfile.SyncDir(s.Dir))
 }
 
-// finishInterrupted ends what a crash interrupted: a volume that is mounted gets its
-// name back, any other goes.
+// finishInterrupted completes removals that a crash interrupted. A volume that is
+// mounted gets its name back, and others are removed.
 func (s Store) finishInterrupted(gc CollectOptions) error {
 	left, err := filepath.Glob(filepath.Join(s.Dir, removingPrefix+"*"))
 	if err != nil || gc.DryRun {

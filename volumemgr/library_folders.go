@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/volumemgr/ldcache"
 )
 
-// libraryDirs are where distributions, Debian's alternatives and NVIDIA's own
-// installer put a driver's libraries.
+// libraryDirs are the library folders of distributions, Debian's alternatives and
+// NVIDIA's installer.
 var libraryDirs = []string{
 	"usr/lib64", "usr/lib", "usr/lib32", "lib64", "lib",
 	"usr/lib/x86_64-linux-gnu", "usr/lib/i386-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib/arm-linux-gnueabihf",
@@ -21,19 +21,19 @@ var libraryDirs = []string{
 	"usr/local/nvidia/lib64", "usr/local/nvidia/lib",
 }
 
-// librarySubdirs are the folders beneath those that hold libraries of drivers, too:
-// of VDPAU, of the newer thread-local storage, of X.
+// librarySubdirs are subfolders of libraryDirs that also have driver libraries: of
+// VDPAU, newer thread-local storage and X.
 var librarySubdirs = []string{"vdpau", "tls", "nvidia/xorg", "xorg/modules/drivers", "xorg/modules/extensions"}
 
-// libraryFolder is one that libraries lie in: its path below the root, where that
-// really is, and what is in there.
+// libraryFolder is a folder with libraries: its path below the root, its real path
+// on this host, and the names in it.
 type libraryFolder struct {
 	path, resolved string
 	names          []string
 }
 
-// listLibraryFolders lists the loader's own folders, as its cache names them, and then
-// the usual ones, each once however many links lead there.
+// listLibraryFolders returns the folders in the loader's cache and then the usual
+// ones. A folder that several links lead to appears once.
 func listLibraryFolders(root string) ([]libraryFolder, error) {
 	cached, err := cachedDirs(root)
 	if err != nil {
@@ -62,7 +62,7 @@ func listLibraryFolders(root string) ([]libraryFolder, error) {
 	return list, nil
 }
 
-// resolveFile is the regular file that a name in the folder leads to.
+// resolveFile returns the regular file that a name in the folder leads to.
 func (f libraryFolder) resolveFile(root, name string) (string, fs.FileInfo, error) {
 	path := f.resolved + "/" + name
 	info, err := os.Lstat(path)
@@ -72,8 +72,8 @@ func (f libraryFolder) resolveFile(root, name string) (string, fs.FileInfo, erro
 	return resolveFile(root, f.path+"/"+name)
 }
 
-// cachedDirs are the folders that ld.so.cache names. A root without that
-// file (musl, an unpacked driver) names none.
+// cachedDirs returns the folders in ld.so.cache. It returns none if the root lacks
+// that file, as with musl or an unpacked driver.
 func cachedDirs(root string) ([]string, error) {
 	text, err := readInside(root, "etc/ld.so.cache")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func readInside(root, path string) (string, error) {
 	return string(text), err
 }
 
-// listNames lists a folder; one that cannot be read has none.
+// listNames returns the names in a folder, or none if it cannot be read.
 func listNames(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func listNames(dir string) []string {
 	return list
 }
 
-// listNamesInside lists a folder below root.
+// listNamesInside returns the names in a folder below root.
 func listNamesInside(root, dir string) []string {
 	real, err := resolveInside(root, dir)
 	if err != nil {

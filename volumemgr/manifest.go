@@ -15,30 +15,29 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// manifestName is the only file in a volume's own folder.
+// manifestName is the only file that is not in a subfolder of the volume.
 const manifestName = "manifest.json"
 
-// Manifest tells what is in a volume, as it was when it was put there.
+// Manifest records the files of a volume as they were added.
 type Manifest struct {
 	Version string `json:"version"`
-	// Files is ordered by path.
+	// Files is sorted by path.
 	Files []ManifestEntry `json:"files"`
-	// HostFiles lie outside the volume, on the host.
+	// HostFiles stay on the host, outside the volume.
 	HostFiles []HostFile `json:"host_files,omitempty"`
 }
 
 // ManifestEntry is one file of a volume.
 type ManifestEntry struct {
-	// Path is below the volume, "lib64/libcuda.so.535.104.05"; Links are
-	// further names in the same folder.
+	// Path is relative to the volume, "lib64/libcuda.so.535.104.05". Links are
+	// additional names in the same folder.
 	Path  string    `json:"path"`
 	Links []string  `json:"links,omitempty"`
 	Size  int64     `json:"size"`
 	Time  time.Time `json:"mtime"`
-	// SHA256 is empty for a file that was not read since it was put there: a
-	// link costs no reading. Verify fills it in.
+	// SHA256 is empty for a hard link that was not read yet. Verify adds it.
 	SHA256 string `json:"sha256,omitempty"`
-	// How the file came in.
+	// How is the way the file was added.
 	How        PlacedBy   `json:"how"`
 	Capability Capability `json:"capability,omitempty"`
 }
@@ -51,12 +50,12 @@ func (e ManifestEntry) equal(other ManifestEntry) bool {
 
 func (e ManifestEntry) compare(other ManifestEntry) int { return cmp.Compare(e.Path, other.Path) }
 
-// PlacedBy a file got into a volume.
+// PlacedBy is the way a file was added to a volume.
 type PlacedBy string
 
 const (
-	Linked PlacedBy = "link"  // a hard link: the driver's own file
-	Cloned PlacedBy = "clone" // a copy that shares its blocks (FICLONE)
+	Linked PlacedBy = "link"  // a hard link to the driver's own file
+	Cloned PlacedBy = "clone" // a copy that shares blocks (FICLONE)
 	Copied PlacedBy = "copy"
 )
 
@@ -68,8 +67,8 @@ func (m Manifest) byPath() map[string]ManifestEntry {
 	return entries
 }
 
-// readManifest gives an empty one where there is none or a torn one: the
-// volume's files are then looked at afresh.
+// readManifest returns an empty manifest if there is none or if it is torn. All
+// files of the volume are then checked again.
 func readManifest(volume string) (Manifest, error) {
 	var m Manifest
 	text, err := os.ReadFile(filepath.Join(volume, manifestName))
@@ -85,7 +84,7 @@ func readManifest(volume string) (Manifest, error) {
 	return m, nil
 }
 
-// writeManifest replaces a volume's manifest in one step.
+// writeManifest replaces a volume's manifest atomically.
 func writeManifest(volume string, m Manifest) error {
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -97,7 +96,7 @@ func writeManifest(volume string, m Manifest) error {
 	return nil
 }
 
-// removeIfExists is os.Remove for what may not be there.
+// removeIfExists is os.Remove without an error for a missing file.
 func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -105,7 +104,7 @@ func removeIfExists(path string) error {
 	return nil
 }
 
-// Inspect reads a volume's manifest. A volume without one has an empty one.
+// Inspect returns a volume's manifest. It is empty if the volume has none.
 func (s Store) Inspect(name string) (Manifest, error) {
 	path, err := s.volumePath(name)
 	if err != nil {

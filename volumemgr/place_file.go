@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// writeFile puts a file under its name in one step, over one that is torn: who
-// has that one open keeps it. In a volume that has no name yet nobody looks on.
+// writeFile adds a file under its name atomically. It replaces a torn file; a
+// program that has that one open keeps it. In a staging folder it writes directly.
 func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEntry, err error) {
 	name := filepath.Join(w.volume, f.Dir, f.Name)
 	temporary := name
@@ -48,10 +48,11 @@ func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEn
 	return e, err
 }
 
-// linkOrCopy makes a hard link where the file systems allow it: it costs nothing and
-// keeps the file when the driver's package goes. Next best is a clone, and
-// then a copy, whose digest comes with the copying. A set-user-id program
-// (nvidia-modprobe) is not linked: containers have no use for that bit.
+// linkOrCopy creates a hard link if the file systems allow it. A link costs
+// nothing, and the file survives the removal of the driver's package. Otherwise
+// it creates a clone, or else a copy, and computes the digest while copying. It
+// does not link a set-user-ID program (nvidia-modprobe), because containers must
+// not get that bit.
 func (s Store) linkOrCopy(ctx context.Context, source, target string) (PlacedBy, string, error) {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -72,12 +73,12 @@ func (s Store) linkOrCopy(ctx context.Context, source, target string) (PlacedBy,
 		return "", "", err
 	}
 	how, digest, err := s.copyContents(ctx, out, in)
-	// Chmod because of the umask; Sync because a volume must be whole after a
-	// power cut, and its size alone would not tell.
+	// Chmod is needed because of the umask. Sync is needed because a torn file
+	// after a power failure may have the right size.
 	if err := errors.Join(err, out.Chmod(info.Mode().Perm()), out.Sync(), out.Close()); err != nil {
 		return "", "", err
 	}
-	// The time tells a copy from one of another file.
+	// findPlaced recognizes a copy by its time.
 	return how, digest, os.Chtimes(target, time.Time{}, info.ModTime())
 }
 
@@ -94,7 +95,7 @@ func (s Store) copyContents(ctx context.Context, out, in *os.File) (PlacedBy, st
 	if err := unix.IoctlFileClone(int(out.Fd()), int(in.Fd())); err == nil {
 		return Cloned, "", nil
 	}
-	// Whatever kept it from being cloned, a copy shows whether it matters.
+	// If cloning fails for any reason, try to copy.
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(out, hash), s.progressReader(ctx, in)); err != nil {
 		return "", "", err
@@ -102,7 +103,7 @@ func (s Store) copyContents(ctx context.Context, out, in *os.File) (PlacedBy, st
 	return Copied, hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// fileDigest reads a whole file.
+// fileDigest returns the SHA-256 of a file.
 func (s Store) fileDigest(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -116,8 +117,8 @@ func (s Store) fileDigest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// makeSymlink reports whether the link had to be made. A link elsewhere is
-// replaced in one step; a real file of that name stays.
+// makeSymlink creates a link and reports whether it did not exist. It replaces a
+// link to another target atomically, and keeps a regular file of that name.
 func makeSymlink(target, path string) (added bool, err error) {
 	err = os.Symlink(target, path)
 	if err == nil {
@@ -132,7 +133,7 @@ func makeSymlink(target, path string) (added bool, err error) {
 	return true, atomicfile.Symlink(target, path)
 }
 
-// isLinked tells whether path leads to target, or is a real file.
+// isLinked reports whether path is a link to target, or not a link at all.
 func isLinked(target, path string) bool {
 	now, err := os.Readlink(path)
 	if err == nil {

@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Progress is told, while files are read, of each further part: a link costs
-// no reading and is not told of.
+// Progress is called with the number of bytes of each part that is read. Hard
+// links are not read and not reported.
 type Progress func(bytes int64)
 
-// progressReader ends with its context and tells how far it is.
+// progressReader returns a reader that reports progress and stops with ctx.
 func (s Store) progressReader(ctx context.Context, in io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if ctx.Err() != nil {

@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links a path may take, as in the kernel.
+// maxLinks is how many symbolic links a path may contain, as in the kernel.
 const maxLinks = 40
 
-// resolveInside resolves path as a process would whose root folder is root: an
-// absolute link starts there again, and ".." stops there. It returns the path
-// on this host, free of links.
+// resolveInside resolves path as a process with the root folder root does: an
+// absolute link starts at root, and ".." does not leave root. It returns a path
+// on this host without symbolic links. os.Root cannot replace it: it rejects
+// absolute links.
 func resolveInside(root, path string) (string, error) {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -56,7 +57,7 @@ func resolveInside(root, path string) (string, error) {
 	return here, nil
 }
 
-// resolveFile resolves path and wants a regular file.
+// resolveFile resolves path and returns an error if it is not a regular file.
 func resolveFile(root, path string) (string, fs.FileInfo, error) {
 	found, err := resolveInside(root, path)
 	if err != nil {
@@ -67,7 +68,7 @@ func resolveFile(root, path string) (string, fs.FileInfo, error) {
 		return "", nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("%s is no regular file", found)
+		return "", nil, fmt.Errorf("%s is not a regular file", found)
 	}
 	return found, info, nil
 }

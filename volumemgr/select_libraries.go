@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// unversionedLibraries are the driver's libraries that do not end in its version.
+// unversionedLibraries are driver libraries without the driver's version as suffix.
 var unversionedLibraries = []string{
 	"libnvidia-nvvm70.so.*", "libnvidia-api.so.*", "libnvidia-vulkan-producer.so*", "nvidia_drv.so",
 	"libnvidia-egl-gbm.so.*.*", "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*", "libnvidia-egl-xcb.so.*.*", "libnvidia-egl-xlib.so.*.*",
 }
 
-// openGLNames are names that Mesa, NVIDIA and GLVND, which dispatches to either,
-// all use.
+// openGLNames are names that Mesa, NVIDIA and GLVND (which dispatches to either)
+// have in common.
 var openGLNames = []string{"libGL", "libEGL", "libGLESv1_CM", "libGLESv2", "libGLX", "libOpenGL", "libGLdispatch"}
 
-// findLibraries takes each name once per word size; the first folder wins.
+// findLibraries returns each library once per word size. The first folder wins.
 func findLibraries(root, v string, folders []libraryFolder) ([]DriverFile, error) {
 	var found []sharedLibrary
 	taken := map[string]bool{}
@@ -30,13 +30,13 @@ func findLibraries(root, v string, folders []libraryFolder) ([]DriverFile, error
 			}
 			l, err := readLibrary(root, dir, name, v)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // a link that an uninstalled driver left dangling
+				continue // a dangling link of a driver that was removed
 			}
 			if err != nil {
 				if strings.HasSuffix(name, ".so."+v) {
 					return nil, err
 				}
-				continue // a linker script, or something else of nobody's
+				continue // for example a linker script
 			}
 			if key := l.volumePath(); !taken[key] && l.belongsInVolume(v) {
 				taken[key] = true
@@ -47,24 +47,24 @@ func findLibraries(root, v string, folders []libraryFolder) ([]DriverFile, error
 	return assignLinks(selectOpenGL(found)), nil
 }
 
-// isCandidate tells by the name alone whether a file may be the driver's.
+// isCandidate reports whether a file may belong to the driver, by its name alone.
 func isCandidate(name, v string) bool {
 	if strings.HasSuffix(name, ".so."+v) {
 		return true
 	}
 	matches := func(pattern string) bool {
-		ok, _ := path.Match(pattern, name) // an error means a bad pattern
+		ok, _ := path.Match(pattern, name) // the only possible error is a bad pattern
 		return ok
 	}
 	stem, _, isLibrary := strings.Cut(name, ".so.")
 	return slices.ContainsFunc(unversionedLibraries, matches) || isLibrary && slices.Contains(openGLNames, stem)
 }
 
-// belongsInVolume tells by what is in the file whether it goes into the volume.
+// belongsInVolume reports whether the library belongs in the volume, by its content.
 func (l sharedLibrary) belongsInVolume(v string) bool {
 	stem, _, _ := strings.Cut(l.Name, ".so")
 	switch {
-	case l.isLink: // the file itself is found by its own name
+	case l.isLink: // its target is found by its own name
 		return false
 	case stem == "libnvidia-tls":
 		return !l.oldThreads
@@ -75,9 +75,9 @@ func (l sharedLibrary) belongsInVolume(v string) bool {
 	}
 }
 
-// selectOpenGL settles who answers for OpenGL. GLVND is of use only where the
-// driver has a vendor library for it to find; it then takes the place of the
-// driver's own library of the same SONAME.
+// selectOpenGL removes either GLVND or the driver's own OpenGL libraries. GLVND
+// needs a vendor library of the driver. If there is one, GLVND replaces the
+// driver's libraries of the same SONAME.
 func selectOpenGL(found []sharedLibrary) []sharedLibrary {
 	vendor := slices.ContainsFunc(found, func(l sharedLibrary) bool {
 		return strings.HasPrefix(l.Name, "libGLX_nvidia.so.") || strings.HasPrefix(l.Name, "libEGL_nvidia.so.")
@@ -94,7 +94,7 @@ func selectOpenGL(found []sharedLibrary) []sharedLibrary {
 	return slices.DeleteFunc(found, func(l sharedLibrary) bool { return l.isVendorGL && dispatchers[l.Dir+"/"+l.soname] })
 }
 
-// assignLinks gives each further name to one file, the first in order.
+// assignLinks gives each additional name to one file, the first in order.
 func assignLinks(found []sharedLibrary) []DriverFile {
 	slices.SortFunc(found, func(a, b sharedLibrary) int { return cmp.Compare(a.volumePath(), b.volumePath()) })
 	taken := map[string]bool{}

@@ -6,23 +6,23 @@ import (
 	"encoding/binary"
 )
 
-// elfObject is a made-up library.
+// elfObject is a simulated library.
 type elfObject struct {
 	class  elf.Class
 	soname string
-	// needed are the SONAMEs of libraries that the loader shall load with it.
+	// needed are the SONAMEs of libraries that it depends on.
 	needed []string
-	// kernel, where not nil, is the oldest Linux that it is for: three words.
+	// kernel is the oldest supported Linux as three words; nil: no such note.
 	kernel []uint32
 }
 
-// sharedObject makes a library that exports nothing and bears a SONAME.
+// sharedObject returns a library with a SONAME and no exported symbols.
 func sharedObject(class elf.Class, soname string) []byte {
 	return elfObject{class: class, soname: soname}.encodeELF()
 }
 
-// encodeELF makes the smallest ELF file that ldconfig, debug/elf and the dynamic
-// loader take for a library.
+// encodeELF returns the smallest ELF file that ldconfig, debug/elf and the dynamic
+// loader accept as a library.
 //
 // The file is one loaded segment: header, three program headers, one empty
 // symbol, a hash table of that symbol, the strings, the dynamic section, the
@@ -64,14 +64,14 @@ func (o elfObject) encodeELF() []byte {
 	var out bytes.Buffer
 	put := func(parts ...any) {
 		for _, p := range parts {
-			_ = binary.Write(&out, binary.LittleEndian, p) // a Buffer takes all
+			_ = binary.Write(&out, binary.LittleEndian, p) // a Buffer returns no error
 		}
 	}
 	put(w.makeHeader(sectionsAt))
 	put(
 		w.makeProg(elf.PT_LOAD, 0, end, 0x1000),
 		w.makeProg(elf.PT_DYNAMIC, dynamicAt, dynamicSize, w.word),
-		// Without this one a loader would want an executable stack.
+		// Without it, loaders assume that an executable stack is required.
 		w.makeProg(elf.PT_GNU_STACK, 0, 0, 16),
 	)
 	put(make([]byte, w.sym), hash, text)
@@ -93,8 +93,8 @@ func (o elfObject) encodeELF() []byte {
 	return out.Bytes()
 }
 
-// abiNote is the content of .note.ABI-tag: the lengths of name and description,
-// the type, the name, the system (Linux), its version.
+// abiNote returns the content of .note.ABI-tag: the lengths of name and
+// description, the type, the name, the system (Linux) and its version.
 func (o elfObject) abiNote() []uint32 {
 	if o.kernel == nil {
 		return nil
@@ -102,7 +102,7 @@ func (o elfObject) abiNote() []uint32 {
 	return append([]uint32{4, 16, 1, binary.LittleEndian.Uint32([]byte("GNU\x00")), 0}, o.kernel...)
 }
 
-// elfLayout is what differs between 32 and 64 bits.
+// elfLayout has the sizes that differ between 32 and 64 bits.
 type elfLayout struct {
 	class                            elf.Class
 	word, header, prog, section, sym uint64

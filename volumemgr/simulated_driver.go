@@ -11,12 +11,12 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// simulatedSMI lists the GPU nodes that the caller may open.
+// simulatedSMI is a script that lists the GPU nodes that the caller may open.
 //
 //go:embed nvidia-smi.sh
 var simulatedSMI string
 
-// simulatedLibraries are a driver's, with the SONAMEs they really bear.
+// simulatedLibraries are libraries of a driver with their real SONAMEs.
 var simulatedLibraries = map[string]string{
 	"libcuda.so":                   "libcuda.so.1",
 	"libnvidia-ml.so":              "libnvidia-ml.so.1",
@@ -27,13 +27,12 @@ var simulatedLibraries = map[string]string{
 	"libnvidia-fatbinaryloader.so": "libnvidia-fatbinaryloader.so.VERSION",
 }
 
-// WriteSimulatedDriver writes a made-up driver of that version below dir, for
-// machines that have none: what Find finds there and Create makes of it has
-// the shape of the real thing, 64 and 32 bits. Its libraries can be loaded
-// and export nothing.
+// WriteSimulatedDriver writes a simulated driver of that version below dir, for
+// machines without one. Find and Create treat it like a real driver of 64 and 32
+// bits. Its libraries can be loaded and export nothing.
 func WriteSimulatedDriver(dir, v string) error {
 	if !versionPattern.MatchString(v) {
-		return fmt.Errorf("simulate a driver: %q is no driver version", v)
+		return fmt.Errorf("simulate a driver: %q is not a driver version", v)
 	}
 	kernel := "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " + v + "  SIMULATED\nGCC version:  SIMULATED\n"
 	files := map[string]struct {
@@ -61,8 +60,8 @@ func WriteSimulatedDriver(dir, v string) error {
 	return nil
 }
 
-// writeSimulated replaces a file in one step: a volume may hold a hard link to the one
-// that was there, which must not change.
+// writeSimulated replaces a file atomically. It does not change the old file, to
+// which a volume may have a hard link.
 func writeSimulated(path, text string, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -13,18 +13,18 @@ import (
 	"mesos-gpu/internal/filelock"
 )
 
-// stagingPrefix begins the names of volumes in the making.
+// stagingPrefix starts the names of volumes that are being created.
 const stagingPrefix = ".staging-"
 
-// Store is a folder of volumes.
+// Store is a folder with volumes.
 type Store struct {
 	Dir string
-	// Progress is told of bytes read; nil where nobody watches.
+	// Progress is called as files are read; it may be nil.
 	Progress Progress
 }
 
-// volumePath refuses names that are no volume's: they come from people and from
-// the Docker engine.
+// volumePath rejects names that are not volume names. Names come from users and
+// from the Docker engine.
 func (s Store) volumePath(name string) (string, error) {
 	v, ok := strings.CutPrefix(name, volumePrefix)
 	if !ok || !versionPattern.MatchString(v) {
@@ -33,12 +33,11 @@ func (s Store) volumePath(name string) (string, error) {
 	return filepath.Join(s.Dir, name), nil
 }
 
-// Create makes the driver's volume, or sees to it that it is whole: all files
-// there, of the right size and time, and all links. A whole volume is left
-// alone, even on a read-only file system; what a torn one lacks is put in. A
-// new volume appears under its name complete or, after an error or a crash,
-// not at all. Creators at the same time, in other processes too, wait for one
-// another.
+// Create creates the driver's volume, or completes it: all files must exist with
+// the right size and time, and all links. It does not write to a complete volume,
+// which may be on a read-only file system. A new volume gets its name when it is
+// complete; after an error or a crash it does not exist. Concurrent calls, in
+// other processes too, wait for each other.
 func (s Store) Create(ctx context.Context, d InstalledDriver) (DriverVolume, error) {
 	return s.createVolume(ctx, d, nil)
 }
@@ -46,7 +45,7 @@ func (s Store) Create(ctx context.Context, d InstalledDriver) (DriverVolume, err
 func (s Store) createVolume(ctx context.Context, d InstalledDriver, bad map[string]bool) (DriverVolume, error) {
 	name := volumePrefix + d.Version
 	if !versionPattern.MatchString(d.Version) {
-		return DriverVolume{}, fmt.Errorf("create volume %s: %q is no driver version", name, d.Version)
+		return DriverVolume{}, fmt.Errorf("create volume %s: %q is not a driver version", name, d.Version)
 	}
 	w := volumeUpdate{store: s, volume: filepath.Join(s.Dir, name), driver: d, damaged: bad}
 	if err := s.ensureVolume(ctx, w); err != nil {
@@ -73,14 +72,14 @@ func (s Store) ensureVolume(ctx context.Context, w volumeUpdate) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is no folder", w.volume)
+		return fmt.Errorf("%s is not a folder", w.volume)
 	default:
 		return w.completeVolume(ctx)
 	}
 }
 
-// lockStore keeps other creators out. Whoever holds it may take every staging
-// folder for the remains of a crash.
+// lockStore excludes other creators. While the lock is held, every staging folder
+// is left from a crash.
 func (s Store) lockStore(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (s Store) lockStore(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// buildVolume makes the volume beside its place and moves it there in one step.
+// buildVolume creates the volume in a staging folder and renames it.
 func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 	old, err := filepath.Glob(filepath.Join(s.Dir, stagingPrefix+"*"))
 	if err != nil {
@@ -104,7 +103,7 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 	}
 	for _, dir := range old {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove the remains of a crash: %w", err)
+			return fmt.Errorf("remove what a crash left: %w", err)
 		}
 	}
 	stage, err := os.MkdirTemp(s.Dir, stagingPrefix)
@@ -116,7 +115,7 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 			err = errors.Join(err, os.RemoveAll(stage))
 		}
 	}()
-	if err := os.Chmod(stage, 0o755); err != nil { // MkdirTemp gives 0700
+	if err := os.Chmod(stage, 0o755); err != nil { // MkdirTemp creates it with 0700
 		return err
 	}
 	place := w.volume
@@ -130,8 +129,8 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 	return atomicfile.SyncDir(s.Dir)
 }
 
-// List gives the finished volumes, by name. A store that is not there yet has
-// none.
+// List returns the complete volumes by name. It returns none if the store does not
+// exist.
 func (s Store) List() ([]DriverVolume, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoExec is returned by Create for a store whose file system does not let
-// programs be run, nor libraries be loaded, from it.
+// ErrNoExec is returned by Create if the store is on a file system mounted noexec,
+// from which programs cannot run and libraries cannot be loaded.
 var ErrNoExec = errors.New("is on a file system mounted noexec, and no container could load the libraries; mount it exec, or choose another folder")
 
-// checkExecutable asks before anything is written.
+// checkExecutable returns ErrNoExec before anything is written.
 func (s Store) checkExecutable() error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(s.Dir, &fs); err != nil {
-		return fmt.Errorf("look at the file system of %s: %w", s.Dir, err)
+		return fmt.Errorf("check the file system of %s: %w", s.Dir, err)
 	}
 	if fs.Flags&unix.ST_NOEXEC != 0 {
 		return fmt.Errorf("%s %w", s.Dir, ErrNoExec)
@@ -25,7 +25,7 @@ func (s Store) checkExecutable() error {
 	return nil
 }
 
-// addRemedy says what to do about the errors that an operator can mend.
+// addRemedy adds the remedy to errors that an operator can correct.
 func (s Store) addRemedy(err error, d InstalledDriver) error {
 	switch {
 	case isAnyError(err, unix.ENOSPC, unix.EDQUOT):
@@ -43,7 +43,8 @@ func (s Store) addRemedy(err error, d InstalledDriver) error {
 	return err
 }
 
-// freeBytes is what is left for this user where the store is or would be.
+// freeBytes returns the space that this user has left where the store is or will
+// be.
 func (s Store) freeBytes() int64 {
 	var fs unix.Statfs_t
 	for dir := s.Dir; ; dir = filepath.Dir(dir) {

@@ -259,12 +259,12 @@ func TestCreateErrors(t *testing.T) {
 		change func(t *testing.T, s Store, d *InstalledDriver)
 		want   string
 	}{
-		{"version", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Version = "../../etc" }, `"../../etc" is no driver version`},
+		{"version", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Version = "../../etc" }, `"../../etc" is not a driver version`},
 		{"source gone", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Source = "/no/such/file" }, "no such file"},
 		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
 		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
 			mustWrite(t, filepath.Join(s.Dir, "nvidia_"+v535), "x")
-		}, "is no folder"},
+		}, "is not a folder"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

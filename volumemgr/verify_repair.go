@@ -12,22 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileDamage is what is wrong with one file of a volume.
+// FileDamage is a difference between a file of a volume and the manifest.
 type FileDamage struct {
-	// Path is below the volume.
+	// Path is relative to the volume.
 	Path string `json:"path"`
 	What string `json:"what"`
 }
 
 func (d FileDamage) String() string { return d.Path + " " + d.What }
 
-// ErrNoVolume is returned where the store has no volume of the name.
+// ErrNoVolume is returned if the store has no volume of that name.
 var ErrNoVolume = errors.New("no such volume")
 
 // Verify reads every file of a volume and compares it with the manifest. It
-// changes no file. The digest of one that was linked, not read, when it came
-// in is taken now and kept in the manifest, if size and time are still those
-// of then. Returns ErrNoVolume for a volume that is not there.
+// changes no file. It adds the digests of hard links to the manifest if their
+// size and time are unchanged. It returns ErrNoVolume if the volume does not exist.
 func (s Store) Verify(ctx context.Context, name string) ([]FileDamage, error) {
 	damage, err := s.verifyVolume(ctx, name)
 	if err != nil {
@@ -68,7 +67,7 @@ func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, err
 	return damage, s.storeDigests(ctx, path, m, learnt)
 }
 
-// compareFile says in words what is wrong with a file, or gives its digest.
+// compareFile returns what is wrong with a file, or else its digest.
 func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) (what, digest string, err error) {
 	path := filepath.Join(volume, e.Path)
 	info, err := os.Lstat(path)
@@ -78,11 +77,11 @@ func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) 
 	case err != nil:
 		return "", "", err
 	case !info.Mode().IsRegular():
-		return "is no regular file", "", nil
+		return "is not a regular file", "", nil
 	case info.Size() != e.Size:
 		return fmt.Sprintf("has %d bytes, want %d", info.Size(), e.Size), "", nil
 	case e.SHA256 == "" && !info.ModTime().Equal(e.Time):
-		return "was changed after it came in", "", nil
+		return "was changed after it was added", "", nil
 	}
 	if digest, err = s.fileDigest(ctx, path); err != nil {
 		return "", "", err
@@ -104,8 +103,8 @@ func missingLinks(volume string, e ManifestEntry) []FileDamage {
 	return damage
 }
 
-// storeDigests keeps digests in the manifest, unless somebody else made it anew
-// while they were taken. A read-only store stays as it is.
+// storeDigests adds digests to the manifest, except for entries that changed in
+// the meantime. It does nothing in a read-only store.
 func (s Store) storeDigests(ctx context.Context, volume string, read Manifest, digests map[string]string) error {
 	if len(digests) == 0 {
 		return nil
@@ -131,9 +130,9 @@ func (s Store) storeDigests(ctx context.Context, volume string, read Manifest, d
 	return writeManifest(volume, now)
 }
 
-// Repair verifies the driver's volume and replaces what is damaged by the
-// driver's own file. A replaced file takes the damaged one's name; a program
-// that has the damaged one mapped keeps it. It tells what it repaired.
+// Repair verifies the driver's volume and replaces damaged files by the driver's
+// own. The new file takes the name; a program that has the damaged one mapped
+// keeps it. It returns what was damaged.
 func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []FileDamage, error) {
 	name := volumePrefix + d.Version
 	damage, err := s.Verify(ctx, name)
@@ -146,7 +145,7 @@ func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []F
 	}
 	for _, f := range d.Files {
 		if bad[f.volumePath()] && sameFile(f.Source, filepath.Join(s.Dir, name, f.volumePath())) {
-			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, damaged too; install the driver anew", name, f.volumePath(), f.Source)
+			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, which is damaged too; reinstall the driver", name, f.volumePath(), f.Source)
 		}
 	}
 	v, err := s.createVolume(ctx, d, bad)

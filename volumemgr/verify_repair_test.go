@@ -75,7 +75,7 @@ func TestVerify(t *testing.T) {
 			if err := os.Mkdir(filepath.Join(v, cuda), 0o755); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{cuda + " is no regular file"}},
+		}, []string{cuda + " is not a regular file"}},
 		{"flipped bit, time restored", func(t *testing.T, v string) { flipByte(t, filepath.Join(v, cuda)) }, []string{cuda + " has the digest "}},
 		{"link gone", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, "lib/libcuda.so.1")) }, []string{"lib/libcuda.so.1 is no link to libcuda.so." + v535}},
 		{"link elsewhere", func(t *testing.T, v string) {
@@ -251,7 +251,7 @@ func TestVerifyFileChangedBeforeFirstRead(t *testing.T) {
 	if err := os.Chtimes(d.Files[0].Source, time.Time{}, time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{d.Files[0].volumePath() + " was changed after it came in"}
+	want := []string{d.Files[0].volumePath() + " was changed after it was added"}
 	if diff := cmp.Diff(want, mustVerify(t, s, v.Name)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -12,16 +12,16 @@ import (
 	"mesos-gpu/internal/mounttable"
 )
 
-// volumeMount is a mount of a volume, or of something in one, and a process that
-// sees it.
+// volumeMount is a mount of a volume or of a file in it, in the mount namespace of
+// a process.
 type volumeMount struct {
 	PID   int
 	Point string
 }
 
-// findMounts finds who mounts what lies below a folder, in any mount namespace
-// that a process of proc lives in. A mount of a folder above the volumes does
-// not count: it takes no version in particular.
+// findMounts returns the mounts of what is below a folder, in all mount namespaces
+// of processes in proc. It ignores mounts of a folder that contains all volumes,
+// since they do not select a version.
 func findMounts(proc, dir string) ([]volumeMount, error) {
 	own, err := mounttable.ReadFile(filepath.Join(proc, "self/mountinfo"))
 	if err != nil {
@@ -42,7 +42,7 @@ func findMounts(proc, dir string) ([]volumeMount, error) {
 		return nil, err
 	}
 	var found []volumeMount
-	known := map[string]bool{} // namespaces, by the number in their link
+	known := map[string]bool{} // mount namespaces by number
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -54,10 +54,10 @@ func findMounts(proc, dir string) ([]volumeMount, error) {
 		}
 		mounts, err := mounttable.ReadFile(filepath.Join(proc, e.Name(), "mountinfo"))
 		if isAnyError(err, fs.ErrNotExist, unix.ESRCH, unix.EINVAL) {
-			continue // it ended meanwhile, or has ended and waits for its parent
+			continue // the process has ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w; only root sees what other users' processes mount", err)
+			return nil, fmt.Errorf("%w; only root can read the mounts of other users' processes", err)
 		}
 		known[space] = true
 		for _, m := range mounts {

@@ -1,8 +1,7 @@
-// Package cdi writes a driver volume and a machine's GPUs as a Container
-// Device Interface specification, so that podman, containerd and Docker give
-// containers the same files and devices that Mesos's do. It decides what a
-// container sees; it finds neither devices nor files, and writes nothing but
-// the specification.
+// Package cdi writes a driver volume and a machine's GPUs as a Container Device
+// Interface specification, so that podman, containerd and Docker give containers
+// the same files and devices as Mesos. It decides what a container sees. It does
+// not search for devices or files, and writes only the specification.
 package cdi
 
 import (
@@ -21,48 +20,48 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// Kind is what users write before "=" and a device's name. It is NVIDIA's
-// own, so that their commands work unchanged.
+// Kind is the part of a device's name before "=". It is NVIDIA's, so that commands
+// written for NVIDIA's toolkit work.
 const Kind = "nvidia.com/gpu"
 
-// specVersion is the oldest that has all that is used here, for old runtimes.
+// specVersion is the oldest version with all features used here, for old runtimes.
 const specVersion = "0.5.0"
 
-// containerRoot is where containers find the volume.
+// containerRoot is the path of the volume in containers.
 const containerRoot = "/usr/local/nvidia"
 
-// SpecDevice is one GPU under its names: its index on the host, its UUID.
+// SpecDevice is one GPU under its names: the index on the host and the UUID.
 type SpecDevice struct {
 	Names []string
 	Nodes []SpecNode
-	// GraphicsNodes are the nodes that only graphics and display use: /dev/dri/card1,
+	// GraphicsNodes are used for graphics and display only: /dev/dri/card1,
 	// /dev/dri/renderD129.
 	GraphicsNodes []SpecNode
 }
 
-// SpecNode is a device file, or a socket.
+// SpecNode is a device file or a socket.
 type SpecNode struct {
-	// Path is the container's, Host the host's where it is another.
+	// Path is the path in the container, Host that on the host if it differs.
 	Path, Host string
 }
 
-// SpecInput is all that a specification is made of.
+// SpecInput is the content of a specification.
 type SpecInput struct {
 	Volume volumemgr.DriverVolume
-	// Manifest is the volume's.
+	// Manifest is the manifest of Volume.
 	Manifest volumemgr.Manifest
 	Devices  []SpecDevice
-	// Common are nodes that come with any device: /dev/nvidiactl.
+	// Common are nodes that each device needs: /dev/nvidiactl.
 	Common []SpecNode
-	// Sockets are those of the driver's daemons, which utility uses.
+	// Sockets are the sockets of the driver's daemons, for utility.
 	Sockets []SpecNode
-	// Capabilities, where not empty, keep out what serves others; each file is
-	// then a mount of its own.
+	// Capabilities excludes files of other purposes, unless it is empty. Each
+	// file is then mounted by itself.
 	Capabilities []volumemgr.Capability
 }
 
-// BuildSpec describes each device, and "all" of them. The volume, the nodes that
-// every GPU needs and the files with fixed paths come with any.
+// BuildSpec describes each device, and "all" of them. The volume, the common nodes
+// and the host files are part of every device.
 func BuildSpec(in SpecInput) (specs.Spec, error) {
 	if len(in.Devices) == 0 {
 		return specs.Spec{}, errors.New("write CDI specification: this machine has no GPU to describe")
@@ -72,7 +71,7 @@ func BuildSpec(in SpecInput) (specs.Spec, error) {
 		Mounts:      slices.Concat(volumeMounts(in), hostMounts(in), socketMounts(in)),
 		Env: []string{
 			"LD_LIBRARY_PATH=" + containerRoot + "/lib:" + containerRoot + "/lib64",
-			// The NVIDIA runtime, where it is there, shall not add GPUs of its own.
+			// The NVIDIA runtime, if it is installed, must not add GPUs.
 			"NVIDIA_VISIBLE_DEVICES=void",
 		},
 	}}
@@ -91,7 +90,7 @@ func BuildSpec(in SpecInput) (specs.Spec, error) {
 			spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: specNodes(own)}})
 		}
 		for _, n := range own {
-			if !slices.Contains(all, n) { // two slices of one GPU share its node
+			if !slices.Contains(all, n) { // two MIG devices of one GPU share its node
 				all = append(all, n)
 			}
 		}
@@ -100,8 +99,8 @@ func BuildSpec(in SpecInput) (specs.Spec, error) {
 	return spec, nil
 }
 
-// wantsAny reports whether one of the capabilities is wanted, as all are where
-// none is named.
+// wantsAny reports whether one of the capabilities is selected. If none is, all
+// are.
 func (in SpecInput) wantsAny(any ...volumemgr.Capability) bool {
 	return len(in.Capabilities) == 0 || slices.ContainsFunc(any, func(c volumemgr.Capability) bool { return slices.Contains(in.Capabilities, c) })
 }
@@ -109,7 +108,7 @@ func (in SpecInput) wantsAny(any ...volumemgr.Capability) bool {
 func specNodes(list []SpecNode) []*specs.DeviceNode {
 	var out []*specs.DeviceNode
 	for _, n := range list {
-		node := &specs.DeviceNode{Path: n.Path, Permissions: "rw"} // no mknod
+		node := &specs.DeviceNode{Path: n.Path, Permissions: "rw"} // without mknod
 		if n.Host != n.Path {
 			node.HostPath = n.Host
 		}
@@ -118,7 +117,7 @@ func specNodes(list []SpecNode) []*specs.DeviceNode {
 	return out
 }
 
-// readOnlyMount is read-only: a file in the volume may be the host's own.
+// readOnlyMount is read-only because a file in the volume may be the host's own.
 func readOnlyMount(from, to string) *specs.Mount {
 	return &specs.Mount{HostPath: from, ContainerPath: to, Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}}
 }
@@ -157,8 +156,8 @@ func socketMounts(in SpecInput) []*specs.Mount {
 	return list
 }
 
-// WriteSpec replaces the file in one step: runtimes watch its folder. They read
-// names that end in .json.
+// WriteSpec writes the specification atomically, because runtimes watch its folder.
+// The name must end in .json, or runtimes ignore it.
 func WriteSpec(path string, spec specs.Spec) (err error) {
 	defer func() {
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package ldcache reads /etc/ld.so.cache, where ldconfig(8) notes which
-// libraries the dynamic loader finds by name. It reads bytes and opens no
-// file: whether an entry's library is there, and whose it is, others decide.
+// Package ldcache parses /etc/ld.so.cache, where ldconfig(8) stores which libraries
+// the dynamic loader finds by name. It parses bytes and opens no file: it does
+// not check that an entry's library exists.
 package ldcache
 
 import (
@@ -12,16 +12,16 @@ import (
 
 // CacheEntry is one library of the cache.
 type CacheEntry struct {
-	// Name is what programs ask for, "libcuda.so.1"; Path is absolute.
+	// Name is what programs look for, "libcuda.so.1". Path is absolute.
 	Name, Path string
 }
 
-// ErrFormat is returned for what is no cache of glibc 2.2 or later, or of the
-// loaders before it.
+// ErrFormat is returned for data that is not a cache of glibc or of the loaders
+// before glibc 2.2.
 var ErrFormat = errors.New("unknown format")
 
-// The layouts are glibc's, sysdeps/generic/dl-cache.h. ldconfig writes the
-// new one alone (-c new), the old one alone, or the new one after the old.
+// The layouts are those of glibc, sysdeps/generic/dl-cache.h. ldconfig writes the
+// new one (-c new), the old one, or the new one after the old.
 const (
 	oldMagic = "ld.so-1.7.0"
 	newMagic = "glibc-ld.so.cache1.1"
@@ -32,13 +32,13 @@ const (
 	newEntry  = 24 // flags, name, path, osversion, hwcap
 	newAlign  = 8
 
-	// bigEndian is what the two low bits of the new header's flags say of a
-	// machine that this program does not run on.
+	// bigEndian is the value of the two low bits of the new header's flags on a
+	// big-endian machine.
 	bigEndian = 3
 )
 
-// Parse lists the cache's libraries in its order, of all architectures.
-// Returns ErrFormat for other files.
+// Parse returns the cache's libraries in its order, of all architectures. It
+// returns ErrFormat for other files.
 func Parse(data []byte) ([]CacheEntry, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(newMagic)):
@@ -57,7 +57,7 @@ func Parse(data []byte) ([]CacheEntry, error) {
 	return readEntries(data[oldHeader:end], oldEntry, data[end:])
 }
 
-// parseNew: offsets of strings count from the new header.
+// parseNew parses the new layout. Offsets of strings start at its header.
 func parseNew(data []byte) ([]CacheEntry, error) {
 	n, err := readCount(data, len(newMagic), newHeader, newEntry)
 	if err != nil {
@@ -69,8 +69,8 @@ func parseNew(data []byte) ([]CacheEntry, error) {
 	return readEntries(data[newHeader:newHeader+n*newEntry], newEntry, data)
 }
 
-// readCount reads the number of entries at an offset, and checks that they are
-// all there.
+// readCount reads the number of entries at an offset and checks that the data has
+// that many.
 func readCount(data []byte, at, header, entry int) (int, error) {
 	if len(data) < header {
 		return 0, fmt.Errorf("torn: %d bytes, the header has %d", len(data), header)
@@ -98,8 +98,8 @@ func readEntries(table []byte, size int, text []byte) ([]CacheEntry, error) {
 	return list, nil
 }
 
-// maxStringLen bounds a string, as the kernel bounds a path: else a hostile cache
-// of a few MiB could name each string a few MiB long.
+// maxStringLen bounds a string, as the kernel bounds a path. Without it, many
+// entries of a malicious cache could refer to one string of several MiB.
 const maxStringLen = 4096
 
 func textAt(text []byte, at uint32) (string, error) {

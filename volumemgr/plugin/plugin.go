@@ -1,7 +1,7 @@
-// Package plugin serves driver volumes to the Docker engine by its volume
-// plugin protocol: "docker volume create -d mesos-gpu --name
-// nvidia_535.104.05". It decides which volume a name means and who still uses
-// one; it makes no volume itself, and lets no container write into one.
+// Package plugin serves driver volumes to the Docker engine with its volume plugin
+// protocol: "docker volume create -d mesos-gpu --name nvidia_535.104.05". It
+// decides which volume a name refers to and which containers use it. Package
+// volumemgr creates the volumes. No container can write to one.
 package plugin
 
 import (
@@ -23,23 +23,23 @@ import (
 // DefaultSocket is where the engine looks for a plugin named mesos-gpu.
 const DefaultSocket = "/run/docker/plugins/mesos-gpu.sock"
 
-// PluginConfig is what a plugin needs. All but Log must be set.
+// PluginConfig configures a plugin. All fields but Log and Ready are required.
 type PluginConfig struct {
 	Store volumemgr.Store
-	// Find describes the driver that runs now.
+	// Find describes the driver that is loaded now.
 	Find func() (volumemgr.InstalledDriver, error)
-	// Mounts is the folder for read-only views of volumes, on a file system
-	// that a restart empties: "/run/mesos-gpu/volumes".
+	// Mounts is the folder for read-only views of volumes. It must be on a file
+	// system that is empty after a restart: "/run/mesos-gpu/volumes".
 	Mounts string
-	// Socket is a path. What an earlier plugin left there is replaced.
+	// Socket is the path of the socket. A socket of an earlier plugin is replaced.
 	Socket string
 	Log    logrus.FieldLogger
-	// Ready is called when the engine can connect. May be nil.
+	// Ready is called once the engine can connect. It may be nil.
 	Ready func()
 }
 
-// Run serves the engine until ctx ends, and takes the socket away. The views
-// that containers use stay.
+// Run serves the engine until ctx ends and removes the socket. Views that
+// containers use remain.
 func Run(ctx context.Context, cfg PluginConfig) error {
 	l, err := listenUnix(cfg.Socket)
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg PluginConfig) error {
 	return nil
 }
 
-// listenUnix takes a socket only from one that nobody answers on.
+// listenUnix replaces a socket on which no plugin answers.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("another plugin serves %s", path)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
-		return nil, fmt.Errorf("%s is there and no socket", path)
+		return nil, fmt.Errorf("%s exists and is not a socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -79,19 +79,19 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil { // whoever can write to it may make volumes
+	if err := os.Chmod(path, 0o600); err != nil { // every user that can write to it can create volumes
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// volumeDriver answers the engine. The protocol passes no context along, so that it
-// keeps the plugin's.
+// volumeDriver handles the engine's requests. It stores the plugin's context
+// because the protocol passes none.
 type volumeDriver struct {
 	ctx context.Context
 	PluginConfig
 	mu sync.Mutex
-	// users are the engine's ids for who has a volume mounted, by volume.
+	// users are the engine's mount IDs, by volume.
 	users map[string]map[string]bool
 }
 
@@ -99,8 +99,8 @@ func (*volumeDriver) Capabilities() *volume.CapabilitiesResponse {
 	return &volume.CapabilitiesResponse{Capabilities: volume.Capability{Scope: "local"}}
 }
 
-// Create makes the volume of the driver that runs, or accepts one of another
-// version that is still in the store.
+// Create creates the volume of the loaded driver, or accepts a volume of another
+// version that is in the store.
 func (d *volumeDriver) Create(r *volume.CreateRequest) error {
 	if len(r.Options) > 0 {
 		return fmt.Errorf("create volume %s: mesos-gpu volumes take no options, got %d", r.Name, len(r.Options))
@@ -109,7 +109,7 @@ func (d *volumeDriver) Create(r *volume.CreateRequest) error {
 	if findErr == nil && r.Name == "nvidia_"+found.Version {
 		v, err := d.Store.Create(d.ctx, found)
 		if err == nil {
-			d.Log.WithField("volume", v.Name).Info("volume is whole")
+			d.Log.WithField("volume", v.Name).Info("volume is complete")
 		}
 		return err
 	}
@@ -162,8 +162,8 @@ func (d *volumeDriver) describeVolume(v volumemgr.DriverVolume) *volume.Volume {
 	}
 }
 
-// Remove gives the space back, unless somebody else than the engine still
-// mounts the volume.
+// Remove deletes a volume. It returns an error while a container, or a process
+// outside the engine, mounts it.
 func (d *volumeDriver) Remove(r *volume.RemoveRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,8 +204,8 @@ func (d *volumeDriver) Mount(r *volume.MountRequest) (*volume.MountResponse, err
 	return &volume.MountResponse{Mountpoint: d.viewPath(r.Name)}, nil
 }
 
-// Unmount takes the view away with its last user. A container that runs has
-// a mount of its own by then, which this does not touch.
+// Unmount removes the view with its last user. Running containers have mounts of
+// their own, which it does not affect.
 func (d *volumeDriver) Unmount(r *volume.UnmountRequest) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -190,7 +190,7 @@ func TestListenSocket(t *testing.T) {
 	if err := os.WriteFile(cfg.Socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "is there and no socket") {
+	if err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "exists and is not a socket") {
 		t.Errorf("a file in its place: %v", err)
 	}
 }

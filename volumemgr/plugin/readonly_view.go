@@ -13,13 +13,13 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// viewPath is where the engine finds a volume: a read-only bind mount. The
-// engine's own "ro" is up to the user, and a file in a volume may be a hard
-// link to the host's driver, which no container shall be able to write to.
+// viewPath is the path of a volume that the engine gets: a read-only bind mount. It
+// is read-only even if the user does not ask for it, because a file in a volume
+// may be a hard link to the host's driver, which containers must not change.
 func (d *volumeDriver) viewPath(name string) string { return filepath.Join(d.Mounts, name) }
 
-// mountView is done once, however many use it; one that an earlier plugin left is
-// taken over.
+// mountView mounts the view if it is not mounted yet, by this plugin or by an
+// earlier one.
 func (d *volumeDriver) mountView(v volumemgr.DriverVolume) (err error) {
 	view := d.viewPath(v.Name)
 	if err := os.MkdirAll(view, 0o755); err != nil {
@@ -34,7 +34,7 @@ func (d *volumeDriver) mountView(v volumemgr.DriverVolume) (err error) {
 	if err := unix.Mount(v.Path, view, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", v.Path, view, err)
 	}
-	// The two need two calls: a bind mount begins with its source's flags.
+	// Two calls are necessary: a bind mount starts with the flags of its source.
 	const flags = unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
 	if err := unix.Mount("", view, "", flags, ""); err != nil {
 		return errors.Join(fmt.Errorf("make %s read-only: %w", view, err), unix.Unmount(view, 0))
@@ -42,8 +42,8 @@ func (d *volumeDriver) mountView(v volumemgr.DriverVolume) (err error) {
 	return nil
 }
 
-// isMountedReadOnly tells whether a view is mounted as it should be. One whose mount
-// broke off half-way is unmounted.
+// isMountedReadOnly reports whether a view is mounted read-only. It unmounts a view
+// that is mounted writable, after an interrupted mountView.
 func isMountedReadOnly(view string) (bool, error) {
 	mounts, err := mounttable.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -63,7 +63,7 @@ func isMountedReadOnly(view string) (bool, error) {
 	}
 }
 
-// unmountView is no error for what is not mounted.
+// unmountView returns no error if the view is not mounted.
 func (d *volumeDriver) unmountView(name string) error {
 	view := d.viewPath(name)
 	if filepath.Dir(view) != filepath.Clean(d.Mounts) {
