@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// reportDecisions reports what one decision costs.
+// reportDecisions reports the cost of one decision.
 func reportDecisions(b *testing.B, pass func() (decisions int)) {
 	b.Helper()
 	var before, after runtime.MemStats
@@ -28,8 +28,8 @@ func reportDecisions(b *testing.B, pass func() (decisions int)) {
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/pass")
 }
 
-// tenThousandAgents is a cluster of agents with eight GPUs each: most of one model,
-// some with NVLink in fours, some with two models.
+// tenThousandAgents returns agents with eight GPUs each: most of one model, some
+// with NVLink in groups of four, some with two models.
 func tenThousandAgents() []AgentResources {
 	agents := make([]AgentResources, 10_000)
 	for i := range agents {
@@ -60,7 +60,7 @@ func tenThousandAgents() []AgentResources {
 	return agents
 }
 
-// waitingDemands are jobs that ask for up to the whole cluster between them. kinds
+// waitingDemands returns jobs that together ask for up to the whole cluster. kinds
 // is how many different demands there are.
 func waitingDemands(jobs, kinds int) []Demand {
 	r := rand.New(rand.NewSource(1))
@@ -87,8 +87,8 @@ func waitingDemands(jobs, kinds int) []Demand {
 	return queue
 }
 
-// BenchmarkTenThousandAgents is one pass over 10,000 waiting jobs, the making
-// of the cluster included.
+// BenchmarkTenThousandAgents measures one pass over 10,000 waiting jobs, including
+// the creation of the cluster.
 func BenchmarkTenThousandAgents(b *testing.B) {
 	empty := tenThousandAgents()
 	for _, policy := range PolicyNames() {
@@ -96,7 +96,7 @@ func BenchmarkTenThousandAgents(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/demands=%d", policy, kinds), func(b *testing.B) { benchPass(b, empty, policy, kinds) })
 		}
 	}
-	// Hardly anything is free: most jobs are refused after a look everywhere.
+	// Little is free: most jobs are refused after a search of all agents.
 	busy := tenThousandAgents()
 	for i := range busy {
 		busy[i].Free.CPUs, busy[i].GPUs, busy[i].DeviceIDs = float64(i%8), i%2, busy[i].DeviceIDs[:i%2]

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Unix(1_700_000_000, 0).UTC()
 
-// drawFrom draws one of some values.
+// drawFrom draws one of several values.
 func drawFrom[T any](t *rapid.T, label string, values ...T) T {
 	return rapid.SampledFrom(values).Draw(t, label)
 }
@@ -37,7 +37,7 @@ func genAgents(t *rapid.T, atMost int) []AgentResources {
 	return agents
 }
 
-// similarAgent is an agent of the same hardware and with as much free.
+// similarAgent returns an agent with the same hardware and the same free amounts.
 func similarAgent(a AgentResources, i int) AgentResources {
 	rename := func(id string) string { return fmt.Sprintf("GPU-%d-%s", i, id[len(id)-1:]) }
 	a.ID, a.Hostname = fmt.Sprintf("a%d", i), fmt.Sprintf("h%d", i)
@@ -61,8 +61,8 @@ func similarAgent(a AgentResources, i int) AgentResources {
 	return a
 }
 
-// genAgent draws an agent with up to four GPUs, which go by name or by count
-// and are listed or not.
+// genAgent draws an agent with up to four GPUs, by ID or by count, with or without
+// an inventory.
 func genAgent(t *rapid.T, i int) AgentResources {
 	a := AgentResources{
 		ID: fmt.Sprintf("a%d", i), Hostname: fmt.Sprintf("h%d", i), Role: drawFrom(t, "role", "r", "r", "s"),
@@ -113,8 +113,8 @@ func genAgent(t *rapid.T, i int) AgentResources {
 	return a
 }
 
-// genShared has an agent share devices that it does not offer whole, and now
-// and then, as lists may be late, one that it does.
+// genShared makes an agent share devices that it does not offer whole. Sometimes
+// it also shares one that it does, as a late list would.
 func genShared(t *rapid.T, a *AgentResources, devices []gpu.Device) {
 	for _, d := range devices {
 		if slices.Contains(a.DeviceIDs, d.UUID) && rapid.IntRange(0, 9).Draw(t, "late") > 0 {
@@ -150,7 +150,8 @@ func genDevices(t *rapid.T, agent int) []gpu.Device {
 	return devices
 }
 
-// genDemand draws a demand; wishes come one in three so that most find place.
+// genDemand draws a demand. Each requirement has a chance of one in three, so that
+// most demands fit.
 func genDemand(t *rapid.T, perJob bool) *Demand {
 	wish := func(label string) bool { return rapid.IntRange(0, 2).Draw(t, label) == 0 }
 	d := &Demand{
@@ -188,14 +189,13 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 	return d
 }
 
-// genShare draws parts that are of some size for shared devices and for
-// those of traces.
+// genShare draws a share of useful size for both shared devices and divisible ones.
 func genShare(t *rapid.T) gpu.ShareRequest {
 	return drawFrom(t, "part", MilliShare(200), MilliShare(500), MilliShare(700), gpu.ShareRequest{MemMiB: 4000}, gpu.ShareRequest{MemMiB: 3000, Cores: 30},
 		gpu.ShareRequest{MemPercent: 30}, gpu.ShareRequest{MemPercent: 1, Cores: 50}, gpu.ShareRequest{Cores: 25}, gpu.ShareRequest{Cores: gpu.AllCores})
 }
 
-// genVariant differs from a demand in one thing.
+// genVariant returns a demand that differs in one field.
 func genVariant(t *rapid.T, of *Demand) *Demand {
 	d, other := *of, genDemand(t, true)
 	r := &d.Request
@@ -255,12 +255,12 @@ func genPolicy(t *rapid.T) PlacementPolicy {
 	return p
 }
 
-// clusterPair is a cluster and a naive one that are told the same.
+// clusterPair is a cluster and a naive model that get the same calls.
 type clusterPair struct {
 	cluster *Cluster
 	model   *naiveCluster
 	taken   []takenPlacements
-	// roleCopy was put into the state of c again and again.
+	// roleCopy is put into the state of the cluster repeatedly, with CopyRole.
 	roleCopy Cluster
 }
 
@@ -278,8 +278,8 @@ type testFailer interface {
 	Fatalf(format string, args ...any)
 }
 
-// checkPlaceTasks checks Fill: each spot fits when it is taken, one is missing only if
-// none fits, and a cluster without memory of earlier answers says the same.
+// checkPlaceTasks checks PlaceTasks: each placement fits when it is taken, a task
+// is missing only if none fits, and a cluster without caches returns the same.
 func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	fresh := m.cluster.Clone()
 	for i := range fresh.capacities {
@@ -287,7 +287,7 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	}
 	first := fresh.scoreEach(d)
 	if k := m.cluster.BestScore(d); (k > 0) != (first >= 0) || first >= 0 && k != fresh.scoreAgent(first, fresh.classifyDemand(d)) {
-		t.Fatalf("%+v suits its best place by %d, and agent %d scores most", d, k, first)
+		t.Fatalf("%+v has the best score %d, but agent %d scores most", d, k, first)
 	}
 	want := fresh.PlaceTasks(d, n)
 	if len(d.Constraints) == 0 && (len(want) > 0) != (first >= 0) || first >= 0 && len(d.Constraints) == 0 && want[0].Agent != first {
@@ -300,16 +300,16 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	count, countable := m.roleCopy.CountTasks(d, n)
 	got := m.cluster.PlaceTasks(d, n)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("a fresh cluster places %+v otherwise (-fresh +cached):\n%s", d, diff)
+		t.Fatalf("a cluster without caches places %+v differently (-fresh +cached):\n%s", d, diff)
 	}
 	if diff := cmp.Diff(want, m.roleCopy.PlaceTasks(d, n)); diff != "" {
-		t.Fatalf("a copy places %+v otherwise (-fresh +copy):\n%s", d, diff)
+		t.Fatalf("a copy places %+v differently (-fresh +copy):\n%s", d, diff)
 	}
 	if countable && min(count.Tasks, n) != len(got) {
-		t.Fatalf("%d of %d tasks of %+v have a place, %d by count", len(got), n, d, count.Tasks)
+		t.Fatalf("%d of %d tasks of %+v were placed, %d by count", len(got), n, d, count.Tasks)
 	}
 	if len(got) > n {
-		t.Fatalf("%d spots for %d tasks", len(got), n)
+		t.Fatalf("%d placements for %d tasks", len(got), n)
 	}
 	beside := slices.Clone(d.PeerAgents)
 	for _, s := range got {
@@ -322,7 +322,7 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	}
 	for i := range m.model.agents {
 		if m.model.fitsTask(i, d) && m.model.allowsPeer(i, d, beside) {
-			t.Fatalf("%d of %d tasks of %+v have a place, and %s has room", len(got), n, d, m.model.agents[i].facts.ID)
+			t.Fatalf("%d of %d tasks of %+v were placed, but %s has room", len(got), n, d, m.model.agents[i].facts.ID)
 		}
 		if m.cluster.ExplainRefusal(i, d) == "" {
 			t.Fatalf("no refusal of %s", m.model.agents[i].facts.ID)
@@ -331,8 +331,8 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	m.taken = append(m.taken, takenPlacements{d, got})
 }
 
-// scoreEach asks of each agent anew and returns the first of those that score
-// most, -1 if none fits.
+// scoreEach scores every agent without caches and returns the first of those with
+// the highest score, or -1 if none fits.
 func (c *Cluster) scoreEach(d *Demand) int {
 	best, most := -1, int64(0)
 	for i := range c.capacities {
@@ -377,8 +377,8 @@ func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, besid
 	}
 }
 
-// checkShares: as many different devices as wanted, each shared, and of each
-// just what the share is; nobody else is where a task is alone.
+// checkShares checks that a task gets as many different shared devices as it asks
+// for, exactly the share of each, and exclusive devices alone.
 func (m *clusterPair) checkShares(t testFailer, d *Demand, s Placement) {
 	a, seen := &m.model.agents[s.Agent], map[string]bool{}
 	if len(s.Shares) != d.Request.GPUs || s.DeviceIDs != nil {
@@ -400,7 +400,7 @@ func (m *clusterPair) checkShares(t testFailer, d *Demand, s Placement) {
 			t.Fatalf("%+v gets %+v, want %d MiB and %d %%", d, p, mem, cores)
 		}
 		if on := a.shared[p.UUID]; d.Request.Share.IsExclusive() && (on.mem != on.allMem || on.cores != on.allCores) {
-			t.Fatalf("%+v is not alone on %+v", d, on)
+			t.Fatalf("%+v does not have %+v exclusively", d, on)
 		}
 	}
 }
@@ -414,7 +414,7 @@ func (m *clusterPair) undoTaken(i int) {
 	m.taken = slices.Delete(m.taken, i, i+1)
 }
 
-// checkEqual checks that what is free is what the naive cluster says.
+// checkEqual checks that cluster and model have the same free.
 func (m *clusterPair) checkEqual(t testFailer) {
 	for i := range m.cluster.capacities {
 		r, a := &m.cluster.capacities[i], &m.model.agents[i]
@@ -442,12 +442,12 @@ func (m *clusterPair) checkEqual(t testFailer) {
 	}
 }
 
-// TestRandomSequenceMatchesNaiveModel is the property that matters most: whatever was filled,
-// undone, released and reserved before, the answer is right, and the same as
-// that of a cluster that remembers nothing.
+// TestRandomSequenceMatchesNaiveModel is the most important property: after any
+// sequence of placements, undos, releases and reservations, the result is correct
+// and equals that of a cluster without caches.
 func TestRandomSequenceMatchesNaiveModel(t *testing.T) { rapid.Check(t, runRandomSequence) }
 
-// FuzzCluster lets the fuzzer choose the sequence.
+// FuzzCluster runs the same sequences from fuzzer input.
 func FuzzCluster(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runRandomSequence)) }
 
 func runRandomSequence(t *rapid.T) {
@@ -499,7 +499,7 @@ func (m *clusterPair) runStep(t *rapid.T, demands []*Demand) {
 	}
 }
 
-// releaseTask gives back devices nobody has now, of the inventory or new.
+// releaseTask releases devices that no task has, listed or not.
 func (m *clusterPair) releaseTask(t *rapid.T) {
 	m.cluster.ReleaseResources("nowhere", "r", TaskResources{Amount: Amount{CPUs: 1}, GPUs: 1})
 	if len(m.model.agents) == 0 {
@@ -535,14 +535,14 @@ func (m *clusterPair) releaseTask(t *rapid.T) {
 	a.releaseTask(h)
 }
 
-// isTakenWhole: a task placed here has the device whole.
+// isTakenWhole reports whether a task placed here has the whole device.
 func (m *clusterPair) isTakenWhole(id string) bool {
 	return slices.ContainsFunc(m.taken, func(u takenPlacements) bool {
 		return slices.ContainsFunc(u.placements, func(s Placement) bool { return slices.Contains(s.DeviceIDs, id) })
 	})
 }
 
-// isTaken: a task placed here has part of the device, and will give it back.
+// isTaken reports whether a task placed here has part of the device.
 func (m *clusterPair) isTaken(id string) bool {
 	return slices.ContainsFunc(m.taken, func(u takenPlacements) bool {
 		return slices.ContainsFunc(u.placements, func(s Placement) bool {

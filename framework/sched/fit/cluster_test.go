@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Neither the order of the agents nor a second run changes an answer, and no
-// argument is modified.
+// Neither the order of the agents nor a second run changes a result, and arguments
+// are not modified.
 func TestClusterIgnoresOrderAndKeepsArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents, p := genAgents(t, 5), genPolicy(t)
@@ -42,8 +42,8 @@ func TestClusterIgnoresOrderAndKeepsArguments(t *testing.T) {
 	})
 }
 
-// TestFirstDemandByBruteForce: whether all tasks of a demand find places is
-// the same as trying every agent for each of them.
+// TestFirstDemandByBruteForce checks that all tasks of a demand fit exactly if some
+// combination of agents and devices works.
 func TestFirstDemandByBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents, d := genAgents(t, 3), genDemand(t, false)
@@ -59,8 +59,8 @@ func TestFirstDemandByBruteForce(t *testing.T) {
 	})
 }
 
-// bruteForce knows of no policy: it tries each agent and each choice of
-// devices for each task.
+// bruteForce tries each agent and each choice of devices for each task, without a
+// policy.
 func bruteForce(n *naiveCluster, d *Demand, tasks int) bool {
 	if tasks == 0 {
 		return true
@@ -85,7 +85,7 @@ func bruteForce(n *naiveCluster, d *Demand, tasks int) bool {
 	return false
 }
 
-// sharesFor are the parts of those devices.
+// sharesFor returns the shares of these devices.
 func (a *naiveAgent) sharesFor(d *Demand, ids []string) (parts []gpu.DeviceShare) {
 	for _, id := range ids {
 		p := gpu.DeviceShare{UUID: id, MemMiB: int64(milliOfShare(d.Request.Share))}
@@ -98,7 +98,7 @@ func (a *naiveAgent) sharesFor(d *Demand, ids []string) (parts []gpu.DeviceShare
 	return parts
 }
 
-// naiveTakePorts are the demand's own numbers, and the lowest for the others.
+// naiveTakePorts returns the demand's required ports, and the lowest for the others.
 func naiveTakePorts(a *naiveAgent, d *Demand) []int {
 	var others []int
 	for p := range a.ports {
@@ -117,7 +117,7 @@ func naiveTakePorts(a *naiveAgent, d *Demand) []int {
 	return ports
 }
 
-// possibleChoices are all sets of devices one task may get.
+// possibleChoices returns all sets of devices that one task may get.
 func possibleChoices(a *naiveAgent, d *Demand) [][]string {
 	if !a.named || d.Request.GPUs == 0 {
 		return [][]string{nil}
@@ -153,7 +153,7 @@ func possibleChoices(a *naiveAgent, d *Demand) [][]string {
 	return sets
 }
 
-// What is done to a clone leaves the original alone, and the other way round.
+// Changes to a clone do not affect the original, and the other way round.
 func TestClone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newClusterPair(genAgents(t, 4), PlacementPolicy{})
@@ -175,8 +175,8 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// A device nobody had told of comes back where a hold already is: the hold
-// stays on its device though the slots have moved.
+// A device that the agent did not list is released while devices are reserved. The
+// reservation stays on its devices, although their slots move.
 func TestReservationSurvivesNewDevice(t *testing.T) {
 	a := AgentResources{ID: "a", Types: []string{"V100"}, GPUs: 2, DeviceIDs: []string{"b", "c"}}
 	c := NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
@@ -188,7 +188,7 @@ func TestReservationSurvivesNewDevice(t *testing.T) {
 	}
 }
 
-// Rankings that make room for others are made anew.
+// Rankings that were evicted are computed again.
 func TestRankingCacheEvictsOldest(t *testing.T) {
 	c := NewCluster([]AgentResources{countedGPUs("a", 0, 4), countedGPUs("b", 0, 8)}, PlacementPolicy{}, noon)
 	c.rankings.SetLimit(1)

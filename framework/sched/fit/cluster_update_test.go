@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestUpdatedClusterEqualsNew: a cluster of which some agents are now others, once or
-// several times, places as one does that is made of all of them.
+// TestUpdatedClusterEqualsNew checks that an updated cluster places tasks as a new
+// one does, after one update or several.
 func TestUpdatedClusterEqualsNew(t *testing.T) {
 	renewed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +36,7 @@ func TestUpdatedClusterEqualsNew(t *testing.T) {
 			}
 			p.Typical = genPolicy(t).Typical
 			if !c.UpdateAgents(changed, p.Typical, noon) {
-				t.Fatalf("%d agents cannot be renewed", len(changed))
+				t.Fatalf("%d agents cannot be updated", len(changed))
 			}
 			renewed += len(changed)
 			kept, made := c.Clone(), NewCluster(agents, p, noon)
@@ -48,20 +48,20 @@ func TestUpdatedClusterEqualsNew(t *testing.T) {
 			for range 3 {
 				d := genDemand(t, true)
 				if diff := cmp.Diff(made.ExplainShortage(d), kept.ExplainShortage(d)); diff != "" {
-					t.Fatalf("%+v is short of (-new +renewed):\n%s", d, diff)
+					t.Fatalf("%+v is short of (-new +updated):\n%s", d, diff)
 				}
 				if diff := cmp.Diff(made.PlaceTasks(d, 3), kept.PlaceTasks(d, 3)); diff != "" {
-					t.Fatalf("%+v finds (-new +renewed):\n%s", d, diff)
+					t.Fatalf("%+v finds (-new +updated):\n%s", d, diff)
 				}
 			}
 		}
 	})
 	if renewed < 20 {
-		t.Errorf("%d agents were renewed: that tells nothing", renewed)
+		t.Errorf("only %d agents were updated", renewed)
 	}
 }
 
-// changeOneFact is an agent that has changed in little, or not at all.
+// changeOneFact changes one field of an agent, or none.
 func changeOneFact(t *rapid.T, a AgentResources) AgentResources {
 	switch rapid.IntRange(0, 8).Draw(t, "thing") {
 	case 0:
@@ -84,18 +84,19 @@ func changeOneFact(t *rapid.T, a AgentResources) AgentResources {
 	return a
 }
 
-// TestUpdateAgentsRefuses what it cannot do, or what would leave too much behind.
+// TestUpdateAgentsRefuses checks the updates that are not possible, and that too
+// many stale values end updates.
 func TestUpdateAgentsRefuses(t *testing.T) {
 	a := eightNamedGPUs("a", 8, 64)
 	away := a
 	away.Unavailable = noon
 	for name, changed := range map[string]AgentResources{"an agent that was not there": eightNamedGPUs("b", 8, 64), "maintenance": away} {
 		if NewCluster([]AgentResources{a}, PlacementPolicy{}, noon).UpdateAgents([]AgentResources{changed}, nil, noon) {
-			t.Errorf("%s is taken in", name)
+			t.Errorf("%s: the update succeeded", name)
 		}
 	}
 	if NewCluster([]AgentResources{away}, PlacementPolicy{}, noon).UpdateAgents([]AgentResources{a}, nil, noon) {
-		t.Error("a cluster is kept in which an agent goes away: that depends on the time")
+		t.Error("a cluster with planned maintenance was updated, although it depends on the time")
 	}
 	c := NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
 	large := a
@@ -106,17 +107,17 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 	times := 0
 	for c.UpdateAgents([]AgentResources{[]AgentResources{large, a}[times%2]}, nil, noon) {
 		if times++; times > 2*maxStale {
-			t.Fatalf("%d rooms were left behind, and that is not too much", times)
+			t.Fatalf("%d updates left stale slots, and updates still succeed", times)
 		}
 	}
 	if times < maxStale/2 { // its devices are divisible: words and parts
-		t.Errorf("a cluster is given up after %d rooms were left behind", times)
+		t.Errorf("updates end after %d stale slots already", times)
 	}
 	c = NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
 	words := len(c.wholeBits)
 	for range 100 {
 		if !c.UpdateAgents([]AgentResources{a}, nil, noon) {
-			t.Fatal("the same agent cannot be renewed")
+			t.Fatal("the same agent cannot be updated")
 		}
 	}
 	if len(c.wholeBits) != words {

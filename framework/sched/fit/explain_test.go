@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// typedAgent is an agent of a type with so many GPUs free of four.
+// typedAgent returns an agent with four GPUs of a model, of which some are free.
 func typedAgent(id, model string, free int) AgentResources {
 	a := AgentResources{ID: id, Hostname: id + ".example", Free: Amount{16, 65536, 10000}, TotalGPUs: 4, Types: []string{gpu.TypeOf(model)}, Driver: "525.60.13", CUDA: "12.0"}
 	for g := range 4 {
@@ -22,7 +22,7 @@ func typedAgent(id, model string, free int) AgentResources {
 	return a
 }
 
-// closedAgent is one that takes no tasks.
+// closedAgent returns an agent that accepts no tasks.
 func closedAgent(id string) AgentResources {
 	a := typedAgent(id, v100, 0)
 	a.Free, a.Closed = Amount{}, true
@@ -38,7 +38,7 @@ func mustParseConstraint(t *testing.T, text string) job.Constraint {
 	return con
 }
 
-// sharingAgents are two agents with four devices each, some of them shared.
+// sharingAgents returns two agents with four devices each, some of them shared.
 func sharingAgents() []AgentResources {
 	a, b := typedAgent("a", v100, 0), typedAgent("b", v100, 0)
 	a.Inventory[3].Model = k80
@@ -62,7 +62,7 @@ func TestExplainShortage(t *testing.T) {
 		d          Demand
 		lack, seen string
 	}{
-		// What jobs have always been told.
+		// Stable texts that existed before constraints did.
 		{"type", cluster, Demand{Request: gpu.Request{GPUs: 2, Types: v}}, "2 free V100 on one agent", "3 agents have the type, 2 have 1 free"},
 		{"type nowhere", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, "1 free A100 on one agent", "no agent has the type, 4 agents are known: K80 on 1, V100 on 3"},
 		{"any type", cluster, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "4 agents have GPUs, the largest has 8"},
@@ -122,7 +122,7 @@ func TestExplainReservedResources(t *testing.T) {
 	}
 }
 
-// TestExplainGang: what a gang lacks is about all of it.
+// TestExplainGang checks that the shortage of a gang is about all of its tasks.
 func TestExplainGang(t *testing.T) {
 	small := typedAgent("b", v100, 1)
 	small.Free.CPUs = 0.5

@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// sharedByMethod is an agent of that id whose devices have so much free of 16000
-// MiB and 100 % each, "MIB/PERCENT".
+// sharedByMethod returns an agent whose devices have 16000 MiB and 100 % each, with
+// so much free: "MIB/PERCENT".
 func sharedByMethod(id string, free ...string) AgentResources {
 	a := sharedAgent(len(free), 16000)
 	a.ID, a.Role = id, ""
@@ -25,7 +25,7 @@ func sharedByMethod(id string, free ...string) AgentResources {
 	return a
 }
 
-// Which devices the parts of several tasks come from, by policy.
+// TestChooseShareSlots checks the devices of several tasks' shares, by policy.
 func TestChooseShareSlots(t *testing.T) {
 	whole, used := "16000/100", "8000/100"
 	half := gpu.ShareRequest{MemMiB: 8000}
@@ -68,8 +68,8 @@ func TestChooseShareSlots(t *testing.T) {
 			}
 		})
 	}
-	// Who asks for memory alone fills a device to the last, whatever of its
-	// cores is left, and the one in use first.
+	// Tasks that ask for memory alone fill a device completely, whatever is left
+	// of its cores, and use the one in use first.
 	for _, policy := range []string{"fgd", "headroom"} {
 		for _, list := range [][]TypicalTask{{{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}}, {{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}, {Demand{Request: gpu.Request{GPUs: 1}}, 1}}} {
 			c := NewCluster([]AgentResources{sharedByMethod("a", whole, "12000/100")}, PlacementPolicy{Name: policy, Typical: list}, noon)
@@ -82,7 +82,7 @@ func TestChooseShareSlots(t *testing.T) {
 			}
 		}
 	}
-	// On a0, 4000 MiB would be left, which half a device does not fit into.
+	// On a0, 4000 MiB would be left, which half a device does not fit.
 	for _, policy := range []string{"fgd", "headroom"} {
 		c := NewCluster([]AgentResources{sharedByMethod("a", used, whole)}, PlacementPolicy{Name: policy, Typical: typical}, noon)
 		if spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1); len(spots) != 1 || spots[0].Shares[0].UUID != "a1" {
@@ -91,7 +91,7 @@ func TestChooseShareSlots(t *testing.T) {
 	}
 }
 
-// What a part counts for, and what oversubscription makes of it.
+// TestMilliOfShares checks what a share counts for, also with oversubscription.
 func TestMilliOfShares(t *testing.T) {
 	a := sharedByMethod("a", "24000/150")
 	a.AllShared = []SharedDevice{{"a0", 24000, 150}}
@@ -112,8 +112,8 @@ func TestMilliOfShares(t *testing.T) {
 	}
 }
 
-// A device turns from whole to shared, and back, between two clusters; what
-// an older list says of it does not count.
+// A device changes from whole to shared and back between two clusters. What an
+// older list reports about it is ignored.
 func TestDeviceBecomesShared(t *testing.T) {
 	whole := &Demand{Request: gpu.Request{GPUs: 1}}
 	part := &Demand{Request: gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemMiB: 1000}}}
@@ -133,7 +133,7 @@ func TestDeviceBecomesShared(t *testing.T) {
 	}
 }
 
-// Demands that may find different places have different keys.
+// Demands that may fit different agents have different keys.
 func TestDemandKeysDiffer(t *testing.T) {
 	changes := map[string]func(*Demand){
 		"role": func(d *Demand) { d.Role = "x" }, "amount": func(d *Demand) { d.Amount.CPUs = 1 }, "ports": func(d *Demand) { d.Ports = 1 }, "runs": func(d *Demand) { d.RunTime = 1 },

@@ -16,7 +16,7 @@ const (
 	k80  = "Tesla K80"
 )
 
-// mixedAgent is an agent with two V100 and two A100, listed and named.
+// mixedAgent returns an agent with two V100 and two A100, listed and with IDs.
 func mixedAgent() AgentResources {
 	a := AgentResources{
 		ID: "a", Hostname: "h1.example", Role: "r", Free: Amount{16, 65536, 1000}, GPUs: 4, TotalGPUs: 4, Types: []string{"V100", "A100"},
@@ -33,7 +33,7 @@ func mixedAgent() AgentResources {
 	return a
 }
 
-// sharedAgent is an agent that shares so many V100, "GPU-0" and on.
+// sharedAgent returns an agent that shares so many V100, "GPU-0" and so on.
 func sharedAgent(n int, mem int64) AgentResources {
 	a := AgentResources{ID: "a", Hostname: "h1.example", Role: "r", Free: Amount{16, 65536, 1000}}
 	for i := range n {
@@ -44,7 +44,7 @@ func sharedAgent(n int, mem int64) AgentResources {
 	return a
 }
 
-// countedAgent is an agent that hands out four GPUs by count.
+// countedAgent returns an agent that offers four GPUs by count.
 func countedAgent(types ...string) AgentResources {
 	return AgentResources{ID: "a", Role: "r", Free: Amount{16, 65536, 1000}, GPUs: 4, TotalGPUs: 4, Types: types}
 }
@@ -187,7 +187,7 @@ func TestFixedConstraints(t *testing.T) {
 	}
 }
 
-// agentsInRacks are agents h0, h1, … with room for two tasks of a CPU each.
+// agentsInRacks returns agents h0, h1, … with room for two tasks of one CPU each.
 func agentsInRacks(names ...string) []AgentResources {
 	var agents []AgentResources
 	for i, rack := range names {
@@ -257,12 +257,12 @@ func TestPerJobConstraints(t *testing.T) {
 	}
 }
 
-// TestGroupByMinimumGroups sets beside one another what Marathon documents of
-// GROUP_BY, "at least so many groups", which holds here, and what its code
-// does, "just so many": six tasks over three racks.
+// TestGroupByMinimumGroups compares Marathon's documentation of GROUP_BY, "at least
+// so many groups", which applies here, with its code, "exactly so many": six tasks
+// in three racks.
 func TestGroupByMinimumGroups(t *testing.T) {
-	// coded is Marathon's: each of n groups takes its share of the tasks, the
-	// first ones the remainder, and no further group takes any.
+	// coded is Marathon's code: each of n groups gets its part of the tasks, the
+	// first ones the remainder, and other groups get none.
 	coded := func(n, tasks, racks int) []int {
 		counts := make([]int, racks)
 		for i := range min(n, racks) {
@@ -303,7 +303,7 @@ func TestGroupByMinimumGroups(t *testing.T) {
 	}
 }
 
-// A task on an agent that is gone still counts.
+// A task on an agent that no longer exists still counts.
 func TestPeerOnUnknownAgent(t *testing.T) {
 	gone := agentsInRacks("r9")
 	for text, want := range map[string]int{"rack CLUSTER": 0, "rack GROUP_BY 3": 2, "rack UNIQUE": 2} {

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// naiveShared is a device that tasks share: what is free, in all and held.
+// naiveShared is a shared device: what is free, in total and reserved.
 type naiveShared struct {
 	mem, cores, allMem, allCores, heldMem, heldCores int64
 }
@@ -17,7 +17,7 @@ func (n *naiveShared) release(mem int64, cores int) {
 	n.allMem, n.allCores = max(n.allMem, n.mem), max(n.allCores, n.cores)
 }
 
-// findShare makes a device shared.
+// findShare returns a shared device, and makes the device shared if necessary.
 func (a *naiveAgent) findShare(id string) *naiveShared {
 	if a.shared[id] == nil {
 		a.shared[id] = &naiveShared{allMem: max(a.findDevice(id).MemMiB, 1), allCores: 100}
@@ -25,12 +25,12 @@ func (a *naiveAgent) findShare(id string) *naiveShared {
 	return a.shared[id]
 }
 
-// isLimitedBy reports whether that is what holds tasks to parts.
+// isLimitedBy reports whether the agent limits shares with that method.
 func (a *naiveAgent) isLimitedBy(method string) bool {
 	return slices.Contains(a.facts.Attributes, Attribute{"gpu_share_limit", method})
 }
 
-// shareTaken is what a task takes of a device.
+// shareTaken returns what a task takes of a device.
 func (a *naiveAgent) shareTaken(share gpu.ShareRequest, id string) (mem, cores int64) {
 	if a.isLimitedBy("mig") {
 		return a.shared[id].allMem, a.shared[id].allCores
@@ -38,7 +38,7 @@ func (a *naiveAgent) shareTaken(share gpu.ShareRequest, id string) (mem, cores i
 	return a.minShare(share, id)
 }
 
-// minShare is what the share is of a device.
+// minShare returns what the share needs of a device.
 func (a *naiveAgent) minShare(share gpu.ShareRequest, id string) (mem, cores int64) {
 	s := a.shared[id]
 	if share.Cores == 100 {
@@ -59,7 +59,7 @@ func (a *naiveAgent) minShare(share gpu.ShareRequest, id string) (mem, cores int
 	return max(mem, 1), int64(share.Cores)
 }
 
-// shareFits reports whether the device has its part free.
+// shareFits reports whether the device has room for the share.
 func (a *naiveAgent) shareFits(d *Demand, id string) bool {
 	if a.facts.Divisible {
 		return a.parts[id] > 0 && a.parts[id] >= min(max(int(d.Request.Share.MemOf(wholeDevice)), 1), wholeDevice)
@@ -82,7 +82,7 @@ func (a *naiveAgent) shareFits(d *Demand, id string) bool {
 	return freeMem >= mem && freeCores >= cores && (cores > 0 || freeCores > 0 || s.allCores == 0)
 }
 
-// applyShare takes a part, or gives it back.
+// applyShare takes or returns a share.
 func (a *naiveAgent) applyShare(p gpu.DeviceShare, sign int64) string {
 	if a.facts.Divisible {
 		if sign < 0 && a.parts[p.UUID] == wholeDevice {
@@ -109,7 +109,7 @@ func (a *naiveAgent) applyShare(p gpu.DeviceShare, sign int64) string {
 	return ""
 }
 
-// shareSlots are the devices that one task may have parts of, as far as so many
+// shareSlots returns the devices with room for one task's shares. At most left
 // whole ones may be broken.
 func (a *naiveAgent) shareSlots(d *Demand, left int) (ids []string) {
 	all := slices.Collect(maps.Keys(a.shared))
@@ -131,7 +131,7 @@ func (a *naiveAgent) shareSlots(d *Demand, left int) (ids []string) {
 	return ids
 }
 
-// countShareSlots counts the devices of which a task may have parts if all is free.
+// countShareSlots counts the devices with room for a task's shares if all is free.
 func (a *naiveAgent) countShareSlots(d *Demand) (n int) {
 	if a.facts.Divisible {
 		ids := maps.Clone(a.parts)

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// naiveCluster is a cluster that remembers nothing but what was taken and works
-// everything out anew: slow, and written apart from what it checks.
+// naiveCluster is a slow model without caches that was written independently of
+// Cluster. It stores only what was taken.
 type naiveCluster struct {
 	now    time.Time
 	agents []naiveAgent
@@ -67,7 +67,7 @@ func (a *naiveAgent) addDevices() {
 	}
 }
 
-// applyPlacement takes spots, or gives them back. It returns what is wrong with one.
+// applyPlacement takes or returns placements. It returns what is wrong with one.
 func (n *naiveCluster) applyPlacement(d *Demand, s Placement, sign int) string {
 	a := &n.agents[s.Agent]
 	need := d.Amount.toMilli()
@@ -166,7 +166,7 @@ func (a *naiveAgent) attributeMemory() int64 {
 	return 0
 }
 
-// fitsTask reports whether one more task finds place, its job's others aside.
+// fitsTask reports whether one more task fits, ignoring its job's other tasks.
 func (n *naiveCluster) fitsTask(i int, d *Demand) bool {
 	a := &n.agents[i]
 	if a.facts.Role != d.Role || !n.isAvailable(a, d) {
@@ -352,8 +352,8 @@ func naiveFieldValue(a *AgentResources, name string) (string, bool) {
 	return "", false
 }
 
-// allowsPeer reports whether the agent may have one more task beside those on
-// the agents given.
+// allowsPeer reports whether constraints allow one more task on the agent, given
+// the agents of the others.
 func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bool {
 	for _, con := range d.Constraints {
 		if !con.DependsOnPeers() {
@@ -412,7 +412,7 @@ func (n *naiveCluster) fillsEvenly(d *Demand, con job.Constraint, v string, coun
 	return count[v] <= max(least, 0)
 }
 
-// isSuitable is Useful, for agents that list their devices.
+// isSuitable is Cluster.IsSuitable for agents that list their devices.
 func (n *naiveCluster) isSuitable(i int, d *Demand) bool {
 	a := &n.agents[i]
 	if a.facts.Role != d.Role {

@@ -37,7 +37,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// countedGPUs is an agent with so many GPUs and CPUs free, by count.
+// countedGPUs returns an agent with so many GPUs, by count, and CPUs free.
 func countedGPUs(id string, gpus int, cpus float64) AgentResources {
 	return AgentResources{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus}
 }
@@ -85,7 +85,7 @@ func TestPolicyOrder(t *testing.T) {
 	}
 }
 
-// makeDivisible is the agent as a trace has it.
+// makeDivisible returns the agent as a trace describes it.
 func makeDivisible(a AgentResources) AgentResources {
 	a.Divisible = true
 	return a
@@ -106,8 +106,8 @@ func TestSharesOfOneDevice(t *testing.T) {
 	}
 }
 
-// What is left of shared devices counts, and tells agents apart that are
-// otherwise alike.
+// What is left of shared devices counts. It decides between agents that are equal
+// otherwise.
 func TestPartialDevicesCountAsFree(t *testing.T) {
 	share := func(milli int, of ...string) *Demand {
 		return &Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: of}, Share: MilliShare(milli)}}
@@ -128,7 +128,8 @@ func TestPartialDevicesCountAsFree(t *testing.T) {
 	}
 }
 
-// A GPU count that agents go by is not one of names that are gone.
+// An agent with GPUs by count does not share its score with one whose GPUs with
+// IDs are taken.
 func TestNamedAndCountedGPUsScoreSeparately(t *testing.T) {
 	a := linkedAgent(repeatValue(1, v100), repeatValue(1, -1), "")
 	b := similarAgent(a, 1)
@@ -142,8 +143,8 @@ func TestNamedAndCountedGPUsScoreSeparately(t *testing.T) {
 	}
 }
 
-// TestFGDByHand follows one score on paper. Two agents have one and two idle
-// GPUs; the typical tasks take one GPU (weight 3) or two (weight 1).
+// TestFGDByHand compares one score with a manual calculation. Two agents have one
+// and two idle GPUs; typical tasks take one GPU (weight 3) or two (weight 1).
 //
 //	agent a, 1 GPU:  before 1000·1/4 (the two cannot run), after 0: gain 250
 //	agent b, 2 GPUs: before 0, after 1000·1/4: gain -250
@@ -158,8 +159,8 @@ func TestFGDByHand(t *testing.T) {
 	if got := []int64{c.scoreAgent(0, cl) - 1, c.scoreAgent(1, cl) - 1}; !slices.Equal(got, []int64{56, 43}) {
 		t.Errorf("scores are %v, want 56 and 43", got)
 	}
-	// CPUs that run out strand the GPU that is left: 1000 more thousandths
-	// that nobody can use.
+	// Without CPUs the GPU that is left is stranded: 1000 more thousandths that
+	// no task can use.
 	p.Typical[0].Demand.Amount.CPUs, p.Typical[1].Demand.Amount.CPUs = 1, 1
 	c = NewCluster([]AgentResources{countedGPUs("b", 2, 1)}, p, noon)
 	cl = c.classifyDemand(&Demand{Amount: Amount{CPUs: 1}, Request: gpu.Request{GPUs: 1}})
@@ -168,8 +169,8 @@ func TestFGDByHand(t *testing.T) {
 	}
 }
 
-// TestFragmentationModelsAgree: the quick sum over profiles is that over devices and
-// typical tasks.
+// TestFragmentationModelsAgree compares the sum over profiles with the sum over
+// devices and typical tasks.
 func TestFragmentationModelsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := PlacementPolicy{Name: drawFrom(t, "policy", "fgd", "headroom")}
@@ -201,7 +202,7 @@ func TestFragmentationModelsAgree(t *testing.T) {
 	})
 }
 
-// Devices of several models are looked at one by one.
+// Devices of different models are measured one by one.
 func TestFGDOnMixedAgents(t *testing.T) {
 	p := PlacementPolicy{Name: "fgd", Typical: []TypicalTask{
 		{Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, 1},
@@ -210,7 +211,7 @@ func TestFGDOnMixedAgents(t *testing.T) {
 	agents := []AgentResources{linkedAgent([]string{v100, a100, a100}, repeatValue(3, -1), ""), linkedAgent([]string{v100, v100, a100}, repeatValue(3, -1), "")}
 	agents[1].ID = "b"
 	c := NewCluster(agents, p, noon)
-	// On a, an A100 breaks the pair; on b, the A100 serves nobody.
+	// On a, an A100 would break the pair; on b, no task needs the A100.
 	spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, 2)
 	got := ""
 	for _, s := range spots {

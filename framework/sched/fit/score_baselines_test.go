@@ -7,8 +7,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// eightNamedGPUs is an agent of up to eight devices that have names, as a trace has
-// it.
+// eightNamedGPUs returns an agent with up to eight free devices with IDs, as in a
+// trace.
 func eightNamedGPUs(id string, gpus int, cpus float64) AgentResources {
 	a := AgentResources{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus, Divisible: true}
 	for g := range gpus {
@@ -19,7 +19,7 @@ func eightNamedGPUs(id string, gpus int, cpus float64) AgentResources {
 	return a
 }
 
-// milliDemand is a demand for a part of one device.
+// milliDemand returns a demand for a share of one device.
 func milliDemand(n int) Demand {
 	return Demand{Request: gpu.Request{GPUs: 1, Share: MilliShare(n)}}
 }
@@ -77,7 +77,7 @@ func TestBaselines(t *testing.T) {
 	}
 }
 
-// What is given back is company no more, and a clone has its own.
+// Undone placements are no longer in the task mix, and a clone has its own mix.
 func TestTaskMixAfterUndo(t *testing.T) {
 	agents := []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 4, 9)}
 	one, two := Demand{Request: gpu.Request{GPUs: 1}}, Demand{Request: gpu.Request{GPUs: 2}}
@@ -87,15 +87,15 @@ func TestTaskMixAfterUndo(t *testing.T) {
 	c.UndoPlacements(&one, first)
 	where := func(c *Cluster) string { return c.Agents()[c.PlaceTasks(&two, 1)[0].Agent].ID }
 	if got := where(clone); got != "a" {
-		t.Errorf("beside another's task: on %s, want a", got)
+		t.Errorf("next to a task of another size: on %s, want a", got)
 	}
 	if got := where(c); got != "b" {
 		t.Errorf("after it left: on %s, want b", got)
 	}
 }
 
-// Lots fall on all that will do, on the same for the same seed, and on others
-// for another.
+// Lots choose all agents that fit, the same ones for the same seed, and others for
+// another seed.
 func TestRandomTies(t *testing.T) {
 	agents := []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9), eightNamedGPUs("c", 8, 9), countedGPUs("d", 0, 9)}
 	half := milliDemand(10)
@@ -125,8 +125,8 @@ func TestRandomTies(t *testing.T) {
 	}
 }
 
-// Fragmentation counts what typical tasks cannot use, whatever the policy
-// measures by.
+// MeasureFragmentation counts what typical tasks cannot use, independent of the
+// policy.
 func TestFragmentation(t *testing.T) {
 	quarter, two := milliDemand(250), Demand{Request: gpu.Request{GPUs: 2}}
 	cpus := Demand{Amount: Amount{CPUs: 1}}

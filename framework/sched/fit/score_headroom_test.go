@@ -9,17 +9,17 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// wantsGPUs is a demand of so many GPUs of some models, any if none.
+// wantsGPUs returns a demand for GPUs of some models, or of any.
 func wantsGPUs(gpus int, cpus float64, models ...string) Demand {
 	return Demand{Amount: Amount{CPUs: cpus}, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Include: models}}}
 }
 
-// eightTypedGPUs is an agent of eight GPUs of a model.
+// eightTypedGPUs returns an agent with eight GPUs of a model.
 func eightTypedGPUs(id, model string, cpus float64) AgentResources {
 	return withModel(eightNamedGPUs(id, 8, cpus), model)
 }
 
-// placementOrder is where tasks of a demand go one after another, by agent.
+// placementOrder returns the agents that tasks of a demand get, one after another.
 func placementOrder(c *Cluster, d Demand, n int) string {
 	got := ""
 	for range n {
@@ -30,8 +30,8 @@ func placementOrder(c *Cluster, d Demand, n int) string {
 	return got
 }
 
-// CPUs that are enough for one task and not for as many as the GPUs would
-// take leave GPUs idle.
+// CPUs that suffice for one task, but not for as many as the GPUs could run, leave
+// GPUs idle.
 //
 //	an agent of 4 GPUs and 6 CPUs, a typical task of 1 GPU and 2 CPUs:
 //	GPUs for 4, CPUs for 3, so that 0.07 of 1000 thousandths are lost;
@@ -54,8 +54,8 @@ func TestCPUStarvationByHand(t *testing.T) {
 	}
 }
 
-// Work that any model serves keeps off the one that typical tasks insist on,
-// until nothing else is free: scarcity refuses nobody.
+// Tasks for any model avoid the one that typical tasks require until nothing else
+// is free: scarcity refuses no task.
 func TestScarcityLowersScoreOnly(t *testing.T) {
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "A100"), 1}}}
 	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
@@ -67,15 +67,15 @@ func TestScarcityLowersScoreOnly(t *testing.T) {
 	if got := placementOrder(c, wantsGPUs(1, 1, "A100"), 2); got != "aa" {
 		t.Errorf("tasks that insist went to %q, want aa", got)
 	}
-	// A cluster of that model alone has nothing to spare it with.
+	// In a cluster of that model alone, nothing can be avoided.
 	c = NewCluster(agents[:1], p, noon)
 	if got := placementOrder(c, wantsGPUs(1, 1), 2); got != "aa" {
 		t.Errorf("tasks went to %q, want aa", got)
 	}
 }
 
-// How scarce a model is, on paper: a quarter of what is asked for must be of
-// a model that has half of the GPUs; all of it, of one that has half.
+// The scarcity of a model by manual calculation: a quarter of the demand requires a
+// model that half of the GPUs are, or all of the demand does.
 func TestScarcityOfHardwareClasses(t *testing.T) {
 	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 	}
 }
 
-// withModel is the agent with devices of another model.
+// withModel returns the agent with devices of another model.
 func withModel(a AgentResources, model string) AgentResources {
 	a.Types = []string{model}
 	for g := range a.Inventory {
@@ -107,15 +107,15 @@ func withModel(a AgentResources, model string) AgentResources {
 	return a
 }
 
-// shareOfOne is a demand for a part of a shared device of 16000 MiB and as much
-// of its cores, of some models, any if none.
+// shareOfOne returns a demand for a share of a device of 16000 MiB, with the same
+// part of its cores, of some models or of any.
 func shareOfOne(mem int64, cpus float64, models ...string) Demand {
 	d := wantsGPUs(1, cpus, models...)
 	d.Request.Share = gpu.ShareRequest{MemMiB: mem, Cores: int(mem / 160)}
 	return d
 }
 
-// CPUs for two tasks of a quarter of a device leave half of it idle.
+// CPUs for two tasks with a quarter of a device each leave half of it idle.
 func TestCPUStarvationOfSharesByHand(t *testing.T) {
 	a := sharedByMethod("a", "16000/100")
 	a.Free = Amount{CPUs: 4}
@@ -130,9 +130,9 @@ func TestCPUStarvationOfSharesByHand(t *testing.T) {
 	}
 }
 
-// What insists on whole GPUs does not press on shared ones, nor the other way.
-// Of the whole ones an eighth must be of a model that half of them are, of the
-// shared ones 500 of 2000 thousandths.
+// Demand for whole GPUs does not put pressure on shared ones, and the other way
+// round. An eighth of the demand for whole GPUs requires a model that half of them
+// are; for shared ones it is 500 of 2000 thousandths.
 func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	agents := []AgentResources{
 		eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64),
@@ -161,8 +161,8 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	}
 }
 
-// Agents that tell a count and a type are as scarce as those that name their
-// devices, and those that tell nothing are of no type.
+// Agents with a count and a type are as scarce as agents with device IDs. Agents
+// without a type have none.
 func TestScarcityOfCountedGPUs(t *testing.T) {
 	a, b := countedGPUs("a", 8, 64), countedGPUs("b", 8, 64)
 	a.Types = []string{"A100"}
@@ -172,8 +172,7 @@ func TestScarcityOfCountedGPUs(t *testing.T) {
 	}
 }
 
-// The few largest agents are the last to be broken into, and only as long as
-// they are few.
+// The few largest agents are used last, but only while they are few.
 func TestLargestIdleAgentsArePreserved(t *testing.T) {
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 1}}}
 	few := []AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 64)}
@@ -197,8 +196,8 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 	}
 }
 
-// Whatever was placed and given back, scores are those of a cluster that was
-// made anew of what is free.
+// After placements are undone, scores equal those of a new cluster with the same
+// free resources.
 func TestHeadroomAfterUndo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := []AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96), eightTypedGPUs("c", "T4", 128), eightNamedGPUs("d", 2, 64)}
@@ -225,7 +224,7 @@ func TestHeadroomAfterUndo(t *testing.T) {
 	})
 }
 
-// Ranking allocates nothing once profiles are known.
+// Scoring does not allocate once profiles are computed.
 func TestHeadroomDoesNotAllocate(t *testing.T) {
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 4), 5}, {wantsGPUs(1, 8, "A100"), 2}, {milliDemand(250), 4}}}
 	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96)}, p, noon)

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// linkedAgent is an agent whose devices "0", "1", … have the models and NUMA nodes
-// given, and links written "01:2 23".
+// linkedAgent returns an agent with devices "0", "1", … of these models and NUMA
+// nodes. Links are written as "01:2 23".
 func linkedAgent(models []string, numa []int, links string) AgentResources {
 	a := AgentResources{ID: "a", GPUs: len(models), Types: []string{"V100"}}
 	for i, model := range models {
@@ -25,7 +25,7 @@ func linkedAgent(models []string, numa []int, links string) AgentResources {
 		if _, err := fmt.Sscanf(link[2:], ":%d", &n); err != nil && len(link) > 2 {
 			panic(link)
 		}
-		// one end alone tells
+		// only one of the two ends reports the link
 		a.Inventory[link[0]-'0'].NVLinks["0"+link[1:2]] = n
 	}
 	return a
@@ -83,8 +83,8 @@ func TestChooseDevices(t *testing.T) {
 	}
 }
 
-// An agent with more devices than choices can be gone through: what is chosen
-// still satisfies the wish, and gangs of links are found.
+// On an agent with too many combinations to compare, chosen devices still satisfy
+// the topology, and linked groups are found.
 func TestChooseAmongManyDevices(t *testing.T) {
 	const n = 80
 	a := linkedAgent(repeatValue(n, v100), repeatValue(n, 0), "")
@@ -121,8 +121,8 @@ func TestChooseAmongManyDevices(t *testing.T) {
 	}
 }
 
-// TestGreedyDeviceChoices: where there are too many choices to go through, one that
-// satisfies the wish is found whenever there is one.
+// TestGreedyDeviceChoices checks that the greedy search finds a choice that
+// satisfies the topology whenever there is one.
 func TestGreedyDeviceChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := genDevices(t, 0)
