@@ -14,26 +14,19 @@ import (
 // qualified finds `folder/package.Name` and `package.Type.Method`.
 var qualified = regexp.MustCompile("`([a-z][a-z0-9/]*)\\.([A-Za-z]+(?:\\.[A-Za-z]+)?)`")
 
-// The documents name functions and types; each must exist.
-func TestDocumentsNameWhatExists(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range qualified.FindAllStringSubmatch(string(text), -1) {
+// TestDocumentedIdentifiersExist checks that each function and type that a document
+// names exists.
+func TestDocumentedIdentifiersExist(t *testing.T) {
+	found, files := 0, documents(t)
+	for file, text := range files {
+		for _, m := range qualified.FindAllStringSubmatch(text, -1) {
 			dir := filepath.Join("..", "..", m[1])
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				continue // a file, or an image's label
 			}
 			found++
 			if !declared(t, dir)[m[2]] {
-				t.Errorf("%s names %s.%s, which is not there", filepath.Base(file), m[1], m[2])
+				t.Errorf("%s names %s.%s, which does not exist", filepath.Base(file), m[1], m[2])
 			}
 		}
 	}
@@ -45,33 +38,25 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 // named finds `TestName`.
 var named = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 
-// The documents name tests as evidence; each must exist.
-func TestDocumentsNameTestsThatExist(t *testing.T) {
+// TestDocumentedTestsExist checks that each test that a document cites exists.
+func TestDocumentedTestsExist(t *testing.T) {
 	there := map[string]bool{}
-	for _, f := range files(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") }) {
+	for _, f := range parseFiles(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") }) {
 		for _, m := range testFunction.FindAllStringSubmatch(f.text, -1) {
 			there[m[1]] = true
 		}
 	}
-	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, file := range documents {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+	found, files := 0, documents(t)
+	for file, text := range files {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			found++
 			if !there[m[1]] {
-				t.Errorf("%s names %s, which is not there", filepath.Base(file), m[1])
+				t.Errorf("%s names %s, which does not exist", filepath.Base(file), m[1])
 			}
 		}
 	}
 	if found < 10 {
-		t.Errorf("found only %d tests in %d documents: the pattern is broken", found, len(documents))
+		t.Errorf("found only %d tests in %d documents: the pattern is broken", found, len(files))
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package walls holds the rules about who may import whom, each with its
-// reason, as a test. It has no code of its own.
+// Package archtest tests the architecture: which package may import which, that
+// documents name identifiers and tests that exist, that their links resolve, and
+// that each dependency is explained. It contains no other code.
 package archtest
 
 import (
@@ -20,35 +21,35 @@ const module = "mesos-gpu"
 // and production run the same code.
 var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/fit", "framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending", "framework/cron", "framework/sim/replay", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
-// impure are the standard library's ways to the world outside.
+// impure are the packages of the standard library that perform I/O or logging.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
 
-// walls: package trees of from import nothing of the trees in to, but for the
-// exceptions, each with its reason.
-var walls = []struct {
+// importRules forbid the package trees in from to import the trees in to, except
+// for the listed exceptions.
+var importRules = []struct {
 	from, to []string
 	why      string
 	except   map[string]string // "from → to": reason
 }{
 	{
 		from: []string{"gpu"}, to: []string{"job", "framework", "isolator", "volumemgr", "executor", "marathon", "internal", "cmd"},
-		why: "the nouns import nothing",
+		why: "gpu is the base that every package imports",
 	},
 	{
 		from: []string{"job"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal", "cmd"},
-		why: "jobs know only devices",
+		why: "jobs depend on devices only",
 	},
 	{
 		from: []string{"framework"}, to: []string{"isolator", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
-		why: "the framework meets agents and executors only through Mesos and the Launch wire format",
+		why: "the framework reaches agents and executors only through Mesos and the wire format of job.LaunchData",
 	},
 	{
 		from: []string{"framework/sched/fit"}, to: []string{"framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
-		why: "fit ranks agents and knows no queue",
+		why: "fit selects agents independently of the queue",
 	},
 	{
 		from: []string{"framework/sched/quota"}, to: []string{"framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
-		why: "quotas count what roles hold, whoever places it",
+		why: "quotas count what roles hold, independently of the placement",
 	},
 	{
 		from: []string{"framework/sched/queue"}, to: []string{"framework/sched/placement", "framework/sched/pending"},
@@ -72,37 +73,37 @@ var walls = []struct {
 	},
 	{
 		from: []string{"marathon"}, to: []string{"framework", "isolator", "volumemgr", "executor", "internal/local", "internal/cli", "cmd"},
-		why: "apps become jobs, whoever runs them",
+		why: "apps become jobs; running them is not their concern",
 	},
 	{
 		from: []string{"volumemgr"}, to: []string{"job", "framework", "isolator", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
-		why: "a volume is a matter of driver files alone",
+		why: "a volume depends on driver files only",
 	},
 	{
 		from: []string{"internal/term"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/cli", "cmd"},
-		why: "tables know rows and columns, not what they are about",
+		why: "tables have rows and columns and no knowledge of the domain",
 	},
 	{
 		from: []string{"internal/cli/jobs", "internal/cli/cluster", "internal/cli/simulate", "internal/cli/volumes"}, to: []string{"internal/cli/agent", "internal/cli/daemons", "cmd"},
-		why: "commands of people do not depend on how daemons are started",
+		why: "client commands do not depend on how daemons are started",
 	},
 }
 
-// only says which trees may import a package, and why.
-var only = map[string]struct {
+// exclusiveImports lists packages that only some trees may import.
+var exclusiveImports = map[string]struct {
 	trees []string
 	why   string
 }{
 	"github.com/NVIDIA/go-nvml/pkg/nvml":              {[]string{"isolator/nvml"}, "one package loads the driver's library"},
-	"github.com/robfig/cron/v3":                       {[]string{"job"}, "one type knows when it is due"},
+	"github.com/robfig/cron/v3":                       {[]string{"job"}, "one type computes due times"},
 	"github.com/spf13/cobra":                          {[]string{"cmd", "internal/cli"}, "flags end where configuration begins"},
-	"go.etcd.io/bbolt":                                {[]string{"framework/journal"}, "one package knows the file"},
+	"go.etcd.io/bbolt":                                {[]string{"framework/journal"}, "one package reads and writes the file"},
 	"github.com/opencontainers/runtime-spec/specs-go": {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
-	"github.com/cilium/ebpf":                          {[]string{"isolator/cgroup"}, "one package speaks to the kernel's device programs"},
-	"github.com/docker/go-plugins-helpers/volume":     {[]string{"volumemgr/plugin"}, "one package speaks to the engine as its plugin"},
-	"github.com/coreos/go-oidc/v3/oidc":               {[]string{"framework/access/gate"}, "one package asks issuers"},
-	"golang.org/x/crypto/bcrypt":                      {[]string{"framework/access"}, "one package knows how secrets are hashed"},
-	"github.com/prometheus/client_golang/prometheus":  {[]string{"isolator/metrics", "framework/metrics"}, "others know what is counted, not series"},
+	"github.com/cilium/ebpf":                          {[]string{"isolator/cgroup"}, "one package loads device programs"},
+	"github.com/docker/go-plugins-helpers/volume":     {[]string{"volumemgr/plugin"}, "one package serves the engine's plugin API"},
+	"github.com/coreos/go-oidc/v3/oidc":               {[]string{"framework/access/gate"}, "one package queries issuers"},
+	"golang.org/x/crypto/bcrypt":                      {[]string{"framework/access"}, "one package hashes secrets"},
+	"github.com/prometheus/client_golang/prometheus":  {[]string{"isolator/metrics", "framework/metrics"}, "other packages count events and do not name series"},
 }
 
 func TestImports(t *testing.T) {
@@ -129,14 +130,14 @@ func forbidden(pkg, path string) string {
 			return "pure packages never log"
 		}
 	}
-	if o, ok := only[path]; ok && !slices.ContainsFunc(o.trees, func(tree string) bool { return within(pkg, tree) }) {
+	if o, ok := exclusiveImports[path]; ok && !slices.ContainsFunc(o.trees, func(tree string) bool { return within(pkg, tree) }) {
 		return "only " + strings.Join(o.trees, " and ") + " may: " + o.why
 	}
 	to, ours := strings.CutPrefix(path, module+"/")
 	if !ours {
 		return ""
 	}
-	for _, w := range walls {
+	for _, w := range importRules {
 		for _, from := range w.from {
 			for _, target := range w.to {
 				if within(pkg, from) && within(to, target) && w.except[pkg+" → "+to] == "" {
@@ -192,11 +193,11 @@ type source struct {
 // sources are the project's Go files, tests excluded.
 func sources(t *testing.T) []source {
 	t.Helper()
-	return files(t, func(path string) bool { return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") })
+	return parseFiles(t, func(path string) bool { return strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") })
 }
 
 // files are the project's Go files that are wanted.
-func files(t *testing.T, wanted func(path string) bool) []source {
+func parseFiles(t *testing.T, wanted func(path string) bool) []source {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	var files []source

@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	// link finds what a document points at, heading its headlines.
+	// link matches the targets of links, heading the headings of a page.
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// documents are all that people read, by path.
+// documents returns the text of every Markdown file by its path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -39,7 +39,7 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-// anchors are the names that a page's headlines get.
+// anchors returns the anchor of each heading of a page, as GitHub forms it.
 func anchors(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -56,9 +56,9 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// What the documents link to is there, with the headline that is named, and to
-// each page of docs some other leads.
-func TestLinksLeadSomewhere(t *testing.T) {
+// TestLinksResolve checks that each link's file and heading exist, and that each
+// page of docs is linked from another page.
+func TestLinksResolve(t *testing.T) {
 	all, found := documents(t), 0
 	linked := map[string]bool{}
 	for path, text := range all {
@@ -74,15 +74,15 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				linked[to] = true
 			}
 			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s links to %s, which is not there", path, m[1])
+				t.Errorf("%s links to %s, which does not exist", path, m[1])
 			} else if anchor != "" && !anchors(all[to])[anchor] {
-				t.Errorf("%s links to %s: there is no such headline", path, m[1])
+				t.Errorf("%s links to %s: no such heading", path, m[1])
 			}
 		}
 	}
 	for path := range all {
-		if filepath.Base(filepath.Dir(path)) == "docs" && !linked[path] {
-			t.Errorf("nothing links to %s", path)
+		if strings.HasPrefix(path, filepath.Join("..", "..", "docs")) && !linked[path] {
+			t.Errorf("no page links to %s", path)
 		}
 	}
 	if found < 100 {
