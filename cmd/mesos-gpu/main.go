@@ -43,12 +43,12 @@ func runCommandLine(ctx context.Context, args []string, s cli.ProcessIO) int {
 	case cli.AsExitStatus(err, &status):
 		return status.Code
 	case errors.Is(err, syscall.EPIPE):
-		return 128 + int(syscall.SIGPIPE) // as a shell reports it; nobody reads more
+		return 128 + int(syscall.SIGPIPE) // as a shell reports it; the pipe is closed
 	default:
 		why := term.EscapeControls(cli.AdviseError(err))
 		cli.PrintError(s.Stderr, why)
 		if name := command.Name(); command.Parent() == root && (name == "scheduler" || name == "agent") {
-			cli.NotifySystemd(daemon.SdNotifyStopping, cli.StatusLine(why)) // others may be part of somebody's service
+			cli.NotifySystemd(daemon.SdNotifyStopping, cli.StatusLine(why)) // other commands may be part of another service
 		}
 		if cli.IsUsage(err) {
 			return 2

@@ -1,6 +1,6 @@
-// Package access says who may do what to the jobs of which roles, and what
-// jobs may have, as one file of the operator's has it. It decides; it asks
-// nobody, and knows no requests: who somebody is, package gate finds out.
+// Package access decides which users may do what to the jobs of which roles, and
+// what jobs may have, by one file that the operator writes. It does no I/O and knows
+// no requests: package gate identifies users.
 package access
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Permission is what somebody may do to the jobs of a role. Each holds those
+// Permission is what a user may do to the jobs of a role. Each includes those
 // below it.
 type Permission int
 
@@ -44,17 +44,17 @@ func ParsePermission(text string) (Permission, error) {
 	return None, fmt.Errorf("%q is none of %s", text, strings.Join(permissionNames[View:], ", "))
 }
 
-// Identity is who asks. The zero value is somebody who did not say.
+// Identity is the user of a request. The zero value is a request without a token.
 type Identity struct {
-	// Name is a token's, or OIDCPrefix and what an issuer calls somebody.
+	// Name is a token's name, or OIDCPrefix and the user's name at the issuer.
 	Name string
 	// Groups likewise.
 	Groups []string
 }
 
-// OIDCPrefix begins the names and groups that an OIDCConfig issuer tells, so that none
+// OIDCPrefix begins the names and groups that an OIDC issuer tells, so that none
 // is taken for a token's.
 const OIDCPrefix = "oidc:"
 
-// AnyUser, as a group, is whoever is known.
+// AnyUser, as a group, is every user with a token.
 const AnyUser = "*"

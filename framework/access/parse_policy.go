@@ -257,8 +257,8 @@ func checkVolume(name string) error {
 	return nil
 }
 
-// checkReferences checks what only the whole file tells: names that stand twice, and
-// names that are nobody's.
+// checkReferences checks the file as a whole: duplicate names, and names that no
+// token has.
 func (r *policyReader) checkReferences(p *AccessPolicy) {
 	users, groups, roles := map[string]bool{}, map[string]bool{AnyUser: true}, map[string]bool{}
 	for _, t := range p.Tokens {
@@ -282,7 +282,7 @@ func (r *policyReader) checkReferences(p *AccessPolicy) {
 	}
 }
 
-// checkNames refuses a name that nobody has: it is misspelt, or lacks the prefix.
+// checkNames rejects a name that no token has: it is misspelt, or lacks the prefix.
 func (r *policyReader) checkNames(line int, kind, why string, names []string, there map[string]bool, oidc bool) {
 	for _, name := range names {
 		switch issued := strings.HasPrefix(name, OIDCPrefix); {

@@ -12,7 +12,7 @@ type AccessPolicy struct {
 	Tokens []TokenEntry
 	// OIDCConfig is nil where no issuer vouches for anybody.
 	OIDC *OIDCConfig
-	// Rules give permissions; what none gives nobody has.
+	// Rules give permissions. A user has no others.
 	Rules []PermissionRule
 	// JobLimits says what jobs may have, by role.
 	JobLimits []sched.RolePermissions
@@ -45,7 +45,7 @@ const (
 	DefaultGroupsClaim = "groups"
 )
 
-// GrantFor is what somebody may do.
+// GrantFor returns what a user may do.
 func (p *AccessPolicy) GrantFor(who Identity) *Grant {
 	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics}
 	for _, r := range p.Rules {
@@ -61,8 +61,8 @@ func (r *PermissionRule) appliesTo(who Identity) bool {
 		slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
 }
 
-// Grant is what one requester may do. A nil one may do everything: nobody has
-// drawn bounds.
+// Grant is what one requester may do. A nil Grant permits everything: no
+// access file is configured.
 type Grant struct {
 	userName    string
 	rules       []PermissionRule
@@ -78,7 +78,7 @@ func (g *Grant) UserName() string {
 	return g.userName
 }
 
-// IsKnown reports whether the requester is somebody, or need not be.
+// IsKnown reports whether the requester has a name, or needs none.
 func (g *Grant) IsKnown() bool { return g == nil || g.userName != "" }
 
 // HasPermission reports whether the requester has the permission on the role.

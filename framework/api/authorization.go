@@ -63,7 +63,7 @@ func accessRules() map[string]accessRule {
 	}
 }
 
-// OpenPaths are the paths that nobody needs a token for.
+// OpenPaths returns the paths that need no token.
 func OpenPaths() (paths []string) {
 	for request, n := range accessRules() {
 		if _, path, _ := strings.Cut(request, " "); n.permission == access.None {
@@ -161,7 +161,7 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 	}
 	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
 	if errors.Is(err, ErrScheduleDamaged) {
-		return requireInAllRoles(s, r, p) // nobody knows whose it is
+		return requireInAllRoles(s, r, p) // its owner is not known
 	}
 	if err != nil {
 		return err

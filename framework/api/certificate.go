@@ -21,7 +21,7 @@ type ReloadingCertificate struct {
 	loadedFrom [2]fileStamp // of the files that pair was read from, or that were refused
 }
 
-// fileStamp tells two versions of a file apart.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	modified time.Time
 	size     int64

@@ -109,7 +109,7 @@ func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan Tas
 }
 
 // appendIfVisible leaves out what the requester may not see. The job may have gone
-// meanwhile, and then nobody knows whose it was.
+// meanwhile, and its owner is not known any more.
 func (s *apiServer) appendIfVisible(r *http.Request, to []byte, ev TaskEvent) []byte {
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
@@ -133,7 +133,8 @@ func appendEvent(to []byte, ev TaskEvent) []byte {
 	return append(to, "\n\n"...)
 }
 
-// appendEventID tells the client's place without an event that it may not see.
+// appendEventID appends the stream position alone, in place of an event that the
+// client may not see.
 func appendEventID(to []byte, id string) []byte {
 	if id == "" {
 		return to

@@ -9,7 +9,7 @@ import (
 // execInput is what was typed and the command has not read: ExecWindow at most. It
 // is the command's standard input.
 type execInput struct {
-	onConsumed func(n int) // tells who types, now and then, that so much was read
+	onConsumed func(n int) // reports to the client, now and then, how much was read
 
 	mu             sync.Mutex
 	changed        sync.Cond // of buf, or that it has ended

@@ -161,7 +161,7 @@ func (x *execSession) resizeTerminal(data []byte) error {
 	case <-x.sizes:
 	default:
 	}
-	x.sizes <- size // nobody else sends
+	x.sizes <- size // this goroutine alone sends
 	return nil
 }
 
@@ -196,7 +196,8 @@ func waitInterval(d time.Duration, ended <-chan struct{}) bool {
 	}
 }
 
-// sendExit tells the client how the command ended, and waits until it has read all.
+// sendExit sends the client how the command ended, and waits until the client has
+// read all output.
 func (s *apiServer) sendExit(ctx context.Context, r *http.Request, x *execSession, code int, err error) {
 	var end any = struct {
 		Exit int `json:"exit"`

@@ -281,7 +281,7 @@ func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// gpuSortKey names a GPUView among those of its agent, which are in the agent's order:
+// gpuSortKey names a GPU among those of its agent, which are in the agent's order:
 // by its UUID or, where the agent names none, by its number there.
 func gpuSortKey(gpus []GPUView, at int) SortKey {
 	g := &gpus[at]

@@ -30,7 +30,7 @@ var (
 type logPosition struct {
 	file      int // 0 is the present one, n is the one that ends in .n
 	offset    uint64
-	preceding []byte // what precedes it in its file, as far as that is known
+	preceding []byte // the known bytes before it in its file
 }
 
 // rotatedLog reads a log through the rotation of its files. An agent names no
@@ -89,7 +89,7 @@ func (l *rotatedLog) readNext() ([]byte, error) {
 	return l.readNewerFile()
 }
 
-// readCurrent reads on in the file at the place; same tells whether it still is that
+// readCurrent reads on in the file at the place; same reports whether it is still that
 // file.
 func (l *rotatedLog) readCurrent() (data []byte, same bool, err error) {
 	n := uint64(len(l.position.preceding))

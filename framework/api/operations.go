@@ -23,7 +23,7 @@ type QueuedJob struct {
 	// Waiting of its Tasks have no place.
 	Tasks   int `json:"tasks"`
 	Waiting int `json:"waiting"`
-	// ListGPUs is what each task wants, as "2 x A100"; "" for none.
+	// GPUs is what each task wants, as "2 x A100"; "" for none.
 	GPUs string `json:"gpus"`
 	// Reason is JobView's Waits.
 	Reason string `json:"reason"`
@@ -42,11 +42,11 @@ type RoleStatus struct {
 	Order    string  `json:"order"`
 	Policy   string  `json:"policy"`
 	Backfill bool    `json:"backfill"`
-	// Quota bounds the ListGPUs by type, "*" all of them; QuotaSet says that it is
+	// Quota bounds the GPUs by type, "*" all of them; QuotaSet says that it is
 	// not the roles file's but was set since.
 	Quota    map[string]int `json:"quota"`
 	QuotaSet bool           `json:"quota_set"`
-	// Allocated are the ListGPUs that its tasks and those of roles below it hold, by
+	// Allocated are the GPUs that its tasks and those of roles below it hold, by
 	// type; "*" is the sum. A share counts as a fraction.
 	Allocated map[string]float64 `json:"held"`
 	// Waiting counts its tasks that wait for a place.
@@ -73,22 +73,22 @@ type CordonRequest struct {
 	Reason string `json:"reason"`
 }
 
-// defaultReason stands for one that nobody gave.
+// defaultReason is the reason of a cordon without one.
 const defaultReason = "no reason given"
 
-// AnyType is Demand.Type where any type will do, but for NotTypes.
+// AnyType is Demand.Type where every type is accepted, except NotTypes.
 const AnyType = "any"
 
 // UnmetDemand is what equal tasks wait for though nothing but what is in use is in
 // their way.
 type UnmetDemand struct {
-	// Type is the GPUView type where only one will do, AnyType, or "" where several
+	// Type is the GPU type where only one will do, AnyType, or "" where several
 	// will; Types are those that will do, none for any.
 	Type     string   `json:"type"`
 	Types    []string `json:"types"`
 	NotTypes []string `json:"not_types,omitempty"`
-	// ListGPUs are lacking in all, none where other things are; a task wants
-	// PerAgent on one agent. For shares of devices ListGPUs is what those are worth
+	// GPUs are lacking in all, none where other things are; a task wants
+	// PerAgent on one agent. For shares of devices GPUs is what those are worth
 	// together.
 	GPUs     int `json:"gpus"`
 	PerAgent int `json:"per_agent"`
@@ -101,7 +101,7 @@ type UnmetDemand struct {
 	// task must hang together: "nvlink", "same-numa" or "".
 	MemMiB   int64  `json:"mem_mib"`
 	Topology string `json:"topology"`
-	// MinDriver and MinCUDA are the oldest versions that will do.
+	// MinDriver and MinCUDA are the oldest versions that are accepted.
 	MinDriver string `json:"min_driver,omitempty"`
 	MinCUDA   string `json:"min_cuda,omitempty"`
 	// Constraints are those that the agent must meet, too.
@@ -110,7 +110,7 @@ type UnmetDemand struct {
 	Tasks int      `json:"tasks"`
 	Jobs  []string `json:"jobs"`
 	Roles []string `json:"roles"`
-	// CPUs and TaskMemMiB are what each task needs beside its ListGPUs, its
+	// CPUs and TaskMemMiB are what each task needs beside its GPUs, its
 	// executor included.
 	CPUs       float64 `json:"cpus"`
 	TaskMemMiB float64 `json:"task_mem_mib"`
@@ -191,7 +191,7 @@ func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// handleSetQuota tells null from a key that is not there.
+// handleSetQuota sets a quota, or removes it for null. A missing key is an error.
 func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Quota json.RawMessage `json:"quota"`

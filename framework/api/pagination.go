@@ -121,7 +121,7 @@ func listPage[T any](r *http.Request, name string, texts int, read func(context.
 }
 
 // WithContinuation has a request be one that goes on in a list: what its first
-// page was made of a moment ago will do.
+// page was made of is recent enough.
 func WithContinuation(ctx context.Context) context.Context {
 	return context.WithValue(ctx, continuationKey, true)
 }

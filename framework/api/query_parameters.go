@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// knownParameters are what may stand in the query of a request, by method and pattern;
+// knownParameters are the query parameters of requests, by method and pattern;
 // nothing may where a request is not listed.
 func knownParameters() map[string][]string {
 	return map[string][]string{
@@ -30,7 +30,7 @@ func knownParameters() map[string][]string {
 }
 
 // checkQuery refuses parameters that mean nothing: who misspells a bound or a
-// filter must not be answered as if there were none. What is open to anybody,
+// filter must not be answered as if there were none. What needs no token,
 // and metrics, other people's programs ask for: those take anything.
 func (s *apiServer) checkQuery(r *http.Request, pattern string) error {
 	request := r.Method + " " + pattern

@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/framework/access"
 )
 
-// contextKey tells what a request's context holds for this package.
+// contextKey is the key of a value that this package stores in a request's context.
 type contextKey int
 
 const (
@@ -21,8 +21,8 @@ func WithGrant(ctx context.Context, g *access.Grant) context.Context {
 	return context.WithValue(ctx, grantKey, g)
 }
 
-// GrantOf is what the requester may do: everything, where nobody has drawn
-// bounds.
+// GrantOf is what the requester may do: everything, where no access file
+// is configured.
 func GrantOf(ctx context.Context) *access.Grant {
 	g, _ := ctx.Value(grantKey).(*access.Grant)
 	return g
@@ -38,7 +38,8 @@ func WithAuditNote(ctx context.Context, n *AuditNote) context.Context {
 	return context.WithValue(ctx, auditNoteKey, n)
 }
 
-// AuditNoteOf is where to note it. What nobody reads may be noted too.
+// AuditNoteOf returns the note of the request, or an unused one where no audit log
+// is configured.
 func AuditNoteOf(ctx context.Context) *AuditNote {
 	if n, ok := ctx.Value(auditNoteKey).(*AuditNote); ok {
 		return n

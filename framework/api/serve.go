@@ -39,7 +39,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      time.Minute, // masters and agents may take 30 s to answer; streams move theirs on
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    256 << 10, // a command's arguments stand in its URL
+		MaxHeaderBytes:    256 << 10, // the URL contains a command's arguments
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	failed := make(chan error, 1)

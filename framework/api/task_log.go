@@ -161,7 +161,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	}
 }
 
-// waitForLog waits for more; the next round tells when ctx ends.
+// waitForLog waits before the log is read again. The caller checks ctx.
 func waitForLog(ctx context.Context) {
 	select {
 	case <-time.After(logPoll):

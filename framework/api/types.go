@@ -68,7 +68,7 @@ const (
 	EndedJobs = "ended"
 )
 
-// AgentSummary is an agent of the cluster, whoever uses it.
+// AgentSummary is an agent of the cluster, including those of other frameworks.
 type AgentSummary struct {
 	ID       string   `json:"id"`
 	Hostname string   `json:"hostname"`
@@ -78,12 +78,12 @@ type AgentSummary struct {
 	GPUsFree int      `json:"gpus_free"`
 	CPUs     float64  `json:"cpus"`
 	MemMiB   float64  `json:"mem_mib"`
-	// Shared sums up the ListGPUs that tasks share, which ListGPUs does not count; nil
+	// Shared sums up the GPUs that tasks share, which GPUs does not count; nil
 	// where there are none.
 	Shared *SharedGPUs `json:"shared,omitempty"`
 	Driver string      `json:"driver,omitempty"`
 	CUDA   string      `json:"cuda,omitempty"`
-	// Simulated agents have ListGPUs that no driver serves.
+	// Simulated agents have GPUs that no driver serves.
 	Simulated bool `json:"simulated,omitempty"`
 	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
 	Cordoned string `json:"cordoned,omitempty"`
@@ -101,7 +101,7 @@ type SharedGPUs struct {
 // AgentDetail answers GET /v1/agents/{id}.
 type AgentDetail struct {
 	AgentSummary
-	// Devices are as its inventory tells them; none where it has no inventory.
+	// Devices are those of its inventory; empty where it has no inventory.
 	Devices []gpu.Device `json:"devices"`
 	// ETag is that of its cordon.
 	ETag string `json:"-"`
@@ -113,7 +113,7 @@ type AgentList struct {
 	Next   string         `json:"next,omitempty"`
 }
 
-// GPUView is one device. UUID is empty on an agent that hands ListGPUs out by count.
+// GPUView is one device. UUID is empty on an agent that hands GPUs out by count.
 type GPUView struct {
 	UUID     string `json:"uuid"`
 	Model    string `json:"model"`
@@ -128,7 +128,7 @@ type GPUView struct {
 	// Shared is set where tasks share it.
 	Shared *SharedCapacity `json:"shared,omitempty"`
 	// State is what the master knows of it, whoever uses it; empty on an agent
-	// that hands ListGPUs out by count.
+	// that hands GPUs out by count.
 	State GPUState `json:"state,omitempty"`
 	// Reason says what State does not: why no job of this scheduler gets it, or
 	// who has it. Note has it in words, an operator's among them.
@@ -136,11 +136,11 @@ type GPUView struct {
 	Note   string    `json:"note,omitempty"`
 }
 
-// GPUState says whether a task may get a GPUView.
+// GPUState says whether a task may get a GPU.
 type GPUState string
 
 const (
-	// FreeGPU: nobody holds it, or not all of it.
+	// FreeGPU: no task holds it, or not all of it.
 	FreeGPU GPUState = "free"
 	// HeldGPU: a task holds it, perhaps another framework's.
 	HeldGPU GPUState = "held"
@@ -149,7 +149,7 @@ const (
 	WithheldGPU GPUState = "withheld"
 )
 
-// GPUReason is what there is to know of a GPUView beside its state.
+// GPUReason is what there is to know of a GPU beside its state.
 type GPUReason string
 
 const (
@@ -159,16 +159,16 @@ const (
 	ReasonDraining GPUReason = "draining"
 	// ReasonUnhealthy: its agent's daemon has seen a fault; a withheld one.
 	ReasonUnhealthy GPUReason = "sick"
-	// ReasonForeignTask: a task holds it that is none of this scheduler's.
+	// ReasonForeignTask: a task of another framework holds it.
 	ReasonForeignTask GPUReason = "foreign"
-	// ReasonNotOffered: it is sick or cordoned, and nobody says which: its agent's daemon
+	// ReasonNotOffered: it is sick or cordoned, and it is unknown which: its agent's daemon
 	// is of an earlier version, or gone, or Mesos does not let the scheduler see
 	// the role gpu-withheld.
 	ReasonNotOffered GPUReason = "not-offered"
 )
 
 // SharedCapacity is what there is of a device that tasks share, and what is free of
-// it, whoever has the rest.
+// it. Tasks of any framework may hold the rest.
 type SharedCapacity struct {
 	MemMiB     int64 `json:"mem_mib"`
 	MemFreeMiB int64 `json:"mem_free_mib"`
@@ -196,7 +196,7 @@ type TaskEvent struct {
 	// ID is the place in the stream, "" for a state that was there before it
 	// began, but for the last of those.
 	ID string `json:"-"`
-	// InventoryChanged is set, and nothing else, where agents or ListGPUs have changed.
+	// InventoryChanged is set, and nothing else, where agents or GPUs have changed.
 	InventoryChanged bool `json:"-"`
 }
 
@@ -206,7 +206,7 @@ type EventQuery struct {
 	Job string
 	// LiveOnly leaves out the states of tasks that have ended; their ends come.
 	LiveOnly bool
-	// WithInventory adds an event whenever agents or ListGPUs have changed.
+	// WithInventory adds an event whenever agents or GPUs have changed.
 	WithInventory bool
 	// After is the ID of the last event that the client has had. Where it is
 	// not known, or too old, all states come first, as where it is "".

@@ -21,7 +21,7 @@ type UsageQuery struct {
 	Minutes int
 }
 
-// TaskUsage is what the ListGPUs of a running task did a moment ago. The task could
+// TaskUsage is what the GPUs of a running task did a moment ago. The task could
 // have made it up: it is for people to look at.
 type TaskUsage struct {
 	Task     string `json:"task"`
@@ -29,7 +29,7 @@ type TaskUsage struct {
 	Index    int    `json:"index"`
 	Role     string `json:"role"`
 	Hostname string `json:"hostname"`
-	// Devices that nobody tells of have a UUID alone; where the agent hands ListGPUs
+	// Devices without a sample have a UUID alone; where the agent hands GPUs
 	// out by count there are none.
 	Devices []gpu.DeviceUsage `json:"devices"`
 	// Simulated figures are made up.
@@ -43,11 +43,11 @@ type TaskUsage struct {
 	History *UsageHistory `json:"past,omitempty"`
 }
 
-// UsageHistory is what a task's ListGPUs did in the last minutes, as far as the
+// UsageHistory is what a task's GPUs did in the last minutes, as far as the
 // scheduler that leads has seen it. What was stale is left out.
 type UsageHistory struct {
 	// AgesSeconds is how long ago values were read, the oldest first: mostly
-	// each 15 s, each 40 s where 8,000 tasks have ListGPUs.
+	// each 15 s, each 40 s where 8,000 tasks have GPUs.
 	AgesSeconds []float64       `json:"ages_seconds"`
 	Devices     []DeviceHistory `json:"devices"`
 }

@@ -13,7 +13,7 @@ import (
 const HiddenTaskID = "hidden"
 
 // canSeeJob reports whether the requester may see a job, or one of its tasks. One
-// that is not there nobody sees.
+// that does not exist is not visible to any client.
 func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, error) {
 	g := GrantOf(ctx)
 	if g.HasPermissionOnAllRoles(access.View) {

@@ -157,7 +157,7 @@ func (c *Client) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
 	return collectAll(c.EachAgent(ctx))
 }
 
-// ListGPUs lists the cluster's ListGPUs.
+// ListGPUs lists the cluster's GPUs.
 func (c *Client) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
 	return collectAll(c.EachGPU(ctx))
 }

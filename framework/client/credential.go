@@ -53,8 +53,8 @@ func ReadToken(file string) (token, warning string, err error) {
 	return token, warning, nil
 }
 
-// IsConfidential reports whether what is sent to the address nobody else can
-// read: it speaks TLS, or is this machine's own.
+// IsConfidential reports whether no other machine can read what is sent to
+// the address: it speaks TLS, or is this machine's own.
 func IsConfidential(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// heartbeatInterval is how often a scheduler is told that its client is there; it says
-	// so, too, as often.
+	// heartbeatInterval is the interval of empty messages that both sides send while
+	// a session is idle.
 	heartbeatInterval = 15 * time.Second
 	// serverTimeout is how long it may say nothing before it is taken for gone.
 	serverTimeout = 4 * heartbeatInterval
@@ -76,7 +76,7 @@ type execSession struct {
 	terminal  api.Terminal
 	window    *inputWindow
 	lastHeard atomic.Int64 // when the scheduler last said something, in nanoseconds
-	printing  atomic.Bool  // what it said is being written out, and nobody listens
+	printing  atomic.Bool  // output is being written, and no message is read meanwhile
 }
 
 func (x *execSession) noteHeard() { x.lastHeard.Store(time.Now().UnixNano()) }
@@ -154,7 +154,7 @@ func parseExit(data []byte) (int, error) {
 	return *end.Exit, nil
 }
 
-// sendInput sends what is typed, as far as the command reads it.
+// sendInput sends standard input at the pace at which the command reads it.
 func (x *execSession) sendInput(ctx context.Context) error {
 	to := api.NewExecStream(ctx, x.conn, api.StdinChannel)
 	buf := make([]byte, api.ExecChunk)

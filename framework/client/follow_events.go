@@ -21,7 +21,7 @@ const maxEventLine = 1 << 20
 
 // StreamEvents streams the states of a job's tasks, of all jobs' if name is empty:
 // first as they are, then each change. It ends with ctx, or with an error
-// when the stream breaks; the next call begins anew with all states.
+// when the stream breaks; the next call starts again with all states.
 func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
 		path := "/v1/events"

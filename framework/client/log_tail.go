@@ -13,7 +13,7 @@ import (
 )
 
 // openTail returns the last lines there are and, followed, what comes after them.
-// The log is read from its beginning: an agent tells no lines.
+// The log is read from its beginning: an agent knows no lines.
 func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
 	past := o
 	past.TailLines, past.Follow = 0, false

@@ -24,7 +24,7 @@ const (
 
 // listPages goes through a list page by page, so that no more than one of them is
 // in memory. It ends with the first error. Each answer is an L, of which entries
-// tells what it has, and where it goes on.
+// returns the entries and the cursor of the next page.
 func listPages[L, T any](ctx context.Context, c *Client, path string, query url.Values, limit int, entries func(*L) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query := queryValues(query, api.PageRequest{Limit: limit})
@@ -103,7 +103,7 @@ func (c *Client) EachAgent(ctx context.Context) iter.Seq2[api.AgentSummary, erro
 	return listPages(ctx, c, "/v1/agents", nil, entriesPerPage, func(l *api.AgentList) ([]api.AgentSummary, string) { return l.Agents, l.Next })
 }
 
-// EachGPU goes through the cluster's ListGPUs, by the hostname of their agent.
+// EachGPU goes through the cluster's GPUs, by the hostname of their agent.
 func (c *Client) EachGPU(ctx context.Context) iter.Seq2[api.GPUView, error] {
 	return listPages(ctx, c, "/v1/gpus", nil, entriesPerPage, func(l *api.GPUList) ([]api.GPUView, string) { return l.GPUs, l.Next })
 }
@@ -125,7 +125,7 @@ func (c *Client) EachSchedule(ctx context.Context) iter.Seq2[api.ScheduleView, e
 	return listPages(ctx, c, "/v1/schedules", nil, entriesPerPage, func(l *api.ScheduleList) ([]api.ScheduleView, string) { return l.Schedules, l.Next })
 }
 
-// EachUsage goes through what the ListGPUs of running tasks do, of all jobs or of
+// EachUsage goes through what the GPUs of running tasks do, of all jobs or of
 // one.
 func (c *Client) EachUsage(ctx context.Context, job string) iter.Seq2[api.TaskUsage, error] {
 	query := url.Values{}

@@ -105,7 +105,7 @@ func (c *Client) currentBase() (int, string) {
 	return c.lastIndex, c.baseURLs[c.lastIndex]
 }
 
-// switchBase goes on to the next base, unless somebody has.
+// switchBase selects the next base, unless another goroutine already has.
 func (c *Client) switchBase(from int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,14 +129,14 @@ func canRepeat(method string, header http.Header, err error) bool {
 	return method != http.MethodPost && header.Get("Upgrade") == "" || neverConnected(err)
 }
 
-// neverConnected reports whether no request got as far as a scheduler.
+// neverConnected reports whether no request reached a scheduler.
 func neverConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// outcomeUnknown reports whether nobody knows if the request was taken: its answer was
-// lost, or is that the scheduler does not know either.
+// outcomeUnknown reports whether the request may or may not have been executed: its
+// answer was lost, or is that the scheduler does not know either.
 func outcomeUnknown(err error) bool {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -202,7 +202,7 @@ func (c *Client) sendTo(ctx context.Context, method, url string, data []byte, he
 
 func readProblem(res *http.Response, url string) error {
 	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // what came will do
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // a partial body is enough
 	p := api.Problem{}
 	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
 		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(said)))}
@@ -225,7 +225,7 @@ func retryTemporary(ctx context.Context, f func() error) error {
 	}
 }
 
-// noListenerError means that nobody listens at any of the addresses.
+// noListenerError means that no process listens at any of the addresses.
 type noListenerError struct {
 	addresses []string
 	err       error

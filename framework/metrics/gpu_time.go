@@ -67,7 +67,7 @@ func readRecord(document []byte) (r gpuTimeRecord, err error) {
 }
 
 // RestoreGPUTime goes on at now from what a journal remembers. Attempts that ended
-// since the last record count up to their end. It begins anew, and says why,
+// since the last record count up to their end. It starts from zero, and returns why,
 // where the record cannot be read.
 func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.Time) (*GPUTimeTracker, error) {
 	g := &GPUTimeTracker{types: c.types, countedUntil: now, current: map[roleAndType]int{}, tasks: map[string][]taskHolding{}, gpuSeconds: map[roleAndType]float64{}}

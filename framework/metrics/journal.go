@@ -21,7 +21,7 @@ func (c *SchedulerCounters) WrapJournal(j journal.Journal) journal.Journal {
 	return m
 }
 
-// sizedJournal is a journal that tells how large it is, in bytes.
+// sizedJournal is a journal that knows its size, in bytes.
 type sizedJournal interface{ Size() int64 }
 
 func (m measuredJournal) recordSize() {

@@ -15,7 +15,7 @@ const maxLabelSize = 256
 const maxLabelValues = 64
 
 // The types that are no models: of tasks that want no GPUCount, of those that take
-// whatever there is, and of all beyond maxLabelValues or of names that nobody knows.
+// whatever there is, and of all beyond maxLabelValues or of unknown names.
 const (
 	labelNoGPU   = "none"
 	labelAnyType = "any"
@@ -37,7 +37,7 @@ type labelValues struct {
 	mu        sync.Mutex
 	known     map[string]bool
 	gpuModels []string          // those of GPUCount, as agents spell them
-	requests  map[string]string // what has been found of wishes, for these models
+	requests  map[string]string // labels found for requests, for these models
 }
 
 func newLabelValues() *labelValues {

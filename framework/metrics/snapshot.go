@@ -15,7 +15,7 @@ type Snapshot struct {
 	IsLeader, Connected bool
 	// Cordoned counts the hosts whose agents get no tasks by an operator's word.
 	Cordoned int
-	// Now is when it was taken: without it nobody knows how long tasks wait.
+	// Now is when it was taken. Without it the waiting times are unknown.
 	Now time.Time
 	// GPUCount are those of the agents that take tasks, by type. A standby has none.
 	GPUs map[string]GPUCount
@@ -50,7 +50,7 @@ type roleCounts struct {
 type queueCounts struct {
 	tasks int
 	gpus  int
-	since time.Time // the oldest; zero: nobody knows
+	since time.Time // the oldest; zero if unknown
 }
 
 // ExtensionGauge is a number that an extension counts.

@@ -1,6 +1,6 @@
-// Package web is the page that people see at the scheduler's address: files
-// that the binary carries, which ask the REST API beside them for what they
-// show. It decides nothing, knows no job, and changes nothing.
+// Package web serves the page at the scheduler's address: static files in the
+// binary, which read the REST API of the same scheduler. It decides nothing and
+// changes nothing.
 package web
 
 import (

@@ -14,9 +14,9 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// systemdNotifier tells the systemd that started this process what its daemon is doing,
-// for systemctl status. It learns that from the log, whatever level that has,
-// and does nothing where no systemd asked for it.
+// systemdNotifier reports the daemon's state to the systemd that started this process,
+// for systemctl status. It derives the state from log entries of all levels,
+// and does nothing if systemd has set no NOTIFY_SOCKET.
 type systemdNotifier struct {
 	state DaemonState
 
@@ -44,7 +44,7 @@ func (a *App) NewNotifier(log *logrus.Logger, c DaemonState) *systemdNotifier {
 	return n
 }
 
-// RunDaemon runs the daemon and tells of its end.
+// RunDaemon runs the daemon and reports its end.
 func (n *systemdNotifier) RunDaemon(ctx context.Context, serve func(context.Context) error) error {
 	defer context.AfterFunc(ctx, n.notifyStopping)()
 	return serve(ctx)
@@ -73,7 +73,7 @@ func (n *systemdNotifier) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// NotifyReady tells that the daemon answers.
+// NotifyReady reports that the daemon answers.
 func (n *systemdNotifier) NotifyReady() { NotifySystemd(daemon.SdNotifyReady) }
 
 // NotifySystemd sends systemd assignments. That it cannot be told is no reason to end, and

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// EscapeControls shows control characters of somebody else's text as escapes, so
+// EscapeControls shows control characters of untrusted text as escapes, so
 // that they change nothing on a terminal. Line ends stay.
 func EscapeControls(s string) string {
 	if !strings.ContainsFunc(s, isControl) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// LabeledFact is one line of what describe tells of a thing.
+// LabeledFact is one line that describe prints: a name and a text.
 type LabeledFact struct{ Name, Text string }
 
 // PrintFacts prints each in a line of its own, on a terminal in as many as it needs.

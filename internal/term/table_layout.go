@@ -11,7 +11,7 @@ const (
 	columnGap = 2
 	// minNameWidth is how far a name is cut while something else may give way.
 	minNameWidth = 12
-	// minSentenceWidth is how much of a sentence tells what it is about.
+	// minSentenceWidth is the part of a sentence that is enough to recognize it.
 	minSentenceWidth = 30
 )
 

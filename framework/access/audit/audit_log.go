@@ -1,6 +1,6 @@
-// Package audit writes down who changed what: one line of JSON for each
-// request that may change something. It decides nothing, and writes no body,
-// no header and, but for the beginning of a command, no query.
+// Package audit writes the audit log: one line of JSON for each request that may
+// change something, with its user. It decides nothing, and writes no body, no
+// header and no query, except the beginning of a command.
 package audit
 
 import (
@@ -30,7 +30,7 @@ type AuditEntry struct {
 	RemoteAddr string `json:"from"`
 	Method     string `json:"method"`
 	Path       string `json:"path"`
-	// Job and Role are what it was about, as far as that was found out.
+	// Job and Role are what the request was about; empty where that is not known.
 	Job  string `json:"job,omitempty"`
 	Role string `json:"role,omitempty"`
 	// Task and Argv are where a command was run, and how it begins.
@@ -114,7 +114,7 @@ func (l *AuditLog) addEntry(r *http.Request, note *api.AuditNote, told *statusRe
 	}
 }
 
-// writeEntry adds a line, to a new file where somebody has moved the old one away.
+// writeEntry adds a line, to a new file if the old one was moved away.
 func (l *AuditLog) writeEntry(e AuditEntry) error {
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package gate finds out who makes a request, by the tokens of an access file
-// or an OIDC issuer's, and binds the request by what the file lets them do. It
-// refuses only who lies; what somebody may not do, package api refuses.
+// Package gate identifies the user of a request, by the tokens of an access file or
+// of an OIDC issuer, and attaches the user's permissions to the request. It rejects
+// only invalid tokens; package api rejects what a user may not do.
 package gate
 
 import (
@@ -137,7 +137,7 @@ func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 	})
 }
 
-// identifyRequest finds out who asks; nobody is who brings no token.
+// identifyRequest returns the user of a request: the zero Identity without a token.
 func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Identity, err error) {
 	text, err := access.ParseBearer(r.Header.Values("Authorization"))
 	if err != nil {
@@ -159,7 +159,7 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 	return who, invalidToken()
 }
 
-// invalidToken says the same of a name that nobody has and of a wrong secret.
+// invalidToken is the same error for an unknown name and for a wrong secret.
 func invalidToken() error {
 	return api.NewProblemf(http.StatusUnauthorized, "the token is none that the scheduler knows")
 }

@@ -82,7 +82,7 @@ func (a *commands) daemonCommand(common *agentFlags) *cobra.Command {
 			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
 				return err
 			}
-			var known atomic.Pointer[gpu.Host] // set before anybody asks
+			var known atomic.Pointer[gpu.Host] // set before the first request
 			cfg.OnDiscovered = func(h gpu.Host) { known.Store(&h) }
 			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, log) }
 			cfg.FaultPolicy.Ignored = convertNumbers[uint64](ignored)

@@ -12,8 +12,8 @@ import (
 // again. Agents without one are common.
 const conditionsRetryDelay = 5 * time.Second
 
-// watchConditions tells of devices' conditions as the daemon at that socket does,
-// until ctx ends.
+// watchConditions reports changes of devices' conditions from the daemon at that
+// socket, until ctx ends.
 func watchConditions(path string) func(context.Context, []string, func(string, gpu.DeviceCondition)) {
 	return func(ctx context.Context, devices []string, tell func(string, gpu.DeviceCondition)) {
 		client := socket.NewDaemonClient(path)

@@ -16,11 +16,11 @@ const (
 	// hostReadTimeout is for a daemon that is there but hangs: what it would
 	// say is worth no more of a task's start.
 	hostReadTimeout = time.Second
-	// kernelModule is where the kernel tells the version of the driver's.
+	// kernelModule is the file with the version of the driver's kernel module.
 	kernelModule = "/sys/module/nvidia/version"
 )
 
-// hostReader tells what is known of this machine's driver, and of the GPUs that
+// hostReader returns what is known of this machine's driver, and of the GPUs that
 // this process may open: the daemon at that socket knows most, the kernel what
 // version the driver is.
 func hostReader(path string) func(context.Context) image.HostDriver {
@@ -45,7 +45,7 @@ func hostReaderFor(path string, granted func() (gpu.DeviceAccess, error)) func(c
 	}
 }
 
-// grantedDevices are the devices that this process may open; none where nobody knows.
+// grantedDevices are the devices that this process may open; none if that is unknown.
 // Others of the machine are no business of its task's image.
 func grantedDevices(ctx context.Context, client *socket.DaemonClient, granted func() (gpu.DeviceAccess, error)) []gpu.Device {
 	reach, err := granted()

@@ -77,8 +77,8 @@ func runSession(ctx context.Context, cfg executor.ExecutorConfig, s docker.ExecS
 	return &cli.ExitStatus{Code: code}
 }
 
-// windowSizes tells the size of this process's terminal, at once and at each
-// change, until stop is called. Of sizes that come quickly it tells the last.
+// windowSizes sends the size of this process's terminal, at once and at each
+// change, until stop is called. Of several quick changes it sends the last.
 func windowSizes(tty *os.File) (sizes <-chan docker.TerminalSize, stop func()) {
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)

@@ -94,7 +94,7 @@ func PrintRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	)
 }
 
-// formatQuota tells a quota that somebody has set from the roles file's.
+// formatQuota marks a quota that an operator has set in place of the roles file's.
 func formatQuota(r *api.RoleStatus) string {
 	text := formatByType(r.Quota)
 	if text == "" {

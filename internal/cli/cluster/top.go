@@ -25,7 +25,7 @@ const (
 )
 
 // topOrders are the ways to sort what top shows: names upwards, figures with the
-// largest first, and those that nobody knows at the end.
+// largest first, and unknown figures at the end.
 func topOrders() map[string]func(a, b *UsageRow) int {
 	figure := func(of func(*UsageRow) *float64) func(a, b *UsageRow) int {
 		return func(a, b *UsageRow) int { return cmp.Compare(valueOrLeast(of(b)), valueOrLeast(of(a))) }

@@ -171,7 +171,7 @@ const (
 	exitNotFound  = 127
 )
 
-// execFailed says nothing where somebody has interrupted it: the code does. Of
+// execFailed prints nothing after an interrupt: the code does. Of
 // a program that cannot be started it says so, and not by which way that was
 // tried.
 func (a *commands) execFailed(ctx context.Context, program string, err error) error {

@@ -52,7 +52,7 @@ func keysAsData(keys []jobfile.KeyInfo) (list []explainedKey) {
 	return list
 }
 
-// completeKeys are the keys that somebody may be typing: the outer ones, or those
+// completeKeys returns the keys that complete what is typed: the outer ones, or those
 // inside of what stands before the last dot.
 func completeKeys(typed string) (names []string) {
 	dot := strings.LastIndexByte(typed, '.')

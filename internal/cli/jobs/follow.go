@@ -122,7 +122,7 @@ func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 	if copied := f.copies[ev.Task]; copied != nil && !ev.State.IsLive() {
 		select {
 		case <-copied:
-		case <-ctx.Done(): // nobody takes our output, or waits for it any more
+		case <-ctx.Done(): // the output is closed, or no longer followed
 		}
 	}
 	line := fmt.Sprintf("%s %s", ev.Task, ev.State)
@@ -180,7 +180,7 @@ func (f *jobFollower) explainWaiting(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		// What goes wrong here, following the events tells.
+		// followEvents reports errors; they are ignored here.
 		if view, err := f.api.GetJob(ctx, f.job); err == nil && view.WaitReason != "" && view.WaitReason != said {
 			said = view.WaitReason
 			f.writeOutput(f.notes, []byte("waiting for "+said+"\n"))

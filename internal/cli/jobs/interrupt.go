@@ -19,7 +19,7 @@ const (
 	finalKillTimeout = time.Second
 )
 
-// leftRunning is why following ends where somebody wants the job to go on without it.
+// leftRunning ends following while the job goes on, as the user asked.
 type leftRunning struct{ job string }
 
 func (l leftRunning) Error() string {
@@ -36,7 +36,7 @@ func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 	return signal.NotifyContext(ctx, signals...)
 }
 
-// notifyQuit tells of SIGQUIT, by which people leave a job running that they would
+// notifyQuit reports SIGQUIT, by which people leave a job running that they would
 // have ended by an interrupt. Where it is ignored, as in a script's background,
 // it stays so.
 func notifyQuit() (quit <-chan os.Signal, stop func()) {

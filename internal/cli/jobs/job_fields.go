@@ -19,7 +19,7 @@ func DescribedKeys() []string {
 }
 
 // otherJobKeys are the other keys of a job's file: those that are not as they are
-// anyway, or all, with what holds where nobody asked for anything.
+// anyway, or all, with the defaults of keys that are not given.
 func otherJobKeys(s *job.Spec, all bool) ([]term.LabeledFact, error) {
 	given, err := jobKeyValues(s)
 	if err != nil {
@@ -42,7 +42,7 @@ func otherJobKeys(s *job.Spec, all bool) ([]term.LabeledFact, error) {
 }
 
 // jobKeyValues are the values of a job's file, each in a line. Of the environment
-// they are the names alone: values are long, and may be nobody's business.
+// they are the names alone: values are long, and may be secret.
 func jobKeyValues(s *job.Spec) (map[string]string, error) {
 	var text bytes.Buffer
 	if err := jobfile.Write(&text, s); err != nil {

@@ -91,7 +91,7 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string) (string
 	return name, err
 }
 
-// copyTaskLog ends well where somebody interrupts it.
+// copyTaskLog returns no error after an interrupt.
 func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
 	o.OnOutputLost = func() { fmt.Fprintln(a.Stderr, outputLostNotice) }
 	body, err := api.OpenTaskLog(ctx, task, o)
@@ -147,5 +147,5 @@ func (a *commands) followJobLogs(ctx context.Context, api *client.Client, view *
 	return err
 }
 
-// outputLostNotice is told where a reader was slower than the rotation.
+// outputLostNotice is printed where a reader was slower than the rotation.
 const outputLostNotice = "mesos-gpu: output is missing here: it was rotated away before it was read"

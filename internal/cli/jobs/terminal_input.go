@@ -42,7 +42,7 @@ func (k *ttyInput) makeRaw() (restore func(), err error) {
 	return func() { _ = term.Restore(k.fd, before) }, nil // a terminal that has gone needs none
 }
 
-// watchResizes tells the size whenever it changes, until ctx ends or stop is called.
+// watchResizes sends the size whenever it changes, until ctx ends or stop is called.
 func (k *ttyInput) watchResizes(ctx context.Context) (sizes <-chan api.WindowSize, stop func()) {
 	changed, told := make(chan os.Signal, 1), make(chan api.WindowSize)
 	signal.Notify(changed, syscall.SIGWINCH)

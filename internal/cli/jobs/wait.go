@@ -75,7 +75,7 @@ func (a *commands) waitForJobs(ctx context.Context, api *client.Client, names []
 	return nil
 }
 
-// reportTimeout tells the end of people's patience from other errors.
+// reportTimeout returns exitTimedOut if --timeout has passed, and err otherwise.
 func (a *commands) reportTimeout(ctx context.Context, name, what string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

@@ -358,7 +358,7 @@ func (c *replayCase) loadJobFile(path string) error {
 	return nil
 }
 
-// loadPhilly tells each row that cannot be read, and leaves out the jobs of
+// loadPhilly reports each row that cannot be read, and leaves out the jobs of
 // virtual clusters that have no agents.
 func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
 	clusters, err := readFile(agents, replay.ReadPhillyClusters)

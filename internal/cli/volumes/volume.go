@@ -121,7 +121,7 @@ func (a *commands) volumeInspect(f *volumeFlags) *cobra.Command {
 	return c
 }
 
-// verifiedVolume is what verify tells about one volume.
+// verifiedVolume is the result of verify for one volume.
 type verifiedVolume struct {
 	volumemgr.DriverVolume
 	Damage []volumemgr.FileDamage `json:"damage"`
@@ -176,7 +176,7 @@ func (a *commands) repairVolume(c *cobra.Command, f *volumeFlags) error {
 	return err
 }
 
-// RepairDriverVolume repairs the volume of the driver that is found, and tells what was
+// RepairDriverVolume repairs the volume of the driver that is found, and returns what was
 // damaged.
 func RepairDriverVolume(ctx context.Context, s volumemgr.DriverSearch, dir string) ([]string, error) {
 	driver, err := s.Find()
