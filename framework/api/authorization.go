@@ -10,19 +10,19 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// accessRule is what a request needs: a permission, on the roles that its scope
-// finds.
+// accessRule is what a request requires: a permission, on the roles that its scope
+// determines.
 type accessRule struct {
 	permission access.Permission
 	scope      scopeCheck
 }
 
-// scopeCheck says whether the requester has the permission where it counts. Its
-// error is a *Problem.
+// scopeCheck returns a *Problem if the requester lacks the permission on the roles
+// of the request.
 type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 
-// accessRules are those of all requests, by method and pattern. One that does not
-// stand here needs everything, so that none is open by being forgotten.
+// accessRules returns the rules of all requests, by method and pattern. A request
+// without a rule requires Admin on all roles, so that a forgotten rule opens nothing.
 func accessRules() map[string]accessRule {
 	return map[string]accessRule{
 		"GET /healthz":            {access.None, allowAnyone},
@@ -32,7 +32,7 @@ func accessRules() map[string]accessRule {
 		"GET /metrics":            {access.View, requireMetricsAccess},
 		"GET /metrics/prometheus": {access.View, requireMetricsAccess},
 
-		// These leave out what the requester may not see.
+		// These omit entries that the requester may not see.
 		"GET /v1/jobs":      {access.View, requireInAnyRole},
 		"GET /v1/events":    {access.View, requireInAnyRole},
 		"GET /v1/gpus":      {access.View, requireInAnyRole},
@@ -74,7 +74,7 @@ func OpenPaths() (paths []string) {
 	return paths
 }
 
-// authorizeRequest says what is in the way of a request.
+// authorizeRequest returns a *Problem if the requester may not make the request.
 func (s *apiServer) authorizeRequest(r *http.Request, pattern string) error {
 	if GrantOf(r.Context()) == nil {
 		return nil
@@ -109,7 +109,7 @@ func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
 
 func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
-		return err // who may do nothing learns not even what there is
+		return err // without any permission a client does not even learn what exists
 	}
 	id := r.PathValue("id")
 	reads, err := s.reads(r.Context())
@@ -129,7 +129,7 @@ func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	return CheckRoleAccess(GrantOf(r.Context()), p, role)
 }
 
-// checkJobAccess permits an operation on a job, also to whom it belongs.
+// checkJobAccess checks an operation on a job. A job's owner may change it.
 func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permission) error {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
 		return err
@@ -137,7 +137,8 @@ func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permis
 	return s.checkTaskAccess(r, name, "", p, UnknownJob(name))
 }
 
-// checkTaskAccess permits one on a job or, if one is given, one of its tasks.
+// checkTaskAccess checks an operation on a job or, if task is not empty, on one of its
+// tasks.
 func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access.Permission, unknown *Problem) error {
 	reads, err := s.reads(r.Context())
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access
 	return checkOwnedAccess(r, name, role, owner, p, unknown)
 }
 
-// requireOnSchedule is as of a job: one may end one's own.
+// requireOnSchedule checks an operation on a schedule. Its owner may end it.
 func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
 		return err
@@ -169,8 +170,8 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 	return checkOwnedAccess(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, UnknownSchedule(view.Spec.Name))
 }
 
-// checkOwnedAccess answers who may not see it that it is unknown, word for word: a
-// refusal would tell that it is there, and in which role.
+// checkOwnedAccess returns unknown if the requester may not see the object: another
+// answer would reveal that it exists, and in which role.
 func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permission, unknown *Problem) error {
 	g, note := GrantOf(r.Context()), AuditNoteOf(r.Context())
 	note.Job, note.Role = name, role
@@ -183,7 +184,7 @@ func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permis
 	return CheckRoleAccess(g, p, role)
 }
 
-// CheckRoleAccess says what is in the way of who asks, in a role.
+// CheckRoleAccess returns a *Problem if g lacks the permission on the role.
 func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
 	on := "role " + role
 	if role == sched.AllRoles {
@@ -192,16 +193,17 @@ func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
 	return permissionProblem(g, g.HasPermission(p, role), p, on)
 }
 
-// allRolesText names the root of their tree for people.
+// allRolesText is the name of the root of the role tree in messages.
 const allRolesText = "all roles"
 
-// CheckAnyAccess says what is in the way of who asks for something that sees to its
-// own permissions: nothing, where they have one.
+// CheckAnyAccess returns a *Problem if g has no permission at all. It is for handlers
+// that check permissions themselves.
 func CheckAnyAccess(g *access.Grant) error {
 	return permissionProblem(g, g.HasPermissionOnAnyRole(access.View), access.View, "any role")
 }
 
-// permissionProblem makes a Problem of what may not be.
+// permissionProblem returns nil if may is true, and otherwise the Problem of the
+// missing permission.
 func permissionProblem(g *access.Grant, may bool, p access.Permission, on string) error {
 	switch {
 	case may:
@@ -212,7 +214,7 @@ func permissionProblem(g *access.Grant, may bool, p access.Permission, on string
 	return NewProblemf(http.StatusForbidden, "%s may not do this: it needs the permission %s on %s", g.UserName(), p, on)
 }
 
-// filterVisible leaves out what is of roles that the requester may not see.
+// filterVisible returns the entries of roles that the requester may see.
 func filterVisible[T any](g *access.Grant, list []T, role func(*T) string) []T {
 	if g.HasPermissionOnAllRoles(access.View) {
 		return list

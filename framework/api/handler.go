@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/framework/metrics"
 )
 
-// maxBody bounds a request: a job with a long environment fits.
+// maxBody is the limit of a request body. A job with a long environment fits.
 const maxBody = 1 << 20
 
 type apiServer struct {
@@ -25,19 +25,21 @@ type apiServer struct {
 	log            logrus.FieldLogger
 	metricsHandler metrics.MetricsHandler
 	accessRules    map[string]accessRule
-	// execEnabled lets commands run in containers, as many at a time as sessions holds.
+	// execEnabled permits commands in containers. execSlots limits how many run at
+	// a time: each session holds a slot.
 	execEnabled bool
 	execSlots   chan struct{}
 }
 
-// HandlerOption says what a Handler does otherwise than most.
+// HandlerOption changes a default of NewHandler.
 type HandlerOption func(*apiServer)
 
-// WithoutExec has it run no commands in containers.
+// WithoutExec rejects commands in containers.
 func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = false } }
 
-// NewHandler serves the API from the backend of the moment, and says in the Age
-// header how many seconds old that is, where it is a copy. It is guarded.
+// NewHandler returns the handler of the API. It calls b for each request, since the
+// backend changes when a leader is elected. If the backend is a copy, the Age header
+// is its age in seconds. Cross-origin requests are rejected.
 func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
 	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), accessRules: accessRules(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
 	for _, set := range options {
@@ -72,7 +74,7 @@ func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOpti
 	return RejectCrossOrigin(mux, log)
 }
 
-// RejectCrossOrigin refuses requests that a browser makes on behalf of another site.
+// RejectCrossOrigin rejects requests that a browser makes for a page of another site.
 func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
 	s := &apiServer{log: log}
 	guard := http.NewCrossOriginProtection()
@@ -82,10 +84,11 @@ func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
 	return guard.Handler(h)
 }
 
-// handlerFunc answers a request, or returns what went wrong before it began to.
+// handlerFunc answers a request, or returns an error before it has written anything.
 type handlerFunc func(w http.ResponseWriter, r *http.Request) error
 
-// dispatchByMethod picks by method, so that a wrong one is a Problem too.
+// dispatchByMethod selects the handler by method, so that the answer to a wrong
+// method is a Problem too. It checks If-Match, permissions and query parameters first.
 func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc) http.HandlerFunc {
 	var allow []string
 	for m := range methods {
@@ -146,8 +149,8 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// readJSON reads one JSON value and refuses keys that mean nothing: a
-// misspelt wish must not be ignored.
+// readJSON reads one JSON value and rejects unknown keys: a misspelt key must not be
+// ignored.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
@@ -309,7 +312,8 @@ func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handleReady is for load balancers: it asks what health does not.
+// handleReady is for load balancers. Unlike /healthz it fails if the backend cannot
+// serve requests.
 func (s *apiServer) handleReady(w http.ResponseWriter, r *http.Request) error {
 	reads, err := s.reads(r.Context())
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"strconv"
 )
 
-// PageRequest says which part of a list is asked for.
+// PageRequest selects a part of a list.
 type PageRequest struct {
-	// Limit bounds how many, up to MaxPageLimit; 0 is all.
+	// Limit is the largest number of entries, up to MaxPageLimit; 0 means all.
 	Limit int
-	// After is the Next of the page before, "" the list's beginning.
+	// After is the Next of the previous page, or "" for the first page.
 	After string
 }
 
-// MaxPageLimit bounds a page: who wants all names no limit, or goes through pages.
+// MaxPageLimit is the largest limit of a page.
 const MaxPageLimit = 10_000
 
 func parsePageRequest(v url.Values) (p PageRequest, err error) {
@@ -32,15 +32,15 @@ func parsePageRequest(v url.Values) (p PageRequest, err error) {
 	return p, nil
 }
 
-// SortKey has what orders an entry in its list, and at last what names it among
-// those that are equal in that: "" where none are.
+// SortKey has the fields that order an entry in its list. The last one identifies it
+// among entries that are equal otherwise; it is "" where there are none.
 type SortKey []string
 
 func (k SortKey) orderFields() SortKey { return k[:len(k)-1] }
 
 func (k SortKey) tieBreaker() string { return k[len(k)-1] }
 
-// EncodeCursor is the text of an entry's place in that list, for a page's Next.
+// EncodeCursor returns the text of an entry's position in a list, for a page's Next.
 func EncodeCursor(list string, k SortKey) string {
 	text, err := json.Marshal(append(SortKey{list}, k...))
 	if err != nil {
@@ -63,7 +63,7 @@ func (p PageRequest) DecodeCursor(list string, texts int) (SortKey, error) {
 	return k[1:], nil
 }
 
-// InvalidCursor refuses an after.
+// InvalidCursor is the problem of an after that is not a cursor of the list.
 func InvalidCursor(after string) *Problem {
 	return NewProblemf(http.StatusBadRequest, "after %q is no place in the list: it is the next of the page before", after)
 }
@@ -88,7 +88,7 @@ func CutPage[T any](name string, texts int, list []T, p PageRequest, key func(li
 	return rest[:p.Limit], EncodeCursor(name, key(list, from+p.Limit-1)), nil
 }
 
-// indexAfterCursor is the index of the first entry after that place.
+// indexAfterCursor returns the index of the first entry after last.
 func indexAfterCursor[T any](list []T, last SortKey, key func(list []T, at int) SortKey) int {
 	first := sort.Search(len(list), func(i int) bool { return slices.Compare(key(list, i).orderFields(), last.orderFields()) >= 0 })
 	for i := first; i < len(list); i++ {
@@ -126,5 +126,5 @@ func WithContinuation(ctx context.Context) context.Context {
 	return context.WithValue(ctx, continuationKey, true)
 }
 
-// IsContinuation reports whether it is one.
+// IsContinuation reports whether ctx is of a request for a later page.
 func IsContinuation(ctx context.Context) bool { return ctx.Value(continuationKey) != nil }

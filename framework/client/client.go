@@ -1,5 +1,5 @@
-// Package client speaks to the scheduler's REST API. It is what the command
-// line uses, and what other Go programs may.
+// Package client is the Go client of the scheduler's REST API. The command line uses
+// it. It follows the leader, and retries requests that are safe to repeat.
 package client
 
 import (
@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Client speaks to the scheduler that leads, through whichever of several it
-// knows. It may be used by many goroutines.
+// Client sends requests to the leading scheduler, through any of several addresses.
+// It is safe for concurrent use.
 type Client struct {
 	baseURLs []string
 	http     *http.Client

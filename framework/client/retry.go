@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxProblem bounds how much of an error is read.
+	// maxProblem is the limit of what is read of an error.
 	maxProblem = 64 << 10
-	// maxRedirects bounds how often one request is sent elsewhere.
+	// maxRedirects is how many redirects a request follows.
 	maxRedirects = 3
 	// leaderTimeout is how long a request waits for a leader while standbys say
 	// that there is none.
@@ -32,7 +32,7 @@ const (
 	minRetryDelay, maxRetryDelay = 200 * time.Millisecond, 5 * time.Second
 )
 
-// retryDelay is the wait after so many failures.
+// retryDelay returns the wait after so many failures in a row.
 func retryDelay(tries int) time.Duration { return min(minRetryDelay<<min(tries, 10), maxRetryDelay) }
 
 // sleepContext waits, unless ctx ends before.
@@ -152,7 +152,7 @@ func IsTemporary(err error) bool {
 	return !errors.As(err, &p) || p.Retryable || p.Status >= http.StatusInternalServerError
 }
 
-// sendOnce makes a request, and follows it to where a standby sends it.
+// sendOnce makes a request, and follows redirects of standbys to the leader.
 func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
 	for hop := 0; ; hop++ {
 		res, err := c.sendTo(ctx, method, url, data, header)

@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// SchedulerCounters count what a scheduler does from its process' begin on, while it
-// leads: each term adds to the ones before. They may be used by several
-// goroutines; none of their methods waits for anything.
+// SchedulerCounters count what a scheduler does while it leads, from the start of its
+// process: each term as leader adds to those before. They are safe for concurrent
+// use, and none of their methods blocks.
 type SchedulerCounters struct {
 	registry *prometheus.Registry
 	types    *labelValues

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// GPUTimeTracker adds up for how long tasks hold GPUCount, by role and type, from their
+// GPUTimeTracker adds up for how long tasks hold GPUs, by role and type, from their
 // launch to their end. What it has is recorded in the journal now and then, and
 // that is what all schedulers show: it neither falls nor is counted twice when
 // another one leads, which goes on from the last record. GPUTimeTracker belongs to one
@@ -27,10 +27,10 @@ type GPUTimeTracker struct {
 	changed      bool                    // since the last record
 }
 
-// roleAndType is who holds GPUCount of which type.
+// roleAndType is who holds GPUs of which type.
 type roleAndType struct{ role, kind string }
 
-// taskHolding is what a task holds, in thousandths of GPUCount.
+// taskHolding is what a task holds, in thousandths of GPUs.
 type taskHolding struct {
 	roleAndType
 	milli int
@@ -42,7 +42,7 @@ type gpuTimeRecord struct {
 	GPUSeconds []GPUSeconds `json:"gpu_seconds"`
 }
 
-// GPUSeconds is for how long a role's tasks have held GPUCount of a type.
+// GPUSeconds is for how long a role's tasks have held GPUs of a type.
 type GPUSeconds struct {
 	Role    string  `json:"role"`
 	Type    string  `json:"type"`
@@ -135,7 +135,7 @@ func (g *GPUTimeTracker) addSpan(h roleAndType, milli int, span time.Duration) {
 	g.changed = true
 }
 
-// ApplyActions takes in who gets GPUCount, and whose tasks have ended.
+// ApplyActions takes in who gets GPUs, and whose tasks have ended.
 func (g *GPUTimeTracker) ApplyActions(now time.Time, ops []sched.Operation, moves []sched.StateTransition) {
 	for _, op := range ops {
 		if a, ok := op.(sched.AcceptOffers); ok {

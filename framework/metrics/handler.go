@@ -1,7 +1,7 @@
 // Package metrics shows a scheduler to Prometheus. A Snapshot has what there
-// is: jobs, tasks, the GPUCount they hold, whether it leads, and what its extension
+// is: jobs, tasks, the GPUs they hold, whether it leads, and what its extension
 // counts; it is taken anew for each scrape. Counters have what has happened
-// since the process began, GPUTimeTracker for how long GPUCount were held since the
+// since the process began, GPUTimeTracker for how long GPUs were held since the
 // journal did. It decides nothing, and never waits for a master.
 package metrics
 

@@ -14,7 +14,7 @@ const maxLabelSize = 256
 // maxLabelValues bounds how many values a label has, but for those that other bounds.
 const maxLabelValues = 64
 
-// The types that are no models: of tasks that want no GPUCount, of those that take
+// The types that are no models: of tasks that want no GPUs, of those that take
 // whatever there is, and of all beyond maxLabelValues or of unknown names.
 const (
 	labelNoGPU   = "none"
@@ -138,7 +138,7 @@ func canonicalType(name string, models []string) string {
 	return labelOther
 }
 
-// GPUsByLabel are GPUCount by the values that their types have as labels, for wishes to
+// GPUsByLabel are GPUs by the values that their types have as labels, for wishes to
 // be named alike.
 func (c *SchedulerCounters) GPUsByLabel(byType map[string]GPUCount) map[string]GPUCount {
 	all := make(map[string]GPUCount, len(byType))

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Cordoned int
 	// Now is when it was taken. Without it the waiting times are unknown.
 	Now time.Time
-	// GPUCount are those of the agents that take tasks, by type. A standby has none.
+	// GPUs are those of the agents that take tasks, by type. A standby has none.
 	GPUs map[string]GPUCount
 	// GPUSeconds are those recorded last.
 	GPUSeconds []GPUSeconds

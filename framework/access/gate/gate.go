@@ -30,7 +30,7 @@ const (
 	maxWaiting = 32
 )
 
-// Gate knows an access file as it was read last.
+// Gate identifies users by the access file, as it was read last.
 type Gate struct {
 	path      string
 	log       logrus.FieldLogger
@@ -38,7 +38,7 @@ type Gate struct {
 	hashSlots chan struct{}
 }
 
-// loadedPolicy is what one reading of the file has brought.
+// loadedPolicy is the result of reading the file once. A reload replaces it.
 type loadedPolicy struct {
 	policy       *access.AccessPolicy
 	tokens       map[string]*tokenVerifier
@@ -59,13 +59,13 @@ func newTokenVerifier(t access.TokenEntry) *tokenVerifier {
 	return &tokenVerifier{TokenEntry: t, waitSlots: make(chan struct{}, maxWaiting), hashTurn: make(chan struct{}, 1)}
 }
 
-// Open reads the file. An issuer is asked when its first token comes.
+// Open reads the file. It contacts an issuer only when the first token of it arrives.
 func Open(path string, log logrus.FieldLogger) (*Gate, error) {
 	g := &Gate{path: path, log: log, hashSlots: make(chan struct{}, maxHashing)}
 	return g, g.Reload()
 }
 
-// Reload reads the file again. With a mistake in it the old one holds.
+// Reload reads the file again. If that fails, the old policy stays in force.
 func (g *Gate) Reload() error {
 	_, take, err := g.PrepareReload()
 	if err != nil {
