@@ -25,7 +25,7 @@ type agentCache struct {
 	changed map[placement.AgentKey]bool
 	// working is the copy of cluster that a plan changes. buffers and queue are memory for plans.
 	working placement.PartitionedCluster
-	buffers placement.Buffers
+	buffers placement.PlanBuffers
 	queue   queueCache
 }
 

@@ -4,7 +4,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// clientKey is what a submission is known by: keys of different owners never meet.
+// clientKey identifies a submission. Keys of different owners are distinct.
 type clientKey struct{ owner, key string }
 
 func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
@@ -20,15 +20,15 @@ func (s *State) addClientKey(spec *job.Spec) {
 	}
 }
 
-// removeClientKey leaves the claim to another job, where that has it.
+// removeClientKey removes the key of a job unless another job has it now.
 func (s *State) removeClientKey(spec *job.Spec) {
 	if c, ok := clientKeyOf(spec); ok && s.clientKeys[c] == spec.Name {
 		delete(s.clientKeys, c)
 	}
 }
 
-// SpecByClientKey is the specification of the job that was submitted by the spec's
-// owner and client key, as long as that job is remembered. Nobody changes it.
+// SpecByClientKey returns the job that was submitted with the spec's owner and client key, as long as it is remembered.
+// The caller must not change it.
 func (s *State) SpecByClientKey(spec *job.Spec) (*job.Spec, bool) {
 	c, ok := clientKeyOf(spec)
 	if !ok {

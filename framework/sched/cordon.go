@@ -10,33 +10,31 @@ import (
 	"mesos-gpu/job"
 )
 
-// CordonState says that the agents of a host get no tasks of ours. It is about a
-// host, as Mesos's own maintenance is: one that is mended comes back under its
-// name, though its agent may have another id.
+// CordonState says that the agents of a host take no tasks of this scheduler. Like Mesos's maintenance it applies to a
+// host: a repaired machine keeps its hostname, while its agent may get another id.
 type CordonState struct {
 	Reason string `json:"reason"`
-	// Drain: the tasks that were there have been stopped, too.
+	// Drain: the tasks that ran on the host were stopped too.
 	Drain bool      `json:"drain,omitempty"`
 	Since time.Time `json:"since"`
 }
 
-// What operators have said stands beside the extensions' documents, below
-// these keys.
+// Keys of the scheduler's own documents, which are stored with those of extensions.
 const (
 	reservedPrefix = "scheduler/"
 	cordonPrefix   = reservedPrefix + "cordon/"
 	quotaPrefix    = reservedPrefix + "quota/"
 )
 
-// CountersKey is the document that Counted writes.
+// CountersKey is the key of the document that CountersChanged writes.
 const CountersKey = reservedPrefix + "counted"
 
-// IsReservedDocument reports whether a document is the scheduler's.
+// IsReservedDocument reports whether a key is reserved for the scheduler.
 func IsReservedDocument(key string) bool {
 	return strings.HasPrefix(key, reservedPrefix) || strings.HasPrefix(key, attemptPrefix)
 }
 
-// ParseCordons are those among documents, by host.
+// ParseCordons returns the cordons among documents, by host.
 func ParseCordons(documents map[string][]byte) map[string]CordonState {
 	all := map[string]CordonState{}
 	for key, value := range documents {
@@ -47,7 +45,7 @@ func ParseCordons(documents map[string][]byte) map[string]CordonState {
 	return all
 }
 
-// decodeCordon keeps tasks off a host though nobody can read why.
+// decodeCordon decodes a cordon. An unreadable one still keeps tasks off the host.
 func decodeCordon(value []byte) (c CordonState) {
 	if json.Unmarshal(value, &c) != nil {
 		c = CordonState{Reason: "its record cannot be read"}
@@ -55,19 +53,19 @@ func decodeCordon(value []byte) (c CordonState) {
 	return c
 }
 
-// FindCordon is the Cordoned that keeps tasks off an agent, if any does.
+// FindCordon returns the cordon of an agent.
 func FindCordon(cordons map[string]CordonState, hostname, agentID string) (CordonState, bool) {
 	c, ok := cordons[cordonHost(hostname, agentID)]
 	return c, ok
 }
 
-// cordonHost is what an agent is cordoned by.
+// cordonHost returns the name by which an agent is cordoned.
 func cordonHost(hostname, agentID string) string { return cmp.Or(hostname, agentID) }
 
-// CordonOf is what keeps tasks off a host; zero where nothing does.
+// CordonOf returns the cordon of a host, zero if there is none.
 func (s *State) CordonOf(host string) CordonState { return s.cordons[host] }
 
-// ResolveHost is what the agent of that id or hostname is cordoned by, "" where none
+// ResolveHost returns the name by which an agent is cordoned, given its id or hostname. It returns "" if no such agent
 // is known and no such host is cordoned.
 func (s *State) ResolveHost(agent string) string {
 	if agent == "" {
@@ -92,7 +90,7 @@ func (s *State) ResolveHost(agent string) string {
 	return ""
 }
 
-// isClosed reports whether an agent takes no tasks, by a word of ours or Mesos's.
+// isClosed reports whether an agent takes no tasks, because it is cordoned or Mesos drains it.
 func (s *State) isClosed(hostname, agentID string) bool {
 	_, cordoned := FindCordon(s.cordons, hostname, agentID)
 	return cordoned || s.listedAgents[agentID].Draining
@@ -113,8 +111,8 @@ func (s *State) cordonHost(now time.Time, e CordonHost) []Operation {
 	return s.drainHost(now, e)
 }
 
-// writeJSONDocument writes a document of the scheduler's own. What it is given is of
-// texts, flags and times alone.
+// writeJSONDocument writes one of the scheduler's own documents. Values consist of strings, booleans and times, which
+// always encode.
 func (s *State) writeJSONDocument(key string, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -123,7 +121,7 @@ func (s *State) writeJSONDocument(key string, value any) {
 	s.writeDocument(key, text)
 }
 
-// drainHost stops our tasks on a host. They go back into the queue.
+// drainHost stops the tasks on a host. They are queued again.
 func (s *State) drainHost(now time.Time, e CordonHost) []Operation {
 	message := "its agent is drained"
 	if e.Reason != "" {
@@ -150,7 +148,7 @@ func (s *State) uncordonHost(e UncordonHost) {
 	s.reconsiderAll()
 }
 
-// declineCordoned declines the offers of agents that take no tasks.
+// declineCordoned declines the offers of cordoned agents.
 func (s *State) declineCordoned(now time.Time) []Operation {
 	if len(s.cordons) == 0 {
 		return nil

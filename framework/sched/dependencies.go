@@ -9,10 +9,10 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// MissingDependencyError says that a job is to wait for one that there is not.
+// MissingDependencyError reports that a job depends on a job that does not exist.
 type MissingDependencyError struct {
 	Name string
-	// Near is the name that was probably meant, or "".
+	// Near is an existing name that was probably meant, or "".
 	Near string
 }
 
@@ -24,8 +24,8 @@ func (e *MissingDependencyError) Error() string {
 	return text + ": submit it first"
 }
 
-// admitDependencies: the jobs that one waits for are there, so that none can wait for
-// itself in a circle, and may still end as it wants.
+// admitDependencies checks that the jobs on which spec depends exist, which excludes cycles, and can still end as
+// required.
 func (s *State) admitDependencies(spec *job.Spec, sees func(role string) bool) error {
 	for _, d := range spec.After {
 		j, ok := s.jobs[d.Job]
@@ -39,7 +39,7 @@ func (s *State) admitDependencies(spec *job.Spec, sees func(role string) bool) e
 	return nil
 }
 
-// describeUnmet reads "FAILED, not finished".
+// describeUnmet returns, for example, "FAILED, not finished".
 func describeUnmet(d job.Dependency, state job.State) string {
 	if d.Outcome == job.OutcomeFailed {
 		return fmt.Sprintf("%s, not failed", state)
@@ -47,10 +47,10 @@ func describeUnmet(d job.Dependency, state job.State) string {
 	return fmt.Sprintf("%s, not finished", state)
 }
 
-// maxNameCandidates is how many of the newest jobs a name is looked for among.
+// maxNameCandidates is how many of the newest jobs are compared with a misspelled name.
 const maxNameCandidates = 1000
 
-// nearestJobName is the name of a visible job that differs in a letter or two, or "".
+// nearestJobName returns the visible job whose name differs in at most two letters, or "".
 func (s *State) nearestJobName(name string, sees func(role string) bool) string {
 	best, distance := "", 3
 	for _, list := range [][]string{s.queue, s.ended} {
@@ -63,8 +63,8 @@ func (s *State) nearestJobName(name string, sees func(role string) bool) string 
 	return best
 }
 
-// registerDependencies notes which jobs a new one waits for. Those that have ended already
-// have done so as it wants: admitDependencies saw to that.
+// registerDependencies records on which jobs a new one depends. Jobs that have ended already meet its conditions, as
+// admitDependencies has checked.
 func (s *State) registerDependencies(j *job.Job) {
 	after := slices.Clone(j.Spec.After)
 	for i := range after {
@@ -76,8 +76,8 @@ func (s *State) registerDependencies(j *job.Job) {
 	j.Spec.After = after
 }
 
-// notifyDependents tells those who wait for a job that it has ended. What they have
-// waited for is recorded with them: the job may be forgotten later.
+// notifyDependents records the end of a job with the jobs that depend on it, since the ended job may be forgotten. It
+// fails those whose condition is not met.
 func (s *State) notifyDependents(now time.Time, ended *job.Job) {
 	names := s.dependents[ended.Spec.Name]
 	delete(s.dependents, ended.Spec.Name)
@@ -87,7 +87,7 @@ func (s *State) notifyDependents(now time.Time, ended *job.Job) {
 		if j == nil || j.IsTerminal() {
 			continue
 		}
-		after := slices.Clone(j.Spec.After) // others read the old one
+		after := slices.Clone(j.Spec.After) // copies of the job share the old slice
 		i := slices.IndexFunc(after, func(d job.Dependency) bool { return d.Job == ended.Spec.Name && !d.Met })
 		if i < 0 {
 			continue // another job of the name, submitted since
@@ -112,7 +112,7 @@ func (s *State) notifyDependents(now time.Time, ended *job.Job) {
 	}
 }
 
-// unregisterDependencies: a job that has ended waits for no other any more.
+// unregisterDependencies removes a job that has ended from the dependents of others.
 func (s *State) unregisterDependencies(j *job.Job) {
 	for _, d := range j.Spec.UnmetDependencies() {
 		names := slices.DeleteFunc(s.dependents[d.Job], func(name string) bool { return name == j.Spec.Name })
@@ -122,8 +122,7 @@ func (s *State) unregisterDependencies(j *job.Job) {
 	}
 }
 
-// failWaitingTasks ends a job that has not started, and with it those who wait for it
-// to finish.
+// failWaitingTasks fails a job that has not started, and so the jobs that depend on its success.
 func (s *State) failWaitingTasks(now time.Time, j *job.Job, why string) {
 	for i := range j.Tasks {
 		switch ref := (taskRef{j, i}); {

@@ -8,25 +8,23 @@ import (
 	"strings"
 )
 
-// Bounds of a document: it is for definitions that people write, in memory
-// and in a journal.
+// Limits of one document. Documents are definitions that users write; they are kept in memory and in the journal.
 const (
 	maxDocumentKeyBytes = 512
 	maxDocumentBytes    = 1 << 20
 )
 
-// maxTotalDocumentBytes bounds all of them together, in bytes.
+// maxTotalDocumentBytes limits all documents together.
 const maxTotalDocumentBytes = 256 << 20
 
-// documentStore are by folder, and there by key. Each kind has a folder of its
-// own, and whoever wants all of one kind does not look at the others.
+// documentStore holds documents by folder and key. Each kind of document has its own folder, so that listing one kind
+// does not visit the others.
 type documentStore map[string]map[string][]byte
 
-// folderOfKey is a key to the first slash, and with it; "" where there is none.
+// folderOfKey returns the key up to and including its first slash, "" if it has none.
 func folderOfKey(key string) string { return key[:strings.IndexByte(key, '/')+1] }
 
-// AdmitDocuments says what is in the way of remembering all of them; nil where
-// nothing is.
+// AdmitDocuments returns why the documents may not be stored, nil if they may.
 func (s *State) AdmitDocuments(documents map[string][]byte) error {
 	sum := s.documentBytes
 	for key, value := range documents {
@@ -71,7 +69,7 @@ func (s *State) writeDocument(key string, value []byte) {
 	s.changes.Documents[key] = value
 }
 
-// storeDocument has the document of a key be the value, or none where it is empty.
+// storeDocument sets a document without recording a change; an empty value deletes it.
 func (s *State) storeDocument(key string, value []byte) {
 	s.documentBytes += len(value) - len(s.Document(key))
 	folder := folderOfKey(key)
@@ -85,18 +83,16 @@ func (s *State) storeDocument(key string, value []byte) {
 	s.documents[folder][key] = value
 }
 
-// Document is the one of a key, nil if there is none. Nobody changes it.
+// Document returns a document, nil if there is none. The caller must not change it.
 func (s *State) Document(key string) []byte { return s.documents[folderOfKey(key)][key] }
 
-// DocumentsIn are those whose keys have the folder, such as "schedule/", before
-// their first slash and with it, in no order. Nobody changes their values, and
-// none is put meanwhile.
+// DocumentsIn returns the documents of a folder, such as "schedule/", in no order. The caller must not change their
+// values, nor put documents while it iterates.
 func (s *State) DocumentsIn(folder string) iter.Seq2[string, []byte] {
 	return maps.All(s.documents[folder])
 }
 
-// Documents are all that were put, and the scheduler's own. Their values are
-// shared: nobody changes them.
+// Documents returns all documents, the scheduler's own included. The caller must not change their values.
 func (s *State) Documents() map[string][]byte {
 	all := map[string][]byte{}
 	for _, some := range s.documents {

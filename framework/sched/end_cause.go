@@ -6,32 +6,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// EndCause is why an attempt has ended, of few words: one of these, a KillReason,
-// or Mesos's reason in small letters and without its REASON_.
+// EndCause is why an attempt ended: one of these constants, a job.KillReason, or a Mesos reason in lower case without
+// its prefix REASON_. It is a metric label.
 type EndCause string
 
 const (
-	// CauseExitCode: its process has ended with an exit code.
+	// CauseExitCode: the process exited with a code.
 	CauseExitCode EndCause = "exit"
-	// CauseKilled: a person has killed it.
+	// CauseKilled: a user killed it.
 	CauseKilled EndCause = "killed"
-	// CauseDrained: its agent is drained.
+	// CauseDrained: its agent is being drained.
 	CauseDrained EndCause = EndCause(job.KillByDrain)
 	// CauseImageMismatch: its image cannot run on its agent.
 	CauseImageMismatch EndCause = "unfit"
-	// CauseMaxWait: it has waited for as long as its job may.
+	// CauseMaxWait: it waited longer than its job's max_wait.
 	CauseMaxWait EndCause = "max_wait"
-	// CauseAgentAway: its agent was away for too long.
+	// CauseAgentAway: its agent was unreachable for too long.
 	CauseAgentAway EndCause = "agent_away"
-	// CauseUnknown: nobody has told.
+	// CauseUnknown: no reason was reported.
 	CauseUnknown EndCause = "unknown"
 )
 
-// mesosReasonPrefix is what Mesos's reasons begin with.
+// mesosReasonPrefix is the prefix of Mesos's reasons.
 const mesosReasonPrefix = "REASON_"
 
-// endCause says why the attempt old ended so. What was asked of it comes before
-// what it was seen to end by.
+// endCause returns the cause of an attempt's end. old is the task before it. A requested end takes precedence over what
+// the update reports.
 func (o *attemptResult) endCause(old *job.Task) EndCause {
 	switch {
 	case o.state == job.Finished:

@@ -9,27 +9,25 @@ import (
 	"mesos-gpu/job"
 )
 
-// MaxAttemptsPerJob bounds the ended attempts that are remembered of a job whose
-// tasks are fewer, maxAttemptsOfAll those of all jobs: a service that fails for days
-// has thousands.
+// MaxAttemptsPerJob limits the ended attempts kept for a job with fewer tasks; maxAttemptsOfAll limits those of all
+// jobs. A service that fails for days has thousands.
 const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 
-// attemptPrefix and its id is the key of the document of an attempt.
+// attemptPrefix, followed by its id, is the document key of an attempt.
 const attemptPrefix = "attempt/"
 
-// endedAttempts are those in whose place others were started: what they wrote is on
-// their agents still, and says why they ended. A document each, so that one that
-// is told of anew is no other record of its task.
+// endedAttempts are attempts that were followed by another one. Their output is still on their agents and says why they
+// ended. Each is a document of its own, so that a late update changes no record of the task.
 type endedAttempts struct {
 	byJob map[string][]string // ids, oldest first
-	order []endedAttempt      // oldest first; some may be forgotten
+	order []endedAttempt      // oldest first, including some that are forgotten
 	count int
 }
 
 type endedAttempt struct{ job, id string }
 
-// ParseAttempt reads an ended attempt in one of the scheduler's documents. Its task
-// is zero where the document is empty, or cannot be read.
+// ParseAttempt decodes an ended attempt from one of the scheduler's documents. The task is zero if the document is empty
+// or unreadable.
 func ParseAttempt(key string, value []byte) (id string, t job.Task, ok bool) {
 	id, ok = strings.CutPrefix(key, attemptPrefix)
 	if ok && json.Unmarshal(value, &t) != nil {
@@ -38,7 +36,7 @@ func ParseAttempt(key string, value []byte) (id string, t job.Task, ok bool) {
 	return id, t, ok
 }
 
-// keepEndedAttempt remembers an attempt that was sent to an agent and has ended.
+// keepEndedAttempt records an attempt that was launched and has ended.
 func (s *State) keepEndedAttempt(t job.Task) {
 	if t.AgentURL == "" {
 		return
@@ -66,7 +64,7 @@ func (a *endedAttempts) addAttempt(one endedAttempt) {
 	a.count++
 }
 
-// dropOldestAttempt forgets a job's oldest.
+// dropOldestAttempt forgets the oldest attempt of a job.
 func (s *State) dropOldestAttempt(name string) {
 	ids := s.endedAttempts.byJob[name]
 	s.writeDocument(attemptPrefix+ids[0], nil)
@@ -74,7 +72,7 @@ func (s *State) dropOldestAttempt(name string) {
 	s.endedAttempts.count--
 }
 
-// dropAllAttempts forgets all of a job's.
+// dropAllAttempts forgets all attempts of a job.
 func (s *State) dropAllAttempts(name string) {
 	for len(s.endedAttempts.byJob[name]) > 0 {
 		s.dropOldestAttempt(name)
@@ -82,7 +80,7 @@ func (s *State) dropAllAttempts(name string) {
 	delete(s.endedAttempts.byJob, name)
 }
 
-// recordLateEnd takes in how an attempt that was given up has ended after all.
+// recordLateEnd records how an attempt that was given up as lost has ended.
 func (s *State) recordLateEnd(u TaskUpdate) {
 	key := attemptPrefix + u.TaskID
 	text := s.Document(key)
@@ -96,8 +94,7 @@ func (s *State) recordLateEnd(u TaskUpdate) {
 	}
 }
 
-// restoreAttempts takes in those that the documents tell of, and forgets what
-// belongs to no job.
+// restoreAttempts reads the recorded attempts, and deletes those of unknown jobs.
 func (s *State) restoreAttempts() {
 	var all []job.Task
 	var strange []string

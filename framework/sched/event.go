@@ -8,140 +8,130 @@ import (
 	"mesos-gpu/job"
 )
 
-// Event is something that happened: one of the types below.
+// Event is one of the types below.
 type Event interface{ isEvent() }
 
 type (
-	// Subscribed: the master took the framework on, under that id.
+	// Subscribed: the master has accepted the subscription and assigned the id.
 	Subscribed struct{ FrameworkID string }
-	// Disconnected: the subscription is gone, and all offers with it.
+	// Disconnected: the subscription has ended; all offers are void.
 	Disconnected struct{}
-	// Offers: the master offers resources.
+	// OffersReceived: the master offers resources.
 	OffersReceived struct{ Offers []Offer }
-	// OfferRescinded: an offer is void. An answer under way comes too late.
+	// OfferRescinded: an offer is void. An ACCEPT under way fails.
 	OfferRescinded struct{ OfferID string }
-	// TaskUpdate: the status of a task.
+	// TaskUpdate: an agent or the master reports the status of a task.
 	TaskUpdate struct {
 		TaskID  string
 		AgentID string
 		State   job.State
-		// UUID is set where the master wants an acknowledgement.
+		// UUID is set if the update must be acknowledged.
 		UUID     []byte
 		Message  string
 		Reason   string
 		ExitCode *int
-		// Reconciled: the master repeats what it knows; the rest of the
-		// status says nothing new.
+		// Reconciled: the master answers a reconciliation. Only the state is new, not the other fields.
 		Reconciled bool
-		// Drained: the agent is being drained; the task has done no wrong.
+		// Drained: the task ended because its agent is being drained. It does not count as a failure.
 		Drained bool
-		// Mismatch is set where the task was not started, for its image cannot
-		// run on that agent.
+		// Mismatch is set if the task was not started because its image cannot run on the agent.
 		Mismatch ImageMismatch
-		// Healthy is what the task's health check says, nil where it says
-		// nothing; Check what its check has found, "" likewise.
+		// Healthy is the result of the health check, nil if the update has none. Check is the result of the task's
+		// check, "" if the update has none.
 		Healthy *bool
 		Check   string
-		// Addresses are the IP addresses by which the task is reached, as its
-		// agent tells them; empty where it says nothing.
+		// Addresses are the IP addresses of the task that its agent reports; empty if the update has none.
 		Addresses []string
 	}
-	// SubmitJob: somebody wants a job run. Admit said that it may.
+	// SubmitJob: a user submits a job that Admit accepts.
 	SubmitJob struct{ Spec job.Spec }
-	// KillJob: somebody wants a job ended; with Force without its kill grace, also
-	// where its end has been asked for already.
+	// KillJob: a user kills a job. Force skips the kill grace, also for a kill that was requested before.
 	KillJob struct {
 		Job   string
 		Force bool
 	}
-	// ForgetJob: somebody needs no longer know of a job that has ended.
+	// ForgetJob: a user removes the record of a job that has ended.
 	ForgetJob struct{ Job string }
-	// ScaleService: somebody wants a service to have so many tasks. AdmitScale said
-	// that it may.
+	// ScaleService: a user changes the number of a service's tasks, which AdmitScale accepts.
 	ScaleService struct {
 		Job   string
 		Tasks int
 	}
-	// StopTasks: somebody wants tasks ended. Those of a service are started again
-	// or, with Retire, are fewer from then on.
+	// StopTasks: a user stops single tasks. A service starts others in their place or, with Retire, has fewer tasks.
 	StopTasks struct {
 		TaskIDs []string
 		Retire  bool
 	}
-	// EndBackoff: tasks that pause after failures need not do so any longer.
+	// EndBackoff: waiting tasks that pause after a failure may start at once.
 	EndBackoff struct{ TaskIDs []string }
-	// PutDocument: something is to be remembered beside the jobs. An empty Value
-	// forgets it.
+	// PutDocument: an extension stores a document; an empty Value deletes it.
 	PutDocument struct {
 		Key   string
 		Value []byte
 	}
-	// CountersChanged is what has been counted up to now, for who goes on counting.
+	// CountersChanged: metric counters that must survive a failover.
 	CountersChanged struct{ Value []byte }
-	// CordonHost: an operator wants no new tasks on the agents of a host and, with
-	// Drain, none of those that are there either. Host is as State.Host tells.
+	// CordonHost: an operator wants no new tasks on the agents of a host and, with Drain, stops those that run there.
+	// ResolveHost returns the Host.
 	CordonHost struct {
 		Host, Reason string
 		Drain        bool
 	}
-	// UncordonHost takes a Cordon back.
+	// UncordonHost ends a cordon.
 	UncordonHost struct{ Host string }
-	// SetQuota: an operator bounds what a role may hold, whatever the table of
-	// roles says. No bound is an empty Quota; a nil one is the table's again.
+	// SetQuota: an operator sets the quota of a role at run time. An empty Quota has no limits; a nil one restores the
+	// configured quota.
 	SetQuota struct {
 		Role  string
 		Quota quota.Quota
 	}
-	// Tick: time has passed.
+	// Tick: time has passed; deadlines are checked.
 	Tick struct{}
-	// Cycle: no more events for now, answer the offers.
+	// Cycle: a burst of events has ended; waiting tasks are placed and offers answered.
 	Cycle struct{}
-	// PolicyChanged: roles, weights, quotas or the placing of tasks have changed.
-	// ValidatePolicy found nothing wrong with it.
+	// PolicyChanged: the operator has changed a policy that is valid.
 	PolicyChanged struct{ Policy Policy }
-	// AcceptFailed: an ACCEPT did not reach the master, or it refused it.
-	// The tasks may run nevertheless: a connection can break after the call.
+	// AcceptFailed: an ACCEPT failed. Its tasks may run nevertheless if the connection broke after the call.
 	AcceptFailed struct{ TaskIDs []string }
-	// Agents: the agents the master has now, whoever uses them.
+	// AgentsListed: the agents that are registered with the master.
 	AgentsListed struct{ Agents []Agent }
-	// InverseOffers: an operator would like agents free for maintenance.
+	// InverseOffersReceived: the master asks whether agents may be taken away for maintenance.
 	InverseOffersReceived struct{ Offers []InverseOffer }
-	// OperationUpdated: the status of an operation on resources. We make none
-	// with an id; what comes is of somebody else's making, and acknowledged.
+	// OperationUpdated: the status of an operation on resources. The scheduler starts none; it acknowledges updates of
+	// operations that others started.
 	OperationUpdated OperationStatus
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
 )
 
-// OperationStatus names one status of an operation.
+// OperationStatus identifies a status update of an operation on resources.
 type OperationStatus struct {
 	ID, AgentID, ProviderID string
-	// UUID is set where the master wants an acknowledgement.
+	// UUID is set if the update must be acknowledged.
 	UUID []byte
 }
 
-// InverseOffer asks whether an agent may be taken away. A zero Duration is
-// for good.
+// InverseOffer asks whether an agent may be taken away. A zero Duration means forever.
 type InverseOffer struct {
 	ID, AgentID string
 	Start       time.Time
 	Duration    time.Duration
 }
 
-// Agent is what an agent has in all, used or not.
+// Agent is a registered agent with all its resources, used or free.
 type Agent struct {
 	ID        string
 	Hostname  string
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
-	// Shared are the devices that tasks share.
+	// Shared are the devices that tasks share. The fields below are as in an Offer.
 	Shared []SharedDevice
-	// Driver, CUDA, Attributes, Region and Zone are as in an Offer.
+	// Driver is the version of the NVIDIA driver, CUDA the newest CUDA version that it supports.
 	Driver, CUDA string
 	Attributes   []Attribute
 	Region, Zone string
-	// Draining agents take no new tasks.
+	// Draining: the agent takes no new tasks.
 	Draining bool
 }
 

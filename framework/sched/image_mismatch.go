@@ -7,19 +7,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// ImageMismatch says what of its agent a task's image does not get on with.
+// ImageMismatch is what prevents an image from running on an agent.
 type ImageMismatch string
 
 const (
-	// MismatchDriver: no agent with this driver will do.
+	// MismatchDriver: no agent with this driver version can run the image.
 	MismatchDriver ImageMismatch = "driver"
-	// MismatchGPU: an agent with other GPUs might.
+	// MismatchGPU: an agent with other GPUs may run the image.
 	MismatchGPU ImageMismatch = "gpu"
 )
 
-// exclusionFor keeps a task off what the agent it was on has: its driver, which
-// an agent leaves behind with an update and many agents share; or else the
-// agent itself. ok is false where neither has a name.
+// exclusionFor returns a constraint that keeps a task off agents like the one it was on: off the driver version, which
+// changes with an update and is common to many agents, or off the agent itself. ok is false if neither is known.
 func (s *State) exclusionFor(t *job.Task, why ImageMismatch) (c job.Constraint, ok bool) {
 	c = job.Constraint{Field: "@hostname", Operator: job.Unlike, Value: t.Hostname}
 	if driver := s.driverOfAgent(t.AgentID); why == MismatchDriver && driver != "" {
@@ -42,8 +41,7 @@ func (s *State) driverOfAgent(agentID string) string {
 	return ""
 }
 
-// imageExclusions are what the tasks of a job have learnt, each once: they share an
-// image.
+// imageExclusions returns the exclusions of all tasks of a job, each once, since they have the same image.
 func imageExclusions(j *job.Job) []job.Constraint {
 	var all []job.Constraint
 	for i := range j.Tasks {

@@ -6,8 +6,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// killJob ends a job: tasks that wait at once, the others by KILL, which is
-// repeated until they have ended.
+// killJob kills a job: waiting tasks end at once, placed tasks by KILL operations, which are repeated until they have
+// ended.
 func (s *State) killJob(now time.Time, e KillJob) []Operation {
 	j, ok := s.jobs[e.Job]
 	if !ok || j.IsTerminal() {
@@ -24,7 +24,7 @@ func (s *State) killJob(now time.Time, e KillJob) []Operation {
 			t.KillRequested = now
 			s.transition(now, ref, job.Killed, "killed while it waited")
 		case t.State.IsPlaced() && t.KillReason != job.KillByUser:
-			t.KillReason = job.KillByUser // and does not come back
+			t.KillReason = job.KillByUser // and does not restart
 			s.markTaskDirty(ref)
 		default:
 			ops = append(ops, s.requestEnd(now, ref, job.KillByUser, "")...)
@@ -37,8 +37,7 @@ func (s *State) killJob(now time.Time, e KillJob) []Operation {
 	return ops
 }
 
-// retireForGood has a retired task never be wanted again: who waits for the job's end
-// is to hear of it.
+// retireForGood marks a retired task so that scaling up does not restart it, and reports that as a transition.
 func (s *State) retireForGood(now time.Time, ref taskRef, why string) {
 	t := ref.get()
 	t.KillReason, t.Changed, t.Message = job.KillByUser, now, why
@@ -47,8 +46,7 @@ func (s *State) retireForGood(now time.Time, ref taskRef, why string) {
 	s.changes.Transitions[len(s.changes.Transitions)-1].Repeated = true
 }
 
-// forceKill has each KILL of a placed task say that there is no grace, and reports
-// whether one that did not is on its way.
+// forceKill makes later KILLs of a placed task skip its grace, and reports whether a KILL with grace was sent before.
 func (s *State) forceKill(ref taskRef) bool {
 	t := ref.get()
 	if !t.State.IsPlaced() || t.KillForced {
@@ -59,7 +57,7 @@ func (s *State) forceKill(ref taskRef) bool {
 	return !t.KillRequested.IsZero()
 }
 
-// requestEnd asks for a placed task's end. The first reason stays.
+// requestEnd requests the end of a placed task. The first reason is kept.
 func (s *State) requestEnd(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
 	t := ref.get()
 	if !t.State.IsPlaced() || !t.KillRequested.IsZero() {
@@ -73,12 +71,12 @@ func (s *State) requestEnd(now time.Time, ref taskRef, why job.KillReason, messa
 	return s.sendKill(now, ref)
 }
 
-// sendKill sends a KILL and says when the next is due.
+// sendKill returns a KILL, and sets when the next one is due.
 func (s *State) sendKill(now time.Time, ref taskRef) []Operation {
 	t := ref.get()
 	tm := s.deadlinesOf(t.ID)
 	if !s.connected {
-		tm.killAt = now // once there is a subscription
+		tm.killAt = now // sent after the next subscription
 		return nil
 	}
 	tm.killAt = now.Add(backoffDelay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// setAgents takes the master's list: agents that are not in it are gone.
+// setAgents replaces the registered agents. Agents that are no longer listed are gone.
 func (s *State) setAgents(list []Agent) {
 	s.explanations, s.offers.stale, s.cache = nil, true, agentCache{}
 	s.listedAgents, s.sharedDevices = make(map[string]Agent, len(list)), map[string][]SharedDevice{}
@@ -39,16 +39,15 @@ func (s *State) removeAgent(id string) {
 	s.explanations, s.cache = nil, agentCache{}
 }
 
-// inverseOfferRefuse is how long an answer to an inverse offer holds.
+// inverseOfferRefuse is how long the answer to an inverse offer is valid.
 const inverseOfferRefuse = 30 * time.Second
 
-// answerInverseOffers lets agents go on which none of our tasks will run any more
-// when the maintenance begins.
+// answerInverseOffers accepts the maintenance of agents on which no task will run when it begins.
 func (s *State) answerInverseOffers(offers []InverseOffer) []Operation {
 	if !s.connected {
 		return nil
 	}
-	busy := map[string]time.Time{} // until when; the far future where nobody knows
+	busy := map[string]time.Time{} // when the last task of each agent ends, the far future if that is unknown
 	for _, name := range s.queue {
 		j := s.jobs[name]
 		for i := range j.Tasks {
@@ -80,8 +79,7 @@ func (s *State) answerInverseOffers(offers []InverseOffer) []Operation {
 	return ops
 }
 
-// reconsiderAll has all that waits looked at anew: what was declined may be of
-// use now.
+// reconsiderAll makes the next cycle look at all waiting jobs, and revives declined offers that may be usable now.
 func (s *State) reconsiderAll() {
 	s.offers.stale = true
 	s.explanations, s.reservationReasons = nil, nil
@@ -91,8 +89,7 @@ func (s *State) reconsiderAll() {
 	}
 }
 
-// setPolicy takes other roles, quotas and ways of placing. Tasks stay where
-// they are; jobs of a role that is no more wait until it is back.
+// setPolicy replaces the policy. Tasks keep running; jobs of a role that is removed wait until it is back.
 func (s *State) setPolicy(p Policy) []Operation {
 	p.SetDefaults()
 	before := s.roleNames()

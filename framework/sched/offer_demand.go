@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// offerDemand is what the master was last told about our wish for offers to one
-// role.
+// offerDemand is whether the scheduler wants offers to one role, and what the master was last told about it.
 type offerDemand struct {
-	waiting int // tasks in state WAITING
-	// reviveWanted: work has come since the last REVIVE, which also takes back
-	// what was refused for a long time.
+	waiting int // tasks of the role in state WAITING
+	// reviveWanted: tasks were queued since the last REVIVE, which also removes filters of long refusals.
 	reviveWanted bool
 	suppressed   bool
 	revivedAt    time.Time
@@ -25,14 +23,13 @@ func (s *State) offerDemandFor(role string) *offerDemand {
 	return d
 }
 
-// reviveOrSuppress asks for offers to the roles for which work has come, and for
-// silence where none waits.
+// reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits.
 func (s *State) reviveOrSuppress(now time.Time) []Operation {
 	if !s.connected {
 		return nil
 	}
 	var revive, suppress []string
-	for _, role := range s.roleNames() { // Mesos drops a call that names another
+	for _, role := range s.roleNames() { // Mesos rejects a call with any other role
 		d := s.offerDemandFor(role)
 		since := now.Sub(d.revivedAt)
 		switch {
@@ -42,7 +39,7 @@ func (s *State) reviveOrSuppress(now time.Time) []Operation {
 				d.suppressed = true
 			}
 		case !d.reviveWanted && !d.suppressed:
-		case since >= 0 && since < s.cfg.ReviveEvery: // a tick will come
+		case since >= 0 && since < s.cfg.ReviveEvery: // a later Tick revives
 		default:
 			revive = append(revive, role)
 			d.reviveWanted, d.suppressed, d.revivedAt = false, false, now
@@ -58,7 +55,7 @@ func (s *State) reviveOrSuppress(now time.Time) []Operation {
 	return ops
 }
 
-// namedRoles drops the role without a name, which stands for all there are.
+// namedRoles returns nil, which means all roles, if the roles include the one without a name.
 func namedRoles(roles []string) []string {
 	if slices.Contains(roles, "") {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"mesos-gpu/framework/sched/placement"
 )
 
-// Operation is a call to the master: one of the types below. String is one line for
-// people.
+// Operation is a call to the master: one of the types below. String returns one line for logs and tests.
 type Operation interface {
 	fmt.Stringer
 	isOperation()
@@ -18,17 +17,16 @@ type Operation interface {
 type (
 	// AcceptOffers launches tasks on all offers of one agent to one role.
 	AcceptOffers placement.AgentLaunches
-	// DeclineOffers answers offers that are refused for the same time.
+	// DeclineOffers declines offers for the same time.
 	DeclineOffers struct {
 		Offers []DeclinedOffer
 		Refuse time.Duration
 	}
-	// ReviveOffers asks for offers to the roles again, whatever was refused before.
+	// ReviveOffers asks for offers to roles and removes their filters.
 	ReviveOffers struct{ Roles []string }
-	// SuppressOffers asks for no more offers to the roles.
+	// SuppressOffers asks for no more offers to roles.
 	SuppressOffers struct{ Roles []string }
-	// SetRoles makes these the framework's roles: offers to others are void,
-	// tasks stay.
+	// SetRoles replaces the framework's roles. Offers to other roles become void; tasks keep running.
 	SetRoles struct{ Roles []string }
 	// AnswerInverseOffers accepts or declines inverse offers.
 	AnswerInverseOffers struct {
@@ -36,24 +34,23 @@ type (
 		Accept   bool
 		Refuse   time.Duration
 	}
-	// AcknowledgeUpdate says that an update is recorded.
+	// AcknowledgeUpdate acknowledges a recorded task update.
 	AcknowledgeUpdate struct {
 		AgentID, TaskID string
 		UUID            []byte
 	}
-	// AcknowledgeOperation says that an operation's status has been heard.
+	// AcknowledgeOperation acknowledges an operation's status update.
 	AcknowledgeOperation OperationStatus
-	// KillTask asks for a task's end; with Force for SIGKILL at once.
+	// KillTask kills a task; Force sends SIGKILL at once.
 	KillTask struct {
 		TaskID, AgentID string
 		Force           bool
 	}
-	// ReconcileTasks asks for the states of tasks; of all the master knows where
-	// Tasks is empty.
+	// ReconcileTasks asks for the states of tasks; of all tasks that the master knows if Tasks is empty.
 	ReconcileTasks struct{ Tasks []TaskLocation }
 )
 
-// TaskLocation names a task and the agent it was placed on.
+// TaskLocation is a task and the agent on which it was placed.
 type TaskLocation struct{ TaskID, AgentID string }
 
 func (AcceptOffers) isOperation()         {}

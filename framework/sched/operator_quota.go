@@ -10,13 +10,12 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// storedQuota is how a quota that somebody has set is recorded: a document
-// that is empty is none.
+// storedQuota is the document of a quota that an operator has set. An empty document means none.
 type storedQuota struct {
 	Quota string `json:"quota"`
 }
 
-// restoreOperatorSettings takes in what the documents say operators have done.
+// restoreOperatorSettings reads cordons and quotas from the documents.
 func (s *State) restoreOperatorSettings() {
 	s.cordons = ParseCordons(s.documents[reservedPrefix])
 	for key, value := range s.documents[reservedPrefix] {
@@ -32,8 +31,8 @@ func (s *State) restoreOperatorSettings() {
 	s.cfg.Policy.Roles = s.applyOperatorQuotas(s.configuredRoles)
 }
 
-// applyOperatorQuotas is a table of roles with what operators have set. What they set
-// for a role that is not in it holds once it is.
+// applyOperatorQuotas returns the roles with the quotas that operators have set. Quotas of roles that are not configured
+// are kept until they are.
 func (s *State) applyOperatorQuotas(roles []queue.Role) []queue.Role {
 	roles = slices.Clone(roles)
 	for i := range roles {
@@ -44,7 +43,7 @@ func (s *State) applyOperatorQuotas(roles []queue.Role) []queue.Role {
 	return roles
 }
 
-// UnknownRoleError says that the scheduler has no jobs of a role.
+// UnknownRoleError reports that the scheduler has no such role.
 type UnknownRoleError struct {
 	Role string
 	Has  []string
@@ -54,8 +53,7 @@ func (e *UnknownRoleError) Error() string {
 	return fmt.Sprintf("role %q: the scheduler has jobs of %s", e.Role, strings.Join(e.Has, ", "))
 }
 
-// AdmitQuota says what is in the way of setting a role's quota; nil where
-// nothing is.
+// AdmitQuota returns why a role's quota may not be set, nil if it may.
 func (s *State) AdmitQuota(role string) error {
 	if !slices.ContainsFunc(s.configuredRoles, func(r queue.Role) bool { return r.Name == role }) {
 		return &UnknownRoleError{Role: role, Has: s.roleNames()}

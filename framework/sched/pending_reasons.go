@@ -43,7 +43,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		reserved, behindHead := s.reservationReasons[name]
 		switch {
 		case len(w.Tasks) == 0:
-			r.Cause = pending.ExplainDeferral(s.now, j, s.jobState)
+			r.PendingCause = pending.ExplainDeferral(s.now, j, s.jobState)
 		case behindHead:
 			r = reserved
 			r.Missing = min(r.Missing, waiting)
@@ -51,7 +51,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			if usage == nil {
 				usage = s.newUsage(s.runningTasks(s.now))
 			}
-			r.Cause = s.explainer().Explain(&w, usage)
+			r.PendingCause = s.explainer().Explain(&w, usage)
 		}
 		reasons[name] = r
 	}

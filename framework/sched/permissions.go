@@ -10,35 +10,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// HostPermissions is what jobs may have of their agents' own. The zero value is
-// nothing.
+// HostPermissions is what jobs may use of their agents. The zero value permits nothing.
 type HostPermissions struct {
-	// Volumes are the paths of the agents whose files tasks may see, with all
-	// that is below them. Named volumes of the Docker engine need none.
+	// Volumes are paths on the agents that tasks may mount, with all below them. Named volumes of the Docker engine need
+	// no permission.
 	Volumes []string
-	// HostIPC is the agents' shared memory and semaphores.
+	// HostIPC permits the agents' shared memory and semaphores.
 	HostIPC bool
-	// AllowList, where set, refuse what they do not name.
+	// AllowList, if set, forbids everything that it does not name.
 	AllowList *SpecAllowList
 }
 
-// RolePermissions is what the jobs of a role and of those below it may have.
+// RolePermissions are the permissions for jobs of a role and of the roles below it.
 type RolePermissions struct {
 	Role        string
 	Permissions HostPermissions
 }
 
-// AllRoles is the root of Mesos's tree of roles, above each of them.
+// AllRoles is above every role of Mesos's tree of roles.
 const AllRoles = "/"
 
-// CoversRole reports whether a role is the other or above it: research covers
-// research/vision, and not researchers.
+// CoversRole reports whether role is the other one or above it: research covers research/vision, but not researchers.
 func CoversRole(role, other string) bool {
 	return role == AllRoles || role == other || strings.HasPrefix(other, role+"/")
 }
 
-// permissionsFor is the entry of the role or, where it has none, of the next one
-// above that has.
+// permissionsFor returns the permissions of the role, or of the nearest role above it that has some.
 func (p *Policy) permissionsFor(role string) *HostPermissions {
 	best, depth := &p.Permissions, -1
 	for i := range p.RolePermissions {
@@ -54,7 +51,7 @@ func (p *Policy) permissionsFor(role string) *HostPermissions {
 	return best
 }
 
-// ForbiddenSpecError says what a job wants of its agents and may not have.
+// ForbiddenSpecError reports what a job may not use of its agents.
 type ForbiddenSpecError struct{ Reason string }
 
 func (e *ForbiddenSpecError) Error() string { return e.Reason }
@@ -69,7 +66,7 @@ func (a *HostPermissions) validatePaths() error {
 	return errors.Join(errs...)
 }
 
-// checkSpec returns a *ForbiddenSpecError for a job that wants more.
+// checkSpec returns a *ForbiddenSpecError if the job needs more than is permitted.
 func (a *HostPermissions) checkSpec(s *job.Spec) error {
 	var why []string
 	mounts, hostIPC := hostAccessOf(s)
@@ -90,19 +87,18 @@ func (a *HostPermissions) checkSpec(s *job.Spec) error {
 	return &ForbiddenSpecError{strings.Join(why, "\n")}
 }
 
-// hostMount is a path of an agent's own, and the key of the job file that wants it.
+// hostMount is a path on the agent, and the key of the job file that requests it.
 type hostMount struct{ key, source string }
 
-// hostAccessOf are the paths of its agents that a job mounts or has fetched, and
-// whether it shares their memory: by keys of its own, or by options of docker
-// run.
+// hostAccessOf returns the paths on the agent that a job mounts or fetches, and whether it shares the agent's IPC
+// namespace, by its own keys or by options of docker run.
 func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 	for _, v := range s.Volumes {
 		if !v.IsNamed() {
 			mounts = append(mounts, hostMount{"volumes", v.Source})
 		}
 	}
-	for _, a := range s.Fetch { // the fetcher copies them, as whoever it runs as
+	for _, a := range s.Fetch { // the fetcher copies them with its own rights
 		if source, own := job.AgentFilePath(a.URI); own {
 			mounts = append(mounts, hostMount{"fetch", source})
 		}
@@ -121,7 +117,7 @@ func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 	return mounts, hostIPC
 }
 
-// grantedBy is where an operator allows it.
+// grantedBy says where an operator grants the permission.
 func (a *HostPermissions) grantedBy(flag string) string {
 	if a.AllowList != nil {
 		return "in the access file"
@@ -136,8 +132,7 @@ func joinOrNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// coversPath reports whether a clean path is the prefix or below it: /data holds
-// /data/a, and not /database.
+// coversPath reports whether a clean path is the prefix or below it: /data covers /data/a, but not /database.
 func coversPath(prefix, name string) bool {
 	prefix = path.Clean(prefix)
 	return name == prefix || strings.HasPrefix(name, strings.TrimSuffix(prefix, "/")+"/")

@@ -65,7 +65,7 @@ func (s *State) placeWaiting(now time.Time) []Operation {
 	policy := s.cfg.Policy.Policy
 	policy.Fit.Typical = s.taskMix.mostFrequent()
 	s.planCount++
-	agents := placement.Agents{Cluster: s.buildCluster(now, s.heldOffers(), &policy), LeftoverOf: s.leftoverOf, Buffers: &s.cache.buffers}
+	agents := placement.CachedAgents{Cluster: s.buildCluster(now, s.heldOffers(), &policy), LeftoverOf: s.leftoverOf, Buffers: &s.cache.buffers}
 	if len(s.offers.offers) <= maxHeldOffers {
 		agents.KeepsOffer = func(id string) bool { return s.offers.offers[id].since.Add(s.cfg.HoldOffers).After(now) }
 	}

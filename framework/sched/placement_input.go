@@ -11,13 +11,13 @@ import (
 )
 
 // newPlacementInput returns what waits and what runs, without agents.
-func (s *State) newPlacementInput(now time.Time) placement.Input {
+func (s *State) newPlacementInput(now time.Time) placement.PlanInput {
 	return s.fillPlacementInput(&queueCache{}, now)
 }
 
 // fillPlacementInput is newPlacementInput in the memory of a cache. The result is valid until the next call with it.
-func (s *State) fillPlacementInput(memory *queueCache, now time.Time) placement.Input {
-	in := placement.Input{
+func (s *State) fillPlacementInput(memory *queueCache, now time.Time) placement.PlanInput {
+	in := placement.PlanInput{
 		Now: now, AllShared: s.sharedDevices, ReturnedAgents: map[string]bool{},
 		Waiting: memory.waiting[:0], Running: memory.running[:0],
 	}
@@ -159,7 +159,7 @@ func (s *State) roleNames() []string {
 }
 
 // hasPreemptible reports whether a waiting job could preempt a running task.
-func hasPreemptible(in *placement.Input) bool {
+func hasPreemptible(in *placement.PlanInput) bool {
 	highest := map[string]int{}
 	for i := range in.Waiting {
 		w := &in.Waiting[i]

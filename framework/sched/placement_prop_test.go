@@ -115,7 +115,7 @@ func TestPlaceProperties(t *testing.T) {
 		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
-		plan := placement.MakePlan(offers, placement.Input{Waiting: waiting}, policy)
+		plan := placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("Place changed its arguments:\n%s\n%s", before, after)
 		}
@@ -123,7 +123,7 @@ func TestPlaceProperties(t *testing.T) {
 		checkAccounts(t, offers, plan, policy)
 		checkTasks(t, waiting, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(plan, placement.MakePlan(shuffled, placement.Input{Waiting: waiting}, policy)); diff != "" {
+		if diff := cmp.Diff(plan, placement.MakePlan(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
 		}
 	})
@@ -269,7 +269,7 @@ func TestFirstJobAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
 		waiting := genQueue(2, 3).Filter(func(q []queue.WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")
-		plan := placement.MakePlan(offers, placement.Input{Waiting: waiting}, testPolicy())
+		plan := placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, testPolicy())
 		got := !slices.ContainsFunc(plan.Unplaced, func(r placement.PendingReason) bool { return r.Job == waiting[0].Spec.Name })
 		if want := fitsByBruteForce(offers, waiting[0]); got != want {
 			t.Fatalf("first job placed: %t, by brute force: %t", got, want)

@@ -9,16 +9,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// reconcileRound is one round of questions about placed tasks. A newer round
-// replaces it.
+// reconcileRound is one round of questions about placed tasks. Each subscription starts a new one.
 type reconcileRound struct {
-	unanswered map[string]bool // not answered yet
+	unanswered map[string]bool // placed tasks, by id, whose state is not reported yet
 	due        time.Time
 	tries      int
-	nextFull   time.Time // when to ask for all the master knows
+	nextFull   time.Time // when all tasks are reconciled next
 }
 
-// handleSubscribed starts afresh with a master that may remember nothing of us.
+// handleSubscribed starts over with a master that may know nothing of the framework's tasks.
 func (s *State) handleSubscribed(now time.Time, e Subscribed) []Operation {
 	s.connected, s.subscribedAt = true, now
 	if e.FrameworkID != s.frameworkID {
@@ -54,7 +53,7 @@ func (s *State) handleSubscribed(now time.Time, e Subscribed) []Operation {
 	return append(reconcileTasks(s.locateTasks(slices.Collect(maps.Keys(s.reconciliation.unanswered)))), kills...)
 }
 
-// handleDisconnected forgets what went with the subscription.
+// handleDisconnected drops the offers of the subscription.
 func (s *State) handleDisconnected() {
 	s.connected = false
 	s.removeOffers(s.now, slices.Collect(maps.Keys(s.offers.offers))...)
@@ -67,7 +66,7 @@ func (s *State) deadlinesOf(id string) *taskDeadlines {
 	return s.deadlines[id]
 }
 
-// handleTick does what is due.
+// handleTick does everything that is due.
 func (s *State) handleTick(now time.Time) []Operation {
 	ops := s.expireWaiting(now)
 	if !s.connected {
@@ -77,7 +76,7 @@ func (s *State) handleTick(now time.Time) []Operation {
 	for _, id := range slices.Sorted(maps.Keys(s.deadlines)) {
 		tm, ref := s.deadlines[id], s.tasks[id]
 		if tm == nil {
-			continue // its gang went before it
+			continue // it ended with its gang
 		}
 		if isDue(tm.confirmBy, now) {
 			tm.confirmBy = now.Add(s.cfg.LaunchTimeout)
@@ -109,7 +108,7 @@ func (s *State) handleTick(now time.Time) []Operation {
 
 func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
-// handleAcceptFailed has the master asked at the next tick.
+// handleAcceptFailed makes the next tick reconcile the tasks.
 func (s *State) handleAcceptFailed(now time.Time, ids []string) {
 	for _, id := range ids {
 		if tm := s.deadlines[id]; tm != nil && !tm.confirmBy.IsZero() {
@@ -118,7 +117,7 @@ func (s *State) handleAcceptFailed(now time.Time, ids []string) {
 	}
 }
 
-// locateTasks says on which agents the tasks are, each once, by id.
+// locateTasks returns the tasks with their agents, sorted by id, each once.
 func (s *State) locateTasks(ids []string) []TaskLocation {
 	slices.Sort(ids)
 	var list []TaskLocation
@@ -130,8 +129,7 @@ func (s *State) locateTasks(ids []string) []TaskLocation {
 	return list
 }
 
-// reconcileTasks makes a RECONCILE of the tasks; none for no task, which would ask for
-// all.
+// reconcileTasks returns a RECONCILE of the tasks, and none for an empty list, which would mean all tasks.
 func reconcileTasks(tasks []TaskLocation) []Operation {
 	if len(tasks) == 0 {
 		return nil
@@ -139,7 +137,7 @@ func reconcileTasks(tasks []TaskLocation) []Operation {
 	return []Operation{ReconcileTasks{Tasks: tasks}}
 }
 
-// giveUpTask takes a task for lost whose agent has been away for too long.
+// giveUpTask declares a task lost whose agent has been unreachable for too long.
 func (s *State) giveUpTask(now time.Time, ref taskRef) []Operation {
 	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(&ref.job.Spec))}
 	ops := s.endAttempt(now, ref, attemptResultOf(ref, nextState(ref.get(), u), u))
@@ -147,8 +145,8 @@ func (s *State) giveUpTask(now time.Time, ref taskRef) []Operation {
 	return ops
 }
 
-// expireWaiting ends jobs that have waited for too long, and wakes tasks whose pause
-// is over.
+// expireWaiting fails jobs that have waited longer than their max_wait, and requests offers for tasks whose pause has
+// ended.
 func (s *State) expireWaiting(now time.Time) []Operation {
 	var ops []Operation
 	for _, q := range slices.Clone(s.queuedJobs()) {
@@ -161,7 +159,7 @@ func (s *State) expireWaiting(now time.Time) []Operation {
 			case late && !t.Ran:
 				ops = append(ops, s.endAttempt(now, ref, attemptResult{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
 			case t.Attempt > 1 && t.NotBefore.After(s.offers.pausesCheckedAt) && !t.NotBefore.After(now):
-				s.requestOffers(ref) // a first attempt has had no pause
+				s.requestOffers(ref) // a first attempt has no pause
 			}
 		}
 		s.retireJob(j)

@@ -9,33 +9,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// attemptResult is how an attempt has ended.
+// attemptResult is how an attempt of a task ended.
 type attemptResult struct {
 	state           job.State
 	message, reason string
 	exitCode        *int
-	// drained: its agent is taken away, it has done no wrong.
+	// drained: the agent is being drained; the attempt did not fail.
 	drained bool
-	// mismatch: its image cannot run on its agent.
+	// mismatch: the image cannot run on the agent.
 	mismatch ImageMismatch
 }
 
-// endAttempt takes in the end of an attempt and decides what becomes of the task:
-// it stays as it ended, or goes back into the queue under a new id. Should the
-// old attempt turn up after all, it is a stray. The tasks of a gang share
-// their fate.
+// endAttempt records the end of an attempt and decides whether the task is tried again, as a new attempt with a new id.
+// Updates of an attempt that was replaced are treated as those of a stray task. Tasks of a gang are restarted or ended
+// together.
 func (s *State) endAttempt(now time.Time, ref taskRef, o attemptResult) []Operation {
 	t := ref.get()
 	old, ran := *t, t.State != job.Launching && t.State != job.Waiting
 	if !s.transition(now, ref, o.state, o.message) {
-		return nil // late: something later is known already
+		return nil // late: a later state is known already
 	}
 	t.Reason, t.ExitCode = o.reason, o.exitCode
 	end := &s.changes.Transitions[len(s.changes.Transitions)-1]
-	end.ExitCode, end.Cause = o.exitCode, o.endCause(&old) // the task's may be another attempt's soon
+	end.ExitCode, end.Cause = o.exitCode, o.endCause(&old) // recorded here, since the task may be another attempt below
 	s.recordFreedPlace(now, ref.job, &old)
 	if ref.job.Spec.MaxParallel > 0 {
-		s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true // another of its tasks may have its turn
+		s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true // another task may be placed now
 	}
 	next, again := s.retryDecision(now, ref, &old, o, ran)
 	switch {
@@ -51,8 +50,8 @@ func (s *State) endAttempt(now time.Time, ref taskRef, o attemptResult) []Operat
 	return nil
 }
 
-// retryDecision says whether the task is tried once more, and as what; if not, it
-// may have the message for its end.
+// retryDecision returns the next attempt of a task and whether there is one. Without one, a Message in next replaces that
+// of the task.
 func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retryDecision bool) {
 	spec := &ref.job.Spec
 	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, ImageExclusions: old.ImageExclusions}
@@ -85,8 +84,8 @@ func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attem
 	return job.Task{}, false
 }
 
-// retryElsewhere tries elsewhere what never started, for its image cannot run on its
-// agent. That is no failure of the task and no start.
+// retryElsewhere returns an attempt on other agents for a task whose image cannot run on its agent. That is neither a
+// failure nor a start of the task.
 func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
 	c, named := s.exclusionFor(old, o.mismatch)
 	attempt := next.Attempt - 1
@@ -99,12 +98,11 @@ func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (j
 	return next, true
 }
 
-// maxUnstartedAttempts bounds the attempts of a task whose launches are lost on the way,
-// or whose image fits no agent.
+// maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.
 const maxUnstartedAttempts = 100
 
-// retryLost tries again what ended without a word. A launch that never got to its
-// agent (an offer was withdrawn meanwhile) is no fault of the task.
+// retryLost returns the next attempt of a task whose state is lost. A launch that never reached its agent, for example
+// because the offer was rescinded, does not count as a loss.
 func (s *State) retryLost(now time.Time, next job.Task, attempt int, o attemptResult, ran bool) (job.Task, bool) {
 	why := cmp.Or(o.message, o.reason, "the master knows no more of it")
 	if ran {
@@ -120,8 +118,7 @@ func (s *State) retryLost(now time.Time, next job.Task, attempt int, o attemptRe
 	return next, true
 }
 
-// countFailures counts those of a task, or of all tasks of a gang, which are
-// retried together.
+// countFailures returns the failures of a task, or of all tasks of a gang, which are retried together.
 func countFailures(ref taskRef) int {
 	if !ref.job.Spec.Gang {
 		return ref.get().Failures
@@ -133,8 +130,7 @@ func countFailures(ref taskRef) int {
 	return n
 }
 
-// endGang ends the other tasks of a gang: to start anew with it, or for
-// good.
+// endGang restarts the other tasks of a gang, or ends them for good, when one task has ended.
 func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) []Operation {
 	var ops []Operation
 	j := ref.job
@@ -159,8 +155,8 @@ func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) [
 	return ops
 }
 
-// endGangTask is end for a task that may already be on its way out to come
-// back, and now must not.
+// endGangTask requests the end of a task. If its end was requested before so that it restarts, the new reason decides
+// whether it does.
 func (s *State) endGangTask(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
 	t := ref.get()
 	if !t.KillRequested.IsZero() {

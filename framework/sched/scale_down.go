@@ -8,9 +8,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// selectSurplusTasks are n tasks of a service: those that serve nobody now first,
-// then those in the places that its constraints find fullest, then the
-// youngest.
+// selectSurplusTasks returns n tasks of a service to stop: tasks that do not serve first, then those in places that its
+// constraints find fullest, then the youngest.
 func (s *State) selectSurplusTasks(j *job.Job, n int) []string {
 	var list []*job.Task
 	for i := range j.Tasks {
@@ -19,7 +18,7 @@ func (s *State) selectSurplusTasks(j *job.Job, n int) []string {
 		}
 	}
 	var constraints []job.Constraint
-	if n < len(list) { // else nobody has to choose
+	if n < len(list) { // otherwise all are stopped
 		constraints = j.Spec.Constraints
 	}
 	crowds, value := s.countSpread(j, constraints)
@@ -35,7 +34,7 @@ func (s *State) selectSurplusTasks(j *job.Job, n int) []string {
 	return ids
 }
 
-// countSpread are the tasks that the job's constraints count, and where each is.
+// countSpread returns the tasks that the job's constraints count, and a function for the place of each.
 func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.SpreadCounter, func(t *job.Task, field string) string) {
 	all := job.NewSpreadCounter(constraints)
 	if len(all) == 0 {
@@ -53,7 +52,7 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 	return all, value
 }
 
-// jobsInGroup are the jobs whose tasks the job's constraints count.
+// jobsInGroup returns the jobs whose tasks the job's constraints count.
 func (s *State) jobsInGroup(j *job.Job) []*job.Job {
 	if j.Spec.Group == "" {
 		return []*job.Job{j}
@@ -67,8 +66,8 @@ func (s *State) jobsInGroup(j *job.Job) []*job.Job {
 	return list
 }
 
-// placeValue is what a placed task's agent has of a field, as far as the last
-// offers and the last list of agents tell.
+// placeValue returns the value of a field of a placed task's agent, as the last offers and the last list of agents have
+// it.
 func placeValue(agents map[string]*fit.AgentResources, t *job.Task, field string) string {
 	a := agents[t.AgentID]
 	if a == nil {

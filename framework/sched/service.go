@@ -9,12 +9,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// minStableRun is how long an attempt of a service's task must have run, at least,
-// for the failures before it to be forgotten: Marathon's minimum for a viable
-// task.
+// minStableRun is how long a service's task must have run at least before its earlier failures are forgotten. It is
+// Marathon's minimum for a viable task.
 const minStableRun = time.Minute
 
-// restartServiceTask starts a service's task again, after a pause where it is at fault.
+// restartServiceTask returns the next attempt of a service's task, after a pause if the attempt failed.
 func (s *State) restartServiceTask(now time.Time, ref taskRef, next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
 	attempt := next.Attempt - 1
 	b := ref.job.Spec.Service.Backoff
@@ -42,8 +41,7 @@ func (s *State) restartServiceTask(now time.Time, ref taskRef, next job.Task, ol
 	return next, true
 }
 
-// AdmitScale says what is in the way of a service's having so many tasks; nil
-// where nothing is.
+// AdmitScale returns why a service may not have so many tasks, nil if it may.
 func (s *State) AdmitScale(name string, tasks int) error {
 	j, ok := s.jobs[name]
 	switch {
@@ -64,14 +62,14 @@ func (s *State) AdmitScale(name string, tasks int) error {
 	return nil
 }
 
-// isBeingKilled reports whether somebody has asked for the job's end.
+// isBeingKilled reports whether a user has killed the job.
 func isBeingKilled(j *job.Job) bool {
 	return slices.ContainsFunc(j.Tasks, func(t job.Task) bool {
 		return t.State.IsLive() && !t.KillRequested.IsZero() && t.KillReason == job.KillByUser
 	})
 }
 
-// scaleService brings a service to so many tasks.
+// scaleService changes the number of a service's tasks.
 func (s *State) scaleService(now time.Time, e ScaleService) []Operation {
 	if s.AdmitScale(e.Job, e.Tasks) != nil {
 		return nil
@@ -92,14 +90,14 @@ func (s *State) scaleService(now time.Time, e ScaleService) []Operation {
 	return nil
 }
 
-// restoreRetired wants a task again that a service had too many of.
+// restoreRetired restarts a task that was retired by scaling down, and returns false if it was not.
 func (s *State) restoreRetired(now time.Time, ref taskRef) bool {
 	t := ref.get()
 	if t.KillReason != job.KillByScaling {
 		return false
 	}
 	if t.State.IsLive() {
-		t.KillReason = job.KillByReplacement // comes back once it has ended
+		t.KillReason = job.KillByReplacement // restarts once it has ended
 		s.markTaskDirty(ref)
 		return true
 	}
@@ -108,7 +106,7 @@ func (s *State) restoreRetired(now time.Time, ref taskRef) bool {
 	return true
 }
 
-// addTasks adds tasks to a job.
+// addTasks adds tasks to a service.
 func (s *State) addTasks(now time.Time, j *job.Job, more int) {
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	first := len(j.Tasks)
@@ -121,7 +119,7 @@ func (s *State) addTasks(now time.Time, j *job.Job, more int) {
 	}
 }
 
-// readinessRank ranks a task by how soon it is of use.
+// readinessRank is higher for tasks that are closer to serving.
 func readinessRank(t *job.Task) int {
 	switch {
 	case t.State == job.Waiting:
@@ -139,8 +137,7 @@ func readinessRank(t *job.Task) int {
 	}
 }
 
-// stopTasks ends single tasks: for good, or, of a service that has no fewer for it,
-// to start others in their places.
+// stopTasks ends single tasks. Tasks of a service are replaced unless they are retired.
 func (s *State) stopTasks(now time.Time, e StopTasks) []Operation {
 	var ops []Operation
 	for _, id := range e.TaskIDs {
@@ -161,7 +158,7 @@ func (s *State) stopTasks(now time.Time, e StopTasks) []Operation {
 	return ops
 }
 
-// endBackoff ends the pauses of tasks that wait.
+// endBackoff ends the pauses of waiting tasks.
 func (s *State) endBackoff(now time.Time, e EndBackoff) {
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
@@ -171,7 +168,7 @@ func (s *State) endBackoff(now time.Time, e EndBackoff) {
 		t := ref.get()
 		t.Failures = 0
 		if t.NotBefore.After(now) {
-			t.NotBefore = s.offers.pausesCheckedAt // the pause is over, and was no waiting for a place
+			t.NotBefore = s.offers.pausesCheckedAt // the pause does not count as waiting for a place
 		}
 		s.markTaskDirty(ref)
 		s.requestOffers(ref)
@@ -182,7 +179,7 @@ func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message
 	t := ref.get()
 	switch {
 	case t.State == job.Waiting && why == job.KillByReplacement:
-		return nil // nothing of it runs
+		return nil // nothing to replace
 	case t.State == job.Waiting:
 		old := *t
 		t.KillRequested, t.KillReason = now, why
@@ -192,7 +189,7 @@ func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message
 		}
 		return nil
 	case t.KillReason.RequeuesTask() && why != job.KillByReplacement:
-		t.KillReason = why // and does not come back
+		t.KillReason = why // and does not restart
 		s.markTaskDirty(ref)
 		return nil
 	default:

@@ -4,46 +4,41 @@ import (
 	"time"
 )
 
-// Defaults that operators see.
+// Defaults that the documentation names.
 const (
 	DefaultHoldOffers         = 5 * time.Second
 	DefaultUnreachableTimeout = 15 * time.Minute
 )
 
-// SchedulerSettings says how patient a State is. The zero value takes the defaults.
+// SchedulerSettings are the policy, timeouts and limits of a State. Zero fields have defaults.
 type SchedulerSettings struct {
-	// Policy says where tasks go; zero fields take defaults.
+	// Policy decides where tasks run and how roles compete.
 	Policy Policy
-	// LaunchTimeout is how long a launch may stay unconfirmed before the
-	// master is asked what became of it.
+	// LaunchTimeout is how long a launch may stay unconfirmed before it is reconciled.
 	LaunchTimeout time.Duration
-	// KillRetry is the first wait before a KILL is repeated; waits double up
-	// to KillRetryMax.
+	// KillRetry is the first wait before a KILL is repeated. Waits double up to KillRetryMax.
 	KillRetry, KillRetryMax time.Duration
-	// ReconcileRetry likewise for tasks the master said nothing about.
+	// ReconcileRetry is the first wait before a RECONCILE is repeated. Waits double up to ReconcileRetryMax.
 	ReconcileRetry, ReconcileRetryMax time.Duration
-	// ReconcileAll is how often the master is asked for all it knows.
+	// ReconcileAll is how often all tasks are reconciled.
 	ReconcileAll time.Duration
-	// ReviveEvery bounds how often offers are asked for.
+	// ReviveEvery is the least time between two REVIVEs of a role.
 	ReviveEvery time.Duration
-	// HoldOffers is how long an offer stays in hand that a waiting job could
-	// use once more is free; below zero it is declined at once.
+	// HoldOffers is how long an offer is held that a waiting job could use with more resources. Below 0 none is held.
 	HoldOffers time.Duration
-	// ReturnOffersEvery bounds how often an agent's offers are given back for a role
-	// that holds less than its share.
+	// ReturnOffersEvery is the least time between two returns of an agent's offers for a role below its share.
 	ReturnOffersEvery time.Duration
-	// UnreachableTimeout is how long a task's agent may be away before the
-	// task is given up and tried again elsewhere; below zero is for ever.
+	// UnreachableTimeout is how long an agent may be unreachable before its tasks are retried elsewhere. Below 0 means
+	// forever.
 	UnreachableTimeout time.Duration
-	// RetryDelay is the first pause before a task that failed or was lost
-	// again is tried anew; pauses double up to RetryDelayMax.
+	// RetryDelay is the pause before the second retry of a task that failed or was lost. Pauses double up to
+	// RetryDelayMax.
 	RetryDelay, RetryDelayMax time.Duration
-	// MaxAttempts bounds how often one task may be lost.
+	// MaxAttempts is how often one task may be lost.
 	MaxAttempts int
-	// MaxLiveTasks bounds the tasks that have not ended, of all jobs.
+	// MaxLiveTasks limits the tasks of all jobs that have not ended.
 	MaxLiveTasks int
-	// MaxEndedTasks bounds how many tasks the remembered ended jobs have; the
-	// job that ended last is remembered in any case.
+	// MaxEndedTasks limits the tasks of remembered ended jobs. The job that ended last is always remembered.
 	MaxEndedTasks int
 }
 
@@ -81,7 +76,7 @@ func (c *SchedulerSettings) setDefaults() {
 	}
 }
 
-// backoffDelay doubles first for each try already made, up to limit.
+// backoffDelay doubles first for each earlier try, up to limit.
 func backoffDelay(first, limit time.Duration, tries int) time.Duration {
 	d := first
 	for range tries {

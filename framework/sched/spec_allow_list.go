@@ -8,26 +8,24 @@ import (
 	"mesos-gpu/job"
 )
 
-// SpecAllowList name what jobs may have that opens more than their own container. A
-// network of their own, bridge, and no network need no permission.
+// SpecAllowList names what jobs may use that opens more than their own container. Bridge networks and no network need no
+// permission.
 type SpecAllowList struct {
-	// Networks are host, and the names of the Docker engines' networks.
+	// Networks are host, and names of networks of the Docker engines.
 	Networks []string
-	// Images are repositories, with or without a tag or digest; REGISTRY/*
-	// covers all below, and * everything.
+	// Images are repositories, with or without a tag or digest. REGISTRY/* covers all below it, * covers everything.
 	Images []string
-	// Parameters are the options of docker run that jobs may name.
+	// Parameters are options of docker run that jobs may set.
 	Parameters []string
-	// Users are whom tasks may run as where a job names somebody. Names are
-	// compared as they are written: 0 is not root.
+	// Users are the users that jobs may name. Names are compared as text: 0 is not root.
 	Users []string
-	// NoImage are tasks that run in their agent's own file system.
+	// NoImage permits tasks without an image, which see their agent's files.
 	NoImage bool
 }
 
 const wildcard = "*"
 
-// checkSpec says what a job wants beyond the bounds.
+// checkSpec returns what a job requests beyond the list.
 func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	refuse := func(format string, args ...any) {
 		why = append(why, fmt.Sprintf(format, args...))
@@ -56,8 +54,7 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	return why
 }
 
-// requestedUsers are whom a job names to run as: by its key, or by an option of
-// docker run.
+// requestedUsers returns the users that a job names, by its own key or by options of docker run.
 func requestedUsers(s *job.Spec) (names []string) {
 	if s.User != "" {
 		names = append(names, s.User)
@@ -74,8 +71,7 @@ func isPermitted(list []string, name string) bool {
 	return slices.Contains(list, wildcard) || slices.Contains(list, name)
 }
 
-// requestedNetworks are those of a job that need permission: by its key, or by an
-// option of docker run.
+// requestedNetworks returns the networks of a job that need permission, by its own key or by options of docker run.
 func requestedNetworks(s *job.Spec) (names []string) {
 	add := func(n job.NetworkMode) {
 		switch {
@@ -94,9 +90,8 @@ func requestedNetworks(s *job.Spec) (names []string) {
 	return names
 }
 
-// ValidateImagePattern says what is wrong with one of Bounds.Images. Stars stand
-// only where nothing can be put before or after them: "host*" would cover a
-// registry called host.evil.
+// ValidateImagePattern returns an error for an invalid entry of SpecAllowList.Images. A star is allowed only where it
+// cannot extend a name: "host*" would cover a registry named host.evil.
 func ValidateImagePattern(p string) error {
 	body := strings.TrimSuffix(p, "/"+wildcard)
 	if p == wildcard || body != "" && !strings.Contains(body, wildcard) {
@@ -105,8 +100,7 @@ func ValidateImagePattern(p string) error {
 	return fmt.Errorf("image %q: write a repository, REGISTRY/* for all below, or * for all", p)
 }
 
-// matchesImage compares texts: docker.io/library/debian is not debian, and
-// what is written otherwise is refused rather than let through.
+// matchesImage compares texts. docker.io/library/debian is not debian: a name in another form is rejected.
 func matchesImage(pattern, image string) bool {
 	if pattern == wildcard {
 		return true
@@ -118,14 +112,13 @@ func matchesImage(pattern, image string) bool {
 		return strings.HasPrefix(image, prefix) && len(image) > len(prefix)
 	}
 	rest, same := strings.CutPrefix(image, pattern)
-	if !same || strings.Contains(rest, "/") { // debian:5000/x is of the registry debian:5000
+	if !same || strings.Contains(rest, "/") { // debian:5000/x is in the registry debian:5000
 		return false
 	}
 	return rest == "" || rest[0] == '@' || rest[0] == ':' && !hasTag(pattern)
 }
 
-// hasTag reports whether a reference has a tag or a digest. The colon of a
-// registry's port has a slash after it.
+// hasTag reports whether a reference has a tag or a digest. The colon of a registry's port is followed by a slash.
 func hasTag(ref string) bool {
 	return strings.ContainsAny(ref[strings.LastIndexByte(ref, '/')+1:], ":@")
 }

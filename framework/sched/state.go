@@ -17,49 +17,73 @@ import (
 	"mesos-gpu/job"
 )
 
-// State is all that the scheduler knows. Step is the only way it changes.
-// It belongs to one goroutine.
+// State is the scheduler's knowledge of jobs, tasks, offers and agents. It changes only in Step, and belongs to one
+// goroutine. Job pointers inside it are not shared; accessors return copies.
 type State struct {
-	cfg                SchedulerSettings
-	frameworkID        string
-	connected          bool
-	now                time.Time // of the last step
-	jobs               map[string]*job.Job
-	tasks              map[string]taskRef
-	clientKeys         map[clientKey]string // names of jobs with a client key
-	demandKeys         map[string]string    // demandNumberOf the jobs in the queue that have waited
-	queue              []string             // names of jobs that have not ended, oldest first
-	ended              []string             // names of the others, in the order they ended
-	endedTasks         int                  // tasks of those
-	lastSubmitted      time.Time            // submission of the newest job
-	liveTasks          int                  // tasks that have not ended
-	deadlines          map[string]*taskDeadlines
-	reconciliation     reconcileRound
-	offerDemands       map[string]*offerDemand // by role
-	offers             offerPool
-	lastOffered        map[placement.AgentKey]agentSnapshot // as last offered, less what was taken
-	cache              agentCache
-	listedAgents       map[string]Agent                   // as the master last listed them; nil before
-	sharedDevices      map[string][]SharedDevice          // of those, what they share
-	reservationReasons map[string]placement.PendingReason // of jobs that no agent was short for
-	taskMix            taskMix
-	returnedAt         map[string]time.Time   // when an agent's offers were given back for another role
-	freed              []freedPlace           // tasks whose places have not been offered again
-	planCount          int                    // made so far
-	quotaBlockedRoles  map[string]bool        // roles with a job that a quota held back
-	dependents         map[string][]string    // by job, those who wait for its end
-	explanations       *pending.Explainer     // what Reasons has counted; nil: to be counted anew
-	cordons            map[string]CordonState // by host
-	configuredRoles    []queue.Role           // the table of roles without what operators have set
-	operatorQuotas     map[string]quota.Quota // what they have set, by role
-	subscribedAt       time.Time              // when the subscription began
-	documents          documentStore
-	endedAttempts      endedAttempts
-	// documentBytes is how large they are together.
-	documentBytes int
-	changes       StateChanges
-	changedJobs   map[*job.Job]bool // those in changes.Jobs
-	dirtyTasks    map[string]map[int]bool
+	cfg         SchedulerSettings
+	frameworkID string
+	connected   bool
+	now         time.Time // of the last Step
+	// subscribedAt is when the present subscription began.
+	subscribedAt time.Time
+
+	jobs  map[string]*job.Job
+	tasks map[string]taskRef // the present attempt of each task, by id
+	// queue are the names of jobs that have not ended, in the order of submission. ended are the others, in the order in
+	// which they ended; endedTasks is the number of their tasks.
+	queue      []string
+	ended      []string
+	endedTasks int
+	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
+	lastSubmitted time.Time
+	// liveTasks is the number of tasks that have not ended.
+	liveTasks  int
+	clientKeys map[clientKey]string // names of jobs that were submitted with a client key
+	// dependents are, by job, the jobs that wait for its end.
+	dependents map[string][]string
+
+	// deadlines are, by task id, what is due for placed tasks. A task without a deadline has no entry.
+	deadlines      map[string]*taskDeadlines
+	reconciliation reconcileRound
+
+	offers       offerPool
+	offerDemands map[string]*offerDemand // by role
+	// lastOffered is what each agent had free when its last offer arrived or left, less what was launched since.
+	lastOffered map[placement.AgentKey]agentSnapshot
+	// listedAgents are the agents of the master's last list, nil before the first. sharedDevices are those of them that
+	// tasks share, by agent.
+	listedAgents  map[string]Agent
+	sharedDevices map[string][]SharedDevice
+	// freed are places of ended tasks that Mesos has not offered again.
+	freed []freedPlace
+	// returnedAt is when an agent's offers were last returned for another role.
+	returnedAt map[string]time.Time
+	cache      agentCache
+	// demandKeys are the demand keys of queued jobs, computed when they are first placed. A new policy clears them.
+	demandKeys map[string]string
+	taskMix    taskMix
+	planCount  int
+	// reservationReasons are, by job, the reasons of jobs that the last plan kept off reserved resources.
+	// quotaBlockedRoles are the roles with a job that a quota blocked in it.
+	reservationReasons map[string]placement.PendingReason
+	quotaBlockedRoles  map[string]bool
+	// explanations is nil after an offer, an agent, a cordon or the policy has changed.
+	explanations *pending.Explainer
+
+	cordons map[string]CordonState // by host
+	// configuredRoles are the roles as configured. operatorQuotas are the quotas that operators have set at run time,
+	// which replace the configured ones in cfg.Policy.Roles.
+	configuredRoles []queue.Role
+	operatorQuotas  map[string]quota.Quota
+	documents       documentStore
+	documentBytes   int // of all documents together
+	endedAttempts   endedAttempts
+
+	// changes, changedJobs and dirtyTasks are what TakeChanges returns: dirtyTasks are task indexes by job, changedJobs
+	// the jobs in changes.
+	changes     StateChanges
+	changedJobs map[*job.Job]bool
+	dirtyTasks  map[string]map[int]bool
 }
 
 type taskRef struct {
@@ -69,39 +93,38 @@ type taskRef struct {
 
 func (r taskRef) get() *job.Task { return &r.job.Tasks[r.index] }
 
-// taskDeadlines is what is due for one placed task.
+// taskDeadlines are the times at which something is due for a placed task. Zero times are not due.
 type taskDeadlines struct {
-	confirmBy time.Time // zero once the launch is confirmed
-	killAt    time.Time // zero while nobody wants it killed
+	confirmBy time.Time // the launch is reconciled; zero once it is confirmed
+	killAt    time.Time // the next KILL is sent; zero while no end is requested
 	killsSent int
-	timeoutAt time.Time // when it has run for too long
-	giveUpAt  time.Time // when it has been unreachable for too long
+	timeoutAt time.Time // the task exceeds its job's timeout
+	giveUpAt  time.Time // the agent of an unreachable task is given up
 }
 
 func (t *taskDeadlines) isIdle() bool {
 	return t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.giveUpAt.IsZero()
 }
 
-// StateChanges is what has happened since Drain was last called.
+// StateChanges is what has happened since the last call of TakeChanges.
 type StateChanges struct {
-	// FrameworkID is set where it is new.
+	// FrameworkID is set if it is new.
 	FrameworkID string
-	// Jobs are new, or have more tasks than before, or wait for fewer others;
-	// Removed are forgotten. A
-	// name may be in both: removed first, then new.
+	// Jobs are new, or have more tasks or fewer unmet dependencies than before. Removed are forgotten jobs. A name may
+	// be in both: the old job is removed first.
 	Jobs    []*job.Job
 	Removed []string
-	// Tasks are as they now are, each once.
+	// Tasks are the changed tasks in their present state, each once.
 	Tasks []job.Task
-	// Documents are those put, by key; an empty one is forgotten.
+	// Documents are the changed documents by key. An empty one is deleted.
 	Documents map[string][]byte
-	// Transitions are the changes of state, in order.
+	// Transitions are the changes of task states, in order.
 	Transitions []StateTransition
-	// LateEnds are attempts that were given up and have ended after all.
+	// LateEnds are attempts that were given up as lost and have reported their end since.
 	LateEnds []job.Task
 }
 
-// StateTransition is a task's change of state.
+// StateTransition is one change of a task's state.
 type StateTransition struct {
 	Time    time.Time
 	Job     string
@@ -109,29 +132,29 @@ type StateTransition struct {
 	Index   int
 	State   job.State
 	Message string
-	// Role is the job's. Cause is why an attempt that was launched, or waited
-	// for too long, has ended otherwise than FINISHED.
+	// Role is the role of the job. Cause is why an attempt that was launched, or waited too long, ended in a state other
+	// than FINISHED.
 	Role  string
 	Cause EndCause
-	// ExitCode is set where the task's process has ended by itself.
+	// ExitCode is set if the task's process exited.
 	ExitCode *int
-	// Repeated says that it was in that state already, and only why is new.
+	// Repeated reports that the state is the same as before and only the message is new.
 	Repeated bool
 }
 
-// IsEmpty reports whether nothing needs to be recorded.
+// IsEmpty reports whether there is nothing to record.
 func (c *StateChanges) IsEmpty() bool {
 	return c.FrameworkID == "" && len(c.Jobs) == 0 && len(c.Removed) == 0 && len(c.Tasks) == 0 && len(c.Documents) == 0
 }
 
-// RecoveredState is what a journal remembers of an earlier State.
+// RecoveredState is what a journal has recorded of an earlier State.
 type RecoveredState struct {
 	FrameworkID string
 	Jobs        []*job.Job
 	Documents   map[string][]byte
 }
 
-// New makes a State that goes on from the past, whose jobs it takes over.
+// New returns a State that continues a recovered one. It takes over the recovered jobs.
 func New(cfg SchedulerSettings, past RecoveredState) *State {
 	cfg.setDefaults()
 	s := &State{
@@ -150,7 +173,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	s.restoreOperatorSettings()
 	jobs := slices.Clone(past.Jobs)
 	for _, j := range jobs {
-		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have none
+		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have no role
 	}
 	slices.SortFunc(jobs, func(a, b *job.Job) int {
 		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
@@ -190,7 +213,7 @@ func (s *State) restoreTask(j *job.Job, i int) {
 	s.updateDeadlines(taskRef{j, i})
 }
 
-// updateDeadlines sets what is due for a placed task, from what is recorded of it.
+// updateDeadlines sets the deadlines of a placed task from its recorded fields.
 func (s *State) updateDeadlines(ref taskRef) {
 	t := ref.get()
 	if !t.State.IsPlaced() {
@@ -218,8 +241,7 @@ func (s *State) updateDeadlines(ref taskRef) {
 	}
 }
 
-// unreachableTimeout is how long the agent of a job's task may be away; below 0 is for
-// ever.
+// unreachableTimeout returns how long the agent of a job's task may be unreachable; below 0 means forever.
 func (s *State) unreachableTimeout(spec *job.Spec) time.Duration {
 	if v := spec.Service; v != nil && v.ReplaceAfter != 0 {
 		return v.ReplaceAfter
@@ -237,23 +259,22 @@ func lastEndOf(j *job.Job) time.Time {
 	return last
 }
 
-// FrameworkID is the id the master gave, or "".
+// FrameworkID returns the id that the master assigned, "" before the first subscription.
 func (s *State) FrameworkID() string { return s.frameworkID }
 
-// IsConnected reports whether there is a subscription.
+// IsConnected reports whether the scheduler is subscribed.
 func (s *State) IsConnected() bool { return s.connected }
 
-// CountHeldOffers counts the offers in hand.
+// CountHeldOffers returns the number of held offers.
 func (s *State) CountHeldOffers() int { return len(s.offers.offers) }
 
-// CountPlans counts how often it has gone through the offers in hand and all that
-// waits.
+// CountPlans returns how many plans have been made.
 func (s *State) CountPlans() int { return s.planCount }
 
-// CountQueuedJobs counts the jobs that have not ended.
+// CountQueuedJobs returns the number of jobs that have not ended.
 func (s *State) CountQueuedJobs() int { return len(s.queue) }
 
-// Job returns a copy of the job of that name.
+// Job returns a copy of a job.
 func (s *State) Job(name string) (*job.Job, bool) {
 	j, ok := s.jobs[name]
 	if !ok {
@@ -262,7 +283,7 @@ func (s *State) Job(name string) (*job.Job, bool) {
 	return j.Clone(), true
 }
 
-// Task returns a copy of the task of that id.
+// Task returns a copy of a task.
 func (s *State) Task(id string) (job.Task, bool) {
 	ref, ok := s.tasks[id]
 	if !ok {
@@ -283,8 +304,8 @@ func (s *State) Jobs() []*job.Job {
 	return all
 }
 
-// TakeChanges hands over what has changed since the last call. The caller records
-// it before it performs the operations that Step returned.
+// TakeChanges returns what has changed since the last call. The caller records it before it performs the operations
+// that Step returned.
 func (s *State) TakeChanges() StateChanges {
 	c := s.changes
 	names := make([]string, 0, len(s.dirtyTasks))

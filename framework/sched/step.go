@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Step applies one event and returns the operations it calls for, in order.
-// What Drain then returns must be recorded before they are performed.
+// Step applies one event and returns the resulting operations, in order. The caller records what TakeChanges returns
+// before it performs them.
 func (s *State) Step(now time.Time, ev Event) []Operation {
 	s.now = now
 	var ops []Operation
@@ -71,7 +71,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	return append(ops, s.reviveOrSuppress(now)...)
 }
 
-// transition takes a task to another state, if the table of its life allows.
+// transition moves a task to another state, and returns false if its life cycle does not allow that.
 func (s *State) transition(now time.Time, ref taskRef, next job.State, message string) bool {
 	t := ref.get()
 	if t.State == next || !t.State.CanBecome(next) {
@@ -97,7 +97,7 @@ func (s *State) transition(now time.Time, ref taskRef, next job.State, message s
 	return true
 }
 
-// markTaskDirty remembers that the task must be recorded.
+// markTaskDirty makes TakeChanges return the task.
 func (s *State) markTaskDirty(ref taskRef) {
 	name := ref.job.Spec.Name
 	if s.dirtyTasks[name] == nil {
@@ -106,7 +106,7 @@ func (s *State) markTaskDirty(ref taskRef) {
 	s.dirtyTasks[name][ref.index] = true
 }
 
-// markJobChanged remembers that the job must be recorded.
+// markJobChanged makes TakeChanges return the job.
 func (s *State) markJobChanged(j *job.Job) {
 	if s.changedJobs[j] {
 		return
@@ -122,8 +122,8 @@ func (s *State) recordTransition(now time.Time, t *job.Task) {
 	s.changes.Transitions = append(s.changes.Transitions, StateTransition{Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: s.jobs[t.Job].Spec.Role})
 }
 
-// Admit says what is in the way of a job; nil if it may be submitted.
-// It is for the caller of Submit, which ignores a job that may not.
+// Admit returns why a job may not be submitted, nil if it may. Callers check it before SubmitJob, which ignores a job
+// that may not.
 func (s *State) Admit(spec *job.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -160,14 +160,14 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	return nil
 }
 
-// TooManyTasksError says that the scheduler has as many tasks as it takes on.
+// TooManyTasksError reports that a request exceeds the limit of live tasks.
 type TooManyTasksError struct{ Live, Requested, Limit int }
 
 func (e *TooManyTasksError) Error() string {
 	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.Requested, e.Limit)
 }
 
-// JobNotEndedError says that a job of the name has not ended.
+// JobNotEndedError reports that a job of the same name has not ended.
 type JobNotEndedError struct {
 	Name  string
 	State job.State
@@ -181,8 +181,7 @@ func (s *State) submitJob(now time.Time, spec job.Spec) {
 	if s.AdmitCompleted(&spec) != nil {
 		return
 	}
-	// Task ids hold the time of submission, and the queue is in its order: it
-	// grows even where the clock does not.
+	// Task ids contain the time of submission, and the queue is sorted by it: it increases even if the clock does not.
 	submitted := now
 	if !submitted.After(s.lastSubmitted) {
 		submitted = s.lastSubmitted.Add(time.Nanosecond)
@@ -191,7 +190,7 @@ func (s *State) submitJob(now time.Time, spec job.Spec) {
 	if old, ok := s.jobs[spec.Name]; ok {
 		s.removeJob(old)
 	}
-	spec.Role = s.roleOf(&spec) // the default may change, the job's role does not
+	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.registerDependencies(j)
 	s.jobs[spec.Name] = j
@@ -204,7 +203,7 @@ func (s *State) submitJob(now time.Time, spec job.Spec) {
 	}
 }
 
-// enqueueAttempt puts an attempt of a task into the queue.
+// enqueueAttempt starts an attempt of a task: it waits for a place.
 func (s *State) enqueueAttempt(now time.Time, ref taskRef, t job.Task) {
 	j := ref.job
 	s.keepEndedAttempt(j.Tasks[ref.index])
@@ -219,13 +218,13 @@ func (s *State) enqueueAttempt(now time.Time, ref taskRef, t job.Task) {
 	s.recordTransition(now, &t)
 }
 
-// requestOffers wants offers for a task, and a look at those in hand.
+// requestOffers makes Step revive offers for the role of a task, and the next cycle look at the held ones.
 func (s *State) requestOffers(ref taskRef) {
 	s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true
 	s.offers.stale = true
 }
 
-// removeJob drops an ended job.
+// removeJob forgets an ended job and all its records.
 func (s *State) removeJob(j *job.Job) {
 	for i := range j.Tasks {
 		delete(s.tasks, j.Tasks[i].ID)
@@ -245,15 +244,15 @@ func (s *State) removeJob(j *job.Job) {
 	s.changes.Removed = append(s.changes.Removed, j.Spec.Name)
 }
 
-// forgetEndedJob drops a job if it has ended.
+// forgetEndedJob removes a job if it has ended.
 func (s *State) forgetEndedJob(name string) {
 	if j, ok := s.jobs[name]; ok && j.IsTerminal() {
 		s.removeJob(j)
 	}
 }
 
-// dequeueJob takes a job out of the queue, and reports whether it was there. The
-// queue is in the order of submission, and those at its begin end first.
+// dequeueJob removes a job from the queue, and returns false if it was not there. Jobs at the front end first, so the
+// shorter part of the queue is moved.
 func (s *State) dequeueJob(j *job.Job) bool {
 	i, ok := slices.BinarySearchFunc(s.queue, j, func(name string, j *job.Job) int {
 		return cmp.Or(s.jobs[name].Submitted.Compare(j.Submitted), cmp.Compare(name, j.Spec.Name))
@@ -270,8 +269,8 @@ func (s *State) dequeueJob(j *job.Job) bool {
 	return true
 }
 
-// retireJob moves a job that has ended out of the queue, and forgets those that
-// ended longest ago, but not this one.
+// retireJob removes a job that has ended from the queue, and forgets the jobs that ended longest ago if there are too
+// many. It keeps the job itself.
 func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() {
 		return

@@ -9,21 +9,20 @@ import (
 	"mesos-gpu/job"
 )
 
-// Fragmentation is measured against what the cluster usually runs: the kinds
-// of task that make up typicalShare of those remembered, at most maxTypicalKinds
-// (Q. Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
+// Fragmentation is measured against the typical tasks of the cluster: the kinds of task that make up typicalShare of all
+// remembered ones, at most maxTypicalKinds (Q. Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
 const (
 	typicalShare    = 0.95
 	maxTypicalKinds = 128
 )
 
-// taskMix counts the tasks of the jobs remembered by what they want.
+// taskMix counts the tasks of all remembered jobs by their demand.
 type taskMix struct {
 	kinds   map[string]*fit.TypicalTask
-	typical []fit.TypicalTask // nil: to be made anew
+	typical []fit.TypicalTask // the result of mostFrequent; nil after a change
 }
 
-// addJob counts a job in, or out with sign -1.
+// addJob adds the tasks of a job; sign -1 removes them.
 func (w *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
 	d := fit.Demand{Amount: Amount{CPUs: s.CPUs, MemMiB: s.MemMiB}, Request: s.Request}
 	key := d.Key()
@@ -39,7 +38,7 @@ func (w *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
 	w.typical = nil
 }
 
-// mostFrequent are the usual kinds, the most frequent first.
+// mostFrequent returns the typical tasks, the most frequent first.
 func (w *taskMix) mostFrequent() []fit.TypicalTask {
 	if w.typical != nil {
 		return w.typical

@@ -8,8 +8,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// handleTaskUpdate applies a task's status. It may come twice, late, or for a task
-// nobody remembers; the acknowledgement comes last in any case.
+// handleTaskUpdate applies a task's status, which may be repeated, late, or about an unknown task, and acknowledges it.
 func (s *State) handleTaskUpdate(now time.Time, u TaskUpdate) []Operation {
 	var ops []Operation
 	if ref, ok := s.tasks[u.TaskID]; !ok {
@@ -25,7 +24,7 @@ func (s *State) handleTaskUpdate(now time.Time, u TaskUpdate) []Operation {
 	return ops
 }
 
-// killStrayTask ends a task that runs and should not.
+// killStrayTask returns a KILL of a task that runs and should not.
 func killStrayTask(u TaskUpdate) []Operation {
 	if !u.State.IsLive() || u.State == job.Unreachable || u.State == job.Killing {
 		return nil
@@ -37,10 +36,10 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 	t := ref.get()
 	delete(s.reconciliation.unanswered, t.ID)
 	if u.State == "" {
-		return nil // a newer Mesos's word
+		return nil // a state of a newer Mesos
 	}
 	if !t.State.IsPlaced() {
-		return killStrayTask(u) // not launched by us, given up, or ended as far as we know
+		return killStrayTask(u) // given up, or it has ended according to an earlier update
 	}
 	if tm := s.deadlines[t.ID]; tm != nil {
 		tm.confirmBy = time.Time{}
@@ -56,11 +55,11 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 		if next == job.Killing {
 			message = t.Message
 		}
-		if s.transition(now, ref, next, message) { // else late: something later is known already
+		if s.transition(now, ref, next, message) { // false for a late update
 			t.Reason = u.Reason
 			applyCheckResults(t, u)
 			if next == job.Running && len(t.Addresses) == 0 {
-				// Agents write their own into later statuses that have none.
+				// Agents add their own addresses to later statuses that have none.
 				t.Addresses = slices.Clone(u.Addresses)
 			}
 		}
@@ -73,8 +72,7 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 	return nil
 }
 
-// nextState is the state an update leads to, given what people want of the task
-// and how far it has come.
+// nextState returns the state to which an update leads, given a requested kill and how far the task has come.
 func nextState(t *job.Task, u TaskUpdate) job.State {
 	wanted := !t.KillRequested.IsZero()
 	switch {
@@ -108,8 +106,7 @@ func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
 	return o
 }
 
-// applyRepeatedUpdate takes what is new in an update that changes no state: a message, or
-// what the task's checks have found.
+// applyRepeatedUpdate applies an update without a change of state: its message and check results.
 func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
 	t := ref.get()
 	news := applyCheckResults(t, u)
@@ -122,8 +119,8 @@ func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
 	}
 }
 
-// applyCheckResults takes in what a task's checks have found, and reports whether that is
-// new. An update that says nothing of it changes nothing.
+// applyCheckResults applies the check results of an update, and reports whether they are new. An update without results
+// changes nothing.
 func applyCheckResults(t *job.Task, u TaskUpdate) bool {
 	news := false
 	if u.Healthy != nil && (t.Healthy == nil || *t.Healthy != *u.Healthy) {

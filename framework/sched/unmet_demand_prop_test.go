@@ -21,12 +21,12 @@ func TestUnmetDemandProperties(t *testing.T) {
 		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
-		lacks := pending.FindUnmetDemand(offers, placement.Input{Waiting: waiting}, policy)
+		lacks := pending.FindUnmetDemand(offers, placement.PlanInput{Waiting: waiting}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("Lacking changed its arguments:\n%s\n%s", before, after)
 		}
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.Input{Waiting: waiting}, policy)); diff != "" {
+		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another answer (-first +second):\n%s", diff)
 		}
 		specs := map[string]*job.Spec{}
@@ -34,7 +34,7 @@ func TestUnmetDemandProperties(t *testing.T) {
 			specs[waiting[i].Spec.Name] = waiting[i].Spec
 		}
 		want := map[string]int{}
-		for _, r := range placement.MakePlan(offers, placement.Input{Waiting: waiting}, policy).Unplaced {
+		for _, r := range placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, policy).Unplaced {
 			switch s := specs[r.Job]; {
 			case s.Request.GPUs == 0:
 				continue

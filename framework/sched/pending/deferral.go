@@ -89,7 +89,7 @@ func countWaiting(now time.Time, j *job.Job) (c taskCounts) {
 
 // ExplainDeferral says why none of a job's waiting tasks may be placed now. stateOf returns the state of another job,
 // false if there is none.
-func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.State, bool)) placement.Cause {
+func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.State, bool)) placement.PendingCause {
 	if open := j.Spec.UnmetDependencies(); len(open) > 0 {
 		return explainDependencies(open, stateOf)
 	}
@@ -98,16 +98,16 @@ func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.S
 		verb = "holds"
 	}
 	if limit := j.Spec.MaxParallel; limit > 0 && w.placed >= limit {
-		return placement.Cause{Needs: "the end of another task of the job", Available: fmt.Sprintf("%d %s a place, and max_parallel is %d", w.placed, verb, limit)}
+		return placement.PendingCause{Needs: "the end of another task of the job", Available: fmt.Sprintf("%d %s a place, and max_parallel is %d", w.placed, verb, limit)}
 	}
 	if j.Spec.Gang && w.placed > 0 {
-		return placement.Cause{Needs: "the end of its other tasks", Available: fmt.Sprintf("%d still %s a place, and a gang starts together", w.placed, verb)}
+		return placement.PendingCause{Needs: "the end of its other tasks", Available: fmt.Sprintf("%d still %s a place, and a gang starts together", w.placed, verb)}
 	}
 	pause := (w.nextTry.Sub(now) + time.Second - 1).Truncate(time.Second)
-	return placement.Cause{Needs: fmt.Sprintf("its next try, in %s", pause), Available: "a pause follows an attempt that ended"}
+	return placement.PendingCause{Needs: fmt.Sprintf("its next try, in %s", pause), Available: "a pause follows an attempt that ended"}
 }
 
-func explainDependencies(open []job.Dependency, stateOf func(name string) (job.State, bool)) placement.Cause {
+func explainDependencies(open []job.Dependency, stateOf func(name string) (job.State, bool)) placement.PendingCause {
 	needs, available := make([]string, len(open)), make([]string, len(open))
 	for i, d := range open {
 		subject := "it"
@@ -119,5 +119,5 @@ func explainDependencies(open []job.Dependency, stateOf func(name string) (job.S
 			available[i] = fmt.Sprintf("%s is %s", subject, state)
 		}
 	}
-	return placement.Cause{Needs: strings.Join(needs, ", "), Available: strings.Join(available, ", ")}
+	return placement.PendingCause{Needs: strings.Join(needs, ", "), Available: strings.Join(available, ", ")}
 }

@@ -31,7 +31,7 @@ type Explainer struct {
 	// withClosed is the cluster as if closed agents took tasks; nil if none is closed.
 	withClosed *fit.Cluster
 	byID       map[string]*fit.AgentResources
-	causes     map[causeKey]placement.Cause
+	causes     map[causeKey]placement.PendingCause
 }
 
 // causeKey is equal for jobs that have the same cause.
@@ -43,7 +43,7 @@ type causeKey struct {
 
 // NewExplainer returns an explainer for agents with what they have free, which it changes. The policy is read later.
 func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
-	e := &Explainer{policy: p, status: status, byID: map[string]*fit.AgentResources{}, causes: map[causeKey]placement.Cause{}}
+	e := &Explainer{policy: p, status: status, byID: map[string]*fit.AgentResources{}, causes: map[causeKey]placement.PendingCause{}}
 	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
 		e.withClosed = fit.NewCluster(assumeFree(agents, status), p.Fit, now)
 	}
@@ -90,7 +90,7 @@ func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
 func (e *Explainer) AgentsByID() map[string]*fit.AgentResources { return e.byID }
 
 // Explain says why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles hold.
-func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.Cause {
+func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
 	d := j.TaskDemand(e.policy.Overhead, e.byID)
 	restricted, allowed, limit := usage.Restrict(j.Spec.Role, d.Request)
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
@@ -107,7 +107,7 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 	cause, known := e.causes[key]
 	if !known || len(d.PeerAgents) > 0 {
 		s := e.cluster.ExplainGang(&d, key.gang)
-		cause = placement.Cause{Needs: s.Missing, Available: s.Found + e.describeClosed(&d, key.gang)}
+		cause = placement.PendingCause{Needs: s.Missing, Available: s.Found + e.describeClosed(&d, key.gang)}
 		e.causes[key] = cause
 	}
 	cause.Available += limit.ExcludedTypeNote()

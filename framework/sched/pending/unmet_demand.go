@@ -33,7 +33,7 @@ type UnmetDemand struct {
 // demandSurvey is FindUnmetDemand in progress.
 type demandSurvey struct {
 	*placement.Allocator
-	in     *placement.Input
+	in     *placement.PlanInput
 	groups []UnmetDemand
 	// milliGPUs are the thousandths of GPUs of each group. byDemand are the indexes of the groups.
 	milliGPUs []int
@@ -46,7 +46,7 @@ type demandSurvey struct {
 
 // FindUnmetDemand returns what waiting tasks find no place on what is free, and would on added machines. It does not
 // modify its arguments; equal inputs give equal answers in any order of offers.
-func FindUnmetDemand(offers []fit.Offer, in placement.Input, p placement.Policy) []UnmetDemand {
+func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
 	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
 	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
 	cluster.ReleaseLeftovers(leftoverOf)

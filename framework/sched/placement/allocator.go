@@ -20,7 +20,7 @@ type Allocator struct {
 }
 
 // NewAllocator returns an allocator that takes places from the cluster, which it changes.
-func NewAllocator(c *PartitionedCluster, in *Input, p *Policy) *Allocator {
+func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents), overhead: p.Overhead, groupAgents: map[queue.GroupKey][]string{}}
 	queue.CountUsage(a.Usage, in.Running)
 	fixed := queue.FixedHostPorts(in.Waiting)
@@ -97,8 +97,8 @@ func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacemen
 }
 
 // QuotaCause returns the cause of a job that a quota blocks.
-func QuotaCause(e quota.Explanation) Cause {
-	c := Cause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
+func QuotaCause(e quota.LimitExplanation) PendingCause {
+	c := PendingCause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
 	if e.Reserved {
 		c.BlockedBy = BlockedByReservation
 	}

@@ -175,16 +175,16 @@ func (r *remainder) addAmount(a fit.Amount, sign float64) {
 }
 
 // explainReservation returns the cause if n tasks of the job would fit on resources that are reserved for the head.
-func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n int) (Cause, bool) {
+func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n int) (PendingCause, bool) {
 	head := b.heads[j.Spec.Role]
 	if !d.AvoidReserved || head == nil {
-		return Cause{}, false
+		return PendingCause{}, false
 	}
 	free := *d
 	free.AvoidReserved = false
 	places := b.cluster.PlaceTasks(&free, n)
 	b.cluster.UndoPlacements(&free, places)
-	return Cause{
+	return PendingCause{
 		BlockedBy: BlockedByReservation,
 		Needs:     fmt.Sprintf("a place that %s will not need", head.job),
 		Available: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", head.job, head.startsBy.Sub(b.in.Now).Round(time.Second)),

@@ -18,11 +18,11 @@ import (
 // that wait. Nothing but GPUs is ever short.
 type backfillCase struct {
 	offers []fit.Offer
-	in     Input
+	in     PlanInput
 }
 
 func genBackfillCase(t *rapid.T) backfillCase {
-	c := backfillCase{in: Input{Now: time.Unix(1_700_000_000, 0)}}
+	c := backfillCase{in: PlanInput{Now: time.Unix(1_700_000_000, 0)}}
 	spec := func(name string, gpus, tasks int) *job.Spec {
 		s := &job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 1, Command: []string{"true"}}
 		s.RunTime = time.Duration(rapid.IntRange(0, 6).Draw(t, "run")) * time.Minute

@@ -21,7 +21,7 @@ func TestPartitionsByFitPolicy(t *testing.T) {
 	c := NewPartitionedCluster([]fit.AgentResources{agent("a", "packs", 4), agent("a", "spreads", 4), agent("b", "packs", 2), agent("b", "spreads", 2)}, p, time.Time{})
 	spec := &job.Spec{}
 	spec.Ports = []job.Port{{Host: 8080}}
-	NewAllocator(c, &Input{Waiting: []queue.WaitingJob{{Spec: spec}}}, p) // makes the partitions avoid the port
+	NewAllocator(c, &PlanInput{Waiting: []queue.WaitingJob{{Spec: spec}}}, p) // makes the partitions avoid the port
 	place := func(role string, avoidReserved bool) (string, []int) {
 		d := &fit.Demand{Role: role, Amount: fit.Amount{CPUs: 1}, Ports: 1, AvoidReserved: avoidReserved}
 		places := c.PlaceTasks(d, 1)

@@ -12,17 +12,17 @@ import (
 // forecaster finds out when running tasks will have freed enough for a demand. Its results are for one plan; taskEnds
 // and leftovers of a role are computed once, when they are first needed.
 type forecaster struct {
-	in         *Input
+	in         *PlanInput
 	overhead   fit.Amount
 	cluster    *PartitionedCluster
 	leftoverOf LeftoverFunc
-	buffers    *Buffers
+	buffers    *PlanBuffers
 	taskEnds   map[string]*roleTaskEnds
 	leftovers  map[string][]agentLeftover
 }
 
-// Buffers is memory that plans reuse. Only one plan may use it at a time.
-type Buffers struct {
+// PlanBuffers is memory that plans reuse. Only one plan may use it at a time.
+type PlanBuffers struct {
 	withLeftovers, forecast PartitionedCluster
 	pending                 []*fit.TaskResources // see completionForecast
 	unplaced                []PendingReason

@@ -28,7 +28,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 		p := testPolicy()
 		p.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "spread", "topology"}).Draw(t, "policy")
 		cluster, leftoverOf := NewClusterOfOffers(c.offers, &c.in, &p)
-		pl := newPlanner(Agents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &Buffers{}}, &c.in, &p)
+		pl := newPlanner(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &p)
 		forecaster := pl.backfill.forecaster
 		for i := range c.in.Waiting {
 			j := &c.in.Waiting[i]

@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Input is what a plan is made for, except the agents that offer resources now.
-type Input struct {
+// PlanInput is what a plan is made for, except the agents that offer resources now.
+type PlanInput struct {
 	// Now is the time of the plan.
 	Now time.Time
 	// Waiting are the jobs with tasks to place, oldest first.
@@ -118,11 +118,11 @@ type PendingReason struct {
 	Job string
 	// Missing of the job's Tasks have no place.
 	Missing, Tasks int
-	Cause
+	PendingCause
 }
 
-// Cause says what tasks wait for, without naming their job.
-type Cause struct {
+// PendingCause says what tasks wait for, without naming their job.
+type PendingCause struct {
 	// Needs is what the tasks wait for, Available is what there is.
 	Needs, Available string
 	// BlockedBy is what prevents the placement, for decisions.

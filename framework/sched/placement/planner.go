@@ -11,25 +11,25 @@ import (
 
 // MakePlan answers every offer exactly once: accepted, held or declined. It does not modify its arguments; equal inputs
 // give equal plans in any order of offers.
-func MakePlan(offers []fit.Offer, in Input, p Policy) Plan {
+func MakePlan(offers []fit.Offer, in PlanInput, p Policy) Plan {
 	c, leftoverOf := NewClusterOfOffers(offers, &in, &p)
-	return MakePlanOn(Agents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &Buffers{}}, &in, &p)
+	return MakePlanOn(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &p)
 }
 
-// Agents are agents that the caller keeps from plan to plan.
-type Agents struct {
+// CachedAgents are agents that the caller keeps from plan to plan.
+type CachedAgents struct {
 	// Cluster has what the offers have free. The plan changes it.
 	Cluster    *PartitionedCluster
 	LeftoverOf LeftoverFunc
 	// KeepsOffer reports that the caller holds an offer whatever the plan says, so that no reason is computed. It may
 	// be nil.
 	KeepsOffer func(offerID string) bool
-	Buffers    *Buffers
+	Buffers    *PlanBuffers
 }
 
 // MakePlanOn makes the same plan as MakePlan on agents that the caller keeps. The plan is valid until the next one with
-// the same Buffers.
-func MakePlanOn(agents Agents, in *Input, p *Policy) Plan {
+// the same PlanBuffers.
+func MakePlanOn(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	pl := newPlanner(agents, in, p)
 	order := queue.NewJobOrder(in.Now, in.Waiting, p.Roles, pl.alloc.Usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
@@ -42,7 +42,7 @@ func MakePlanOn(agents Agents, in *Input, p *Policy) Plan {
 
 // planner is a plan in progress.
 type planner struct {
-	in         *Input
+	in         *PlanInput
 	policy     *Policy
 	agents     []fit.AgentResources
 	keepsOffer func(offerID string) bool
@@ -53,22 +53,22 @@ type planner struct {
 	launches map[int][]TaskLaunch
 	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either. numbers are
 	// the demand numbers in its keys.
-	failed  map[placementKey]Cause
+	failed  map[placementKey]PendingCause
 	numbers queue.DemandNumbers
 	// blocked has a demand of each kind that found no place; an offer that one of them could use is held.
 	blocked []fit.Demand
 	// strictHeads are the causes for all later jobs of strict roles that have a waiting job.
-	strictHeads map[string]Cause
+	strictHeads map[string]PendingCause
 	// hasMaintenance reports that maintenance is scheduled: only then the run time decides where a task fits.
 	hasMaintenance bool
 	plan           Plan
 }
 
-func newPlanner(agents Agents, in *Input, p *Policy) *planner {
+func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	c := agents.Cluster
 	pl := &planner{
 		in: in, policy: p, agents: c.agents, keepsOffer: agents.KeepsOffer, alloc: NewAllocator(c, in, p), returns: offerReturns{},
-		launches: map[int][]TaskLaunch{}, failed: map[placementKey]Cause{}, numbers: in.DemandNumbers, strictHeads: map[string]Cause{},
+		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: agents.Buffers.unplaced[:0]},
 	}
 	pl.backfill = &backfiller{
@@ -111,14 +111,14 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		return
 	}
 	if pl.policy.isStrict(role) {
-		pl.strictHeads[role] = Cause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
+		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
 	}
 
 	// 4. Explain the missing tasks. A job that exceeds its quota even alone never starts: nothing is reserved for it.
 	if limit := pl.alloc.Usage.ImpossibleLimit(j.Spec, tasks); limit != nil && !got.AtQuota {
 		got.Limit, got.AtQuota = limit, true
 	}
-	var cause Cause
+	var cause PendingCause
 	if !got.AtQuota {
 		cause = pl.explainShortage(j, &d, missing)
 		cause.Available += got.Limit.ExcludedTypeNote()
@@ -159,8 +159,8 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	}
 }
 
-func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause Cause) {
-	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, Cause: cause})
+func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause PendingCause) {
+	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, PendingCause: cause})
 }
 
 // placementKey is equal for jobs that find a place on the same agents in this plan.
@@ -185,7 +185,7 @@ func (pl *planner) placementKeyOf(j *queue.WaitingJob) placementKey {
 
 // explainShortage says why tasks of the job found no place: what there is is reserved for the role's head, or the
 // agents have no room.
-func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing int) Cause {
+func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing int) PendingCause {
 	n := 1
 	if j.Spec.Gang {
 		n = missing
@@ -194,7 +194,7 @@ func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing i
 		return cause
 	}
 	s := pl.alloc.Cluster.partition(d.Role).ExplainShortage(d)
-	return Cause{Needs: s.Missing, Available: s.Found}
+	return PendingCause{Needs: s.Missing, Available: s.Found}
 }
 
 // launchTasks adds the first tasks of the job to the plan, one for each place.

@@ -18,7 +18,7 @@ import (
 type offerReturns map[int]string // by agent: why
 
 // claimFor claims offers to other roles for missing tasks of a job. It returns for how many it found none.
-func (o offerReturns) claimFor(j *queue.WaitingJob, d *fit.Demand, missing int, c *PartitionedCluster, usage *quota.Tracker, in *Input, roles []queue.Role) int {
+func (o offerReturns) claimFor(j *queue.WaitingJob, d *fit.Demand, missing int, c *PartitionedCluster, usage *quota.Tracker, in *PlanInput, roles []queue.Role) int {
 	if j.Spec.Request.GPUs == 0 || len(roles) < 2 {
 		return missing
 	}

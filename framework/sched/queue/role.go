@@ -47,10 +47,10 @@ const DefaultPatience = 24 * time.Hour
 const maxPatience = 366 * 24 * time.Hour
 
 // Entitlements returns the weights and quotas of the roles, in their order.
-func Entitlements(roles []Role) []quota.Entitlement {
-	list := make([]quota.Entitlement, len(roles))
+func Entitlements(roles []Role) []quota.RoleEntitlement {
+	list := make([]quota.RoleEntitlement, len(roles))
 	for i, r := range roles {
-		list[i] = quota.Entitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota}
+		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota}
 	}
 	return list
 }

@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 
 // A request loses the types of which its role may hold no more.
 func TestRestrictToQuota(t *testing.T) {
-	tracker := NewTracker([]Entitlement{{Role: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Role: "team/a", Quota: Quota{"K80": 1}}, {Role: "free"}}, nil)
+	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Role: "team/a", Quota: Quota{"K80": 1}}, {Role: "free"}}, nil)
 	tracker.AddUsage("team/a", map[string]int{"V100": 3}, nil, 1)
 	tracker.AddUsage("team", map[string]int{"": 1}, nil, 1)
 	tracker.AddUsage("free", map[string]int{"V100": 100}, nil, 1)
@@ -70,7 +70,7 @@ func TestRestrictToQuota(t *testing.T) {
 // A share counts as much as it is on the smallest device of its type.
 func TestRestrictSharesToQuota(t *testing.T) {
 	agents := []fit.AgentResources{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
-	tracker := NewTracker([]Entitlement{{Role: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, agents)
+	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, agents)
 	tracker.AddUsage("team", nil, []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 250}, {UUID: "GPU-b", Type: "T4", MilliDevices: 500}}, 1)
 	for _, c := range []struct {
 		name    string

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Entitlement is what the operator grants a role: its weight in fair share and its quota.
-type Entitlement struct {
+// RoleEntitlement is what the operator grants a role: its weight in fair share and its quota.
+type RoleEntitlement struct {
 	Role string
 	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
 	Weight float64
@@ -21,7 +21,7 @@ type Entitlement struct {
 // Tracker counts the GPUs that roles hold and compares them with their quotas. All amounts are thousandths of GPUs. A
 // Tracker belongs to one goroutine.
 type Tracker struct {
-	entitlements []Entitlement
+	entitlements []RoleEntitlement
 	// agents report the GPU models of the cluster, which say how much of a device a share is. models is derived from
 	// them at the first use.
 	agents []fit.AgentResources
@@ -40,7 +40,7 @@ type modelInfo struct {
 }
 
 // NewTracker returns a tracker in which no role holds anything.
-func NewTracker(entitlements []Entitlement, agents []fit.AgentResources) *Tracker {
+func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
 	return &Tracker{entitlements: entitlements, agents: agents, held: map[string]map[string]int{}, total: map[string]int{}, reserved: map[string][]Limit{}}
 }
 
@@ -230,8 +230,8 @@ func (t *Tracker) jobWithRest(role string, limit *Limit) string {
 	return ""
 }
 
-// Explanation says what a job needs of a quota and what there is.
-type Explanation struct {
+// LimitExplanation says what a job needs of a quota and what there is.
+type LimitExplanation struct {
 	Needs, Available string
 	// Reserved reports that the quota has room, which is reserved for an earlier job.
 	Reserved bool
@@ -239,7 +239,7 @@ type Explanation struct {
 
 // Block records that the limit blocks tasks of a job and explains it. What is left of the limit is then reserved for
 // this job: later jobs of its role do not take it.
-func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) Explanation {
+func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
 	limit.Held = t.refreshUsage(spec.Role, limit).Held // a gang has returned its GPUs since
 	why, never := t.explain(spec, tasks, limit)
 	if !never && limit.ReservedFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
@@ -252,12 +252,12 @@ func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) Explanation {
 
 // Explain says why the limit blocks tasks of a job. If the job could not start within its quota even if the role held
 // nothing, that is the explanation.
-func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) Explanation {
+func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
 	why, _ := t.explain(spec, tasks, limit)
 	return why
 }
 
-func (t *Tracker) explain(spec *job.Spec, tasks int, limit *Limit) (why Explanation, never bool) {
+func (t *Tracker) explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExplanation, never bool) {
 	if impossible := t.ImpossibleLimit(spec, tasks); impossible != nil {
 		limit, never = impossible, true
 	}
