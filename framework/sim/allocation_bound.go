@@ -2,15 +2,14 @@ package sim
 
 import "math"
 
-// boundsPerPercent is how many points of an arrival's percent bounds are taken at. More
-// come closer to the mean over all arrivals that round to it.
+// boundsPerPercent is at how many points of each percent of arrival a bound is computed. More points come closer to the
+// mean over all arrivals that round to that percent.
 const boundsPerPercent = 4
 
-// AllocationBounds are, by percent of arrival, what no placing in no order can bring
-// into use of what a seed has arrive, in percent of all CountGPUs: the counterpart
-// of Run's Allocation. CPUs, memory and that a task's CountGPUs are of one agent
-// are left out, as is that tasks arrive one by one; the types they insist on,
-// and that tasks share a GPU only as far as they fit it together, are not.
+// AllocationBounds returns, by percent of arrival, the largest allocation that any placement in any order can reach with
+// the tasks of a seed, in percent of all GPUs. It is the counterpart of SeedRun.Allocation. It ignores CPUs, memory, that
+// the GPUs of a task are on one agent, and that tasks arrive one by one. It respects the requested models, and that tasks
+// share a GPU only if they fit it together.
 func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 	a, all := t.drawArrivals(seed), float64(t.CountGPUs()*milliPerGPU)
 	asked, sum := make([]int64, len(a.tasks)), int64(0) // by the first so many tasks
@@ -33,7 +32,7 @@ func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 			if to == from {
 				continue
 			}
-			// Who has arrived later only raises it: the last's holds for all.
+			// The bound of the last point holds for all earlier ones, since it grows with each arrival.
 			most := t.maxMilliInUse(a.tasks[:counts[to-1]])
 			for _, n := range counts[from:to] {
 				sum += min(most, float64(asked[n-1]))
@@ -45,7 +44,7 @@ func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 	return bounds
 }
 
-// maxMilliInUse is how many thousandths of CountGPUs the tasks can have in use at most.
+// maxMilliInUse returns how many thousandths of GPUs the tasks can use at most.
 func (t *ClusterTrace) maxMilliInUse(tasks []*RecordedTask) float64 {
 	c := t.newCuttingStock(tasks)
 	return c.upperBound(c.solvePrices())

@@ -7,27 +7,23 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// maxArrivalPercent is how many CountGPUs the tasks of one run ask for, in percent of those
-// there are.
+// maxArrivalPercent is how many GPUs the tasks of one run request, in percent of those of the cluster.
 const maxArrivalPercent = 130
 
-// skippedDraws is how many numbers the published simulator takes from the same
-// source for something else, one for each kind of object that its Kubernetes
-// watches, before it draws the agents' prefixes. With them its runs come out
-// the same here, seed by seed; without, only on average.
+// skippedDraws is how many random numbers the published simulator draws before the agents' prefixes for something else,
+// one for each kind of object that its Kubernetes watches. With them the runs are equal seed by seed; without them only
+// on average.
 const skippedDraws = 10
 
-// arrivalSequence is what one seed makes of a trace: the tasks in the order of their
-// arrival, and the agents under names that say who wins among equals.
+// arrivalSequence is what one seed makes of a trace: the tasks in the order of arrival, and the agents under names that
+// break ties.
 type arrivalSequence struct {
 	tasks  []*RecordedTask
 	agents []fit.AgentResources
 }
 
-// drawArrivals draws as the FGD experiment does, number by number, so that a seed
-// means the same there and here: the tasks are shuffled; then some are taken
-// out, or more are drawn from all, until they ask for 1.3 times the CountGPUs; and
-// the agents get prefixes.
+// drawArrivals draws random numbers in the order of the FGD experiment, so that a seed means the same in both. Tasks are
+// shuffled, then removed or repeated until they request 1.3 times the GPUs; agents get prefixes.
 func (t *ClusterTrace) drawArrivals(seed int64) *arrivalSequence {
 	r := rand.New(rand.NewSource(seed))
 	r.Int()
@@ -50,8 +46,8 @@ func (t *ClusterTrace) drawArrivals(seed int64) *arrivalSequence {
 	return a
 }
 
-// scaleDemand makes the tasks ask for as much as a run wants. That a task of several
-// CountGPUs is weighed as one where it is drawn, is the experiment's way.
+// scaleDemand removes or repeats tasks until they request maxArrivalPercent. Like the experiment it counts a drawn task of
+// several GPUs as one GPU when it decides whether to stop.
 func (a *arrivalSequence) scaleDemand(t *ClusterTrace, r *rand.Rand, asked int64) {
 	wanted := float64(t.CountGPUs()*milliPerGPU) * (maxArrivalPercent / 100.0)
 	if float64(asked) == wanted {

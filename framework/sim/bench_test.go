@@ -11,7 +11,7 @@ import (
 )
 
 // decisions is how many tasks arrive in one run of BenchmarkPolicies: on the
-// recorded cluster they ask for all of its CountGPUs and more.
+// recorded cluster they ask for all of its GPUs and more.
 const decisions = 10_000
 
 // BenchmarkPolicies places recorded tasks one by one on the recorded cluster

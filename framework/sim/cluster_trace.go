@@ -13,7 +13,7 @@ import (
 // milliPerGPU is one GPU in thousandths.
 const milliPerGPU = 1000
 
-// RecordedAgent is one of a recorded cluster. Its CountGPUs are of one model.
+// RecordedAgent is an agent of a recorded cluster. Its GPUs are of one model.
 type RecordedAgent struct {
 	Name     string
 	CPUMilli int64
@@ -22,30 +22,28 @@ type RecordedAgent struct {
 	Model    string
 }
 
-// RecordedTask is a recorded one.
+// RecordedTask is a task of a trace.
 type RecordedTask struct {
 	Name     string
 	CPUMilli int64
 	MemMiB   int64
 	GPUs     int
-	// GPUMilli are the thousandths it takes of each GPU: 1,000, or less of
-	// one that it shares; 0 without CountGPUs.
+	// GPUMilli is what the task takes of each GPU, in thousandths: 1000, or less of one GPU that it shares; 0 without
+	// GPUs.
 	GPUMilli int
-	// Models are those it may run on; none means any.
+	// Models are the GPU models on which it may run; none means any.
 	Models []string
-	// Arrives and Leaves count from the trace's begin. Both are 0 where the
-	// trace tells no times.
+	// Arrives and Leaves count from the start of the trace. Both are 0 if the trace has no times.
 	Arrives, Leaves time.Duration
 }
 
-// ClusterTrace is a cluster and the tasks that it is to run.
+// ClusterTrace is a cluster and the tasks to run on it.
 type ClusterTrace struct {
 	Agents []RecordedAgent // by name
 	Tasks  []RecordedTask  // by name
 }
 
-// NewTrace sorts both lists. It refuses names that come twice, and a cluster
-// without CountGPUs.
+// NewTrace sorts both lists by name. It rejects duplicate names and a cluster without GPUs.
 func NewTrace(agents []RecordedAgent, tasks []RecordedTask) (*ClusterTrace, error) {
 	t := &ClusterTrace{Agents: slices.Clone(agents), Tasks: slices.Clone(tasks)}
 	slices.SortStableFunc(t.Agents, func(a, b RecordedAgent) int { return cmp.Compare(a.Name, b.Name) })
@@ -69,7 +67,7 @@ func NewTrace(agents []RecordedAgent, tasks []RecordedTask) (*ClusterTrace, erro
 	return t, nil
 }
 
-// CountGPUs counts those of all agents.
+// CountGPUs returns the number of GPUs of all agents.
 func (t *ClusterTrace) CountGPUs() int {
 	n := 0
 	for i := range t.Agents {
@@ -78,10 +76,10 @@ func (t *ClusterTrace) CountGPUs() int {
 	return n
 }
 
-// totalMilli are the GPU thousandths that a task takes in all.
+// totalMilli returns the thousandths of GPUs that a task takes in all.
 func (t *RecordedTask) totalMilli() int64 { return int64(t.GPUs) * int64(t.GPUMilli) }
 
-// fitDemand is the task in the scheduler's terms.
+// fitDemand converts the task to the scheduler's type.
 func (t *RecordedTask) fitDemand() fit.Demand {
 	d := fit.Demand{
 		Job:     t.Name,
@@ -94,7 +92,7 @@ func (t *RecordedTask) fitDemand() fit.Demand {
 	return d
 }
 
-// fitAgent is the agent in the scheduler's terms, all of it free.
+// fitAgent converts the agent, with all resources free, to the scheduler's type.
 func (a *RecordedAgent) fitAgent() fit.AgentResources {
 	f := fit.AgentResources{
 		ID: a.Name, GPUs: a.GPUs, TotalGPUs: a.GPUs, Types: []string{a.Model}, Divisible: true,

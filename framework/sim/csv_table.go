@@ -11,14 +11,13 @@ import (
 	"strings"
 )
 
-// Bounds of what is read: unpacked bytes of a file, and its rows.
+// Limits of a file: its decompressed bytes and its rows.
 const (
 	maxBytes = 2 << 30
 	maxRows  = 10_000_000
 )
 
-// csvTable reads a CSV file with a header, plain or gzip, row by row. Every
-// error names the file, the line and the column.
+// csvTable reads a CSV file with a header, plain or gzip, row by row. Every error has the file, the line and the column.
 type csvTable struct {
 	name   string
 	csv    *csv.Reader
@@ -56,7 +55,7 @@ func newCSVTable(r io.Reader, name string, required ...string) (*csvTable, error
 	return t, nil
 }
 
-// decompress sees by the first bytes whether r is gzip.
+// decompress returns the decompressed content if the file starts like gzip.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if magic, err := b.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
@@ -69,7 +68,7 @@ func decompress(r io.Reader) (io.Reader, error) {
 	return z, nil
 }
 
-// limitedReader fails where io.LimitReader would end.
+// limitedReader returns an error where io.LimitReader would return EOF.
 type limitedReader struct {
 	from io.Reader
 	left int64
@@ -84,7 +83,7 @@ func (b *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextRow reads a row; false at the end and after an error.
+// nextRow reads a row, and returns false at the end and after an error.
 func (t *csvTable) nextRow() bool {
 	if t.err != nil {
 		return false
@@ -103,7 +102,7 @@ func (t *csvTable) nextRow() bool {
 	return t.err == nil
 }
 
-// cellText is a cell of the row, "" where the column is not there.
+// cellText returns a cell of the row, "" if the file has no such column.
 func (t *csvTable) cellText(column string) string {
 	i, ok := t.column[column]
 	if !ok {
@@ -112,7 +111,7 @@ func (t *csvTable) cellText(column string) string {
 	return strings.Clone(t.row[i])
 }
 
-// cellNumber is a cell from 0 to most. What is wrong ends the table.
+// cellNumber returns a cell from 0 to most. Any other value is an error of the table.
 func (t *csvTable) cellNumber(column string, most int64) int64 {
 	s := t.cellText(column)
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -125,8 +124,7 @@ func (t *csvTable) cellNumber(column string, most int64) int64 {
 	return n
 }
 
-// rejectCell ends the table with what is wrong about a cell, if nothing was
-// before.
+// rejectCell ends the table with an error about a cell, unless there was an earlier error.
 func (t *csvTable) rejectCell(column, format string, args ...any) {
 	if t.err == nil {
 		line, at := t.csv.FieldPos(t.column[column])

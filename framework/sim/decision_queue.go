@@ -7,9 +7,8 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// decisionQueue is the tasks that have arrived and wait. With one place in it each is
-// decided on as it arrives; with more, the one goes first that the policy
-// finds the best place for, the largest among equals.
+// decisionQueue is the tasks that have arrived and wait. With capacity 1 each task is placed when it arrives. With more,
+// the task for which the policy finds the best place goes first, the largest among equals.
 type decisionQueue struct {
 	capacity int
 	tasks    []queuedTask
@@ -22,8 +21,7 @@ type queuedTask struct {
 	since  int // decisions made when it arrived
 }
 
-// addTask adds a task and returns the one that is to be decided on now, nil as
-// long as there are places for more to wait.
+// addTask adds a task and returns the one to place now, nil while fewer tasks than the capacity wait.
 func (q *decisionQueue) addTask(task *RecordedTask, c *fit.Cluster) *RecordedTask {
 	q.tasks = append(q.tasks, queuedTask{task, task.fitDemand(), q.decided})
 	if len(q.tasks) < max(q.capacity, 1) {
@@ -32,8 +30,8 @@ func (q *decisionQueue) addTask(task *RecordedTask, c *fit.Cluster) *RecordedTas
 	return q.nextTask(c)
 }
 
-// nextTask takes the task out that goes now; nil if none waits. The wait is
-// bounded: after twice as many decisions as may wait the oldest goes.
+// nextTask removes and returns the task to place now, nil if none waits. After twice as many decisions as the capacity the
+// oldest task goes.
 func (q *decisionQueue) nextTask(c *fit.Cluster) *RecordedTask {
 	if len(q.tasks) == 0 {
 		return nil

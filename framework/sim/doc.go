@@ -1,6 +1,4 @@
-// Package sim judges placement policies on recorded clusters and tasks before
-// they meet users. It has the scheduler's own package fit decide; around it
-// are traces, the order in which tasks arrive, and what is counted. Reading is
-// from io.Readers, chance from seeds, and only Sweep starts goroutines and
-// looks at the clock.
+// Package sim compares placement policies on recorded clusters and tasks. It runs the scheduler's package fit on traces,
+// draws the order in which tasks arrive, and measures the result. It reads from io.Readers and draws from seeds; only
+// PolicySweep starts goroutines and reads the clock.
 package sim

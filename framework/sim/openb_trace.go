@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bounds of single values: a larger one is a mistake in the file.
+// Limits of single values. A larger one is an error in the file.
 const (
 	maxMilli   = 1 << 40
 	maxMemMiB  = 1 << 40
@@ -14,9 +14,8 @@ const (
 	maxSeconds = 1 << 32
 )
 
-// ReadAgents reads agents in the form of Alibaba's openb traces: CSV, plain
-// or gzip, with the columns sn, cpu_milli, memory_mib, gpu (how many) and
-// model. name is the file's, for errors, which tell line and column.
+// ReadAgents reads agents in the format of Alibaba's openb traces: CSV, plain or gzip, with the columns sn, cpu_milli,
+// memory_mib, gpu (the number) and model. name is the file's name for errors, which contain line and column.
 func ReadAgents(r io.Reader, name string) ([]RecordedAgent, error) {
 	t, err := newCSVTable(r, name, "sn", "cpu_milli", "memory_mib", "gpu", "model")
 	if err != nil {
@@ -39,10 +38,9 @@ func ReadAgents(r io.Reader, name string) ([]RecordedAgent, error) {
 	return list, t.err
 }
 
-// ReadTasks reads tasks in the form of Alibaba's openb traces: CSV, plain or
-// gzip, with the columns name, cpu_milli, memory_mib, num_gpu and gpu_milli
-// (of each GPU), and, where they are there, gpu_spec ("A10|T4"),
-// creation_time and deletion_time in seconds.
+// ReadTasks reads tasks in the format of Alibaba's openb traces: CSV, plain or gzip, with the columns name, cpu_milli,
+// memory_mib, num_gpu and gpu_milli (of each GPU), and the optional columns gpu_spec ("A10|T4"), creation_time and
+// deletion_time in seconds.
 func ReadTasks(r io.Reader, name string) ([]RecordedTask, error) {
 	t, err := newCSVTable(r, name, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 	if err != nil {
@@ -67,7 +65,7 @@ func ReadTasks(r io.Reader, name string) ([]RecordedTask, error) {
 	return list, t.err
 }
 
-// cellSeconds is a time; 0 where the column or the cell is empty.
+// cellSeconds returns a time, 0 if the column is missing or the cell empty.
 func (t *csvTable) cellSeconds(column string) time.Duration {
 	if t.cellText(column) == "" {
 		return 0

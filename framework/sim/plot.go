@@ -9,12 +9,10 @@ import (
 	"mesos-gpu/framework/sim/chart"
 )
 
-// firstPlottedPercent is the first arrival that is drawn: before it policies differ
-// little.
+// firstPlottedPercent is the first arrival on the chart. Policies hardly differ before it.
 const firstPlottedPercent = 60
 
-// PlotAllocation draws the allocation of each result by arrival, as SVG. The dotted line
-// is that all which arrives finds a place.
+// PlotAllocation draws the allocation of each result by arrival as SVG. On the dotted line all arrived tasks have a place.
 func PlotAllocation(w io.Writer, title string, results []PolicyResult) error {
 	c := chart.LineChart{Title: title, X: chart.Axis{Label: "GPUs asked for so far, of all", Low: firstPlottedPercent, High: firstPlottedPercent + 10}, Y: chart.Axis{Label: "GPUs in use, of all", Low: 100, High: 100}}
 	for i := range results {
@@ -35,7 +33,7 @@ func PlotAllocation(w io.Writer, title string, results []PolicyResult) error {
 	return c.WriteSVG(w)
 }
 
-// newChartLine is a line of what there is by arrival, for which the axes make room.
+// newChartLine returns the line of values by arrival, and extends the axes to include it.
 func newChartLine(c *chart.LineChart, name string, cells map[string]MeanSD) chart.ChartLine {
 	line := chart.ChartLine{Name: name}
 	for arrival := firstPlottedPercent; arrival <= maxArrivalPercent; arrival++ {

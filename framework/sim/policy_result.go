@@ -6,55 +6,49 @@ import (
 	"strconv"
 )
 
-// ArrivalPercents are the percentages of the cluster's CountGPUs asked for at which the
-// FGD paper's tables are read.
+// ArrivalPercents returns the percentages of arrival for which the FGD paper has tables.
 func ArrivalPercents() []int { return []int{80, 90, 95, 100, 110, 120, 130} }
 
-// MeanSD is a mean over seeds and their standard deviation, counted as all there
-// are, which is how the published tables have it.
+// MeanSD is a mean over seeds and its population standard deviation, as in the published tables.
 type MeanSD struct {
 	Mean float64 `json:"mean"`
 	SD   float64 `json:"sd"`
 }
 
-// PolicyResult is what one policy made of a trace. All but the counts are in
-// percent.
+// PolicyResult is the result of one policy on a trace. All fields except counts are in percent.
 type PolicyResult struct {
 	Policy string `json:"policy"`
-	// Agents, CountGPUs and Tasks count the trace's.
+	// Agents, GPUs and Tasks count those of the trace.
 	Agents int     `json:"agents"`
 	GPUs   int     `json:"gpus"`
 	Tasks  int     `json:"tasks"`
 	Seeds  []int64 `json:"seeds"`
-	// Queue is how many tasks might wait.
+	// Queue is how many tasks could wait.
 	Queue int `json:"queue,omitempty"`
-	// Allocation is of all CountGPUs, by how many percent of them were asked for.
+	// Allocation is the part of all GPUs in use, by the percentage of GPUs requested so far.
 	Allocation map[string]MeanSD `json:"allocation"`
-	// Bound is what no placing of the same tasks can exceed: see
-	// Trace.Bounds. With a queue there is none.
+	// Bound is what no placement of the same tasks can exceed: see ClusterTrace.AllocationBounds. It is missing with a
+	// queue.
 	Bound map[string]MeanSD `json:"bound,omitempty"`
 	// Unplaced counts the tasks that found no place.
 	Unplaced MeanSD `json:"unplaced"`
-	// Fragmentation is of all CountGPUs: idle in the end and of no use to a
-	// typical task.
+	// Fragmentation is the part of all GPUs that is idle at the end and unusable for a typical task.
 	Fragmentation MeanSD `json:"fragmentation"`
-	// Types is the use of each model's CountGPUs in the end.
+	// Types is the part of each model's GPUs in use at the end.
 	Types map[string]MeanSD `json:"types"`
-	// Decisions counts the tasks that arrived, over all seeds.
+	// Decisions counts the tasks that arrived with all seeds.
 	Decisions int `json:"decisions"`
-	// DecisionsPerSecond is of one thread, the making of clusters included.
+	// DecisionsPerSecond is for one thread and includes building the clusters.
 	DecisionsPerSecond float64 `json:"decisions_per_second"`
 }
 
-// AllocationAt is the allocation at a percentage of arrival; false if no task's arrival
-// rounds to it.
+// AllocationAt returns the allocation at a percentage of arrival, false if no arrival rounds to it.
 func (r *PolicyResult) AllocationAt(arrival int) (MeanSD, bool) {
 	c, ok := r.Allocation[strconv.Itoa(arrival)]
 	return c, ok
 }
 
-// summarizeRuns is what the runs of one policy have in common. There is at least
-// one.
+// summarizeRuns summarizes at least one run of a policy.
 func summarizeRuns(t *ClusterTrace, policy string, runs []*SeedRun) PolicyResult {
 	r := PolicyResult{Policy: policy, Agents: len(t.Agents), GPUs: t.CountGPUs(), Tasks: len(t.Tasks), Types: map[string]MeanSD{}}
 	var allocations []map[int]float64
@@ -76,7 +70,7 @@ func summarizeRuns(t *ClusterTrace, policy string, runs []*SeedRun) PolicyResult
 	return r
 }
 
-// meanByArrival joins what seeds have by percent of arrival.
+// meanByArrival returns the means over seeds by percent of arrival.
 func meanByArrival(seeds []map[int]float64) map[string]MeanSD {
 	at, cells := map[int][]float64{}, map[string]MeanSD{}
 	for _, one := range seeds {

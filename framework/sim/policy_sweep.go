@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// PolicySweep is a number of runs of one trace: each policy with each seed.
+// PolicySweep runs a trace under each policy with each seed.
 type PolicySweep struct {
 	Trace    *ClusterTrace
 	Policies []string
 	Seeds    []int64
-	// Queue is how many tasks may wait; below 2 none does.
+	// Queue is how many tasks may wait; below 2 none waits.
 	Queue int
-	// Workers is how many runs go on at once; below 1 is one.
+	// Workers is how many runs proceed at once; below 1 means one.
 	Workers int
-	// StepDone, if not nil, is called after each of Steps, by one goroutine at a
-	// time.
+	// StepDone, if not nil, is called after each step, by one goroutine at a time.
 	StepDone func()
 }
 
-// CountSteps is how many runs and bounds there are to find.
+// CountSteps returns the number of runs and bounds to compute.
 func (s *PolicySweep) CountSteps() int {
 	n := len(s.Policies) * len(s.Seeds)
 	if s.hasBounds() {
@@ -30,12 +29,12 @@ func (s *PolicySweep) CountSteps() int {
 	return n
 }
 
-// hasBounds reports whether there are bounds: with a queue it is the policy that
-// says which tasks count as arrived, and each has others.
+// hasBounds reports whether bounds are computed. With a queue the policy decides which tasks have arrived, so that each
+// would have its own bound.
 func (s *PolicySweep) hasBounds() bool { return s.Queue < 2 }
 
-// Run makes all runs and returns one result a policy, in their order. It
-// stops between runs when ctx ends, with its error.
+// Run runs everything and returns one result for each policy, in their order. It stops between runs when ctx ends, with
+// its error.
 func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
 	for _, policy := range s.Policies {
 		if err := ValidatePolicyName(policy); err != nil {
@@ -84,7 +83,7 @@ func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
 	return s.collectResults(runs, took, bounds), nil
 }
 
-// feedIndexes hands out the numbers below n.
+// feedIndexes sends the numbers below n.
 func feedIndexes(ctx context.Context, next chan<- int, n int) error {
 	defer close(next)
 	for i := range n {

@@ -10,12 +10,10 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// PolicyNames lists the names that Run knows: the scheduler's own policies, and
-// those from the literature.
+// PolicyNames returns the policies that RunSeed knows: those of the scheduler and those from the literature.
 func PolicyNames() []string { return append(fit.PolicyNames(), fit.BaselineNames()...) }
 
-// ValidatePolicyName says whether there is a policy of that name, and which there
-// are.
+// ValidatePolicyName returns an error with all names if there is no policy of that name.
 func ValidatePolicyName(name string) error {
 	if list := PolicyNames(); !slices.Contains(list, name) {
 		return fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
@@ -23,25 +21,22 @@ func ValidatePolicyName(name string) error {
 	return nil
 }
 
-// SeedRun is what became of one seed's tasks under one policy.
+// SeedRun is the result of one policy on the tasks of one seed.
 type SeedRun struct {
 	Seed int64
-	// Decisions is how many tasks arrived, Unplaced how many found no place.
+	// Decisions is the number of tasks that arrived, Unplaced that of tasks that found no place.
 	Decisions, Unplaced int
-	// Allocation is the percentage of all CountGPUs in use by how many percent of
-	// them the tasks that were decided on so far have asked for: the mean over the arrivals that
-	// round to that percent. Ones that none rounds to are not there.
+	// Allocation is the percentage of all GPUs in use by the percentage that the tasks decided so far have requested:
+	// the mean over the arrivals that round to that percentage. Percentages without an arrival are missing.
 	Allocation map[int]float64
-	// Fragmentation is, once all have arrived, the percentage of all CountGPUs
-	// that is idle and of no use to a typical task.
+	// Fragmentation is the percentage of all GPUs that is idle at the end and unusable for a typical task.
 	Fragmentation float64
-	// Types is the percentage in use of the CountGPUs of each model by then.
+	// Types is the percentage in use of the GPUs of each model at the end.
 	Types map[string]float64
 }
 
-// RunSeed has the tasks of a seed arrive one by one: each is placed or refused,
-// once it has arrived or, with a queue above 1, while up to that many wait;
-// and none leaves. Equal arguments give equal runs.
+// RunSeed lets the tasks of a seed arrive one by one. Each is placed or rejected when it arrives or, with a capacity above
+// 1, while up to that many wait. No task leaves. Equal arguments give equal runs.
 func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed int64, places int) *SeedRun {
 	a := t.drawArrivals(seed)
 	c := fit.NewCluster(a.agents, fit.PlacementPolicy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{})
@@ -76,7 +71,7 @@ func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed in
 	return run
 }
 
-// percentByModel is what the models' thousandths are of those there are, in percent.
+// percentByModel returns the thousandths in use of each model in percent of those there are.
 func (t *ClusterTrace) percentByModel(models map[string]int64) map[string]float64 {
 	all, use := map[string]int64{}, map[string]float64{}
 	for i := range t.Agents {
@@ -90,7 +85,7 @@ func (t *ClusterTrace) percentByModel(models map[string]int64) map[string]float6
 	return use
 }
 
-// percentMeter is the mean of values by a percentage.
+// percentMeter computes means of values by a percentage.
 type percentMeter map[int]*struct {
 	sum float64
 	n   int

@@ -37,7 +37,7 @@ func repeatTask(n int, make func(i int) RecordedTask) []RecordedTask {
 	return list
 }
 
-// Tasks are drawn or taken out until they ask for 1.3 times the CountGPUs.
+// Tasks are drawn or taken out until they ask for 1.3 times the GPUs.
 func TestArrivalsOversubscribeCluster(t *testing.T) {
 	one := func(int) RecordedTask { return RecordedTask{CPUMilli: 100, GPUs: 1, GPUMilli: 500} }
 	for name, n := range map[string]int{"few": 3, "many": 100, "as wanted": 15} {
@@ -94,7 +94,7 @@ func TestSeedRunCounts(t *testing.T) {
 	})...)
 	for _, policy := range PolicyNames() {
 		run := trace.RunSeed(policy, trace.TypicalTasks(), 42, 0)
-		if run.Decisions != 7 { // 7.8 CountGPUs
+		if run.Decisions != 7 { // 7.8 GPUs
 			t.Errorf("%s: %d tasks arrived, want 7", policy, run.Decisions)
 		}
 		used := run.Types["T4"]*4/100 + run.Types["A10"]*2/100

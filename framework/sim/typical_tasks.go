@@ -9,10 +9,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// typicalPercent is how many percent of a trace's tasks its typical tasks stand for.
+// typicalPercent is how many percent of a trace's tasks its typical tasks represent.
 const typicalPercent = 95
 
-// taskShape is what makes tasks the same kind. Memory does not.
+// taskShape is equal for tasks of one kind. Memory does not count.
 type taskShape struct {
 	cpus        int64
 	milli, gpus int
@@ -27,9 +27,8 @@ func (s taskShape) compareTo(o taskShape) int {
 	return cmp.Or(cmp.Compare(s.cpus, o.cpus), cmp.Compare(s.milli, o.milli), cmp.Compare(s.gpus, o.gpus), cmp.Compare(s.models, o.models))
 }
 
-// TypicalTasks are the kinds of task that a trace has, the most frequent first and
-// the largest first among equals, until they make up 95 % of its tasks. Those
-// without CountGPUs count too.
+// TypicalTasks returns the kinds of task that make up 95 % of a trace's tasks, the most frequent first, the largest first
+// among equals. Tasks without GPUs count too.
 func (t *ClusterTrace) TypicalTasks() []fit.TypicalTask {
 	count := map[taskShape]int{}
 	for i := range t.Tasks {

@@ -1,6 +1,5 @@
-// Package chart draws lines into an SVG file that reads well on light and on
-// dark screens, and for people who confuse red and green. Each line has its
-// name beside its end.
+// Package chart draws line charts as SVG for light and dark screens, with colors that remain distinct with red-green color
+// blindness. The name of each line is next to its end.
 package chart
 
 import (
@@ -13,7 +12,7 @@ import (
 	"strings"
 )
 
-// The frame, in SVG units.
+// The frame of the plot, in SVG units.
 const (
 	width, height = 910.0, 520.0
 	left, right   = 64.0, 734.0 // names of lines stand to the right
@@ -21,23 +20,23 @@ const (
 	labelGap      = 16.0
 )
 
-// LineChart is what is drawn.
+// LineChart is a chart with one or more lines.
 type LineChart struct {
 	Title string
 	X, Y  Axis
-	// Ideal is a dotted line from one point to another, unless they are one.
+	// Ideal is a dotted line between two points; equal points draw none.
 	Ideal [2]Point
 	Lines []ChartLine
 }
 
-// Axis is from Low to High.
+// Axis is the range from Low to High.
 type Axis struct {
 	Label     string
 	Low, High float64
 	Ticks     []AxisTick
 }
 
-// PercentTicks are the axis's ticks where it counts in percent.
+// PercentTicks returns ticks labelled in percent.
 func (a *Axis) PercentTicks(step float64) (ticks []AxisTick) {
 	for at := a.Low; at <= a.High; at += step {
 		ticks = append(ticks, AxisTick{At: at, Text: fmt.Sprintf("%g %%", at)})
@@ -45,23 +44,23 @@ func (a *Axis) PercentTicks(step float64) (ticks []AxisTick) {
 	return ticks
 }
 
-// AxisTick is a place on an axis, and what stands there.
+// AxisTick is a labelled position on an axis.
 type AxisTick struct {
 	At   float64
 	Text string
 }
 
-// Point is one of a line.
+// Point is a point of a line.
 type Point struct{ X, Y float64 }
 
-// ChartLine has points from left to right; one without is not drawn.
+// ChartLine has points from left to right. A line without points is not drawn.
 type ChartLine struct {
 	Name   string
 	Points []Point
 }
 
-// lineColors are told apart by people who confuse red and green, and stand out on
-// light and dark. The dashes tell apart what comes after them.
+// lineColors returns colors that remain distinct with red-green color blindness and contrast with light and dark. Further
+// lines repeat them with dashes.
 func lineColors() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f7f7f"}
 }
@@ -81,7 +80,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 }
 `
 
-// WriteSVG draws it.
+// WriteSVG writes the chart.
 func (c *LineChart) WriteSVG(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	p := &svgWriter{c, out}
@@ -100,10 +99,10 @@ type svgWriter struct {
 	out io.Writer
 }
 
-// printf writes; the buffer behind keeps the error.
+// printf writes to the buffer, which keeps the first error.
 func (p *svgWriter) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
-// fraction is where on an axis a value stands, 0 to 1.
+// fraction returns the position of a value on the axis, from 0 to 1.
 func (a *Axis) fraction(at float64) float64 { return (at - a.Low) / max(a.High-a.Low, 1e-9) }
 
 func (p *svgWriter) x(at float64) float64 { return left + (right-left)*p.X.fraction(at) }
@@ -125,7 +124,7 @@ func (p *svgWriter) drawGrid() {
 	}
 }
 
-// lineLabel is the name of a line.
+// lineLabel is the name of a line and where it is drawn.
 type lineLabel struct {
 	text, hue, dash string
 	y               float64
@@ -153,7 +152,7 @@ func (p *svgWriter) drawLines() {
 	p.drawLabels(labels)
 }
 
-// drawLabels writes each beside its line's end, moved apart where ends are close.
+// drawLabels writes each name next to the end of its line, moved down where ends are close.
 func (p *svgWriter) drawLabels(labels []lineLabel) {
 	slices.SortStableFunc(labels, func(a, b lineLabel) int { return int(math.Copysign(1, a.y-b.y)) })
 	above := math.Inf(-1)

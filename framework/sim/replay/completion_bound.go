@@ -6,19 +6,16 @@ import (
 	"time"
 )
 
-// CompletionBound is a mean completion time, in seconds, that no schedule of the works
-// on so many GPUs can beat, whatever it knows. It is the greater of two:
+// CompletionBound returns a mean completion time, in seconds, that no schedule of the records on so many GPUs can beat. It
+// is the greater of two bounds:
 //
-//   - each job takes at least as long as it runs;
-//   - the GPUs are one machine that does as much work a second as all of
-//     them together, can give all of it to any job, and changes from job to job
-//     at no cost. On one machine the shortest remaining work first is best
-//     (L. Schrage, "A proof of the optimality of the shortest remaining
-//     processing time discipline", 1968), and whatever so many GPUs do, the
-//     machine can do as well.
+//   - Each job takes at least as long as it runs.
+//   - The GPUs are one machine that does as much work a second as all of them together, can give all of it to any job,
+//     and switches between jobs at no cost. On one machine the shortest remaining work first is optimal (L. Schrage, "A
+//     proof of the optimality of the shortest remaining processing time discipline", 1968), and the machine can do
+//     whatever so many GPUs do.
 //
-// So it leaves out agents, gangs, that a job uses no more GPUs than it asked
-// for, and that a task which is stopped begins anew.
+// The bound ignores agents, gangs, that a job uses only the GPUs that it requested, and that a preempted task starts over.
 func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
 	var m srptHeap
 	now, sum, runs, n := time.Duration(0), 0.0, 0.0, 0
@@ -58,8 +55,7 @@ func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
 	return max(sum, runs) / float64(n)
 }
 
-// remainingJob is what a job has left to do, in GPU seconds, and since when the
-// machine works on it.
+// remainingJob is what a job has left to do, in GPU seconds, and since when the machine works on it.
 type remainingJob struct{ left, arrives, at float64 }
 
 type srptHeap []remainingJob

@@ -1,8 +1,5 @@
-// Package replay runs recorded jobs through the scheduler under a virtual
-// clock. Around the very same sched.State that runs in production stands a
-// virtual master, which offers what is free, remembers what was refused, and
-// ends tasks when the record says so; nothing waits and nothing runs. It says
-// how long jobs waited and how well the cluster was used. It is a function of
-// its arguments: it reads no clock and no file, starts nothing, and gives
-// equal answers for equal arguments. It decides nothing about who goes where.
+// Package replay runs recorded jobs through the scheduler under a virtual clock. It uses the sched.State of production
+// with a virtual master, which offers what is free, applies filters, and ends tasks when the record says so. It measures
+// how long jobs waited and how well the cluster was used. A replay is a function of its arguments: it reads no clock and no
+// file, starts no goroutine, and makes no placement decision itself.
 package replay

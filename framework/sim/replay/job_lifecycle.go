@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// submitJob submits a job.
+// submitJob submits a job to the scheduler.
 func (r *jobReplay) submitJob(w JobRecord) {
 	l := &liveJob{JobRecord: w, tasksLeft: w.Spec.Tasks}
 	spec := &l.Spec
@@ -43,7 +43,7 @@ func (r *jobReplay) roleNameOf(spec *job.Spec) string {
 	return spec.Role
 }
 
-// checkJob says why a job cannot be replayed; nil if it can.
+// checkJob returns why a job cannot be replayed, nil if it can.
 func (r *jobReplay) checkJob(l *liveJob) error {
 	if len(l.RunTimes) == 0 {
 		return fmt.Errorf("job %q: nobody says how long it runs", l.Spec.Name)
@@ -102,8 +102,7 @@ func (r *jobReplay) startTask(t *runningTask) {
 	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: job.Running, UUID: []byte{1}})
 }
 
-// endTask takes a task off its agent. One that was killed goes back into the
-// queue, unless the scheduler gives it up.
+// endTask frees the resources of a task. A killed task is queued again unless the scheduler gives it up.
 func (r *jobReplay) endTask(t *runningTask, state job.State) {
 	t.ended = true
 	delete(r.running, t.id)

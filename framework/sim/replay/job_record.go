@@ -10,10 +10,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// maxGPUs bounds the GPUs of one agent.
+// maxGPUs limits the GPUs of one agent.
 const maxGPUs = 64
 
-// ReplayAgent is one of the cluster. Its GPUs are of one model.
+// ReplayAgent is an agent of the cluster. Its GPUs are of one model.
 type ReplayAgent struct {
 	ID    string
 	Has   sched.Amount
@@ -21,26 +21,25 @@ type ReplayAgent struct {
 	Model string
 }
 
-// JobRecord is a job of a record.
+// JobRecord is a recorded job.
 type JobRecord struct {
-	// Spec is what was asked for. Its name is nobody else's.
+	// Spec is what was requested. Its name is unique in the record.
 	Spec job.Spec
-	// ArrivesAt is when it was submitted, from the begin of the record.
+	// ArrivesAt is the time of submission since the start of the record.
 	ArrivesAt time.Duration
-	// RunTimeSource is how long each task runs, or all where there is one. A task that
-	// is preempted runs anew.
+	// RunTimes is how long each task runs; one entry is for all tasks. A preempted task starts over.
 	RunTimes []time.Duration
-	// SimilarTo names those that it is like: how long it runs is predicted from
-	// how long they did. "" is its role and its GPUs.
+	// SimilarTo is the same for similar jobs, from whose run times that of this job is predicted. "" means its role and
+	// its GPUs.
 	SimilarTo string
 }
 
-// runTimeOf is how long the task of that index does.
+// runTimeOf returns how long a task runs.
 func (w *JobRecord) runTimeOf(index int) time.Duration {
 	return w.RunTimes[min(index, len(w.RunTimes)-1)]
 }
 
-// longestRun is how long the job runs if all its tasks start together.
+// longestRun returns how long the job runs if all its tasks start together.
 func (w *JobRecord) longestRun() time.Duration {
 	var most time.Duration
 	for i := range w.RunTimes {
@@ -58,9 +57,8 @@ func (w *JobRecord) similarityKey() string {
 	return fmt.Sprint(w.Spec.Role, " ", w.countGPUs())
 }
 
-// NewGangSpec is a job of so many GPUs that no single agent of most GPUs need
-// have: a gang of as few equal tasks as can be. Each task has the CPUs and
-// memory that go with its GPUs.
+// NewGangSpec returns a job of so many GPUs on agents with at most most each: a gang of as few equal tasks as possible.
+// Each task has the CPUs and memory that belong to its GPUs.
 func NewGangSpec(name string, gpus, most int, per sched.Amount) (job.Spec, error) {
 	tasks := 1
 	for gpus > 0 && (gpus%tasks != 0 || gpus/tasks > most) {
@@ -78,7 +76,7 @@ func NewGangSpec(name string, gpus, most int, per sched.Amount) (job.Spec, error
 	return s, nil
 }
 
-// deviceMask is a set of an agent's GPUs, by index.
+// deviceMask is a set of an agent's GPUs by index.
 type deviceMask uint64
 
 func fullMask(gpus int) deviceMask { return deviceMask(1)<<gpus - 1 }

@@ -16,30 +16,29 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Bounds of what a record of Philly may hold.
+// Limits of a Philly trace.
 const (
 	maxRows          = 10_000_000
 	maxGPUsPerJob    = 1024
 	phillyTimeLayout = "2006-01-02 15:04:05"
-	// phillyGPUsPerAgent is how many GPUs each agent of Philly has here: the published
-	// record of its virtual clusters counts agents of eight.
+	// phillyGPUsPerAgent is the number of GPUs of each agent: the published list of virtual clusters counts agents with
+	// eight GPUs.
 	phillyGPUsPerAgent = 8
 )
 
-// PhillyJob is a row of the record.
+// PhillyJob is a row of the trace.
 type PhillyJob struct {
 	Line      int
 	ArrivesAt time.Duration // from the first
 	RunTime   time.Duration
 	GPUs      int
-	// Cluster is the virtual cluster it was submitted to.
+	// Cluster is the virtual cluster to which it was submitted.
 	Cluster string
 }
 
-// ReadPhillyJobs reads jobs of Microsoft's Philly clusters in the form that Sia
-// (SOSP 2023) published them in: timestamp, duration in seconds, num_gpus,
-// gpu_time, cluster. They come sorted by arrival. bad is called with each row
-// that cannot be read, and the row left out; a nil bad makes it an error.
+// ReadPhillyJobs reads jobs of Microsoft's Philly clusters in the format that Sia (SOSP 2023) published: timestamp,
+// duration in seconds, num_gpus, gpu_time, cluster. It returns them sorted by arrival. It calls bad with the error of each
+// unreadable row and skips the row; with a nil bad such a row is an error.
 func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, error) {
 	t, err := openColumns(r, name, "timestamp", "duration", "num_gpus", "cluster")
 	if err != nil {
@@ -99,14 +98,13 @@ func parsePhillyRow(row []string) (j PhillyJob, at time.Time, err error) {
 	return j, at, nil
 }
 
-// VirtualCluster is one of Philly's, with its agents.
+// VirtualCluster is a virtual cluster of Philly and the number of its agents.
 type VirtualCluster struct {
 	Name   string
 	Agents int
 }
 
-// ReadPhillyClusters reads rows of a virtual cluster and its number of agents:
-// vc, node num.
+// ReadPhillyClusters reads virtual clusters and their numbers of agents: vc, node num.
 func ReadPhillyClusters(r io.Reader, name string) ([]VirtualCluster, error) {
 	t, err := openColumns(r, name, "vc", "node num")
 	if err != nil {
@@ -129,7 +127,7 @@ func ReadPhillyClusters(r io.Reader, name string) ([]VirtualCluster, error) {
 	}
 }
 
-// ReplayAgents are the agents of a virtual cluster.
+// ReplayAgents returns the agents of a virtual cluster.
 func (v VirtualCluster) ReplayAgents() []ReplayAgent {
 	list := make([]ReplayAgent, v.Agents)
 	for i := range list {
@@ -138,8 +136,7 @@ func (v VirtualCluster) ReplayAgents() []ReplayAgent {
 	return list
 }
 
-// PhillyRecords makes works of jobs. role names the role of a job, which is left
-// out where ok is false.
+// PhillyRecords converts jobs to records. role returns the role of a job, and false to skip it.
 func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bool)) iter.Seq[JobRecord] {
 	return func(yield func(JobRecord) bool) {
 		for i := range list {
@@ -158,7 +155,7 @@ func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bo
 	}
 }
 
-// columnReader reads columns of a CSV file by their names.
+// columnReader reads the named columns of a CSV file.
 type columnReader struct {
 	name string
 	csv  *csv.Reader
@@ -183,7 +180,7 @@ func openColumns(r io.Reader, name string, columns ...string) (*columnReader, er
 	return t, nil
 }
 
-// nextRow is the next row's columns, and its line.
+// nextRow returns the columns of the next row, and its line.
 func (t *columnReader) nextRow() ([]string, int, error) {
 	row, err := t.csv.Read()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/framework/sim/chart"
 )
 
-// PlotWaits draws how many of the jobs of each result have waited at most so long,
-// in percent, over the logarithm of the time, as SVG. The results are of Merge.
+// PlotWaits draws, as SVG, the percentage of jobs that waited at most a given time, on a logarithmic scale. The results
+// come from MergeResults.
 func PlotWaits(w io.Writer, title string, names []string, results []*ReplayResult) error {
 	c := chart.LineChart{Title: title, X: chart.Axis{Label: "waited at most", Low: 0, High: 1}, Y: chart.Axis{Label: "jobs", Low: 100, High: 100}}
 	for i, r := range results {
@@ -48,8 +48,7 @@ func formatSeconds(seconds float64) string {
 	}
 }
 
-// percentAtMost is how many percent of the values do not exceed x. They are sorted
-// once stats was called.
+// percentAtMost returns the percentage of values that do not exceed x. computeStats must have sorted them.
 func (s *sampleSet) percentAtMost(x float64) float64 {
 	if len(s.list) == 0 {
 		return 100

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// AgentsFromTrace are recorded agents.
+// AgentsFromTrace converts the agents of a trace.
 func AgentsFromTrace(list []sim.RecordedAgent) []ReplayAgent {
 	agents := make([]ReplayAgent, len(list))
 	for i, a := range list {
@@ -23,8 +23,7 @@ func AgentsFromTrace(list []sim.RecordedAgent) []ReplayAgent {
 	return agents
 }
 
-// RecordsFromTasks makes works of recorded tasks that tell when they came and left.
-// One that shares a GPU takes a whole one here.
+// RecordsFromTasks converts tasks of a trace with times to records. A task that shares a GPU takes a whole one.
 func RecordsFromTasks(list []sim.RecordedTask) (iter.Seq[JobRecord], error) {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b sim.RecordedTask) int { return cmp.Compare(a.Arrives, b.Arrives) })
@@ -48,12 +47,9 @@ func RecordsFromTasks(list []sim.RecordedTask) (iter.Seq[JobRecord], error) {
 	}, nil
 }
 
-// RecordsFromJobs makes works of what a journal remembers: jobs all of whose tasks
-// have run and ended, with their times; left counts the others. Of what they
-// asked for, the resources, the role and what orders the queue is kept.
-// Containers and constraints are not: nobody runs anything here, and the
-// agents' attributes are not on record. One that shares GPUs takes whole ones
-// here.
+// RecordsFromJobs converts jobs of a journal to records: those of which all tasks have run and ended. left counts the
+// others. Records keep the resources, the role and what orders the queue. They drop containers, which do not run, and
+// constraints, since the agents' attributes are not recorded. A job that shares GPUs takes whole ones.
 func RecordsFromJobs(jobs []*job.Job) (works []JobRecord, left int) {
 	for _, j := range jobs {
 		w := JobRecord{Spec: plainSpec(&j.Spec)}
@@ -88,8 +84,7 @@ func plainSpec(s *job.Spec) job.Spec {
 	return p
 }
 
-// RecordFromSpec is a job that is there from the begin. It says itself how long it
-// runs.
+// RecordFromSpec returns a record of a job that arrives at the start and runs as long as it declares.
 func RecordFromSpec(s *job.Spec) (JobRecord, error) {
 	if s.ExpectedRunTime() == 0 {
 		return JobRecord{}, errors.New("the job says neither run_time nor timeout: how long would it run?")

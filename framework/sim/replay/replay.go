@@ -11,38 +11,32 @@ import (
 	"mesos-gpu/job"
 )
 
-// ReplaySettings says what is replayed on. The zero value of a field takes its
-// default.
+// ReplaySettings are the cluster and the scheduler of a replay. Zero fields have defaults.
 type ReplaySettings struct {
 	Agents []ReplayAgent
-	// Sched is as in production. It remembers no ended jobs.
+	// Sched are the scheduler's settings. It keeps no ended jobs.
 	Sched sched.SchedulerSettings
-	// Interval is how often what has become free is offered: Mesos's own
-	// --allocation_interval, 1 s.
+	// Interval is how often free resources are offered, like Mesos's --allocation_interval: 1 s.
 	Interval time.Duration
-	// RunTimeSource says how long the scheduler is told that jobs run.
+	// RunTimes is the source of the run times that the scheduler sees.
 	RunTimes RunTimeSource
-	// Short, where set, gives jobs that are said to end within it priority 1
-	// over all others, which it makes preemptible.
+	// Short, if set, gives jobs that declare a run time up to it priority 1, and makes all others preemptible.
 	Short time.Duration
-	// Seed orders the agents.
+	// Seed shuffles the agents.
 	Seed int64
-	// SampleEvery is how long one sample of the GPUs in use lasts: 1 h.
+	// SampleEvery is the length of one sample of the GPUs in use: 1 h.
 	SampleEvery time.Duration
-	// JobEnded, where set, is called with each job that ends, and when it started
-	// and ended.
+	// JobEnded, if set, is called when a job ends, with the times of its start and end.
 	JobEnded func(w *JobRecord, started, ended time.Duration)
-	// Stop, where set, is asked at each moment whether to go on: an error ends
-	// the replay with it.
+	// Stop, if set, is called at each instant. An error ends the replay.
 	Stop func() error
 }
 
-// epoch is the time of the record's first moment, for the scheduler: task ids
-// hold it.
+// epoch is the scheduler's time at the start of the record. Task ids contain it.
 func epoch() time.Time { return time.Unix(1_500_000_000, 0).UTC() }
 
-// RunReplay replays works, which come in the order of their arrival. It fails on
-// works out of order, and where the scheduler does what a master would refuse.
+// RunReplay replays records, which must be sorted by arrival. It returns an error if they are not, or if the scheduler does
+// what a master would reject.
 func RunReplay(cfg ReplaySettings, works iter.Seq[JobRecord]) (*ReplayResult, error) {
 	r, err := newReplay(cfg)
 	if err != nil {
@@ -86,7 +80,7 @@ func (r *jobReplay) runAll(works iter.Seq[JobRecord]) (*ReplayResult, error) {
 	}
 }
 
-// jobReplay is a run in the making.
+// jobReplay is a replay in progress.
 type jobReplay struct {
 	cfg             ReplaySettings
 	now             time.Duration
@@ -114,7 +108,7 @@ type liveJob struct {
 	predicted time.Duration
 }
 
-// runningTask is a task that holds a place.
+// runningTask is a task that holds resources.
 type runningTask struct {
 	id          string
 	job         *liveJob
@@ -155,7 +149,7 @@ func (r *jobReplay) nextMoment() (time.Duration, bool) {
 	return r.timeline.list[0].at, true
 }
 
-// runInstant does what is due now, then has the scheduler answer the offers.
+// runInstant handles all events that are due now, then lets the scheduler answer the offers.
 func (r *jobReplay) runInstant() {
 	for r.err == nil && r.timeline.Len() > 0 && r.timeline.list[0].at <= r.now {
 		switch m := r.timeline.nextEvent(); {
@@ -171,7 +165,7 @@ func (r *jobReplay) runInstant() {
 	r.result.Cycles++
 }
 
-// stepScheduler has the scheduler take an event in, and does what it says.
+// stepScheduler applies an event to the scheduler and performs its operations.
 func (r *jobReplay) stepScheduler(ev sched.Event) {
 	if r.err != nil {
 		return
@@ -220,14 +214,13 @@ func (r *jobReplay) withdrawOffer(id string) *pendingOffer {
 	return o
 }
 
-// quietPeriod is how long after the last change everything refused has been offered
-// once more. What the scheduler does not want then, it does not want until
-// something changes.
+// quietPeriod is how long after the last change all refused resources have been offered again. What the scheduler does not
+// take by then it does not take until something changes.
 func (r *jobReplay) quietPeriod() time.Duration {
 	return max(r.cfg.Sched.HoldOffers, 0) + refuseSoon + 2*r.cfg.Interval
 }
 
-// refuseSoon is how long the scheduler refuses what it may want soon.
+// refuseSoon is the scheduler's default of the policy's RefuseSoon.
 const refuseSoon = 5 * time.Second
 
 func (r *jobReplay) refuseOffer(o *pendingOffer, d time.Duration) {
@@ -241,7 +234,7 @@ func (r *jobReplay) refuseOffer(o *pendingOffer, d time.Duration) {
 	}
 }
 
-// allocateAt has the master offer at that time, or as soon after as it does.
+// allocateAt schedules an allocation at a time, or at the next one that the interval allows.
 func (r *jobReplay) allocateAt(at time.Duration) {
 	every := r.cfg.Interval
 	if rest := at % every; rest > 0 {
@@ -263,15 +256,15 @@ func (r *jobReplay) allocateNow() {
 	}
 }
 
-// markChanged says that work has come, started or ended. The scheduler asks for
-// offers once a second at most, so a tick must follow.
+// markChanged records that work has arrived, started or ended. The scheduler revives offers at most once a second, so it
+// needs a tick afterwards.
 func (r *jobReplay) markChanged() {
 	r.changedAt = r.now
 	r.timeline.schedule(timelineEvent{at: r.now - r.now%time.Second + time.Second, kind: tickDue})
 }
 
-// retryWaiting gives jobs that wait at the end another chance, and reports whether
-// there is one: what never finds a place is never done.
+// retryWaiting offers everything once more to jobs that still wait at the end, and returns false if that was in vain the
+// last time.
 func (r *jobReplay) retryWaiting() bool {
 	if r.waiting == 0 || r.launchesAtRetry == r.result.Launches || r.err != nil {
 		return false

@@ -10,46 +10,43 @@ import (
 	"mesos-gpu/job"
 )
 
-// ReplayResult is what a replay found. Times are in seconds.
+// ReplayResult is what a replay measured. Times are in seconds.
 type ReplayResult struct {
 	Agents int `json:"agents"`
 	GPUs   int `json:"gpus"`
-	// Jobs have ended, Never found no place at all, Refused could not be
-	// submitted: Why says of one why.
+	// Jobs have ended, Never started, Refused could not be submitted. Why is the first reason of those.
 	Jobs    int    `json:"jobs"`
 	Tasks   int    `json:"tasks"`
 	Never   int    `json:"never_started"`
 	Refused int    `json:"refused"`
 	Why     string `json:"refused_because,omitempty"`
-	// Span is from the first arrival to the last end.
+	// Span is the time from the first arrival to the last end.
 	Span float64 `json:"span"`
-	// Wait is until the first task of a job starts, Completion until its last
-	// ends. Slowdown is Completion by how long the job runs, at least 10 s.
+	// Wait ends when the first task of a job starts, Completion when its last one ends. Slowdown is Completion divided
+	// by the run time, at least 10 s.
 	Wait       SampleStats `json:"wait"`
 	Completion SampleStats `json:"completion"`
 	Slowdown   SampleStats `json:"slowdown"`
-	// Run is how long jobs run where they never wait.
+	// Run is the run time of jobs.
 	Run SampleStats `json:"run"`
-	// Allocation is the part of all GPUs over the span that was in use, in
-	// percent; Idle the part that was free while tasks waited; Broken of what
-	// was free the part that was on agents in use.
+	// Allocation is the part of all GPUs over the span that was in use, in percent. Idle is the part that was free while
+	// tasks waited. Broken is the part of free GPUs that was on agents in use.
 	Allocation float64 `json:"allocation"`
 	Idle       float64 `json:"idle_while_waiting"`
 	Broken     float64 `json:"fragmentation"`
-	// Fairness is Jain's index of the roles' mean slowdowns: 1 is equal.
+	// Fairness is Jain's index of the roles' mean slowdowns: 1 means equal.
 	Fairness float64                `json:"fairness"`
 	Roles    map[string]*JobGroup   `json:"roles"`
 	Sizes    map[int]*JobGroup      `json:"sizes"` // by GPUs
 	Types    map[string]*ModelUsage `json:"types"`
-	// InUse is the mean of the GPUs in use in each hour (Config.Every) of the
-	// record.
+	// InUse is the mean number of GPUs in use in each interval of SampleEvery.
 	InUse []float64 `json:"in_use"`
-	// Preemptions counts tasks, Lost is what they had done, in GPU seconds.
+	// Preemptions counts tasks. Lost is the work that they had done, in GPU seconds.
 	Preemptions int     `json:"preemptions"`
 	Lost        float64 `json:"lost_gpu_seconds"`
-	// Error is how far predictions were off.
+	// Error says how far predictions were off.
 	Error *PredictionError `json:"prediction_error,omitempty"`
-	// Launches are tasks started, the others the scheduler's work.
+	// Launches counts started tasks. Cycles, Steps and Offers count the scheduler's work.
 	Launches int `json:"launches"`
 	Cycles   int `json:"cycles"`
 	Steps    int `json:"steps"`
@@ -79,10 +76,10 @@ type JobGroup struct {
 	wait, complete, slow sampleSet
 }
 
-// ModelUsage is the GPUs of one model.
+// ModelUsage is the usage of the GPUs of one model.
 type ModelUsage struct {
 	GPUs int `json:"gpus"`
-	// Allocation is as in Result.
+	// Allocation is as in ReplayResult.
 	Allocation float64 `json:"allocation"`
 
 	busy float64
@@ -91,8 +88,8 @@ type ModelUsage struct {
 // PredictionError says how far predictions were off.
 type PredictionError struct {
 	Jobs int `json:"jobs"`
-	// Median is of the factors between predicted and real run times, Within2
-	// the part of the jobs for which it is at most 2, in percent.
+	// Median is the median factor between predicted and real run times. Within2 is the percentage of jobs for which the
+	// factor is at most 2.
 	Median  float64 `json:"median_factor"`
 	Within2 float64 `json:"within_2x"`
 }
@@ -114,7 +111,7 @@ func newReplayResult(cfg *ReplaySettings, m *virtualMaster) *ReplayResult {
 	return r
 }
 
-// advanceTo takes in that nothing changes until a time.
+// advanceTo adds the time until an instant, during which nothing changes.
 func (r *ReplayResult) advanceTo(p *jobReplay, until time.Duration) {
 	if !r.any {
 		r.any, r.first = true, until
@@ -196,7 +193,7 @@ func groupFor[K comparable](groups map[K]*JobGroup, key K) *JobGroup {
 	return groups[key]
 }
 
-// finishReplay ends a replay.
+// finishReplay computes the figures of a finished replay.
 func (r *ReplayResult) finishReplay(p *jobReplay) *ReplayResult {
 	r.Never = len(p.jobs)
 	r.Span = (p.now - r.first).Seconds()
@@ -205,7 +202,7 @@ func (r *ReplayResult) finishReplay(p *jobReplay) *ReplayResult {
 	return r
 }
 
-// MergeResults joins replays of clusters that have nothing to do with one another.
+// MergeResults joins the results of independent clusters.
 func MergeResults(list ...*ReplayResult) *ReplayResult {
 	all := &ReplayResult{Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}}
 	for _, r := range list {
@@ -254,7 +251,7 @@ func (g *JobGroup) addGroup(o *JobGroup) {
 	g.slow.mergeSamples(&o.slow)
 }
 
-// computeFigures makes figures of what was counted.
+// computeFigures computes the exported figures from sums and samples.
 func (r *ReplayResult) computeFigures() {
 	r.Wait, r.Completion, r.Slowdown, r.Run = r.wait.computeStats(), r.complete.computeStats(), r.slow.computeStats(), r.run.computeStats()
 	if all := float64(r.GPUs) * r.Span; all > 0 {

@@ -6,28 +6,26 @@ import (
 	"time"
 )
 
-// RunTimeSource says how long the scheduler is told that a job runs.
+// RunTimeSource is where the run times come from that the scheduler sees.
 type RunTimeSource string
 
 const (
-	// RunTimeGiven is what the job itself says: the default.
+	// RunTimeGiven is what the job declares: the default.
 	RunTimeGiven RunTimeSource = "given"
-	// RunTimePredicted is what the job says, else what is made of those like it that
-	// have ended.
+	// RunTimePredicted is what the job declares, else a prediction from similar jobs that have ended.
 	RunTimePredicted RunTimeSource = "predicted"
-	// RunTimeExact is how long it will run: what nobody knows.
+	// RunTimeExact is the real run time, which no scheduler knows.
 	RunTimeExact RunTimeSource = "exact"
 )
 
-// historyLength is how many ended jobs of a kind a prediction is made of: their
-// median. Few are best where people submit alike jobs in a row.
+// historyLength is how many ended similar jobs a prediction is the median of. A short history works best, because users
+// submit similar jobs in a row.
 const historyLength = 5
 
-// runTimeHistory is how long the last jobs of each kind ran. It is the replay's, the
-// scheduler predicts nothing.
+// runTimeHistory is the run times of the last jobs of each kind. Only the replay predicts; the scheduler does not.
 type runTimeHistory struct {
 	last map[string][]time.Duration
-	// errors are |log2(predicted/real)| of the jobs that were predicted.
+	// errors are |log2(predicted/real)| of the predicted jobs.
 	errors []float32
 }
 
@@ -41,7 +39,7 @@ func (h *runTimeHistory) addRunTime(like string, ran time.Duration) {
 	h.last[like] = list
 }
 
-// predictRunTime is the median of the last; 0 where there is none.
+// predictRunTime returns the median of the last run times, 0 if there are none.
 func (h *runTimeHistory) predictRunTime(like string) time.Duration {
 	list := slices.Sorted(slices.Values(h.last[like]))
 	if len(list) == 0 {
@@ -50,8 +48,7 @@ func (h *runTimeHistory) predictRunTime(like string) time.Duration {
 	return max(list[len(list)/2], time.Second).Round(time.Second)
 }
 
-// predictRunTime is what the scheduler is told of a job; 0 is nothing more than
-// what its Spec says.
+// predictRunTime returns the run time to add to a job's Spec, 0 for none.
 func (r *jobReplay) predictRunTime(l *liveJob) time.Duration {
 	switch {
 	case r.cfg.RunTimes == RunTimeExact:

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// SampleStats sums values up.
+// SampleStats summarizes values.
 type SampleStats struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -13,8 +13,7 @@ type SampleStats struct {
 	Max  float64 `json:"max"`
 }
 
-// sampleSet are all values, so that quantiles are exact: four bytes each, a
-// million jobs are few. The mean is of the values as they are.
+// sampleSet keeps all values, in four bytes each, so that quantiles are exact. The mean has full precision.
 type sampleSet struct {
 	sum  float64
 	list []float32
@@ -31,12 +30,12 @@ func (s *sampleSet) computeStats() SampleStats {
 		return SampleStats{}
 	}
 	slices.Sort(s.list)
-	// nearest rank: the least value that so many percent do not exceed
+	// nearest rank: the least value that p of all values do not exceed
 	at := func(p float64) float64 { return float64(s.list[int(math.Ceil(p*float64(n)))-1]) }
 	return SampleStats{Mean: s.sum / float64(n), P50: at(0.50), P99: at(0.99), Max: at(1)}
 }
 
-// mergeSamples takes the values of another in.
+// mergeSamples adds the values of another set.
 func (s *sampleSet) mergeSamples(o *sampleSet) {
 	s.sum += o.sum
 	s.list = append(s.list, o.list...)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timelineEvent is something that is due.
+// timelineEvent is something that is due at a time.
 type timelineEvent struct {
 	at     time.Duration
 	number int // of equals the first goes first
@@ -21,11 +21,11 @@ const (
 	tickDue
 )
 
-// timeline is what is due, the earliest first.
+// timeline is a heap of events, the earliest first.
 type timeline struct {
 	list   []timelineEvent
 	number int
-	// due are the allocations and ticks in the list: one at a time is enough.
+	// due are the allocations and ticks in the list, which need no duplicates.
 	due map[timelineEvent]bool
 }
 
@@ -57,7 +57,7 @@ func (t *timeline) schedule(m timelineEvent) {
 	heap.Push(t, m)
 }
 
-// nextEvent takes the earliest off.
+// nextEvent removes and returns the earliest event.
 func (t *timeline) nextEvent() timelineEvent {
 	m := heap.Pop(t).(timelineEvent)
 	delete(t.due, timelineEvent{at: m.at, kind: m.kind})

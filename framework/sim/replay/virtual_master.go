@@ -10,9 +10,8 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// virtualMaster is what stands for Mesos: it offers each agent's free resources to
-// one role at a time, that with the least GPUs for its weight, and honours
-// filters, REVIVE and SUPPRESS.
+// virtualMaster stands in for Mesos: it offers the free resources of each agent to the role with the least GPUs for its
+// weight, and applies filters, REVIVE and SUPPRESS.
 type virtualMaster struct {
 	agents          []virtualAgent
 	index           map[string]int // by agent id
@@ -47,13 +46,12 @@ func (r resourceSet) fitsIn(o resourceSet) bool {
 	return r.cpus <= o.cpus && r.mem <= o.mem && r.gpus&^o.gpus == 0
 }
 
-// isOfferable reports whether Mesos would offer it: its least are 0.01 CPUs or
-// 32 MiB.
+// isOfferable reports whether Mesos would offer the resources: at least 0.01 CPUs or 32 MiB.
 func (r resourceSet) isOfferable() bool { return r.cpus >= 10 || r.mem >= 32000 }
 
 func toMilli(x float64) int64 { return int64(x*1000 + 0.5) }
 
-// offerFilter keeps what was refused from a role for a while.
+// offerFilter keeps refused resources from a role for a while.
 type offerFilter struct {
 	role    int
 	until   time.Duration
@@ -95,7 +93,7 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 	return m, nil
 }
 
-// allocateOffers offers what is free.
+// allocateOffers offers all free resources.
 func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 	var list []sched.Offer
 	for _, i := range m.order {
@@ -110,7 +108,7 @@ func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 	return list
 }
 
-// nextRole is the role that an agent's resources go to; -1 if none wants them.
+// nextRole returns the role to which an agent's resources are offered, -1 if none wants them.
 func (m *virtualMaster) nextRole(a *virtualAgent, now time.Duration) int {
 	best := -1
 	for r := range m.roles {
@@ -128,8 +126,7 @@ func (m *virtualMaster) weightedShare(r int) float64 {
 	return float64(m.roles[r].gpus) / m.roles[r].weight
 }
 
-// isRefused reports whether a filter keeps all that is free from a role, and
-// forgets those whose time is over.
+// isRefused reports whether a filter keeps all free resources from a role. It removes expired filters.
 func (a *virtualAgent) isRefused(role int, now time.Duration) bool {
 	kept := a.filters[:0]
 	hit := false
@@ -168,10 +165,10 @@ func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
 	return s
 }
 
-// offeredPorts are those of every offer, taken or not: they never run short.
+// offeredPorts are the ports of every offer. They never run out.
 func offeredPorts() []sched.PortRange { return []sched.PortRange{{First: 31000, Last: 32000}} }
 
-// withdrawOffer takes an offer back from the scheduler; what it had is free.
+// withdrawOffer ends an offer; its resources are free.
 func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {
 	o := m.offers[id]
 	if o == nil {
@@ -192,8 +189,7 @@ func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
 	}
 }
 
-// takeResources gives a launch what it needs of an agent that was offered. It refuses
-// what is not there.
+// takeResources takes what a launch needs from an agent, and returns an error if that is not free.
 func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourceSet, error) {
 	a := &m.agents[i]
 	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB)}
@@ -212,13 +208,13 @@ func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourc
 	return need, nil
 }
 
-// returnResources makes free what a task had.
+// returnResources frees what a task had.
 func (m *virtualMaster) returnResources(i, role int, r resourceSet) {
 	m.agents[i].free = m.agents[i].free.add(r)
 	m.roles[role].gpus -= r.gpus.countDevices()
 }
 
-// reviveRoles forgets what the roles refused; no name stands for all.
+// reviveRoles removes the filters of roles; no name means all roles.
 func (m *virtualMaster) reviveRoles(names []string) {
 	m.forEachRole(names, func(r int) {
 		m.roles[r].suppressed = false
@@ -252,7 +248,7 @@ func (m *virtualMaster) forEachRole(names []string, do func(r int)) {
 	}
 }
 
-// roleIndex finds one by name; -1 if it is not there.
+// roleIndex finds a role by name, -1 if there is none.
 func (m *virtualMaster) roleIndex(name string) int {
 	for r := range m.roles {
 		if m.roles[r].name == name {
