@@ -164,9 +164,9 @@ func allDeviceIDs(a *AgentResources) []string {
 }
 
 // layOutDevices assigns slots to the agent's devices, all of them taken.
-func (c *Cluster) layOutDevices(i int, more []string) {
+func (c *Cluster) layOutDevices(i int, extraIDs []string) {
 	r := &c.capacities[i]
-	l := c.index.findLayout(i, more)
+	l := c.index.findLayout(i, extraIDs)
 	r.hardware, r.uuids = l.hardware, l.uuids
 	r.shareOffset, r.bitOffset = -1, int32(len(c.wholeBits))
 	c.wholeBits = append(c.wholeBits, make([]uint64, wordCount(len(r.uuids)))...)

@@ -17,23 +17,23 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	}
 	q := c.newExplainer(d)
 	short, together := q.explainTotals(n)
-	spots := c.PlaceTasks(d, n)
-	defer c.UndoPlacements(d, spots)
+	placements := c.PlaceTasks(d, n)
+	defer c.UndoPlacements(d, placements)
 	switch {
-	case len(spots) == 0 || len(spots) == n:
+	case len(placements) == 0 || len(placements) == n:
 		return one
 	case together:
 		return short
 	}
 	rest := *d
 	rest.PeerAgents = slices.Clone(d.PeerAgents)
-	for _, s := range spots {
+	for _, s := range placements {
 		rest.PeerAgents = append(rest.PeerAgents, &c.index.agents[s.Agent])
 	}
 	next := c.ExplainShortage(&rest)
 	return Shortage{
 		fmt.Sprintf("%s for the gang of %d", next.Missing, n),
-		fmt.Sprintf("there is room for %d of its tasks, and beside %s %s", len(spots), pluralVerb(len(spots), "it", "them"), next.Found),
+		fmt.Sprintf("there is room for %d of its tasks, and beside %s %s", len(placements), pluralVerb(len(placements), "it", "them"), next.Found),
 	}
 }
 

@@ -45,8 +45,8 @@ type deviceSlot struct {
 
 // devicesOf returns the agent's devices and the extra ones that it does not
 // list, sorted by minor and UUID.
-func devicesOf(a *AgentResources, more []string) []gpu.Device {
-	devices := make([]gpu.Device, 0, max(len(a.Inventory), len(more)))
+func devicesOf(a *AgentResources, extraIDs []string) []gpu.Device {
+	devices := make([]gpu.Device, 0, max(len(a.Inventory), len(extraIDs)))
 	known := func(uuid string) bool {
 		return uuid != "" && slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
 	}
@@ -55,7 +55,7 @@ func devicesOf(a *AgentResources, more []string) []gpu.Device {
 			devices = append(devices, d)
 		}
 	}
-	for _, id := range more {
+	for _, id := range extraIDs {
 		if !known(id) {
 			devices = append(devices, unlistedDevice(a, id))
 		}

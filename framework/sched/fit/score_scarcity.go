@@ -60,12 +60,12 @@ func (f *fragmentationModel) computePressure(hardware []*hardwareClass, supply [
 		if f.wantsSharedDevices(t) != parts {
 			continue
 		}
-		may := 0.0
+		serving := 0.0
 		for id, n := range supply {
-			may += n * t.servedFraction(hardware[id])
+			serving += n * t.servedFraction(hardware[id])
 		}
-		if may > 0 && may < all {
-			t.pressure = t.gpuMilliAsked(mem) / asked * all / may
+		if serving > 0 && serving < all {
+			t.pressure = t.gpuMilliAsked(mem) / asked * all / serving
 		}
 	}
 }

@@ -15,12 +15,12 @@ type chosenDevices struct {
 	brokenGroups int  // groups that were wholly free and are now partly taken
 }
 
-func (k *hardwareClass) chooseSlots(n int, may, free []int, topology gpu.Topology) chosenDevices {
-	if k.isUniform && k.groupCount <= 1 || n >= len(may) {
-		return k.describeChoice(may[:n:n], free)
+func (k *hardwareClass) chooseSlots(n int, candidates, free []int, topology gpu.Topology) chosenDevices {
+	if k.isUniform && k.groupCount <= 1 || n >= len(candidates) {
+		return k.describeChoice(candidates[:n:n], free)
 	}
-	s := choiceSearch{hardware: k, candidates: may, free: free, topology: topology}
-	if countCombinations(len(may), n) <= maxCombinations {
+	s := choiceSearch{hardware: k, candidates: candidates, free: free, topology: topology}
+	if countCombinations(len(candidates), n) <= maxCombinations {
 		s.tryAll(make([]int, 0, n), 0, n)
 	} else {
 		s.tryGrown(n)
@@ -241,9 +241,9 @@ func (k *hardwareClass) countBrokenGroups(chosen, free []int) int {
 	return n
 }
 
-func (k *hardwareClass) countModelLeft(chosen, may []int) int {
+func (k *hardwareClass) countModelLeft(chosen, candidates []int) int {
 	n := -len(chosen)
-	for _, s := range may {
+	for _, s := range candidates {
 		if k.slots[s].model == k.slots[chosen[0]].model {
 			n++
 		}

@@ -153,8 +153,8 @@ func (t *constraintCounter) isUndecided() bool {
 }
 
 func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int) []Placement {
-	var spots []Placement
-	for len(spots) < n {
+	var placements []Placement
+	for len(placements) < n {
 		ok := allowedByAll(all)
 		best, most := -1, int64(0)
 		for i, k := range c.rankAgents(cl).Scores() {
@@ -165,12 +165,12 @@ func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int)
 		if best < 0 {
 			break
 		}
-		spots = append(spots, c.takePlacement(best, cl))
+		placements = append(placements, c.takePlacement(best, cl))
 		for _, t := range all {
 			t.addTask(best)
 		}
 	}
-	return spots
+	return placements
 }
 
 // placeTogether places tasks whose first one decides the value of all others. It
@@ -185,11 +185,11 @@ func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 				t.firstValue = t.column.IDs()[g.best]
 			}
 		}
-		spots := c.placeAllowed(cl, all, n)
-		if len(spots) == n || at == len(worth)-1 {
-			return spots
+		placements := c.placeAllowed(cl, all, n)
+		if len(placements) == n || at == len(worth)-1 {
+			return placements
 		}
-		c.UndoPlacements(d, spots)
+		c.UndoPlacements(d, placements)
 	}
 	return nil
 }
