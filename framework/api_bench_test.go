@@ -12,6 +12,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
@@ -30,11 +31,11 @@ func BenchmarkSubmit(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				in := startInstance(b, mesostest.NewCluster(b, 1), SchedulerConfig{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
-				before := processCPUTime(b)
+				before := frameworktest.ProcessCPUTime(b)
 				b.StartTimer()
 				submitAll(b, in.addr, clients)
 				b.StopTimer()
-				spent += processCPUTime(b) - before
+				spent += frameworktest.ProcessCPUTime(b) - before
 				in.stopAndWait(b)
 				b.StartTimer()
 			}
@@ -57,7 +58,7 @@ func submitAll(b *testing.B, addr string, clients int) {
 			}
 			defer c.Close()
 			for i := next.Add(1); i <= submissions; i = next.Add(1) {
-				if _, err := c.SubmitJob(context.Background(), testSpec(fmt.Sprintf("train-%05d", i), 1, 1)); err != nil {
+				if _, err := c.SubmitJob(context.Background(), frameworktest.JobSpec(fmt.Sprintf("train-%05d", i), 1, 1)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -84,7 +85,7 @@ func BenchmarkListPages(b *testing.B) {
 		b.Fatal(err)
 	}
 	var ended, waiting []time.Duration // pages of
-	spent := processCPUTime(b)
+	spent := frameworktest.ProcessCPUTime(b)
 	for b.Loop() {
 		listed := 0
 		for q := (api.JobQuery{PageRequest: api.PageRequest{Limit: pageOfJobs}}); ; {
@@ -108,7 +109,7 @@ func BenchmarkListPages(b *testing.B) {
 		}
 	}
 	all := append(slices.Clone(ended), waiting...)
-	b.ReportMetric(float64((processCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
+	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
 	reportPages(b, all, "page")
 	reportPages(b, waiting, "waiting")
 }
@@ -127,10 +128,10 @@ func rememberJobs(b *testing.B, path string, waiting int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for from := 0; from < listedJobs; from += maxBatch {
+	for from := 0; from < listedJobs; from += 256 {
 		c := journal.Change{}
-		for i := from; i < min(from+maxBatch, listedJobs); i++ {
-			one := recordedJob(i)
+		for i := from; i < min(from+256, listedJobs); i++ {
+			one := frameworktest.RecordedJob(i)
 			if i >= listedJobs-waiting {
 				t := &one.Tasks[0]
 				*t = job.Task{ID: t.ID, Job: t.Job, Attempt: 1, State: job.Waiting, Changed: t.Changed}

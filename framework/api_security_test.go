@@ -17,7 +17,9 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -131,22 +133,22 @@ func TestAccessAndAudit(t *testing.T) {
 	in := startInstance(t, mesostest.NewCluster(t, 4), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
-	view, err := alice.SubmitJob(ctx, testSpec("train", 1, 1))
+	view, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1))
 	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
 		t.Fatalf("alice's job: %+v, %v", view.Spec, err)
 	}
-	if _, err := alice.SubmitJobWithKey(ctx, "k", testSpec("keyed", 1, 0)); err != nil {
+	if _, err := alice.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = bob.SubmitJobWithKey(ctx, "k", testSpec("keyed", 1, 0)) // her key tells him nothing
+	_, err = bob.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)) // her key tells him nothing
 	wantProblem(t, err, http.StatusConflict, `there is a job "keyed" that is not yours`)
-	s := testSpec("web", 1, 0)
+	s := frameworktest.JobSpec("web", 1, 0)
 	s.Role = "prod"
 	_, err = alice.SubmitJob(ctx, s)
 	wantProblem(t, err, http.StatusForbidden, "alice may not do this: it needs the permission submit on role prod")
-	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	_, err = web.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusForbidden, "it needs the permission submit on any role")
-	_, err = in.SubmitJob(ctx, testSpec("x", 1, 0))
+	_, err = in.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
 	wantProblem(t, bob.KillJob(ctx, "train"), http.StatusForbidden, "operate on role research")
 	if _, err := bob.GetJob(ctx, "train"); err != nil {
@@ -174,9 +176,9 @@ func TestAccessAndAudit(t *testing.T) {
 	if _, err := alice.WaitForJob(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = bob.SubmitJob(ctx, testSpec("train", 1, 0))
+	_, err = bob.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0))
 	wantProblem(t, err, http.StatusConflict, "that is not yours")
-	again, err := alice.SubmitJob(ctx, testSpec("train", 1, 8))
+	again, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func TestAccessAndAudit(t *testing.T) {
 	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
 		t.Error(err)
 	}
-	image := testSpec("image", 1, 0)
+	image := frameworktest.JobSpec("image", 1, 0)
 	image.Image = "evil/debian"
 	_, err = ops.SubmitJob(ctx, image)
 	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is none that the access file allows to jobs of this role: debian")
@@ -226,7 +228,7 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
-	s := testSpec("nightly", 1, 0)
+	s := frameworktest.JobSpec("nightly", 1, 0)
 	s.Schedule = &job.Schedule{Cron: "0 3 * * *"}
 	view, err := alice.AddSchedule(ctx, s)
 	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
@@ -250,7 +252,7 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 		t.Errorf("alice may not end her own: %v", err)
 	}
 
-	if _, err := alice.SubmitJob(ctx, testSpec("waits", 1, 8)); err != nil {
+	if _, err := alice.SubmitJob(ctx, frameworktest.JobSpec("waits", 1, 8)); err != nil {
 		t.Fatal(err)
 	}
 	for who, want := range map[*client.Client]string{alice: "waits of research; research", ops: "waits of research; research prod", web: "; prod"} {
@@ -280,7 +282,7 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 // scheduler's own is refused; with one, tokens tell who asks.
 func TestOpenAPIChecksHostNames(t *testing.T) {
 	made := newGuardedConfig(t)
-	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(discardLog())
+	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(frameworktest.DiscardLog())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +298,7 @@ func TestOpenAPIChecksHostNames(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", nil)
 		r.Host = c.host
 		w := httptest.NewRecorder()
-		c.door.wrapHandler(taken, "http://gpu.example.org:8080", discardLog()).ServeHTTP(w, r)
+		c.door.wrapHandler(taken, "http://gpu.example.org:8080", frameworktest.DiscardLog()).ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s: %d, want %d", c.host, w.Code, c.want)
 		}
@@ -318,7 +320,7 @@ func TestAccessIsReloaded(t *testing.T) {
 	if err := in.Reload(); err == nil || !strings.Contains(err.Error(), `unknown key "nonsense"`) {
 		t.Errorf("a mistake: %v", err)
 	}
-	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	_, err = web.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusForbidden, "submit on any role")
 	writeRoles := func(text string) {
 		if err := os.WriteFile(in.cfg.RolesFile, []byte(text), 0o600); err != nil {
@@ -330,7 +332,7 @@ func TestAccessIsReloaded(t *testing.T) {
 	if err := in.Reload(); err == nil {
 		t.Error("a roles file with a mistake is none")
 	}
-	_, err = web.SubmitJob(ctx, testSpec("x", 1, 0))
+	_, err = web.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusForbidden, "submit on any role")
 	writeRoles("research: {}\nprod: {}\n")
 	after := strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1)
@@ -338,7 +340,7 @@ func TestAccessIsReloaded(t *testing.T) {
 	if err := in.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	image := testSpec("x", 1, 0)
+	image := frameworktest.JobSpec("x", 1, 0)
 	image.Image = "evil/debian"
 	if _, err := web.SubmitJob(ctx, image); err != nil {
 		t.Errorf("after the reload: %v", err)
@@ -354,7 +356,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 	g := newGuardedConfig(t)
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	make := func() *testInstance {
-		e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+		e := &testExtension{led: make(chan *leader.ExtensionHandle, 1)}
 		return startInstance(t, c, SchedulerConfig{
 			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.APIConfig,
 		}, client.WithTrustedCA(g.CAFile))
@@ -367,11 +369,11 @@ func TestAccessThroughAStandby(t *testing.T) {
 	}
 	ctx := longTimeout(t)
 	alice, bob := g.clientAs(t, "alice", second), g.clientAs(t, "bob", second)
-	if view, err := alice.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil || view.Spec.Owner != "alice" {
+	if view, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1)); err != nil || view.Spec.Owner != "alice" {
 		t.Fatalf("through the standby: %+v, %v", view.Spec, err)
 	}
 	wantProblem(t, bob.KillJob(ctx, "train"), http.StatusForbidden, "operate on role research")
-	_, err := second.SubmitJob(ctx, testSpec("x", 1, 0))
+	_, err := second.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusUnauthorized, "this needs a token")
 	if err := alice.KillJob(ctx, "train"); err != nil {
 		t.Error(err)
@@ -441,16 +443,16 @@ func TestListenAddressNeedsAccessAndTLS(t *testing.T) {
 		{"both", "10.0.0.7", whole, true},
 		{"open", "10.0.0.7", APIConfig{Open: true}, true},
 	} {
-		err := c.api.checkListenAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1}, discardLog())
+		err := c.api.checkListenAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1}, frameworktest.DiscardLog())
 		if (err == nil) != c.good || err != nil && (!strings.Contains(err.Error(), "--insecure-api") || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	s, err := New(SchedulerConfig{APIAddr: "0.0.0.0:0", JournalPath: filepath.Join(t.TempDir(), "journal.db"), Log: discardLog()})
+	s, err := New(SchedulerConfig{APIAddr: "0.0.0.0:0", JournalPath: filepath.Join(t.TempDir(), "journal.db"), Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(testTimeout(t)); err == nil || !strings.Contains(err.Error(), "give --access, --api-tls-cert and --api-tls-key") {
+	if err := s.Run(frameworktest.Timeout(t)); err == nil || !strings.Contains(err.Error(), "give --access, --api-tls-cert and --api-tls-key") {
 		t.Errorf("Run returned %v", err)
 	}
 }
@@ -473,7 +475,7 @@ func TestAPIConfigIsValidated(t *testing.T) {
 		"no PEM certificate in":            {API: APIConfig{CAFile: file}},
 		"open the audit log":               {API: APIConfig{AuditFile: dir}},
 	} {
-		cfg.Log = discardLog()
+		cfg.Log = frameworktest.DiscardLog()
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
@@ -488,7 +490,7 @@ func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
 		w := httptest.NewRecorder()
-		a.newHandler(func() api.Backend { return api.NewUnavailableBackend("starting") }, discardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		a.newHandler(func() api.Backend { return api.NewUnavailableBackend("starting") }, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
 		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
 			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
 		}

@@ -17,23 +17,18 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
-
-func serviceSpec(name string, tasks int) job.Spec {
-	s := testSpec(name, tasks, 0)
-	s.Service = &job.Service{}
-	s.SetDefaults()
-	return s
-}
 
 // awaitCount waits until that many tasks of the job are in that state, none of
 // them one of the others.
 func awaitCount(t *testing.T, in *testInstance, name string, want job.State, n int, others ...string) api.JobView {
 	t.Helper()
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	for _, err := range in.StreamEvents(ctx, name) {
 		if err != nil {
 			t.Fatal(err)
@@ -62,8 +57,8 @@ func TestServiceKeepsTasksRunning(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, serviceSpec("web", 2)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.ServiceSpec("web", 2)); err != nil {
 		t.Fatal(err)
 	}
 	first := awaitCount(t, in, "web", job.Running, 2).Tasks[0].ID
@@ -107,7 +102,7 @@ func TestServiceKeepsTasksRunning(t *testing.T) {
 }
 
 // testExtension answers with what it knows of its cluster.
-type testExtension struct{ led chan *ExtensionHandle }
+type testExtension struct{ led chan *leader.ExtensionHandle }
 
 func (e *testExtension) Paths() []string { return []string{"/v2"} }
 
@@ -115,7 +110,7 @@ func (e *testExtension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s answered", r.URL.Path)
 }
 
-func (e *testExtension) Lead(ctx context.Context, c *ExtensionHandle) error {
+func (e *testExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	select {
 	case e.led <- c:
 	case <-ctx.Done(): // nobody asks any more
@@ -142,7 +137,7 @@ func fetchText(t testing.TB, in *testInstance, path string) (int, string) {
 // asked for; what only begins with the same letters is not.
 func TestExtensionPathPrefixes(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+	e := &testExtension{led: make(chan *leader.ExtensionHandle, 1)}
 	in := startInstance(t, c, SchedulerConfig{Extension: e})
 	<-e.led
 	for _, path := range []string{"/v2", "/v2/", "/v2/apps//group/web"} {
@@ -159,13 +154,13 @@ func TestExtensionPathPrefixes(t *testing.T) {
 func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
-	e := &testExtension{led: make(chan *ExtensionHandle, 1)}
+	e := &testExtension{led: make(chan *leader.ExtensionHandle, 1)}
 	in := startInstance(t, c, SchedulerConfig{JournalPath: path, Extension: e})
-	ctx, cluster := testTimeout(t), <-e.led
-	if err := cluster.SubmitJobs(ctx, serviceSpec("a", 1), serviceSpec("b", 1)); err != nil {
+	ctx, cluster := frameworktest.Timeout(t), <-e.led
+	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("a", 1), frameworktest.ServiceSpec("b", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.SubmitJobs(ctx, serviceSpec("c", 1), serviceSpec("a", 1)); err == nil || !strings.Contains(err.Error(), `job "a" is`) {
+	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("c", 1), frameworktest.ServiceSpec("a", 1)); err == nil || !strings.Contains(err.Error(), `job "a" is`) {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := cluster.FindJob("c"); ok {
@@ -236,7 +231,7 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 }
 
 // awaitLeading is the cluster of the extension that leads next.
-func (e *testExtension) awaitLeading(t *testing.T) *ExtensionHandle {
+func (e *testExtension) awaitLeading(t *testing.T) *leader.ExtensionHandle {
 	t.Helper()
 	select {
 	case c := <-e.led:
@@ -252,7 +247,7 @@ func (e *testExtension) awaitLeading(t *testing.T) *ExtensionHandle {
 func TestStandbyForwardsExtensionRequests(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
 	extended := func() (*testInstance, *testExtension) {
-		e := &testExtension{led: make(chan *ExtensionHandle)}
+		e := &testExtension{led: make(chan *leader.ExtensionHandle)}
 		return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e}), e
 	}
 	first, its := extended()

@@ -18,6 +18,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -85,7 +86,7 @@ func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 		t.Errorf("health of the standby: %+v, want %s leading", h, want)
 	}
 	ctx := longTimeout(t)
-	if _, err := second.SubmitJob(ctx, testSpec("train", 2, 1, "V100")); err != nil {
+	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("train", 2, 1, "V100")); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, second, "train", job.Running) // by the standby's events
@@ -124,7 +125,7 @@ func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 	if view, err := second.WaitForJob(ctx, "train"); err != nil || view.State != job.Killed {
 		t.Errorf("ended as %s, %v", view.State, err)
 	}
-	if _, err := second.SubmitJob(ctx, testSpec("typo", 1, 1, "V1000")); err == nil {
+	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("typo", 1, 1, "V1000")); err == nil {
 		t.Error("the leader's refusal was lost")
 	}
 	first.stopAndWait(t)
@@ -146,11 +147,11 @@ func TestStandbyTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer both.Close()
-	if _, err := both.SubmitJob(ctx, testSpec("runs", 1, 2)); err != nil {
+	if _, err := both.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	running := awaitState(t, first, "runs", job.Running).Tasks[0]
-	if _, err := both.SubmitJob(ctx, testSpec("waits", 1, 1)); err != nil {
+	if _, err := both.SubmitJob(ctx, frameworktest.JobSpec("waits", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan api.JobView, 1)
@@ -242,7 +243,7 @@ func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	second := startReplica(t, c, server.Addr(), lasting, book.wrapJournal("second"))
 	awaitRole(t, second, api.Standby)
 	ctx := longTimeout(t)
-	if _, err := first.SubmitJob(ctx, testSpec("runs", 1, 2)); err != nil {
+	if _, err := first.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	running := awaitState(t, first, "runs", job.Running).Tasks[0]
@@ -251,7 +252,7 @@ func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	if a, b := book.indexOf("first stopped"), book.indexOf("second leads"); a < 0 || b < a {
 		t.Errorf("the first stopped at %d, the second led from %d", a, b)
 	}
-	if _, err := second.SubmitJob(ctx, testSpec("waits", 1, 2)); err != nil {
+	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("waits", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.HealNetwork()
@@ -314,7 +315,7 @@ func TestPausedLeaderIsFenced(t *testing.T) {
 	asleep.mu.Unlock()
 	submitted := make(chan error, 1)
 	go func() {
-		_, err := first.SubmitJob(ctx, testSpec("lost", 1, 1))
+		_, err := first.SubmitJob(ctx, frameworktest.JobSpec("lost", 1, 1))
 		submitted <- err
 	}()
 	<-asleep.waiting
@@ -345,16 +346,16 @@ func TestFencedLeaderBecomesStandby(t *testing.T) {
 	book := &journalTrace{}
 	in := startReplica(t, c, server.Addr(), lasting, book.wrapJournal("first"))
 	awaitRole(t, in, api.Leader)
-	session, err := zkconn.Dial(longTimeout(t), zkconn.TargetFolder{Hosts: []string{server.Addr()}, Path: "/mesos-gpu/test"}, 0, discardLog())
+	session, err := zkconn.Dial(longTimeout(t), zkconn.TargetFolder{Hosts: []string{server.Addr()}, Path: "/mesos-gpu/test"}, 0, frameworktest.DiscardLog())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	other, err := journal.OpenZooKeeper(longTimeout(t), journal.ZooKeeperConfig{Session: session, Path: "/mesos-gpu/test/journal", Log: discardLog()})
+	other, err := journal.OpenZooKeeper(longTimeout(t), journal.ZooKeeperConfig{Session: session, Path: "/mesos-gpu/test/journal", Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.SubmitJob(longTimeout(t), testSpec("train", 1, 1)); err != nil {
+	if _, err := in.SubmitJob(longTimeout(t), frameworktest.JobSpec("train", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "train", job.Running)
@@ -396,7 +397,7 @@ func TestCorruptJournalStopsScheduler(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	in := startReplica(t, c, server.Addr(), lasting, nil)
 	awaitRole(t, in, api.Leader)
-	session, err := zkconn.Dial(longTimeout(t), zkconn.TargetFolder{Hosts: []string{server.Addr()}, Path: "/x"}, 0, discardLog())
+	session, err := zkconn.Dial(longTimeout(t), zkconn.TargetFolder{Hosts: []string{server.Addr()}, Path: "/x"}, 0, frameworktest.DiscardLog())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +406,7 @@ func TestCorruptJournalStopsScheduler(t *testing.T) {
 	if _, err := session.Conn.Set("/mesos-gpu/test/journal/head", []byte(`{"schema":99,"next":1}`), -1); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", APIAddr: "127.0.0.1:0", Log: discardLog()})
+	s, err := New(SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", APIAddr: "127.0.0.1:0", Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +451,7 @@ func TestZooKeeperRestartsUnderLoad(t *testing.T) {
 				default:
 				}
 				name := fmt.Sprintf("job-%d-%d", w, i)
-				_, err := both.SubmitJob(ctx, testSpec(name, 1, 0))
+				_, err := both.SubmitJob(ctx, frameworktest.JobSpec(name, 1, 0))
 				if err != nil { // perhaps it was taken
 					if _, unknown := both.GetJob(ctx, name); unknown != nil {
 						continue

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/job"
 )
@@ -17,24 +18,24 @@ func TestIdempotentSubmission(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
-	first, err := in.SubmitJobWithKey(ctx, "k", testSpec("train", 1, 0))
+	ctx := frameworktest.Timeout(t)
+	first, err := in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 1, 0))
 	if err != nil || first.AlreadySubmitted {
 		t.Fatalf("first: again %t, %v", first.AlreadySubmitted, err)
 	}
 	again := func(when string) {
 		t.Helper()
-		view, err := in.SubmitJobWithKey(ctx, "k", testSpec("train", 1, 0))
+		view, err := in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 1, 0))
 		if err != nil || !view.AlreadySubmitted || !view.Submitted.Equal(first.Submitted) {
 			t.Errorf("%s: again %t, submitted %s, want %s; %v", when, view.AlreadySubmitted, view.Submitted, first.Submitted, err)
 		}
-		_, err = in.SubmitJobWithKey(ctx, "k", testSpec("train", 2, 0))
+		_, err = in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 2, 0))
 		wantProblem(t, err, http.StatusUnprocessableEntity, `Idempotency-Key "k": job "train" was submitted by this key and another body`)
-		_, err = in.SubmitJobWithKey(ctx, "k", testSpec("other", 1, 0))
+		_, err = in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("other", 1, 0))
 		wantProblem(t, err, http.StatusUnprocessableEntity, "another body")
 	}
 	again("at once")
-	_, err = in.SubmitJobWithKey(ctx, "k2", testSpec("train", 1, 0))
+	_, err = in.SubmitJobWithKey(ctx, "k2", frameworktest.JobSpec("train", 1, 0))
 	wantProblem(t, err, http.StatusConflict, "kill it first")
 	awaitState(t, in, "train", job.Running)
 	in.stopAndWait(t)
@@ -47,10 +48,10 @@ func TestIdempotentSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	again("after its end")
-	second, err := in.SubmitJobWithKey(ctx, "k2", testSpec("train", 1, 0))
+	second, err := in.SubmitJobWithKey(ctx, "k2", frameworktest.JobSpec("train", 1, 0))
 	if err != nil || second.AlreadySubmitted || !second.Submitted.After(first.Submitted.Add(time.Nanosecond-1)) {
 		t.Fatalf("by another key: again %t, %v", second.AlreadySubmitted, err)
 	}
-	_, err = in.SubmitJobWithKey(ctx, "k", testSpec("train", 1, 0))
+	_, err = in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 1, 0))
 	wantProblem(t, err, http.StatusConflict, "kill it first") // the first is forgotten, and its key
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -22,7 +23,7 @@ func TestJobPermissions(t *testing.T) {
 	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles}
 	cfg.Sched.Policy.Permissions = sched.HostPermissions{Volumes: []string{"/data"}}
 	in := startInstance(t, mesostest.NewCluster(t, 1), cfg)
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	want := func(name, source string, ipc job.IPCMode) job.Spec {
 		s := job.Spec{Name: name, Image: "debian:12"}
 		s.Volumes, s.IPC = []job.Volume{{Source: source, Target: "/in"}}, ipc
@@ -47,7 +48,7 @@ func TestJobPermissions(t *testing.T) {
 }
 
 func TestAllowedPathsAreValidated(t *testing.T) {
-	cfg := SchedulerConfig{Log: discardLog()}
+	cfg := SchedulerConfig{Log: frameworktest.DiscardLog()}
 	cfg.Sched.Policy.Permissions.Volumes = []string{"data"}
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), `allowed volumes: "data" is no absolute path such as /data`) {
 		t.Errorf("got %v", err)

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -51,7 +53,7 @@ func wantMetrics(t *testing.T, in *testInstance, want []string, lacks ...string)
 // waits; the leader what its extension counts too.
 func TestMetrics(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 4), zktest.StartServer(t)
-	e := &countingExtension{testExtension: testExtension{led: make(chan *ExtensionHandle, 2)}}
+	e := &countingExtension{testExtension: testExtension{led: make(chan *leader.ExtensionHandle, 2)}}
 	start := func() *testInstance {
 		return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e})
 	}
@@ -60,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	second := start()
 	awaitRole(t, second, api.Standby)
 	ctx := longTimeout(t)
-	for _, s := range []job.Spec{serviceSpec("web", 3), testSpec("train", 2, 1), testSpec("large", 1, 4)} {
+	for _, s := range []job.Spec{frameworktest.ServiceSpec("web", 3), frameworktest.JobSpec("train", 2, 1), frameworktest.JobSpec("large", 1, 4)} {
 		if _, err := first.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,7 @@ func TestMetrics(t *testing.T) {
 
 // TestMetricsWithoutBackend: where there is nothing to count from, nothing is shown.
 func TestMetricsWithoutBackend(t *testing.T) {
-	s, err := New(SchedulerConfig{Master: "127.0.0.1:1", Log: discardLog()})
+	s, err := New(SchedulerConfig{Master: "127.0.0.1:1", Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}

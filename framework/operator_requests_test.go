@@ -15,10 +15,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/framework/master"
-	"mesos-gpu/framework/sched/quota"
-	"mesos-gpu/gpu"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -26,7 +24,7 @@ import (
 // onlyAgent asks for the one agent there is.
 func onlyAgent(t *testing.T, in *testInstance) api.AgentSummary {
 	t.Helper()
-	agents, err := in.ListAgents(testTimeout(t))
+	agents, err := in.ListAgents(frameworktest.Timeout(t))
 	if err != nil || len(agents) != 1 {
 		t.Fatalf("agents %+v, %v", agents, err)
 	}
@@ -48,8 +46,8 @@ func TestCordon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
 	awaitDecline(t, c)
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, testSpec("runs", 1, 1)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	before := awaitState(t, in, "runs", job.Running).Tasks[0]
@@ -62,7 +60,7 @@ func TestCordon(t *testing.T) {
 	if a := onlyAgent(t, in); a.Cordoned != "new fans" || a.Draining {
 		t.Errorf("after a restart the agent is %+v", a)
 	}
-	if _, err := in.SubmitJob(ctx, testSpec("waits", 1, 1)); err != nil {
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("waits", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	c.SendOffer()
@@ -101,7 +99,7 @@ func TestCordonOfUnreachableAgent(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	c.Agents.Agents[0].Active = false
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	if err := in.CordonAgent(testTimeout(t), "agent-1", "smells"); err != nil {
+	if err := in.CordonAgent(frameworktest.Timeout(t), "agent-1", "smells"); err != nil {
 		t.Fatal(err)
 	}
 	if a := onlyAgent(t, in); a.Cordoned != "smells" {
@@ -126,8 +124,8 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n")}
 	in := startInstance(t, c, cfg)
 	awaitDecline(t, c)
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, testSpec("train", 3, 1)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 3, 1)); err != nil {
 		t.Fatal(err)
 	}
 	awaitCount(t, in, "train", job.Running, 1)
@@ -178,35 +176,9 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
 }
 
-// TestQuotaTypeWarnings: who bounds what is not there learns it, and what there is.
-func TestQuotaTypeWarnings(t *testing.T) {
-	agents := []master.ListedAgent{{GPUs: 4, Types: []string{"V100"}}, {Host: gpu.Host{Devices: []gpu.Device{{Model: "NVIDIA Prototype 7"}}}}}
-	for text, want := range map[string][]string{
-		"V100=8, *=16, prototype=1, Tesla V100-SXM2-16GB=1": nil,
-		"H100=8": {"quota: no agent has H100 yet; this cluster has V100 (4), Prototype (1)"},
-		"V10O=2": {`quota: "V10O" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1); did you mean V100?`},
-		"X9000=2, h100=1": {
-			`quota: "X9000" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1)`,
-			"quota: no agent has h100 yet; this cluster has V100 (4), Prototype (1)",
-		},
-	} {
-		q := quota.Quota{}
-		for part := range strings.SplitSeq(text, ", ") {
-			name, _, _ := strings.Cut(part, "=")
-			q[name] = 1
-		}
-		if diff := cmp.Diff(want, quotaTypeWarnings(q, agents)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-	}
-	if got := quotaTypeWarnings(quota.Quota{"V100": 1}, nil); len(got) != 1 || got[0] != "quota: no agent has V100 yet; this cluster has no GPU" {
-		t.Errorf("before the machines come: %q", got)
-	}
-}
-
 func wantRoles(t *testing.T, in *testInstance, want []api.RoleStatus) {
 	t.Helper()
-	got, err := in.ListRoles(testTimeout(t))
+	got, err := in.ListRoles(frameworktest.Timeout(t))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("roles %v (-want +got):\n%s", err, diff)
 	}
@@ -217,13 +189,13 @@ func TestQueueOrderAndReasons(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
 	awaitDecline(t, c)
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	if list, err := in.ListQueue(ctx); err != nil || len(list) != 0 {
 		t.Errorf("of nothing: %v, %v", list, err)
 	}
-	urgent, part := testSpec("urgent", 3, 4, "A100", "H100"), testSpec("part", 1, 1, "T4")
+	urgent, part := frameworktest.JobSpec("urgent", 3, 4, "A100", "H100"), frameworktest.JobSpec("part", 1, 1, "T4")
 	urgent.Priority, part.Request.Share.MemMiB = 5, 4096
-	for _, s := range []job.Spec{testSpec("runs", 1, 1), testSpec("plain", 1, 2), part, urgent} {
+	for _, s := range []job.Spec{frameworktest.JobSpec("runs", 1, 1), frameworktest.JobSpec("plain", 1, 2), part, urgent} {
 		if _, err := in.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +232,8 @@ func TestDemand(t *testing.T) {
 	var k shiftedClock
 	in := startInstance(t, c, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Clock: k.now})
 	awaitDecline(t, c)
-	ctx := testTimeout(t)
-	pairs, linked := testSpec("pairs", 2, 2), testSpec("linked", 2, 4, "A100")
+	ctx := frameworktest.Timeout(t)
+	pairs, linked := frameworktest.JobSpec("pairs", 2, 2), frameworktest.JobSpec("linked", 2, 4, "A100")
 	linked.Request.Topology, linked.Request.MinMemMiB, linked.Gang = "nvlink", 40000, true
 	for _, s := range []job.Spec{pairs, linked} {
 		if _, err := in.SubmitJob(ctx, s); err != nil {
@@ -308,7 +280,7 @@ func TestStandbyOperations(t *testing.T) {
 	awaitDecline(t, c)
 	leader, standby := both[0], both[1]
 	ctx := longTimeout(t)
-	for _, s := range []job.Spec{testSpec("runs", 1, 1), testSpec("first", 1, 1), testSpec("second", 2, 4)} {
+	for _, s := range []job.Spec{frameworktest.JobSpec("runs", 1, 1), frameworktest.JobSpec("first", 1, 1), frameworktest.JobSpec("second", 2, 4)} {
 		if s.Name == "second" {
 			s.Priority = 1
 		}

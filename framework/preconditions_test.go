@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
@@ -42,20 +43,20 @@ func TestPreconditionsOfChanges(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
-	if _, err := in.SubmitJob(testTimeout(t), serviceSpec("web", 1)); err != nil {
+	if _, err := in.SubmitJob(frameworktest.Timeout(t), frameworktest.ServiceSpec("web", 1)); err != nil {
 		t.Fatal(err)
 	}
 	agent := awaitState(t, in, "web", job.Running).Tasks[0].AgentID
-	s := testSpec("nightly", 1, 0)
+	s := frameworktest.JobSpec("nightly", 1, 0)
 	s.Schedule = &job.Schedule{Cron: "0 3 * * *"}
-	if _, err := in.AddSchedule(testTimeout(t), s); err != nil {
+	if _, err := in.AddSchedule(frameworktest.Timeout(t), s); err != nil {
 		t.Fatal(err)
 	}
 	_, roles, _ := sendRequest(t, in, "GET", "/v1/roles", "", "")
 	if roles != "" {
 		t.Errorf("a list has the tag %s", roles)
 	}
-	list, err := in.ListRoles(testTimeout(t))
+	list, err := in.ListRoles(frameworktest.Timeout(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +129,12 @@ func TestPreconditionsOfChanges(t *testing.T) {
 func TestTagIdentifiesSubmission(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	tag := func() string {
 		_, tag, _ := sendRequest(t, in, "GET", "/v1/jobs/train", "", "")
 		return tag
 	}
-	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 0)); err != nil {
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	waiting := tag()
@@ -147,7 +148,7 @@ func TestTagIdentifiesSubmission(t *testing.T) {
 	if _, err := in.WaitForJob(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 0)); err != nil {
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, _ := sendRequest(t, in, "DELETE", "/v1/jobs/train", "", waiting); code != http.StatusPreconditionFailed {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
@@ -67,7 +68,7 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 		}
 	}
 	write("research: V100=8\n")
-	s, err := New(SchedulerConfig{RolesFile: path, Log: discardLog()})
+	s, err := New(SchedulerConfig{RolesFile: path, Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	if diff := cmp.Diff(want, got[0].(sched.PolicyChanged).Policy.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
-	if _, err := New(SchedulerConfig{RolesFile: path, Log: discardLog()}); err == nil {
+	if _, err := New(SchedulerConfig{RolesFile: path, Log: frameworktest.DiscardLog()}); err == nil {
 		t.Error("a scheduler starts with a roles file that cannot be read")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/standby"
 )
 
 // Below the journal's path in ZooKeeper.
@@ -84,12 +85,17 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	if err != nil {
 		return err
 	}
-	by := newStandby(s, session, target.Path)
-	defer by.endSession()
+	by := standby.New(standby.Config{
+		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
+		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("") }, SetBackend: s.setBackend,
+		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock,
+	})
+	defer by.CloseListeners()
+	defer s.setBackend(api.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))
 	s.cfg.Log.WithField("candidate", candidate.ZnodePath()).Info("standing by")
 	elected := errors.New("elected")
 	err = runTogether(ctx,
-		by.followJournal,
+		by.Run,
 		func(ctx context.Context) error {
 			if err := candidate.AwaitLeadership(ctx); err != nil {
 				return err
@@ -109,5 +115,5 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	}
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).Info("this scheduler leads")
 	store := s.cfg.WrapJournal(opened)
-	return errors.Join(s.runLeader(ctx, store, session.IsHeld, by.closeListeners), store.Close())
+	return errors.Join(s.runLeader(ctx, store, session.IsHeld, by.CloseListeners), store.Close())
 }

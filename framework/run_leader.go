@@ -5,7 +5,9 @@ import (
 	"context"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
@@ -32,53 +34,46 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	}
 	defer client.Close()
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
-	l := newLoop(&cfg, past, store, func(op sched.Operation) {
+	l := leader.NewLoop(cfg.loopConfig(), past, store, func(op sched.Operation) {
 		if mayAct() {
 			client.PostOperation(op)
 		}
 	})
 	ended, end := context.WithCancel(ctx)
-	s.setLeadership(client, l.eventSender(ended))
+	s.setLeadership(client, l.EventSender(ended))
 	defer s.setLeadership(nil, nil)
-	defer l.view.hub.closeListeners()
+	defer l.Model.CloseListeners()
 	defer s.setBackend(api.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
-	leads := &leaderBackend{clusterReader: clusterReader{view: l.view, client: client}, loop: l, url: s.url, stopped: ended.Done(), ownerMaySubmit: s.security.maySubmit, schedulesChanged: make(chan struct{}, 1)}
-	leads.extension, _ = s.cfg.Extension.(MeasuredExtension)
-	told := newChangeFeed() // before anything can change
+	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
+	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges})
+	extend := func(context.Context) error { return nil }
 	if s.cfg.Extension != nil {
-		l.view.watchChanges(told)
+		handle := leader.NewExtensionHandle(leads)
+		extend = func(ctx context.Context) error { return s.runExtension(ctx, handle) }
 	}
-	known := inventoryDigest{}
-	return runTogether(ended, l.runLoop,
+	return runTogether(ended, l.Run,
 		func(context.Context) error {
 			s.setBackend(api.NewLeaderBackend(leads))
 			ready()
 			return nil
 		},
-		func(ctx context.Context) error { return s.runExtension(ctx, leads, told) },
-		leads.runSchedules,
-		leads.collectUsageHistory,
-		func(ctx context.Context) error { return client.Run(ctx, l.eventSender(ctx)) },
+		extend,
+		leads.RunSchedules,
+		leads.Usage.RecordHistory,
+		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.ListedAgent) {
-				leads.agentFields.updateAgents(list)
-				leads.countAgents(list)
-				if known.updateAndCompare(list) {
-					l.view.hub.publishInventoryChange()
-				}
-				l.eventSender(ctx)(sched.AgentsListed{Agents: schedulableAgents(list)})
+				leads.UpdateAgents(list)
+				l.EventSender(ctx)(sched.AgentsListed{Agents: clusterview.SchedulableAgents(list)})
 			})
 		},
 	)
 }
 
-// runExtension runs the extension, if there is one.
-func (s *Scheduler) runExtension(ctx context.Context, leads *leaderBackend, told *changeFeed) error {
-	if s.cfg.Extension == nil {
-		return nil
-	}
-	err := s.cfg.Extension.Lead(ctx, &ExtensionHandle{leader: leads, changes: told})
+// runExtension runs the extension until it fails or ctx ends.
+func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHandle) error {
+	err := s.cfg.Extension.Lead(ctx, handle)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -108,17 +103,4 @@ func (c *SchedulerConfig) newMasterClient(frameworkID string) (*master.Client, e
 		cfg.Credential = credential
 	}
 	return master.New(cfg)
-}
-
-func schedulableAgents(list []master.ListedAgent) []sched.Agent {
-	var agents []sched.Agent
-	for _, a := range list {
-		if a.Active || a.Draining {
-			agents = append(agents, sched.Agent{
-				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
-				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
-			})
-		}
-	}
-	return agents
 }

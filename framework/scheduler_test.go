@@ -19,6 +19,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
@@ -28,8 +29,8 @@ import (
 func TestJobFromSubmitToExit(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "sub", "journal.db"))
-	ctx := testTimeout(t)
-	view, err := in.SubmitJob(ctx, testSpec("train", 2, 2, "V100"))
+	ctx := frameworktest.Timeout(t)
+	view, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 2, 2, "V100"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,8 @@ func TestRestartFromJournal(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
-	for _, s := range []job.Spec{testSpec("runs", 1, 2), testSpec("waits", 1, 1), testSpec("ended", 1, 8)} {
+	ctx := frameworktest.Timeout(t)
+	for _, s := range []job.Spec{frameworktest.JobSpec("runs", 1, 2), frameworktest.JobSpec("waits", 1, 1), frameworktest.JobSpec("ended", 1, 8)} {
 		if _, err := in.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -130,9 +131,9 @@ func TestSecondSchedulerTakesOver(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	first := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	for _, name := range []string{"one", "two"} {
-		if _, err := first.SubmitJob(ctx, testSpec(name, 1, 2)); err != nil {
+		if _, err := first.SubmitJob(ctx, frameworktest.JobSpec(name, 1, 2)); err != nil {
 			t.Fatal(err)
 		}
 		if name == "one" {
@@ -180,7 +181,7 @@ func TestCrashBetweenIntentAndAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := testSpec("train", 1, 1)
+	s := frameworktest.JobSpec("train", 1, 1)
 	s.SetDefaults()
 	j := &job.Job{Spec: s, Submitted: time.Now(), Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", Attempt: 1, State: job.Launching, AgentID: "agent-1", DeviceIDs: []string{"GPU-0"}, Changed: time.Now()}}}
 	if err := store.Commit(context.Background(), journal.Change{FrameworkID: "framework-1", Jobs: []*job.Job{j}, Tasks: j.Tasks}); err != nil {
@@ -202,12 +203,12 @@ func TestCrashBetweenIntentAndAccept(t *testing.T) {
 func TestKill(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, testSpec("long", 1, 1)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("long", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "long", job.Running)
-	if _, err := in.SubmitJob(ctx, testSpec("idle", 1, 1)); err != nil {
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("idle", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"long", "idle"} {
@@ -233,15 +234,15 @@ func wantProblem(t *testing.T, err error, status int, detail string) {
 func TestInvalidRequestsAreRejected(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
-	_, err := in.SubmitJob(ctx, testSpec("typo", 1, 1, "V1000"))
+	ctx := frameworktest.Timeout(t)
+	_, err := in.SubmitJob(ctx, frameworktest.JobSpec("typo", 1, 1, "V1000"))
 	wantProblem(t, err, http.StatusUnprocessableEntity, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`)
-	if _, err = in.SubmitJob(ctx, testSpec("later", 1, 1, "H100")); err != nil {
+	if _, err = in.SubmitJob(ctx, frameworktest.JobSpec("later", 1, 1, "H100")); err != nil {
 		t.Errorf("a type that nobody has yet: %v", err)
 	}
-	_, err = in.SubmitJob(ctx, testSpec("later", 1, 1))
+	_, err = in.SubmitJob(ctx, frameworktest.JobSpec("later", 1, 1))
 	wantProblem(t, err, http.StatusConflict, `job "later" is WAITING`)
-	_, err = in.SubmitJob(ctx, testSpec("bad name", 1, 1))
+	_, err = in.SubmitJob(ctx, frameworktest.JobSpec("bad name", 1, 1))
 	wantProblem(t, err, http.StatusUnprocessableEntity, "bad name")
 	_, err = in.GetJob(ctx, "nobody")
 	wantProblem(t, err, http.StatusNotFound, "nobody")
@@ -258,8 +259,8 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 func TestClusterViews(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	task := awaitState(t, in, "train", job.Running).Tasks[0]
@@ -285,8 +286,8 @@ func TestClusterViews(t *testing.T) {
 func TestLogIsFollowed(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
-	if _, err := in.SubmitJob(ctx, testSpec("train", 1, 1)); err != nil {
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	task := awaitState(t, in, "train", job.Running).Tasks[0]
@@ -330,7 +331,7 @@ func TestPortAndJournalInUse(t *testing.T) {
 	}
 	defer l.Close()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	s, err := New(SchedulerConfig{APIAddr: l.Addr().String(), JournalPath: path, Log: discardLog()})
+	s, err := New(SchedulerConfig{APIAddr: l.Addr().String(), JournalPath: path, Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,15 +368,15 @@ func TestTeardown(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
 	c.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil) // connected
-	if err := in.Teardown(testTimeout(t)); err != nil {
+	if err := in.Teardown(frameworktest.Timeout(t)); err != nil {
 		t.Fatal(err)
 	}
 	c.AwaitCall(t, 1, scheduler.Call_TEARDOWN, nil)
-	idle, err := New(SchedulerConfig{Log: discardLog()})
+	idle, err := New(SchedulerConfig{Log: frameworktest.DiscardLog()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := idle.Teardown(testTimeout(t)); !errors.Is(err, master.ErrNotConnected) {
+	if err := idle.Teardown(frameworktest.Timeout(t)); !errors.Is(err, master.ErrNotConnected) {
 		t.Errorf("teardown of a scheduler that does not run: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,16 +12,11 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/job"
 )
-
-func scheduledSpec(name, cron string) job.Spec {
-	s := testSpec(name, 1, 0)
-	s.Schedule = &job.Schedule{Cron: cron}
-	return s
-}
 
 // awaitJobs reads events until there are jobs of these names.
 func awaitJobs(t *testing.T, in *testInstance, names ...string) {
@@ -31,7 +25,7 @@ func awaitJobs(t *testing.T, in *testInstance, names ...string) {
 	for _, name := range names {
 		missing[name] = true
 	}
-	for e, err := range in.StreamEvents(testTimeout(t), "") {
+	for e, err := range in.StreamEvents(frameworktest.Timeout(t), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,15 +43,15 @@ func TestSchedulesSurviveRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	in := startInstance(t, c, SchedulerConfig{JournalPath: path, Clock: func() time.Time { return now }})
-	ctx := testTimeout(t)
-	view, err := in.AddSchedule(ctx, scheduledSpec("nightly", "0 3 * * *"))
+	ctx := frameworktest.Timeout(t)
+	view, err := in.AddSchedule(ctx, frameworktest.ScheduledSpec("nightly", "0 3 * * *"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := now.Add(time.Hour); !view.NextRun.Equal(want) || !view.Created.Equal(now) || len(view.Runs) != 0 {
 		t.Errorf("got %+v, want the first run at %s", view, want)
 	}
-	if _, err := in.AddSchedule(ctx, scheduledSpec("weekly", "@weekly")); err != nil {
+	if _, err := in.AddSchedule(ctx, frameworktest.ScheduledSpec("weekly", "@weekly")); err != nil {
 		t.Fatal(err)
 	}
 	in.stopAndWait(t)
@@ -83,7 +77,7 @@ func TestSchedulesSurviveRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]int{"nightly": http.StatusNotFound, "weekly": 0} {
-		if _, err := in.GetSchedule(ctx, name); statusOf(err) != want {
+		if _, err := in.GetSchedule(ctx, name); frameworktest.StatusOf(err) != want {
 			t.Errorf("schedule %s: %v, want status %d", name, err, want)
 		}
 	}
@@ -92,24 +86,16 @@ func TestSchedulesSurviveRestart(t *testing.T) {
 	}
 }
 
-func statusOf(err error) int {
-	var p *api.Problem
-	if errors.As(err, &p) {
-		return p.Status
-	}
-	return 0
-}
-
 func TestScheduleRefusals(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
-	ctx := testTimeout(t)
-	for _, err := range []error{errorOf(in.AddSchedule(ctx, scheduledSpec("twice", "@daily"))), errorOf(in.SubmitJob(ctx, testSpec("runs", 1, 0)))} {
+	ctx := frameworktest.Timeout(t)
+	for _, err := range []error{errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), errorOf(in.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 0)))} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	elsewhere := scheduledSpec("elsewhere", "@daily")
+	elsewhere := frameworktest.ScheduledSpec("elsewhere", "@daily")
 	elsewhere.Role = "nobody"
 	for _, r := range []struct {
 		name   string
@@ -117,20 +103,20 @@ func TestScheduleRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"of the name of another", errorOf(in.AddSchedule(ctx, scheduledSpec("twice", "@daily"))), 409, `schedule "twice" is there already`},
-		{"of the name of a job", errorOf(in.AddSchedule(ctx, scheduledSpec("runs", "@daily"))), 409, `job "runs" is`},
+		{"of the name of another", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), 409, `schedule "twice" is there already`},
+		{"of the name of a job", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("runs", "@daily"))), 409, `job "runs" is`},
 		{"of no role", errorOf(in.AddSchedule(ctx, elsewhere)), 422, `role "nobody"`},
 		{"of a type that nobody has", errorOf(in.AddSchedule(ctx, func() job.Spec {
-			s := scheduledSpec("typed", "@daily")
-			s.Request = testSpec("", 1, 1, "V101").Request
+			s := frameworktest.ScheduledSpec("typed", "@daily")
+			s.Request = frameworktest.JobSpec("", 1, 1, "V101").Request
 			return s
 		}())), 422, "V101"},
-		{"without a schedule", errorOf(in.AddSchedule(ctx, testSpec("once", 1, 0))), 422, "schedule: say when"},
-		{"as a job", errorOf(in.SubmitJob(ctx, scheduledSpec("job", "@daily"))), 422, "submit it as such, to /v1/schedules"},
-		{"without a time", errorOf(in.AddSchedule(ctx, scheduledSpec("never", "0 0 30 2 *"))), 422, "names no day that there is"},
+		{"without a schedule", errorOf(in.AddSchedule(ctx, frameworktest.JobSpec("once", 1, 0))), 422, "schedule: say when"},
+		{"as a job", errorOf(in.SubmitJob(ctx, frameworktest.ScheduledSpec("job", "@daily"))), 422, "submit it as such, to /v1/schedules"},
+		{"without a time", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("never", "0 0 30 2 *"))), 422, "names no day that there is"},
 		{"end of none", in.EndSchedule(ctx, "none"), 404, `there is no schedule "none"`},
 	} {
-		if statusOf(r.got) != r.status || !strings.Contains(r.got.Error(), r.want) {
+		if frameworktest.StatusOf(r.got) != r.status || !strings.Contains(r.got.Error(), r.want) {
 			t.Errorf("%s: got %v, want status %d and %q", r.name, r.got, r.status, r.want)
 		}
 	}
@@ -146,14 +132,14 @@ func TestDamagedScheduleCanBeEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Commit(context.Background(), journal.Change{Documents: map[string][]byte{schedulePrefix + "bad": []byte("{")}}); err != nil {
+	if err := store.Commit(context.Background(), journal.Change{Documents: map[string][]byte{"schedule/bad": []byte("{")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	in := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	if _, err := in.GetSchedule(ctx, "bad"); err == nil || !strings.Contains(err.Error(), `read schedule "bad": it is damaged`) {
 		t.Errorf("got %v", err)
 	}
@@ -170,13 +156,13 @@ func TestJobDependenciesSurviveRestart(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	in := startWithJournal(t, c, path)
-	ctx := testTimeout(t)
-	next := testSpec("train", 1, 0)
+	ctx := frameworktest.Timeout(t)
+	next := frameworktest.JobSpec("train", 1, 0)
 	next.After = []job.Dependency{{Job: "prepare"}}
-	if _, err := in.SubmitJob(ctx, next); statusOf(err) != 422 || !strings.Contains(err.Error(), `after: there is no job "prepare"`) {
+	if _, err := in.SubmitJob(ctx, next); frameworktest.StatusOf(err) != 422 || !strings.Contains(err.Error(), `after: there is no job "prepare"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := in.SubmitJob(ctx, testSpec("prepare", 1, 0)); err != nil {
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("prepare", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "prepare", job.Running) // and there is a connection to the master

@@ -2,18 +2,15 @@ package framework
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -29,12 +26,6 @@ type testInstance struct {
 	addr string
 }
 
-func discardLog() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 func startWithJournal(t *testing.T, c *mesostest.FakeCluster, journalPath string) *testInstance {
 	t.Helper()
 	return startInstance(t, c, SchedulerConfig{JournalPath: journalPath})
@@ -44,7 +35,7 @@ func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, 
 	t.Helper()
 	ready := make(chan string, 1)
 	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
-	cfg.Log, cfg.Ready = discardLog(), func(addr string) { ready <- addr }
+	cfg.Log, cfg.Ready = frameworktest.DiscardLog(), func(addr string) { ready <- addr }
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -81,20 +72,10 @@ func (in *testInstance) stopAndWait(t testing.TB) {
 	}
 }
 
-func testTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func testSpec(name string, tasks, gpus int, types ...string) job.Spec {
-	return job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Include: types}}, Command: []string{"sh", "-c", "true"}}
-}
-
 // awaitState reads events until the job's tasks are all in that state.
 func awaitState(t *testing.T, in *testInstance, name string, want job.State) api.JobView {
 	t.Helper()
-	ctx := testTimeout(t)
+	ctx := frameworktest.Timeout(t)
 	for _, err := range in.StreamEvents(ctx, name) {
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/control"
@@ -58,7 +59,7 @@ func (*swift) ShutdownFramework(mesosgo.FrameworkID)                       {}
 // keepsApps is cmd's extension.
 type keepsApps struct{ *control.Controller }
 
-func (a keepsApps) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (a keepsApps) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return a.Run(ctx, c)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/marathon"
 	marathoncontrol "mesos-gpu/marathon/control"
 )
@@ -14,7 +15,7 @@ import (
 type marathonExtension struct{ *marathoncontrol.Controller }
 
 // Lead implements framework.Extension.
-func (a marathonExtension) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (a marathonExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return a.Run(ctx, c)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/job"
 	"mesos-gpu/marathon/control"
@@ -33,7 +34,7 @@ type counted struct {
 }
 
 type counting struct {
-	*framework.ExtensionHandle
+	*leader.ExtensionHandle
 	by *counted
 }
 
@@ -47,7 +48,7 @@ func (c counting) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	return nil
 }
 
-func (e *counted) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (e *counted) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return e.Run(ctx, counting{c, e})
 }
 
@@ -58,7 +59,7 @@ type recording struct {
 	done      context.CancelFunc
 }
 
-func (r recording) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (r recording) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	defer r.done()
 	return c.PutDocuments(ctx, r.documents)
 }
@@ -70,7 +71,7 @@ type keeps struct {
 }
 
 type keeping struct {
-	*framework.ExtensionHandle
+	*leader.ExtensionHandle
 	by keeps
 }
 
@@ -80,7 +81,7 @@ func (k keeping) PutDocuments(ctx context.Context, documents map[string][]byte) 
 	return context.Cause(ctx)
 }
 
-func (k keeps) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (k keeps) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return k.Run(ctx, keeping{c, k})
 }
 

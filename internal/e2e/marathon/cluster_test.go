@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local"
 	"mesos-gpu/internal/reexec"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 // extension is the control as cmd/mesos-gpu joins it to a scheduler.
 type extension struct{ *control.Controller }
 
-func (e extension) Lead(ctx context.Context, c *framework.ExtensionHandle) error {
+func (e extension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return e.Run(ctx, c)
 }
 

@@ -1,0 +1,350 @@
+package clusterview
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job/editdistance"
+)
+
+// agentFieldCache are what constraints compare of the agents that the master listed
+// last, by the names that they have there.
+type AgentFieldCache struct {
+	byAgent atomic.Pointer[map[string]map[string]string]
+}
+
+func (f *AgentFieldCache) UpdateAgents(agents []master.ListedAgent) {
+	all := make(map[string]map[string]string, len(agents))
+	for i := range agents {
+		a := &agents[i]
+		of := map[string]string{}
+		for _, at := range slices.Backward(a.Attributes) { // the first of a name counts
+			of[at.Name] = at.Value
+		}
+		of["@region"], of["@zone"], of["@driver"] = a.Region, a.Zone, a.Host.Driver
+		all[a.ID] = of
+	}
+	f.byAgent.Store(&all)
+}
+
+func (f *AgentFieldCache) FieldsOf(agentID string) map[string]string {
+	if all := f.byAgent.Load(); all != nil {
+		return (*all)[agentID]
+	}
+	return nil
+}
+
+// listAgents asks the master for its agents. Others may get the same ones.
+func (r *Reader) SortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
+	agents, err := r.lister.listAgents(ctx, r.fetchSortedAgents)
+	if err != nil {
+		return nil, agentListProblem(err)
+	}
+	return agents, nil
+}
+
+// agentListProblem says that no master told of its agents. Of a request that got
+// nowhere people need the address, and not how it was made.
+func agentListProblem(err error) *api.Problem {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		return api.NewProblemf(http.StatusBadGateway, "the scheduler reaches no Mesos master: %v: start one, or name another by the scheduler's --master", u.Err)
+	}
+	return api.NewProblemf(http.StatusBadGateway, "%v", err)
+}
+
+func (r *Reader) fetchSortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
+	agents, err := r.Client.ListAgents(ctx)
+	slices.SortFunc(agents, func(x, y master.ListedAgent) int {
+		return cmp.Or(cmp.Compare(x.Hostname, y.Hostname), cmp.Compare(x.ID, y.ID))
+	})
+	return agents, err
+}
+
+func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
+	agents, err := r.SortedAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var views []api.AgentSummary
+	cordons := r.Model.CordonedHosts()
+	for _, a := range agents {
+		views = append(views, agentView(&a, cordons))
+	}
+	return views, nil
+}
+
+func agentView(a *master.ListedAgent, cordons map[string]sched.CordonState) api.AgentSummary {
+	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
+	return api.AgentSummary{
+		Cordoned: cordon.Reason, Draining: a.Draining || cordon.Drain,
+		ID: a.ID, Hostname: a.Hostname, URL: a.URL, Types: gpuTypesOf(a), GPUs: a.GPUs, GPUsFree: a.GPUsFree, Shared: sumSharedGPUs(a),
+		CPUs: a.CPUs, MemMiB: a.MemMiB, Driver: a.Host.Driver, CUDA: a.Host.CUDA, Simulated: a.Host.Simulated,
+	}
+}
+
+func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, error) {
+	agents, err := r.SortedAgents(ctx)
+	if err != nil {
+		return api.AgentDetail{}, err
+	}
+	at := slices.IndexFunc(agents, func(a master.ListedAgent) bool { return a.ID == id })
+	if at < 0 {
+		return api.AgentDetail{}, api.NewProblemf(http.StatusNotFound, "the master lists no agent %q", id).WithCode(api.CodeAgentNotFound, id)
+	}
+	a := &agents[at]
+	cordons := r.Model.CordonedHosts()
+	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
+	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), ETag: CordonTag(cordon)}, nil
+}
+
+// gpuStateOf is a device's, "" where the agent does not offer GPUs by name. Of
+// such an agent every GPU that it offers has one.
+func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
+	shared := slices.ContainsFunc(a.Shared, func(s sched.SharedDevice) bool { return s.UUID == uuid })
+	switch {
+	case uuid == "" || !namesItsGPUs(a):
+		return ""
+	case !shared && !slices.Contains(a.DeviceIDs, uuid):
+		return api.WithheldGPU
+	case slices.Contains(a.DevicesHeld, uuid):
+		return api.HeldGPU
+	default:
+		return api.FreeGPU
+	}
+}
+
+// namesItsGPUs tells that an agent offers its GPUs by name. It counts those besides
+// that it withholds while tasks hold them still.
+func namesItsGPUs(a *master.ListedAgent) bool {
+	more := a.GPUs - len(a.DeviceIDs)
+	return more >= 0 && more <= len(a.Withheld)
+}
+
+// findWithheld is what the agent says of a device that it does not offer, nil
+// where it says nothing.
+func findWithheld(a *master.ListedAgent, uuid string) *gpu.WithheldDevice {
+	at := slices.IndexFunc(a.Withheld, func(w gpu.WithheldDevice) bool { return w.UUID == uuid })
+	if at < 0 {
+		return nil
+	}
+	return &a.Withheld[at]
+}
+
+// gpuTypesOf are the agent's types, from its inventory if it has one.
+func gpuTypesOf(a *master.ListedAgent) []string {
+	if types := a.Host.Types(); len(types) > 0 {
+		return types
+	}
+	return append([]string{}, a.Types...)
+}
+
+func (r *Reader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
+	agents, err := r.SortedAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	holder, cordons := r.Model.DeviceHolders(), r.Model.CordonedHosts()
+	var all []api.GPUView
+	for _, a := range agents {
+		agent := agentView(&a, cordons)
+		for _, d := range devicesOf(&a) {
+			g := api.GPUView{
+				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
+				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedGPUOf(&a, d.UUID), State: gpuStateOf(&a, d.UUID),
+			}
+			g.Reason, g.Note = gpuReasonOf(&g, &agent, findWithheld(&a, d.UUID))
+			all = append(all, g)
+		}
+	}
+	return all, nil
+}
+
+// gpuReasonOf says what is to know of a GPU beside its state. What concerns it
+// alone goes before what concerns its agent.
+func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (api.GPUReason, string) {
+	switch {
+	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.WithheldUnhealthy:
+		return api.ReasonUnhealthy, withReason("GPU is sick", w.Note)
+	case g.State == api.WithheldGPU && w != nil:
+		return api.ReasonCordoned, withReason("GPU is cordoned", w.Note)
+	case g.State == api.WithheldGPU:
+		return api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
+	case g.State == api.HeldGPU && g.Task == "" && g.Shared == nil:
+		return api.ReasonForeignTask, "held by another framework"
+	case a.Draining:
+		return api.ReasonDraining, withReason("agent is being drained", a.Cordoned)
+	case a.Cordoned != "":
+		return api.ReasonCordoned, withReason("agent is cordoned", a.Cordoned)
+	}
+	return "", ""
+}
+
+// withReason adds a reason, where somebody gave one.
+func withReason(text, reason string) string {
+	if reason == "" {
+		return text
+	}
+	return text + ": " + reason
+}
+
+// sharedGPUOf tells what is free of a device that tasks share, nil of others.
+func sharedGPUOf(a *master.ListedAgent, uuid string) *api.SharedCapacity {
+	named := func(s sched.SharedDevice) bool { return s.UUID == uuid }
+	all, free := slices.IndexFunc(a.Shared, named), slices.IndexFunc(a.SharedFree, named)
+	if uuid == "" || all < 0 || free < 0 {
+		return nil
+	}
+	s := api.SharedCapacity{MemMiB: a.Shared[all].MemMiB, Cores: a.Shared[all].Cores, LimitedBy: fit.ShareLimitOf(a.Attributes)}
+	s.MemFreeMiB, s.CoresFree = a.SharedFree[free].MemMiB, a.SharedFree[free].Cores
+	return &s
+}
+
+// sumSharedGPUs sums up the devices that tasks share, nil where there are none.
+func sumSharedGPUs(a *master.ListedAgent) *api.SharedGPUs {
+	if len(a.Shared) == 0 {
+		return nil
+	}
+	sum := &api.SharedGPUs{GPUs: len(a.Shared)}
+	for _, s := range a.Shared {
+		sum.MemMiB += s.MemMiB
+	}
+	for _, s := range a.SharedFree {
+		sum.MemFreeMiB += s.MemMiB
+	}
+	return sum
+}
+
+// devicesOf lists an agent's GPUs as well as it tells them: by inventory, by
+// the names in its resources, or as so many.
+func devicesOf(a *master.ListedAgent) []gpu.Device {
+	if len(a.Host.Devices) > 0 {
+		return a.Host.Devices
+	}
+	model := ""
+	if len(a.Types) == 1 {
+		model = a.Types[0]
+	}
+	names := slices.Clone(a.DeviceIDs)
+	for _, w := range a.Withheld {
+		if !slices.Contains(names, w.UUID) {
+			names = append(names, w.UUID)
+		}
+	}
+	slices.Sort(names) // pages need one order, whatever is withheld
+	devices := make([]gpu.Device, max(a.GPUs, len(names)))
+	for i := range devices {
+		devices[i].Model = model
+		if i < len(names) {
+			devices[i].UUID = names[i]
+		}
+	}
+	return devices
+}
+
+// unknownTypes are the names in a wish that NVIDIA gave to nothing.
+func UnknownTypes(t gpu.TypeSelector) []string {
+	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.IsKnownType)
+}
+
+// countGPUTypes are the types of the agents' GPUs, and how many there are of each.
+func countGPUTypes(agents []master.ListedAgent) map[string]int {
+	count := map[string]int{}
+	for i := range agents {
+		for _, d := range devicesOf(&agents[i]) {
+			count[d.Type()]++
+		}
+		for _, t := range gpuTypesOf(&agents[i]) {
+			count[gpu.TypeOf(t)] += 0 // there, though nobody says how many
+		}
+	}
+	delete(count, "")
+	return count
+}
+
+// checkUnknownTypes says which name neither NVIDIA nor any agent knows.
+func CheckUnknownTypes(strange []string, agents []master.ListedAgent) error {
+	for _, name := range strange {
+		wish := gpu.TypeSelector{Include: []string{name}}
+		if !anyAgentHasType(agents, wish) {
+			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
+		}
+	}
+	return nil
+}
+
+func anyAgentHasType(agents []master.ListedAgent, wish gpu.TypeSelector) bool {
+	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool {
+		return slices.ContainsFunc(gpuTypesOf(&a), wish.Match) ||
+			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return wish.Match(d.Model) })
+	})
+}
+
+// formatTypeCounts reads "V100 (4), K80 (1)".
+func formatTypeCounts(count map[string]int) string {
+	if len(count) == 0 {
+		return "no GPU"
+	}
+	types := make([]string, 0, len(count))
+	for t := range count {
+		types = append(types, t)
+	}
+	slices.SortFunc(types, func(x, y string) int { return cmp.Or(cmp.Compare(count[y], count[x]), cmp.Compare(x, y)) })
+	for i, t := range types {
+		if count[t] > 0 {
+			types[i] = fmt.Sprintf("%s (%d)", t, count[t])
+		}
+	}
+	return strings.Join(types, ", ")
+}
+
+// cordonTag is of what an operator has said of an agent. The time is read as
+// it is recorded.
+func CordonTag(c sched.CordonState) string { return api.ComputeETag(c) }
+
+// quotaTypeWarnings are the types of a quota that no agent has. That is no mistake of
+// those who set quotas before the machines come.
+func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
+	var warnings []string
+	count := countGPUTypes(agents)
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch wish := (gpu.TypeSelector{Include: []string{name}}); {
+		case name == quota.AllTypes || anyAgentHasType(agents, wish):
+		case gpu.IsKnownType(name):
+			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatTypeCounts(count)))
+		default:
+			instead := ""
+			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
+				instead = fmt.Sprintf("; did you mean %s?", best)
+			}
+			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has %s%s", name, formatTypeCounts(count), instead))
+		}
+	}
+	return warnings
+}
+
+func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
+	var agents []sched.Agent
+	for _, a := range list {
+		if a.Active || a.Draining {
+			agents = append(agents, sched.Agent{
+				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
+				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+			})
+		}
+	}
+	return agents
+}

@@ -1,0 +1,61 @@
+// Package clusterview describes agents and GPUs as the master lists them,
+// together with what the read model knows of their tasks. The leader and a
+// standby share it. It sends no command to the master.
+package clusterview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// clusterReader answers what leader and standby both can: out of a view, and of
+// master and agents.
+type Reader struct {
+	Model  *readmodel.Model
+	Client *master.Client
+	lister AgentLister
+}
+
+func (r *Reader) GetTask(_ context.Context, id string) (job.Task, error) {
+	return r.Model.FindTask(id)
+}
+
+func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner string, err error) {
+	return r.Model.OwnerOf(job, task)
+}
+
+func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error) {
+	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.ID, file)
+	data, size, err = r.Client.ReadFile(ctx, t.AgentURL, path, offset, length)
+	if errors.Is(err, master.ErrNoFile) {
+		return nil, 0, fmt.Errorf("%w: %w", api.ErrNoLog, err)
+	}
+	return data, size, err
+}
+
+func (r *Reader) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+	return r.Model.WatchEvents(ctx, q)
+}
+
+// usageReadTimeout bounds how long an agent may take to return a usage file.
+const UsageReadTimeout = 3 * time.Second
+
+// readUsage reads a task's file. A task may have put anything there.
+func (r *Reader) ReadUsage(ctx context.Context, t *job.Task) (gpu.TaskUsage, error) {
+	ctx, cancel := context.WithTimeout(ctx, UsageReadTimeout)
+	defer cancel()
+	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.ID, gpu.UsageFile)
+	text, _, err := r.Client.ReadFile(ctx, t.AgentURL, path, 0, gpu.MaxUsageBytes+1)
+	if err != nil {
+		return gpu.TaskUsage{}, err
+	}
+	return gpu.ParseUsage(text, t.DeviceIDs)
+}

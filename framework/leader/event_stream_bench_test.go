@@ -1,0 +1,111 @@
+package leader
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+const (
+	streams     = 500
+	streamBurst = 50 // events between which all readers catch up
+)
+
+// BenchmarkEventStreams has 500 clients read the events of a scheduler with
+// 500 jobs over HTTP. One operation is a burst of 50 events;
+// ns/publish is what of an event the scheduler's loop waits for.
+func BenchmarkEventStreams(b *testing.B) {
+	l := newTestLoop(&orderedJournal{})
+	for i := range streams {
+		l.Model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates(fmt.Sprintf("train-%03d", i), int64(i), job.Running)))
+	}
+	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	defer server.Close()
+	defer l.Model.CloseListeners()
+	var left atomic.Int64 // to be read, by all clients
+	left.Store(streams * streams)
+	all := make(chan struct{}, 1) // has one when none is left
+	read := func() {
+		if left.Add(-1) == 0 {
+			all <- struct{}{}
+		}
+	}
+	began := time.Now()
+	for range streams {
+		readStream(b, server.URL+"/v1/events?state=live", read)
+	}
+	<-all
+	b.ReportMetric(time.Since(began).Seconds(), "s/500-begin")
+	var publishing time.Duration
+	spent := frameworktest.ProcessCPUTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		left.Store(streams * streamBurst)
+		at := time.Now()
+		for i := range streamBurst {
+			l.Model.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}}, nil)
+		}
+		publishing += time.Since(at)
+		<-all
+	}
+	events := float64(b.N * streamBurst)
+	b.ReportMetric(float64(publishing.Nanoseconds())/events, "ns/publish")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/events, "ns/event")
+	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
+}
+
+// BenchmarkInventoryStreams has 500 clients of one scheduler hear that agents
+// or GPUs have changed; one operation is one change, heard by all.
+func BenchmarkInventoryStreams(b *testing.B) {
+	l := newTestLoop(&orderedJournal{})
+	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	defer server.Close()
+	defer l.Model.CloseListeners()
+	var left atomic.Int64
+	all := make(chan struct{}, 1)
+	for range streams {
+		readStream(b, server.URL+"/v1/events?state=live&inventory=true", func() {
+			if left.Add(-1) == 0 {
+				all <- struct{}{}
+			}
+		})
+	}
+	spent := frameworktest.ProcessCPUTime(b)
+	for b.Loop() {
+		left.Store(streams)
+		l.Model.PublishInventoryChange()
+		<-all
+	}
+	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Nanoseconds())/float64(b.N)/streams, "cpu-ns/event/client")
+}
+
+// readStream reads the stream until it ends, and calls each for each event.
+func readStream(b *testing.B, url string, each func()) {
+	res, err := http.Get(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() {
+		defer res.Body.Close()
+		lines := bufio.NewScanner(res.Body)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				each()
+			}
+		}
+	}()
+}

@@ -1,0 +1,88 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/job"
+)
+
+// errLeadershipLost ends the commands of a leader.
+var errLeadershipLost = errors.New("this scheduler leads no more")
+
+// Exec runs a command in the container of a running task, by its agent. It ends
+// with the scheduler's lead.
+func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
+	command, err := execCommand(b.Model, name, index, &r)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-b.stopped:
+			cancel(api.NewUnavailable("%w: ask the one that does", errLeadershipLost))
+		case <-ctx.Done():
+		}
+	}()
+	streams := master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)}
+	code, err := b.Client.Exec(ctx, command, streams)
+	switch {
+	case err == nil, errors.As(err, new(*api.Problem)):
+		return code, err
+	case errors.Is(err, master.ErrNoContainer):
+		return 0, api.NewProblemf(http.StatusConflict, "task %q: %w: it may be starting or ending", command.ExecutorID, err)
+	}
+	return 0, api.NewProblemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
+}
+
+// execCommand returns where a running task is, and the command to run there.
+func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequest) (master.ExecCommand, error) {
+	j, ok := model.CopyJob(name)
+	switch {
+	case !ok:
+		return master.ExecCommand{}, api.UnknownJob(name)
+	case index < 0 || index >= len(j.Tasks):
+		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", name, index, len(j.Tasks)).WithCode(api.CodeTaskNotFound, name+"."+strconv.Itoa(index))
+	}
+	t := &j.Tasks[index]
+	if t.State != job.Running {
+		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
+	}
+	return master.ExecCommand{
+		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: j.Spec.Containerizer == job.Docker,
+		Argv: r.Argv, TTY: r.TTY, Rows: r.Rows, Cols: r.Cols,
+	}, nil
+}
+
+// convertSizes puts a window's sizes into the master's words.
+func convertSizes(ctx context.Context, in <-chan api.WindowSize) <-chan master.TerminalSize {
+	if in == nil {
+		return nil
+	}
+	out := make(chan master.TerminalSize)
+	go func() {
+		for {
+			select {
+			case s, ok := <-in:
+				if !ok {
+					return
+				}
+				select {
+				case out <- master.TerminalSize(s):
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}

@@ -1,0 +1,330 @@
+// Package leader is the scheduler while it leads. One loop applies events to the
+// state of package sched, records the changes in the journal and then carries
+// out the operations; requests, schedules and extensions use that loop. It never
+// acts on what is not recorded.
+package leader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/usage"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// leaderBackend answers the APIConfig of the scheduler that leads: what is recorded out of
+// its view, the rest out of the loop's State and the master.
+type Leader struct {
+	clusterview.Reader
+	loop    *Loop
+	url     string
+	stopped <-chan struct{} // closed when it leads no more
+	// extension is nil if there is none that counts something.
+	extension   MeasuredExtension
+	agentFields clusterview.AgentFieldCache
+	gpuCounts   clusterview.GPUCountCache
+	// ownerMaySubmit says whether the owner of a schedule may still submit in its role;
+	// nil: everybody may.
+	ownerMaySubmit func(owner, role string) bool
+	schedules      scheduleCache
+	// schedulesChanged has one when there is another schedule.
+	schedulesChanged chan struct{}
+	Usage            *usage.Collector
+	queuePages       readmodel.QueuePages
+	inventory        clusterview.InventoryDigest
+}
+
+// leaderConfig is what a leaderBackend needs besides its loop.
+type Config struct {
+	Client *master.Client
+	// URL is where this scheduler's API answers.
+	URL string
+	// Stopped is closed when the scheduler stops leading.
+	Stopped <-chan struct{}
+	// OwnerMaySubmit reports whether the owner of a schedule may still submit to
+	// its role; nil means that everybody may.
+	OwnerMaySubmit func(owner, role string) bool
+	// Gauges adds the extension's metrics; nil where it has none.
+	Gauges MeasuredExtension
+}
+
+func New(l *Loop, cfg Config) *Leader {
+	b := &Leader{
+		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
+		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
+	}
+	b.Usage = usage.New(b.Model, b.ReadUsage)
+	return b
+}
+
+// ListUsage returns the GPU usage of running tasks.
+func (b *Leader) ListUsage(ctx context.Context, q api.UsageQuery) (api.UsageList, error) {
+	return b.Usage.ListUsage(ctx, q)
+}
+
+// runInLoop runs step and then read in the loop, read once all is recorded, and
+// waits for it.
+func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
+	answered := make(chan error, 1)
+	r := loopRequest{apply: step, reply: func(st *sched.State, err error) {
+		if err == nil {
+			err = read(st)
+		}
+		answered <- err
+	}}
+	select {
+	case b.loop.requests <- r:
+		return journalProblem(<-answered) // the loop answers all that it takes
+	case <-b.stopped:
+		return api.NewUnavailable("the scheduler is stopping")
+	case <-ctx.Done(): // which ends with the scheduler too
+		return api.NewUnavailable("the request ended before the scheduler took it: %v", context.Cause(ctx))
+	}
+}
+
+// journalProblem says what is known of a request whose record failed.
+func journalProblem(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrUnknown):
+		return api.NewProblemf(http.StatusServiceUnavailable, "%w: see whether it was done before you ask again", err)
+	case errors.Is(err, journal.ErrFenced), errors.Is(err, zkconn.ErrLost), errors.Is(err, context.Canceled):
+		return api.NewUnavailable("%w", err)
+	}
+	return err
+}
+
+func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+	strange := b.checkTypes(ctx, spec.Request.Types)
+	name, again := spec.Name, false
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if old, ok := st.SpecByClientKey(&spec); ok {
+			name, again = old.Name, true
+			return checkSameSubmission(ctx, old, &spec)
+		}
+		if strange != nil {
+			return strange
+		}
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		api.AuditNoteOf(ctx).Role = spec.Role
+		if err := b.checkSubmitPermission(ctx, &spec); err != nil {
+			return err
+		}
+		if err := st.AdmitBy(&spec, func(role string) bool { return api.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
+			return api.NewProblemf(admissionStatus(err), "%v", err)
+		}
+		apply(sched.SubmitJob{Spec: spec})
+		return nil
+	}, func(st *sched.State) error {
+		if view, err = b.Model.JobView(name); err != nil {
+			return err
+		}
+		view.AlreadySubmitted = again
+		if st.CountQueuedJobs() <= maxQueuedToExplain {
+			view.WaitReason = b.pendingText(st.PendingReasons(name), name)
+		}
+		return nil
+	})
+	return view, err
+}
+
+// maxQueuedToExplain is up to how many jobs in the queue a submission is told why
+// it waits: to find out, all of them are gone through. It may ask.
+const maxQueuedToExplain = 100
+
+// checkSameSubmission says what is in the way of answering with the job that was
+// submitted by the same key.
+func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
+	api.AuditNoteOf(ctx).Role = old.Role
+	if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, old.Role); err != nil {
+		return err
+	}
+	if old.ClientKey.Digest != spec.ClientKey.Digest {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name).WithCode(api.CodeIdempotencyKeyReused, spec.ClientKey.Key)
+	}
+	return nil
+}
+
+// checkSubmitPermission says what is in the way of who asks. A job takes the place of one
+// of its name that has ended, and with it what is known of that.
+func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
+	g := api.GrantOf(ctx)
+	if err := api.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
+		return err
+	}
+	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
+		return api.NewProblemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name).WithCode(api.CodeJobExists, spec.Name)
+	}
+	return nil
+}
+
+// admissionStatus is the HTTP status for a job that is not admitted.
+func admissionStatus(err error) int {
+	switch {
+	case errors.As(err, new(*sched.JobNotEndedError)):
+		return http.StatusConflict
+	case errors.As(err, new(*sched.ForbiddenSpecError)):
+		return http.StatusForbidden
+	case errors.As(err, new(*sched.TooManyTasksError)):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusUnprocessableEntity
+	}
+}
+
+// checkTypes asks the master only where a name is not known anyhow.
+func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
+	strange := clusterview.UnknownTypes(t)
+	if len(strange) == 0 {
+		return nil
+	}
+	agents, err := b.Client.ListAgents(ctx)
+	if err != nil {
+		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is no type that NVIDIA makes, and the master does not say whether an agent has it: %v", strange[0], err)
+	}
+	if err := clusterview.CheckUnknownTypes(strange, agents); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	return nil
+}
+
+// pendingText is why a job waits, for people.
+func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
+	r, ok := reasons[name]
+	if !ok {
+		return ""
+	}
+	if !b.loop.connected.Load() {
+		r.Needs, r.Available = "a connection to a Mesos master", "there is none"
+	}
+	return r.Text()
+}
+
+// explainPending adds to jobs why they wait. It asks the loop once, if any does.
+func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
+	var waiting []string
+	for i := range views {
+		if hasPendingTask(&views[i]) {
+			waiting = append(waiting, views[i].Spec.Name)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	var reasons map[string]placement.PendingReason
+	err := b.runInLoop(ctx, nil, func(st *sched.State) error {
+		reasons = st.PendingReasons(waiting...)
+		return nil
+	})
+	for i := range views {
+		views[i].WaitReason = b.pendingText(reasons, views[i].Spec.Name)
+	}
+	return err
+}
+
+func (b *Leader) ListJobs(ctx context.Context, q api.JobQuery) (api.JobList, error) {
+	list, err := b.Model.ListJobs(q)
+	if err != nil {
+		return list, err
+	}
+	return list, b.explainPending(ctx, list.Jobs)
+}
+
+func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
+	view, err := b.Model.JobView(name)
+	if err != nil {
+		return view, err
+	}
+	views := []api.JobView{view}
+	err = b.explainPending(ctx, views)
+	return views[0], err
+}
+
+func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
+	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkJobMatches(ctx, st, name); err != nil {
+			return err
+		}
+		apply(sched.KillJob{Job: name, Force: force})
+		return nil
+	})
+}
+
+// checkJobMatches says what is in the way of changing a job: that it is not there, or
+// another than the request means.
+func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
+	j, ok := st.Job(name)
+	if !ok {
+		return api.UnknownJob(name)
+	}
+	return api.CheckIfMatch(ctx, api.JobETag(j))
+}
+
+// readinessTimeout is how long the loop may take for a round, with its write to the
+// journal.
+const readinessTimeout = 5 * time.Second
+
+// CheckReady asks the loop, which ends when it cannot write the journal.
+func (b *Leader) CheckReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- b.runInLoop(ctx, nil, func(*sched.State) error { return nil }) }()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done(): // a disk that does not answer
+		return api.NewUnavailable("the scheduler has written its journal for more than %s", readinessTimeout)
+	}
+}
+
+func (b *Leader) GetHealth(context.Context) (api.HealthStatus, error) {
+	return api.HealthStatus{Connected: b.loop.connected.Load(), FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Leader, LeaderURL: b.url}, nil
+}
+
+// gaugesTimeout is how long an extension may take to begin counting.
+const gaugesTimeout = 2 * time.Second
+
+// MetricsSnapshot counts what is recorded. What the extension does not tell now is
+// left out.
+func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
+	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
+	s.GPUs = b.gpuCounts.Current()
+	s.IsLeader, s.Connected = true, b.loop.connected.Load()
+	if b.extension == nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gaugesTimeout)
+	defer cancel()
+	var gauges []metrics.ExtensionGauge
+	err := b.extension.Gauges(ctx, func(name, help string, labels map[string]string, value float64) {
+		gauges = append(gauges, metrics.ExtensionGauge{Name: name, Help: help, Labels: labels, Value: value})
+	})
+	if err != nil {
+		b.loop.log.WithError(err).Warn("the extension's metrics are left out")
+		return s, nil
+	}
+	s.Gauges = gauges
+	return s, nil
+}
+
+// AsOf is zero: what is recorded is what the leader knows.
+func (b *Leader) AsOf() time.Time { return time.Time{} }
+
+func hasPendingTask(v *api.JobView) bool {
+	return slices.ContainsFunc(v.Tasks, func(t job.Task) bool { return t.State == job.Waiting })
+}

@@ -1,0 +1,76 @@
+package leader
+
+import (
+	"time"
+
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/sched"
+)
+
+// gpuTimeRecordInterval is how often it is recorded for how long GPUs have been held.
+const gpuTimeRecordInterval = 30 * time.Second
+
+// loopMetrics counts what a loop does.
+type loopMetrics struct {
+	counters *metrics.SchedulerCounters
+	gpuTime  *metrics.GPUTimeTracker
+	recorded time.Time
+}
+
+func newLoopMetrics(cfg LoopConfig, past journal.JournalContents) loopMetrics {
+	now := cfg.Clock()
+	gpuTime, err := cfg.Counters.RestoreGPUTime(sched.RecoveredState(past), now)
+	if err != nil {
+		cfg.Log.WithError(err).Warn("GPU hours are counted from 0")
+	}
+	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now}
+}
+
+// countOperations counts what is recorded and about to be done.
+func (m *loopMetrics) countOperations(now time.Time, ops []sched.Operation, moves []sched.StateTransition, held int) {
+	m.counters.CountActions(now, ops, moves, held)
+	m.gpuTime.ApplyActions(now, ops, moves)
+}
+
+// recordGPUTime has the next write to the journal say for how long GPUs have been
+// held, now and then.
+func (l *Loop) recordGPUTime() {
+	now := l.clock()
+	if now.Sub(l.recorded) < gpuTimeRecordInterval {
+		return
+	}
+	l.recorded = now
+	if document := l.gpuTime.EncodeRecord(now); document != nil {
+		l.applyEvent(sched.CountersChanged{Value: document})
+	}
+}
+
+// updateAgents takes in the master's list of agents: constraints and metrics
+// use it, and clients that watch the inventory are notified of changes.
+func (b *Leader) UpdateAgents(list []master.ListedAgent) {
+	b.agentFields.UpdateAgents(list)
+	b.countAgents(list)
+	if b.inventory.UpdateAndCompare(list) {
+		b.Model.PublishInventoryChange()
+	}
+}
+
+// countAgents learns how many GPUs there are, on agents that take tasks.
+func (b *Leader) countAgents(agents []master.ListedAgent) {
+	all, cordons := map[string]metrics.GPUCount{}, b.Model.CordonedHosts()
+	for i := range agents {
+		a := &agents[i]
+		if _, cordoned := sched.FindCordon(cordons, a.Hostname, a.ID); !a.Active || a.Draining || cordoned {
+			continue
+		}
+		for kind, n := range clusterview.CountGPUs(a) {
+			sum := all[kind]
+			all[kind] = metrics.GPUCount{All: sum.All + n.All, Free: sum.Free + n.Free}
+		}
+	}
+	all = b.loop.counters.GPUsByLabel(all)
+	b.gpuCounts.SetCounts(all)
+}

@@ -1,0 +1,112 @@
+package leader
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
+)
+
+// TestGPUTimeSurvivesRestart: a scheduler that is started again shows what the
+// one before recorded, and goes on from there.
+func TestGPUTimeSurvivesRestart(t *testing.T) {
+	path, now := filepath.Join(t.TempDir(), "journal.db"), time.Unix(1_700_000_000, 0)
+	cfg := testLoopConfig()
+	cfg.Clock = func() time.Time { return now }
+	begin := func() (*Loop, func()) {
+		j, err := journal.OpenBolt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		past, err := j.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return NewLoop(cfg, past, j, func(sched.Operation) {}), func() {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	step := func(l *Loop, ev sched.Event) {
+		t.Helper()
+		l.applyEvent(ev)
+		l.recordGPUTime()
+		l.runCycle()
+		if err := l.commitBatch(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(l *Loop, seconds float64) {
+		t.Helper()
+		got := l.Model.MetricsSnapshot(cfg.Counters, now).GPUSeconds
+		if diff := cmp.Diff([]metrics.GPUSeconds{{Role: "*", Type: "V100", Seconds: seconds}}, got); diff != "" {
+			t.Errorf("GPU seconds (-want +got):\n%s", diff)
+		}
+	}
+	l, end := begin()
+	s := frameworktest.JobSpec("train", 1, 2)
+	s.SetDefaults()
+	step(l, sched.Subscribed{FrameworkID: "f1"})
+	step(l, sched.SubmitJob{Spec: s})
+	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	now = now.Add(gpuTimeRecordInterval)
+	step(l, sched.Tick{})
+	want(l, 60)
+	now = now.Add(gpuTimeRecordInterval - time.Second)
+	step(l, sched.Tick{}) // not yet
+	want(l, 60)
+	end()
+	now = now.Add(time.Minute)
+	l, end = begin()
+	want(l, 60)
+	now = now.Add(gpuTimeRecordInterval)
+	step(l, sched.Tick{})
+	want(l, 60+2*(29+60+30))
+	end()
+}
+
+// TestGPUCountsOfAgents: those of agents that take tasks, as their resources and
+// their inventories name them.
+func TestGPUCountsOfAgents(t *testing.T) {
+	l := NewLoop(testLoopConfig(), journal.JournalContents{}, &orderedJournal{}, func(sched.Operation) {})
+	l.state.Step(time.Now(), sched.CordonHost{Host: "shut"})
+	if err := l.commitBatch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	if b.gpuCounts.Current() != nil {
+		t.Error("there are GPUs before the master has told of any")
+	}
+	inventory := gpu.Host{Devices: []gpu.Device{{UUID: "a", Model: "Tesla V100-SXM2-16GB"}, {UUID: "b", Model: "NVIDIA A100 80GB PCIe"}, {UUID: "c", Model: "NVIDIA A100 80GB PCIe"}}}
+	named := master.ListedAgent{Active: true, GPUs: 3, GPUsFree: 1, DeviceIDs: []string{"a", "b", "c"}, DevicesHeld: []string{"a", "c"}, Host: inventory}
+	away, draining, cordoned := named, named, named
+	away.Active, draining.Draining, cordoned.Hostname = false, true, "shut"
+	b.countAgents([]master.ListedAgent{
+		named, away, draining, cordoned, {Active: true},
+		{Active: true, GPUs: 4, GPUsFree: 1, Types: []string{"Tesla V100"}},
+		{Active: true, GPUs: 2, GPUsFree: 2, Types: []string{"T4", "P4"}},
+	})
+	want := map[string]metrics.GPUCount{"V100": {All: 5, Free: 1}, "A100": {All: 2, Free: 1}, "P4|T4": {All: 2, Free: 2}}
+	if diff := cmp.Diff(want, b.gpuCounts.Current()); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+}
+
+// testLoopConfig returns the configuration of a loop with the default role.
+func testLoopConfig() LoopConfig {
+	cfg := LoopConfig{Counters: metrics.NewSchedulerCounters(), Clock: time.Now, Log: frameworktest.DiscardLog()}
+	cfg.Sched.Policy.Roles = []queue.Role{{Name: "*"}}
+	return cfg
+}

@@ -1,0 +1,166 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// orderedJournal is a journal that notes in what order things happen.
+type orderedJournal struct {
+	lines []string
+	fail  error
+}
+
+func (d *orderedJournal) Load(context.Context) (journal.JournalContents, error) {
+	return journal.JournalContents{}, nil
+}
+func (d *orderedJournal) Close() error { return nil }
+
+func (d *orderedJournal) Commit(_ context.Context, c journal.Change) error {
+	text := "record"
+	if c.FrameworkID != "" {
+		text += " " + c.FrameworkID
+	}
+	for _, t := range c.Tasks {
+		text += fmt.Sprintf(" %s %s", t.Job, t.State)
+	}
+	d.lines = append(d.lines, text)
+	return d.fail
+}
+
+func (d *orderedJournal) postOperation(op sched.Operation) {
+	d.lines = append(d.lines, "post "+strings.Fields(op.String())[0])
+}
+
+func (d *orderedJournal) takeLines() string {
+	text := strings.Join(d.lines, "; ")
+	d.lines = nil
+	return text
+}
+
+func newTestLoop(d *orderedJournal) *Loop {
+	return NewLoop(testLoopConfig(), journal.JournalContents{}, d, d.postOperation)
+}
+
+// TestCommitPrecedesOperations: intent before ACCEPT, updates before ACKNOWLEDGE,
+// answers after both.
+func TestCommitPrecedesOperations(t *testing.T) {
+	d := &orderedJournal{}
+	l := newTestLoop(d)
+	s := frameworktest.JobSpec("train", 1, 1)
+	s.SetDefaults()
+	var id string
+	for _, step := range []struct {
+		ev   sched.Event
+		want string
+	}{
+		{sched.Subscribed{FrameworkID: "f1"}, "record f1; post suppress"},
+		{sched.SubmitJob{Spec: s}, "record train WAITING; post revive"},
+		{sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "post acknowledge"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "record train RUNNING; post acknowledge"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "post acknowledge"},
+		{sched.Tick{}, ""},
+	} {
+		if u, ok := step.ev.(sched.TaskUpdate); ok {
+			u.TaskID = id
+			step.ev = u
+		}
+		l.applyEvent(step.ev)
+		l.applyEvent(sched.Cycle{})
+		if err := l.commitBatch(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if j, ok := l.state.Job("train"); ok {
+			id = j.Tasks[0].ID
+		}
+		if got := d.takeLines(); got != step.want {
+			t.Errorf("%T: %q, want %q", step.ev, got, step.want)
+		}
+	}
+}
+
+// TestFailedCommitStopsOperations: when the journal cannot be written, no
+// operation goes out, the request fails and the loop ends.
+func TestFailedCommitStopsOperations(t *testing.T) {
+	d := &orderedJournal{fail: errors.New("no space left on device")}
+	l := newTestLoop(d)
+	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(context.Background()) }()
+	l.events <- sched.Subscribed{FrameworkID: "f1"}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("the loop ended with %v", err)
+	}
+	if got := d.takeLines(); got != "record f1" {
+		t.Errorf("did %q", got)
+	}
+	go func() { ended <- l.Run(context.Background()) }()
+	s := frameworktest.JobSpec("train", 1, 1)
+	s.SetDefaults()
+	if _, err := b.SubmitJob(context.Background(), s); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("submit: %v", err)
+	}
+	<-ended
+}
+
+func TestLoopTicksAndStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &orderedJournal{}
+		l := newTestLoop(d)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		l.EventSender(ctx)(sched.Subscribed{FrameworkID: "f1"})
+		time.Sleep(20 * time.Second) // the implicit reconciliation is due after 15
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := d.takeLines(); got != "record f1; post suppress; post reconcile" {
+			t.Errorf("did %q", got)
+		}
+		b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l, stopped: ctx.Done()}
+		if err := b.KillJob(context.Background(), "train", false); err == nil {
+			t.Error("a loop that has ended answered")
+		}
+		b.stopped = nil
+		var p *api.Problem
+		if err := b.KillJob(ctx, "train", false); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+			t.Errorf("a request that ended: %v", err)
+		}
+		l.EventSender(ctx)(sched.Tick{}) // blocks nobody
+	})
+}
+
+// TestBallastDelaysGarbageCollection: a scheduler of no jobs is not gone through for each few
+// MiB that requests leave.
+func TestBallastDelaysGarbageCollection(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	l := newTestLoop(&orderedJournal{})
+	runtime.GC()
+	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	metrics.Read(goal)
+	if got := goal[0].Value.Uint64(); got < 2*heapBallastSize {
+		t.Errorf("the next collection is at %d bytes, want %d at least", got, 2*heapBallastSize)
+	}
+	runtime.KeepAlive(l)
+}

@@ -1,0 +1,171 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
+)
+
+// ListQueue asks the loop for the order and the reasons.
+func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.QueueList, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
+		order := func() ([]string, error) { return st.QueueOrder(), nil }
+		if list, err = b.queuePages.ListPage(p, api.GrantOf(ctx), order, st.Job); err != nil || len(list.Jobs) == 0 {
+			return err
+		}
+		names := make([]string, len(list.Jobs))
+		for i := range list.Jobs {
+			names[i] = list.Jobs[i].Name
+		}
+		reasons := st.PendingReasons(names...)
+		for i := range list.Jobs {
+			list.Jobs[i].Reason = b.pendingText(reasons, list.Jobs[i].Name)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ListRoles asks the loop for what they hold.
+func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		list = readmodel.RoleViews(st)
+		return nil
+	})
+	return list, err
+}
+
+// SetQuota records a role's quota.
+func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set api.RoleStatus, err error) {
+	var limits quota.Quota
+	if text != nil {
+		if limits, err = quota.Parse(*text); err != nil {
+			return set, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+		}
+	}
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := st.AdmitQuota(role); err != nil {
+			return api.NewProblemf(http.StatusNotFound, "%v", err)
+		}
+		set = readmodel.RoleView(st, role)
+		if err := api.CheckIfMatch(ctx, api.QuotaETag(&set)); err != nil {
+			return err
+		}
+		apply(sched.SetQuota{Role: role, Quota: limits})
+		set = readmodel.RoleView(st, role)
+		return nil
+	})
+	if err != nil || text == nil {
+		return set, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, quotaWarningTimeout)
+	defer cancel()
+	if agents, err := b.SortedAgents(ctx); err == nil { // without them nobody can tell
+		set.Warnings = clusterview.QuotaTypeWarnings(limits, agents)
+	}
+	return set, nil
+}
+
+// quotaWarningTimeout bounds how long the answer to who has set a quota waits for what
+// there is to say of it.
+const quotaWarningTimeout = time.Second
+
+// CordonAgent records that the agent's host gets no tasks.
+func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bool) error {
+	host, err := b.findHost(ctx, agent)
+	if err != nil {
+		return err
+	}
+	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := api.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+			return err
+		}
+		apply(sched.CordonHost{Host: host, Reason: reason, Drain: drain})
+		return nil
+	})
+}
+
+// UncordonAgent records that it gets tasks again. One that does is no error.
+func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
+	host, err := b.findHost(ctx, agent)
+	if err != nil {
+		return err
+	}
+	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := api.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+			return err
+		}
+		apply(sched.UncordonHost{Host: host})
+		return nil
+	})
+}
+
+// findHost finds what an agent is cordoned by. One that is away may be cordoned
+// before it is back: the master still lists it for a while.
+func (b *Leader) findHost(ctx context.Context, agent string) (findHost string, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		findHost = st.ResolveHost(agent)
+		return nil
+	})
+	if err != nil || findHost != "" {
+		return findHost, err
+	}
+	agents, err := b.SortedAgents(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range agents {
+		if a := &agents[i]; a.ID == agent || a.Hostname == agent {
+			return cmp.Or(a.Hostname, a.ID), nil
+		}
+	}
+	return "", api.UnknownAgent(agent)
+}
+
+// GetDemand asks the loop what is lacking. A guess without offers would have
+// machines added that nobody needs.
+func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		lacks, ok := st.UnmetDemand()
+		if !ok {
+			return api.NewUnavailable("the master has not offered for long enough to tell what is lacking")
+		}
+		for i := range lacks {
+			list.Demand = append(list.Demand, demandView(&lacks[i]))
+		}
+		list.NotYetCounted = st.RecentlyQueuedJobs()
+		return nil
+	})
+	return list, err
+}
+
+func demandView(l *pending.UnmetDemand) api.UnmetDemand {
+	r := &l.Request
+	d := api.UnmetDemand{
+		Types: append([]string{}, r.Types.Include...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, InsufficientResources: l.Missing, MemMiB: r.MinMemMiB,
+		MinDriver: r.MinDriver, MinCUDA: r.MinCUDA, Constraints: l.Constraints,
+		Tasks: l.Tasks, Jobs: l.Jobs, Roles: l.Roles, CPUs: l.Amount.CPUs, TaskMemMiB: l.Amount.MemMiB,
+	}
+	switch {
+	case len(d.Types) == 1:
+		d.Type = d.Types[0]
+	case len(d.Types) == 0:
+		d.Type = api.AnyType
+	}
+	if r.Topology != gpu.AnyTopology {
+		d.Topology = string(r.Topology)
+	}
+	if !r.Share.IsWhole() {
+		d.Share = &r.Share
+	}
+	return d
+}

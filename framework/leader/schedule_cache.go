@@ -1,0 +1,90 @@
+package leader
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/sched"
+)
+
+// scheduleCache keeps the schedules decoded, each until its document is another: a
+// large one takes milliseconds to decode. It belongs to the loop's goroutine.
+type scheduleCache struct{ byName map[string]*cachedSchedule }
+
+// cachedSchedule is a schedule as its document has it. Nobody changes it.
+type cachedSchedule struct {
+	text  []byte
+	entry *cron.ScheduleEntry
+	next  time.Time
+	err   error // why it cannot be read; nothing else is set then
+}
+
+// allSchedules are the schedules by name, as they are when it is their turn.
+func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedSchedule] {
+	var names []string
+	for key := range st.DocumentsIn(schedulePrefix) {
+		names = append(names, strings.TrimPrefix(key, schedulePrefix))
+	}
+	slices.Sort(names)
+	maps.DeleteFunc(a.byName, func(name string, _ *cachedSchedule) bool {
+		_, found := slices.BinarySearch(names, name)
+		return !found
+	})
+	return func(yield func(string, *cachedSchedule) bool) {
+		for _, name := range names {
+			if p := a.findSchedule(st, name); p != nil && !yield(name, p) {
+				return
+			}
+		}
+	}
+}
+
+// findSchedule is a schedule, nil if there is none of the name.
+func (a *scheduleCache) findSchedule(st *sched.State, name string) *cachedSchedule {
+	text := st.Document(schedulePrefix + name)
+	if text == nil {
+		delete(a.byName, name)
+		return nil
+	}
+	if p := a.byName[name]; p != nil && bytes.Equal(p.text, text) {
+		return p
+	}
+	if a.byName == nil {
+		a.byName = map[string]*cachedSchedule{}
+	}
+	a.byName[name] = decodeSchedule(text)
+	return a.byName[name]
+}
+
+func decodeSchedule(text []byte) *cachedSchedule {
+	e := &cron.ScheduleEntry{}
+	err := json.Unmarshal(text, e)
+	if err == nil && e.Spec.Schedule == nil {
+		err = errors.New("it says no time")
+	}
+	var next time.Time
+	if err == nil {
+		next, err = e.NextDue()
+	}
+	if err != nil {
+		return &cachedSchedule{text: text, err: fmt.Errorf("%w: end it and submit it again (%w)", api.ErrScheduleDamaged, err)}
+	}
+	return &cachedSchedule{text: text, entry: e, next: next}
+}
+
+// countSchedules counts schedules and the bytes of their documents.
+func countSchedules(st *sched.State) (count, size int) {
+	for _, text := range st.DocumentsIn(schedulePrefix) {
+		count, size = count+1, size+len(text)
+	}
+	return count, size
+}

@@ -1,0 +1,184 @@
+package leader
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// stateWithSchedule is a State with a schedule whose document has about that many bytes.
+func stateWithSchedule(t testing.TB, size int, now time.Time) *sched.State {
+	t.Helper()
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	text, err := json.Marshal(cron.NewEntry(s, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Labels = map[string]string{}
+	for left := size - len(text); left > 0; left -= 100 << 10 { // a label's bound
+		s.Labels[fmt.Sprintf("k%07d", left)] = strings.Repeat("x", min(left, 100<<10)-14)
+	}
+	put, err := scheduleDocument(cron.NewEntry(s, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+	st.Step(now, put)
+	if st.Document(put.Key) == nil {
+		t.Fatalf("a document of %d bytes is not taken", len(put.Value))
+	}
+	return st
+}
+
+// stateWithOtherDocuments is planned with so many documents of others.
+func stateWithOtherDocuments(t testing.TB, others int) *sched.State {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := stateWithSchedule(t, 1000, now)
+	for i := range others {
+		st.Step(now, sched.PutDocument{Key: fmt.Sprintf("marathon/app/group/app-%06d", i), Value: []byte("definition")})
+	}
+	return st
+}
+
+// TestScheduleLookupIgnoresOtherDocuments: what others have put costs the schedules
+// nothing.
+func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
+	takes := func(others int) float64 {
+		st := stateWithOtherDocuments(t, others)
+		var a scheduleCache
+		least := math.Inf(1)
+		for range 5 { // what other tests have left to end allocates too
+			least = min(least, testing.AllocsPerRun(10, func() {
+				for name := range a.allSchedules(st) {
+					if name != "nightly" {
+						t.Errorf("%s is a schedule", name)
+					}
+				}
+				if count, size := countSchedules(st); count != 1 || size == 0 {
+					t.Errorf("%d schedules of %d bytes", count, size)
+				}
+			}))
+		}
+		return least
+	}
+	if without, with := takes(0), takes(5000); with != without {
+		t.Errorf("it takes %g allocations with 5000 documents of others, and %g without", with, without)
+	}
+}
+
+func BenchmarkAgenda(b *testing.B) {
+	st := stateWithOtherDocuments(b, 20_000)
+	var a scheduleCache
+	b.ReportAllocs()
+	for b.Loop() {
+		for range a.allSchedules(st) {
+		}
+		countSchedules(st)
+	}
+}
+
+// A document is decoded once, until it is another.
+func TestScheduleIsDecodedOnce(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := stateWithSchedule(t, 1000, now)
+	var a scheduleCache
+	before := a.findSchedule(st, "nightly")
+	for name, p := range a.allSchedules(st) {
+		if name != "nightly" || p != before {
+			t.Errorf("schedule %s is decoded again", name)
+		}
+	}
+	e := *before.entry
+	e.Note = "new"
+	put, err := scheduleDocument(&e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Step(now, put)
+	if got := a.findSchedule(st, "nightly"); got.entry.Note != "new" || before.entry.Note != "" {
+		t.Errorf("got the note %q, and %q before", got.entry.Note, before.entry.Note)
+	}
+	st.Step(now, sched.PutDocument{Key: put.Key})
+	if got := a.findSchedule(st, "nightly"); got != nil || len(a.byName) > 0 {
+		t.Errorf("one that has ended is %+v", got)
+	}
+}
+
+// What cannot be recorded is not done: it would be done at each look.
+func TestUnrecordableRunIsNotSubmitted(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := stateWithSchedule(t, 1<<20-20, now)
+	b := &Leader{}
+	err := b.stepSchedule(st, b.schedules.findSchedule(st, "nightly").entry, now.Add(2*time.Hour), func(e sched.Event) { t.Errorf("got %T", e) })
+	if err == nil || !strings.Contains(err.Error(), "more than 1048576") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A job of another owner that has the name of a run is none of the schedule's.
+func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	s.Schedule.Overlap, s.Owner = job.ReplaceOverlap, "alice"
+	e := cron.NewEntry(s, now)
+	e.Runs = []cron.ScheduledRun{{Job: "nightly-20291231-0300", Due: now}}
+	other := frameworktest.JobSpec("nightly-20291231-0300", 1, 0)
+	other.SetDefaults()
+	other.Owner = "bob"
+	st.Step(now, sched.SubmitJob{Spec: other})
+	submitted := false
+	if err := (&Leader{}).stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
+		if kill, ok := e.(sched.KillJob); ok {
+			t.Errorf("bob's job %s is killed", kill.Job)
+		}
+		_, is := e.(sched.SubmitJob)
+		submitted = submitted || is
+	}); err != nil || !submitted {
+		t.Errorf("submitted %v, %v", submitted, err)
+	}
+}
+
+func TestScheduleBounds(t *testing.T) {
+	b, now := &Leader{}, time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	s := frameworktest.ScheduledSpec("new", "0 3 * * *")
+	s.SetDefaults()
+	for _, c := range []struct {
+		size, there int
+		want        string
+	}{
+		{1000, 16<<20 - 1000, ""},
+		{1000, 16<<20 - 999, "schedules would have 16777217 bytes together, more than 16777216"},
+		{64<<10 + 1, 0, `schedule "new" has 65537 bytes, more than 65536`},
+	} {
+		st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+		for i := 0; c.there > 0; i++ {
+			n := min(c.there, 1<<20)
+			st.Step(now, sched.PutDocument{Key: fmt.Sprint(schedulePrefix, i), Value: make([]byte, n)})
+			c.there -= n
+		}
+		err := b.checkSchedule(st, cron.NewEntry(s, now), sched.PutDocument{Key: schedulePrefix + "new", Value: make([]byte, c.size)})
+		if (err == nil) != (c.want == "") || err != nil && (frameworktest.StatusOf(err) != 422 || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%d bytes: got %v, want %q", c.size, err, c.want)
+		}
+	}
+}
+
+func TestDamagedScheduleIsReported(t *testing.T) {
+	p := decodeSchedule([]byte("{}"))
+	if !errors.Is(p.err, api.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it says no time)" {
+		t.Errorf("got %v", p.err)
+	}
+}

@@ -1,0 +1,264 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// Schedules are documents of the journal, by name.
+const schedulePrefix = "schedule/"
+
+const (
+	// maxSchedules bounds them: each is looked at whenever one is due.
+	maxSchedules = 1000
+	// maxSchedule bounds one's document in bytes when it is new; its runs have
+	// room beside it.
+	maxSchedule = 64 << 10
+	// maxScheduleBytes bounds all of them: other documents need room too.
+	maxScheduleBytes = 16 << 20
+	// maxScheduleWait is how long the keeper of schedules sleeps at most, since the
+	// clock may be set meanwhile.
+	maxScheduleWait = time.Minute
+)
+
+// scheduleDocument is the event that records a schedule.
+func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return sched.PutDocument{}, fmt.Errorf("encode schedule %s: %w", e.Spec.Name, err)
+	}
+	return sched.PutDocument{Key: schedulePrefix + e.Spec.Name, Value: text}, nil
+}
+
+// runSchedules submits the jobs of schedules when they are due, until ctx
+// ends.
+func (b *Leader) RunSchedules(ctx context.Context) error {
+	for {
+		wait := time.NewTimer(b.SubmitDue(ctx))
+		select {
+		case <-wait.C:
+		case <-b.schedulesChanged:
+		case <-ctx.Done():
+			wait.Stop()
+			return nil
+		}
+		wait.Stop()
+	}
+}
+
+// submitDue does what is due and says how long to sleep.
+func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
+	now := b.loop.clock()
+	next := now.Add(maxScheduleWait)
+	err := b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) (err error) {
+		for name, p := range b.schedules.allSchedules(st) {
+			wrong := p.err
+			if wrong == nil && !p.next.IsZero() && !p.next.After(now) {
+				wrong = b.stepSchedule(st, p.entry, now, apply)
+				p = b.schedules.findSchedule(st, name)
+			}
+			if wrong != nil {
+				err = errors.Join(err, fmt.Errorf("schedule %s: %w", name, wrong))
+			} else if !p.next.IsZero() && p.next.Before(next) {
+				next = p.next
+			}
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		b.loop.log.WithError(err).Warn("schedules are left out")
+	}
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// stepSchedule applies what one schedule wants done, and records with it that
+// it was done. What could not be recorded is not done: it would be again and
+// again.
+func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
+	e := *old
+	e.Runs = slices.Clone(old.Runs)
+	due, err := e.RunDue(now, func(name string) (known, live bool) {
+		j, ok := st.Job(name)
+		ok = ok && j.Spec.Owner == e.Spec.Owner // another's may have taken the name
+		return ok, ok && !j.IsTerminal()
+	})
+	if due == nil || err != nil {
+		return err
+	}
+	ran := e
+	if due.Submit != nil {
+		ran.RecordRun(due)
+	}
+	put, err := admitScheduleRecord(st, &ran)
+	if err != nil {
+		return err
+	}
+	for _, name := range due.Kill {
+		apply(sched.KillJob{Job: name})
+	}
+	for _, name := range due.Forget {
+		apply(sched.ForgetJob{Job: name})
+	}
+	if due.Submit != nil {
+		if err := b.checkScheduledRun(st, due.Submit); err != nil {
+			e.RecordRefusal(due, err)
+			if put, err = admitScheduleRecord(st, &e); err != nil {
+				return err
+			}
+		} else {
+			apply(sched.SubmitJob{Spec: *due.Submit})
+		}
+	}
+	apply(put)
+	return nil
+}
+
+// admitScheduleRecord makes the event that records what a schedule has done, if there is
+// room for it.
+func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocument, error) {
+	put, err := scheduleDocument(e)
+	if err != nil {
+		return put, err
+	}
+	return put, st.AdmitDocuments(map[string][]byte{put.Key: put.Value})
+}
+
+// checkScheduledRun says what is in the way of a schedule's job. It takes the place of
+// its owner's ended ones alone, and its owner must still be permitted it.
+func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
+	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
+		return fmt.Errorf("%s may submit to role %s no more", run.Owner, run.Role)
+	}
+	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
+		return fmt.Errorf("there is a job %q of another owner", run.Name)
+	}
+	return st.AdmitCompleted(run)
+}
+
+// AddSchedule keeps a schedule whose jobs might be submitted now.
+func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.ScheduleView, err error) {
+	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+		return view, err
+	}
+	var e *cron.ScheduleEntry
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		api.AuditNoteOf(ctx).Role = spec.Role
+		if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+			return err
+		}
+		e = cron.NewEntry(spec, b.loop.clock())
+		put, err := scheduleDocument(e)
+		if err != nil {
+			return err
+		}
+		if err := b.checkSchedule(st, e, put); err != nil {
+			return err
+		}
+		apply(put)
+		return nil
+	})
+	if err != nil {
+		return view, err
+	}
+	select {
+	case b.schedulesChanged <- struct{}{}:
+	default: // it looks anyway
+	}
+	next, err := e.NextDue()
+	return scheduleView(e, next), err
+}
+
+// checkSchedule says what is in the way of a schedule: what would be in the
+// way of its jobs, or another of its name.
+func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
+	run := e.Spec
+	run.Schedule = nil
+	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.TooManyTasksError)) {
+		return api.NewProblemf(admissionStatus(err), "%v", err)
+	}
+	count, size := countSchedules(st)
+	switch name := e.Spec.Name; {
+	case st.Document(put.Key) != nil:
+		return api.NewProblemf(http.StatusConflict, "schedule %q is there already: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
+	case count >= maxSchedules:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "there are %d schedules already: end some first", count)
+	case len(put.Value) > maxSchedule:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule %q has %d bytes, more than %d: put what is large into files", name, len(put.Value), maxSchedule)
+	case size+len(put.Value) > maxScheduleBytes:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "schedules would have %d bytes together, more than %d: end some first", size+len(put.Value), maxScheduleBytes)
+	}
+	if err := st.AdmitDocuments(map[string][]byte{put.Key: put.Value}); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	return nil
+}
+
+func scheduleView(e *cron.ScheduleEntry, next time.Time) api.ScheduleView {
+	v := api.ScheduleView{Spec: e.Spec, Created: e.Created, NextRun: next, Note: e.Note, Runs: []api.ScheduledRun{}}
+	for _, r := range e.Runs {
+		v.Runs = append(v.Runs, api.ScheduledRun(r))
+	}
+	return v
+}
+
+// ListSchedules lists them by name. Those that cannot be read are in the log.
+func (b *Leader) ListSchedules(ctx context.Context) (list []api.ScheduleView, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		for _, p := range b.schedules.allSchedules(st) {
+			if p.err == nil {
+				list = append(list, scheduleView(p.entry, p.next))
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// GetSchedule shows one.
+func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		switch p := b.schedules.findSchedule(st, name); {
+		case p == nil:
+			return api.UnknownSchedule(name)
+		case p.err != nil:
+			return api.NewProblemf(http.StatusInternalServerError, "read schedule %q: %w", name, p.err)
+		default:
+			view = scheduleView(p.entry, p.next)
+			return nil
+		}
+	})
+	return view, err
+}
+
+// EndSchedule forgets a schedule, also one that cannot be read.
+func (b *Leader) EndSchedule(ctx context.Context, name string) error {
+	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		key := schedulePrefix + name
+		p := b.schedules.findSchedule(st, name)
+		if p == nil {
+			return api.UnknownSchedule(name)
+		}
+		created := time.Time{}
+		if p.err == nil { // a damaged one has no tag
+			created = p.entry.Created
+		}
+		if err := api.CheckIfMatch(ctx, api.ScheduleETag(created)); err != nil {
+			return err
+		}
+		apply(sched.PutDocument{Key: key})
+		return nil
+	})
+}

@@ -1,0 +1,167 @@
+package readmodel
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// listenerBuffer is how many events a listener may be behind.
+const listenerBuffer = 4096
+
+// storedEvents is how many events are kept for those who come back: more than one who
+// was too slow has not read.
+const storedEvents = 2 * listenerBuffer
+
+// eventHub passes events on to those who listen. One who is too slow is dropped:
+// the loop waits for nobody.
+type eventHub struct {
+	epoch     string // of this hub: another one's events are others
+	mu        sync.Mutex
+	listeners map[*eventListener]bool
+	closed    bool
+	// last counts events; that of number n is past[(n-1)%kept], where it is
+	// not older than that.
+	last   uint64
+	stored []api.TaskEvent
+}
+
+type eventListener struct {
+	job string // "" is all
+	// inventory: it wants to know of changes to agents and GPUs.
+	inventory bool
+	ch        chan api.TaskEvent
+}
+
+func newHub() *eventHub {
+	return &eventHub{epoch: rand.Text()[:8], listeners: map[*eventListener]bool{}}
+}
+
+// lastEventID is the id of the last event.
+func (h *eventHub) lastEventID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.formatEventID(h.last)
+}
+
+func (h *eventHub) formatEventID(n uint64) string { return h.epoch + "-" + strconv.FormatUint(n, 10) }
+
+// eventsAfter are the events after q's, of its job. It is false where that one is of
+// another hub, or too long ago.
+func (h *eventHub) eventsAfter(q api.EventQuery) (missed []api.TaskEvent, known bool) {
+	number, ours := strings.CutPrefix(q.After, h.epoch+"-")
+	n, err := strconv.ParseUint(number, 10, 64)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !ours || err != nil || n > h.last || h.last-n > uint64(len(h.stored)) {
+		return nil, false
+	}
+	for ; n < h.last; n++ {
+		if ev := h.stored[n%storedEvents]; q.Job == "" || q.Job == ev.Job {
+			missed = append(missed, ev)
+		}
+	}
+	return missed, true
+}
+
+func (h *eventHub) storeEvent(ev api.TaskEvent) {
+	if len(h.stored) < storedEvents {
+		h.stored = append(h.stored, ev)
+	} else {
+		h.stored[(h.last-1)%storedEvents] = ev
+	}
+}
+
+func (h *eventHub) addListener(job string) *eventListener {
+	l := &eventListener{job: job, ch: make(chan api.TaskEvent, listenerBuffer)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[l] = true
+	if h.closed {
+		h.dropListener(l)
+	}
+	return l
+}
+
+// closeListeners drops all listeners, and those who join later.
+func (h *eventHub) closeListeners() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for l := range h.listeners {
+		h.dropListener(l)
+	}
+}
+
+// removeListener may be called again, and after the hub dropped the listener.
+func (h *eventHub) removeListener(l *eventListener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dropListener(l)
+}
+
+func (h *eventHub) dropListener(l *eventListener) {
+	if h.listeners[l] {
+		delete(h.listeners, l)
+		close(l.ch)
+	}
+}
+
+func (h *eventHub) publishEvent(ev api.TaskEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last++
+	ev.ID = h.formatEventID(h.last)
+	h.storeEvent(ev)
+	for l := range h.listeners {
+		if l.job == "" || l.job == ev.Job {
+			h.sendOrDrop(l, ev)
+		}
+	}
+}
+
+func (h *eventHub) sendOrDrop(l *eventListener, ev api.TaskEvent) {
+	select {
+	case l.ch <- ev:
+	default:
+		h.dropListener(l)
+	}
+}
+
+// subscribeInventory has a listener hear of changes to agents and GPUs.
+func (h *eventHub) subscribeInventory(l *eventListener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.inventory = true
+}
+
+// publishInventoryChange says that agents or GPUs have changed. It has no place among the
+// events, for who comes back asks for the lists anyway.
+func (h *eventHub) publishInventoryChange() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.listeners {
+		if l.inventory {
+			h.sendOrDrop(l, api.TaskEvent{InventoryChanged: true})
+		}
+	}
+}
+
+func eventFromMove(m sched.StateTransition) api.TaskEvent {
+	return api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}
+}
+
+// appendStates adds a job's tasks as they are now.
+func appendStates(to []api.TaskEvent, j *job.Job, live bool) []api.TaskEvent {
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; !live || t.State.IsLive() {
+			to = append(to, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+		}
+	}
+	return to
+}

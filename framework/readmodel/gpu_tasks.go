@@ -1,0 +1,41 @@
+package readmodel
+
+import (
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// gpuTask is a running task with GPUs.
+type GPUTask struct {
+	job.Task
+	Role      string
+	GPUs      int
+	Submitted time.Time
+}
+
+// runningGPUTasks are the running tasks with GPUs that a query asks for.
+func (v *Model) RunningGPUTasks(q api.UsageQuery) (list []GPUTask, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	entries := v.bySubmission
+	if q.Job != "" {
+		e := v.jobs[q.Job]
+		if e == nil {
+			return nil, api.UnknownJob(q.Job)
+		}
+		entries = []*jobEntry{e}
+	}
+	for _, e := range entries {
+		if e.removed || e.liveTasks == 0 || e.Spec.Request.GPUs == 0 || q.Role != "" && e.Spec.Role != q.Role {
+			continue
+		}
+		for i := range e.Tasks {
+			if t := &e.Tasks[i]; t.State == job.Running && (q.Task == "" || q.Task == t.ID) && (q.Agent == "" || q.Agent == t.AgentID) {
+				list = append(list, GPUTask{*t, e.Spec.Role, e.Spec.Request.GPUs, e.Submitted})
+			}
+		}
+	}
+	return list, nil
+}

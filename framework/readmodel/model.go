@@ -1,0 +1,481 @@
+// Package readmodel is the copy of the journal that answers reads, on the leader
+// and on a standby: jobs, tasks, earlier attempts, cordons, the event stream and
+// the changes that an extension follows. It applies recorded changes only and
+// decides nothing.
+package readmodel
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// readModel is a copy of what the journal holds, for readers: they take nothing of
+// the loop's time, and a standby has no loop. It is a journal.Replica.
+type Model struct {
+	mu           sync.RWMutex
+	frameworkID  string
+	jobs         map[string]*jobEntry
+	tasks        map[string]*job.Task
+	attempts     attemptHistory
+	bySubmission []*jobEntry // by submission; some may be gone
+	removedCount int
+	ownDocuments map[string][]byte // the scheduler's own documents
+	asOf         time.Time
+	hub          *eventHub
+	changes      *ChangeFeed
+}
+
+// jobEntry is a job in a view.
+type jobEntry struct {
+	job.Job
+	liveTasks int // tasks that have not ended
+	removed   bool
+}
+
+// jobView is the entry for somebody who reads it while the view goes on. What
+// its tasks hold is shared: that is replaced, never changed.
+func (e *jobEntry) jobView() api.JobView {
+	j := e.Job
+	j.Tasks = slices.Clone(j.Tasks)
+	return api.NewJobView(&j, "")
+}
+
+// isLive reports whether the job may still have tasks.
+func (e *jobEntry) isLive() bool { return e.liveTasks > 0 || !e.IsTerminal() }
+
+func New(all journal.JournalContents) *Model {
+	v := &Model{hub: newHub()}
+	v.replaceAll(all)
+	return v
+}
+
+func (v *Model) replaceAll(all journal.JournalContents) {
+	v.frameworkID = all.FrameworkID
+	v.jobs, v.tasks = make(map[string]*jobEntry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
+	v.bySubmission, v.removedCount = nil, 0
+	v.ownDocuments, v.attempts = map[string][]byte{}, attemptHistory{}
+	v.applyDocuments(all.Documents)
+	for _, j := range all.Jobs {
+		e := v.addJob(j)
+		copy(e.Tasks, j.Tasks)
+		for i := range e.Tasks {
+			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
+			if e.Tasks[i].State.IsLive() {
+				e.liveTasks++
+			}
+		}
+	}
+	slices.SortFunc(v.bySubmission, compareSubmission)
+}
+
+func compareSubmission(a, b *jobEntry) int {
+	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
+}
+
+// addJob makes an entry whose tasks are not there yet.
+func (v *Model) addJob(j *job.Job) *jobEntry {
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	v.jobs[j.Spec.Name] = e
+	v.bySubmission = append(v.bySubmission, e)
+	return e
+}
+
+// Reset replaces all.
+func (v *Model) ReplaceAll(all journal.JournalContents) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before, cordoned := v.tasks, sched.ParseCordons(v.ownDocuments)
+	v.replaceAll(all)
+	if !maps.Equal(cordoned, sched.ParseCordons(v.ownDocuments)) {
+		v.hub.publishInventoryChange()
+	}
+	for _, e := range v.bySubmission {
+		for i := range e.Tasks {
+			v.publishDifference(before[e.Tasks[i].ID], &e.Tasks[i])
+		}
+	}
+}
+
+// Apply adds a change and tells those who listen what it says of tasks.
+func (v *Model) ApplyChange(c journal.Change) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.applyChange(c, v.publishDifference)
+}
+
+// applyRecorded adds a change, of which moves are all that happened to tasks, and late
+// the ends of attempts that had been given up.
+func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	moved := append(v.taskMoves(c, moves), late...)
+	v.applyChange(c, func(*job.Task, *job.Task) {})
+	if v.changes != nil && len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(moved) > 0 {
+		v.changes.addChanges(changedJobNames(c), moved)
+	}
+	for _, m := range moves {
+		v.hub.publishEvent(eventFromMove(m))
+	}
+}
+
+// watchChanges has n collect the jobs that are there, and what happens from now on.
+func (v *Model) WatchChanges(n *ChangeFeed) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.changes = n
+	n.addChanges(slices.Collect(maps.Keys(v.jobs)), nil)
+}
+
+func changedJobNames(c journal.Change) []string {
+	names := append(make([]string, 0, len(c.Removed)+len(c.Jobs)+len(c.Tasks)), c.Removed...)
+	for _, j := range c.Jobs {
+		names = append(names, j.Spec.Name)
+	}
+	for i := range c.Tasks {
+		names = append(names, c.Tasks[i].Job)
+	}
+	return names
+}
+
+// publishDifference publishes the difference between two states of a task.
+func (v *Model) publishDifference(before, now *job.Task) {
+	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
+		v.hub.publishEvent(api.TaskEvent{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message})
+	}
+}
+
+func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) {
+	if c.FrameworkID != "" {
+		v.frameworkID = c.FrameworkID
+	}
+	v.applyDocuments(c.Documents)
+	if changesCordons(c) {
+		v.hub.publishInventoryChange()
+	}
+	for _, name := range c.Removed {
+		v.removeJob(name)
+	}
+	for _, j := range c.Jobs {
+		if e := v.jobs[j.Spec.Name]; e != nil {
+			v.updateSpec(e, j)
+			continue
+		}
+		e := v.addJob(j)
+		if n := len(v.bySubmission); n > 1 && compareSubmission(v.bySubmission[n-2], e) > 0 {
+			slices.SortFunc(v.bySubmission, compareSubmission) // a clock went back between two schedulers
+		}
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		e := v.jobs[t.Job]
+		if e == nil || t.Index < 0 || t.Index >= len(e.Tasks) {
+			continue // of a job that the same change removes
+		}
+		slot := &e.Tasks[t.Index]
+		if slot.ID != "" && slot.State.IsLive() {
+			e.liveTasks--
+		}
+		if t.State.IsLive() {
+			e.liveTasks++
+		}
+		var before *job.Task
+		if slot.ID == t.ID {
+			copied := *slot
+			before = &copied
+		}
+		delete(v.tasks, slot.ID)
+		*slot = *t
+		v.tasks[t.ID] = slot
+		tell(before, slot)
+	}
+}
+
+// applyDocuments takes in the scheduler's own of some documents.
+func (v *Model) applyDocuments(documents map[string][]byte) {
+	for key, value := range documents {
+		id, t, attempt := sched.ParseAttempt(key, value)
+		switch {
+		case attempt:
+			v.attempts.applyRecord(id, t)
+		case !sched.IsReservedDocument(key):
+		case len(value) == 0:
+			delete(v.ownDocuments, key)
+		default:
+			v.ownDocuments[key] = value
+		}
+	}
+}
+
+// cordonedHosts are the hosts whose agents get no tasks.
+func (v *Model) CordonedHosts() map[string]sched.CordonState {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return sched.ParseCordons(v.ownDocuments)
+}
+
+// liveContents is what a scheduler would go on from, without what has ended.
+func (v *Model) LiveContents() sched.RecoveredState {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	past := sched.RecoveredState{FrameworkID: v.frameworkID, Documents: maps.Clone(v.ownDocuments)}
+	for _, e := range v.bySubmission {
+		if !e.removed && e.isLive() {
+			past.Jobs = append(past.Jobs, e.Clone())
+		}
+	}
+	return past
+}
+
+// updateSpec takes another specification of a job, with which it may have more
+// tasks.
+func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
+	e.Spec = j.Spec
+	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
+		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
+		for i := range e.Tasks[:len(e.Tasks)-more] {
+			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
+		}
+	}
+}
+
+func (v *Model) removeJob(name string) {
+	e := v.jobs[name]
+	if e == nil {
+		return
+	}
+	for i := range e.Tasks {
+		delete(v.tasks, e.Tasks[i].ID)
+	}
+	delete(v.jobs, name)
+	e.removed = true
+	if v.removedCount++; v.removedCount > len(v.bySubmission)/2 {
+		v.bySubmission = slices.DeleteFunc(v.bySubmission, func(e *jobEntry) bool { return e.removed })
+		v.removedCount = 0
+	}
+}
+
+// Fresh notes when the view was certainly up to date.
+func (v *Model) ConfirmUpToDate(asked time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asOf = asked
+}
+
+func (v *Model) ConfirmedAt() time.Time {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.asOf
+}
+
+func (v *Model) CurrentFrameworkID() string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.frameworkID
+}
+
+func (v *Model) JobCount() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.jobs)
+}
+
+func (v *Model) JobView(name string) (api.JobView, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
+		return api.JobView{}, api.UnknownJob(name)
+	}
+	view := e.jobView()
+	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
+		view.Attempts = v.attempts.latestAttempts(name)
+	}
+	return view, nil
+}
+
+func (v *Model) CopyJob(name string) (job.Job, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
+		return job.Job{}, false
+	}
+	return *e.Clone(), true
+}
+
+// ownerOf are a job's role and owner. An id has the time of its job's
+// submission at the end.
+func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil {
+		return "", "", api.UnknownJob(name)
+	}
+	if task != "" && !strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
+		return "", "", api.UnknownTask(task)
+	}
+	return e.Spec.Role, e.Spec.Owner, nil
+}
+
+func (v *Model) FindTask(id string) (job.Task, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if t := v.tasks[id]; t != nil {
+		return *t, nil
+	}
+	if t, ok := v.attempts.tasks[id]; ok {
+		return t, nil
+	}
+	return job.Task{}, api.UnknownTask(id)
+}
+
+// maxListCapacity bounds for how many jobs a list makes room before it has found
+// one.
+const maxListCapacity = 1000
+
+// listJobs copies the jobs asked for, and no others: not even where a page ends
+// tells of one that its reader may not see.
+func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	rest, err := v.jobsAfter(q)
+	if err != nil {
+		return listJobs, err
+	}
+	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, len(v.jobs), maxListCapacity), 0))
+	for _, e := range rest {
+		switch {
+		case e.removed, !q.Grant.HasPermission(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.isLive(), q.State == api.EndedJobs && e.isLive():
+			continue
+		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit:
+			listJobs.Next = jobCursor(&listJobs.Jobs[q.Limit-1].Job)
+			return listJobs, nil
+		}
+		listJobs.Jobs = append(listJobs.Jobs, e.jobView())
+	}
+	return listJobs, nil
+}
+
+// jobsAfter goes through the jobs that follow the query's place, in its order.
+func (v *Model) jobsAfter(q api.JobQuery) (iter.Seq2[int, *jobEntry], error) {
+	from, to := 0, len(v.bySubmission)
+	if q.After != "" {
+		place, err := parseJobCursor(q.After)
+		if err != nil {
+			return nil, err
+		}
+		at, found := slices.BinarySearchFunc(v.bySubmission, place, compareSubmission)
+		from, to = at, at
+		if found {
+			from++
+		}
+	}
+	if q.NewestFirst {
+		return slices.Backward(v.bySubmission[:to]), nil
+	}
+	return slices.All(v.bySubmission[from:]), nil
+}
+
+// jobCursor is a place in the list that stays when its job goes.
+func jobCursor(j *job.Job) string {
+	return strconv.FormatInt(j.Submitted.UnixNano(), 36) + "." + j.Spec.Name
+}
+
+func parseJobCursor(text string) (*jobEntry, error) {
+	when, name, ok := strings.Cut(text, ".")
+	nanos, err := strconv.ParseInt(when, 36, 64)
+	if !ok || err != nil {
+		return nil, api.InvalidCursor(text)
+	}
+	return &jobEntry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
+}
+
+// deviceHolders tells the task that holds a device, or the tasks that share it.
+func (v *Model) DeviceHolders() map[string]string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	holder := map[string]string{}
+	for _, e := range v.bySubmission {
+		if e.removed || e.liveTasks == 0 {
+			continue
+		}
+		for i := range e.Tasks {
+			if t := &e.Tasks[i]; t.State.IsPlaced() {
+				for _, id := range t.DeviceIDs {
+					if holder[id] != "" {
+						holder[id] += ", "
+					}
+					holder[id] += t.ID
+				}
+			}
+		}
+	}
+	return holder
+}
+
+// subscribeEvents are the states of now, or what has happened since q.After, and a
+// listener to all changes after them.
+func (v *Model) subscribeEvents(q api.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
+	v.mu.RLock() // nobody publishes meanwhile
+	defer v.mu.RUnlock()
+	one := v.jobs[q.Job]
+	if q.Job != "" && one == nil {
+		return nil, nil, api.UnknownJob(q.Job)
+	}
+	missed, known := v.hub.eventsAfter(q)
+	switch {
+	case known:
+		return missed, v.hub.addListener(q.Job), nil
+	case one != nil:
+		now = appendStates(nil, &one.Job, q.LiveOnly)
+	default:
+		for _, e := range v.bySubmission {
+			if !e.removed {
+				now = appendStates(now, &e.Job, q.LiveOnly)
+			}
+		}
+	}
+	if len(now) > 0 {
+		now[len(now)-1].ID = v.hub.lastEventID()
+	}
+	return now, v.hub.addListener(q.Job), nil
+}
+
+// changesCordons tells that a change says which agents are cordoned or drained.
+func changesCordons(c journal.Change) bool { return len(sched.ParseCordons(c.Documents)) > 0 }
+
+// closeListeners ends all event streams, also those that start later.
+func (v *Model) CloseListeners() { v.hub.closeListeners() }
+
+// watchEvents returns the states of all tasks, or the events after q.After, and
+// a channel of later events. The channel is closed when ctx ends or its reader
+// is too slow.
+func (v *Model) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+	now, l, err := v.subscribeEvents(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.WithInventory {
+		v.hub.subscribeInventory(l)
+	}
+	context.AfterFunc(ctx, func() { v.hub.removeListener(l) })
+	return now, l.ch, nil
+}
+
+// publishInventoryChange notifies clients that watch the inventory: agents or
+// their GPUs have changed.
+func (v *Model) PublishInventoryChange() { v.hub.publishInventoryChange() }

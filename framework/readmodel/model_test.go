@@ -1,0 +1,181 @@
+package readmodel
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/job"
+)
+
+func listNames(t *testing.T, v *Model, q api.JobQuery) (names, next string) {
+	t.Helper()
+	list, err := v.ListJobs(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for i := range list.Jobs {
+		all = append(all, list.Jobs[i].Spec.Name)
+	}
+	return strings.Join(all, " "), list.Next
+}
+
+// Pages follow one another through jobs that come and go, and a filter holds
+// for all of them.
+func TestJobPages(t *testing.T) {
+	v := New(journal.JournalContents{Jobs: []*job.Job{frameworktest.JobInStates("b", 2, job.Running), frameworktest.JobInStates("a", 1, job.Finished)}})
+	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("c", 3, job.Waiting), frameworktest.JobInStates("d", 4, job.Failed, job.Killed), frameworktest.JobInStates("e", 5, job.Finished, job.Running)))
+	for want, q := range map[string]api.JobQuery{
+		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},
+		"e d c b a": {NewestFirst: true}, "d a": {NewestFirst: true, State: api.EndedJobs},
+	} {
+		if got, next := listNames(t, v, q); got != strings.TrimSpace(want) || next != "" {
+			t.Errorf("%+v: %q, next %q", q, got, next)
+		}
+	}
+	got, next := listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2}})
+	if got != "a b" || next == "" {
+		t.Fatalf("first page %q, next %q", got, next)
+	}
+	v.ApplyChange(journal.Change{Removed: []string{"b", "c"}}) // the one at which the page ended too
+	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}); got != "d e" || next != "" {
+		t.Errorf("second page %q, next %q", got, next)
+	}
+	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}); got != "e d" || next == "" {
+		t.Fatalf("first page of the newest %q, next %q", got, next)
+	}
+	v.ApplyChange(journal.Change{Removed: []string{"d"}})
+	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}); got != "a" || next != "" {
+		t.Errorf("second page of the newest %q, next %q", got, next)
+	}
+	var p *api.Problem
+	if _, err := v.ListJobs(api.JobQuery{PageRequest: api.PageRequest{After: "nonsense"}}); !errors.As(err, &p) || p.Status != 400 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestJobPagesHideOtherRoles: what is left out is not counted, and no
+// cursor names it.
+func TestJobPagesHideOtherRoles(t *testing.T) {
+	of := func(role string, j *job.Job) *job.Job { j.Spec.Role = role; return j }
+	v := New(journal.JournalContents{Jobs: []*job.Job{
+		of("secret", frameworktest.JobInStates("hidden", 1, job.Running)), of("web", frameworktest.JobInStates("a", 2, job.Running)),
+		of("secret", frameworktest.JobInStates("between", 3, job.Running)), of("web", frameworktest.JobInStates("b", 4, job.Running)), of("secret", frameworktest.JobInStates("last", 5, job.Running)),
+	}})
+	web := (&access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).GrantFor(access.Identity{Name: "w"})
+	got, next := listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 1}, Grant: web})
+	if got != "a" || !strings.HasSuffix(next, ".a") {
+		t.Fatalf("first page %q, next %q", got, next)
+	}
+	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}, Grant: web}); got != "b" || next != "" {
+		t.Errorf("second page %q, next %q", got, next)
+	}
+}
+
+// A service may be wanted to have no task, and has not ended for it; one that
+// grows keeps the tasks that it had.
+func TestReadModelOfScaledService(t *testing.T) {
+	web := frameworktest.JobInStates("web", 1, job.Killed)
+	web.Spec.Service, web.Tasks[0].KillReason = &job.Service{}, job.KillByScaling
+	v := New(journal.JournalContents{Jobs: []*job.Job{web}})
+	if got, _ := listNames(t, v, api.JobQuery{State: api.LiveJobs}); got != "web" {
+		t.Errorf("live are %q, want the service", got)
+	}
+	grown := frameworktest.JobInStates("web", 1, job.Killed, job.Waiting, job.Running)
+	v.ApplyChange(journal.Change{Jobs: []*job.Job{grown}, Tasks: grown.Tasks[1:]})
+	for _, id := range []string{"web.0", "web.1", "web.2"} {
+		if _, err := v.FindTask(id); err != nil {
+			t.Error(err)
+		}
+	}
+	grown.Tasks[0].State = job.Running
+	v.ApplyChange(journal.Change{Tasks: grown.Tasks[:1]})
+	if got, err := v.FindTask("web.0"); err != nil || got.State != job.Running {
+		t.Errorf("the first task is %s, %v", got.State, err)
+	}
+	if got, err := v.JobView("web"); err != nil || len(got.Tasks) != 3 || got.Tasks[2].State != job.Running {
+		t.Errorf("the service is %+v, %v", got.Job, err)
+	}
+}
+
+// A view follows changes: names used again, tasks tried again, jobs gone.
+func TestReadModelFollowsChanges(t *testing.T) {
+	v := New(journal.JournalContents{FrameworkID: "f1"})
+	_, l, err := v.subscribeEvents(api.EventQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Waiting)))
+	again := frameworktest.JobInStates("a", 1, job.Waiting).Tasks[0]
+	again.ID = "a.0.2"
+	v.ApplyChange(journal.Change{FrameworkID: "f2", Tasks: []job.Task{again, {ID: "x", Job: "nobody"}}})
+	if _, err := v.FindTask("a.0"); err == nil {
+		t.Error("the attempt before is there")
+	}
+	if got, err := v.FindTask("a.0.2"); err != nil || got.State != job.Waiting || v.CurrentFrameworkID() != "f2" {
+		t.Errorf("%+v, %v, framework %s", got, err, v.CurrentFrameworkID())
+	}
+	if h := v.DeviceHolders(); len(h) != 0 {
+		t.Errorf("holders %v", h)
+	}
+	v.ApplyChange(journal.Change{Tasks: frameworktest.JobInStates("a", 2, job.Waiting, job.Running).Tasks[1:]})
+	if diff := cmp.Diff(map[string]string{"GPU-a": "a.1"}, v.DeviceHolders()); diff != "" {
+		t.Error(diff)
+	}
+	fresh := frameworktest.JobInStates("a", 9, job.Waiting)
+	c := frameworktest.ChangeOf(fresh)
+	c.Removed = []string{"a"}
+	v.ApplyChange(c)
+	view, err := v.JobView("a")
+	if diff := cmp.Diff(fresh, &view.Job); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	// What is read is a copy.
+	view.Tasks[0].State = job.Running
+	if view, _ := v.JobView("a"); view.State != job.Waiting {
+		t.Error("a reader changed the view")
+	}
+	// A standby that begins anew tells only what is new.
+	v.ReplaceAll(journal.JournalContents{Jobs: []*job.Job{fresh, frameworktest.JobInStates("b", 10, job.Waiting)}})
+	var told []string
+	for len(l.ch) > 0 {
+		ev := <-l.ch
+		told = append(told, ev.Task+" "+string(ev.State))
+	}
+	want := []string{"a.0 RUNNING", "a.1 WAITING", "a.0.2 WAITING", "a.1 RUNNING", "a.0 WAITING", "b.0 WAITING"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	v.hub.closeListeners()
+	if _, ok := <-l.ch; ok {
+		t.Error("the listener was not let go")
+	}
+	if _, late, _ := v.subscribeEvents(api.EventQuery{}); late == nil {
+		t.Error("no listener")
+	} else if _, ok := <-late.ch; ok {
+		t.Error("one who came later waits for ever")
+	}
+}
+
+// What is gone takes no place.
+func TestReadModelReleasesRemovedJobs(t *testing.T) {
+	v := New(journal.JournalContents{})
+	for i := range 1000 {
+		c := frameworktest.ChangeOf(frameworktest.JobInStates(fmt.Sprint(i), int64(i), job.Finished))
+		if i >= 10 {
+			c.Removed = []string{fmt.Sprint(i - 10)}
+		}
+		v.ApplyChange(c)
+	}
+	if len(v.jobs) != 10 || len(v.tasks) != 10 || len(v.bySubmission) > 30 {
+		t.Errorf("%d jobs, %d tasks, %d in order", len(v.jobs), len(v.tasks), len(v.bySubmission))
+	}
+}

@@ -1,0 +1,147 @@
+package readmodel
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+const (
+	// maxQueueOrders are kept, each for queueOrderLifetime after it was read last. One of
+	// 100,000 jobs takes 1.6 MB.
+	maxQueueOrders     = 16
+	queueOrderLifetime = 5 * time.Minute
+)
+
+// queueOrderCache keep the orders of the queue that readers go through page by page. An
+// order takes long to find, half a second for 100,000 jobs, and changes with
+// each task that starts or ends: who goes on in the one that the first page had
+// misses nothing and has nothing twice.
+type QueuePages struct {
+	mu     sync.Mutex
+	orders []*cachedQueueOrder // the one read last is the last
+}
+
+// cachedQueueOrder has a queue's jobs, by name.
+type cachedQueueOrder struct {
+	id       string
+	names    []string
+	lastRead time.Time
+}
+
+// findOrder finds a lineup and makes it the one read last; nil if it is kept no more.
+func (l *QueuePages) findOrder(id string, now time.Time) *cachedQueueOrder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.orders = slices.DeleteFunc(l.orders, func(one *cachedQueueOrder) bool { return now.Sub(one.lastRead) > queueOrderLifetime })
+	at := slices.IndexFunc(l.orders, func(one *cachedQueueOrder) bool { return one.id == id })
+	if at < 0 {
+		return nil
+	}
+	found := l.orders[at]
+	found.lastRead = now
+	l.orders = append(slices.Delete(l.orders, at, at+1), found)
+	return found
+}
+
+// storeOrder has room for it.
+func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(l.orders, one) {
+		return
+	}
+	if len(l.orders) == maxQueueOrders {
+		l.orders = slices.Delete(l.orders, 0, 1)
+	}
+	l.orders = append(l.orders, one)
+}
+
+const queueList = "queue"
+
+// startPage finds the lineup of a page, and where in it the page begins. Where that
+// is kept no more, or was another scheduler's, the order of now goes on after
+// the same job; where that waits no more it begins again, so that none is left
+// out.
+func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
+	last := ""
+	if p.After != "" {
+		key, err := p.DecodeCursor(queueList, 3)
+		if err != nil {
+			return nil, 0, err
+		}
+		if line = l.findOrder(key[0], now); line != nil {
+			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(line.names) {
+				return nil, 0, api.InvalidCursor(p.After)
+			}
+			return line, from, nil
+		}
+		last = key[2]
+	}
+	names, err := order()
+	if err != nil {
+		return nil, 0, err
+	}
+	return &cachedQueueOrder{id: rand.Text(), names: names, lastRead: now}, slices.Index(names, last) + 1, nil
+}
+
+// listPage lists what still waits of a page, without the reasons, of roles that the
+// grant lets its holder see. A place in the queue is that of the lineup.
+func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
+	line, from, err := l.startPage(p, time.Now(), order)
+	if err != nil {
+		return list, err
+	}
+	end := from // of what the list has
+	for i := from; i < len(line.names); i++ {
+		j, ok := find(line.names[i])
+		if !ok || !g.HasPermission(access.View, j.Spec.Role) {
+			continue
+		}
+		q := queuedJobView(j, i+1)
+		switch {
+		case q.Waiting == 0:
+			continue
+		case p.Limit > 0 && len(list.Jobs) == p.Limit:
+			list.Next = api.EncodeCursor(queueList, api.SortKey{line.id, strconv.Itoa(end), line.names[end-1]})
+			l.storeOrder(line)
+			return list, nil
+		}
+		list.Jobs, end = append(list.Jobs, q), i+1
+	}
+	return list, nil
+}
+
+func queuedJobView(j *job.Job, position int) api.QueuedJob {
+	q := api.QueuedJob{
+		Position: position, Name: j.Spec.Name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
+		Tasks: len(j.Tasks), GPUs: gpuRequestText(&j.Spec.Request),
+	}
+	for i := range j.Tasks {
+		if j.Tasks[i].State == job.Waiting {
+			q.Waiting++
+		}
+	}
+	return q
+}
+
+// gpuRequestText reads "2 x A100 or V100", "1 x any type", "1 x (4096 MiB, 30 %) of T4".
+func gpuRequestText(r *gpu.Request) string {
+	switch {
+	case r.GPUs == 0:
+		return ""
+	case r.Share.IsWhole():
+		return fmt.Sprintf("%d x %s", r.GPUs, r.Types)
+	default:
+		return strings.ReplaceAll(r.String(), " × ", " x ")
+	}
+}

@@ -1,0 +1,169 @@
+package readmodel
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/job"
+)
+
+// pendingJobs are jobs that wait, in an order that a test says.
+type pendingJobs struct {
+	QueuePages
+	order  []string
+	jobs   map[string]*job.Job
+	sorted int // how often the order was asked for
+}
+
+func newPendingJobs(names ...string) *pendingJobs {
+	w := &pendingJobs{order: names, jobs: map[string]*job.Job{}}
+	for _, name := range names {
+		w.jobs[name] = frameworktest.JobInStates(name, 1, job.Waiting)
+	}
+	return w
+}
+
+func (w *pendingJobs) readPage(p api.PageRequest, g *access.Grant) (api.QueueList, error) {
+	order := func() ([]string, error) { w.sorted++; return slices.Clone(w.order), nil }
+	return w.ListPage(p, g, order, func(name string) (*job.Job, bool) { j, ok := w.jobs[name]; return j, ok })
+}
+
+// pageText reads "1a,2b", places and names.
+func (w *pendingJobs) pageText(t *testing.T, p api.PageRequest) (text, next string) {
+	t.Helper()
+	list, err := w.readPage(p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, q := range list.Jobs {
+		all = append(all, fmt.Sprint(q.Position, q.Name))
+	}
+	return strings.Join(all, ","), list.Next
+}
+
+// TestQueuePagesSurviveReordering: whatever happens to the order between two pages, who still
+// waits comes once; who went takes nobody along.
+func TestQueuePagesSurviveReordering(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(w *pendingJobs)
+		want   string
+	}{
+		"nothing":             {func(*pendingJobs) {}, "4d,5e,6f"},
+		"the order turns":     {func(w *pendingJobs) { slices.Reverse(w.order) }, "4d,5e,6f"},
+		"the first starts":    {func(w *pendingJobs) { w.startJobs("a") }, "4d,5e,6f"},
+		"the last goes":       {func(w *pendingJobs) { delete(w.jobs, "c") }, "4d,5e,6f"},
+		"the whole page goes": {func(w *pendingJobs) { w.startJobs("a", "b", "c") }, "4d,5e,6f"},
+		"one to come goes":    {func(w *pendingJobs) { w.startJobs("d") }, "5e,6f"},
+		"all go":              {func(w *pendingJobs) { clear(w.jobs) }, ""},
+		"one comes":           {func(w *pendingJobs) { w.order = append([]string{"new"}, w.order...) }, "4d,5e,6f"},
+	} {
+		w := newPendingJobs("a", "b", "c", "d", "e", "f")
+		got, next := w.pageText(t, api.PageRequest{Limit: 3})
+		if got != "1a,2b,3c" || next == "" {
+			t.Fatalf("first page %s, next %q", got, next)
+		}
+		test.change(w)
+		again, _ := w.pageText(t, api.PageRequest{Limit: 2, After: next})
+		if got, next = w.pageText(t, api.PageRequest{Limit: 10, After: next}); got != test.want || next != "" {
+			t.Errorf("%s: %s, next %q, want %s", name, got, next, test.want)
+		}
+		if n := min(len(test.want), len("4d,5e")); again != test.want[:n] {
+			t.Errorf("%s: by two %s, want the first of %s", name, again, test.want)
+		}
+		if w.sorted != 1 {
+			t.Errorf("%s: the order was found %d times", name, w.sorted)
+		}
+	}
+}
+
+func (w *pendingJobs) startJobs(names ...string) {
+	for _, name := range names {
+		w.jobs[name] = frameworktest.JobInStates(name, 1, job.Running)
+	}
+}
+
+// TestQueuePagesContinueOnAnotherScheduler: another scheduler, or one that has forgotten, goes on
+// after the same job by its own order, and begins again where that is gone.
+func TestQueuePagesContinueOnAnotherScheduler(t *testing.T) {
+	w := newPendingJobs("a", "b", "c", "d")
+	_, next := w.pageText(t, api.PageRequest{Limit: 2})
+	other := newPendingJobs("b", "c", "a", "d")
+	if got, _ := other.pageText(t, api.PageRequest{Limit: 3, After: next}); got != "2c,3a,4d" {
+		t.Errorf("another order goes on with %s", got)
+	}
+	other = newPendingJobs("a", "c", "d")
+	if got, _ := other.pageText(t, api.PageRequest{After: next}); got != "1a,2c,3d" {
+		t.Errorf("without the job it goes on with %s", got)
+	}
+}
+
+// TestQueueOrdersExpire after a while, and when they are many; who goes on
+// reading is not.
+func TestQueueOrdersExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPendingJobs("a", "b", "c")
+		_, next := w.pageText(t, api.PageRequest{Limit: 1})
+		for range 3 {
+			time.Sleep(queueOrderLifetime)
+			w.pageText(t, api.PageRequest{Limit: 1, After: next})
+		}
+		for range 3 * maxQueueOrders {
+			w.pageText(t, api.PageRequest{Limit: 1})
+			w.pageText(t, api.PageRequest{Limit: 1, After: next})
+		}
+		if want := 1 + 3*maxQueueOrders; w.sorted != want || len(w.orders) != maxQueueOrders {
+			t.Errorf("the order was found %d times, want %d; %d are kept, want %d", w.sorted, want, len(w.orders), maxQueueOrders)
+		}
+		time.Sleep(queueOrderLifetime + time.Second)
+		if got, _ := w.pageText(t, api.PageRequest{Limit: 1, After: next}); got != "2b" || len(w.orders) != 1 {
+			t.Errorf("after a while: %s, %d kept", got, len(w.orders))
+		}
+	})
+}
+
+// TestQueuePagesHideOtherRoles what their reader may not see, also in the cursor.
+func TestQueuePagesHideOtherRoles(t *testing.T) {
+	w := newPendingJobs("a", "b", "c", "d")
+	for name, j := range w.jobs {
+		j.Spec.Role = map[bool]string{true: "research", false: "prod"}[name == "b" || name == "d"]
+	}
+	p := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"research"}, Users: []string{"ann"}}}}
+	g := p.GrantFor(access.Identity{Name: "ann"})
+	list, err := w.readPage(api.PageRequest{Limit: 1}, g)
+	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Name != "b" || list.Next == "" {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	key, err := api.PageRequest{After: list.Next}.DecodeCursor(queueList, 3)
+	if err != nil || key[2] != "b" {
+		t.Errorf("the cursor has %q, %v", key, err)
+	}
+	if list, err = w.readPage(api.PageRequest{Limit: 1, After: list.Next}, g); err != nil || len(list.Jobs) != 1 || list.Jobs[0].Name != "d" || list.Next != "" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
+
+// TestInvalidQueueCursorsAreRejected are 400.
+func TestInvalidQueueCursorsAreRejected(t *testing.T) {
+	w := newPendingJobs("a", "b")
+	_, next := w.pageText(t, api.PageRequest{Limit: 1})
+	key, err := api.PageRequest{After: next}.DecodeCursor(queueList, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []string{"x", api.EncodeCursor("gpus", key), api.EncodeCursor(queueList, key[:2]), api.EncodeCursor(queueList, api.SortKey{key[0], "3", "b"}), api.EncodeCursor(queueList, api.SortKey{key[0], "-1", "b"}), api.EncodeCursor(queueList, api.SortKey{key[0], "x", "b"})} {
+		var p *api.Problem
+		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "is no place in the list") {
+			t.Errorf("%q: %v", after, err)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+// Package standby answers reads while another scheduler leads. It follows the
+// leader's journal and redirects everything else to the leader; it writes nothing.
+package standby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/election"
+	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// standbyConfig is what a standbyBackend needs of the scheduler that it is part
+// of.
+type Config struct {
+	Session *zkconn.Session
+	// JournalPath and ElectionPath are znodes.
+	JournalPath, ElectionPath string
+	// URL is where this scheduler's API answers.
+	URL string
+	// NewClient returns a client that finds the leading master. The standby
+	// closes it.
+	NewClient func() (*master.Client, error)
+	// SetBackend is called once the read model is complete.
+	SetBackend func(api.Backend)
+	Sched      sched.SchedulerSettings
+	// LoadPolicy returns the policy of the roles file as it is now.
+	LoadPolicy func() (sched.Policy, error)
+	Counters   *metrics.SchedulerCounters
+	Clock      func() time.Time
+}
+
+// standbyBackend answers reads out of a read model that follows the leader's
+// journal.
+type Standby struct {
+	clusterview.Reader
+	cfg Config
+	// refreshWanted has an element while a request waits for the read model to
+	// be confirmed.
+	refreshWanted chan struct{}
+	queuePages    readmodel.QueuePages
+
+	mu        sync.Mutex
+	refreshed chan struct{} // closed and replaced when the read model is confirmed
+}
+
+func New(cfg Config) *Standby {
+	return &Standby{
+		Reader: clusterview.Reader{Model: readmodel.New(journal.JournalContents{})}, cfg: cfg,
+		refreshWanted: make(chan struct{}, 1), refreshed: make(chan struct{}),
+	}
+}
+
+// followJournal keeps the view up to date. It answers once there is one.
+func (b *Standby) Run(ctx context.Context) error {
+	client, err := b.cfg.NewClient()
+	if err != nil {
+		return err
+	}
+	b.Client = client
+	ctx, cancel := context.WithCancel(ctx)
+	var detecting sync.WaitGroup
+	detecting.Go(func() { client.FollowLeader(ctx) })
+	defer detecting.Wait()
+	defer cancel()
+	return journal.FollowJournal(ctx, b.cfg.Session, b.cfg.JournalPath, b)
+}
+
+// closeListeners ends what still listens, once another answers.
+func (b *Standby) CloseListeners() {
+	b.Model.CloseListeners()
+	if b.Client != nil {
+		b.Client.Close()
+	}
+}
+
+// ReplaceAll, Apply, Fresh and Wanted make it a journal.Replica.
+func (b *Standby) ReplaceAll(all journal.JournalContents) { b.Model.ReplaceAll(all) }
+func (b *Standby) ApplyChange(c journal.Change)           { b.Model.ApplyChange(c) }
+func (b *Standby) RefreshRequests() <-chan struct{}       { return b.refreshWanted }
+
+func (b *Standby) ConfirmUpToDate(asked time.Time) {
+	if b.Model.ConfirmedAt().IsZero() {
+		b.cfg.SetBackend(api.Backend{Reads: b, Redirect: b.LeaderRedirect})
+	}
+	b.Model.ConfirmUpToDate(asked)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.refreshed)
+	b.refreshed = make(chan struct{})
+}
+
+// catchUpTimeout is how long a standby tries to find out about what it does not
+// know: a client that has just submitted a job may ask for it here.
+const catchUpTimeout = 2 * time.Second
+
+// catchUp waits until the view has all that was recorded before now.
+func (b *Standby) catchUp(ctx context.Context) error {
+	since := time.Now()
+	limit := time.After(catchUpTimeout)
+	for !b.Model.ConfirmedAt().After(since) {
+		b.mu.Lock()
+		fresh := b.refreshed
+		b.mu.Unlock()
+		select {
+		case b.refreshWanted <- struct{}{}:
+		default: // others want it too
+		}
+		select {
+		case <-fresh:
+		case <-limit:
+			return api.NewUnavailable("this standby is not up to date: it does not hear from ZooKeeper")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// retryAfterCatchUp asks again after a catch-up where find finds nothing.
+func (b *Standby) retryAfterCatchUp(ctx context.Context, find func() error) error {
+	err := find()
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusNotFound {
+		return err
+	}
+	if err := b.catchUp(ctx); err != nil {
+		return err
+	}
+	return find()
+}
+
+// CheckReady wants a leader to send changes to, and to be up to date.
+func (b *Standby) CheckReady(ctx context.Context) error {
+	if _, err := b.findLeader(ctx); err != nil {
+		return api.NewUnavailable("this standby does not know the leader: %v", err)
+	}
+	return b.catchUp(ctx)
+}
+
+func (b *Standby) AsOf() time.Time { return b.Model.ConfirmedAt() }
+
+func (b *Standby) ListJobs(_ context.Context, q api.JobQuery) (api.JobList, error) {
+	return b.Model.ListJobs(q)
+}
+
+func (b *Standby) GetJob(ctx context.Context, name string) (view api.JobView, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { view, err = b.Model.JobView(name); return err })
+	return view, err
+}
+
+func (b *Standby) GetTask(ctx context.Context, id string) (t job.Task, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { t, err = b.Model.FindTask(id); return err })
+	return t, err
+}
+
+func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner string, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { role, owner, err = b.Model.OwnerOf(job, task); return err })
+	return role, owner, err
+}
+
+func (b *Standby) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { now, changes, err = b.Reader.WatchEvents(ctx, q); return err })
+	return now, changes, err
+}
+
+// findLeader finds out who leads, now.
+func (b *Standby) findLeader(ctx context.Context) (string, error) {
+	m, err := election.FindLeader(ctx, b.cfg.Session, b.cfg.ElectionPath)
+	return m.URL, err
+}
+
+// LeaderRedirect sends a write to the leader.
+func (b *Standby) LeaderRedirect(ctx context.Context) error {
+	url, err := b.findLeader(ctx)
+	switch {
+	case err != nil:
+		return api.NewUnavailable("this scheduler is a standby and does not know the leader: %v", err)
+	case url == b.cfg.URL:
+		return api.NewUnavailable("this scheduler is about to lead: ask again")
+	}
+	return api.RedirectToLeader(url)
+}
+
+// MetricsSnapshot counts what the view has. A standby has no subscription.
+func (b *Standby) MetricsSnapshot(context.Context) (metrics.Snapshot, error) {
+	return b.Model.MetricsSnapshot(b.cfg.Counters, b.cfg.Clock()), nil
+}
+
+func (b *Standby) GetHealth(ctx context.Context) (api.HealthStatus, error) {
+	url, err := b.findLeader(ctx)
+	if err != nil && !errors.Is(err, election.ErrNoLeader) {
+		return api.HealthStatus{}, fmt.Errorf("ask who leads: %w", err)
+	}
+	return api.HealthStatus{FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Standby, LeaderURL: url}, nil
+}
+
+// newStateCopy is a scheduler's State made of the view: what it decides is of no
+// effect, but it orders and counts as the leader's.
+func (b *Standby) newStateCopy() (st *sched.State, err error) {
+	cfg := b.cfg.Sched
+	if cfg.Policy, err = b.cfg.LoadPolicy(); err != nil {
+		return nil, err
+	}
+	st = sched.New(cfg, b.Model.LiveContents())
+	st.Step(b.cfg.Clock(), sched.Cycle{}) // tells it the time
+	return st, nil
+}
+
+// ListQueue is in order, and without the reasons: these are in offers that a
+// standby does not get.
+func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error) {
+	order := func() ([]string, error) {
+		st, err := b.newStateCopy()
+		if err != nil {
+			return nil, err
+		}
+		return st.QueueOrder(), nil
+	}
+	return b.queuePages.ListPage(p, api.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
+		j, ok := b.Model.CopyJob(name)
+		return &j, ok
+	})
+}
+
+func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
+	st, err := b.newStateCopy()
+	if err != nil {
+		return nil, err
+	}
+	return readmodel.RoleViews(st), nil
+}

@@ -1,0 +1,145 @@
+// Package usage collects the GPU usage that agents measure for running tasks,
+// and keeps its recent history in memory. A new leader starts with an empty
+// history. Usage comes from files that tasks can write: nothing is decided by it.
+package usage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+const (
+	// sampleLifetime is how long what an agent told is told again, maxSampleAge the age
+	// from which on figures say nothing of now.
+	sampleLifetime = 5 * time.Second
+	maxSampleAge   = 30 * time.Second
+	// maxConcurrentReads ask agents at a time, and each waits usageReadTimeout for its
+	// answer; usageCollectTimeout bounds all of a round.
+	maxConcurrentReads  = 32
+	usageCollectTimeout = 15 * time.Second
+)
+
+// usageCollector keep what agents told of their tasks' GPUs, so that many people who
+// look cost the agents no more than one.
+type Collector struct {
+	model *readmodel.Model
+	// read returns what a running task's agent has measured last.
+	read func(context.Context, *job.Task) (gpu.TaskUsage, error)
+
+	once       sync.Once
+	collecting chan struct{} // one round at a time
+	last       map[string]Sample
+	history    History
+}
+
+// newUsageCollector returns a collector for the running tasks of a read model.
+func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) *Collector {
+	return &Collector{model: model, read: read}
+}
+
+// usageSample is what an agent said of a task.
+type Sample struct {
+	at    time.Time
+	usage gpu.TaskUsage
+	err   error
+}
+
+// collectUsage asks for the tasks whose answers are not fresh. Who comes during a round
+// waits for its end, and has its answers.
+func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]Sample, error) {
+	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]Sample{} })
+	select {
+	case s.collecting <- struct{}{}:
+		defer func() { <-s.collecting }()
+	case <-ctx.Done():
+		return nil, api.NewUnavailable("the request ended before the agents were asked: %v", context.Cause(ctx))
+	}
+	now := time.Now()
+	for id, t := range s.last {
+		if now.Sub(t.at) >= sampleLifetime {
+			delete(s.last, id)
+		}
+	}
+	all := make([]Sample, len(users))
+	var ask []int
+	for i := range users {
+		if kept, ok := s.last[users[i].ID]; ok {
+			all[i] = kept
+		} else {
+			ask = append(ask, i)
+		}
+	}
+	s.readConcurrently(ctx, ask, func(ctx context.Context, i int) {
+		u, err := read(ctx, &users[i].Task)
+		all[i] = Sample{time.Now(), u, err}
+	})
+	if ctx.Err() != nil { // its errors are not the agents'
+		return nil, api.NewUnavailable("the request ended before the agents had answered: %v", context.Cause(ctx))
+	}
+	for _, i := range ask {
+		s.last[users[i].ID] = all[i]
+		s.history.addSample(&users[i], all[i])
+	}
+	return all, nil
+}
+
+// readConcurrently does something for each of those, several at a time.
+func (s *Collector) readConcurrently(ctx context.Context, all []int, do func(context.Context, int)) {
+	ctx, cancel := context.WithTimeout(ctx, usageCollectTimeout)
+	defer cancel()
+	next := make(chan int)
+	var readers sync.WaitGroup
+	for range min(maxConcurrentReads, len(all)) {
+		readers.Go(func() {
+			for i := range next {
+				do(ctx, i)
+			}
+		})
+	}
+	for _, i := range all {
+		next <- i
+	}
+	close(next)
+	readers.Wait()
+}
+
+// usageView shows what an agent told of a task.
+func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
+	v := api.TaskUsage{Task: u.ID, Job: u.Job, Index: u.Index, Role: u.Role, Hostname: u.Hostname, Devices: t.usage.Devices, Simulated: t.usage.Simulated}
+	switch {
+	case errors.Is(t.err, master.ErrNoFile):
+		v.Note = "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
+	case t.err != nil:
+		v.Note = t.err.Error()
+	default:
+		age := now.Sub(t.usage.Time)
+		seconds := max(age, 0).Seconds()
+		v.AgeSeconds, v.Note = &seconds, staleNote(age)
+	}
+	if len(v.Devices) == 0 {
+		v.Devices = make([]gpu.DeviceUsage, len(u.DeviceIDs))
+		for i, id := range u.DeviceIDs {
+			v.Devices[i].UUID = id
+		}
+	}
+	return v
+}
+
+// staleNote says why figures of that age say nothing of now, "" where they do.
+func staleNote(age time.Duration) string {
+	switch {
+	case age > maxSampleAge:
+		return "stale: its agent tells nothing new"
+	case age < -maxSampleAge:
+		return "stale: its agent's clock is ahead"
+	}
+	return ""
+}

@@ -1,0 +1,198 @@
+package usage
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+const (
+	// historyInterval is the time between two looks at all tasks, historyBatchInterval that between
+	// two batches of maxConcurrentReads tasks: 200 files a second at most. Where there
+	// are more than 3,000 tasks with GPUs a look takes longer, and the next
+	// begins at once.
+	historyInterval      = 15 * time.Second
+	historyBatchInterval = maxConcurrentReads * time.Second / 200
+	// minSampleDistance is the least time between two values that are kept, maxSamplesPerTask
+	// the most of them.
+	historyLength     = api.MaxUsageMinutes * time.Minute
+	minSampleDistance = 14 * time.Second
+	maxSamplesPerTask = int(historyLength / minSampleDistance)
+)
+
+// usageHistory keep what the GPUs of running tasks did, since who looks does so once
+// something is odd. They are in memory alone: who leads next begins anew.
+type History struct {
+	mu     sync.Mutex
+	start  time.Time
+	byTask map[string]*taskHistory
+}
+
+// taskUsageHistory is that of a task: 16 bytes a value where it has one GPU.
+type taskHistory struct {
+	devices []string
+	times   []time.Duration // since pasts.began, oldest first
+	// values has for each time the duty and the used MiB of each device in turn;
+	// NaN is not told.
+	values []float32
+}
+
+// sampleTasks has the agents tell of those tasks, few at a time: people who look
+// meanwhile wait for a batch and not for all.
+func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) {
+	pace := time.NewTicker(historyBatchInterval)
+	defer pace.Stop()
+	for batch := range slices.Chunk(users, maxConcurrentReads) {
+		if _, err := s.CollectUsage(ctx, batch, read); err != nil {
+			return // ctx has ended; what agents do not tell is no such error
+		}
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dropEndedTasks leaves the tasks that run still.
+func (p *History) dropEndedTasks(running []readmodel.GPUTask) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	runs := make(map[string]bool, len(running))
+	for i := range running {
+		runs[running[i].ID] = true
+	}
+	for id := range p.byTask {
+		if !runs[id] {
+			delete(p.byTask, id)
+		}
+	}
+}
+
+// addSample keeps what was told of a task, of no more devices than it has GPUs: a
+// task may make devices up where nobody knows which it has.
+func (p *History) addSample(u *readmodel.GPUTask, t Sample) {
+	if t.err != nil || staleNote(t.at.Sub(t.usage.Time)) != "" {
+		return
+	}
+	devices := t.usage.Devices[:min(len(t.usage.Devices), u.GPUs)]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byTask == nil {
+		p.start, p.byTask = t.at, map[string]*taskHistory{}
+	}
+	one := p.byTask[u.ID]
+	if one == nil || !one.hasDevices(devices) {
+		one = &taskHistory{}
+		for _, d := range devices {
+			one.devices = append(one.devices, d.UUID)
+		}
+		p.byTask[u.ID] = one
+	}
+	one.addSample(t.at.Sub(p.start), devices)
+}
+
+func (p *taskHistory) hasDevices(devices []gpu.DeviceUsage) bool {
+	return slices.EqualFunc(p.devices, devices, func(id string, d gpu.DeviceUsage) bool { return id == d.UUID })
+}
+
+func (p *taskHistory) addSample(at time.Duration, devices []gpu.DeviceUsage) {
+	if n := len(p.times); n > 0 && at-p.times[n-1] < minSampleDistance {
+		return
+	}
+	p.dropOldest(max(p.countBefore(at-historyLength), len(p.times)-maxSamplesPerTask+1))
+	p.times = append(p.times, at)
+	for i := range devices {
+		p.values = append(p.values, toFloat32(devices[i].Duty), toFloat32(devices[i].MemUsedMiB))
+	}
+}
+
+// countBefore is how many values were taken before a time.
+func (p *taskHistory) countBefore(before time.Duration) int {
+	n, _ := slices.BinarySearch(p.times, before)
+	return n
+}
+
+func (p *taskHistory) dropOldest(n int) {
+	if n > 0 {
+		p.times, p.values = slices.Delete(p.times, 0, n), slices.Delete(p.values, 0, n*2*len(p.devices))
+	}
+}
+
+func toFloat32(v *float64) float32 {
+	if v == nil {
+		return float32(math.NaN())
+	}
+	return float32(*v)
+}
+
+// pastOf is the past of a task since that time, nil where there is none.
+func (p *History) pastOf(task string, since, now time.Time) *api.UsageHistory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.byTask[task]
+	if one == nil {
+		return nil
+	}
+	first := one.countBefore(since.Sub(p.start))
+	v := &api.UsageHistory{AgesSeconds: make([]float64, 0, len(one.times)-first), Devices: make([]api.DeviceHistory, len(one.devices))}
+	for _, at := range one.times[first:] {
+		v.AgesSeconds = append(v.AgesSeconds, math.Round(10*(now.Sub(p.start)-at).Seconds())/10)
+	}
+	for i, id := range one.devices {
+		v.Devices[i] = api.DeviceHistory{UUID: id, Duty: one.valueSeries(2*i, first, 1000), MemUsedMiB: one.valueSeries(2*i+1, first, 1)}
+	}
+	return v
+}
+
+// valueSeries is every value of one kind, rounded to that part of a unit.
+func (p *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
+	width := 2 * len(p.devices)
+	values, all := make([]float64, len(p.times)-first), make([]*float64, len(p.times)-first)
+	for i := range all {
+		if v := float64(p.values[(first+i)*width+kind]); !math.IsNaN(v) {
+			values[i] = math.Round(v*part) / part
+			all[i] = &values[i]
+		}
+	}
+	return all
+}
+
+// RecordHistory samples the usage of all running tasks every historyInterval,
+// the first time at once, until ctx ends. It drops the history of ended tasks.
+func (s *Collector) RecordHistory(ctx context.Context) error {
+	tick := time.NewTicker(historyInterval)
+	defer tick.Stop()
+	for {
+		tasks, err := s.model.RunningGPUTasks(api.UsageQuery{})
+		if err != nil {
+			return err
+		}
+		s.history.dropEndedTasks(tasks)
+		s.sampleTasks(ctx, tasks, s.read)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// HistorySize returns the number of tasks with samples.
+func (s *Collector) HistorySize() int {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	return len(s.history.byTask)
+}
+
+// pastOf returns a task's samples since a time, nil where there are none.
+func (s *Collector) pastOf(task string, since, now time.Time) *api.UsageHistory {
+	return s.history.pastOf(task, since, now)
+}

@@ -1,0 +1,49 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/readmodel"
+)
+
+// ListUsage reads the files in the tasks' sandboxes, but of those that the requester
+// may see, and of a page's alone.
+func (s *Collector) ListUsage(ctx context.Context, q api.UsageQuery) (page api.UsageList, err error) {
+	users, err := s.model.RunningGPUTasks(q)
+	if err != nil {
+		return page, err
+	}
+	grant := api.GrantOf(ctx)
+	seen := users[:0]
+	for _, u := range users {
+		if grant.HasPermission(access.View, u.Role) {
+			seen = append(seen, u)
+		}
+	}
+	if seen, page.Next, err = api.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
+		return page, err
+	}
+	all, err := s.CollectUsage(ctx, seen, s.read)
+	if err != nil {
+		return page, err
+	}
+	list, now := make([]api.TaskUsage, len(seen)), time.Now()
+	for i := range seen {
+		list[i] = usageView(&seen[i], all[i], now)
+		if q.Minutes > 0 {
+			list[i].History = s.pastOf(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
+		}
+	}
+	page.Tasks = list
+	return page, nil
+}
+
+// gpuTaskKey has numbers such that their texts are in their order.
+func gpuTaskKey(users []readmodel.GPUTask, at int) api.SortKey {
+	u := &users[at]
+	return api.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
+}

@@ -1,0 +1,200 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// agentUsage is a collector for the tasks of an agent, and the reader behind it.
+type agentUsage struct {
+	*Collector
+	reader *clusterview.Reader
+}
+
+// collectorOfTasks returns a collector for tasks with one GPU each on agent m.
+func collectorOfTasks(t testing.TB, m *mesostest.FakeCluster, tasks int, transport http.RoundTripper) agentUsage {
+	t.Helper()
+	client, err := master.New(master.ConnectionConfig{Master: m.URL(), Transport: transport, ExecutorPath: "/usr/bin/mesos-gpu", Log: frameworktest.DiscardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	model := readmodel.New(journal.JournalContents{})
+	c := frameworktest.ChangeOf()
+	c.FrameworkID = "f1"
+	for i := range tasks {
+		j := frameworktest.JobInStates(fmt.Sprintf("train-%d", i), int64(i), job.Running)
+		j.Spec.Request.GPUs, j.Tasks[0].AgentURL, j.Tasks[0].AgentID = 1, m.AgentURL(), fmt.Sprint("a", i%2)
+		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
+	}
+	model.ApplyChange(c)
+	reader := &clusterview.Reader{Model: model, Client: client}
+	return agentUsage{New(model, reader.ReadUsage), reader}
+}
+
+// writeUsage has the agent tell of a task.
+func writeUsage(m *mesostest.FakeCluster, b agentUsage, id string, at time.Time, duty float64) {
+	name, _, _ := strings.Cut(id, ".")
+	m.SetFile(master.SandboxFilePath(b.model.CurrentFrameworkID(), id, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":"GPU-%s","duty":%g,"mem_used_mib":512}]}`, at.Format(time.RFC3339Nano), name, duty))
+}
+
+// TestUsageIsSampledWithoutRequests: the leader looks every 15 s though nobody asks, so
+// that who comes later sees what was before, and forgets tasks that end.
+func TestUsageIsSampledWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
+		b := collectorOfTasks(t, m, 2, m.Transport())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		for i := range 4 {
+			writeUsage(m, b, "train-0.0", time.Now(), float64(i)/4)
+			if i == 0 {
+				go func() { ended <- b.RecordHistory(ctx) }()
+			} else {
+				time.Sleep(historyInterval)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		list, err := b.ListUsage(t.Context(), api.UsageQuery{Task: "train-0.0", Minutes: 15})
+		if err != nil || len(list.Tasks) != 1 || list.Tasks[0].History == nil {
+			t.Fatalf("got %+v, %v", list, err)
+		}
+		text, _ := json.Marshal(list.Tasks[0].History)
+		if want := `{"ages_seconds":[47,32,17,2],"devices":[{"uuid":"GPU-train-0","duty":[0,0.25,0.5,0.75],"mem_used_mib":[512,512,512,512]}]}`; string(text) != want {
+			t.Errorf("got %s, want %s", text, want)
+		}
+		if list, err := b.ListUsage(t.Context(), api.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
+			t.Errorf("of an agent that tells nothing: %+v, %v", list, err)
+		}
+		if list, err := b.ListUsage(t.Context(), api.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
+			t.Errorf("nobody asked for the past: %+v, %v", list, err)
+		}
+		b.model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("train-0", 0, job.Finished)))
+		time.Sleep(historyInterval)
+		synctest.Wait()
+		if n := len(b.history.byTask); n != 0 {
+			t.Errorf("%d pasts of tasks that have ended", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUsageSamplingRate: 200 files a second at most, and who looks in the
+// middle of it waits for one batch and not for all, though agents are silent.
+func TestUsageSamplingRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Collector
+		users := make([]readmodel.GPUTask, 1000)
+		for i := range users {
+			users[i] = readmodel.GPUTask{Task: job.Task{ID: fmt.Sprint(i)}, GPUs: 1}
+		}
+		var files atomic.Int32
+		silent := false
+		read := func(ctx context.Context, _ *job.Task) (gpu.TaskUsage, error) {
+			files.Add(1)
+			if silent {
+				time.Sleep(clusterview.UsageReadTimeout)
+				return gpu.TaskUsage{}, context.DeadlineExceeded
+			}
+			return gpu.TaskUsage{Time: time.Now(), Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", 1, 1)}}, nil
+		}
+		began := time.Now()
+		s.sampleTasks(t.Context(), users, read)
+		if took := time.Since(began); files.Load() != 1000 || took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("%d files in %s, want 1000 in 5 to 6 s", files.Load(), took)
+		}
+		if n := len(s.history.byTask); n != 1000 {
+			t.Errorf("%d pasts, want 1000", n)
+		}
+		time.Sleep(sampleLifetime)
+		silent = true
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.sampleTasks(ctx, users, read) }()
+		time.Sleep(time.Second)
+		began = time.Now()
+		if _, err := s.CollectUsage(t.Context(), users[999:], read); err != nil || time.Since(began) > 3*clusterview.UsageReadTimeout {
+			t.Errorf("who looks waited %s, %v; want at most %s", time.Since(began), err, 3*clusterview.UsageReadTimeout)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// BenchmarkSample reads tasks' files over HTTP as the leader does; one operation
+// is a file. CPU time is that of the made-up agent too, which is in this process.
+func BenchmarkSample(b *testing.B) {
+	m := mesostest.NewCluster(b, 1)
+	leads := collectorOfTasks(b, m, 1, nil)
+	now := time.Now()
+	writeUsage(m, leads, "train-0.0", now, 0.5)
+	users, err := leads.model.RunningGPUTasks(api.UsageQuery{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := leads.reader.ReadUsage(b.Context(), &users[0].Task); err != nil {
+		b.Fatal(err)
+	}
+	spent := frameworktest.ProcessCPUTime(b)
+	for b.Loop() {
+		if _, err := leads.reader.ReadUsage(b.Context(), &users[0].Task); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/float64(b.N), "cpu-µs/file")
+}
+
+// usageBackend answers requests for usage only.
+type usageBackend struct {
+	api.LeaderBackend
+	collector *Collector
+}
+
+func (b usageBackend) ListUsage(ctx context.Context, q api.UsageQuery) (api.UsageList, error) {
+	return b.collector.ListUsage(ctx, q)
+}
+
+// BenchmarkUsageAnswer is what a page of a job with 8 GPUs gets.
+func BenchmarkUsageAnswer(b *testing.B) {
+	m := mesostest.NewCluster(b, 1)
+	leads := collectorOfTasks(b, m, 8, nil)
+	users, err := leads.model.RunningGPUTasks(api.UsageQuery{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	for n := range maxSamplesPerTask {
+		at := now.Add(-historyLength + time.Duration(n+1)*minSampleDistance)
+		for i := range users {
+			leads.history.addSample(&users[i], Sample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
+		}
+	}
+	h := api.NewHandler(func() api.Backend { return api.Backend{Leader: usageBackend{collector: leads.Collector}} }, frameworktest.DiscardLog())
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/usage?minutes=15", nil))
+		b.ReportMetric(float64(w.Body.Len()), "B/answer")
+	}
+}
