@@ -222,7 +222,7 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 	}
 	switch {
 	case !sampled && v.health == gpu.Healthy:
-		// An event that says nothing, or an operator's word: the next sample tells.
+		// An ignored event or an operator's declaration: the next sample decides.
 	case s.health == gpu.Failed:
 		if sampled {
 			s = s.withHealth(now, gpu.Recovering, fmt.Sprintf("available to tasks after %s without faults; last fault: %s", p.quietTime(s), s.lastFailure))

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// callGate lets many in, or one alone, as a sync.RWMutex does, and unlike it
-// copes with a caller inside who never leaves: who waits to be alone keeps
-// others out for a moment at a time, and in the end gives up.
+// callGate admits many callers, or one alone, as a sync.RWMutex does. Unlike it, the gate
+// tolerates a caller that never leaves: a caller that waits to be alone keeps others out only
+// for short attempts, and gives up in the end.
 type callGate struct {
 	entry, inside sync.RWMutex
 }
 
-// exclusiveAttempt is how long one try to be alone keeps others out.
+// exclusiveAttempt is how long one attempt to be alone keeps others out.
 const exclusiveAttempt = 100 * time.Millisecond
 
 func (g *callGate) enter() {
@@ -22,7 +22,7 @@ func (g *callGate) enter() {
 	g.inside.RLock()
 }
 
-// tryEnter enters where that takes no waiting.
+// tryEnter enters if it can without waiting.
 func (g *callGate) tryEnter() bool {
 	if !g.entry.TryRLock() {
 		return false
@@ -33,7 +33,7 @@ func (g *callGate) tryEnter() bool {
 
 func (g *callGate) leave() { g.inside.RUnlock() }
 
-// enterAlone enters once all others have left, and keeps them out until leave.
+// enterAlone enters once all others have left, and keeps them out until leave is called.
 func (g *callGate) enterAlone(patience time.Duration) (leave func(), err error) {
 	for deadline := time.Now().Add(patience); ; {
 		if g.tryEnterAlone(min(exclusiveAttempt, patience)) {

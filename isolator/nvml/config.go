@@ -1,9 +1,8 @@
-// Package nvml finds out what GPUs a machine has and how they fare. It is the
-// only package that loads NVIDIA's management library, at run time, so that
-// one binary serves machines with a driver and without. It decides nothing
-// about containers or health and changes no setting of a device, but what
-// cgroups may allocate of it (MemoryLimits) and, asked to, the instances of a
-// GPU that is in MIG mode (Library.Create).
+// Package nvml discovers a host's GPUs and samples them. It is the only package that loads
+// NVIDIA's management library. It loads it at run time, so one binary serves hosts with and
+// without a driver. It makes no decisions about containers or health, and changes no setting of
+// a device except the memory limits of cgroups (MemoryLimits) and, on request, the instances of
+// a GPU in MIG mode (Library.CreateInstance).
 package nvml
 
 import (
@@ -16,35 +15,33 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// ErrNoDriver is returned where libnvidia-ml.so.1 cannot be loaded or says
-// that no driver is. The error around it gives the reason on one line.
+// ErrNoDriver is returned if libnvidia-ml.so.1 cannot be loaded, or reports that there is no
+// driver. The error that wraps it gives the reason on one line.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
-// ErrLost is returned for a GPU that fell off the bus, or that answers
-// nothing until it is reset.
+// ErrLost is returned for a GPU that has fallen off the bus, or does not respond until it is
+// reset.
 var ErrLost = errors.New("GPU is lost")
 
-// ErrNoAnswer is returned where the driver is still busy with a call when the
-// patience for it is over: with all GPUs when the library is opened, with one
-// later on. It may come back, as after an XID 119.
+// ErrNoAnswer is returned if the driver does not return from a call in time: from a call for
+// all GPUs while the library is opened, from a call for one GPU later. The GPU may respond
+// again, as after an XID 119.
 var ErrNoAnswer = errors.New("GPU does not answer")
 
-// LibraryConfig says where to look. The zero value serves production.
+// LibraryConfig configures the library. The zero value is for production.
 type LibraryConfig struct {
-	// Library is the file to load; empty leaves the choice to the loader:
-	// "libnvidia-ml.so.1" on its path.
+	// Library is the file to load. Empty means "libnvidia-ml.so.1" on the loader's path.
 	Library string
-	// SysRoot and ProcRoot are where sysfs and procfs are; empty means /sys
-	// and /proc.
+	// SysRoot and ProcRoot are the paths of sysfs and procfs; empty means /sys and /proc.
 	SysRoot, ProcRoot string
-	// StartTimeout is how long Open and Discover wait for the driver, which
-	// initialises each GPU that nobody uses; 0 means 2 minutes. Patience is
-	// how long Library.Sample waits for a GPU; 0 means 900 ms.
+	// StartTimeout bounds how long Open and DiscoverHost wait for the driver, which initializes
+	// each unused GPU; 0 means 2 minutes. SampleTimeout bounds how long Library.SampleDevice
+	// waits for a GPU; 0 means 900 ms.
 	StartTimeout, SampleTimeout time.Duration
-	// RetryPause is how soon a lost GPU is asked again; 0 means 10 s. It doubles
-	// with each time in vain, up to 5 minutes.
+	// RetryPause is the pause before a lost GPU is tried again; 0 means 10 s. It doubles with
+	// each failed attempt, up to 5 minutes.
 	RetryPause time.Duration
-	// Log hears of devices that had to be left out.
+	// Log receives messages about devices that are left out.
 	Log logrus.FieldLogger
 }
 
@@ -75,31 +72,30 @@ func (c LibraryConfig) withDefaults() LibraryConfig {
 	return c
 }
 
-// minLimitsDriver is the first driver that limits cgroups.
+// minLimitsDriver is the first driver with memory limits for cgroups.
 const minLimitsDriver = 615
 
-// MemoryLimit is what the processes of a cgroup may have of a GPU's memory,
-// and what they have.
+// MemoryLimit is how much of a GPU's memory the processes of a cgroup may use, and how much
+// they use.
 type MemoryLimit struct{ LimitBytes, UsedBytes uint64 }
 
-// DeviceEvent is something that befell a device.
+// DeviceEvent is an event of a device.
 type DeviceEvent struct {
-	// Device is its UUID; empty where NVML does not say which. What befalls
-	// a GPU in MIG mode and no one slice of it befalls each: an event each.
+	// Device is its UUID. It is empty if NVML does not report which device. An event of a whole
+	// GPU in MIG mode is reported as one event for each of its MIG devices.
 	Device string
-	// XID is the number of a critical error
-	// (docs.nvidia.com/deploy/xid-errors), 0 for other events.
+	// XID is the number of a critical error (docs.nvidia.com/deploy/xid-errors), 0 for other
+	// events.
 	XID uint64
-	// ECC tells of a memory error: that could not be corrected, unless
-	// Corrected.
+	// ECC is set for a memory error. Corrected is set if the device corrected it.
 	ECC, Corrected bool
-	// Lost tells that the GPU is no longer seen on the PCI bus.
+	// Lost is set if the GPU is no longer on the PCI bus.
 	Lost bool
 	At   time.Time
 }
 
-// MIGGPU is a GPU in MIG mode: the instances that it can be cut into, and
-// those that it is cut into, whoever made them.
+// MIGGPU is a GPU in MIG mode: the instances that it can have, and those that it has, whichever
+// program created them.
 type MIGGPU struct {
 	Device    gpu.Device               `json:"device"`
 	Profiles  []layout.InstanceProfile `json:"profiles"`

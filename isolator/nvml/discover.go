@@ -11,14 +11,13 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// loadTimeout is how long calls by others may keep NVML from being loaded.
+// loadTimeout bounds how long other calls may keep NVML from being loaded.
 const loadTimeout = 10 * time.Second
 
-// DiscoverHost loads the library and describes the machine. A device that cannot
-// be described, for example one that fell off the bus, is logged and left
-// out: the others still serve. Of a GPU in MIG mode its MIG devices are
-// listed in its stead. Returns ErrNoDriver where there is no driver, and
-// ErrNoAnswer where that hangs for longer than Config.Starting.
+// DiscoverHost loads the library and describes the host. It logs and leaves out a device that
+// cannot be described, for example one that has fallen off the bus. A GPU in MIG mode is
+// replaced by its MIG devices. It returns ErrNoDriver if there is no driver, and ErrNoAnswer if
+// the driver hangs for longer than LibraryConfig.StartTimeout.
 func DiscoverHost(c LibraryConfig) (gpu.Host, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "discover GPUs", discoverHost, func(gpu.Host) {})
@@ -41,7 +40,7 @@ func discoverHost(c LibraryConfig) (gpu.Host, error) {
 	return h, err
 }
 
-// physicalGPU is one GPU, in MIG mode with its slices.
+// physicalGPU is one GPU, in MIG mode with its MIG devices.
 type physicalGPU struct {
 	index  int
 	handle nvml.Device
@@ -55,7 +54,7 @@ type migDevice struct {
 	device gpu.Device
 }
 
-// describeHost describes the machine, and gives the GPUs that could be described.
+// describeHost describes the host and returns the GPUs that can be described.
 func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 	driver, ret := s.SystemGetDriverVersion()
 	if ret != nvml.SUCCESS {
@@ -81,7 +80,7 @@ func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 	return h, wholes, nil
 }
 
-// describeGPUs describes every GPU that can be, with what joins it to the others.
+// describeGPUs describes every GPU that can be described, with its connections to the others.
 func (s *nvmlSession) describeGPUs() ([]physicalGPU, error) {
 	count, ret := s.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -125,7 +124,7 @@ func (s *nvmlSession) describeGPU(index int) (physicalGPU, error) {
 		return physicalGPU{}, fmt.Errorf("ask GPU %s for its minor number: %w", uuid, newNVMLError(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
-	// A GPU that shares the host's memory has none of its own to tell of.
+	// A GPU that shares the host's memory reports none of its own.
 	if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
 		return physicalGPU{}, fmt.Errorf("ask GPU %s for its memory: %w", uuid, newNVMLError(ret))
 	}

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// pollInterval bounds how late an event is. Between two polls nobody is
-	// in NVML for the sake of events, so that it can be started anew.
+	// pollInterval bounds the delay of an event. Between two polls no goroutine calls NVML for
+	// events, so that it can be restarted.
 	pollInterval = 200 * time.Millisecond
 	// waitMillis is how long NVML itself waits.
 	waitMillis = 10
-	// busInterval is how often the PCI bus is asked for each GPU.
+	// busInterval is how often the PCI bus is checked for each GPU.
 	busInterval = time.Second
-	// maxEvents bounds what one poll takes from NVML.
+	// maxEvents bounds how many events one poll reads from NVML.
 	maxEvents = 64
 )
 
 const watchedEvents = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError | nvml.EventTypeSingleBitEccError
 
-// WaitEvent returns the next thing that befell a device, of those that were
-// there when the library was opened or that Host found since. It returns
-// ctx's error when ctx ends. Where NVML has no events to tell of, Wait still
-// sees a GPU fall off the bus. It is for one caller at a time.
+// WaitEvent returns the next event of the devices that existed when the library was opened or
+// that DescribeHost found since. It returns ctx's error when ctx ends. If NVML does not support
+// events, WaitEvent still detects that a GPU has fallen off the bus. It must not be called
+// concurrently.
 func (l *Library) WaitEvent(ctx context.Context) (DeviceEvent, error) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -60,7 +60,7 @@ func (l *Library) nextEvent() (DeviceEvent, bool) {
 	return e, true
 }
 
-// pollEvents queues what has happened. It passes while NVML is being started.
+// pollEvents queues new events. It does nothing while NVML is being restarted.
 func (l *Library) pollEvents() error {
 	l.checkBus(time.Now())
 	if !nvmlGate.tryEnter() {
@@ -77,8 +77,8 @@ func (l *Library) pollEvents() error {
 		return nil
 	}
 	for range maxEvents {
-		// Other errors than a timeout are about a GPU, whose next sample
-		// tells of it.
+		// Errors other than a timeout concern a GPU, whose next sample
+		// reports them.
 		data, ret := set.Wait(waitMillis)
 		if ret != nvml.SUCCESS {
 			return nil
@@ -88,7 +88,7 @@ func (l *Library) pollEvents() error {
 	return nil
 }
 
-// checkBus queues an event for each device whose GPU fell off the bus.
+// checkBus queues an event for each device whose GPU has fallen off the bus.
 func (l *Library) checkBus(now time.Time) {
 	l.mu.Lock()
 	cards := l.gpus
@@ -114,7 +114,7 @@ func (l *Library) checkBus(now time.Time) {
 	}
 }
 
-// queueEvent puts NVML's event into the package's words.
+// queueEvent queues an event of NVML.
 func (l *Library) queueEvent(data nvml.EventData, now time.Time) {
 	e := DeviceEvent{At: now}
 	switch data.EventType {
@@ -140,8 +140,8 @@ func (l *Library) queueEvent(data nvml.EventData, now time.Time) {
 	}
 }
 
-// affectedDevices lists whom an event of a GPU befalls: the GPU, or its slices with
-// those ids. MaxUint32 is NVML's word for all. The caller holds l.mu.
+// affectedDevices returns the devices that an event of a GPU affects: the GPU, or its MIG
+// devices with those ids. NVML uses MaxUint32 for all ids. The caller holds l.mu.
 func (l *Library) affectedDevices(c *gpuState, gi, ci uint32) []string {
 	var uuids []string
 	for uuid, t := range l.targets {
@@ -158,7 +158,7 @@ func (l *Library) affectedDevices(c *gpuState, gi, ci uint32) []string {
 
 func matchesID(id uint32, mine int) bool { return id == math.MaxUint32 || int(id) == mine }
 
-// createEventSet makes what NVML puts events into. The caller is alone in one.
+// createEventSet creates NVML's event set. The caller holds nvmlGate alone.
 func (l *Library) createEventSet() {
 	if !l.session.hasAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents") {
 		return
@@ -173,8 +173,8 @@ func (l *Library) createEventSet() {
 	l.eventSet = set
 }
 
-// freeEventSet is createEventSet undone: no card's events are asked for any more. The
-// caller is alone in one.
+// freeEventSet undoes createEventSet. No GPU is registered for events afterwards. The caller
+// holds nvmlGate alone.
 func (l *Library) freeEventSet() {
 	l.mu.Lock()
 	set := l.eventSet
@@ -188,7 +188,7 @@ func (l *Library) freeEventSet() {
 	}
 }
 
-// registerEvents asks for a card's events. The caller is in one.
+// registerEvents registers a GPU for events. The caller has entered nvmlGate.
 func (l *Library) registerEvents(c *gpuState) {
 	l.mu.Lock()
 	handle, set := c.handle, l.eventSet

@@ -13,10 +13,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Library is NVML, held open. Its methods may be called at the same time; a
-// GPU whose driver hangs holds up calls about itself alone.
+// Library is an open NVML. Its methods may be called concurrently. A GPU whose driver hangs
+// blocks only calls for that GPU.
 //
-// Lock ordering: one, then Library.mu.
+// Lock order: nvmlGate, then Library.mu.
 type Library struct {
 	c         LibraryConfig
 	bus       pciBus
@@ -32,8 +32,8 @@ type Library struct {
 	closed       bool
 }
 
-// gpuState is one GPU of the machine, whether or not it answers. Its fields are
-// guarded by Library.mu, but for what never changes.
+// gpuState is the state of one GPU of the host, whether or not it responds. Its fields are
+// guarded by Library.mu, except those that never change.
 type gpuState struct {
 	uuid, pci string
 	token     chan struct{} // held by who samples it or a slice of it
@@ -46,7 +46,7 @@ type gpuState struct {
 	retryPause time.Duration
 }
 
-// deviceHandle is what a UUID names: a card or a slice of it.
+// deviceHandle is the GPU or MIG device that a UUID names.
 type deviceHandle struct {
 	gpu    *gpuState
 	handle nvml.Device // nil where NVML was started anew without it
@@ -55,9 +55,8 @@ type deviceHandle struct {
 
 var errClosed = errors.New("NVML is closed")
 
-// Open loads the library and keeps it until Close. Returns ErrNoDriver where
-// there is no driver, and ErrNoAnswer where that hangs for longer than
-// Config.Starting.
+// Open loads the library and keeps it open until Close. It returns ErrNoDriver if there is no
+// driver, and ErrNoAnswer if the driver hangs for longer than LibraryConfig.StartTimeout.
 func Open(c LibraryConfig) (*Library, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "open NVML", openLibrary, func(l *Library) { _ = l.Close() })
@@ -83,8 +82,8 @@ func openLibrary(c LibraryConfig) (*Library, error) {
 	return l, nil
 }
 
-// Close gives the library back. A call that hangs in the driver keeps it
-// open: the error then says so.
+// Close closes the library. It returns an error, and leaves the library open, if a call hangs
+// in the driver.
 func (l *Library) Close() error {
 	unlock, err := nvmlGate.enterAlone(loadTimeout)
 	if err != nil {
@@ -102,8 +101,8 @@ func (l *Library) Close() error {
 	return l.session.stop()
 }
 
-// DescribeHost describes the machine as it is now, with slices that came and without
-// GPUs that are lost. From then on Sample knows those devices too.
+// DescribeHost describes the host as it is now, with new MIG devices and without lost GPUs.
+// SampleDevice knows those devices afterwards.
 func (l *Library) DescribeHost() (gpu.Host, error) {
 	return callWithTimeout(l.hostToken, loadTimeout, "describe the host", func() (gpu.Host, error) {
 		nvmlGate.enter()
@@ -122,10 +121,10 @@ func (l *Library) DescribeHost() (gpu.Host, error) {
 	})
 }
 
-// SampleDevice measures a device of the host: a GPU or a MIG device. Within
-// Config.Patience it returns an error that is ErrLost where the GPU is lost,
-// ErrNoAnswer where its driver is busy that long. A lost GPU is asked again now
-// and then; NVML is started anew for it only where no other answers.
+// SampleDevice samples a device of the host: a GPU or a MIG device. It returns within
+// LibraryConfig.SampleTimeout. The error is ErrLost if the GPU is lost, and ErrNoAnswer if its
+// driver is busy for that long. A lost GPU is tried again from time to time; NVML is restarted
+// for it only if all GPUs are lost.
 func (l *Library) SampleDevice(uuid string) (gpu.Sample, error) {
 	l.mu.Lock()
 	t, ok := l.targets[uuid]
@@ -144,8 +143,8 @@ func (l *Library) SampleDevice(uuid string) (gpu.Sample, error) {
 	return sample, err
 }
 
-// callWithTimeout runs a call that may hang in the driver, and that no context could
-// end. While one does, its token stays taken and no second one is begun.
+// callWithTimeout runs a call that may hang in the driver and that a context cannot end. While
+// the call hangs it keeps its token, so that no second call is started.
 func callWithTimeout[T any](token chan struct{}, patience time.Duration, what string, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -174,7 +173,7 @@ func callWithTimeout[T any](token chan struct{}, patience time.Duration, what st
 	}
 }
 
-// sampleWithToken is Sample by who holds card.busy.
+// sampleWithToken is SampleDevice for a caller that holds the GPU's token.
 func (l *Library) sampleWithToken(uuid string, c *gpuState) (gpu.Sample, error) {
 	what := "sample GPU " + uuid
 	if err := l.lostReason(c); err != nil && !l.shouldRetry(c) {

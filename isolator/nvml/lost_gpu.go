@@ -13,11 +13,11 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// maxRetryPause bounds the pause before a lost GPU is asked again.
+// maxRetryPause bounds the pause before a lost GPU is tried again.
 const maxRetryPause = 5 * time.Minute
 
-// lostReason tells why a card is known to be lost; nil while it is not. It asks
-// the PCI bus, which answers where the driver hangs, and not NVML.
+// lostReason returns why a GPU is lost, nil if it is not known to be. It reads the PCI bus,
+// which responds even if the driver hangs, and does not call NVML.
 func (l *Library) lostReason(c *gpuState) error {
 	gone := c.seenOnBus && l.bus.readPresence(c.pci) == presenceAbsent
 	l.mu.Lock()
@@ -32,7 +32,7 @@ func offBusError(c *gpuState) error {
 	return fmt.Errorf("%w: it is off the PCI bus at %s", ErrLost, c.pci)
 }
 
-// markLost remembers that a card is lost, and reports whether that is news. The
+// markLost records that a GPU is lost, and reports whether that was not known before. The
 // caller holds l.mu.
 func (l *Library) markLost(c *gpuState, why error) bool {
 	if c.lostErr != nil {
@@ -43,9 +43,9 @@ func (l *Library) markLost(c *gpuState, why error) bool {
 	return true
 }
 
-// shouldRetry reports whether it is worth asking a lost card: it is time to, and
-// the bus does not say that it is gone. Where no card is well, so that none can
-// be held up, it starts NVML anew: NVML may keep to what it saw of a card.
+// shouldRetry reports whether to try a lost GPU again: its pause is over, and it is not off the
+// bus. If all GPUs are lost, so that none can be blocked, it restarts NVML, which may cache the
+// loss of a GPU.
 func (l *Library) shouldRetry(c *gpuState) bool {
 	l.mu.Lock()
 	due := !time.Now().Before(c.retryAt)
@@ -67,13 +67,13 @@ func (l *Library) shouldRetry(c *gpuState) bool {
 	return true
 }
 
-// areAllLost is called with l.mu held.
+// areAllLost reports whether all GPUs are lost. The caller holds l.mu.
 func (l *Library) areAllLost() bool {
 	return !slices.ContainsFunc(l.gpus, func(c *gpuState) bool { return c.lostErr == nil })
 }
 
-// restartNVML starts NVML anew, if still no card is well once all calls have left
-// it: a card that hangs meanwhile keeps all others out.
+// restartNVML restarts NVML if all GPUs are still lost once all callers have left it. A GPU
+// that hangs meanwhile blocks the others.
 func (l *Library) restartNVML() error {
 	unlock, err := nvmlGate.enterAlone(l.c.SampleTimeout / 2)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *Library) restartNVML() error {
 	return err
 }
 
-// dropHandles forgets the session's handles. It is called with l.mu held.
+// dropHandles clears the session's handles. The caller holds l.mu.
 func (l *Library) dropHandles() {
 	for uuid, t := range l.targets {
 		t.handle = nil
@@ -108,15 +108,15 @@ func (l *Library) dropHandles() {
 	}
 }
 
-// adoptGPUs takes over what the session found: slices come and go. A card that was
-// not found is lost.
+// adoptGPUs takes over what the session found, with MIG devices that appeared and without those
+// that disappeared. A GPU that was not found is lost.
 func (l *Library) adoptGPUs(wholes []physicalGPU) {
 	for _, c := range l.updateHandles(wholes) {
 		l.registerEvents(c)
 	}
 }
 
-// updateHandles is adopt but for the events: it lists the cards to ask for them.
+// updateHandles is adoptGPUs without the events. It returns the GPUs to register for events.
 func (l *Library) updateHandles(wholes []physicalGPU) (unregistered []*gpuState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,9 +56,9 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// MemoryLimits has the driver limit what the processes of a cgroup allocate of
-// a GPU. Its methods may be called at the same time; where a GPU's driver
-// hangs, calls about others go on. It loads the library for each call.
+// MemoryLimits has the driver limit how much of a GPU's memory the processes of a cgroup
+// allocate. Its methods may be called concurrently; a GPU whose driver hangs does not block
+// calls for others. It loads the library for each call.
 type MemoryLimits struct {
 	c LibraryConfig
 
@@ -66,20 +66,20 @@ type MemoryLimits struct {
 	busy map[string]chan struct{} // by GPU: held by who asks about it
 }
 
-// NewMemoryLimits loads nothing yet.
+// NewMemoryLimits returns a MemoryLimits. It does not load the library.
 func NewMemoryLimits(c LibraryConfig) *MemoryLimits {
 	return &MemoryLimits{c: c.withDefaults(), busy: map[string]chan struct{}{}}
 }
 
-// CheckSupport tells why that GPU's memory cannot be limited; the error names the
-// driver that there is and the one that it takes.
+// CheckSupport returns an error if the GPU's memory cannot be limited. The error names the
+// driver's version and the required one.
 func (m *MemoryLimits) CheckSupport(uuid string) error {
 	return m.withGPU("limit memory of GPU "+uuid, uuid, func(*C.limits_library, unsafe.Pointer) error { return nil })
 }
 
-// SetLimit limits what the processes of a cgroup of version 2 and of those below it
-// may have of a GPU together, in bytes. cgroup is the full path of its folder.
-// None of it is guaranteed to them. It takes root.
+// SetLimit limits how much of a GPU's memory the processes of a cgroup of version 2, and of the
+// cgroups below, may use together, in bytes. cgroup is the full path of its folder. The memory
+// is not reserved for them. SetLimit requires root.
 func (m *MemoryLimits) SetLimit(uuid, cgroup string, bytes uint64) error {
 	what := fmt.Sprintf("limit cgroup %s to %d bytes of GPU %s", cgroup, bytes, uuid)
 	return m.withGPU(what, uuid, func(l *C.limits_library, device unsafe.Pointer) error {
@@ -90,7 +90,7 @@ func (m *MemoryLimits) SetLimit(uuid, cgroup string, bytes uint64) error {
 	})
 }
 
-// ReadLimit tells what a cgroup may have of a GPU, and what it has.
+// ReadLimit returns a cgroup's limit of a GPU's memory, and its use.
 func (m *MemoryLimits) ReadLimit(uuid, cgroup string) (got MemoryLimit, err error) {
 	what := fmt.Sprintf("read the limit of cgroup %s on GPU %s", cgroup, uuid)
 	err = m.withGPU(what, uuid, func(l *C.limits_library, device unsafe.Pointer) error {
@@ -103,7 +103,7 @@ func (m *MemoryLimits) ReadLimit(uuid, cgroup string) (got MemoryLimit, err erro
 	return got, err
 }
 
-// newLimits is memory of C's, since it points to more of it.
+// newLimits allocates memory of C, because it points to more of it.
 func newLimits(cgroup string) (limits *C.memory_limits, free func()) {
 	limits = (*C.memory_limits)(C.calloc(1, C.sizeof_memory_limits))
 	limits.nameSpace = C.CString(cgroup)
@@ -129,8 +129,7 @@ func (m *MemoryLimits) gpuToken(uuid string) chan struct{} {
 	return m.busy[uuid]
 }
 
-// withGPU does something with a GPU while the library is loaded. It is done while
-// nobody starts NVML anew.
+// withGPU calls do for a GPU while the library is loaded. NVML is not restarted meanwhile.
 func (m *MemoryLimits) withGPU(what, uuid string, do func(*C.limits_library, unsafe.Pointer) error) error {
 	_, err := callWithTimeout(m.gpuToken(uuid), m.c.StartTimeout, what, func() (struct{}, error) {
 		nvmlGate.enter()
@@ -167,7 +166,7 @@ func (m *MemoryLimits) withLibrary(uuid string, do func(*C.limits_library, unsaf
 	return do(l, device)
 }
 
-// driverVersion is the driver's version, as far as it says.
+// driverVersion returns the driver's version, if the driver reports it.
 func driverVersion(l *C.limits_library) string {
 	const size = 96
 	text := (*C.char)(C.calloc(1, size))

@@ -20,8 +20,8 @@ func (s *nvmlSession) inMIGMode(handle nvml.Device) bool {
 	return ret == nvml.SUCCESS && current == nvml.DEVICE_MIG_ENABLE
 }
 
-// describeMIGDevices describes the MIG devices of a GPU. One that cannot be described, or
-// reached for want of its capabilities, is logged and left out.
+// describeMIGDevices describes the MIG devices of a GPU. It logs and leaves out a device that
+// cannot be described, or whose capabilities are unknown.
 func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability]int) []migDevice {
 	log := s.cfg.Log.WithField("gpu", w.device.UUID)
 	count, ret := w.handle.GetMaxMigDeviceCount()
@@ -85,7 +85,7 @@ func describeMIGDevice(parent gpu.Device, handle nvml.Device, minors map[migCapa
 	return d, nil
 }
 
-// profileName cuts "1g.5gb" out of "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+// profileName returns "1g.5gb" for "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 func profileName(name string) string {
 	if i := strings.LastIndex(name, "MIG "); i >= 0 {
 		return name[i+len("MIG "):]

@@ -15,15 +15,15 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// changeTimeout is how long a GPU may take to make or end an instance, which is
-// below a second while nothing is wrong.
+// changeTimeout bounds how long a GPU may take to create or destroy an instance, which normally
+// takes less than a second.
 const changeTimeout = 30 * time.Second
 
-// queryTimeout is how long it may take to tell of its instances.
+// queryTimeout bounds how long a GPU may take to list its instances.
 const queryTimeout = 5 * time.Second
 
-// DiscoverMIG loads the library and tells of the GPUs in MIG mode. Its errors
-// are those of Discover.
+// DiscoverMIG loads the library and returns the GPUs in MIG mode. Its errors are those of
+// DiscoverHost.
 func DiscoverMIG(c LibraryConfig) ([]MIGGPU, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "discover GPUs in MIG mode", discoverMIG, func([]MIGGPU) {})
@@ -63,9 +63,8 @@ func layoutInstances(made []existingInstance) []layout.GPUInstance {
 	return list
 }
 
-// ListMIGGPUs lists the GPUs in MIG mode whose instances this driver lets a
-// program change, as from release 470 on: whole, without NVLinks, which they do
-// not have then.
+// ListMIGGPUs returns the physical GPUs in MIG mode, if the driver lets programs change
+// instances, as from release 470 on. They have no NVLinks in MIG mode.
 func (l *Library) ListMIGGPUs() ([]gpu.Device, error) {
 	return callWithTimeout(l.hostToken, loadTimeout, "list the GPUs in MIG mode", func() ([]gpu.Device, error) {
 		nvmlGate.enter()
@@ -100,13 +99,13 @@ func (s *nvmlSession) listMIGGPUs() ([]physicalGPU, error) {
 	return list, err
 }
 
-// ListProfiles are the instances that a GPU in MIG mode can be cut into.
+// ListProfiles returns the instances that a GPU in MIG mode can have.
 func (l *Library) ListProfiles(uuid string) ([]layout.InstanceProfile, error) {
 	return runOnMIGGPU(l, queryTimeout, "ask for the MIG profiles of GPU "+uuid, uuid, l.session.listProfiles)
 }
 
-// ListInstances are those that a GPU in MIG mode is cut into, whoever made them, in
-// the order of their places.
+// ListInstances returns the instances of a GPU in MIG mode, whichever program created them,
+// sorted by place.
 func (l *Library) ListInstances(uuid string) ([]layout.GPUInstance, error) {
 	return runOnMIGGPU(l, queryTimeout, "ask for the MIG instances of GPU "+uuid, uuid, func(handle nvml.Device) ([]layout.GPUInstance, error) {
 		made, err := l.session.listInstances(handle)
@@ -114,9 +113,9 @@ func (l *Library) ListInstances(uuid string) ([]layout.GPUInstance, error) {
 	})
 }
 
-// CreateInstance makes an instance, with one compute instance of all of it, by which it
-// is a device. Of one that is there already the compute instance alone is made,
-// if it lacks that. It takes root. Host tells of the device afterwards.
+// CreateInstance creates an instance with one compute instance of its full size, which makes it
+// a device. For an existing instance it only creates a missing compute instance. It requires
+// root. DescribeHost returns the device afterwards.
 func (l *Library) CreateInstance(uuid string, i layout.GPUInstance) error {
 	return l.changeInstances(fmt.Sprintf("make MIG instance %s of GPU %s", i, uuid), uuid, func(handle nvml.Device) error {
 		made, err := l.session.findInstance(handle, i)
@@ -136,8 +135,8 @@ func (l *Library) CreateInstance(uuid string, i layout.GPUInstance) error {
 	})
 }
 
-// DestroyInstance ends an instance and its compute instances. One that a process uses
-// stays as it is; the error says so. One that is not there is no error.
+// DestroyInstance destroys an instance and its compute instances. It fails if a process uses
+// the instance. An instance that does not exist is no error.
 func (l *Library) DestroyInstance(uuid string, i layout.GPUInstance) error {
 	return l.changeInstances(fmt.Sprintf("end MIG instance %s of GPU %s", i, uuid), uuid, func(handle nvml.Device) error {
 		made, err := l.session.findInstance(handle, i)
@@ -162,7 +161,7 @@ func (l *Library) changeInstances(what, uuid string, do func(nvml.Device) error)
 	return err
 }
 
-// runOnMIGGPU runs what asks a GPU about MIG, alone on that GPU.
+// runOnMIGGPU calls do for a GPU in MIG mode, one call at a time for each GPU.
 func runOnMIGGPU[T any](l *Library, patience time.Duration, what, uuid string, do func(nvml.Device) (T, error)) (T, error) {
 	var none T
 	l.mu.Lock()
@@ -193,7 +192,7 @@ func runOnMIGGPU[T any](l *Library, patience time.Duration, what, uuid string, d
 	})
 }
 
-// supportsPartitioning reports whether the driver has all that it takes.
+// supportsPartitioning reports whether the driver has all functions that change instances.
 func (s *nvmlSession) supportsPartitioning() bool {
 	return s.hasAll("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "nvmlDeviceGetGpuInstances",
 		"nvmlGpuInstanceGetInfo", "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlGpuInstanceGetComputeInstanceProfileInfo",
@@ -227,7 +226,7 @@ func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile
 	return list, nil
 }
 
-// existingInstance is a GPU instance that there is.
+// existingInstance is a GPU instance that exists.
 type existingInstance struct {
 	layout.GPUInstance
 	profile layout.InstanceProfile
@@ -260,7 +259,7 @@ func (s *nvmlSession) listInstances(handle nvml.Device) ([]existingInstance, err
 	return list, nil
 }
 
-// createInstance makes an instance that is no device yet.
+// createInstance creates an instance without a compute instance. It is not a device yet.
 func (s *nvmlSession) createInstance(handle nvml.Device, i layout.GPUInstance) (*existingInstance, error) {
 	profiles, err := s.listProfiles(handle)
 	if err != nil {
@@ -278,7 +277,7 @@ func (s *nvmlSession) createInstance(handle nvml.Device, i layout.GPUInstance) (
 	return &existingInstance{i, profiles[at], gi}, nil
 }
 
-// findInstance is the one at that place, nil where there is none.
+// findInstance returns the instance at that place, nil if there is none.
 func (s *nvmlSession) findInstance(handle nvml.Device, i layout.GPUInstance) (*existingInstance, error) {
 	all, err := s.listInstances(handle)
 	for n := range all {
@@ -289,7 +288,7 @@ func (s *nvmlSession) findInstance(handle nvml.Device, i layout.GPUInstance) (*e
 	return nil, err
 }
 
-// listComputeInstances are an instance's compute instances.
+// listComputeInstances returns the compute instances of an instance.
 func (i *existingInstance) listComputeInstances() ([]nvml.ComputeInstance, error) {
 	var list []nvml.ComputeInstance
 	err := i.eachComputeProfile(func(info nvml.ComputeInstanceProfileInfo) error {
@@ -303,7 +302,7 @@ func (i *existingInstance) listComputeInstances() ([]nvml.ComputeInstance, error
 	return list, err
 }
 
-// eachComputeProfile goes through the kinds of compute instances that it can have.
+// eachComputeProfile calls each for every kind of compute instance that the instance can have.
 func (i *existingInstance) eachComputeProfile(each func(nvml.ComputeInstanceProfileInfo) error) error {
 	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
 		info, ret := i.handle.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
@@ -320,8 +319,8 @@ func (i *existingInstance) eachComputeProfile(each func(nvml.ComputeInstanceProf
 	return nil
 }
 
-// addComputeInstance gives an instance a compute instance of all its slices, unless it
-// has one.
+// addComputeInstance creates a compute instance with all slices of the instance, unless it has
+// one.
 func (i *existingInstance) addComputeInstance() error {
 	there, err := i.listComputeInstances()
 	if err != nil || len(there) > 0 {
@@ -344,7 +343,7 @@ func (i *existingInstance) addComputeInstance() error {
 	return err
 }
 
-// destroyEmpty ends an instance without compute instances.
+// destroyEmpty destroys an instance that has no compute instances.
 func (i *existingInstance) destroyEmpty() error {
 	if ret := i.handle.Destroy(); ret != nvml.SUCCESS {
 		return newNVMLError(ret)

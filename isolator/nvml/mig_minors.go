@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// migCapability names what a container must be let use to reach a MIG device:
-// a GPU instance, or one of its compute instances. gpu is the GPU's minor number.
+// migCapability identifies what a container must be allowed to reach a MIG device: a GPU
+// instance, or one of its compute instances. gpu is the GPU's minor number.
 type migCapability struct {
 	gpu, gi, ci int
 }
 
-// wholeInstance is the ci of a GPU instance itself.
+// wholeInstance is the ci of the GPU instance itself.
 const wholeInstance = -1
 
 // maxMinor is the kernel's MINORMASK.
@@ -31,8 +31,8 @@ func (c migCapability) String() string {
 	return fmt.Sprintf("gpu%d/gi%d/ci%d/access", c.gpu, c.gi, c.ci)
 }
 
-// readMinors reads <procRoot>/driver/nvidia-caps/mig-minors. A driver without
-// MIG has no such file: no capabilities.
+// readMinors reads <procRoot>/driver/nvidia-caps/mig-minors. A driver without MIG has no such
+// file, and no capabilities.
 func readMinors(procRoot string) (map[migCapability]int, error) {
 	f, err := os.Open(filepath.Join(procRoot, "driver/nvidia-caps/mig-minors"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func readMinors(procRoot string) (map[migCapability]int, error) {
 	return minors, nil
 }
 
-// parseMinors reads lines such as "gpu0/gi1/ci0/access 4". The minor is the
-// N of /dev/nvidia-caps/nvidia-capN. Lines of other names are passed over.
+// parseMinors reads lines such as "gpu0/gi1/ci0/access 4". The number is the N of
+// /dev/nvidia-caps/nvidia-capN. Other lines are ignored.
 func parseMinors(r io.Reader) (map[migCapability]int, error) {
 	minors := map[migCapability]int{}
 	lines := bufio.NewScanner(r)
@@ -83,7 +83,7 @@ func parseCapability(name string) (migCapability, bool) {
 	return migCapability{gpu, gi, ci}, ok && ok2 && ok3
 }
 
-// parseNumbered reads the 3 of "gpu3".
+// parseNumbered returns the 3 of "gpu3".
 func parseNumbered(word, prefix string) (int, bool) {
 	digits, ok := strings.CutPrefix(word, prefix)
 	n, err := strconv.ParseUint(digits, 10, 31)

@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// pciBus asks sysfs about PCI devices, which answers also where the driver and
-// NVML hang.
+// pciBus reads PCI devices from sysfs, which responds even if the driver and NVML hang.
 type pciBus struct {
 	sysRoot string
 }
 
-// pciAddress is what sysfs calls a device.
+// pciAddress returns the name of a device in sysfs.
 func pciAddress(domain, number, device uint32) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", domain, number, device)
 }
@@ -26,7 +25,7 @@ func (b pciBus) devicePath(address, name string) string {
 	return filepath.Join(b.sysRoot, "bus/pci/devices", address, name)
 }
 
-// numaNode tells where the device hangs. -1 is the kernel's own word for "unknown".
+// numaNode returns the NUMA node of a device, -1 if it is unknown, as in the kernel.
 func (b pciBus) numaNode(address string) int {
 	text, err := os.ReadFile(b.devicePath(address, "numa_node"))
 	if err != nil {
@@ -39,7 +38,7 @@ func (b pciBus) numaNode(address string) int {
 	return node
 }
 
-// isSwitch tells an NVSwitch from a GPU by its class, "other bridge".
+// isSwitch reports whether a device is an NVSwitch. Its PCI class is "other bridge".
 func (b pciBus) isSwitch(address string) bool {
 	text, err := os.ReadFile(b.devicePath(address, "class"))
 	return err == nil && strings.HasPrefix(string(text), "0x0680")
@@ -53,8 +52,8 @@ const (
 	presenceAbsent
 )
 
-// readPresence asks the device itself for its vendor: the kernel reads all ones
-// from one that fell off the bus, and lists none that was taken out.
+// readPresence reads the vendor from the device. The kernel reads all ones from a device that
+// has fallen off the bus, and does not list one that was removed.
 func (b pciBus) readPresence(address string) busPresence {
 	f, err := os.Open(b.devicePath(address, "config"))
 	if errors.Is(err, fs.ErrNotExist) {

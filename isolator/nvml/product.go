@@ -8,8 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// brandNames are the words that NVIDIA's images have in NVIDIA_REQUIRE_CUDA for
-// NVML's brands. NVML has no words of its own.
+// brandNames are the names of brands in NVIDIA_REQUIRE_CUDA of NVIDIA's images. NVML has no
+// names.
 var brandNames = map[nvml.BrandType]string{
 	nvml.BRAND_UNKNOWN: "unknown", nvml.BRAND_QUADRO: "quadro", nvml.BRAND_TESLA: "tesla", nvml.BRAND_NVS: "nvs",
 	nvml.BRAND_GRID: "grid", nvml.BRAND_GEFORCE: "geforce", nvml.BRAND_TITAN: "titan",
@@ -19,8 +19,8 @@ var brandNames = map[nvml.BrandType]string{
 	nvml.BRAND_GEFORCE_RTX: "geforcertx", nvml.BRAND_TITAN_RTX: "titanrtx",
 }
 
-// brandName is empty for one that is newer than this list: nothing can be said of
-// it, as of one that the driver does not tell.
+// brandName returns the brand, "" if the driver does not report it or it is newer than this
+// list.
 func (s *nvmlSession) brandName(handle nvml.Device) string {
 	if !s.has["nvmlDeviceGetBrand"] {
 		return ""
@@ -32,7 +32,7 @@ func (s *nvmlSession) brandName(handle nvml.Device) string {
 	return brandNames[b]
 }
 
-// computeCapability is the compute capability, "7.0", empty where the driver does not tell.
+// computeCapability returns for example "7.0", "" if the driver does not report it.
 func (s *nvmlSession) computeCapability(handle nvml.Device) string {
 	if !s.has["nvmlDeviceGetCudaComputeCapability"] {
 		return ""

@@ -12,9 +12,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// sampleReader asks one device for all it tells. A question that the library
-// lacks or the device does not support leaves its field out; that the device
-// is lost ends the questions.
+// sampleReader reads one sample of a device. A value that the library lacks or the device does
+// not support is left out. If the device is lost, no more values are read.
 type sampleReader struct {
 	s       *nvmlSession
 	handle  nvml.Device
@@ -23,8 +22,8 @@ type sampleReader struct {
 	aborted bool
 }
 
-// readSample measures the device. A slice tells of its memory and processes: what
-// NVML tells of power, clocks and errors is the whole GPU's.
+// readSample samples the device. A MIG device has values for its memory and processes only:
+// NVML's power, clocks and errors are those of the whole GPU.
 func (s *nvmlSession) readSample(handle nvml.Device, slice bool) (gpu.Sample, error) {
 	r := &sampleReader{s: s, handle: handle, sample: gpu.Sample{At: time.Now(), Values: map[gpu.SampleField]float64{}}}
 	r.readMemory()
@@ -35,14 +34,14 @@ func (s *nvmlSession) readSample(handle nvml.Device, slice bool) (gpu.Sample, er
 		r.readTraffic()
 	}
 	r.readProcesses()
-	// A device that tells nothing at all says why in its first answer.
+	// The first error explains why a device has no values at all.
 	if r.aborted || len(r.sample.Values) == 0 {
 		return gpu.Sample{}, r.err
 	}
 	return r.sample, nil
 }
 
-// callFunction reports whether the function is there and the call succeeded.
+// callFunction reports whether the library has the function and the call succeeded.
 func (r *sampleReader) callFunction(function string, call func() nvml.Return) bool {
 	has, known := r.s.has[function]
 	if r.aborted || known && !has {
@@ -58,7 +57,7 @@ func (r *sampleReader) callFunction(function string, call func() nvml.Return) bo
 	return false
 }
 
-// readNumber reads one number and puts it in the field, times by.
+// readNumber reads one number and stores it in the field, multiplied by by.
 func readNumber[N uint32 | uint64](r *sampleReader, field gpu.SampleField, by float64, function string, call func() (N, nvml.Return)) bool {
 	return r.callFunction(function, func() nvml.Return {
 		n, ret := call()
@@ -142,7 +141,7 @@ func (r *sampleReader) readTraffic() {
 	}
 }
 
-// decodeField reads a field value, whose type comes with it.
+// decodeField returns the number in a field value, which contains its type.
 func decodeField(v nvml.FieldValue) (float64, bool) {
 	bits := binary.NativeEndian.Uint64(v.Value[:])
 	switch nvml.ValueType(v.ValueType) {
@@ -157,8 +156,8 @@ func decodeField(v nvml.FieldValue) (float64, bool) {
 	}
 }
 
-// readProcesses lists who uses the device. A process that computes and draws is
-// told of twice, with the same memory.
+// readProcesses lists the processes that use the device. NVML reports a process that computes
+// and draws twice, with the same memory.
 func (r *sampleReader) readProcesses() {
 	at := map[uint32]int{}
 	add := func(infos []nvml.ProcessInfo) {

@@ -11,13 +11,13 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// nvmlGate guards go-nvml's loading: it keeps which versions of NVML's functions
-// the library has in package variables. Who calls NVML is inside.
+// nvmlGate guards go-nvml's loading of the library: it keeps the versions of NVML's functions
+// in package variables. A caller of NVML enters it.
 var nvmlGate callGate
 
-// requiredFunctions lists what every driver since 390 has, and nothing works without.
-// The loader binds late, so that a function an old library lacks would end
-// the process at its first call; they are looked up before.
+// requiredFunctions are functions that every driver since 390 has and that are always needed.
+// The loader binds lazily, so a missing function would end the process at its first call. They
+// are looked up before.
 var requiredFunctions = []string{
 	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString",
 	"nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion",
@@ -26,7 +26,7 @@ var requiredFunctions = []string{
 	"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPciInfo_v3",
 }
 
-// optionalFunctions lists what is called only where the library has it.
+// optionalFunctions are called only if the library has them.
 var optionalFunctions = []string{
 	"nvmlDeviceGetPersistenceMode", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetBrand",
 	"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemoteDeviceType",
@@ -54,7 +54,7 @@ type nvmlSession struct {
 	has map[string]bool // of optional
 }
 
-// startSession loads the library. The caller is alone in one.
+// startSession loads the library. The caller holds nvmlGate alone.
 func startSession(c LibraryConfig) (*nvmlSession, error) {
 	has, err := probeLibrary(c.Library)
 	if err != nil {
@@ -71,7 +71,7 @@ func startSession(c LibraryConfig) (*nvmlSession, error) {
 	}
 }
 
-// stop is start undone. The caller is alone in one.
+// stop undoes startSession. The caller holds nvmlGate alone.
 func (s *nvmlSession) stop() error {
 	if ret := s.Shutdown(); ret != nvml.SUCCESS {
 		return fmt.Errorf("shut down NVML: %w", newNVMLError(ret))
@@ -79,8 +79,8 @@ func (s *nvmlSession) stop() error {
 	return nil
 }
 
-// probeLibrary tells why the library cannot be used, which go-nvml does not, and
-// which optional functions it has.
+// probeLibrary returns which optional functions the library has, or why it cannot be used,
+// which go-nvml does not report.
 func probeLibrary(library string) (has map[string]bool, err error) {
 	so := dl.New(library, dl.RTLD_LAZY)
 	if err := so.Open(); err != nil {
@@ -114,7 +114,7 @@ func (s *nvmlSession) hasAll(names ...string) bool {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// nvmlError is what NVML returned, in its own words and number.
+// nvmlError is an error of NVML, with NVML's text and number.
 type nvmlError struct {
 	text string
 	ret  nvml.Return
@@ -126,7 +126,7 @@ func newNVMLError(ret nvml.Return) error {
 
 func (f nvmlError) Error() string { return f.text }
 
-// Is sorts NVML's numbers under the package's errors.
+// Is maps NVML's numbers to the package's errors.
 func (f nvmlError) Is(target error) bool {
 	switch f.ret {
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
@@ -138,5 +138,5 @@ func (f nvmlError) Is(target error) bool {
 	}
 }
 
-// isFinal reports whether no other question to the device is worth asking.
+// isFinal reports whether other calls for the device would fail, too.
 func isFinal(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrNoDriver) }

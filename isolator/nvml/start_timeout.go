@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// startWithTimeout bounds a call that begins to use the driver. What comes of it too
-// late is put away.
+// startWithTimeout bounds a call that opens the driver. If the call returns too late, tooLate
+// disposes of its result.
 func startWithTimeout[T any](c LibraryConfig, what string, call func(LibraryConfig) (T, error), tooLate func(T)) (T, error) {
 	type result struct {
 		value T

@@ -8,14 +8,14 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// pathByLevel puts NVML's levels into the words of `nvidia-smi topo -m`.
+// pathByLevel maps NVML's levels to the terms of `nvidia-smi topo -m`.
 var pathByLevel = map[nvml.GpuTopologyLevel]gpu.PCIePath{
 	nvml.TOPOLOGY_INTERNAL: gpu.SameBoard, nvml.TOPOLOGY_SINGLE: gpu.OneBridge, nvml.TOPOLOGY_MULTIPLE: gpu.ManyBridges,
 	nvml.TOPOLOGY_HOSTBRIDGE: gpu.HostBridge, nvml.TOPOLOGY_NODE: gpu.SameNUMANode, nvml.TOPOLOGY_SYSTEM: gpu.AcrossNUMANodes,
 }
 
-// connectGPUs fills in what joins the GPUs: NVLinks, and the path where none is.
-// GPUs in MIG mode have neither, as their slices reach no other device.
+// connectGPUs fills in the connections between GPUs: NVLinks, and the PCIe path if there are
+// none. GPUs in MIG mode have neither, because MIG devices cannot reach other devices.
 func (s *nvmlSession) connectGPUs(wholes []physicalGPU) {
 	byAddress := map[string]int{}
 	for i, w := range wholes {
@@ -38,8 +38,8 @@ func (s *nvmlSession) connectGPUs(wholes []physicalGPU) {
 	s.readPaths(wholes)
 }
 
-// countLinks counts a GPU's active NVLinks: to each other GPU, by its place in the
-// list, and to NVSwitches.
+// countLinks counts a GPU's active NVLinks: to each other GPU, by its index in the list, and to
+// NVSwitches.
 func (s *nvmlSession) countLinks(handle nvml.Device, byAddress map[string]int) (direct map[int]int, switched int) {
 	direct = map[int]int{}
 	if !s.hasAll("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2") {
@@ -74,7 +74,7 @@ func (s *nvmlSession) endsAtSwitch(handle nvml.Device, link int, at string) bool
 	return s.bus.isSwitch(at)
 }
 
-// readPaths asks once for each pair, the way back being the same.
+// readPaths reads the path of each pair of GPUs once. It is the same in both directions.
 func (s *nvmlSession) readPaths(wholes []physicalGPU) {
 	if !s.has["nvmlDeviceGetTopologyCommonAncestor"] {
 		return

@@ -1,6 +1,5 @@
-// Package kerneltest is a kernel in memory for tests of containers: cgroups
-// that know which devices their processes may open, by the rules of cgroup
-// version 1. It confines nothing.
+// Package kerneltest is a fake of the kernel for tests of package containers. Its cgroups
+// follow the rules of the devices controller of cgroup version 1. It confines no process.
 package kerneltest
 
 import (
@@ -15,11 +14,11 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// FakeKernel implements containers.Kernel. It may be used by several at a time.
+// FakeKernel implements containers.Kernel. It is safe for concurrent use.
 type FakeKernel struct {
-	// HostDevices are the devices there are; the index of each is its minor number.
+	// HostDevices are the host's devices. The index of a device is its minor number.
 	HostDevices []string
-	// FailCall, where set, is asked before each call on a cgroup.
+	// FailCall, if set, is called before each call for a cgroup and may fail it.
 	FailCall func(call, cgroup string) error
 
 	mu      sync.Mutex
@@ -32,7 +31,7 @@ type cgroupState struct {
 	pids       []int
 }
 
-// New is a kernel with those devices and the cgroup of the agent.
+// New returns a kernel with those devices and the cgroup of the agent.
 func New(host ...string) *FakeKernel {
 	return &FakeKernel{HostDevices: host, cgroups: map[string]cgroupState{"mesos": {unconfined: true}}}
 }
@@ -44,10 +43,10 @@ func (k *FakeKernel) checkFault(checkFault, cgroup string) error {
 	return k.FailCall(checkFault, cgroup)
 }
 
-// MakeConfined makes a cgroup as Mesos does, confined to no devices.
+// MakeConfined creates a cgroup as Mesos does, confined to no devices.
 func (k *FakeKernel) MakeConfined(cgroup string) { k.putCgroup(cgroup, cgroupState{}) }
 
-// MakeUnconfined makes one that nobody confined.
+// MakeUnconfined creates an unconfined cgroup.
 func (k *FakeKernel) MakeUnconfined(cgroup string) {
 	k.putCgroup(cgroup, cgroupState{unconfined: true})
 }
@@ -59,8 +58,8 @@ func (k *FakeKernel) putCgroup(cgroup string, g cgroupState) {
 	k.cgroups[cgroup] = g
 }
 
-// ensureCgroup makes a cgroup and those above it that are not there; each begins with
-// what its parent may.
+// ensureCgroup creates a cgroup and missing cgroups above it. A new cgroup starts with its
+// parent's devices.
 func (k *FakeKernel) ensureCgroup(cgroup string) cgroupState {
 	g, ok := k.cgroups[cgroup]
 	if !ok && cgroup == "." {
@@ -74,15 +73,15 @@ func (k *FakeKernel) ensureCgroup(cgroup string) cgroupState {
 	return g
 }
 
-// DestroyCgroup removes a cgroup and those below it, as Mesos does once their
-// processes are gone.
+// DestroyCgroup removes a cgroup and those below it, as Mesos does once their processes have
+// ended.
 func (k *FakeKernel) DestroyCgroup(cgroup string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.cgroups, func(name string, _ cgroupState) bool { return name == cgroup || strings.HasPrefix(name, cgroup+"/") })
 }
 
-// ConfinedDevices tells each confined cgroup's devices.
+// ConfinedDevices returns the devices of each confined cgroup.
 func (k *FakeKernel) ConfinedDevices() map[string][]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +94,7 @@ func (k *FakeKernel) ConfinedDevices() map[string][]string {
 	return all
 }
 
-// ProcessesIn are those that Enter put into the cgroup.
+// ProcessesIn returns the processes that MoveProcess moved into the cgroup.
 func (k *FakeKernel) ProcessesIn(cgroup string) []int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,7 +193,7 @@ func (k *FakeKernel) DeviceRules(cgroup string) ([]rules.DeviceRule, error) {
 	return list, nil
 }
 
-// ReleaseCgroup implements containers.Kernel. The cgroup itself stays: it is Mesos's.
+// ReleaseCgroup implements containers.Kernel. The cgroup itself stays: Mesos removes it.
 func (k *FakeKernel) ReleaseCgroup(cgroup string) error {
 	if err := k.checkFault("remove", cgroup); err != nil {
 		return err

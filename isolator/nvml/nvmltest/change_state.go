@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// unitScale turns a field's unit into NVML's.
+// unitScale converts a field's unit to NVML's.
 var unitScale = map[gpu.SampleField]float64{
 	gpu.DutyRatio: 100, gpu.MemDutyRatio: 100,
 	gpu.SMClockHertz: 1e-6, gpu.MemClockHertz: 1e-6,
@@ -18,8 +18,8 @@ var unitScale = map[gpu.SampleField]float64{
 	gpu.NVLinkTxBytes: 1.0 / 1024, gpu.NVLinkRxBytes: 1.0 / 1024,
 }
 
-// SetMeasurements sets what is measured of a device. What was never set is not
-// supported; gpu.MemTotalBytes comes from the device itself.
+// SetMeasurements sets the measurements of a device. Fields that were never set are not
+// supported. gpu.MemTotalBytes is set from the device itself.
 func (m *FakeMachine) SetMeasurements(uuid string, values map[gpu.SampleField]float64) {
 	m.t.Helper()
 	m.changeState(func() {
@@ -33,12 +33,12 @@ func (m *FakeMachine) SetMeasurements(uuid string, values map[gpu.SampleField]fl
 	})
 }
 
-// AddComputeProcess lets a process run kernels on a device, Draw lets it draw.
+// AddComputeProcess adds a process that runs kernels on a device.
 func (m *FakeMachine) AddComputeProcess(uuid string, p gpu.DeviceProcess) {
 	m.addProcess(uuid, p, "compute")
 }
 
-// AddGraphicsProcess lets a process draw on a device.
+// AddGraphicsProcess adds a process that draws on a device.
 func (m *FakeMachine) AddGraphicsProcess(uuid string, p gpu.DeviceProcess) {
 	m.addProcess(uuid, p, "graphics")
 }
@@ -50,42 +50,41 @@ func (m *FakeMachine) addProcess(uuid string, p gpu.DeviceProcess, how string) {
 	})
 }
 
-// ReportXID reports a critical error: of a slice, of a GPU, or, where no device has
-// that UUID, of a device that NVML does not name.
+// ReportXID reports a critical error of a MIG device or of a GPU. If no device has the UUID,
+// NVML reports it without a device.
 func (m *FakeMachine) ReportXID(uuid string, xid uint64) { m.t.Helper(); m.addEvent(uuid, 8, xid) }
 
-// ReportUncorrectedECC reports a memory error that could not be corrected.
+// ReportUncorrectedECC reports a memory error that the device could not correct.
 func (m *FakeMachine) ReportUncorrectedECC(uuid string) { m.t.Helper(); m.addEvent(uuid, 2, 0) }
 
-// ReportCorrectedECC reports a memory error that was.
+// ReportCorrectedECC reports a memory error that the device corrected.
 func (m *FakeMachine) ReportCorrectedECC(uuid string) { m.t.Helper(); m.addEvent(uuid, 1, 0) }
 
-// LoseGPU makes NVML say of a GPU that it is lost, its slices too.
+// LoseGPU makes NVML report a GPU, and its MIG devices, as lost.
 func (m *FakeMachine) LoseGPU(uuid string) {
 	m.t.Helper()
 	m.changeState(func() { m.lost[uuid] = "lost" })
 }
 
-// LoseUntilRestart makes NVML say so, and keep to it after the GPU's Return until it is
-// started anew.
+// LoseUntilRestart makes NVML report a GPU as lost until NVML is restarted after ReturnGPU.
 func (m *FakeMachine) LoseUntilRestart(uuid string) {
 	m.t.Helper()
 	m.changeState(func() { m.lost[uuid] = "stuck" })
 }
 
-// ReturnGPU brings a lost GPU back.
+// ReturnGPU makes a lost GPU available again.
 func (m *FakeMachine) ReturnGPU(uuid string) {
 	m.t.Helper()
 	m.changeState(func() { delete(m.lost, uuid) })
 }
 
-// HangFunction makes a function of a GPU not return until Resume.
+// HangFunction makes a function of a GPU hang until ResumeCalls.
 func (m *FakeMachine) HangFunction(uuid, function string) {
 	m.t.Helper()
 	m.changeState(func() { m.hangs = append(m.hangs, fmt.Sprintf("hang %s %d", function, m.deviceIndex(uuid))) })
 }
 
-// ResumeCalls lets all that hang return.
+// ResumeCalls lets all hanging functions return.
 func (m *FakeMachine) ResumeCalls() {
 	m.t.Helper()
 	m.changeState(func() { m.hangs = nil })
@@ -97,10 +96,10 @@ func (m *FakeMachine) SetFailures(fails ...FunctionFailure) {
 	m.changeState(func() { m.fails = fails })
 }
 
-// UnplugGPU takes a GPU off the PCI bus: what is read there is all ones.
+// UnplugGPU removes a GPU from the PCI bus: reads of it return all ones.
 func (m *FakeMachine) UnplugGPU(uuid string) { m.writeConfig(uuid, "\xff\xff\xff\xff") }
 
-// PlugGPU puts it back.
+// PlugGPU puts a GPU back on the PCI bus.
 func (m *FakeMachine) PlugGPU(uuid string) { m.writeConfig(uuid, "\xde\x10\xb0\x20") }
 
 func (m *FakeMachine) writeConfig(uuid, text string) {
@@ -109,7 +108,7 @@ func (m *FakeMachine) writeConfig(uuid, text string) {
 	m.writeFile(filepath.Join(m.SysRoot, "bus/pci/devices", d.PCI, "config"), text)
 }
 
-// makeSys makes what sysfs has of each GPU, and of the NVSwitches.
+// makeSys makes sysfs's files of the GPUs and of the NVSwitches.
 func (m *FakeMachine) makeSys() {
 	for _, d := range m.physicalGPUs {
 		m.writeFile(filepath.Join(m.SysRoot, "bus/pci/devices", d.PCI, "numa_node"), fmt.Sprintf("%d\n", d.NUMA))

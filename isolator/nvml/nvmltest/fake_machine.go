@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// FunctionFailure makes a function return an NVML error number: for every device, or
-// for the one with that index.
+// FunctionFailure makes a function return an NVML error number, for every device or for the one
+// with that index.
 type FunctionFailure struct {
 	Function string
 	Index    int // -1: all
@@ -24,8 +24,7 @@ type FunctionFailure struct {
 
 // FakeMachine is what the library reports.
 type FakeMachine struct {
-	// SysRoot and ProcRoot are the parts of /sys and /proc that tell of the
-	// machine's devices.
+	// SysRoot and ProcRoot contain the parts of /sys and /proc that describe the devices.
 	SysRoot, ProcRoot string
 
 	t    testing.TB
@@ -45,14 +44,14 @@ type FakeMachine struct {
 	fails                    []FunctionFailure
 }
 
-// maxLinks is how many NVLinks one GPU has at most: devices that list more,
-// each other together, reach each other through an NVSwitch.
+// maxLinks is the maximal number of NVLinks of one GPU. Devices that list more, to all others
+// together, are connected through an NVSwitch.
 const maxLinks = 18
 
-// ReportHost sets what the library reports in this process and its children
-// until the test ends. Of the devices' fields, NUMA and the minor numbers of
-// capability nodes are not NVML's to report: SysRoot and ProcRoot have them.
-// A GPU that slices name as their parent is reported in MIG mode.
+// ReportHost sets what the library reports in this process and its children until the test
+// ends. NVML does not report the devices' NUMA nodes and the minor numbers of capability nodes:
+// SysRoot and ProcRoot contain them. A GPU that MIG devices name as their parent is reported in
+// MIG mode.
 func ReportHost(t testing.TB, h gpu.Host, fails ...FunctionFailure) *FakeMachine {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +68,7 @@ func ReportHost(t testing.TB, h gpu.Host, fails ...FunctionFailure) *FakeMachine
 	return m
 }
 
-// ReplaceHost makes it another machine, as after its slices were changed.
+// ReplaceHost replaces the host, as after a change of its MIG devices.
 func (m *FakeMachine) ReplaceHost(h gpu.Host) {
 	m.t.Helper()
 	m.changeState(func() {
@@ -78,7 +77,7 @@ func (m *FakeMachine) ReplaceHost(h gpu.Host) {
 	})
 }
 
-// describeHost writes the lines that stay.
+// describeHost writes the lines that do not change.
 func (m *FakeMachine) describeHost(h gpu.Host) {
 	m.lines, m.physicalGPUs, m.migDevices = nil, nil, nil
 	major, minor, _ := strings.Cut(h.CUDA, ".")
@@ -100,7 +99,7 @@ func (m *FakeMachine) describeHost(h gpu.Host) {
 	}
 }
 
-// describeProduct tells what NVML has beside a GPU's name.
+// describeProduct sets what NVML reports about a GPU's product, except its name.
 func (m *FakeMachine) describeProduct(d gpu.Device) {
 	if d.Persistence {
 		m.setValue(d.UUID, "persistence", 1)
@@ -127,7 +126,7 @@ var brandNumbers = map[string]uint64{
 	"cloudgaming": 11, "quadrortx": 12, "nvidiartx": 13, "nvidia": 14, "geforcertx": 15, "titanrtx": 16, "of tomorrow": 99,
 }
 
-// addDevice lists the device, and its parent before its first slice.
+// addDevice adds the device, and its parent before its first MIG device.
 func (m *FakeMachine) addDevice(d gpu.Device) {
 	if d.MIG == nil {
 		m.physicalGPUs = append(m.physicalGPUs, d)
@@ -170,7 +169,7 @@ func (m *FakeMachine) addLine(format string, args ...any) {
 	m.lines = append(m.lines, fmt.Sprintf(format, args...))
 }
 
-// deviceIndex is the number that the library knows the device by, -1 for none.
+// deviceIndex returns the library's index of the device, -1 if there is none.
 func (m *FakeMachine) deviceIndex(uuid string) int {
 	for i, d := range m.physicalGPUs {
 		if d.UUID == uuid {
@@ -192,7 +191,7 @@ func (m *FakeMachine) setValue(uuid, name string, number uint64) {
 	m.values[uuid][name] = number
 }
 
-// writeState puts the whole file in place at once.
+// writeState replaces the file atomically.
 func (m *FakeMachine) writeState() {
 	m.t.Helper()
 	var text strings.Builder
@@ -220,7 +219,7 @@ func (m *FakeMachine) writeState() {
 	}
 }
 
-// changeState makes one change that the library sees at its next call.
+// changeState makes one change, which the library sees at its next call.
 func (m *FakeMachine) changeState(f func()) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -229,7 +228,7 @@ func (m *FakeMachine) changeState(f func()) {
 	m.writeState()
 }
 
-// addEvent numbers rise within a process whatever the machine.
+// addEvent adds an event. Event numbers increase within a process, for all machines.
 func (m *FakeMachine) addEvent(uuid string, kind, data uint64) {
 	m.t.Helper()
 	const none = 0xFFFFFFFF

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/isolator/layout"
 )
 
-// EnableMIG puts a GPU into MIG mode: it can be cut into those profiles. What is
-// made of it outlives the process that made it.
+// EnableMIG puts a GPU into MIG mode with those profiles. Its instances survive the process
+// that created them.
 func (m *FakeMachine) EnableMIG(uuid string, profiles []layout.InstanceProfile) {
 	m.t.Helper()
 	m.changeState(func() {
@@ -26,8 +26,7 @@ func (m *FakeMachine) EnableMIG(uuid string, profiles []layout.InstanceProfile) 
 	m.writeFile(filepath.Join(m.ProcRoot, "driver/nvidia-caps/mig-minors"), m.allMinors())
 }
 
-// allMinors lists the capabilities of all instances that there could be, as
-// the driver does.
+// allMinors lists the capabilities of all possible instances, as the driver does.
 func (m *FakeMachine) allMinors() string {
 	var text strings.Builder
 	minor := 3
@@ -44,8 +43,7 @@ func (m *FakeMachine) allMinors() string {
 	return text.String()
 }
 
-// AddInstance makes an instance of a cuttable GPU, with its compute instance, as
-// another program would.
+// AddInstance creates an instance with its compute instance, as other software would.
 func (m *FakeMachine) AddInstance(uuid string, id, gi, start int) {
 	m.t.Helper()
 	text, err := os.ReadFile(m.path + ".instances")
@@ -55,14 +53,14 @@ func (m *FakeMachine) AddInstance(uuid string, id, gi, start int) {
 	m.writeFile(m.path+".instances", string(text)+fmt.Sprintf("gi %d %d %d %d 1\n", m.deviceIndex(uuid), gi, id, start))
 }
 
-// Reboot ends all instances.
+// Reboot destroys all instances.
 func (m *FakeMachine) Reboot() {
 	m.t.Helper()
 	m.writeFile(m.path+".instances", "")
 }
 
-// ListInstances are the numbers of profiles and the places of a cuttable GPU's
-// instances, "9@0" for profile 9 at 0, in order.
+// ListInstances returns the profiles and places of a GPU's instances, sorted: "9@0" is profile
+// 9 at 0.
 func (m *FakeMachine) ListInstances(uuid string) []string {
 	m.t.Helper()
 	text, err := os.ReadFile(m.path + ".instances")
@@ -83,13 +81,13 @@ func (m *FakeMachine) ListInstances(uuid string) []string {
 	return list
 }
 
-// MarkBusy gives the instance at that place processes until Idle.
+// MarkBusy adds processes to the instance at that place until ClearBusy.
 func (m *FakeMachine) MarkBusy(uuid string, start int) {
 	m.t.Helper()
 	m.changeState(func() { m.busy = append(m.busy, fmt.Sprintf("busy %d %d", m.deviceIndex(uuid), start)) })
 }
 
-// ClearBusy ends the processes of all instances.
+// ClearBusy removes the processes of all instances.
 func (m *FakeMachine) ClearBusy() {
 	m.t.Helper()
 	m.changeState(func() { m.busy = nil })

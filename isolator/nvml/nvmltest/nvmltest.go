@@ -1,8 +1,7 @@
-// Package nvmltest makes a stand-in for libnvidia-ml.so.1, so that tests take
-// the real path through the loader and NVML's C functions on a machine that
-// has no driver. What it reports stands in a file that it reads again when
-// the file changes: a Machine heats, fills, hangs and loses its devices while
-// a program holds the library.
+// Package nvmltest builds a stand-in for libnvidia-ml.so.1, so that tests use the real loader
+// and NVML's C functions on a machine without a driver. The stand-in reports what is in a file,
+// and reads the file again when it changes. So a FakeMachine can heat, fill, hang and lose its
+// devices while a program uses the library.
 package nvmltest
 
 import (
@@ -15,17 +14,17 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// StateVariable is the environment variable that names the file. The library reads
-// it at each nvmlInit, in whatever process loads it.
+// StateVariable is the environment variable with the path of the file. The library reads it at
+// each nvmlInit, in any process that loads it.
 const StateVariable = "MESOS_GPU_NVML_STANDIN"
 
 //go:embed testdata
 var sources embed.FS
 
-// BuildLibrary compiles the library into dir and returns its path. flags go to gcc:
-// "-DDRIVER_390" leaves out what drivers of that age lack, "-DDRIVER_615" adds
-// what came with that, kept while the library is loaded, and "-DWITHOUT_CUDA"
-// lacks a function that none may lack.
+// BuildLibrary compiles the library into dir and returns its path. flags are for gcc:
+// "-DDRIVER_390" leaves out functions that such an old driver lacks, "-DDRIVER_615" adds the
+// functions of that driver, kept while the library is loaded, and "-DWITHOUT_CUDA" leaves out a
+// function that every driver has.
 func BuildLibrary(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	gcc := testneeds.RequireProgram(t, "gcc", "gcc")
