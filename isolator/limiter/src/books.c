@@ -320,12 +320,13 @@ unsigned books_nvml_pid(void)
 	return pid;
 }
 
-void books_fork_prepare(void) { lock_take(&mutex); }
-void books_fork_parent(void) { lock_drop(&mutex); }
+static void take_before_fork(void) { lock_take(&mutex); }
+static void drop_in_parent(void) { lock_drop(&mutex); }
+__attribute__((constructor)) static void register_lock(void) { register_fork_lock(take_before_fork, drop_in_parent); }
 
 // The child shares the parent's open file and with it the parent's lock: it
 // lets go, and enters the books under its own name when it first allocates.
-void books_fork_child(void)
+static void books_after_fork(void)
 {
 	if (file >= 0 && still_books())
 		close(file);
@@ -334,3 +335,5 @@ void books_fork_child(void)
 	memset(&self, 0, sizeof self);
 	atomic_store(&mutex.word, 0);
 }
+
+AFTER_FORK(books_after_fork)

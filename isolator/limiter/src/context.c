@@ -211,8 +211,9 @@ CUresult cuCtxSetLimit(int limit, size_t value)
 	return charge_end(&c, r, HELD_HEAP, (uint64_t)c.context);
 }
 
-void contexts_after_fork(void)
+static void contexts_after_fork(void)
 {
 	atomic_store(&measure_lock.word, 0);
 	atomic_store(&primary_lock.word, 0);
 }
+AFTER_FORK(contexts_after_fork)

@@ -195,10 +195,11 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 	return r;
 }
 
-void graphs_after_fork(void)
+static void graphs_after_fork(void)
 {
 	graphs = NULL;
 	for (int i = 0; i < BOOKS_DEVICES; i++)
 		nodes[i] = charged[i] = 0;
 	atomic_store(&graph_lock.word, 0);
 }
+AFTER_FORK(graphs_after_fork)

@@ -108,9 +108,11 @@ struct held *held_take_context(CUcontext context)
 }
 
 // A forked child holds nothing of its parent's.
-void held_forget(void)
+static void held_after_fork(void)
 {
 	atomic_store(&held_lock.word, 0);
 	for (int i = 0; i < BUCKETS; i++)
 		bucket[i] = NULL;
 }
+
+AFTER_FORK(held_after_fork)

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-// ---- table.c: the driver's functions
+// ---- function_names.c, driver.c: the driver's functions
 
 enum hook {
 #define HOOK(lib, name) H_##name,
@@ -16,16 +16,21 @@ enum hook {
 	HOOKS,
 };
 
-extern void *real[HOOKS]; // set once, before anybody calls through it
-void table_ready(void);
-void *hook_named(const char *name);    // the limiter's function, or NULL
-void *hook_instead(const void *real);  // likewise, by the driver's address
-bool hook_family(const char *name);    // some version of it is hooked, and no other may be had
-const char *hook_name(int index);      // below HOOKS; NULL: only called
-void *driver_symbol(const char *name); // for the tests' clock
+enum library { LIBRARY_cuda, LIBRARY_nvml, LIBRARIES };
+struct function_name {
+	const char *name;
+	enum library library;
+	bool hooked; // false: the limiter only calls it
+};
+extern const struct function_name function_names[HOOKS];
 
-// REAL is the driver's function; where the driver has none it answers so.
-#define REAL(name) (table_ready(), (__typeof__(&name))real[H_##name])
+extern void *real[HOOKS]; // set once, before any call through it
+void driver_load(void);
+int driver_function(const void *address); // index of the hooked function there, or -1
+void *driver_symbol(const char *name);    // for the tests' clock
+
+// REAL is the driver's function. If the driver has none it returns an error.
+#define REAL(name) (driver_load(), (__typeof__(&name))real[H_##name])
 
 // ---- symbols.c: the C library's own dlsym, dlvsym and dlopen
 
@@ -109,7 +114,6 @@ bool held_get(enum kind, uint64_t key, struct held *);
 bool held_edit(enum kind, uint64_t key, void (*)(struct held *, uint64_t), uint64_t);
 bool held_take_if(enum kind, uint64_t key, bool (*)(const struct held *), struct held *);
 struct held *held_take_context(CUcontext); // a list, for free
-void held_forget(void);
 
 // ---- device.c, nvml.c
 
@@ -153,10 +157,11 @@ void graph_memory_back(CUgraph, int device, uint64_t bytes);
 void throttle_current(void);
 void throttle_all(void);
 extern _Atomic int launch_gate; // 0: no device has a core limit
-void throttle_after_fork(void);
-void books_fork_prepare(void);
-void books_fork_parent(void);
-void books_fork_child(void);
-void fork_watch(void);
+void watch_forks(void);
+void register_after_fork(void (*reset)(void));
+void register_fork_lock(void (*take)(void), void (*drop)(void)); // of the usage file
+// AFTER_FORK registers a function that resets a file's state in a forked child.
+#define AFTER_FORK(function) \
+	__attribute__((constructor)) static void function##_register(void) { register_after_fork(function); }
 
 #define HIDDEN_TLS __thread __attribute__((tls_model("initial-exec")))

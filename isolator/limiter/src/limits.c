@@ -173,4 +173,5 @@ int limits_find(const uint8_t uuid[16])
 	return -1;
 }
 
-void limits_after_fork(void) { atomic_store(&limits_lock.word, 0); }
+static void limits_after_fork(void) { atomic_store(&limits_lock.word, 0); }
+AFTER_FORK(limits_after_fork)

@@ -69,4 +69,5 @@ LOAD(cuLibraryLoadFromFile, m, unload_library, (CUlibrary *m, const char *file, 
 CUresult cuModuleUnload(CUmodule m) { return free_held(HELD_MODULE, (uint64_t)m, unload_module); }
 CUresult cuLibraryUnload(CUlibrary l) { return free_held(HELD_MODULE, (uint64_t)l, unload_library); }
 
-void modules_after_fork(void) { atomic_store(&module_lock.word, 0); }
+static void modules_after_fork(void) { atomic_store(&module_lock.word, 0); }
+AFTER_FORK(modules_after_fork)

@@ -31,7 +31,7 @@ static nvmlDevice_t find(int index)
 // nvml_device is NULL where NVML or the device is not to be had.
 nvmlDevice_t nvml_device(int index)
 {
-	table_ready();
+	driver_load();
 	lock_take(&nvml_lock);
 	if (!handle[index])
 		handle[index] = find(index);
@@ -60,4 +60,5 @@ bool nvml_processes(int index, struct nvml_processes *p)
 	return false;
 }
 
-void nvml_after_fork(void) { atomic_store(&nvml_lock.word, 0); }
+static void nvml_after_fork(void) { atomic_store(&nvml_lock.word, 0); }
+AFTER_FORK(nvml_after_fork)

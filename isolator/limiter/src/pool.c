@@ -220,8 +220,9 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool p, int which, void *value)
 	return r;
 }
 
-void pools_after_fork(void)
+static void pools_after_fork(void)
 {
 	pools = 0;
 	atomic_store(&pool_lock.word, 0);
 }
+AFTER_FORK(pools_after_fork)

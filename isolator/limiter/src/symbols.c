@@ -124,7 +124,7 @@ static int visit_before(struct dl_phdr_info *o, size_t size, void *data)
 	for (int i = 0; !p->symbol && i < 2; i++)
 		p->symbol = look_up(&t, lookups[i]) ? lookups[i] : NULL;
 	for (int i = 0; !p->symbol && i < HOOKS; i++)
-		p->symbol = hook_name(i) && look_up(&t, hook_name(i)) ? hook_name(i) : NULL;
+		p->symbol = function_names[i].hooked && look_up(&t, function_names[i].name) ? function_names[i].name : NULL;
 	p->object = p->symbol ? o->dlpi_name : NULL;
 	return p->symbol != NULL;
 }

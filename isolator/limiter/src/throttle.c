@@ -202,7 +202,7 @@ static void throttle(int device)
 static bool limited(void)
 {
 	const struct limits *l = limits_get();
-	table_ready();
+	driver_load();
 	for (int i = 0; l && i < l->devices; i++)
 		if (l->device[i].cores < 100)
 			return true;
@@ -225,10 +225,11 @@ void throttle_all(void)
 			throttle(i);
 }
 
-void throttle_after_fork(void)
+static void throttle_after_fork(void)
 {
 	for (int i = 0; i < BOOKS_DEVICES; i++) {
 		atomic_store(&pace[i].busy, false);
 		atomic_store(&pace[i].waited_ns, 0);
 	}
 }
+AFTER_FORK(throttle_after_fork)

@@ -85,7 +85,8 @@ static CUresult charge_import(CUmemGenericAllocationHandle handle, uint64_t size
 	return r;
 }
 
-void imports_after_fork(void) { atomic_store(&import_lock.word, 0); }
+static void imports_after_fork(void) { atomic_store(&import_lock.word, 0); }
+AFTER_FORK(imports_after_fork)
 
 CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags)
 {
