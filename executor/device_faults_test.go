@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// fakeConditions is a daemon that tells what a test has it tell.
+// fakeConditions is a daemon that reports what a test passes to it.
 type fakeConditions struct {
 	asked chan []string
 	news  chan conditionChange

@@ -184,8 +184,8 @@ func TestDockerTaskEndsWithLostAgent(t *testing.T) {
 	nothingLeft(t, engine)
 }
 
-// What a container writes beside its sandbox counts against its disk, and its
-// check asks it in its own environment.
+// The container's writable layer counts against the disk limit, and a check
+// runs in the container's environment.
 func TestDockerDiskLimitAndCheck(t *testing.T) {
 	r, engine, img := engineRig(t)
 	r.cfg.DiskInterval = 100 * time.Millisecond

@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// A check starts after its delay, forgives failures while the task starts,
-// tells changes and each failure, and asks for the end at the limit.
+// A check starts after its delay, ignores failures in the grace period,
+// reports changes and each failure, and requests a kill at the limit.
 func TestWatchHealth(t *testing.T) {
 	bad := errors.New("refused")
 	tests := []struct {

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// A task with devices does not start beside a container that may hold them.
+// A task with GPUs does not start while an orphan container may hold them.
 func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 	r := newRig(t)
 	r.cfg.setDefaults()

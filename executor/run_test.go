@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The log's place may hold what was fetched for the task: no file elsewhere is
-// written, and nobody waits for a pipe's reader.
+// The task's files may be at the log's path: the log is not written through
+// links, and pipes do not block.
 func TestOpenLog(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	for name, put := range map[string]func(path string) error{

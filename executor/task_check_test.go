@@ -19,8 +19,8 @@ func exitCode(code int32) *mesos.CheckStatusInfo {
 	return &mesos.CheckStatusInfo{Type: mesos.CheckInfo_COMMAND.Enum(), Command: &mesos.CheckStatusInfo_Command{ExitCode: &code}}
 }
 
-// A check tells what changed, an answer that did not come as an empty one, and
-// of a task that could not be asked nothing.
+// A check reports changes. A probe without a result is an empty result, and a
+// probe that did not reach the task is ignored.
 func TestWatchCheck(t *testing.T) {
 	type answer struct {
 		found   *mesos.CheckStatusInfo

@@ -203,7 +203,7 @@ func TestStartError(t *testing.T) {
 	})
 }
 
-// The framework is told which launches might go well elsewhere.
+// The label shows the framework which launches may succeed on other agents.
 func TestIncompatibleImageIsLabelled(t *testing.T) {
 	unfit := &image.IncompatibleError{Cause: image.DriverMismatch, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535.104.05 with CUDA 12.2"}
 	tests := []struct {

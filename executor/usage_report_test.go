@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// fakeUsageSource is a daemon that tells what a test has it tell.
+// fakeUsageSource is a daemon that returns what a test passes to it.
 type fakeUsageSource struct {
 	asked chan string
 	use   gpu.TaskUsage
@@ -83,8 +83,8 @@ func TestReportUsage(t *testing.T) {
 	})
 }
 
-// TestUsageReportIgnoresPlantedFiles: whatever a task puts where the file is to be, nothing
-// elsewhere is written, and nobody waits.
+// TestUsageReportIgnoresPlantedFiles: files that the task puts at the report's
+// names do not redirect or block the executor.
 func TestUsageReportIgnoresPlantedFiles(t *testing.T) {
 	for _, name := range []string{gpu.UsageFile, atomicfile.TempPrefix + gpu.UsageFile} {
 		for what, test := range map[string]struct {

@@ -29,7 +29,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// foreign is a task with a ContainerInfo, as frameworks beside ours send it.
+// foreign returns a task with a ContainerInfo, as other frameworks launch it.
 func foreign(t task.TaskSpec, change func(c *mesos.ContainerInfo)) task.TaskSpec {
 	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: &mesos.ContainerInfo_DockerInfo{Image: t.Image}}
 	change(c)
@@ -206,8 +206,8 @@ cat /option/there`), testSpec(
 	}
 }
 
-// The operator may let tasks share memory, by a volume too. Beside the shared
-// folders are others.
+// The operator may allow shared memory, also by a volume. Folders next to the
+// shared ones are allowed.
 func TestSharedMemoryVolumesAreRejected(t *testing.T) {
 	for source, f := range map[string]hostInfo{"/dev/shm": {hostIPC: true}, "/": {hostIPC: true}, "/dev/shmoo": {}, "/etc": {}, "name": {}} {
 		s, err := newContainerSpec(foreign(shell("debian:12", ""), parameters("volume="+source+":/x:ro")), f)
@@ -217,7 +217,7 @@ func TestSharedMemoryVolumesAreRejected(t *testing.T) {
 	}
 }
 
-// A log that the engine writes beside the sandbox's has an end.
+// The size of the engine's own log is limited.
 func TestEngineLog(t *testing.T) {
 	for want, options := range map[string][]string{
 		"none map[]":                            nil,
@@ -269,7 +269,7 @@ ls /sys/class/net`), parameters(
 	}
 }
 
-// A port of the host leads to the container, which tells its own address.
+// A host port leads to the container, which reports its own address.
 func TestBridgeNetwork(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:bridge", nil, nil))
@@ -303,7 +303,7 @@ func TestBridgeNetwork(t *testing.T) {
 	h.nothingLeft(t, work)
 }
 
-// A command beside the task's process.
+// ExecProbe runs a command in the task's container.
 func TestExec(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:exec", nil, nil))

@@ -95,8 +95,8 @@ func TestContainerInfo(t *testing.T) {
 	}
 }
 
-// hostPort is one that is free, below those that the kernel gives out itself:
-// nobody else comes to it before the engine does.
+// hostPort returns a free port below the kernel's ephemeral range, so that no
+// other process gets it before the engine does.
 func hostPort(t *testing.T) uint32 {
 	t.Helper()
 	for range 100 {
@@ -185,8 +185,8 @@ func TestTaskEnvironment(t *testing.T) {
 	}
 }
 
-// Measured is what is in the container's own layer, beside sandbox and shared
-// memory.
+// MeasureWritten measures the container's writable layer, without the sandbox
+// and shared memory.
 func TestMeasureWritten(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:written", nil, nil))

@@ -377,7 +377,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// A person's docker stop is told from an end of the task's own.
+// `docker stop` by a user is distinguished from an end of the task itself.
 func TestContainerStoppedByHand(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/internal/testimage"
 )
 
-// busy is a task that a session can run beside. Its executor sees processes at
+// busy starts a task that sessions can run in. Its executor uses the procfs at
 // proc.
 func busy(t *testing.T, proc string) (h host, work task.TaskSpec, r *runningContainer) {
 	t.Helper()
@@ -75,7 +75,7 @@ func TestExecSession(t *testing.T) {
 	}
 }
 
-// A terminal follows the sizes that it is told.
+// The terminal gets the requested sizes.
 func TestExecSessionTerminal(t *testing.T) {
 	h, work, _ := busy(t, "/proc")
 	sizes := make(chan TerminalSize)

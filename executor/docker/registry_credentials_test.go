@@ -242,7 +242,7 @@ func (i *images) lock(user, password string) {
 	i.user, i.password = user, password
 }
 
-// allowed answers whoever may not.
+// allowed rejects requests without valid credentials.
 func (i *images) allowed(w http.ResponseWriter, r *http.Request) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -84,7 +84,7 @@ func TestJobEnvironment(t *testing.T) {
 	}
 }
 
-// What is told apart by its type is told apart by its text.
+// FindMismatch finds the cause in the text of each error.
 func TestFindMismatch(t *testing.T) {
 	for _, by := range []MismatchCause{DriverMismatch, GPUMismatch} {
 		err := error(&IncompatibleError{Cause: by, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535.104.05 with CUDA 12.2"})

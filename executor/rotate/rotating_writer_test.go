@@ -86,8 +86,8 @@ func mustWrite(t fileExpectation, w io.Writer, text string) {
 	}
 }
 
-// Whatever is written, and however often the file is opened anew, the files
-// hold the newest of it, each byte once and in order, within the limits.
+// Whatever is written, and however often the file is reopened, the files have
+// the newest output, each byte once, in order, and within the limits.
 func TestRotationLosesAndDoublesNothing(t *testing.T) {
 	dir, made := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -242,7 +242,8 @@ func TestRotationAfterCrash(t *testing.T) {
 	}
 }
 
-// Whoever follows the file by its name, as tail -F does, reads every byte.
+// A reader that follows the file by its name, as tail -F does, reads every
+// byte.
 func TestReaderFollowsRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	w := mustOpen(t, path, RotationLimits{Bytes: 1000, Files: 10000})
@@ -363,8 +364,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The task may put anything into its sandbox: no file elsewhere is touched,
-// and nobody waits.
+// The task may put anything into its sandbox: no file outside is touched, and
+// nothing blocks.
 func TestLinksAndPipes(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("precious"), 0o600); err != nil {

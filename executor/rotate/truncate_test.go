@@ -44,8 +44,9 @@ func heldWriter(t *testing.T, path string) (stop func() (lines int)) {
 	return func() int { close(end); return <-ended }
 }
 
-// truncateUnder truncates again and again beside a writer, and returns how
-// many lines that wrote and the numbers of those which are there, whole.
+// truncateUnder truncates repeatedly while another process writes. It returns
+// the number of lines written and the numbers of the complete lines that are
+// left.
 func truncateUnder(t *testing.T, path string) (written int, there []int) {
 	t.Helper()
 	stop := heldWriter(t, path)
@@ -210,7 +211,7 @@ func TestTruncateSparseFile(t *testing.T) {
 	}
 }
 
-// Whoever waits for the task waits for no copy.
+// The end of a task does not wait for a copy.
 func TestTruncateStopsWithContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o644); err != nil {

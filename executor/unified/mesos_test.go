@@ -188,8 +188,8 @@ func TestMesosImageEntrypoint(t *testing.T) {
 	}
 }
 
-// A check runs in its task's file system and environment, tells its status,
-// is ended in time, and leaves nothing.
+// A check runs in its task's file system and environment, returns its status,
+// ends at its timeout, and leaves nothing behind.
 func TestMesosCheck(t *testing.T) {
 	u, parent := onMesos(t, t.TempDir())
 	u.Logs = rotate.RotationLimits{Bytes: 64 << 10, Files: 2}

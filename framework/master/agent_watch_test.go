@@ -124,7 +124,8 @@ func TestWithheldDevices(t *testing.T) {
 	}
 }
 
-// TestAgentsOfANewLeader: the list comes from the leader, whoever was asked.
+// TestAgentsOfANewLeader: the list comes from the leader, also if another
+// master is asked.
 func TestAgentsOfANewLeader(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewCluster(t, 1)
 	r := start(t, ConnectionConfig{Master: old.URL()})

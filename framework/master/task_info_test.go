@@ -131,7 +131,7 @@ func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	}
 }
 
-// TestFrameworkInfo: what people and the allocator are told.
+// TestFrameworkInfo checks the fields for users and for the allocator.
 func TestFrameworkInfo(t *testing.T) {
 	cfg := ConnectionConfig{Hostname: "h", WebURL: "http://h:8080", MinOffer: sched.Amount{CPUs: 0.2, MemMiB: 64}}
 	info := cfg.frameworkInfo("", []string{"a", "b"})

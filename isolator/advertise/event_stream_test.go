@@ -54,8 +54,8 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// mute is a server that takes subscriptions, says what it is told and then
-// never closes them. It counts them, and tells nothing of itself.
+// mute is a server that accepts subscriptions, sends say and never closes
+// them. It returns the number of connections, and has no operator API.
 func mute(t *testing.T, say string) (url string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -80,8 +80,8 @@ func TestDeviceChangesAreAdvertised(t *testing.T) {
 	a.quiet()
 }
 
-// What is withheld is told, for nobody to be offered; a device that becomes
-// another's affair is told again, though the offers stay.
+// Withheld devices are reported and not offered. A changed cause is reported
+// again although the offers stay the same.
 func TestWithheldDevicesAreReported(t *testing.T) {
 	a := newAgent(t, plain)
 	d, hosts := live(t, a)
@@ -107,7 +107,8 @@ func TestWithheldDevicesAreReported(t *testing.T) {
 	a.quiet()
 }
 
-// A role of its own keeps devices for some; what is withheld is nobody's still.
+// A role reserves the devices; the withheld resource is still offered to no
+// framework.
 func TestWithheldResourceIsNotOffered(t *testing.T) {
 	m := MachineGPUs{Role: "live", Withheld: []gpu.WithheldDevice{{UUID: "GPU-a", Cause: gpu.WithheldUnhealthy}}}
 	got := m.buildResources([]string{"GPU-b"}, 1, "p")
@@ -162,7 +163,7 @@ func TestWithdrawnDevicesInUseAreCounted(t *testing.T) {
 	a.quiet()
 }
 
-// A daemon that starts anew finds out by itself.
+// A restarted daemon finds out which withdrawn devices are in use.
 func TestWithdrawnDevicesInUseAfterRestart(t *testing.T) {
 	a := newAgent(t, plain)
 	d, _ := live(t, a)
@@ -177,7 +178,8 @@ func TestWithdrawnDevicesInUseAfterRestart(t *testing.T) {
 	d.end(t)
 }
 
-// An agent that tells this caller nothing gets the devices all the same.
+// The devices are advertised even if the agent rejects this caller's operator
+// calls.
 func TestAgentThatRefusesCaller(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
 		a := newAgent(t, plain)
@@ -209,8 +211,8 @@ func (a *fakeAgent) publish(stream interface{ Send(*rp.ProviderEvent) }, want rp
 	}
 }
 
-// A device that is in use when it is withdrawn fails nobody's launch; one
-// that is not is not to be had.
+// A device that was in use when it was withdrawn does not fail launches; one
+// that was free does.
 func TestPublishOfWithdrawn(t *testing.T) {
 	a := newAgent(t, plain)
 	d, hosts := live(t, a)

@@ -211,8 +211,8 @@ func TestMIGDevicesAreAdvertised(t *testing.T) {
 	}
 }
 
-// Of a GPU that is cut anew while the agent runs the attributes say what holds
-// of any slice: its slices of today are not among them.
+// The attributes of a GPU that may be repartitioned apply to every possible
+// MIG device, and do not list the current ones.
 func TestMarkRepartitioned(t *testing.T) {
 	slice := gpu.Device{UUID: "MIG-1", Model: "NVIDIA A100 MIG 3g.20gb", MemMiB: 19456, MIG: &gpu.MIG{Parent: "GPU-cut"}}
 	whole := gpu.Device{UUID: "GPU-cut", Model: "NVIDIA A100", MemMiB: 40960}

@@ -39,7 +39,7 @@ func TestSharedResources(t *testing.T) {
 	}
 }
 
-// fakeModes is a Sharing that does as it is told.
+// fakeModes is a SharingModes that a test controls.
 type fakeModes struct {
 	mu      sync.Mutex
 	shared  map[string]bool
@@ -116,7 +116,7 @@ func TestSharingModesChange(t *testing.T) {
 	check("gpus:2 gpu_ids:{" + y + "," + z + "}")
 }
 
-// What tasks hold is told in the form in which they hold it.
+// The use of devices is reported with the mode in which tasks hold them.
 func TestUseReachesSharingModes(t *testing.T) {
 	held := map[string]share.DeviceUse{}
 	scalar := func(name, provider string) mesos.Resource {

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// What is made up is plausible, constant, and healthy for ever.
+// The samples are plausible, constant and always healthy.
 func TestSource(t *testing.T) {
 	h := mustHost(t, "V100,K80", "a")
 	s := NewIdleSource(h)

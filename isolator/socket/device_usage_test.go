@@ -51,8 +51,8 @@ func daemonOf(t *testing.T, h http.Handler) *DaemonClient {
 
 func of(v float64) *float64 { return &v }
 
-// TestReadUsage: a container is told of its devices alone. Of a part its own memory
-// counts, and never its neighbours'; the time is the oldest sample's.
+// TestReadUsage: a container gets only its own devices. For a share, the
+// memory is its own; the time is that of the oldest sample.
 func TestReadUsage(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	o := &oneSharedDevice{}

@@ -309,7 +309,7 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	if held := d.containers.Holders(); len(held) != 1 {
 		t.Errorf("nobody changed what is held: %v", held)
 	}
-	// The daemon's own uid may, beside root.
+	// The daemon's own uid may change things, as root may.
 	out, err = as(t, 4711, d.path).Output()
 	if want := "200 200 200 200 200 404 200 200 200\n"; err != nil || string(out) != want {
 		t.Errorf("the daemon's uid: got %q, %v; want %q", out, err, want)

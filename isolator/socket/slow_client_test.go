@@ -16,7 +16,7 @@ import (
 
 func get(path string) string { return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: agent\r\n\r\n", path) }
 
-// A reader that takes nothing is given up, whoever writes the answer.
+// The connection of a reader that reads nothing is closed.
 func TestReaderThatTakesNothing(t *testing.T) {
 	left := make(chan error, 1)
 	d := newTestDaemon(t, func(c *socket.ServerConfig) {
