@@ -60,7 +60,7 @@ func TestAgentFlagsOfSharedDevices(t *testing.T) {
 		"--share 0 --gpu-memory-scaling 0.5": "scaling of memory is 0.5: give 1 to 10",
 		"--share 0 --share-limit mps":        "the GPU is simulated",
 		"--share 0 --share-limit preload":    "no library at",
-		"--share 0 --share-limit hami":       `"hami" is none`,
+		"--share 0 --share-limit hami":       `unknown share limit "hami"`,
 	} {
 		if _, err := agentFlagsOf(t, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)
