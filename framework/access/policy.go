@@ -10,7 +10,7 @@ import (
 type AccessPolicy struct {
 	// Tokens are those of the file.
 	Tokens []TokenEntry
-	// OIDCConfig is nil where no issuer vouches for anybody.
+	// OIDCConfig is nil if no issuer is trusted.
 	OIDC *OIDCConfig
 	// Rules give permissions. A user has no others.
 	Rules []PermissionRule

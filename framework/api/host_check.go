@@ -13,7 +13,7 @@ import (
 // RestrictHosts refuses requests to hosts other than localhost, an IP address and
 // the names. A page of another site can have its own name lead to this
 // machine; to the browser, and to Guard, it is then of the same site. What
-// monitors ask for tells no such page much, and they have names of their own.
+// monitors read is of little use to such a page, and they have names of their own.
 func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Handler {
 	monitored := append(OpenPaths(), "/metrics", "/metrics/prometheus")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

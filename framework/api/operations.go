@@ -82,8 +82,8 @@ const AnyType = "any"
 // UnmetDemand is what equal tasks wait for though nothing but what is in use is in
 // their way.
 type UnmetDemand struct {
-	// Type is the GPU type where only one will do, AnyType, or "" where several
-	// will; Types are those that will do, none for any.
+	// Type is the only accepted GPU type, AnyType, or "" if several are accepted.
+	// Types are the accepted ones, empty for any.
 	Type     string   `json:"type"`
 	Types    []string `json:"types"`
 	NotTypes []string `json:"not_types,omitempty"`
@@ -110,7 +110,7 @@ type UnmetDemand struct {
 	Tasks int      `json:"tasks"`
 	Jobs  []string `json:"jobs"`
 	Roles []string `json:"roles"`
-	// CPUs and TaskMemMiB are what each task needs beside its GPUs, its
+	// CPUs and TaskMemMiB are what each task needs besides its GPUs, its
 	// executor included.
 	CPUs       float64 `json:"cpus"`
 	TaskMemMiB float64 `json:"task_mem_mib"`

@@ -50,7 +50,7 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	if spec.Schedule == nil {
 		return NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}
-	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // its runs are told apart
+	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run has a name of its own
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	leader, err := s.leader(r.Context())

@@ -21,7 +21,7 @@ type JobView struct {
 	// submission leaves it out where the queue is long.
 	WaitReason string `json:"waits,omitempty"`
 	Terminal   bool   `json:"terminal"`
-	// Attempts are the earlier ones of its tasks that got as far as an agent:
+	// Attempts are the earlier ones of its tasks that reached an agent:
 	// the last 100 that this scheduler remembers since it was started, oldest
 	// first. Lists leave them out.
 	Attempts []job.Task `json:"attempts,omitempty"`
@@ -127,7 +127,7 @@ type GPUView struct {
 	Task string `json:"task,omitempty"`
 	// Shared is set where tasks share it.
 	Shared *SharedCapacity `json:"shared,omitempty"`
-	// State is what the master knows of it, whoever uses it; empty on an agent
+	// State is what the master reports of it, for all frameworks; empty on an agent
 	// that hands GPUs out by count.
 	State GPUState `json:"state,omitempty"`
 	// Reason says what State does not: why no job of this scheduler gets it, or
@@ -149,7 +149,7 @@ const (
 	WithheldGPU GPUState = "withheld"
 )
 
-// GPUReason is what there is to know of a GPU beside its state.
+// GPUReason explains the state of a GPU.
 type GPUReason string
 
 const (

@@ -193,7 +193,7 @@ func (x *execSession) sendResizes(ctx context.Context) {
 	}
 }
 
-// sendHeartbeats says now and then that somebody is here, and listens whether the
+// sendHeartbeats sends an empty message at each interval, and checks whether the
 // scheduler is: a terminal in raw mode has no other way out. Its error is that
 // it is not.
 func (x *execSession) sendHeartbeats(ctx context.Context) error {

@@ -145,7 +145,7 @@ func outcomeUnknown(err error) bool {
 	return !neverConnected(err)
 }
 
-// IsTemporary reports whether an error may pass by itself: nobody answered, or
+// IsTemporary reports whether an error may be temporary: no scheduler answered, or
 // with a fault of the scheduler's own.
 func IsTemporary(err error) bool {
 	var p *api.Problem

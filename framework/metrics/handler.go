@@ -1,6 +1,6 @@
 // Package metrics shows a scheduler to Prometheus. A Snapshot has what there
 // is: jobs, tasks, the GPUs they hold, whether it leads, and what its extension
-// counts; it is taken anew for each scrape. Counters have what has happened
+// counts; it is taken again for each scrape. Counters have what has happened
 // since the process began, GPUTimeTracker for how long GPUs were held since the
 // journal did. It decides nothing, and never waits for a master.
 package metrics
@@ -21,7 +21,7 @@ type SnapshotSource interface {
 	MetricsSnapshot(ctx context.Context) (Snapshot, error)
 }
 
-// MetricsHandler answers scrapes. It has Go's and the process's metrics beside a
+// MetricsHandler answers scrapes. It has Go's and the process's metrics as well as a
 // View's.
 type MetricsHandler struct{ processMetrics prometheus.Gatherer }
 

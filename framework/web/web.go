@@ -18,7 +18,7 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// contentSecurityPolicy lets the page load nothing but its own files and ask nobody but its
+// contentSecurityPolicy lets the page load nothing but its own files and connect only to its
 // own scheduler, and lets no text become markup.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

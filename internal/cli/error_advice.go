@@ -78,7 +78,7 @@ func IsUnknownTask(err error) bool {
 	return errors.As(err, &p) && p.Code == api.CodeTaskNotFound
 }
 
-// DescribeFlagError says what a flag takes, where its library tells how it reads it.
+// DescribeFlagError adds what a flag accepts, if the type of the flag is known.
 func DescribeFlagError(err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {

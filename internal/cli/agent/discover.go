@@ -47,7 +47,7 @@ func (a *commands) discoverCommand() *cobra.Command {
 }
 
 // printHost shows devices, what joins them, and the nodes they are reached
-// by, with those that there tells of.
+// by, with those that the function there finds.
 func (a *commands) printHost(h gpu.Host, there func(pattern string) []string) error {
 	made := ""
 	if h.Simulated {

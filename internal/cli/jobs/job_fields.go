@@ -75,7 +75,7 @@ func mappingKeys(mapping *yaml.Node) (names []string) {
 	return names
 }
 
-// flowYAML is a value as it may stand in one line of a job file.
+// flowYAML returns a value in the form of one line of a job file.
 func flowYAML(value *yaml.Node) (string, error) {
 	if value.Kind == yaml.ScalarNode {
 		return value.Value, nil

@@ -32,7 +32,7 @@ func (l lineLabels) labelWriter(index int, to io.Writer) *labelledWriter {
 // taskIndex is the number of a job's task by its id, JOB.NUMBER.….
 func taskIndex(job, id string) int {
 	number, _, _ := strings.Cut(strings.TrimPrefix(id, job+"."), ".")
-	n, _ := strconv.Atoi(number) // 0 for an id that is none of ours
+	n, _ := strconv.Atoi(number) // 0 for the id of another framework's task
 	return n
 }
 

@@ -15,7 +15,7 @@ import (
 // ttyInput is the terminal that standard input is.
 type ttyInput struct{ fd int }
 
-// terminalInput is nil where it is none.
+// terminalInput returns nil if standard input is no terminal.
 func (a *commands) terminalInput() *ttyInput {
 	f, ok := a.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
