@@ -19,26 +19,26 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// APIConfig says who gets at a scheduler's APIConfig, and how. The zero value is open to
+// APIConfig says who gets at a scheduler's API, and how. The zero value is open to
 // whoever reaches it, in plain HTTP.
 type APIConfig struct {
 	// AccessFile says who may do what: see package access.
 	AccessFile string
-	// CertFile and KeyFile are the certificate by which the APIConfig speaks TLS.
+	// CertFile and KeyFile are the certificate by which the API speaks TLS.
 	// They are read again when they change.
 	CertFile, KeyFile string
-	// CAFile has the certificates to trust where another scheduler's APIConfig is
+	// CAFile has the certificates to trust where another scheduler's API is
 	// asked; "" trusts the system's.
 	CAFile string
-	// AuditFile gets a line for each change; "" is none.
+	// AuditFile gets a line for each change; "" disables the audit log.
 	AuditFile string
-	// Open lets the APIConfig listen beyond loopback without TLS and access file.
+	// Open lets the API listen beyond loopback without TLS and access file.
 	Open bool
 	// NoExec has it run no commands in tasks' containers.
 	NoExec bool
 }
 
-// newHandler is the APIConfig of what backend answers.
+// newHandler is the API of what backend answers.
 func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogger) http.Handler {
 	if a.NoExec {
 		return api.NewHandler(backend, log, api.WithoutExec())
@@ -46,7 +46,7 @@ func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogge
 	return api.NewHandler(backend, log)
 }
 
-// URLFor is that of an APIConfig at host:port.
+// URLFor is that of an API at host:port.
 func (a *APIConfig) URLFor(address string) string {
 	if a.CertFile != "" {
 		return "https://" + address
@@ -65,7 +65,7 @@ func (a *APIConfig) checkFiles(flags *sched.HostPermissions) error {
 	return errors.Join(errs...)
 }
 
-// checkListenAddress refuses an address where secrets and jobs would be anybody's.
+// checkListenAddress rejects an address where the API would be unprotected.
 func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) error {
 	at, ok := addr.(*net.TCPAddr)
 	if !ok || at.IP.IsLoopback() || a.AccessFile != "" && a.CertFile != "" {
@@ -78,10 +78,10 @@ func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) er
 	return nil
 }
 
-// apiSecurity is what stands before the APIConfig.
+// apiSecurity is what stands before the API.
 type apiSecurity struct {
 	gate            *gate.Gate                // nil: everybody may do everything
-	audit           *audit.AuditLog           // nil: nobody takes notes
+	audit           *audit.AuditLog           // nil: no audit log
 	certificate     *api.ReloadingCertificate // nil: plain HTTP
 	leaderTransport http.RoundTripper         // to the scheduler that leads
 }

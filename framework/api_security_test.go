@@ -423,7 +423,7 @@ func (l leaderURLBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{LeaderURL: l.url}, nil
 }
 
-// TestListenAddressNeedsAccessAndTLS: beyond loopback there is no APIConfig without TLS and
+// TestListenAddressNeedsAccessAndTLS: beyond loopback there is no API without TLS and
 // access file, unless somebody says so.
 func TestListenAddressNeedsAccessAndTLS(t *testing.T) {
 	whole := APIConfig{AccessFile: "a", CertFile: "c", KeyFile: "k"}

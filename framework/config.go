@@ -52,12 +52,12 @@ type SchedulerConfig struct {
 	// TLS is nil where masters and agents speak plain HTTP.
 	TLS *master.TLSFiles
 	// Hostname and WebURL are for people who look at the master. They may be
-	// "": WebURL is then where the APIConfig is reached, which has the page too.
+	// "": WebURL is then where the API is reached, which has the page too.
 	Hostname, WebURL string
 	// ReregisterRemoved goes on under a new framework id when the master has
 	// removed the framework and killed its tasks; else Run ends.
 	ReregisterRemoved bool
-	// APIAddr is where the REST APIConfig listens. Beyond loopback it needs Access
+	// APIAddr is where the REST API listens. Beyond loopback it needs Access
 	// and a certificate, unless it is Open to whoever reaches it.
 	APIAddr string
 	API     APIConfig
@@ -67,7 +67,7 @@ type SchedulerConfig struct {
 	JournalPath string
 	// JournalAuthFile has USER:PASSWORD for ZooKeeper; "" is without.
 	JournalAuthFile string
-	// AdvertiseURL is where other schedulers' clients reach this one's APIConfig;
+	// AdvertiseURL is where other schedulers' clients reach this one's API;
 	// made of APIAddr, or of the host's name where that is any address.
 	AdvertiseURL string
 	// SessionTimeout is how long ZooKeeper waits for a leader that is silent,
@@ -94,7 +94,7 @@ type SchedulerConfig struct {
 	Clock func() time.Time
 	// WrapJournal is for tests, which fail in between.
 	WrapJournal func(journal.Journal) journal.Journal
-	// Ready is called once with the address on which the APIConfig listens.
+	// Ready is called once with the address on which the API listens.
 	Ready func(apiAddr string)
 
 	counters *metrics.SchedulerCounters
@@ -177,7 +177,7 @@ func (c *SchedulerConfig) isReplicated() bool {
 	return strings.HasPrefix(c.JournalPath, zkconn.URLScheme)
 }
 
-// advertisedURL is the URLFor of the APIConfig that listens at addr.
+// advertisedURL is the URL of the API that listens at addr.
 func (c *SchedulerConfig) advertisedURL(addr net.Addr) string {
 	if c.AdvertiseURL != "" {
 		return c.AdvertiseURL

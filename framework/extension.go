@@ -32,7 +32,7 @@ type Extension interface {
 	Lead(ctx context.Context, c *leader.ExtensionHandle) error
 }
 
-// newHandler is the APIConfig with the extension's part.
+// newHandler is the API with the extension's part.
 func (s *Scheduler) newHandler() http.Handler {
 	v1 := web.NewHandler(s.cfg.API.newHandler(s.currentBackend, s.cfg.Log))
 	if s.cfg.Extension == nil {
@@ -56,7 +56,7 @@ func (s *Scheduler) newHandler() http.Handler {
 // leader.
 const forwardedHeader = "Mesos-Gpu-Passed-On"
 
-// pingPath is Marathon's question whether somebody is there, which load
+// pingPath is Marathon's liveness endpoint, which load
 // balancers ask without a token.
 const pingPath = "/ping"
 

@@ -162,7 +162,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		}
 		waited <- view
 	}()
-	// Gone at once, as by SIGKILL: its APIConfig and its word to ZooKeeper.
+	// Gone at once, as by SIGKILL: its API and its word to ZooKeeper.
 	proxy.CutNetwork()
 	first.stop()
 	if h := awaitRole(t, second, api.Leader); h.FrameworkID != "framework-1" {

@@ -49,7 +49,7 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 	}
 }
 
-// lostLeadership tells the loss of the lead, of which tasks and other schedulers know
+// lostLeadership distinguishes the loss of the lead, of which tasks and other schedulers know
 // nothing, from what no scheduler can go on with.
 func lostLeadership(err error) bool {
 	for _, e := range []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced} {

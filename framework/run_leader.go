@@ -15,7 +15,7 @@ import (
 
 // runLeader schedules with that journal until ctx ends or it cannot go on. While
 // mayAct reports false nothing is sent to the master. It calls ready once it
-// answers the APIConfig.
+// answers the API.
 func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct func() bool, ready func()) error {
 	store = s.cfg.counters.WrapJournal(store)
 	defer s.cfg.counters.ResetOffers()

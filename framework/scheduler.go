@@ -17,8 +17,8 @@ import (
 // one that does is gone.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	active   atomic.Pointer[api.Backend] // what answers the APIConfig now
-	url      string                      // of the APIConfig
+	active   atomic.Pointer[api.Backend] // what answers the API now
+	url      string                      // of the API
 	security apiSecurity
 
 	mu     sync.Mutex
@@ -41,12 +41,12 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	return s, nil
 }
 
-// setBackend makes b answer the APIConfig.
+// setBackend makes b answer the API from the next request on.
 func (s *Scheduler) setBackend(b api.Backend) { s.active.Store(&b) }
 
 func (s *Scheduler) currentBackend() api.Backend { return *s.active.Load() }
 
-// Run opens the journal and the APIConfig, subscribes, and schedules until ctx
+// Run opens the journal and the API, subscribes, and schedules until ctx
 // ends. Tasks go on running when it returns: a scheduler with the same
 // journal takes them over, within the failover timeout. With a journal in
 // ZooKeeper it schedules while it is elected, and answers reads meanwhile.
@@ -89,7 +89,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 }
 
 // runTogether runs the parts until the first fails or ctx ends, which ends all:
-// each is of no use without the others. It returns why, nil if ctx ended.
+// each is useless without the others. It returns why, nil if ctx ended.
 func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

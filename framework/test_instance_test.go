@@ -17,7 +17,7 @@ import (
 // patience bounds every wait: a test that gets there has failed.
 const patience = time.Minute
 
-// testInstance is a Scheduler that runs, and a client of its APIConfig.
+// testInstance is a Scheduler that runs, and a client of its API.
 type testInstance struct {
 	*Scheduler
 	*client.Client

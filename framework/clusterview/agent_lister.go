@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/framework/master"
 )
 
-// agentLister asks a master one question at a time, however many people want to
+// AgentLister asks a master one question at a time, however many people want to
 // know. Who comes while one is under way shares the answer to the next, which
 // is asked after they came: no answer is older than its request, unless it goes
 // on in a list.
@@ -29,7 +29,7 @@ const listingLifetime = 10 * time.Second
 type agentListing struct {
 	previous      *agentListing
 	done          chan struct{}
-	agents        []master.ListedAgent // nobody changes them
+	agents        []master.ListedAgent // never modified
 	err           error
 	requesterLeft bool // who asked went away
 }

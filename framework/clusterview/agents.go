@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// agentFieldCache are what constraints compare of the agents that the master listed
+// AgentFieldCache are what constraints compare of the agents that the master listed
 // last, by the names that they have there.
 type AgentFieldCache struct {
 	byAgent atomic.Pointer[map[string]map[string]string]
@@ -48,7 +48,7 @@ func (f *AgentFieldCache) FieldsOf(agentID string) map[string]string {
 	return nil
 }
 
-// listAgents asks the master for its agents. Others may get the same ones.
+// SortedAgents asks the master for its agents. Others may get the same ones.
 func (r *Reader) SortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
 	agents, err := r.lister.listAgents(ctx, r.fetchSortedAgents)
 	if err != nil {
@@ -127,7 +127,7 @@ func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
 	}
 }
 
-// namesItsGPUs tells that an agent offers its GPUs by name. It counts those besides
+// namesItsGPUs reports whether an agent offers its GPUs by name. It counts those besides
 // that it withholds while tasks hold them still.
 func namesItsGPUs(a *master.ListedAgent) bool {
 	more := a.GPUs - len(a.DeviceIDs)
@@ -193,7 +193,7 @@ func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (ap
 	return "", ""
 }
 
-// withReason adds a reason, where somebody gave one.
+// withReason appends the reason, if there is one.
 func withReason(text, reason string) string {
 	if reason == "" {
 		return text
@@ -201,7 +201,7 @@ func withReason(text, reason string) string {
 	return text + ": " + reason
 }
 
-// sharedGPUOf tells what is free of a device that tasks share, nil of others.
+// sharedGPUOf returns the free capacity of a shared device, nil for other devices.
 func sharedGPUOf(a *master.ListedAgent, uuid string) *api.SharedCapacity {
 	named := func(s sched.SharedDevice) bool { return s.UUID == uuid }
 	all, free := slices.IndexFunc(a.Shared, named), slices.IndexFunc(a.SharedFree, named)
@@ -228,7 +228,7 @@ func sumSharedGPUs(a *master.ListedAgent) *api.SharedGPUs {
 	return sum
 }
 
-// devicesOf lists an agent's GPUs as well as it tells them: by inventory, by
+// devicesOf lists an agent's GPUs as precisely as the agent reports them: by inventory, by
 // the names in its resources, or as so many.
 func devicesOf(a *master.ListedAgent) []gpu.Device {
 	if len(a.Host.Devices) > 0 {
@@ -255,7 +255,7 @@ func devicesOf(a *master.ListedAgent) []gpu.Device {
 	return devices
 }
 
-// unknownTypes are the names in a wish that NVIDIA gave to nothing.
+// UnknownTypes are the names in a wish that NVIDIA gave to nothing.
 func UnknownTypes(t gpu.TypeSelector) []string {
 	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.IsKnownType)
 }
@@ -268,14 +268,14 @@ func countGPUTypes(agents []master.ListedAgent) map[string]int {
 			count[d.Type()]++
 		}
 		for _, t := range gpuTypesOf(&agents[i]) {
-			count[gpu.TypeOf(t)] += 0 // there, though nobody says how many
+			count[gpu.TypeOf(t)] += 0 // the number is unknown
 		}
 	}
 	delete(count, "")
 	return count
 }
 
-// checkUnknownTypes says which name neither NVIDIA nor any agent knows.
+// CheckUnknownTypes says which name neither NVIDIA nor any agent knows.
 func CheckUnknownTypes(strange []string, agents []master.ListedAgent) error {
 	for _, name := range strange {
 		wish := gpu.TypeSelector{Include: []string{name}}
@@ -311,11 +311,11 @@ func formatTypeCounts(count map[string]int) string {
 	return strings.Join(types, ", ")
 }
 
-// cordonTag is of what an operator has said of an agent. The time is read as
+// CordonTag is of what an operator has said of an agent. The time is read as
 // it is recorded.
 func CordonTag(c sched.CordonState) string { return api.ComputeETag(c) }
 
-// quotaTypeWarnings are the types of a quota that no agent has. That is no mistake of
+// QuotaTypeWarnings are the types of a quota that no agent has. That is no mistake of
 // those who set quotas before the machines come.
 func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	var warnings []string

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// gpuCountCache are those that the agents have which the master listed last.
+// GPUCountCache are those that the agents have which the master listed last.
 type GPUCountCache struct {
 	byType atomic.Pointer[map[string]metrics.GPUCount]
 }
@@ -22,7 +22,7 @@ func (g *GPUCountCache) Current() map[string]metrics.GPUCount {
 	return nil
 }
 
-// countGPUs counts an agent's whole GPUs by type, as a task's are: those that
+// CountGPUs counts an agent's whole GPUs by type, as a task's are: those that
 // it does not name are "A|B" where it has several types.
 func CountGPUs(a *master.ListedAgent) map[string]metrics.GPUCount {
 	types := slices.Clone(gpuTypesOf(a))
@@ -53,5 +53,5 @@ func CountGPUs(a *master.ListedAgent) map[string]metrics.GPUCount {
 	return count
 }
 
-// setCounts replaces the counts.
+// SetCounts replaces the counts.
 func (g *GPUCountCache) SetCounts(byType map[string]metrics.GPUCount) { g.byType.Store(&byType) }

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// inventoryDigest tells whether a list of agents says anything else of agents and
+// InventoryDigest detects whether a list of agents differs from the one before in agents and
 // their GPUs than the one before. Who holds a GPU is no part of it: that has
 // events of its own, as far as it is known. One goroutine uses it.
 type InventoryDigest struct {
@@ -18,7 +18,7 @@ type InventoryDigest struct {
 	hasLast bool
 }
 
-// updateAndCompare compares the list with the last one; the first is no change, for
+// UpdateAndCompare compares the list with the last one; the first is no change, for
 // nobody can have seen another.
 func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
 	if !c.hasLast {
@@ -57,7 +57,7 @@ func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (hashAgents ui
 	return hashAgents
 }
 
-// agentSummary is what is shown of an agent beside its devices.
+// agentSummary has the fields of an agent, without its devices, that the API shows.
 type agentSummary struct {
 	id, hostname, url, driver, cuda, types string
 	active, draining, simulated            bool

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// clusterReader answers what leader and standby both can: out of a view, and of
+// Reader answers what leader and standby both can: out of a view, and of
 // master and agents.
 type Reader struct {
 	Model  *readmodel.Model
@@ -45,10 +45,10 @@ func (r *Reader) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.T
 	return r.Model.WatchEvents(ctx, q)
 }
 
-// usageReadTimeout bounds how long an agent may take to return a usage file.
+// UsageReadTimeout bounds how long an agent may take to return a usage file.
 const UsageReadTimeout = 3 * time.Second
 
-// readUsage reads a task's file. A task may have put anything there.
+// ReadUsage reads a task's file. A task may have put anything there.
 func (r *Reader) ReadUsage(ctx context.Context, t *job.Task) (gpu.TaskUsage, error) {
 	ctx, cancel := context.WithTimeout(ctx, UsageReadTimeout)
 	defer cancel()

@@ -33,7 +33,7 @@ type ExtensionHandle struct {
 	changes *readmodel.ChangeFeed
 }
 
-// DescribeScheduler tells where this scheduler answers, its framework's id and the role of
+// DescribeScheduler returns where this scheduler answers, its framework's id and the role of
 // jobs that name none.
 func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error) {
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
@@ -122,7 +122,7 @@ func (c *ExtensionHandle) PutDocuments(ctx context.Context, documents map[string
 	})
 }
 
-// LoadDocuments are all that were put. Nobody changes their values.
+// LoadDocuments returns all documents of extensions. Callers must not modify the values.
 func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]byte, err error) {
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		all = st.Documents()
@@ -165,7 +165,7 @@ type MeasuredExtension interface {
 	Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error
 }
 
-// newExtensionHandle returns a handle that reports the jobs that exist and all
+// NewExtensionHandle returns a handle that reports the jobs that exist and all
 // later changes. It must be called before the loop runs.
 func NewExtensionHandle(leader *Leader) *ExtensionHandle {
 	changes := readmodel.NewChangeFeed()

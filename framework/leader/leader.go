@@ -27,7 +27,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// leaderBackend answers the APIConfig of the scheduler that leads: what is recorded out of
+// Leader answers the API of the scheduler that leads: what is recorded out of
 // its view, the rest out of the loop's State and the master.
 type Leader struct {
 	clusterview.Reader
@@ -49,7 +49,7 @@ type Leader struct {
 	inventory        clusterview.InventoryDigest
 }
 
-// leaderConfig is what a leaderBackend needs besides its loop.
+// Config is what a leaderBackend needs besides its loop.
 type Config struct {
 	Client *master.Client
 	// URL is where this scheduler's API answers.

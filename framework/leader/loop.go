@@ -27,7 +27,7 @@ type loopRequest struct {
 	reply func(st *sched.State, err error)
 }
 
-// schedulerLoop owns the State: one goroutine applies events, records what they
+// Loop owns the State: one goroutine applies events, records what they
 // changed, and only then has the operations performed and requests answered.
 type Loop struct {
 	state    *sched.State
@@ -56,7 +56,7 @@ type Loop struct {
 // a scheduler of few jobs, of a few MiB, would be gone through again and again.
 const heapBallastSize = 32 << 20
 
-// loopConfig is what a schedulerLoop needs besides its journal.
+// LoopConfig is what a schedulerLoop needs besides its journal.
 type LoopConfig struct {
 	Sched    sched.SchedulerSettings
 	Counters *metrics.SchedulerCounters
@@ -64,7 +64,7 @@ type LoopConfig struct {
 	Log      logrus.FieldLogger
 }
 
-// newLoop returns a loop that continues from the journal's contents. It passes
+// NewLoop returns a loop that continues from the journal's contents. It passes
 // operations to post once the journal has recorded what they follow from.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
 	v := readmodel.New(past) // a copy, before the State takes the jobs over
@@ -76,7 +76,7 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 	}
 }
 
-// runLoop goes on until ctx ends, or the journal cannot be written: what is not
+// Run goes on until ctx ends, or the journal cannot be written: what is not
 // recorded must not be done.
 func (l *Loop) Run(ctx context.Context) error {
 	ticks := time.NewTicker(tickInterval)
@@ -182,7 +182,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 	return err
 }
 
-// eventSender hands events to the loop, while there is one.
+// EventSender hands events to the loop, while there is one.
 func (l *Loop) EventSender(ctx context.Context) func(sched.Event) {
 	return func(ev sched.Event) {
 		select {

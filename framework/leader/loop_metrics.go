@@ -48,7 +48,7 @@ func (l *Loop) recordGPUTime() {
 	}
 }
 
-// updateAgents takes in the master's list of agents: constraints and metrics
+// UpdateAgents takes in the master's list of agents: constraints and metrics
 // use it, and clients that watch the inventory are notified of changes.
 func (b *Leader) UpdateAgents(list []master.ListedAgent) {
 	b.agentFields.UpdateAgents(list)

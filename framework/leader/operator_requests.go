@@ -69,7 +69,7 @@ func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set a
 	}
 	ctx, cancel := context.WithTimeout(ctx, quotaWarningTimeout)
 	defer cancel()
-	if agents, err := b.SortedAgents(ctx); err == nil { // without them nobody can tell
+	if agents, err := b.SortedAgents(ctx); err == nil { // without the agents there is nothing to compare with
 		set.Warnings = clusterview.QuotaTypeWarnings(limits, agents)
 	}
 	return set, nil

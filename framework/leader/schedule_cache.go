@@ -20,7 +20,7 @@ import (
 // large one takes milliseconds to decode. It belongs to the loop's goroutine.
 type scheduleCache struct{ byName map[string]*cachedSchedule }
 
-// cachedSchedule is a schedule as its document has it. Nobody changes it.
+// cachedSchedule is a decoded schedule document. It is never modified.
 type cachedSchedule struct {
 	text  []byte
 	entry *cron.ScheduleEntry
@@ -48,7 +48,7 @@ func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedS
 	}
 }
 
-// findSchedule is a schedule, nil if there is none of the name.
+// findSchedule returns the schedule of that name, nil if there is none.
 func (a *scheduleCache) findSchedule(st *sched.State, name string) *cachedSchedule {
 	text := st.Document(schedulePrefix + name)
 	if text == nil {

@@ -42,7 +42,7 @@ func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	return sched.PutDocument{Key: schedulePrefix + e.Spec.Name, Value: text}, nil
 }
 
-// runSchedules submits the jobs of schedules when they are due, until ctx
+// RunSchedules submits the jobs of schedules when they are due, until ctx
 // ends.
 func (b *Leader) RunSchedules(ctx context.Context) error {
 	for {
@@ -58,7 +58,7 @@ func (b *Leader) RunSchedules(ctx context.Context) error {
 	}
 }
 
-// submitDue does what is due and says how long to sleep.
+// SubmitDue does what is due and says how long to sleep.
 func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 	now := b.loop.clock()
 	next := now.Add(maxScheduleWait)

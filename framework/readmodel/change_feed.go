@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// changeFeed collects what happens until somebody takes it. A nil one collects
+// ChangeFeed collects changes until they are taken. A nil feed collects
 // nothing.
 type ChangeFeed struct {
 	wake chan struct{} // has one when there may be some
@@ -89,7 +89,7 @@ func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 	return list
 }
 
-// awaitChange waits until there may be changes that takeChanges has not
+// AwaitChange waits until there may be changes that takeChanges has not
 // returned, or ctx ends.
 func (n *ChangeFeed) AwaitChange(ctx context.Context) error {
 	select {

@@ -19,7 +19,7 @@ const listenerBuffer = 4096
 const storedEvents = 2 * listenerBuffer
 
 // eventHub passes events on to those who listen. One who is too slow is dropped:
-// the loop waits for nobody.
+// publishing never blocks the loop.
 type eventHub struct {
 	epoch     string // of this hub: another one's events are others
 	mu        sync.Mutex

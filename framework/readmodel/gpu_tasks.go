@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// gpuTask is a running task with GPUs.
+// GPUTask is a running task with GPUs.
 type GPUTask struct {
 	job.Task
 	Role      string
@@ -15,7 +15,7 @@ type GPUTask struct {
 	Submitted time.Time
 }
 
-// runningGPUTasks are the running tasks with GPUs that a query asks for.
+// RunningGPUTasks are the running tasks with GPUs that a query asks for.
 func (v *Model) RunningGPUTasks(q api.UsageQuery) (list []GPUTask, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// readModel is a copy of what the journal holds, for readers: they take nothing of
+// Model is a copy of what the journal holds, for readers: they take nothing of
 // the loop's time, and a standby has no loop. It is a journal.Replica.
 type Model struct {
 	mu           sync.RWMutex
@@ -93,7 +93,7 @@ func (v *Model) addJob(j *job.Job) *jobEntry {
 	return e
 }
 
-// Reset replaces all.
+// ReplaceAll replaces all.
 func (v *Model) ReplaceAll(all journal.JournalContents) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,14 +109,14 @@ func (v *Model) ReplaceAll(all journal.JournalContents) {
 	}
 }
 
-// Apply adds a change and tells those who listen what it says of tasks.
+// ApplyChange applies a change and publishes an event for each task that it changes.
 func (v *Model) ApplyChange(c journal.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.applyChange(c, v.publishDifference)
 }
 
-// applyRecorded adds a change, of which moves are all that happened to tasks, and late
+// ApplyRecorded adds a change, of which moves are all that happened to tasks, and late
 // the ends of attempts that had been given up.
 func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task) {
 	v.mu.Lock()
@@ -131,7 +131,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 }
 
-// watchChanges has n collect the jobs that are there, and what happens from now on.
+// WatchChanges has n collect the jobs that are there, and what happens from now on.
 func (v *Model) WatchChanges(n *ChangeFeed) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,14 +219,14 @@ func (v *Model) applyDocuments(documents map[string][]byte) {
 	}
 }
 
-// cordonedHosts are the hosts whose agents get no tasks.
+// CordonedHosts are the hosts whose agents get no tasks.
 func (v *Model) CordonedHosts() map[string]sched.CordonState {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return sched.ParseCordons(v.ownDocuments)
 }
 
-// liveContents is what a scheduler would go on from, without what has ended.
+// LiveContents is what a scheduler would go on from, without what has ended.
 func (v *Model) LiveContents() sched.RecoveredState {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -267,7 +267,7 @@ func (v *Model) removeJob(name string) {
 	}
 }
 
-// Fresh notes when the view was certainly up to date.
+// ConfirmUpToDate notes when the view was certainly up to date.
 func (v *Model) ConfirmUpToDate(asked time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -316,7 +316,7 @@ func (v *Model) CopyJob(name string) (job.Job, bool) {
 	return *e.Clone(), true
 }
 
-// ownerOf are a job's role and owner. An id has the time of its job's
+// OwnerOf are a job's role and owner. An id has the time of its job's
 // submission at the end.
 func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
 	v.mu.RLock()
@@ -347,7 +347,7 @@ func (v *Model) FindTask(id string) (job.Task, error) {
 // one.
 const maxListCapacity = 1000
 
-// listJobs copies the jobs asked for, and no others: not even where a page ends
+// ListJobs copies the jobs asked for, and no others: not even where a page ends
 // tells of one that its reader may not see.
 func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
 	v.mu.RLock()
@@ -404,7 +404,7 @@ func parseJobCursor(text string) (*jobEntry, error) {
 	return &jobEntry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }
 
-// deviceHolders tells the task that holds a device, or the tasks that share it.
+// DeviceHolders returns the tasks that hold each device, separated by ", ".
 func (v *Model) DeviceHolders() map[string]string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -430,7 +430,7 @@ func (v *Model) DeviceHolders() map[string]string {
 // subscribeEvents are the states of now, or what has happened since q.After, and a
 // listener to all changes after them.
 func (v *Model) subscribeEvents(q api.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
-	v.mu.RLock() // nobody publishes meanwhile
+	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
 	one := v.jobs[q.Job]
 	if q.Job != "" && one == nil {
@@ -455,13 +455,13 @@ func (v *Model) subscribeEvents(q api.EventQuery) (now []api.TaskEvent, l *event
 	return now, v.hub.addListener(q.Job), nil
 }
 
-// changesCordons tells that a change says which agents are cordoned or drained.
+// changesCordons reports whether a change cordons, drains or uncordons agents.
 func changesCordons(c journal.Change) bool { return len(sched.ParseCordons(c.Documents)) > 0 }
 
-// closeListeners ends all event streams, also those that start later.
+// CloseListeners ends all event streams, also those that start later.
 func (v *Model) CloseListeners() { v.hub.closeListeners() }
 
-// watchEvents returns the states of all tasks, or the events after q.After, and
+// WatchEvents returns the states of all tasks, or the events after q.After, and
 // a channel of later events. The channel is closed when ctx ends or its reader
 // is too slow.
 func (v *Model) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
@@ -476,6 +476,6 @@ func (v *Model) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.Ta
 	return now, l.ch, nil
 }
 
-// publishInventoryChange notifies clients that watch the inventory: agents or
+// PublishInventoryChange notifies clients that watch the inventory: agents or
 // their GPUs have changed.
 func (v *Model) PublishInventoryChange() { v.hub.publishInventoryChange() }

@@ -12,7 +12,7 @@ import (
 // meanwhile waits for so many, not for all.
 const jobsPerCount = 1000
 
-// metricsSnapshot counts all jobs, each as it was at some moment of the scrape.
+// MetricsSnapshot counts all jobs, each as it was at some moment of the scrape.
 func (v *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Time) metrics.Snapshot {
 	s := counters.NewSnapshot(now)
 	v.mu.RLock()

@@ -22,7 +22,7 @@ const (
 	queueOrderLifetime = 5 * time.Minute
 )
 
-// queueOrderCache keep the orders of the queue that readers go through page by page. An
+// QueuePages keep the orders of the queue that readers go through page by page. An
 // order takes long to find, half a second for 100,000 jobs, and changes with
 // each task that starts or ends: who goes on in the one that the first page had
 // misses nothing and has nothing twice.
@@ -94,7 +94,7 @@ func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([
 	return &cachedQueueOrder{id: rand.Text(), names: names, lastRead: now}, slices.Index(names, last) + 1, nil
 }
 
-// listPage lists what still waits of a page, without the reasons, of roles that the
+// ListPage lists what still waits of a page, without the reasons, of roles that the
 // grant lets its holder see. A place in the queue is that of the lineup.
 func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
 	line, from, err := l.startPage(p, time.Now(), order)

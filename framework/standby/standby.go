@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// standbyConfig is what a standbyBackend needs of the scheduler that it is part
+// Config is what a standbyBackend needs of the scheduler that it is part
 // of.
 type Config struct {
 	Session *zkconn.Session
@@ -42,7 +42,7 @@ type Config struct {
 	Clock      func() time.Time
 }
 
-// standbyBackend answers reads out of a read model that follows the leader's
+// Standby answers reads out of a read model that follows the leader's
 // journal.
 type Standby struct {
 	clusterview.Reader
@@ -63,7 +63,7 @@ func New(cfg Config) *Standby {
 	}
 }
 
-// followJournal keeps the view up to date. It answers once there is one.
+// Run keeps the view up to date. It answers once there is one.
 func (b *Standby) Run(ctx context.Context) error {
 	client, err := b.cfg.NewClient()
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Standby) Run(ctx context.Context) error {
 	return journal.FollowJournal(ctx, b.cfg.Session, b.cfg.JournalPath, b)
 }
 
-// closeListeners ends what still listens, once another answers.
+// CloseListeners ends what still listens, once another answers.
 func (b *Standby) CloseListeners() {
 	b.Model.CloseListeners()
 	if b.Client != nil {
@@ -215,7 +215,7 @@ func (b *Standby) newStateCopy() (st *sched.State, err error) {
 		return nil, err
 	}
 	st = sched.New(cfg, b.Model.LiveContents())
-	st.Step(b.cfg.Clock(), sched.Cycle{}) // tells it the time
+	st.Step(b.cfg.Clock(), sched.Cycle{}) // sets its time
 	return st, nil
 }
 

@@ -27,7 +27,7 @@ const (
 	usageCollectTimeout = 15 * time.Second
 )
 
-// usageCollector keep what agents told of their tasks' GPUs, so that many people who
+// Collector keep what agents told of their tasks' GPUs, so that many people who
 // look cost the agents no more than one.
 type Collector struct {
 	model *readmodel.Model
@@ -40,19 +40,19 @@ type Collector struct {
 	history    History
 }
 
-// newUsageCollector returns a collector for the running tasks of a read model.
+// New returns a collector for the running tasks of a read model.
 func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) *Collector {
 	return &Collector{model: model, read: read}
 }
 
-// usageSample is what an agent said of a task.
+// Sample is what an agent said of a task.
 type Sample struct {
 	at    time.Time
 	usage gpu.TaskUsage
 	err   error
 }
 
-// collectUsage asks for the tasks whose answers are not fresh. Who comes during a round
+// CollectUsage asks for the tasks whose answers are not fresh. Who comes during a round
 // waits for its end, and has its answers.
 func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]Sample, error) {
 	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]Sample{} })

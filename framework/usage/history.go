@@ -27,7 +27,7 @@ const (
 	maxSamplesPerTask = int(historyLength / minSampleDistance)
 )
 
-// usageHistory keep what the GPUs of running tasks did, since who looks does so once
+// History keep what the GPUs of running tasks did, since who looks does so once
 // something is odd. They are in memory alone: who leads next begins anew.
 type History struct {
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type History struct {
 	byTask map[string]*taskHistory
 }
 
-// taskUsageHistory is that of a task: 16 bytes a value where it has one GPU.
+// taskHistory is that of a task: 16 bytes a value where it has one GPU.
 type taskHistory struct {
 	devices []string
 	times   []time.Duration // since pasts.began, oldest first

@@ -72,7 +72,7 @@ func ChangeOf(jobs ...*job.Job) journal.Change {
 	return c
 }
 
-// recordedJob is a job of one task as a real cluster records it.
+// RecordedJob is a job of one task as a real cluster records it.
 func RecordedJob(i int) *job.Job {
 	name := fmt.Sprintf("train-%06d", i)
 	began := time.Unix(1_700_000_000+int64(i), 5).UTC()
@@ -94,7 +94,7 @@ func RecordedJob(i int) *job.Job {
 	return j
 }
 
-// processCPUTime is what this process has used of the processors, readers included.
+// ProcessCPUTime is what this process has used of the processors, readers included.
 func ProcessCPUTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
