@@ -66,11 +66,11 @@ func (s *Spec) validateDependencies(bad func(format string, args ...any)) {
 	for i, d := range s.After {
 		switch {
 		case !namePattern.MatchString(d.Job):
-			bad("after: %q is no job's name", d.Job)
+			bad("after: %q is not a job name", d.Job)
 		case d.Job == s.Name:
 			bad("after: a job cannot wait for itself")
 		case slices.ContainsFunc(s.After[:i], func(o Dependency) bool { return o.Job == d.Job }):
-			bad("after: %s stands twice", d.Job)
+			bad("after: %s is given twice", d.Job)
 		}
 		if d.Outcome != "" && !slices.Contains(dependencyOutcomes(), d.Outcome) {
 			bad("after: state %q of %s is not one of %s", d.Outcome, d.Job, outcomeNames())

@@ -161,7 +161,7 @@ func (s *Spec) validateRequest(bad func(format string, args ...any)) {
 	}
 	for _, id := range append(slices.Clone(r.Devices.Include), r.Devices.Exclude...) {
 		if !uuidPattern.MatchString(id) {
-			bad("gpu_uuid: %q is no UUID such as mesos-gpu gpus shows", id)
+			bad("gpu_uuid: %q is not a UUID as mesos-gpu gpus shows", id)
 		}
 	}
 	if n := len(r.Devices.Include); n > 0 && n < r.GPUs {

@@ -75,7 +75,7 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 			bad("ulimits: %w", err)
 		}
 		if slices.ContainsFunc(s.Ulimits[:i], func(o Ulimit) bool { return o.Name == u.Name }) {
-			bad("ulimits: %s stands twice", u.Name)
+			bad("ulimits: %s is given twice", u.Name)
 		}
 	}
 	if len(s.Labels) > maxLabels {
@@ -189,7 +189,7 @@ func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
 			}
 		}
 		if hosts[p.Host] {
-			bad("ports: host port %d stands twice: an agent offers a port once, for tcp and udp alike", p.Host)
+			bad("ports: host port %d is given twice: an agent offers a port once, for tcp and udp alike", p.Host)
 		}
 		hosts[p.Host] = p.Host != 0
 		if p.Container != 0 && s.Network.IsHost() {

@@ -102,7 +102,7 @@ func TestValidateRejectsContainers(t *testing.T) {
 		`ports: 101 are more than 100`:                  func(s *Spec) { s.Ports = make([]Port, 101) },
 		`ports: 65536 is not between 0 and 65535`:       func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
 		`ports: -1 is not between 0 and 65535`:          func(s *Spec) { s.Ports = []Port{{Host: -1}} },
-		`ports: host port 80 stands twice`:              func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },
+		`ports: host port 80 is given twice`:            func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },
 		`own port 80 needs network: bridge`:             func(s *Spec) { s.Ports = []Port{{Container: 80}} },
 		`ports: "sctp" is neither tcp nor udp`:          func(s *Spec) { s.Ports = []Port{{Protocol: "sctp"}} },
 		`ports: the name "a" is used twice`:             func(s *Spec) { s.Ports = []Port{{Name: "a"}, {Name: "a"}} },
@@ -116,7 +116,7 @@ func TestValidateRejectsContainers(t *testing.T) {
 		`nofile: -2:1 is below 0: unlimited is -1`:      ulimit(Ulimit{"nofile", -2, 1}),
 		`the soft limit 3 is above the hard limit 2`:    ulimit(Ulimit{"nofile", 3, 2}),
 		`the soft limit -1 is above the hard limit 2`:   ulimit(Ulimit{"nofile", Unlimited, 2}),
-		`ulimits: nofile stands twice`:                  func(s *Spec) { s.Ulimits = []Ulimit{{"nofile", 1, 1}, {"nofile", 2, 2}} },
+		`ulimits: nofile is given twice`:                func(s *Spec) { s.Ulimits = []Ulimit{{"nofile", 1, 1}, {"nofile", 2, 2}} },
 		`labels: 101 are more than 100`: func(s *Spec) {
 			s.Labels = map[string]string{}
 			for i := range 101 {

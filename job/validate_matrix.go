@@ -54,7 +54,7 @@ func (m *Matrix) checkMatrix() (int, func(index int) map[string]string, error) {
 		case !variablePattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
 			bad("%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
 		case axes[a.Name]:
-			bad("%s stands twice", a.Name)
+			bad("%s is given twice", a.Name)
 		case len(a.Values) == 0:
 			bad("%s has no values: leave it out", a.Name)
 		}

@@ -100,7 +100,7 @@ func TestFieldTableIsConsistent(t *testing.T) {
 		seen := map[string]Field{}
 		for _, f := range fields {
 			if _, ok := seen[f.Path]; ok {
-				t.Errorf("%s stands twice", f.Path)
+				t.Errorf("%s is given twice", f.Path)
 			}
 			seen[f.Path] = f
 			if f.Type == 0 {
@@ -197,7 +197,7 @@ func TestParametersMatchExecutor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(document), "**Parameters served:**")
+	_, text, _ := strings.Cut(string(document), "**Supported parameters:**")
 	text, _, _ = strings.Cut(text, ", and docker run's short names")
 	var served []string
 	for depth, word := 0, ""; text != ""; text = text[1:] {

@@ -30,7 +30,7 @@ func (f *appNormalizer) checkOldForms() {
 		f.addError("/uris", "uris and fetch say the same: leave out uris")
 	}
 	if dup := firstDuplicate(a.Ports); dup != 0 {
-		f.addError("/", "port %d stands twice in ports", dup)
+		f.addError("/", "port %d occurs twice in ports", dup)
 		a.Ports[slices.Index(a.Ports, dup)] = 0 // so that it is reported once
 	}
 	if a.Ports != nil && a.PortDefinitions != nil && !slices.EqualFunc(a.Ports, a.PortDefinitions, func(p int, d PortDefinition) bool { return p == d.Port }) {
@@ -106,7 +106,7 @@ func (f *appNormalizer) checkCommand() {
 	image := a.Container != nil && a.Container.Docker != nil
 	switch {
 	case a.Cmd != "" && len(a.Args) > 0:
-		f.addError("/", "cmd and args stand side by side: give one")
+		f.addError("/", "cmd and args exclude each other: give one")
 	case a.Cmd == "" && len(a.Args) == 0 && !image:
 		f.addError("/", "there is nothing to run: give cmd, args, or a container with an image")
 	}

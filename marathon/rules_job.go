@@ -164,7 +164,7 @@ func (f *appNormalizer) checkJobPorts() {
 	for i, m := range a.Container.PortMappings {
 		if m.HostPort != nil && *m.HostPort > 0 {
 			if hosts[*m.HostPort] {
-				f.addError(elementPath(place, i)+"/hostPort", "%d stands twice: an agent offers a port once, for tcp and udp alike", *m.HostPort)
+				f.addError(elementPath(place, i)+"/hostPort", "%d is given twice: an agent offers a port once, for tcp and udp alike", *m.HostPort)
 			}
 			hosts[*m.HostPort] = true
 		}

@@ -20,7 +20,7 @@ func (f *appNormalizer) checkNetworks() {
 			f.addError(place, "a container network needs a name: the scheduler has no default")
 		}
 		if n.Mode == ContainerMode && named[n.Name] {
-			f.addError("/networks", "%q stands twice", n.Name)
+			f.addError("/networks", "%q is given twice", n.Name)
 		}
 		named[n.Name] = true
 	}
@@ -42,7 +42,7 @@ func (f *appNormalizer) checkPorts() {
 	}
 	f.checkUniqueStrings("/portDefinitions", names)
 	if p := firstDuplicate(ports); p != 0 {
-		f.addError("/portDefinitions", "port %d stands twice", p)
+		f.addError("/portDefinitions", "port %d is given twice", p)
 	}
 	if a.Container == nil {
 		return

@@ -15,7 +15,7 @@ import (
 
 // The values of keys about a task's container and its checks.
 
-func fetchList() format[[]job.FetchArtifact] {
+func fetchList() valueFormat[[]job.FetchArtifact] {
 	return listOf("[https://example.org/model.tar.gz]", object(
 		key("uri", word(""), func(a *job.FetchArtifact) *string { return &a.URI },
 			"a URI such as `https://example.org/model.tar.gz`, or a path of the agent").needed(),
@@ -31,7 +31,7 @@ func fetchList() format[[]job.FetchArtifact] {
 }
 
 // volumeList is a list of "SOURCE:TARGET[:ro]" and of mappings.
-func volumeList() format[[]job.Volume] {
+func volumeList() valueFormat[[]job.Volume] {
 	return listOf(`["/data:/data:ro"]`, object(
 		key("source", word(""), func(v *job.Volume) *string { return &v.Source },
 			"path of the agent, or name of a volume of its Docker engine").needed(),
@@ -47,7 +47,7 @@ func volumeList() format[[]job.Volume] {
 
 // portList is a number of ports, or a list of container ports: 8080, "9090/udp",
 // "80:8080", {name, container, host, protocol}.
-func portList() format[[]job.Port] {
+func portList() valueFormat[[]job.Port] {
 	one := valueSchema{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": portPattern}
 	f := listOf("[8080, 9090/udp]", object(
 		key("name", word(""), func(p *job.Port) *string { return &p.Name },
@@ -114,8 +114,8 @@ func readPortCount(n *yaml.Node, to *[]job.Port) error {
 }
 
 // ulimits are {memlock: unlimited, stack: "8388608:16777216"}.
-func ulimits() format[[]job.Ulimit] {
-	f := format[[]job.Ulimit]{
+func ulimits() valueFormat[[]job.Ulimit] {
+	f := valueFormat[[]job.Ulimit]{
 		read:   readUlimits,
 		schema: mapSchema(valueSchema{"type": []string{"integer", "string"}, "minimum": job.Unlimited, "pattern": ulimitPattern}),
 	}
@@ -163,7 +163,7 @@ func encodeUlimit(v int64) string {
 }
 
 // parameterList is a list of "key=value" and of {key, value}.
-func parameterList() format[[]job.DockerParameter] {
+func parameterList() valueFormat[[]job.DockerParameter] {
 	return listOf("[init=true]", object(
 		key("key", word(""), func(p *job.DockerParameter) *string { return &p.Key },
 			"option of `docker run`, without its dashes").needed().alwaysWritten(),
@@ -173,9 +173,9 @@ func parameterList() format[[]job.DockerParameter] {
 }
 
 // healthCheckList is one health check, or a list of several.
-func healthCheckList() format[job.Container] {
+func healthCheckList() valueFormat[job.Container] {
 	one := exactlyOneMethod(object(healthCheckKeys()...))
-	f := format[job.Container]{keys: one.keys}
+	f := valueFormat[job.Container]{keys: one.keys}
 	f.read = func(n *yaml.Node, to *job.Container) error {
 		to.HealthCheck = &job.HealthCheck{}
 		if n.Kind != yaml.SequenceNode {
@@ -216,7 +216,7 @@ func healthCheckList() format[job.Container] {
 	return f
 }
 
-func healthCheckKeys() []field[job.HealthCheck] {
+func healthCheckKeys() []keyField[job.HealthCheck] {
 	return append(checkKeys(func(h *job.HealthCheck) *job.Check { return &h.Check }),
 		key("grace", positiveDuration().withFlags(flagReadBy(Flag{Name: "health-start-period", Kind: DurationFlag, Usage: fmt.Sprintf("how long after a task's start failures do not count (default %s)", job.DefaultHealthGrace)}, readDuration)),
 			func(h *job.HealthCheck) *time.Duration { return &h.Grace },
@@ -228,8 +228,8 @@ func healthCheckKeys() []field[job.HealthCheck] {
 // neverText is how users write that a health check ends no task.
 const neverText = "never"
 
-func failureCount() format[int] {
-	f := format[int]{
+func failureCount() valueFormat[int] {
+	f := valueFormat[int]{
 		read: func(n *yaml.Node, to *int) error {
 			if n.Kind == yaml.ScalarNode && n.Value == neverText {
 				*to = job.Unlimited
@@ -252,7 +252,7 @@ func failureCount() format[int] {
 }
 
 // generalCheck has no flags: those of checkKeys set the health check.
-func generalCheck() format[job.Check] {
+func generalCheck() valueFormat[job.Check] {
 	f := exactlyOneMethod(object(checkKeys(func(c *job.Check) *job.Check { return c })...))
 	f.flags = nil
 	return f
@@ -260,16 +260,16 @@ func generalCheck() format[job.Check] {
 
 // exactlyOneMethod adds to the schema what Validate checks: command, http and
 // tcp exclude each other.
-func exactlyOneMethod[T any](f format[T]) format[T] {
+func exactlyOneMethod[T any](f valueFormat[T]) valueFormat[T] {
 	return f.withSchema("oneOf", []valueSchema{{"required": []string{"command"}}, {"required": []string{"http"}}, {"required": []string{"tcp"}}})
 }
 
 // checkKeys are the keys of the check in an S.
-func checkKeys[S any](at func(s *S) *job.Check) []field[S] {
+func checkKeys[S any](at func(s *S) *job.Check) []keyField[S] {
 	wait := func(name, usage string) flagOf[time.Duration] {
 		return flagReadBy(Flag{Name: name, Kind: DurationFlag, Usage: usage}, readDuration)
 	}
-	return []field[S]{
+	return []keyField[S]{
 		key("command", commandLine().withFlags(flagOf[[]string]{Flag{Name: "health-cmd", Usage: "line for /bin/sh that exits with 0 if the task is healthy"}, func(to *[]string, texts []string) error {
 			*to = shellCommand(texts[len(texts)-1])
 			return nil
@@ -289,7 +289,7 @@ func checkKeys[S any](at func(s *S) *job.Check) []field[S] {
 }
 
 // httpCheck is a path, for the job's first port, or a mapping.
-func httpCheck() format[*job.HTTPCheck] {
+func httpCheck() valueFormat[*job.HTTPCheck] {
 	fields := append(checkPortKeys(func(h *job.HTTPCheck) *job.CheckPort { return &h.CheckPort }),
 		key("path", word("^/"), func(h *job.HTTPCheck) *string { return &h.Path },
 			"path to GET; absent, `/`"),
@@ -304,7 +304,7 @@ func httpCheck() format[*job.HTTPCheck] {
 }
 
 // tcpCheck is a port number, or a mapping.
-func tcpCheck() format[*job.TCPCheck] {
+func tcpCheck() valueFormat[*job.TCPCheck] {
 	return optional(onePort(object(checkPortKeys(func(t *job.TCPCheck) *job.CheckPort { return &t.CheckPort })...)).
 		orShort(func(n *yaml.Node, t *job.TCPCheck) error { return readPortNumber(n, &t.Port) }, portNumber().schema)).
 		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that must accept connections, or first: the task's first port"}, func(to **job.TCPCheck, texts []string) error {
@@ -327,7 +327,7 @@ func parseCheckPort(text string, to *job.CheckPort) error {
 }
 
 // checkPortKeys are the keys of the port in an S. One of them is written.
-func checkPortKeys[S any](at func(s *S) *job.CheckPort) []field[S] {
+func checkPortKeys[S any](at func(s *S) *job.CheckPort) []keyField[S] {
 	index := count(0, job.MaxPorts-1)
 	index.read = func(n *yaml.Node, to *int) error {
 		if err := readCount(n, to); err != nil {
@@ -338,7 +338,7 @@ func checkPortKeys[S any](at func(s *S) *job.CheckPort) []field[S] {
 		}
 		return nil
 	}
-	return []field[S]{
+	return []keyField[S]{
 		key("port", portNumber(), func(s *S) *int { return &at(s).Port },
 			"port number inside the container; excludes `port_index`"),
 		key("port_index", index, func(s *S) *int { return &at(s).Index },
@@ -347,7 +347,7 @@ func checkPortKeys[S any](at func(s *S) *job.CheckPort) []field[S] {
 }
 
 // onePort rejects a mapping with both port and port_index.
-func onePort[T any](f format[T]) format[T] {
+func onePort[T any](f valueFormat[T]) valueFormat[T] {
 	return f.withSchema("not", valueSchema{"required": []string{"port", "port_index"}}).checked(func(n *yaml.Node, _ *T) error {
 		index := findValue(n, "port_index")
 		if index == nil || findValue(n, "port") == nil {

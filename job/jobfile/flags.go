@@ -45,7 +45,7 @@ type flagOf[T any] struct {
 
 // withFlag adds a flag whose text is read as the key's value is. Of several
 // texts the last one counts.
-func (k field[S]) withFlag(f Flag) field[S] {
+func (k keyField[S]) withFlag(f Flag) keyField[S] {
 	read := k.read
 	k.flags = append(k.flags[:len(k.flags):len(k.flags)], flagOf[S]{f, func(s *S, texts []string) error { return read(s, scalarNode(texts[len(texts)-1])) }})
 	return k

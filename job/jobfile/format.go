@@ -7,11 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// format describes how values of type T appear in a job file: how they are
+// valueFormat describes how values of type T appear in a job file: how they are
 // read and written, what JSON Schema they have, and which keys and flags are
 // inside of them. Formats are combined: listOf, optional, orShort and object
 // make larger ones of smaller ones.
-type format[T any] struct {
+type valueFormat[T any] struct {
 	// read parses n into to. It returns a *lineError, or several joined, for
 	// mistakes whose place inside n is known.
 	read func(n *yaml.Node, to *T) error
@@ -31,8 +31,8 @@ type keyNode struct {
 	keys           []keyNode
 }
 
-// field is one key of a mapping that is read into an S.
-type field[S any] struct {
+// keyField is one key of a mapping that is read into an S.
+type keyField[S any] struct {
 	keyNode
 	// required keys must be present.
 	required bool
@@ -47,8 +47,8 @@ type field[S any] struct {
 
 // key returns the field of that name, whose value is at(s). The explanation is
 // Markdown, with links as in docs/job-file.md.
-func key[S, T any](name string, f format[T], at func(s *S) *T, doc string) field[S] {
-	k := field[S]{
+func key[S, T any](name string, f valueFormat[T], at func(s *S) *T, doc string) keyField[S] {
+	k := keyField[S]{
 		keyNode: keyNode{name: name, doc: doc, keys: f.keys},
 		read:    func(s *S, n *yaml.Node) error { return f.read(n, at(s)) },
 		write:   func(s *S) any { return f.write(*at(s)) },
@@ -61,33 +61,33 @@ func key[S, T any](name string, f format[T], at func(s *S) *T, doc string) field
 }
 
 // withDefault documents what holds where the key is absent.
-func (k field[S]) withDefault(markdown string) field[S] {
+func (k keyField[S]) withDefault(markdown string) keyField[S] {
 	k.def = markdown
 	return k
 }
 
 // needed makes the key required.
-func (k field[S]) needed() field[S] {
+func (k keyField[S]) needed() keyField[S] {
 	k.required = true
 	return k
 }
 
 // writtenIf makes the key written exactly where the condition holds, whether
 // or not its value is zero.
-func (k field[S]) writtenIf(condition func(s *S) bool) field[S] {
+func (k keyField[S]) writtenIf(condition func(s *S) bool) keyField[S] {
 	k.written = condition
 	return k
 }
 
 // alwaysWritten makes the key written even if its value is zero.
-func (k field[S]) alwaysWritten() field[S] { return k.writtenIf(func(*S) bool { return true }) }
+func (k keyField[S]) alwaysWritten() keyField[S] { return k.writtenIf(func(*S) bool { return true }) }
 
 // neverWritten is for keys that only abbreviate another one.
-func (k field[S]) neverWritten() field[S] { return k.writtenIf(func(*S) bool { return false }) }
+func (k keyField[S]) neverWritten() keyField[S] { return k.writtenIf(func(*S) bool { return false }) }
 
 // object is the format of a mapping with these keys and no others.
-func object[S any](fields ...field[S]) format[S] {
-	f := format[S]{schema: mappingSchema(fields)}
+func object[S any](fields ...keyField[S]) valueFormat[S] {
+	f := valueFormat[S]{schema: mappingSchema(fields)}
 	for _, k := range fields {
 		f.keys = append(f.keys, k.keyNode)
 		f.flags = append(f.flags, k.flags...)
@@ -97,7 +97,7 @@ func object[S any](fields ...field[S]) format[S] {
 	return f
 }
 
-func fieldReaders[S any](fields []field[S], to *S) map[string]valueReader {
+func fieldReaders[S any](fields []keyField[S], to *S) map[string]valueReader {
 	readers := make(map[string]valueReader, len(fields))
 	for _, k := range fields {
 		readers[k.name] = func(n *yaml.Node) error { return k.read(to, n) }
@@ -105,7 +105,7 @@ func fieldReaders[S any](fields []field[S], to *S) map[string]valueReader {
 	return readers
 }
 
-func encodeFields[S any](fields []field[S], s *S) *yamlMapping {
+func encodeFields[S any](fields []keyField[S], s *S) *yamlMapping {
 	m := newMapping()
 	for _, k := range fields {
 		switch {
@@ -119,7 +119,7 @@ func encodeFields[S any](fields []field[S], s *S) *yamlMapping {
 }
 
 // mappingSchema describes each key with its explanation.
-func mappingSchema[S any](fields []field[S]) valueSchema {
+func mappingSchema[S any](fields []keyField[S]) valueSchema {
 	properties := make(map[string]valueSchema, len(fields))
 	var required []string
 	for _, k := range fields {
@@ -132,7 +132,7 @@ func mappingSchema[S any](fields []field[S]) valueSchema {
 }
 
 // described is the schema of the key's value with its explanation.
-func (k field[S]) described() valueSchema {
+func (k keyField[S]) described() valueSchema {
 	s := maps.Clone(k.schema)
 	s["description"] = plainText(k.doc)
 	if k.def != "" && !k.required {
@@ -143,7 +143,7 @@ func (k field[S]) described() valueSchema {
 
 // checked adds a check of the whole value, which is made where all of its
 // parts are read without a mistake.
-func (f format[T]) checked(check func(n *yaml.Node, v *T) error) format[T] {
+func (f valueFormat[T]) checked(check func(n *yaml.Node, v *T) error) valueFormat[T] {
 	read := f.read
 	f.read = func(n *yaml.Node, to *T) error {
 		if err := read(n, to); err != nil {
@@ -155,20 +155,20 @@ func (f format[T]) checked(check func(n *yaml.Node, v *T) error) format[T] {
 }
 
 // withSchema changes the schema by a keyword.
-func (f format[T]) withSchema(keyword string, value any) format[T] {
+func (f valueFormat[T]) withSchema(keyword string, value any) valueFormat[T] {
 	f.schema = maps.Clone(f.schema)
 	f.schema[keyword] = value
 	return f
 }
 
 // withFlags adds command-line flags that set the value.
-func (f format[T]) withFlags(flags ...flagOf[T]) format[T] {
+func (f valueFormat[T]) withFlags(flags ...flagOf[T]) valueFormat[T] {
 	f.flags = append(f.flags[:len(f.flags):len(f.flags)], flags...)
 	return f
 }
 
 // orShort reads a scalar by short, anything else by f, and always writes f.
-func (f format[T]) orShort(short func(n *yaml.Node, to *T) error, schema valueSchema) format[T] {
+func (f valueFormat[T]) orShort(short func(n *yaml.Node, to *T) error, schema valueSchema) valueFormat[T] {
 	long := f.read
 	f.read = func(n *yaml.Node, to *T) error {
 		if n.Kind == yaml.ScalarNode {
@@ -189,8 +189,8 @@ func shortText[T any](parse func(text string) (T, error)) func(n *yaml.Node, to 
 }
 
 // optional is a value that may be absent: nil.
-func optional[T any](f format[T]) format[*T] {
-	p := format[*T]{schema: f.schema, keys: f.keys}
+func optional[T any](f valueFormat[T]) valueFormat[*T] {
+	p := valueFormat[*T]{schema: f.schema, keys: f.keys}
 	p.read = func(n *yaml.Node, to **T) error {
 		*to = new(T)
 		return f.read(n, *to)
@@ -213,8 +213,8 @@ func optional[T any](f format[T]) format[*T] {
 }
 
 // listOf is a list; example is one, for the message that it is not a list.
-func listOf[T any](example string, item format[T]) format[[]T] {
-	return format[[]T]{
+func listOf[T any](example string, item valueFormat[T]) valueFormat[[]T] {
+	return valueFormat[[]T]{
 		read: func(n *yaml.Node, to *[]T) error {
 			return readEach(n, example, func(element *yaml.Node) error {
 				var v T

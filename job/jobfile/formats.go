@@ -13,8 +13,8 @@ import (
 // The formats of single values, and of values with keys that users choose.
 
 // text is a word of type T.
-func text[T ~string](schema valueSchema) format[T] {
-	return format[T]{
+func text[T ~string](schema valueSchema) valueFormat[T] {
+	return valueFormat[T]{
 		read: func(n *yaml.Node, to *T) error {
 			var word string
 			err := readText(n, &word)
@@ -27,81 +27,81 @@ func text[T ~string](schema valueSchema) format[T] {
 }
 
 // word is text that is not empty. It matches the pattern, unless that is empty.
-func word(pattern string) format[string] { return text[string](wordSchema(pattern)) }
+func word(pattern string) valueFormat[string] { return text[string](wordSchema(pattern)) }
 
 // oneOf is one of some words. Validate rejects others.
-func oneOf[T ~string](words ...T) format[T] { return text[T](enumSchema(words...)) }
+func oneOf[T ~string](words ...T) valueFormat[T] { return text[T](enumSchema(words...)) }
 
 // anyWord may be empty.
-func anyWord() format[string] {
-	return format[string]{readAnyText, func(v string) any { return v }, anyWordSchema(), nil, nil}
+func anyWord() valueFormat[string] {
+	return valueFormat[string]{readAnyText, func(v string) any { return v }, anyWordSchema(), nil, nil}
 }
 
 // wordList is a word or a list of words.
-func wordList() format[[]string] {
-	return format[[]string]{readWords, func(v []string) any { return v }, wordsSchema(), nil, nil}
+func wordList() valueFormat[[]string] {
+	return valueFormat[[]string]{readWords, func(v []string) any { return v }, wordsSchema(), nil, nil}
 }
 
 // pairs are NAME: value pairs. The schema describes one value.
-func pairs(schema valueSchema) format[map[string]string] {
-	return format[map[string]string]{readPairs, func(v map[string]string) any { return v }, mapSchema(schema), nil, nil}
+func pairs(schema valueSchema) valueFormat[map[string]string] {
+	return valueFormat[map[string]string]{readPairs, func(v map[string]string) any { return v }, mapSchema(schema), nil, nil}
 }
 
-func boolean() format[bool] {
-	return format[bool]{readFlag, func(v bool) any { return v }, flagSchema(), nil, nil}
+func boolean() valueFormat[bool] {
+	return valueFormat[bool]{readFlag, func(v bool) any { return v }, flagSchema(), nil, nil}
 }
 
-func count(least, most int) format[int] {
-	return format[int]{readCount, func(v int) any { return v }, integerSchema(least, most), nil, nil}
+func count(least, most int) valueFormat[int] {
+	return valueFormat[int]{readCount, func(v int) any { return v }, integerSchema(least, most), nil, nil}
 }
 
 // positiveCount rejects 0, which stands for an absent key.
-func positiveCount(most int) format[int] {
+func positiveCount(most int) valueFormat[int] {
 	f := count(1, most)
 	f.read = readPositive
 	return f
 }
 
-func portNumber() format[int] {
+func portNumber() valueFormat[int] {
 	f := count(1, 65535)
 	f.read = readPortNumber
 	return f
 }
 
-func number() format[float64] {
-	return format[float64]{readNumber, func(v float64) any { return v }, numberSchema(), nil, nil}
+func number() valueFormat[float64] {
+	return valueFormat[float64]{readNumber, func(v float64) any { return v }, numberSchema(), nil, nil}
 }
 
 // size is an amount of memory or disk in MiB.
-func size() format[float64] {
-	return format[float64]{readSize, func(v float64) any { return formatSize(v) }, sizeSchema(), nil, nil}
+func size() valueFormat[float64] {
+	return valueFormat[float64]{readSize, func(v float64) any { return formatSize(v) }, sizeSchema(), nil, nil}
 }
 
 // wholeSize is a size rounded up to a MiB.
-func wholeSize() format[int64] {
-	return format[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
+func wholeSize() valueFormat[int64] {
+	return valueFormat[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
 }
 
-func duration() format[time.Duration] {
-	return format[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
+func duration() valueFormat[time.Duration] {
+	return valueFormat[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
 }
 
 // positiveDuration rejects 0, which stands for an absent key.
-func positiveDuration() format[time.Duration] {
+func positiveDuration() valueFormat[time.Duration] {
 	f := duration()
 	f.read = readPositiveDuration
 	return f
 }
 
 // commandLine is an argument vector, or one line for /bin/sh.
-func commandLine() format[[]string] {
-	return format[[]string]{readCommand, encodeCommand, commandSchema(), nil, nil}
+func commandLine() valueFormat[[]string] {
+	return valueFormat[[]string]{readCommand, encodeCommand, commandSchema(), nil, nil}
 }
 
 // orUnlimited also takes the word unlimited, for job.Unlimited.
-func orUnlimited(f format[float64]) format[float64] {
+func orUnlimited(f valueFormat[float64]) valueFormat[float64] {
 	read, write := f.read, f.write
-	return format[float64]{
+	return valueFormat[float64]{
 		read: func(n *yaml.Node, to *float64) error { return readLimit(n, to, read) },
 		write: func(v float64) any {
 			if v == job.Unlimited {
@@ -115,7 +115,7 @@ func orUnlimited(f format[float64]) format[float64] {
 
 // selector reads a word or a list of words as what to include, or a mapping
 // with include and exclude.
-func selector[S any](include, exclude field[S], included func(s *S) *[]string) format[S] {
+func selector[S any](include, exclude keyField[S], included func(s *S) *[]string) valueFormat[S] {
 	f := object(include, exclude)
 	long := f.write
 	f.write = func(v S) any {
@@ -137,8 +137,8 @@ func selector[S any](include, exclude field[S], included func(s *S) *[]string) f
 
 // matrix maps names that the user chooses to lists of values. include and exclude
 // have their own meaning.
-func matrix() format[*job.Matrix] {
-	return format[*job.Matrix]{
+func matrix() valueFormat[*job.Matrix] {
+	return valueFormat[*job.Matrix]{
 		read:   readMatrix,
 		write:  encodeMatrix,
 		schema: matrixSchema(),
@@ -176,8 +176,8 @@ func encodeEntries(entries []map[string]string) []any {
 
 // constraintList reads Marathon's lists of two or three words, or such words in
 // one line.
-func constraintList() format[[]job.Constraint] {
-	return format[[]job.Constraint]{read: readConstraints, schema: constraintsSchema(), write: func(list []job.Constraint) any {
+func constraintList() valueFormat[[]job.Constraint] {
+	return valueFormat[[]job.Constraint]{read: readConstraints, schema: constraintsSchema(), write: func(list []job.Constraint) any {
 		all := make([]any, len(list))
 		for i, c := range list {
 			words := []string{c.Field, string(c.Operator)}

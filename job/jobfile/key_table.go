@@ -16,11 +16,11 @@ import (
 // jobFormat is the job file's language. Reading, writing, the JSON Schema, the
 // flags of mesos-gpu run, mesos-gpu explain and the table of docs/job-file.md
 // all come from this table; a key is written in its order.
-var jobFormat = sync.OnceValue(func() format[job.Spec] { return object(jobKeys()...) })
+var jobFormat = sync.OnceValue(func() valueFormat[job.Spec] { return object(jobKeys()...) })
 
-func jobKeys() []field[job.Spec] {
+func jobKeys() []keyField[job.Spec] {
 	type spec = job.Spec
-	return []field[spec]{
+	return []keyField[spec]{
 		key("name", word("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"), func(s *spec) *string { return &s.Name },
 			"1 to 63 letters, digits, `.`, `-`, `_`; unique among jobs that have not ended").withDefault("required").needed().
 			withFlag(Flag{Name: "name", Usage: "the job's name (default a random one)"}),
@@ -159,15 +159,15 @@ func jobKeys() []field[job.Spec] {
 }
 
 // gpuCount suggests share where a fraction of a GPU is asked for.
-func gpuCount() format[int] {
+func gpuCount() valueFormat[int] {
 	f := count(0, job.MaxGPUs)
 	f.read = readGPUs
 	return f
 }
 
 // share sets the share of a request, and may set its number of GPUs.
-func share() format[gpu.Request] {
-	memory := format[gpu.ShareRequest]{
+func share() valueFormat[gpu.Request] {
+	memory := valueFormat[gpu.ShareRequest]{
 		read: readShareMemory,
 		write: func(v gpu.ShareRequest) any {
 			if v.MemPercent > 0 {
@@ -195,7 +195,7 @@ func share() format[gpu.Request] {
 		})
 }
 
-func typeSelector() format[gpu.TypeSelector] {
+func typeSelector() valueFormat[gpu.TypeSelector] {
 	include := func(t *gpu.TypeSelector) *[]string { return &t.Include }
 	return selector(
 		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-type", Kind: ListFlag, Usage: "acceptable GPU types, such as V100,A100"})), include,
@@ -206,7 +206,7 @@ func typeSelector() format[gpu.TypeSelector] {
 		include)
 }
 
-func deviceSelector() format[gpu.DeviceSelector] {
+func deviceSelector() valueFormat[gpu.DeviceSelector] {
 	include := func(d *gpu.DeviceSelector) *[]string { return &d.Include }
 	return selector(
 		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-uuid", Kind: ListFlag, Usage: "acceptable GPUs by UUID"})), include,
@@ -217,7 +217,7 @@ func deviceSelector() format[gpu.DeviceSelector] {
 		include)
 }
 
-func resourceLimits() format[job.ResourceLimits] {
+func resourceLimits() valueFormat[job.ResourceLimits] {
 	return object(
 		key("cpus", orUnlimited(number()), func(l *job.ResourceLimits) *float64 { return &l.CPUs },
 			"maximum CPUs if the agent has them free: a number above `cpus`, or `unlimited`"),
@@ -227,7 +227,7 @@ func resourceLimits() format[job.ResourceLimits] {
 }
 
 // service is true, or a mapping.
-func service() format[*job.Service] {
+func service() valueFormat[*job.Service] {
 	f := optional(object(
 		key("backoff", positiveDuration(), func(v *job.Service) *time.Duration { return &v.Backoff.Initial },
 			"pause before a task is started again").alwaysWritten(),
@@ -257,8 +257,8 @@ func service() format[*job.Service] {
 		"always", func(to **job.Service) { *to = &job.Service{} }, ": --retries says how often a failed task is tried again"))
 }
 
-func replaceAfter() format[time.Duration] {
-	return format[time.Duration]{
+func replaceAfter() valueFormat[time.Duration] {
+	return valueFormat[time.Duration]{
 		read: readReplaceAfter,
 		write: func(v time.Duration) any {
 			if v < 0 {
@@ -271,7 +271,7 @@ func replaceAfter() format[time.Duration] {
 }
 
 // dependencyList is a job's name, or a list of names and of {job, state}.
-func dependencyList() format[[]job.Dependency] {
+func dependencyList() valueFormat[[]job.Dependency] {
 	one := object(
 		key("job", word(""), func(d *job.Dependency) *string { return &d.Job },
 			"name of the job").needed(),
@@ -296,7 +296,7 @@ func dependencyList() format[[]job.Dependency] {
 	}))
 }
 
-func schedule() format[job.Schedule] {
+func schedule() valueFormat[job.Schedule] {
 	return object(
 		key("cron", word(""), func(v *job.Schedule) *string { return &v.Cron },
 			"minute, hour, day, month and day of the week, for example `0 3 * * mon-fri`; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`").needed(),

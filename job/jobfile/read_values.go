@@ -156,7 +156,7 @@ func readPairs(n *yaml.Node, to *map[string]string) error {
 			return errorAt(value, "%s is not a single value", key.Value)
 		}
 		if _, ok := all[key.Value]; ok {
-			return errorAt(key, "%s stands twice", key.Value)
+			return errorAt(key, "%s is given twice", key.Value)
 		}
 		all[key.Value] = value.Value
 	}

@@ -122,7 +122,7 @@ func plainValue(n *yaml.Node) any {
 }
 
 // beyondSchema are files that Read refuses for what no schema says: which keys
-// go together, numbers that depend on others, what stands twice, the words of
+// go together, numbers that depend on others, duplicates, the words of
 // other languages such as cron's.
 var beyondSchema = []string{
 	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice", "interval", "label twice", "matrix and env",

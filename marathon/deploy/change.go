@@ -215,7 +215,7 @@ func (s *DesiredState) resolveDraft(d changeDraft, v string) ([]appTransition, e
 	seen := map[string]bool{}
 	for _, w := range d.apps {
 		if seen[w.id] {
-			return nil, invalidAt("/", "%s stands twice", w.id)
+			return nil, invalidAt("/", "%s is given twice", w.id)
 		}
 		seen[w.id] = true
 		t, err := s.planTransition(w, d, v)

@@ -135,7 +135,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	twice := testApp(t, []string{"/web"})
 	if _, err := s.PutApps(start(), []*marathon.App{twice, twice}, ChangeOptions{}); !errors.As(err, &wrong) {
-		t.Errorf("got %v for an app that stands twice", err)
+		t.Errorf("got %v for an app that is given twice", err)
 	}
 	wide := &marathon.Group{ID: "/g"}
 	for i := range 30_000 {
