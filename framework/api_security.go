@@ -134,24 +134,25 @@ func (d *apiSecurity) wrapListener(l net.Listener) net.Listener {
 	return tls.NewListener(l, d.certificate.TLSConfig())
 }
 
-// wrapHandler has requests to the scheduler of that URLFor pass the door.
-func (d *apiSecurity) wrapHandler(h http.Handler, at string, log logrus.FieldLogger) http.Handler {
+// wrapHandler puts the API behind authentication, authorization and the check of
+// the Host header; advertised is the URL that the scheduler publishes.
+func (d *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
 	if d.audit != nil {
 		h = d.audit.Wrap(h)
 	}
 	if d.gate != nil {
 		return d.gate.Wrap(h, append(api.OpenPaths(), pingPath)...)
 	}
-	return api.RestrictHosts(h, log, ownHostNames(at)...) // without tokens nothing else tells a site's page from a program
+	return api.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens nothing else tells a site's page from a program
 }
 
-// ownHostNames are the machine's, and that of the URLFor.
-func ownHostNames(at string) (list []string) {
+// ownHostNames returns the machine's names and the host of the advertised URL.
+func ownHostNames(advertised string) (list []string) {
 	if name, err := os.Hostname(); err == nil {
 		short, _, _ := strings.Cut(name, ".")
 		list = append(list, name, short)
 	}
-	if u, err := url.Parse(at); err == nil {
+	if u, err := url.Parse(advertised); err == nil {
 		list = append(list, u.Hostname())
 	}
 	return list

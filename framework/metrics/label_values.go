@@ -36,7 +36,7 @@ func sanitizeLabel(s string) string {
 type labelValues struct {
 	mu        sync.Mutex
 	known     map[string]bool
-	gpuModels []string          // those of GPUCount, as agents spell them
+	gpuModels []string          // the GPU models, as agents spell them
 	requests  map[string]string // labels found for requests, for these models
 }
 

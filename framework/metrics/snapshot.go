@@ -41,7 +41,7 @@ type GPUCount struct{ All, Free int }
 // roleCounts is what is counted of the jobs of one role.
 type roleCounts struct {
 	tasks     map[job.State]int
-	allocated map[string]int // thousandths of GPUCount, by type
+	allocated map[string]int // thousandths of GPUs, by type
 	queue     map[string]*queueCounts
 	deferred  map[pending.DeferralReason]int
 }
