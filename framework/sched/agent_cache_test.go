@@ -14,9 +14,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestAgentCacheDoesNotChangePlans: a State that keeps its agents from cycle to
-// cycle does what one does that looks at all of them anew, whatever comes and
-// whatever the policy.
+// TestAgentCacheDoesNotChangePlans checks that a State with an agent cache returns the same operations as one that
+// reads all agents in each cycle, for any events and policies.
 func TestAgentCacheDoesNotChangePlans(t *testing.T) {
 	kept := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +36,7 @@ func TestAgentCacheDoesNotChangePlans(t *testing.T) {
 	}
 }
 
-// uncachedPair tells two States the same, one of which keeps no agents.
+// uncachedPair applies the same events to two States, one of which never has a cache.
 type uncachedPair struct {
 	t          *rapid.T
 	one, other *State
@@ -76,7 +75,7 @@ func (m *uncachedPair) stepBoth(ev Event) {
 	}
 }
 
-// runCycle is some of what may happen, and a cycle.
+// runCycle applies random events and then a Cycle.
 func (m *uncachedPair) runCycle() {
 	m.now = m.now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 1, 1, 6, 70}).Draw(m.t, "seconds")) * time.Second)
 	roles := m.one.roleNames()

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// benchmarkOffers is n agents with eight GPUs each, of three types, by name.
+// benchmarkOffers returns n agents with eight GPUs each, of three types, offered by id.
 func benchmarkOffers(n int) []Offer {
 	offers := make([]Offer, n)
 	for a := range offers {
@@ -32,7 +32,7 @@ func benchmarkOffers(n int) []Offer {
 	return offers
 }
 
-// benchmarkQueue is n jobs: of about two hundred kinds, or each of its own.
+// benchmarkQueue returns n jobs: of about two hundred kinds or, if own is set, all different.
 func benchmarkQueue(n int, own bool) []queue.WaitingJob {
 	waiting := make([]queue.WaitingJob, n)
 	for i := range waiting {
@@ -54,7 +54,7 @@ func benchmarkQueue(n int, own bool) []queue.WaitingJob {
 	return waiting
 }
 
-// BenchmarkPlace is one pass over all offers and all that waits.
+// BenchmarkPlace measures one plan for all offers and all waiting jobs.
 func BenchmarkPlace(b *testing.B) {
 	for _, c := range []struct {
 		name         string
@@ -85,8 +85,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkOfferStorm is ten thousand offers at once on a thousand jobs that
-// none of them serves, answered within one cycle.
+// BenchmarkOfferStorm measures how ten thousand simultaneous offers, which no waiting job can use, are answered
+// within one cycle. A thousand jobs wait.
 func BenchmarkOfferStorm(b *testing.B) {
 	offers := benchmarkOffers(10_000)
 	for b.Loop() {
@@ -97,7 +97,7 @@ func BenchmarkOfferStorm(b *testing.B) {
 	b.ReportMetric(float64(len(offers))*float64(b.N)/b.Elapsed().Seconds(), "offers/s")
 }
 
-// stateAfterOfferStorm is a State with jobs that want more than any agent has.
+// stateAfterOfferStorm returns a State with jobs that need more than any agent has.
 func stateAfterOfferStorm(t testing.TB, jobs int) *State {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0)
@@ -112,8 +112,8 @@ func stateAfterOfferStorm(t testing.TB, jobs int) *State {
 	return st
 }
 
-// TestOfferStorm: ten thousand offers, a thousand waiting jobs, over and over:
-// each offer is answered, held ones after their time, and nothing piles up.
+// TestOfferStorm sends ten thousand offers repeatedly while a thousand jobs wait. Each offer must be answered, held
+// ones after their time, and nothing may accumulate.
 func TestOfferStorm(t *testing.T) {
 	st, now := stateAfterOfferStorm(t, 1000), time.Unix(1_700_000_000, 0)
 	offers := benchmarkOffers(10_000)
@@ -150,7 +150,7 @@ func TestOfferStorm(t *testing.T) {
 	}
 }
 
-// BenchmarkEnds is one job's end among many that have not ended.
+// BenchmarkEnds measures the end of one job among many live ones.
 func BenchmarkEnds(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -170,8 +170,8 @@ func BenchmarkEnds(b *testing.B) {
 	}
 }
 
-// BenchmarkOneOffer is a cycle in which one agent of many has something free,
-// and a task ends and another starts: what a cluster does most of the time.
+// BenchmarkOneOffer measures a cycle in which one agent of many has something free, one task ends and another starts.
+// This is the most frequent cycle in a cluster.
 func BenchmarkOneOffer(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

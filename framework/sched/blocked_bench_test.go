@@ -8,9 +8,9 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// BenchmarkBlocked is a cycle on a cluster whose GPUs are all in use while
-// jobs wait that want more than one agent's next end gives back: places ahead
-// are sought for the first of each role. Every agent offers its CPUs.
+// BenchmarkBlocked measures a cycle on a cluster whose GPUs are all in use, while jobs wait that need more than the
+// next end on one agent frees. The scheduler searches a reservation for the head of each role. Every agent offers its
+// CPUs.
 func BenchmarkBlocked(b *testing.B) {
 	for _, roles := range []int{1, 11} {
 		b.Run(fmt.Sprint(roles, " roles"), func(b *testing.B) {
@@ -34,8 +34,8 @@ func BenchmarkBlocked(b *testing.B) {
 	}
 }
 
-// stateWithBlockedJobs is a State with tasks on all GPUs of so many agents, and jobs that
-// wait. The offers are of what the agents then have left.
+// stateWithBlockedJobs returns a State with tasks on all GPUs of the agents, and waiting jobs. The offers contain
+// what the agents have left.
 func stateWithBlockedJobs(b *testing.B, agents, roles, jobs int) (*State, time.Time, []Offer) {
 	cfg, now := SchedulerSettings{MaxEndedTasks: 1}, time.Unix(1_700_000_000, 0)
 	for r := range roles {

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// TestResolveHost: an agent is found by its id or its hostname, as long as the master
-// lists it, it has offered, or its host is cordoned.
+// TestResolveHost checks that an agent is found by its id or its hostname as long as the master lists it, it has
+// offered, or its host is cordoned.
 func TestResolveHost(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := New(SchedulerSettings{}, RecoveredState{})
@@ -31,8 +31,8 @@ func TestResolveHost(t *testing.T) {
 	}
 }
 
-// TestUnreadableOperatorDocuments: a record that another release wrote keeps a host
-// closed, and a role's quota as in the table.
+// TestUnreadableOperatorDocuments checks that a host stays closed and a role has its configured quota if another
+// release wrote the documents.
 func TestUnreadableOperatorDocuments(t *testing.T) {
 	cfg := SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "a", Quota: quota.Quota{quota.AllTypes: 1}}, {Name: "b", Quota: quota.Quota{quota.AllTypes: 2}}}}}}
 	st := New(cfg, RecoveredState{Documents: map[string][]byte{
@@ -51,7 +51,7 @@ func TestUnreadableOperatorDocuments(t *testing.T) {
 	}
 }
 
-// TestReservedDocumentsAreRejected: neither asked for nor put.
+// TestReservedDocumentsAreRejected checks that users cannot store the scheduler's own documents.
 func TestReservedDocumentsAreRejected(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	documents := map[string][]byte{"scheduler/cordon/one": []byte("{}")}

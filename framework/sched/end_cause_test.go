@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestEndCauses: each end of an attempt says why in a word.
+// TestEndCauses checks the cause of each end of an attempt.
 func TestEndCauses(t *testing.T) {
 	code := 3
 	asked := func(why job.KillReason) job.Task {
@@ -45,16 +45,16 @@ func TestEndCauses(t *testing.T) {
 	}
 }
 
-// countedEnd is what a State told of a run that can be counted.
+// countedEnd is what metrics count from a State's operations and transitions.
 type countedEnd struct {
-	Waited, Offered []time.Duration // the offers' age
+	Waited, Offered []time.Duration // the age of the offers
 	Declined        []placement.DeclineReason
 	Ends            map[EndCause]int
 	Held, Plans     int
 }
 
-// TestTransitionsReportEachEndOnce: an Accept says how long its tasks waited and when the
-// last of its offers came, a Decline why, and a Move whose task ended of what.
+// TestTransitionsReportEachEndOnce checks that an AcceptOffers contains how long its tasks waited and when its last
+// offer arrived, a DeclineOffers its reason, and a StateTransition the cause of the task's end.
 func TestTransitionsReportEachEndOnce(t *testing.T) {
 	st := New(SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "research"}}}}, HoldOffers: 5 * time.Second}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
@@ -98,7 +98,7 @@ func TestTransitionsReportEachEndOnce(t *testing.T) {
 	now = now.Add(10 * time.Second)
 	step(offer("o1", "a1", 1)) // too few
 	now = now.Add(2 * time.Second)
-	step(offer("o2", "a1", 1)) // enough, with the other
+	step(offer("o2", "a1", 1)) // enough, together with the first
 	submit("large", 4)
 	now = now.Add(time.Second)
 	step(offer("o3", "a2", 3)) // too few

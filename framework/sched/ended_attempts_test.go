@@ -8,9 +8,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestAttemptsAreBounded: of all jobs together the oldest attempts are
-// forgotten, in the journal too, and a State that goes on from it forgets those
-// of jobs that are gone.
+// TestAttemptsAreBounded checks that the oldest attempts of all jobs are forgotten, also in the journal, and that a
+// restored State forgets the attempts of removed jobs.
 func TestAttemptsAreBounded(t *testing.T) {
 	s := New(SchedulerSettings{}, RecoveredState{})
 	s.jobs["big"] = &job.Job{Tasks: make([]job.Task, maxAttemptsOfAll)}

@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// FuzzStep feeds a State whatever Mesos and people could say, in any order,
-// and holds it to what it promises.
+// FuzzStep applies arbitrary events of Mesos and of users to a State, in any order, and checks the State's
+// invariants.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 3, 1, 3, 2, 3, 5, 6, 9})
 	f.Add([]byte{0, 0, 1, 30, 2, 77, 4, 1, 5, 20, 3, 6, 7, 0, 5, 60, 0, 0, 2, 14})
@@ -26,9 +26,9 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 18, 0, 2, 3, 11, 0, 18, 4, 3, 2, 10, 0, 0, 0, 18, 2, 5, 20, 2, 9, 11, 0}) // cordons
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
-	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that shrank while it waited for another job
+	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
 	f.Fuzz(func(t *testing.T, data []byte) {
-		data = data[:min(len(data), 400)] // longer ones find no more, only slower
+		data = data[:min(len(data), 400)] // longer inputs only take more time
 		w := &fuzzWorld{t: t, st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
@@ -46,19 +46,18 @@ func fuzzConfig() SchedulerSettings {
 	return SchedulerSettings{MaxAttempts: 3, MaxEndedTasks: 2, Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*", Quota: quota.Quota{quota.AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}}
 }
 
-// fuzzWorld is what the fuzzer's master and people know.
+// fuzzWorld is what the simulated master and users know.
 type fuzzWorld struct {
 	t      *testing.T
 	st     *State
-	twin   *State // is told the same, and keeps no fleet
-	kept   int    // cycles in which st kept its own
+	twin   *State // gets the same events and has no agent cache
+	kept   int    // cycles in which st used its cache
 	now    time.Time
 	offers int
 	ids    []string // all task ids ever seen
 	states map[string]job.State
 	open   map[string]Offer // not answered yet
-	// cordons are the agents that are cordoned, true where drained; quota is
-	// what was set for the first role, "" nothing.
+	// cordons are the cordoned hosts, true if drained. quota is the quota set for the first role, "" for none.
 	cordons map[string]bool
 	quota   string
 }
@@ -160,7 +159,7 @@ func fuzzSpec(arg byte) job.Spec {
 	if s.Request.GPUs > 0 && arg > 200 {
 		s.Request.Types = gpu.TypeSelector{Include: []string{"K80"}}
 	}
-	switch { // of what fuzzOffers shares
+	switch { // by the devices that fuzzOffers shares
 	case s.Request.GPUs == 0 || arg%5 > 2:
 	case arg%5 == 0:
 		s.Request.Share = gpu.ShareRequest{MemMiB: int64(arg) * 30, Cores: int(arg % 4 * 20)}
@@ -231,7 +230,7 @@ func (w *fuzzWorld) fuzzUpdate(arg byte, silent bool) TaskUpdate {
 	return u
 }
 
-// restart makes a State of what was recorded, as a new process would.
+// restart creates a State from what was recorded, as a new process would.
 func (w *fuzzWorld) restart() {
 	w.st = New(fuzzConfig(), RecoveredState{w.st.FrameworkID(), w.st.Jobs(), w.st.Documents()})
 	w.twin = New(fuzzConfig(), RecoveredState{w.twin.FrameworkID(), w.twin.Jobs(), w.twin.Documents()})
@@ -304,7 +303,7 @@ func (w *fuzzWorld) step(ev Event) {
 	}
 }
 
-// checkOperated: what operators have said holds, after a restart too.
+// checkOperated checks that cordons and quotas of operators are in effect, also after a restart.
 func (w *fuzzWorld) checkOperated() {
 	drained := map[string]bool{}
 	for host, c := range w.st.cordons {
@@ -319,7 +318,7 @@ func (w *fuzzWorld) checkOperated() {
 	}
 }
 
-// checkClaims: none is of a job that is not there, or of another key.
+// checkClaims checks that each client key belongs to an existing job with that key.
 func (w *fuzzWorld) checkClaims() {
 	for c, name := range w.st.clientKeys {
 		j, ok := w.st.jobs[name]
@@ -329,7 +328,7 @@ func (w *fuzzWorld) checkClaims() {
 	}
 }
 
-// checkAttempts: each that is remembered has ended, and belongs to a job.
+// checkAttempts checks that each recorded attempt has ended and belongs to a job.
 func (w *fuzzWorld) checkAttempts() {
 	documents := 0
 	for key, text := range w.st.DocumentsIn(attemptPrefix) {
@@ -344,8 +343,8 @@ func (w *fuzzWorld) checkAttempts() {
 	}
 }
 
-// checkLineup: each job with tasks that wait is in it once, and nothing lacks
-// more than waits.
+// checkLineup checks that QueueOrder contains each job with waiting tasks once, and that UnmetDemand counts no more
+// tasks than wait.
 func (w *fuzzWorld) checkLineup() {
 	waiting := map[string]int{}
 	for _, j := range w.st.Jobs() {
@@ -371,8 +370,8 @@ func (w *fuzzWorld) checkLineup() {
 	}
 }
 
-// checkJobs: no task is lost or fails more often than allowed, and a gang has
-// all of its tasks placed or the rest on their way out.
+// checkJobs checks that no task is lost or fails more often than allowed, and that no gang has both placed and
+// waiting tasks.
 func (w *fuzzWorld) checkJobs() {
 	for _, j := range w.st.Jobs() {
 		placed, waiting, kills := 0, 0, 0
@@ -403,8 +402,7 @@ func (w *fuzzWorld) checkJobs() {
 	}
 }
 
-// checkAfter: a job waits for jobs that are there and have not ended, and holds
-// no place meanwhile.
+// checkAfter checks that a job depends on existing jobs that have not ended, and holds no place until they end.
 func (w *fuzzWorld) checkAfter(j *job.Job, placed int) {
 	if j.IsTerminal() {
 		return
@@ -416,7 +414,7 @@ func (w *fuzzWorld) checkAfter(j *job.Job, placed int) {
 	}
 }
 
-// checkMoves: each task only goes where the table of its life lets it.
+// checkMoves checks that each transition is in the table of task states.
 func (w *fuzzWorld) checkMoves(c StateChanges) {
 	for _, m := range c.Transitions {
 		before, known := w.states[m.TaskID]
@@ -475,8 +473,7 @@ func (w *fuzzWorld) checkOps(ev Event, ops []Operation, connected bool) {
 	}
 }
 
-// checkAccept: what is taken is there, of one agent and role, and no device
-// is taken twice.
+// checkAccept checks that launched tasks use only what one agent offers to one role, and no device twice.
 func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 	gpus, cpus := 0, 0.0
 	devices, shared := map[string]bool{}, map[string]*SharedDevice{}
@@ -515,8 +512,8 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 	}
 }
 
-// checkParts: as many different shared devices as wanted, of each no more
-// than is there, and all of it for a task that wants it alone.
+// checkParts checks that a task gets as many different shared devices as it requested, no more of each than is free,
+// and a whole device if it requested exclusive use.
 func (w *fuzzWorld) checkParts(l *placement.TaskLaunch, shared map[string]*SharedDevice) {
 	if len(l.Shares) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Shares) || len(l.GPUTypes) > 0 {
 		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Shares, l.DeviceIDs, l.GPUTypes)

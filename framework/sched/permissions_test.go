@@ -75,8 +75,8 @@ func TestHostPermissions(t *testing.T) {
 	}
 }
 
-// TestPermissionsFollowPolicyChange: it holds for each submission, and a new policy brings
-// its own.
+// TestPermissionsFollowPolicyChange checks that each submission is checked, and that a new policy replaces the
+// permissions.
 func TestPermissionsFollowPolicyChange(t *testing.T) {
 	spec := job.Spec{Name: "x", Image: "debian:12", Container: job.Container{Volumes: []job.Volume{{Source: "/data", Target: "/data"}}}}
 	spec.SetDefaults()

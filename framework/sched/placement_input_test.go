@@ -12,8 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Queued says of as many tasks that they may be placed as a plan is given, and
-// each other one that waits is deferred for one reason.
+// CountReady counts as many ready tasks as a plan gets, and gives one reason for each other waiting task.
 func TestCountReadyMatchesPlacementQueue(t *testing.T) {
 	st, now := New(SchedulerSettings{}, RecoveredState{}), time.Unix(1_700_000_000, 0)
 	rapid.Check(t, func(r *rapid.T) {
@@ -40,8 +39,8 @@ func TestCountReadyMatchesPlacementQueue(t *testing.T) {
 	})
 }
 
-// A task waits for a place from the end of its pause on, one of a gang from
-// the end of the last one's, and one that comes after other jobs from theirs.
+// A task waits for a place from the end of its own backoff. A task of a gang waits from the end of the gang's last
+// backoff, a task with dependencies from when they were met.
 func TestBackoffIsNotCountedAsWaiting(t *testing.T) {
 	st := New(SchedulerSettings{RetryDelay: 10 * time.Second}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
@@ -80,9 +79,9 @@ func TestBackoffIsNotCountedAsWaiting(t *testing.T) {
 	code := 1
 	step(TaskUpdate{TaskID: first[0].ID, State: job.Failed, ExitCode: &code})
 	step(TaskUpdate{TaskID: first[1].ID, State: job.Killed})
-	pass(10 * time.Second) // the pause
+	pass(10 * time.Second) // the backoff
 	pass(2 * time.Second)
-	offer() // both have waited for 2 s, though one of them had no pause
+	offer() // both have waited for 2 s, although only one of them had a backoff
 	for _, task := range tasks("gang") {
 		if !task.NotBefore.IsZero() {
 			t.Errorf("task %d is placed and may be tried from %s on", task.Index, task.NotBefore)

@@ -20,7 +20,7 @@ func testPolicy() placement.Policy {
 	return p
 }
 
-// models of the generated clusters; the last has no name.
+// models are the models of the generated clusters; the last one has no type name.
 var models = []string{"Tesla V100-SXM2-16GB", "Tesla K80", "NVIDIA A100 80GB PCIe", ""}
 
 func genOffers(maxAgents int) *rapid.Generator[[]Offer] {
@@ -33,8 +33,7 @@ func genOffers(maxAgents int) *rapid.Generator[[]Offer] {
 	})
 }
 
-// genAgent draws the offers of one agent: its GPUs go by name, with or
-// without an inventory, or by count.
+// genAgent draws the offers of one agent: its GPUs are offered by id, with or without an inventory, or by count.
 func genAgent(t *rapid.T, a int) []Offer {
 	total := rapid.IntRange(0, 4).Draw(t, "gpus")
 	named := rapid.Bool().Draw(t, "named")
@@ -137,8 +136,8 @@ func describeQueue(waiting []queue.WaitingJob) string {
 	return text
 }
 
-// checkAnswered: each offer once, by ACCEPT, DECLINE or being held, and each
-// agent in one ACCEPT.
+// checkAnswered checks that each offer is accepted, declined or held exactly once, and that each agent has one
+// ACCEPT.
 func checkAnswered(t *rapid.T, offers []Offer, plan placement.Plan) {
 	answers := map[string]int{}
 	agents := map[string]int{}
@@ -169,8 +168,8 @@ func checkAnswered(t *rapid.T, offers []Offer, plan placement.Plan) {
 	}
 }
 
-// checkAccounts: nothing is taken that is not there, no device twice, and
-// each device is of a type its job wants.
+// checkAccounts checks that only offered resources are taken, no device twice, and that each device has a type that
+// its job accepts.
 func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.Policy) {
 	for _, a := range plan.Accept {
 		var free, used Amount
@@ -235,7 +234,7 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 	}
 }
 
-// checkTasks: each task launched once or counted as missing.
+// checkTasks checks that each task is launched once or counted as missing.
 func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	launched := map[string]int{}
 	for _, a := range plan.Accept {
@@ -263,8 +262,8 @@ func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	}
 }
 
-// TestFirstJobAgainstBruteForce: whether the whole first job finds places is
-// the same as trying every way to place its tasks one by one.
+// TestFirstJobAgainstBruteForce checks that the first job gets places for all tasks exactly if trying all placements
+// of its tasks one by one finds some.
 func TestFirstJobAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
@@ -277,8 +276,8 @@ func TestFirstJobAgainstBruteForce(t *testing.T) {
 	})
 }
 
-// fitsByBruteForce knows nothing of Place's order: it tries each agent for each
-// task, counting in tenths and hundreds as the generator does.
+// fitsByBruteForce tries each agent for each task, independent of MakePlan's order. It counts in tenths and hundreds,
+// as the generator does.
 func fitsByBruteForce(offers []Offer, j queue.WaitingJob) bool {
 	type room struct {
 		cpus, mem, disk, gpus int
@@ -321,7 +320,7 @@ func fitsByBruteForce(offers []Offer, j queue.WaitingJob) bool {
 	return try(len(j.Tasks))
 }
 
-// countUsableGPUs counts the GPUs of one agent that a wish may have.
+// countUsableGPUs counts the GPUs of one agent that the selector accepts.
 func countUsableGPUs(offers []Offer, w gpu.TypeSelector) int {
 	scalar, good, named := 0, 0, 0
 	all := true

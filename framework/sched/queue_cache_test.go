@@ -10,7 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// The cached jobs are those of the queue, in its order, also after a job has ended and another one of its name came.
+// The cached jobs are those of the queue, in its order, also after a job has ended and another one with its name was
+// submitted.
 func TestQueueCacheFollowsQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st, now := New(SchedulerSettings{MaxEndedTasks: 2}, RecoveredState{}), time.Unix(1_700_000_000, 0)

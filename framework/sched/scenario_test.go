@@ -23,8 +23,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata: commit it only if you understand each change")
 
-// TestScenarios plays testdata/*.txt: blocks of commands, a line "----", and
-// what the State answers. See script.run for the commands.
+// TestScenarios runs testdata/*.txt: blocks of commands, a line "----", and the State's answers. See
+// scenarioRunner.runCommand for the commands.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -50,7 +50,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// playScenario returns the script with the answers it gets.
+// playScenario returns the script with the answers of a new State.
 func playScenario(t *testing.T, text string) string {
 	p := &scenarioRunner{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{})}
 	var out strings.Builder
@@ -80,7 +80,7 @@ type scenarioRunner struct {
 	now      time.Time
 	st       *State
 	offers   []Offer
-	ids      map[string]string // short task id → whole
+	ids      map[string]string // short task id → full id
 	launched []placement.TaskLaunch
 	out      strings.Builder
 }
@@ -94,8 +94,8 @@ func (p *scenarioRunner) allComments(block string) bool {
 	return true
 }
 
-// runCommand performs one command. Offers are delivered together, before the next
-// other command or at the end of the block.
+// runCommand executes one command. Offers are delivered together, before the next other command or at the end of the
+// block.
 func (p *scenarioRunner) runCommand(words []string) {
 	verb, args := words[0], words[1:]
 	opt := options(args)
@@ -232,8 +232,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 	}
 }
 
-// setQuota reads TYPE=GPUS with + between, "none" for no bound, "file" for
-// that of the table.
+// setQuota reads TYPE=GPUS entries joined by +, "none" for no limits, or "file" for the configured quota.
 func (p *scenarioRunner) setQuota(role, text string) {
 	quota, err := quota.Parse(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
 	if text == "file" {
@@ -257,8 +256,7 @@ func (p *scenarioRunner) runCycle() {
 	}
 }
 
-// step prints what an event led to, and the cycle after it: moves first, as
-// they are recorded first.
+// step prints the result of an event and of the Cycle after it: transitions first, because they are recorded first.
 func (p *scenarioRunner) step(ev Event) {
 	p.stepOne(ev)
 	p.stepOne(Cycle{})
@@ -328,8 +326,8 @@ func (p *scenarioRunner) duration(text string) time.Duration {
 	return d
 }
 
-// parseRoles reads NAME:WEIGHT:QUOTA:WISHES, the quota's entries and the
-// wishes (shortest, patience=, strict, policy=) with + between.
+// parseRoles reads NAME:WEIGHT:QUOTA:OPTIONS. The entries of the quota and the options (shortest, patience=, strict,
+// policy=) are joined by +.
 func (p *scenarioRunner) parseRoles(args []string) Policy {
 	var roles []queue.Role
 	for _, a := range args {
@@ -353,7 +351,7 @@ func (p *scenarioRunner) parseRoles(args []string) Policy {
 	return policy
 }
 
-// shareText prints all that a part has.
+// shareText prints all fields of a share.
 type shareText gpu.DeviceShare
 
 // parseShared reads GPU-a:MIB:PERCENT,…

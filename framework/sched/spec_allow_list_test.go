@@ -88,8 +88,8 @@ func TestImagePatterns(t *testing.T) {
 	}
 }
 
-// TestPermissionsOfRoles: the next entry above a role holds for it, whole, and
-// where there is none what all roles may have.
+// TestPermissionsOfRoles checks that a role has exactly the permissions of the nearest entry at or above it, or those
+// for all roles if there is no such entry.
 func TestPermissionsOfRoles(t *testing.T) {
 	p := Policy{Permissions: HostPermissions{Volumes: []string{"/flag"}}}
 	if got := p.permissionsFor("a").Volumes[0]; got != "/flag" {
@@ -105,7 +105,8 @@ func TestPermissionsOfRoles(t *testing.T) {
 	}
 }
 
-// TestAllowListErrorsNameTheAccessFile: where an access file decides, flags are no help.
+// TestAllowListErrorsNameTheAccessFile checks that errors name the access file, not flags, if the allow list comes
+// from one.
 func TestAllowListErrorsNameTheAccessFile(t *testing.T) {
 	s := &job.Spec{Image: "debian:12"}
 	s.Volumes, s.IPC = []job.Volume{{Source: "/data", Target: "/data"}}, job.HostIPC

@@ -17,8 +17,8 @@ func testSpec(name string) job.Spec {
 	return s
 }
 
-// TestLargeEndedJobs: memory is bounded by tasks, and who asks how the last
-// job ended is told.
+// TestLargeEndedJobs checks that memory is bounded by tasks, and that the job that ended last is remembered even if
+// it exceeds the bound.
 func TestLargeEndedJobs(t *testing.T) {
 	st := New(SchedulerSettings{MaxEndedTasks: 5}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
@@ -37,7 +37,7 @@ func TestLargeEndedJobs(t *testing.T) {
 	}
 }
 
-// TestEndedJobsAreForgotten: the newest MaxEndedTasks stay, also after a restart.
+// TestEndedJobsAreForgotten checks that the newest MaxEndedTasks stay, also after a restart.
 func TestEndedJobsAreForgotten(t *testing.T) {
 	cfg := SchedulerSettings{MaxEndedTasks: 2}
 	st := New(cfg, RecoveredState{})
@@ -75,7 +75,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	if got := names(st); got != "bd" {
 		t.Errorf("after a restart kept %s, want bd", got)
 	}
-	// An ended job's name is free, and its tasks are strangers.
+	// The name of a forgotten job can be used again, and its tasks are unknown.
 	old, _ := st.Job("b")
 	submit(st, "b")
 	if _, ok := st.Task(old.Tasks[0].ID); ok {
@@ -113,7 +113,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// TestJobReturnsCopy: what State hands out does not change it.
+// TestJobReturnsCopy checks that changes to what State returns do not change State.
 func TestJobReturnsCopy(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	st.Step(time.Unix(1, 0), SubmitJob{Spec: testSpec("train")})
@@ -137,8 +137,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestReconciledUpdateKeepsMessage: a repeated state brings no news, a real
-// update does.
+// TestReconciledUpdateKeepsMessage checks that a reconciled state does not replace the message and an update from the
+// agent does.
 func TestReconciledUpdateKeepsMessage(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	now := time.Unix(1, 0)

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// What counts as scarce is what the jobs that are remembered insist on: as
-// they change, work for any type moves over.
+// The remembered jobs decide which GPUs count as scarce. When these jobs change, a job for any type gets other
+// agents.
 func TestTaskMixFollowsJobs(t *testing.T) {
 	p := testPolicy()
 	w := taskMix{kinds: map[string]*fit.TypicalTask{}}

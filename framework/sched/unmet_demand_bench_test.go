@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkAsked is what people and autoscalers ask of a scheduler with ten
-// thousand agents and as many jobs that wait.
+// BenchmarkAsked measures what users and autoscalers request of a scheduler with ten thousand agents and ten thousand
+// waiting jobs.
 func BenchmarkAsked(b *testing.B) {
 	st, now := stateAfterOfferStorm(b, 10_000), time.Unix(1_700_000_000, 0)
 	st.Step(now, OffersReceived{Offers: benchmarkOffers(10_000)})

@@ -12,9 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestUnmetDemandProperties: where nothing but devices is in the way, what lacks a
-// place is what a plan leaves without one; the arguments stay as they are, and
-// the order of the offers means nothing.
+// TestUnmetDemandProperties checks that UnmetDemand counts the tasks that a plan leaves without a place, if only GPUs
+// are scarce. Arguments must not change, and the order of the offers must not matter.
 func TestUnmetDemandProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")

@@ -40,7 +40,7 @@ func TestUpdatedClusterEqualsNew(t *testing.T) {
 			}
 			renewed += len(changed)
 			kept, made := c.Clone(), NewCluster(agents, p, noon)
-			for _, a := range agents { // more devices than were told of
+			for _, a := range agents { // devices that the agent did not list
 				h := TaskResources{Amount: Amount{CPUs: 1}, GPUs: 1, DeviceIDs: []string{"GPU-new"}}
 				kept.ReleaseResources(a.ID, a.Role, h)
 				made.ReleaseResources(a.ID, a.Role, h)
@@ -110,7 +110,7 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 			t.Fatalf("%d updates left stale slots, and updates still succeed", times)
 		}
 	}
-	if times < maxStale/2 { // its devices are divisible: words and parts
+	if times < maxStale/2 { // its devices are divisible: both bits and shares
 		t.Errorf("updates end after %d stale slots already", times)
 	}
 	c = NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)

@@ -62,7 +62,7 @@ func TestExplainShortage(t *testing.T) {
 		d          Demand
 		lack, seen string
 	}{
-		// Stable texts that existed before constraints did.
+		// These texts must not change: they are older than constraints.
 		{"type", cluster, Demand{Request: gpu.Request{GPUs: 2, Types: v}}, "2 free V100 on one agent", "3 agents have the type, 2 have 1 free"},
 		{"type nowhere", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, "1 free A100 on one agent", "no agent has the type, 4 agents are known: K80 on 1, V100 on 3"},
 		{"any type", cluster, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "4 agents have GPUs, the largest has 8"},
@@ -146,7 +146,7 @@ func TestExplainGang(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := NewCluster(c.agents, PlacementPolicy{}, noon)
-			for range 2 { // what is asked changes nothing
+			for range 2 { // explanations do not change the cluster
 				got := cluster.ExplainGang(&c.d, c.n)
 				if got.Missing != c.lack || got.Found != c.seen {
 					t.Errorf("got  %q; %q\nwant %q; %q", got.Missing, got.Found, c.lack, c.seen)

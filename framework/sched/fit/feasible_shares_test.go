@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// sharedByMethod returns an agent whose devices have 16000 MiB and 100 % each, with
-// so much free: "MIB/PERCENT".
+// sharedByMethod returns an agent whose devices have 16000 MiB and 100 % each. free lists what is free of each:
+// "MIB/PERCENT".
 func sharedByMethod(id string, free ...string) AgentResources {
 	a := sharedAgent(len(free), 16000)
 	a.ID, a.Role = id, ""
@@ -36,7 +36,7 @@ func TestChooseShareSlots(t *testing.T) {
 		agents       []AgentResources
 		gpus         int
 		share        gpu.ShareRequest
-		want         string // parts of one task with + between
+		want         string // shares of one task are joined by +
 	}{
 		{"pack on one device", "binpack", []AgentResources{sharedByMethod("a", whole, whole)}, 1, small, "a0 a0 a0 a0 a1 a1 a1 a1"},
 		{"the device in use first", "binpack", []AgentResources{sharedByMethod("a", whole, used)}, 1, half, "a1 a0 a0"},
@@ -82,7 +82,7 @@ func TestChooseShareSlots(t *testing.T) {
 			}
 		}
 	}
-	// On a0, 4000 MiB would be left, which half a device does not fit.
+	// On a0, 4000 MiB would be left, too little for half a device.
 	for _, policy := range []string{"fgd", "headroom"} {
 		c := NewCluster([]AgentResources{sharedByMethod("a", used, whole)}, PlacementPolicy{Name: policy, Typical: typical}, noon)
 		if spots := c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1); len(spots) != 1 || spots[0].Shares[0].UUID != "a1" {

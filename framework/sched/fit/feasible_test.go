@@ -33,7 +33,7 @@ func mixedAgent() AgentResources {
 	return a
 }
 
-// sharedAgent returns an agent that shares so many V100, "GPU-0" and so on.
+// sharedAgent returns an agent that shares n V100, "GPU-0" and so on.
 func sharedAgent(n int, mem int64) AgentResources {
 	a := AgentResources{ID: "a", Hostname: "h1.example", Role: "r", Free: Amount{16, 65536, 1000}}
 	for i := range n {
@@ -187,7 +187,7 @@ func TestFixedConstraints(t *testing.T) {
 	}
 }
 
-// agentsInRacks returns agents h0, h1, … with room for two tasks of one CPU each.
+// agentsInRacks returns agents h0, h1, … each with room for two tasks of one CPU.
 func agentsInRacks(names ...string) []AgentResources {
 	var agents []AgentResources
 	for i, rack := range names {
@@ -257,12 +257,11 @@ func TestPerJobConstraints(t *testing.T) {
 	}
 }
 
-// TestGroupByMinimumGroups compares Marathon's documentation of GROUP_BY, "at least
-// so many groups", which applies here, with its code, "exactly so many": six tasks
-// in three racks.
+// TestGroupByMinimumGroups compares Marathon's documentation of GROUP_BY, "at least so many groups", which this
+// package follows, with Marathon's code, "exactly so many", for six tasks in three racks.
 func TestGroupByMinimumGroups(t *testing.T) {
-	// coded is Marathon's code: each of n groups gets its part of the tasks, the
-	// first ones the remainder, and other groups get none.
+	// coded computes what Marathon's code does: each of n groups gets an equal part of the tasks, the first ones the
+	// remainder, and other groups get none.
 	coded := func(n, tasks, racks int) []int {
 		counts := make([]int, racks)
 		for i := range min(n, racks) {

@@ -82,7 +82,7 @@ func (a *naiveAgent) shareFits(d *Demand, id string) bool {
 	return freeMem >= mem && freeCores >= cores && (cores > 0 || freeCores > 0 || s.allCores == 0)
 }
 
-// applyShare takes or returns a share.
+// applyShare takes a share, or returns it if sign is 1. It returns what is wrong, or "".
 func (a *naiveAgent) applyShare(p gpu.DeviceShare, sign int64) string {
 	if a.facts.Divisible {
 		if sign < 0 && a.parts[p.UUID] == wholeDevice {
@@ -109,8 +109,7 @@ func (a *naiveAgent) applyShare(p gpu.DeviceShare, sign int64) string {
 	return ""
 }
 
-// shareSlots returns the devices with room for one task's shares. At most left
-// whole ones may be broken.
+// shareSlots returns the devices with room for one task's shares. Of whole devices it uses at most left.
 func (a *naiveAgent) shareSlots(d *Demand, left int) (ids []string) {
 	all := slices.Collect(maps.Keys(a.shared))
 	if a.facts.Divisible {

@@ -22,7 +22,7 @@ type naiveAgent struct {
 	facts  AgentResources
 	amount milliAmount
 	gpus   int
-	parts  map[string]int // thousandths free by UUID of devices that go whole
+	parts  map[string]int // free thousandths by UUID of devices that tasks take whole
 	shared map[string]*naiveShared
 	ports  map[int]bool
 	named  bool
@@ -132,7 +132,7 @@ func (a *naiveAgent) reserveTask(h TaskResources) {
 	a.heldN += h.GPUs
 	for _, id := range h.DeviceIDs {
 		a.heldID[id] = true
-		a.parts[id] += 0 // it is there, though nobody had told
+		a.parts[id] += 0 // the device exists, although the agent did not list it
 	}
 	for _, p := range h.Shares {
 		s := a.shared[p.UUID]
@@ -352,8 +352,7 @@ func naiveFieldValue(a *AgentResources, name string) (string, bool) {
 	return "", false
 }
 
-// allowsPeer reports whether constraints allow one more task on the agent, given
-// the agents of the others.
+// allowsPeer reports whether constraints allow one more task on the agent. beside has the agent of each other task.
 func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bool {
 	for _, con := range d.Constraints {
 		if !con.DependsOnPeers() {

@@ -37,7 +37,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// countedGPUs returns an agent with so many GPUs, by count, and CPUs free.
+// countedGPUs returns an agent with free CPUs and free GPUs, offered by count.
 func countedGPUs(id string, gpus int, cpus float64) AgentResources {
 	return AgentResources{ID: id, Free: Amount{CPUs: cpus}, GPUs: gpus, TotalGPUs: gpus}
 }
@@ -85,7 +85,7 @@ func TestPolicyOrder(t *testing.T) {
 	}
 }
 
-// makeDivisible returns the agent as a trace describes it.
+// makeDivisible returns the agent with divisible devices, as in recorded traces.
 func makeDivisible(a AgentResources) AgentResources {
 	a.Divisible = true
 	return a

@@ -82,7 +82,7 @@ func TestTaskMixAfterUndo(t *testing.T) {
 	agents := []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 4, 9)}
 	one, two := Demand{Request: gpu.Request{GPUs: 1}}, Demand{Request: gpu.Request{GPUs: 2}}
 	c := NewCluster(agents, PlacementPolicy{Name: "clustering"}, time.Time{})
-	first := c.PlaceTasks(&one, 1) // b, the fuller of the idle
+	first := c.PlaceTasks(&one, 1) // b, the fuller of the idle agents
 	clone := c.Clone()
 	c.UndoPlacements(&one, first)
 	where := func(c *Cluster) string { return c.Agents()[c.PlaceTasks(&two, 1)[0].Agent].ID }
@@ -137,7 +137,7 @@ func TestFragmentation(t *testing.T) {
 			want float64
 		}{
 			{[]TypicalTask{{two, 1}}, 0},
-			{[]TypicalTask{{two, 3}, {cpus, 1}}, 0.5}, // what has no GPUs can use none
+			{[]TypicalTask{{two, 3}, {cpus, 1}}, 0.5}, // a task without GPUs can use none
 			{nil, 0},
 		} {
 			if got := c.MeasureFragmentation(step.list); got != step.want {

@@ -19,7 +19,7 @@ func eightTypedGPUs(id, model string, cpus float64) AgentResources {
 	return withModel(eightNamedGPUs(id, 8, cpus), model)
 }
 
-// placementOrder returns the agents that tasks of a demand get, one after another.
+// placementOrder returns the agents that n tasks of a demand get, in order.
 func placementOrder(c *Cluster, d Demand, n int) string {
 	got := ""
 	for range n {
@@ -150,7 +150,7 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 			t.Errorf("scarcity on %s is %g, want %g", agents[i].ID, got, want)
 		}
 	}
-	if got, want := c.index.fragmentation.largestAgents, (agentSize{}); got != want { // both agents of whole ones are equal
+	if got, want := c.index.fragmentation.largestAgents, (agentSize{}); got != want { // both agents with whole GPUs have the same size
 		t.Errorf("largest are %+v, want %+v", got, want)
 	}
 	for i := range agents {

@@ -40,7 +40,7 @@ func TestChooseDevices(t *testing.T) {
 		agent    AgentResources
 		gpus     int
 		topology gpu.Topology
-		taken    string // devices that are gone already
+		taken    string // devices that are in use
 		want     string
 	}{
 		{"lowest minors", linkedAgent(plain, repeatValue(4, -1), ""), 2, "", "", "0 1"},

@@ -14,8 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// backfillCase is a cluster of agents that count GPUs, with tasks on them and jobs
-// that wait. Nothing but GPUs is ever short.
+// backfillCase is a cluster of agents with GPUs by count, running tasks and waiting jobs. Only GPUs are scarce.
 type backfillCase struct {
 	offers []fit.Offer
 	in     PlanInput
@@ -58,13 +57,13 @@ func genBackfillCase(t *rapid.T) backfillCase {
 	return c
 }
 
-// waitingInOrder is that in which the jobs choose.
+// waitingInOrder returns the waiting jobs in placement order.
 func (c *backfillCase) waitingInOrder() []queue.WaitingJob {
 	return slices.SortedStableFunc(slices.Values(c.in.Waiting), func(a, b queue.WaitingJob) int { return b.Spec.Priority - a.Spec.Priority })
 }
 
-// findHead is the first job in order that found no place for all, or that of the
-// name; how many of its tasks wait, and what was free when it had chosen.
+// findHead returns the named job or, for "", the first job in order some of whose tasks found no place. missing is
+// how many of its tasks wait. free is what was free after the job was placed.
 func (c *backfillCase) findHead(plan *Plan, name string) (h *queue.WaitingJob, missing int, free map[string]int) {
 	free = c.freeByAgent()
 	order := c.waitingInOrder()
@@ -85,8 +84,8 @@ func (c *backfillCase) findHead(plan *Plan, name string) (h *queue.WaitingJob, m
 	return nil, 0, free
 }
 
-// naiveEarliestStart is when n tasks of so many GPUs each fit at once, given what is
-// free and when the tasks end that hold the rest; false if nobody knows.
+// naiveEarliestStart returns when n tasks of that many GPUs each fit at the same time, given what is free and when
+// running tasks end. It returns false if that is not known.
 func naiveEarliestStart(now time.Time, free map[string]int, running []queue.RunningTask, n, gpus int) (time.Time, bool) {
 	times := []time.Time{now}
 	for _, r := range running {
@@ -120,12 +119,12 @@ func (c *backfillCase) freeByAgent() map[string]int {
 	return free
 }
 
-// TestBackfillNeverDelaysHead: whatever goes first, the job at the head of the
-// queue can start no later than if nothing had gone before it.
+// TestBackfillNeverDelaysHead checks that backfilled jobs never delay the head of the queue: it can start as early as
+// without them.
 func TestBackfillNeverDelaysHead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
-		for i := range c.in.Running { // preemption has its own test
+		for i := range c.in.Running { // TestPreemptionTakesNoUnneededVictim covers preemption
 			c.in.Running[i].Spec.Preemptible = false
 		}
 		plan := MakePlan(c.offers, c.in, testPolicy())
@@ -156,8 +155,8 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 	})
 }
 
-// TestPreemptionTakesNoUnneededVictim: only willing tasks of lower priority go, only when they
-// make room for the job, and none of them in vain.
+// TestPreemptionTakesNoUnneededVictim checks that only preemptible tasks of lower priority are preempted, only if
+// that makes room for the job, and none unnecessarily.
 func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
@@ -197,7 +196,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 		}
 		if !h.Spec.Gang && !fits(may) {
 			if missing = 1; len(victims) == 0 {
-				return // one task would be better than none, unless the run times of others promise all
+				return // one task could start, unless run times of other tasks predict a start for all
 			}
 		}
 		if fits(may) != (len(victims) > 0) {

@@ -36,7 +36,7 @@ func TestPartitionsByFitPolicy(t *testing.T) {
 		return a.ID, places[0].Ports
 	}
 	for role, want := range map[string]string{"packs": "b", "spreads": "a"} {
-		for range 2 { // nothing is left of what was undone
+		for range 2 { // the second round finds no trace of the undone placements
 			got, ports := place(role, false)
 			if diff := cmp.Diff([]int{8081}, ports); got != want || diff != "" {
 				t.Errorf("a task of %s is on %s, want %s; its port (-want +got):\n%s", role, got, want, diff)

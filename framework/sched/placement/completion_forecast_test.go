@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Counting while tasks end one by one finds the same time and the same places as a search that makes a new cluster for
-// each number of ended tasks.
+// Counting capacity while tasks end one by one finds the same time and the same places as a search that creates a new
+// cluster for each number of ended tasks.
 func TestEarliestFitMatchesSearch(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,7 +21,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 		if rapid.Bool().Draw(t, "by name") {
 			c.nameDevices()
 		}
-		if rapid.Bool().Draw(t, "not offered") { // some of what is free is known from before
+		if rapid.Bool().Draw(t, "not offered") { // some free resources are known only from earlier offers
 			c.in.Known = append(c.in.Known, fit.JoinOffers(c.offers[:1])...)
 			c.offers = c.offers[1:]
 		}
@@ -55,7 +55,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 	}
 }
 
-// nameDevices makes the agents hand out their GPUs by id.
+// nameDevices makes the agents offer their GPUs by id.
 func (c *backfillCase) nameDevices() {
 	next := map[string]int{}
 	names := func(agent string, n int) []string {

@@ -68,8 +68,8 @@ func TestScanComputesOncePerState(t *testing.T) {
 	}
 }
 
-// TestRankingEqualsFullScan changes scores at random: the best agent by log is
-// the one that a search of all scores finds.
+// TestRankingEqualsFullScan changes scores at random. The best agent by the log must be the one that a search of all
+// scores finds.
 func TestRankingEqualsFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const agents, classes = 5, 3
