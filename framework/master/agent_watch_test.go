@@ -18,19 +18,19 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TestWatchAgents asks every ten seconds, and at once when an event says that
-// the list has changed, but never twice a second.
+// TestWatchAgents checks that the list is requested every ten seconds, and at once if an event reports an unknown
+// agent or the loss of one, but never more than once a second.
 func TestWatchAgents(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		r := begin(ConnectionConfig{})
-		next[sched.OffersReceived](t, r) // of agent-1: news, but the list knows it
+		next[sched.OffersReceived](t, r) // of agent-1: the watch has not started, so the agent is unknown to it
 		ctx, cancel := context.WithCancel(t.Context())
 		lists, done := make(chan []ListedAgent, 100), make(chan error)
 		go func() { done <- r.WatchAgents(ctx, func(a []ListedAgent) { lists <- a }) }()
 		if first := <-lists; len(first) != 1 || first[0].ID != "agent-1" {
 			t.Errorf("first list %+v", first)
 		}
-		<-lists // by the news of the first offer
+		<-lists // requested because of the first offer
 		within := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
@@ -43,7 +43,7 @@ func TestWatchAgents(t *testing.T) {
 		within(10 * time.Second)
 		m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{{AgentID: mesos.AgentID{Value: "agent-2"}}}}})
 		within(time.Second)
-		m.SendOffer() // of agents we know by now
+		m.SendOffer() // of agents that are known now
 		within(10 * time.Second)
 		time.Sleep(5 * time.Second)
 		m.SendEvents(&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &mesos.AgentID{Value: "agent-2"}}})
@@ -55,7 +55,7 @@ func TestWatchAgents(t *testing.T) {
 	})
 }
 
-// TestWatchAgentsLimitsLoad a master that needs long for an answer.
+// TestWatchAgentsLimitsLoad uses a master that takes long to answer.
 func TestWatchAgentsLimitsLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newAgentListTrigger()
@@ -76,7 +76,7 @@ func TestWatchAgentsLimitsLoad(t *testing.T) {
 	})
 }
 
-// TestDrainingAgents: drained, being drained and deactivated ones get nothing.
+// TestDrainingAgents checks that drained, draining and deactivated agents accept no tasks.
 func TestDrainingAgents(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	pid, yes := "slave(1)@127.0.0.1:1", true
@@ -109,8 +109,8 @@ func TestDrainingAgents(t *testing.T) {
 	}
 }
 
-// TestWithheldDevices of an agent are what it says of them, as far as that is
-// understood; they are none that it offers.
+// TestWithheldDevices checks that an agent's withheld devices are those that it reports with a known cause, and that
+// they are not among its devices.
 func TestWithheldDevices(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	told := []gpu.WithheldDevice{{UUID: "GPU-1", Cause: gpu.WithheldUnhealthy, Note: "XID 79, {lost}"}, {UUID: "GPU-2", Cause: gpu.WithheldCordoned}}
@@ -124,8 +124,7 @@ func TestWithheldDevices(t *testing.T) {
 	}
 }
 
-// TestAgentsOfANewLeader: the list comes from the leader, also if another
-// master is asked.
+// TestAgentsOfANewLeader checks that the list comes from the leader if the client is connected to another master.
 func TestAgentsOfANewLeader(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewCluster(t, 1)
 	r := start(t, ConnectionConfig{Master: old.URL()})
@@ -140,7 +139,7 @@ func TestAgentsOfANewLeader(t *testing.T) {
 	}
 }
 
-// BenchmarkAgents lists a cluster of 10,000 agents with 8 named GPUs each.
+// BenchmarkAgents reads the list of a cluster of 10,000 agents with 8 GPUs each, by id.
 func BenchmarkAgents(b *testing.B) {
 	list := mastermsg.Response{Type: mastermsg.Response_GET_AGENTS, GetAgents: &mastermsg.Response_GetAgents{}}
 	c := mesostest.NewCluster(b, 8)

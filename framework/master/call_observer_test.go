@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// callLog is an Observer that remembers.
+// callLog is an Observer that records what it is called with.
 type callLog struct {
 	mu            sync.Mutex
 	calls         []string
@@ -48,8 +48,8 @@ func (l *callLog) EventReceived(at time.Time) {
 	l.heard = at
 }
 
-// TestCallObserver: each try of a call with its result, each subscription,
-// and when the master was heard last.
+// TestCallObserver checks that the observer gets each attempt of a call with its result, each subscription, and the
+// time of the last event.
 func TestCallObserver(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	refuse := map[scheduler.Call_Type][]int{
@@ -70,9 +70,9 @@ func TestCallObserver(t *testing.T) {
 	l, began := &callLog{more: make(chan struct{}, 1)}, time.Now()
 	r := start(t, ConnectionConfig{Master: m.URL(), Observer: l})
 	next[sched.Subscribed](t, r)
-	r.PostOperation(sched.ReviveOffers{}) // at the second try
-	r.PostOperation(sched.ReviveOffers{}) // never
-	r.PostOperation(sched.ReviveOffers{}) // unsubscribed: the session ends
+	r.PostOperation(sched.ReviveOffers{}) // succeeds at the second attempt
+	r.PostOperation(sched.ReviveOffers{}) // is refused
+	r.PostOperation(sched.ReviveOffers{}) // the client is not subscribed: the session ends
 	next[sched.Subscribed](t, r)
 	if _, err := r.ListAgents(t.Context()); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestCallObserver(t *testing.T) {
 	want := []string{
 		"SUBSCRIBE unavailable", "SUBSCRIBE ok", "REVIVE unavailable", "REVIVE ok", "REVIVE refused", "REVIVE unsubscribed", "SUBSCRIBE ok", "GET_AGENTS ok", "GET_AGENTS unanswered",
 	}
-	got := slices.DeleteFunc(slices.Clone(l.calls), func(c string) bool { return c == "SUBSCRIBE unanswered" }) // as often as it tries
+	got := slices.DeleteFunc(slices.Clone(l.calls), func(c string) bool { return c == "SUBSCRIBE unanswered" }) // one for each attempt
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

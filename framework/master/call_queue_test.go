@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// drain takes what may be sent at now.
+// drain returns the operations that may be sent at the given time, and how long the next one must wait.
 func drain(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Duration) {
 	for {
 		op, wait := q.dequeue(now)
@@ -31,8 +31,8 @@ func TestQueueKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestQueueBoundsTheRate: no second sees more than the first burst and the
-// rate, and tasks do not wait for refusals.
+// TestQueueBoundsTheRate checks that no second has more calls than the first burst and the rate allow, and that
+// urgent calls go first.
 func TestQueueBoundsTheRate(t *testing.T) {
 	q := newCallQueue(10)
 	for range 100 {
@@ -56,7 +56,7 @@ func TestQueueBoundsTheRate(t *testing.T) {
 	if kills, revives := count(ops); kills != 5 || revives != 5 || wait <= 0 || wait > 101*time.Millisecond {
 		t.Errorf("at once %d KILLs and %d REVIVEs, then a wait of %s; want 5, 5 and 0.1 s", kills, revives, wait)
 	}
-	for range 15 { // then the KILLs alone
+	for range 15 { // then only KILLs
 		now = now.Add(wait)
 		if ops, wait = drain(q, now); len(ops) != 1 || !isUrgent(ops[0]) {
 			t.Fatalf("took %v, want a KILL", ops)

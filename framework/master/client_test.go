@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// running is a Client under test and what it emits.
+// running is a Client under test and the events that it emits.
 type running struct {
 	*Client
 	events chan sched.Event
@@ -53,7 +53,7 @@ func start(t *testing.T, cfg ConnectionConfig) *running {
 	return r
 }
 
-// next waits for an event of type E, passing over others.
+// next waits for an event of type E and drops all others.
 func next[E sched.Event](t *testing.T, r *running) E {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -107,7 +107,7 @@ func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 	}
 }
 
-// TestCallsReachTheMaster posts one of each operation, in order.
+// TestCallsReachTheMaster posts one operation of each type, in order.
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	r := start(t, ConnectionConfig{Master: c.URL()})
@@ -155,7 +155,7 @@ func TestCallsReachTheMaster(t *testing.T) {
 	}
 }
 
-// TestRefusedCallKeepsSubscription: a 400 is about the call alone.
+// TestRefusedCallKeepsSubscription checks that status 400 fails only the call.
 func TestRefusedCallKeepsSubscription(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	c.RefuseStatus = func(call *scheduler.Call) int {
@@ -171,7 +171,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
-	// The offer is used up: a second ACCEPT is not even sent.
+	// The offer is used up: a second ACCEPT is not sent.
 	r.PostOperation(accept)
 	next[sched.AcceptFailed](t, r)
 	r.PostOperation(sched.SuppressOffers{})
@@ -179,7 +179,7 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	if n := len(c.Calls()); n != 2 {
 		t.Errorf("%d calls were taken, want SUBSCRIBE and SUPPRESS", n)
 	}
-	// Too large a wish is found out here, not by the master.
+	// The client rejects a launch that exceeds the offer, before the master sees it.
 	c.SendOffer()
 	big := next[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
@@ -188,8 +188,8 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	}
 }
 
-// TestFailedAcceptDeclinesOffers: one that was rescinded, or resources
-// that do not do, must not keep the agent's other offers from everybody.
+// TestFailedAcceptDeclinesOffers checks that an ACCEPT fails for a rescinded offer or insufficient resources, and
+// that the client then declines the agent's other offers.
 func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	r := start(t, ConnectionConfig{Master: c.URL()})
@@ -213,8 +213,8 @@ func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	declined(2, second.ID)
 }
 
-// TestLostSubscriptionIsRenewed: by a drop, by a call the master cannot take,
-// and each time with the id.
+// TestLostSubscriptionIsRenewed checks that the client subscribes again with its id after the stream broke, and after
+// the master could not accept a call.
 func TestLostSubscriptionIsRenewed(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	var refused atomic.Int32
@@ -255,7 +255,7 @@ func TestLeaderIsFollowed(t *testing.T) {
 
 func TestSilentMasterIsDisconnected(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	m.Heartbeat = 10 * time.Millisecond // announced, and none comes
+	m.Heartbeat = 10 * time.Millisecond // announced, but none arrives
 	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)
 	next[sched.Disconnected](t, r)
@@ -298,7 +298,7 @@ func TestOtherEvents(t *testing.T) {
 	}
 }
 
-// TestLargeEvent: the offers of a large cluster are one event.
+// TestLargeEvent sends the offers of a large cluster in one event.
 func TestLargeEvent(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL()})

@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// runInBubble runs a client and a master whose time is the bubble's, with
-// production's waits and no chance.
+// runInBubble runs a client and a master in a synctest bubble, with the backoff of production and a constant in place
+// of random numbers.
 func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
@@ -31,7 +31,7 @@ func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster,
 	})
 }
 
-// refuse answers calls of one kind with a status, and counts them.
+// refuse makes the master answer calls of one type with a status, and returns a counter of them.
 func refuse(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text string) *atomic.Int32 {
 	var n atomic.Int32
 	m.RefuseText = text
@@ -45,7 +45,7 @@ func refuse(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text
 	return &n
 }
 
-// TestHeartbeatsKeepTheSession: five missed ones end it, 75 s, not four.
+// TestHeartbeatsKeepTheSession checks that the session ends after five missed heartbeats (75 s), and not before.
 func TestHeartbeatsKeepTheSession(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		r := begin(ConnectionConfig{})
@@ -69,7 +69,7 @@ func TestHeartbeatsKeepTheSession(t *testing.T) {
 	})
 }
 
-// TestSubscribeBacksOff up to 15 s, whatever the refusal.
+// TestSubscribeBacksOff checks that the backoff grows to 15 s, whatever the failure.
 func TestSubscribeBacksOff(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusForbidden, http.StatusTemporaryRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestSubscribeBacksOff(t *testing.T) {
 	}
 }
 
-// TestSubscriptionThatEndsAtOnce: a master that is over its capacity is
-// survived, and not stormed.
+// TestSubscriptionThatEndsAtOnce checks that the client backs off if the master ends each subscription because it is
+// over its capacity.
 func TestSubscriptionThatEndsAtOnce(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		capacity := &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Message dropped: capacity(100) exceeded"}}
@@ -104,7 +104,7 @@ func TestSubscriptionThatEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestUnavailableMasterIsTriedAgain: a 503, or no answer, costs no session.
+// TestUnavailableMasterIsTriedAgain checks that a 503, or no answer, does not end the session.
 func TestUnavailableMasterIsTriedAgain(t *testing.T) {
 	for name, status := range map[string]int{"503": http.StatusServiceUnavailable, "404 before its routes are set": http.StatusNotFound, "no answer": mesostest.Hang} {
 		t.Run(name, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestUnavailableMasterIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestUnansweredAccept may have started tasks: it is not sent twice, and its
-// offers are not declined, but the session goes on.
+// TestUnansweredAccept checks that an ACCEPT without an answer, which may have started tasks, is not repeated, that
+// its offers are not declined, and that the session continues.
 func TestUnansweredAccept(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		n := refuse(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
@@ -153,8 +153,8 @@ func kinds(m *mesostest.FakeCluster) string {
 	return strings.Join(list, " ")
 }
 
-// TestFailuresThatEndTheSession: a new leader, lost credentials, and a
-// subscription that only we believe in.
+// TestFailuresThatEndTheSession covers a new leader, revoked credentials, and a subscription that the master does not
+// know.
 func TestFailuresThatEndTheSession(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -180,7 +180,7 @@ func TestFailuresThatEndTheSession(t *testing.T) {
 	}
 }
 
-// TestFailuresThatEndOnlyTheCall: the next call is made in the same session.
+// TestFailuresThatEndOnlyTheCall checks that the next call is sent in the same session.
 func TestFailuresThatEndOnlyTheCall(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -208,8 +208,8 @@ func TestFailuresThatEndOnlyTheCall(t *testing.T) {
 	}
 }
 
-// TestNewLeaderIsFollowedMidway: a call that is redirected ends the session,
-// and the next one is with the new leader.
+// TestNewLeaderIsFollowedMidway checks that a redirected call ends the session, and that the next session is with the
+// new leader.
 func TestNewLeaderIsFollowedMidway(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: old.URL()})
@@ -227,7 +227,7 @@ func TestNewLeaderIsFollowedMidway(t *testing.T) {
 	leader.AwaitCall(t, 1, scheduler.Call_REVIVE, nil)
 }
 
-// TestReregistration is for those who asked for it.
+// TestReregistration checks that a removed framework registers with a new id if it is configured to.
 func TestReregistration(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old", ReregisterRemoved: true})
@@ -244,8 +244,8 @@ func TestReregistration(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileCalling: the master answers the old instance's calls with
-// 400 before that has read why. It must not subscribe again.
+// TestReplacedWhileCalling: the master may answer calls of the old instance with 400 before that instance has read
+// the reason. It must not subscribe again.
 func TestReplacedWhileCalling(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		refuse(m, scheduler.Call_KILL, http.StatusBadRequest, "The stream ID 'a' included in this request didn't match the stream ID currently associated")
@@ -260,7 +260,7 @@ func TestReplacedWhileCalling(t *testing.T) {
 	})
 }
 
-// TestUnexpectedEvents: SUBSCRIBED said twice and a type of the future.
+// TestUnexpectedEvents sends a second SUBSCRIBED, and an event of an unknown type.
 func TestUnexpectedEvents(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL()})

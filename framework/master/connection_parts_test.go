@@ -18,7 +18,7 @@ func TestHeartbeatWatchdog(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		w.suspend()
 		w.setInterval(15)
-		time.Sleep(time.Hour) // we are busy; the master is not to blame
+		time.Sleep(time.Hour) // the client is busy: the master must not be blamed
 		w.restart()
 		time.Sleep(74 * time.Second)
 		w.restart()

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// inWords is a message of Mesos as its JSON, which names what is set.
+// inWords returns a Mesos message as JSON.
 func inWords(t *testing.T, m any) string {
 	t.Helper()
 	text, err := json.Marshal(m)
@@ -25,7 +25,7 @@ func inWords(t *testing.T, m any) string {
 	return string(text)
 }
 
-// same compares JSON texts, whatever their order.
+// same compares JSON texts, ignoring the order of fields and null values in got.
 func same(t *testing.T, got, want string) {
 	t.Helper()
 	var g, w any
@@ -40,8 +40,7 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-// told leaves out what a message does not say: lists of none are null in the
-// JSON of mesos-go.
+// told removes fields that are not set: in mesos-go's JSON, empty lists are null.
 func told(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -162,8 +161,8 @@ func TestConvertChecks(t *testing.T) {
 	}
 }
 
-// TestSeveralHealthChecks: the TaskInfo has the first, the task's data the
-// others, with the ports that the task got.
+// TestSeveralHealthChecks checks that TaskInfo contains the first health check and the task's data the others, with
+// the assigned ports.
 func TestSeveralHealthChecks(t *testing.T) {
 	s := &job.Spec{Name: "t", CPUs: 1, Containerizer: job.Mesos, Container: job.Container{Ports: make([]job.Port, 2)}}
 	s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}}, Failures: 1}
@@ -195,8 +194,7 @@ func TestSeveralHealthChecks(t *testing.T) {
 	}
 }
 
-// TestAcceptSurvivesEncoding: the whole ACCEPT comes through both of the encodings that
-// a master reads.
+// TestAcceptSurvivesEncoding checks that an ACCEPT does not change in either encoding that a master reads.
 func TestAcceptSurvivesEncoding(t *testing.T) {
 	for _, containerizer := range []job.Containerizer{job.Docker, job.Mesos} {
 		s := &job.Spec{Name: "t", CPUs: 1, Image: "i", Containerizer: containerizer, Container: job.Container{
@@ -266,7 +264,7 @@ func TestHealthInAnUpdate(t *testing.T) {
 	}
 }
 
-// TestContainerAddresses: those of all networks, each once, in order.
+// TestContainerAddresses checks that the addresses of all networks are returned once each, in order.
 func TestContainerAddresses(t *testing.T) {
 	at := func(ips ...string) (n mesos.NetworkInfo) {
 		for _, ip := range ips {

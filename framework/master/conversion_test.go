@@ -93,7 +93,7 @@ func TestOfferAttributes(t *testing.T) {
 		return mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: text}}
 	}
 	c := testClient(t)
-	for range 2 { // the second comes from memory
+	for range 2 { // the second one comes from the cache
 		got, types := c.readHardware([]mesos.Attribute{attr(attrType, "V100"), attr(attrInventory, packed), attr("rack", "7")})
 		if diff := cmp.Diff(host, got); diff != "" || len(types) != 1 || types[0] != "V100" {
 			t.Errorf("types %v, host %s", types, diff)

@@ -20,7 +20,7 @@ func file(t *testing.T, text string, mode os.FileMode) string {
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+	if err := os.Chmod(path, mode); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 	return path
@@ -66,8 +66,7 @@ func TestLoadCredential(t *testing.T) {
 	}
 }
 
-// TestAuthentication: every call carries the credential, and the framework
-// its principal.
+// TestAuthentication checks that every call carries the credential, and the framework its principal.
 func TestAuthentication(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	c.SetFile("/f", "text")
@@ -87,7 +86,7 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentials: the error says what to do, and no secret.
+// TestRefusedCredentials checks that the error names the remedy and contains no secret.
 func TestRefusedCredentials(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	for who, want := range map[Credential]string{

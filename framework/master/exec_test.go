@@ -16,15 +16,14 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 )
 
-// execAgent is an agent that has one executor with one nested container, and
-// runs a session as its test says.
+// execAgent is an agent with one executor and one nested container. The test's session function answers commands.
 type execAgent struct {
 	*httptest.Server
 	t *testing.T
-	// session answers a launch; input are the messages that feed it, closed
-	// at their end.
+	// session writes the output of a launched command. input has the messages of its input and is closed after the
+	// last one.
 	session func(w io.Writer, input <-chan *agent.ProcessIO)
-	// refuse answers a call of that type with an error.
+	// refuse maps types of calls to the status that they are answered with.
 	refuse map[agent.Call_Type]int
 	status *int32
 	input  chan *agent.ProcessIO
@@ -32,7 +31,7 @@ type execAgent struct {
 	mu       sync.Mutex
 	launched *agent.Call_LaunchNestedContainerSession
 	calls    []string
-	left     chan struct{} // closed when the session's connection is
+	left     chan struct{} // closed when the connection of the session is closed
 }
 
 func newExecAgent(t *testing.T, session func(w io.Writer, input <-chan *agent.ProcessIO)) *execAgent {
@@ -73,7 +72,7 @@ func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note records a call, and says how it is refused.
+// note records a call and returns the status to refuse it with, or 0.
 func (a *execAgent) note(kind agent.Call_Type, call *agent.Call) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +97,7 @@ func (a *execAgent) answer(w http.ResponseWriter, m *agent.Response) {
 	_, _ = w.Write(body)
 }
 
-// feed takes an ATTACH_CONTAINER_INPUT.
+// feed answers ATTACH_CONTAINER_INPUT.
 func (a *execAgent) feed(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	w.Header().Set("Connection", "close")
@@ -131,14 +130,14 @@ func (f flushed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// containersFor are an agent's: of an executor "task", and of another one.
+// containersFor returns the containers of the executor "task" and of another executor.
 func containersFor(other string) []agent.Response_GetContainers_Container {
 	container := func(executor string, ids ...string) agent.Response_GetContainers_Container {
 		var id *mesos.ContainerID
 		for _, value := range ids {
 			id = &mesos.ContainerID{Value: value, Parent: id}
 		}
-		if id.Parent != nil { // as Mesos tells them
+		if id.Parent != nil { // in the form that Mesos uses
 			return agent.Response_GetContainers_Container{ContainerID: mesos.ContainerID{Value: id.Value}, ContainerStatus: &mesos.ContainerStatus{ContainerID: id}}
 		}
 		return agent.Response_GetContainers_Container{
@@ -216,7 +215,7 @@ func TestExecCommand(t *testing.T) {
 	}
 }
 
-// What a command reads arrives in order, with its end, and so do sizes.
+// The command's input arrives in order, with its end and with window sizes.
 func TestExecInput(t *testing.T) {
 	a := newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
 		for m := range input {
@@ -257,7 +256,7 @@ func TestExecInput(t *testing.T) {
 	}
 }
 
-// endlessReader is a session that ends with its connection only.
+// endlessReader returns a session that ends only when its connection is closed.
 func endlessReader(first string) func(io.Writer, <-chan *agent.ProcessIO) {
 	return func(w io.Writer, _ <-chan *agent.ProcessIO) {
 		says(w, stdout, first)
@@ -270,14 +269,14 @@ func endlessReader(first string) func(io.Writer, <-chan *agent.ProcessIO) {
 	}
 }
 
-// brokenPipe is who does not listen any more.
+// brokenPipe is a writer that always fails.
 type brokenPipe struct{}
 
 var errGone = errors.New("the reader has gone")
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errGone }
 
-// Whatever fails, the command is ended: its connection closed, and killed.
+// After any failure the command ends: its connection is closed, and it is killed.
 func TestExecFaults(t *testing.T) {
 	left := func(a *execAgent) func(*testing.T) {
 		return func(t *testing.T) {
@@ -319,7 +318,7 @@ func TestExecFaults(t *testing.T) {
 	t.Run("the agent falls silent", func(t *testing.T) {
 		a := newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
 			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e6}}}})
-			for range input { // until the client closes it
+			for range input { // until the client closes the input
 			}
 		})
 		in, _ := io.Pipe()
@@ -355,7 +354,7 @@ func TestExecFaults(t *testing.T) {
 	}
 }
 
-// writeFunc is who does something at the first write.
+// writeFunc is a writer that calls a function.
 type writeFunc func()
 
 func (w writeFunc) Write(b []byte) (int, error) {

@@ -64,7 +64,7 @@ func TestLeadingNode(t *testing.T) {
 	}
 }
 
-// TestMasterURL reads what a Mesos 1.12 master wrote, and what else one may.
+// TestMasterURL parses what a Mesos 1.12 master wrote, and other valid forms.
 func TestMasterURL(t *testing.T) {
 	const recorded = `{"address":{"hostname":"m1.example","ip":"10.0.0.7","port":5050},"capabilities":[{"type":"AGENT_UPDATE"}],"hostname":"m1.example","id":"8a71","ip":117440522,"pid":"master@10.0.0.7:5050","port":5050,"version":"1.12.0"}`
 	for name, tt := range map[string]struct{ text, scheme, want string }{

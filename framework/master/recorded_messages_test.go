@@ -27,10 +27,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// testdata/wire is what a Mesos 1.12 master and agent sent, as JSON. On the
-// wire the client takes protobuf, in which enum values from the future are
-// numbers. In JSON they are names that mesos-go refuses, so tests drop those
-// capabilities.
+// testdata/wire contains messages that a Mesos 1.12 master and agent sent, as JSON. On the wire the client reads
+// protobuf, in which unknown enum values are numbers. In JSON they are names that mesos-go rejects, so tests remove
+// those capabilities.
 
 func quietLog() logrus.FieldLogger {
 	log := logrus.New()
@@ -47,7 +46,7 @@ func testClient(t *testing.T) *Client {
 	return c
 }
 
-// decodeJSON reads JSON of a newer Mesos, and passes it through protobuf.
+// decodeJSON decodes JSON of a newer Mesos, and encodes and decodes the message as protobuf.
 func decodeJSON(t *testing.T, text []byte, into proto.Message) {
 	t.Helper()
 	var tree any
@@ -143,8 +142,7 @@ func TestRecordedAgents(t *testing.T) {
 	}
 }
 
-// TestUnknownEnumValues: an agent with a capability that mesos-go has no
-// name for, as protobuf.
+// TestUnknownEnumValues decodes an agent with a capability, and a task state, that mesos-go does not know.
 func TestUnknownEnumValues(t *testing.T) {
 	sent := mastermsg.Response{Type: mastermsg.Response_GET_AGENTS, GetAgents: &mastermsg.Response_GetAgents{Agents: []mastermsg.Response_GetAgents_Agent{{
 		AgentInfo: mesos.AgentInfo{Hostname: "h"}, Capabilities: []mesos.AgentInfo_Capability{{Type: 99}},
@@ -166,8 +164,7 @@ func TestUnknownEnumValues(t *testing.T) {
 	}
 }
 
-// TestRecordedSession drives the scheduler with a real master's events: one
-// task finishes, the other exits with 3.
+// TestRecordedSession applies a real master's events to the scheduler: one task finishes, the other exits with 3.
 func TestRecordedSession(t *testing.T) {
 	f, err := os.Open("testdata/wire/wire-scheduler.jsonl")
 	if err != nil {
@@ -183,8 +180,8 @@ func TestRecordedSession(t *testing.T) {
 		st.Step(now, sched.SubmitJob{Spec: spec})
 	}
 	var s *masterSession
-	var placed []string          // our ids, in the order launched
-	recorded := map[string]int{} // the recording's ids, in the order seen
+	var placed []string          // ids of this test's tasks, in the order of launch
+	recorded := map[string]int{} // ids in the recording, in the order of their first update
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -204,7 +201,7 @@ func TestRecordedSession(t *testing.T) {
 		s.emit = func(e sched.Event) {
 			now = now.Add(time.Second)
 			if o, ok := e.(sched.OffersReceived); ok && len(placed) == 0 {
-				// The first session's offer went to one task only.
+				// In the recording, the first offer was used for one task.
 				o.Offers[0].GPUs, o.Offers[0].DeviceIDs = 1, o.Offers[0].DeviceIDs[1:2]
 			}
 			for _, op := range append(st.Step(now, e), st.Step(now, sched.Cycle{})...) {
@@ -231,8 +228,7 @@ func TestRecordedSession(t *testing.T) {
 	}
 }
 
-// checkTasks builds the TaskInfos of a real offer and looks at what the
-// master would.
+// checkTasks builds the TaskInfos for a real offer and checks them as a master does.
 func checkTasks(t *testing.T, c *Client, s *masterSession, a sched.AcceptOffers) {
 	t.Helper()
 	offers := s.takeOffers(a.OfferIDs)

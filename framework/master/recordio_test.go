@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// text is a message that is its bytes.
+// text is a message whose encoding is its bytes.
 type text string
 
 func (m *text) Unmarshal(data []byte) error {

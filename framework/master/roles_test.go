@@ -14,20 +14,20 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// subscription waits for the nth SUBSCRIBE.
+// subscription waits for the nth SUBSCRIBE and returns its roles.
 func subscription(t *testing.T, m *mesostest.FakeMaster, n int) (roles, suppressed []string) {
 	t.Helper()
 	s := m.AwaitCall(t, n, scheduler.Call_SUBSCRIBE, nil).GetSubscribe()
 	return s.GetFrameworkInfo().Roles, s.GetSuppressedRoles()
 }
 
-// TestSubscribeRepeatsRoles: each SUBSCRIBE says what was last said of roles, also
-// what was said while there was no subscription.
+// TestSubscribeRepeatsRoles checks that each SUBSCRIBE has the latest roles and suppressed roles, also those set
+// without a subscription.
 func TestSubscribeRepeatsRoles(t *testing.T) {
 	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		m := c.FakeMaster
 		r := begin(ConnectionConfig{Roles: []string{"a", "b", "a"}})
-		r.PostOperation(sched.SuppressOffers{Roles: []string{"b"}}) // may come before SUBSCRIBED
+		r.PostOperation(sched.SuppressOffers{Roles: []string{"b"}}) // may be posted before SUBSCRIBED
 		next[sched.Subscribed](t, r)
 		expect := func(n int, roles, suppressed []string) {
 			t.Helper()
@@ -50,7 +50,7 @@ func TestSubscribeRepeatsRoles(t *testing.T) {
 		next[sched.Subscribed](t, r)
 		expect(3, []string{"a", "b"}, []string{"a"})
 		r.PostOperation(sched.SetRoles{Roles: []string{"b", "c"}})
-		// The first post may have made one of its own, had it come amid SUBSCRIBE.
+		// The first posted operation may also have caused an UPDATE_FRAMEWORK, if it was posted during SUBSCRIBE.
 		told := func(c *scheduler.Call) bool {
 			return slices.Equal(c.GetUpdateFramework().GetFrameworkInfo().Roles, []string{"b", "c"})
 		}
@@ -60,7 +60,7 @@ func TestSubscribeRepeatsRoles(t *testing.T) {
 		}
 		again()
 		next[sched.Subscribed](t, r)
-		expect(4, []string{"b", "c"}, nil) // a is no role any more
+		expect(4, []string{"b", "c"}, nil) // a is not a role any more
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 		again()
@@ -69,7 +69,7 @@ func TestSubscribeRepeatsRoles(t *testing.T) {
 	})
 }
 
-// TestRolesChangedDuringSubscribe: the master hears of them once it listens.
+// TestRolesChangedDuringSubscribe checks that roles which change during SUBSCRIBE are sent after it.
 func TestRolesChangedDuringSubscribe(t *testing.T) {
 	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		underWay, goOn := make(chan struct{}), make(chan struct{})
@@ -91,7 +91,8 @@ func TestRolesChangedDuringSubscribe(t *testing.T) {
 	})
 }
 
-// TestRefusedRolesAreReverted: else no SUBSCRIBE would succeed any more.
+// TestRefusedRolesAreReverted checks that the client drops roles that the master refuses. Otherwise every later
+// SUBSCRIBE would fail.
 func TestRefusedRolesAreReverted(t *testing.T) {
 	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		refuse(c, scheduler.Call_UPDATE_FRAMEWORK, http.StatusForbidden, "Not authorized to register framework with roles")
@@ -108,7 +109,7 @@ func TestRefusedRolesAreReverted(t *testing.T) {
 	})
 }
 
-// TestRoleCalls: the calls that name roles, and those of maintenance.
+// TestRoleCalls covers the calls that name roles, and those for maintenance.
 func TestRoleCalls(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL(), Roles: []string{"a", "b"}})
@@ -141,7 +142,7 @@ func TestRoleCalls(t *testing.T) {
 	}
 }
 
-// TestMaintenanceEvents: inverse offers, and tasks that a drain ended.
+// TestMaintenanceEvents covers inverse offers, and tasks that a drain ended.
 func TestMaintenanceEvents(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL()})

@@ -14,8 +14,7 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// res builds "name:value@provider/role/refined"; a value in braces is a set,
-// one in brackets ranges.
+// res parses "name:value@provider/role/refined". A value in braces is a set, one in brackets ranges.
 func res(text string) mesos.Resource {
 	name, rest, _ := strings.Cut(text, ":")
 	rest, role, reserved := strings.Cut(rest, "/")
@@ -58,7 +57,7 @@ func resList(text string) []mesos.Resource {
 	return list
 }
 
-// show is res's inverse. It fails the test if the allocation was lost.
+// show is the inverse of res. It fails the test if the allocation is missing.
 func show(t *testing.T, list []mesos.Resource) string {
 	var out []string
 	for _, r := range list {
@@ -173,8 +172,8 @@ func TestTakeResources(t *testing.T) {
 	}
 }
 
-// TestTakeShares: what tasks take of shared devices is, by the
-// comparison that a master makes, within what is offered, together too.
+// TestTakeShares checks that the shares which tasks take are within the offer, each and in total, by the comparison
+// that a master makes.
 func TestTakeShares(t *testing.T) {
 	offered := resList("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
 	rest := offered
@@ -211,8 +210,8 @@ func sharedIn(resources []mesos.Resource) []sched.SharedDevice {
 	return all.sharedDevices()
 }
 
-// TestSharedDevicesInOffers: what is offered of shared devices, in whole MiB and
-// percent, whatever entries it comes in.
+// TestSharedDevicesInOffers checks that offered amounts of shared devices are added up and rounded down to whole MiB
+// and percent.
 func TestSharedDevicesInOffers(t *testing.T) {
 	for text, want := range map[string][]sched.SharedDevice{
 		"gpus:1 gpu_ids:{GPU-a}": nil,
@@ -247,7 +246,7 @@ func TestTakeResourcesSkipsVolumes(t *testing.T) {
 	}
 }
 
-// TestPreRefinementReservations: agents of before Mesos 1.4 reserve by role alone.
+// TestPreRefinementReservations covers agents before Mesos 1.4, which reserve by role alone.
 func TestPreRefinementReservations(t *testing.T) {
 	everybody, ours := "*", "gpu"
 	free, kept := res("cpus:1"), res("cpus:2")
@@ -258,7 +257,7 @@ func TestPreRefinementReservations(t *testing.T) {
 	}
 }
 
-// TestTakeResourcesPreservesSum: what is taken and what is left are what was offered.
+// TestTakeResourcesPreservesSum checks that taken and remaining resources add up to the offer.
 func TestTakeResourcesPreservesSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var offered []mesos.Resource

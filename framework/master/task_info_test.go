@@ -35,7 +35,7 @@ func TestAttributeTexts(t *testing.T) {
 	}
 }
 
-// TestConvertOffer: all that an offer says besides amounts and devices.
+// TestConvertOffer checks all fields of an offer except amounts and devices.
 func TestConvertOffer(t *testing.T) {
 	role := "team"
 	text := func(name, value string) mesos.Attribute {
@@ -62,8 +62,8 @@ func TestConvertOffer(t *testing.T) {
 	}
 }
 
-// TestStockGPUsAreNotCounted: where an agent names its devices, GPUs beyond
-// those are for frameworks that take them by number.
+// TestStockGPUsAreNotCounted checks that GPUs without an id are ignored if an agent offers devices by id. They are
+// for frameworks that use GPUs by count.
 func TestStockGPUsAreNotCounted(t *testing.T) {
 	inventory, err := gpu.EncodeInventory(gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a", Model: "Tesla V100"}, {UUID: "GPU-b", Model: "Tesla V100"}}})
 	if err != nil {
@@ -91,7 +91,7 @@ func offer(id, role string, resources ...mesos.Resource) mesos.Offer {
 	return mesos.Offer{ID: mesos.OfferID{Value: id}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}, Resources: resources}
 }
 
-// TestTaskGetsPortsAndEnvironment: what the scheduler says wins.
+// TestTaskGetsPortsAndEnvironment checks that variables set by the scheduler take precedence.
 func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 	spec := &job.Spec{Name: "t", CPUs: 1, Env: map[string]string{"RANK": "mine", "LANG": "C"}}
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{
@@ -122,7 +122,7 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 	}
 }
 
-// TestAcceptRejectsOffersOfTwoRoles: the master refuses such an ACCEPT as a whole.
+// TestAcceptRejectsOffersOfTwoRoles: the master would refuse the whole ACCEPT.
 func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 2}}}}
 	_, err := testClient(t).buildTasks(accept, []mesos.Offer{offer("o1", "r", res("cpus:1")), offer("o2", "s", res("cpus:1"))}, "f")

@@ -11,15 +11,15 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// TestTLS: the leader is found, subscribed to and called by https, though it
-// redirects without a scheme, and its agents too, though offers say http.
+// TestTLS checks that the client uses https for the leader, although the redirect has no scheme, and for agents,
+// although offers say http.
 func TestTLS(t *testing.T) {
 	for name, mutual := range map[string]bool{"server": false, "both sides": true} {
 		t.Run(name, func(t *testing.T) {
 			leader := mesostest.NewCluster(t, 1, mesostest.WithTLS(mutual))
 			follower := mesostest.NewMaster(t, mesostest.WithTLS(mutual))
 			follower.Leader = leader.URL()
-			tls := &TLSFiles{CAFile: leader.CAFile(t)} // httptest's, the same for both
+			tls := &TLSFiles{CAFile: leader.CAFile(t)} // httptest's certificate, the same for both masters
 			if mutual {
 				tls.CertFile, tls.KeyFile = mesostest.WriteCertificate(t, t.TempDir())
 			}
@@ -71,8 +71,7 @@ func TestTLSRejectsUntrustedMasters(t *testing.T) {
 	}
 }
 
-// TestIPv6: a master on ::1 that redirects without brackets, its agents and
-// their files.
+// TestIPv6 covers a master on ::1 that redirects without brackets, its agents and their files.
 func TestIPv6(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.ListenIPv6())
 	c.SetFile("/f", "text")

@@ -21,10 +21,10 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-// fakeTree is one folder of a ZooKeeper, and how it fails.
+// fakeTree is one ZooKeeper folder. err makes requests fail.
 type fakeTree struct {
 	mu      sync.Mutex
-	nodes   map[string]string // nil: the folder is not there
+	nodes   map[string]string // nil: the folder does not exist
 	err     error
 	watches []chan zk.Event
 	dials   int
@@ -87,8 +87,7 @@ func followFake(f *fakeTree) *zkDetector {
 	return d
 }
 
-// TestZKDetector: from nothing to a leader, through everything ZooKeeper may
-// say of it.
+// TestZKDetector goes from an empty ZooKeeper to a leader, through all errors that ZooKeeper can cause.
 func TestZKDetector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTree{}
@@ -123,7 +122,7 @@ func TestZKDetector(t *testing.T) {
 		f.change(func() { f.nodes = map[string]string{"json.info_0000000002": info(1), "json.info_0000000003": info(2)} })
 		changed := leads("http://10.0.0.1:1")
 
-		f.change(func() { f.nodes = map[string]string{} }) // nobody leads: that ends no session
+		f.change(func() { f.nodes = map[string]string{} }) // no master leads: that ends no session
 		leads("http://10.0.0.1:1")
 		f.change(func() { f.err = errors.New("connection lost") })
 		time.Sleep(time.Minute)
@@ -137,14 +136,14 @@ func TestZKDetector(t *testing.T) {
 		default:
 		}
 		f.change(func() { f.nodes, f.err = map[string]string{"json.info_0000000003": info(2)}, nil })
-		time.Sleep(15 * time.Second) // till the next connection
+		time.Sleep(15 * time.Second) // until the next connection
 		leads("http://10.0.0.1:2")
 		<-changed
 	})
 }
 
-// TestZooKeeper follows masters through a real one: an election, the leader's
-// end, ZooKeeper's own restart, and back.
+// TestZooKeeper follows masters with a real ZooKeeper: an election, the end of the leader, a restart of ZooKeeper,
+// and a new subscription.
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := zktest.StartServer(t)
@@ -170,7 +169,7 @@ func TestZooKeeper(t *testing.T) {
 		t.Fatal("not subscribed to the first master")
 	}
 	stand(two)
-	if err := conn.Delete(first, -1); err != nil { // it leads no more, though its stream lives
+	if err := conn.Delete(first, -1); err != nil { // it does not lead any more, although its stream is open
 		t.Fatal(err)
 	}
 	next[sched.Disconnected](t, r)
@@ -182,13 +181,13 @@ func TestZooKeeper(t *testing.T) {
 
 	server.Stop()
 	r.PostOperation(sched.ReviveOffers{})
-	two.AwaitCall(t, 1, scheduler.Call_REVIVE, nil) // the session goes on without ZooKeeper
+	two.AwaitCall(t, 1, scheduler.Call_REVIVE, nil) // the session continues without ZooKeeper
 	two.DropSubscription()
-	next[sched.Subscribed](t, r) // and a new one finds the last leader
+	next[sched.Subscribed](t, r) // and a new session finds the last known leader
 	server.Restart()
 }
 
-// TestZooKeeperPassword: the masters' folder may be closed to strangers.
+// TestZooKeeperPassword reads a folder that requires authentication.
 func TestZooKeeperPassword(t *testing.T) {
 	t.Parallel()
 	server := zktest.StartServer(t)

@@ -61,7 +61,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// maxMilliByBruteForce is what a search through all placings brings into use, GPU by GPU.
+// maxMilliByBruteForce returns the most GPU thousandths that any placement of the tasks allocates.
 func maxMilliByBruteForce(tasks []RecordedTask, free []int, models []string) int {
 	if len(tasks) == 0 {
 		return 0
@@ -88,8 +88,8 @@ func maxMilliByBruteForce(tasks []RecordedTask, free []int, models []string) int
 	return best
 }
 
-// TestBoundHolds: no placing exceeds it, it does not exceed what is asked for
-// nor what is there, and more tasks never lower it.
+// TestBoundHolds checks that no placement exceeds the bound, that the bound exceeds neither the demand nor the
+// capacity, and that more tasks never lower it.
 func TestBoundHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"T4", "A10"}

@@ -10,15 +10,13 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// decisions is how many tasks arrive in one run of BenchmarkPolicies: on the
-// recorded cluster they ask for all of its GPUs and more.
+// decisions is how many tasks arrive in one run of BenchmarkPolicies. On the recorded cluster they request more than
+// all GPUs.
 const decisions = 10_000
 
-// BenchmarkPolicies places recorded tasks one by one on the recorded cluster
-// of 1,213 agents, on ten and on eighty of it side by side, by each policy.
-// A decision is a task that is placed or refused; making the cluster is not in
-// it. Decisions of one cluster follow from each other: all threads decide for
-// as many clusters.
+// BenchmarkPolicies places recorded tasks one by one with each policy, on the recorded cluster of 1,213 agents and on
+// ten and eighty copies of it. A decision is a task that is placed or refused; creating the cluster is not measured.
+// Decisions on one cluster depend on each other, so each thread has a cluster of its own.
 func BenchmarkPolicies(b *testing.B) {
 	trace := openb(b, "testdata", "default")
 	typical := trace.TypicalTasks()
@@ -56,8 +54,7 @@ func placeAll(c *fit.Cluster, tasks []fit.Demand) {
 	}
 }
 
-// multipliedCluster is so many of the cluster side by side, and the tasks that arrive
-// first.
+// multipliedCluster returns the agents of that many copies of the cluster, and the tasks that arrive first.
 func (t *ClusterTrace) multipliedCluster(copies int) (agents []fit.AgentResources, tasks []fit.Demand) {
 	a := t.drawArrivals(42)
 	for n := range copies {

@@ -7,8 +7,8 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// newSharedCluster is a cluster of one agent with two T4s of which the first has 400
-// thousandths left, and typical tasks that fill them.
+// newSharedCluster returns a cluster of one agent with two T4s, the first of which has 400 thousandths left. Its
+// typical tasks fill either GPU.
 func newSharedCluster(t *testing.T) *fit.Cluster {
 	t.Helper()
 	a := RecordedAgent{Name: "n1", CPUMilli: 32000, MemMiB: 1 << 16, GPUs: 2, Model: "T4"}
@@ -24,8 +24,8 @@ func newSharedCluster(t *testing.T) *fit.Cluster {
 	return c
 }
 
-// decisionOrder has tasks of so many thousandths arrive, and names them in the order in
-// which they go: after the bar those that go when no more arrive.
+// decisionOrder returns the names of tasks in the order in which the queue releases them. Those after the bar are
+// released when no more tasks arrive. milli has the thousandths of each task.
 func decisionOrder(t *testing.T, places int, milli ...int) string {
 	t.Helper()
 	c, q, got := newSharedCluster(t), decisionQueue{capacity: places}, ""
@@ -60,8 +60,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// Each task is decided on once, however many may wait, and with a queue the
-// policy brings no less into use.
+// Each task is decided once, however many may wait, and a queue does not lower the allocation of the policy.
 func TestRunWithQueue(t *testing.T) {
 	trace := openb(t, "testdata", "gpushare100")
 	typical := trace.TypicalTasks()

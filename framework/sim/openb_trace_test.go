@@ -42,7 +42,7 @@ func TestReadAgents(t *testing.T) {
 	}
 }
 
-// Errors name file, line and column, and what is wrong there.
+// Errors name the file, the line, the column and the mistake.
 func TestReadRejectsMalformedFiles(t *testing.T) {
 	const agents, tasks = "sn,cpu_milli,memory_mib,gpu,model\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n"
 	for _, c := range []struct{ text, want string }{

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// What TestPublishedAllocation runs; make sim has it run all.
+// The flags select what TestPublishedAllocation runs; make sim runs everything.
 var (
 	traces   = flag.String("traces", "testdata", "folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv, plain or .gz")
 	seedsOf  = flag.Int("seeds", 1, "how many seeds to run")
@@ -101,11 +101,9 @@ func baselines() []string {
 	return []string{"random", "dotprod", "clustering", "packing", "bestfit", "fgd"}
 }
 
-// TestPublishedAllocation plays the FGD experiment and compares each mean
-// with the published one. With all of its ten seeds the two may differ by 0.3
-// points, and for random, whose chance is another one, by 0.8. Fewer seeds
-// may be off by what three standard errors allow beside. And it has the same
-// tasks placed by headroom, which must not bring less into use than fgd.
+// TestPublishedAllocation repeats the FGD experiment and compares each mean with the published one. With all ten
+// seeds they may differ by 0.3 points, and for random, which draws other lots, by 0.8. Fewer seeds may differ by
+// three standard errors more. headroom must not allocate less than fgd for the same tasks.
 func TestPublishedAllocation(t *testing.T) {
 	table, there := readPublished(t), 0
 	all := map[string][]PolicyResult{}
@@ -160,7 +158,7 @@ func compare(t *testing.T, r *PolicyResult, arrival int, want MeanSD) {
 		allowed = 0.8
 	}
 	if n := len(r.Seeds); n < 10 {
-		allowed += 3 * want.SD * math.Sqrt(1/float64(n)-1.0/10) // the ten are a superset
+		allowed += 3 * want.SD * math.Sqrt(1/float64(n)-1.0/10) // the ten published seeds include these
 	}
 	got, ok := r.AllocationAt(arrival)
 	if !ok || math.Abs(got.Mean-want.Mean) > allowed {
@@ -169,9 +167,9 @@ func compare(t *testing.T, r *PolicyResult, arrival int, want MeanSD) {
 	t.Logf("%-10s at %3d %%: %.2f (%.2f), published %.2f (%.2f)", r.Policy, arrival, got.Mean, got.SD, want.Mean, want.SD)
 }
 
-// TestHeadroomOnHeldOutVariants: where sharing dominates and where types bind,
-// on variants that its numbers were not chosen by, headroom brings more into
-// use than fgd does, at 100 % by more than three standard errors.
+// TestHeadroomOnHeldOutVariants checks that headroom allocates more than fgd where sharing dominates and where GPU
+// types are scarce, at 100 % by more than three standard errors. The parameters of headroom were not chosen on these
+// variants.
 func TestHeadroomOnHeldOutVariants(t *testing.T) {
 	table := readPublished(t)
 	for variant, most := range map[string]float64{"gpushare100": 0.2, "gpuspec25": 0.5} {
@@ -187,9 +185,8 @@ func TestHeadroomOnHeldOutVariants(t *testing.T) {
 	}
 }
 
-// requireNotWorse compares two policies. With ten seeds the first must have at least
-// as much as the second, to the second decimal; fewer seeds may be off by
-// what three standard errors allow.
+// requireNotWorse compares two policies. With ten seeds the first must have at least as much as the second, to the
+// second decimal. Fewer seeds may be lower by three standard errors.
 func requireNotWorse(t *testing.T, ours, other *PolicyResult, arrival int, sd float64) {
 	t.Helper()
 	allowed := 0.005
@@ -216,10 +213,9 @@ func requireWithinBound(t *testing.T, results []PolicyResult, arrival int) {
 	t.Logf("%-10s at %3d %%: %.3f (%.2f)", "bound", arrival, bound.Mean, bound.SD)
 }
 
-// TestSeedsMatchPublished compares the run of seed 42 at 100 % arrival with
-// the one that the published simulator lists in its results
-// (analysis_allo_discrete.csv). Policies that draw no lots and count in whole points come out the same; fgd sums
-// fractions in another order, which its truncated score feels.
+// TestSeedsMatchPublished compares the run of seed 42 at 100 % arrival with the one in the results of the published
+// simulator (analysis_allo_discrete.csv). Policies that draw no lots and count in whole points give the same result.
+// fgd adds fractions in another order, which changes its truncated scores.
 func TestSeedsMatchPublished(t *testing.T) {
 	want := map[string]map[string]float64{
 		"default":   {"dotprod": 90.34, "clustering": 91.33, "packing": 91.37, "bestfit": 92.94, "fgd": 95.14},
@@ -231,7 +227,7 @@ func TestSeedsMatchPublished(t *testing.T) {
 		for policy, want := range policies {
 			t.Run(variant+"/"+policy, func(t *testing.T) {
 				t.Parallel()
-				allowed := 0.011 // two roundings
+				allowed := 0.011 // both values are rounded
 				if policy == "fgd" {
 					allowed = 0.3
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newSmallTrace is a cluster of few agents on which a run takes no time.
+// newSmallTrace returns a trace with few agents, on which a run is fast.
 func newSmallTrace(t *testing.T, tasks ...RecordedTask) *ClusterTrace {
 	t.Helper()
 	agents := []RecordedAgent{
@@ -37,7 +37,7 @@ func repeatTask(n int, make func(i int) RecordedTask) []RecordedTask {
 	return list
 }
 
-// Tasks are drawn or taken out until they ask for 1.3 times the GPUs.
+// Tasks are drawn or removed until they request 1.3 times the GPUs.
 func TestArrivalsOversubscribeCluster(t *testing.T) {
 	one := func(int) RecordedTask { return RecordedTask{CPUMilli: 100, GPUs: 1, GPUMilli: 500} }
 	for name, n := range map[string]int{"few": 3, "many": 100, "as wanted": 15} {
@@ -65,7 +65,7 @@ func TestTypicalTasks(t *testing.T) {
 	tasks := repeatTask(100, func(i int) RecordedTask {
 		switch {
 		case i < 50:
-			return RecordedTask{CPUMilli: 4000, MemMiB: int64(i), GPUs: 1, GPUMilli: 1000} // memory does not tell them apart
+			return RecordedTask{CPUMilli: 4000, MemMiB: int64(i), GPUs: 1, GPUMilli: 1000} // kinds do not depend on memory
 		case i < 70:
 			return RecordedTask{CPUMilli: 100}
 		case i < 90:
@@ -73,7 +73,7 @@ func TestTypicalTasks(t *testing.T) {
 		case i < 95:
 			return RecordedTask{CPUMilli: 100, GPUs: 1, GPUMilli: 300, Models: []string{"T4", "A10"}}
 		default:
-			return RecordedTask{CPUMilli: int64(i), GPUs: 1, GPUMilli: 1000} // each another, beyond 95 %
+			return RecordedTask{CPUMilli: int64(i), GPUs: 1, GPUMilli: 1000} // all different, and beyond 95 %
 		}
 	})
 	var got []string
@@ -87,7 +87,7 @@ func TestTypicalTasks(t *testing.T) {
 	}
 }
 
-// A run's figures follow from one another.
+// The figures of a run are consistent with each other.
 func TestSeedRunCounts(t *testing.T) {
 	trace := newSmallTrace(t, repeatTask(8, func(i int) RecordedTask {
 		return RecordedTask{CPUMilli: 1000, GPUs: 1, GPUMilli: 1000, Models: []string{"T4", "A10"}[i%2 : i%2+1]}
@@ -110,7 +110,7 @@ func TestSeedRunCounts(t *testing.T) {
 	}
 }
 
-// How many runs go on at once changes nothing but the time.
+// The number of concurrent runs does not change results.
 func TestSweepIsDeterministic(t *testing.T) {
 	trace := newSmallTrace(t, repeatTask(40, func(i int) RecordedTask { return RecordedTask{CPUMilli: int64(i), GPUs: 1, GPUMilli: 100 + i%9*100} })...)
 	var first []PolicyResult
@@ -164,8 +164,7 @@ func TestMeanSD(t *testing.T) {
 	}
 }
 
-// A plot is XML with one line a policy, whose name stands beside it and
-// clear of the others.
+// A plot is valid XML with one line for each policy. The names are next to the lines and do not overlap.
 func TestPlot(t *testing.T) {
 	var results []PolicyResult
 	for i := range 9 {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// writeTables writes what all policies made of the variants: allocation.md has
-// the tables, and each variant a plot.
+// writeTables writes the results of all policies: allocation.md has the tables, and each variant has a plot.
 func writeTables(t *testing.T, dir string, variants map[string][]PolicyResult) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

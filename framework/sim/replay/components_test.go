@@ -16,7 +16,7 @@ import (
 func makeRecords(t *testing.T, list ...[3]int) []JobRecord {
 	t.Helper()
 	var all []JobRecord
-	for i, x := range list { // arrives, runs, GPUs
+	for i, x := range list { // arrival, run time, GPUs
 		s, err := NewGangSpec("j"+string(rune('a'+i)), x[2], 8, sched.Amount{CPUs: 1, MemMiB: 64})
 		if err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func makeRecords(t *testing.T, list ...[3]int) []JobRecord {
 	return all
 }
 
-// TestCompletionBound: by hand.
+// TestCompletionBound compares with manual calculations.
 func TestCompletionBound(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -47,15 +47,15 @@ func TestCompletionBound(t *testing.T) {
 	}
 }
 
-// TestHandMadeRecord: one agent, times by hand; offers of what is free come within a
-// second.
+// TestHandMadeRecord replays four jobs on one agent. The expected order was computed manually; free resources are
+// offered within a second.
 func TestHandMadeRecord(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		role  queue.Role
 		times RunTimeSource
 		short time.Duration
-		want  string // who starts, in order
+		want  string // jobs in the order of their starts
 	}{
 		{name: "the oldest that fits", want: "ja jc jd jb"},
 		{name: "nobody overtakes", role: queue.Role{Strict: true}, want: "ja jb jc jd"},
@@ -92,7 +92,7 @@ func TestHandMadeRecord(t *testing.T) {
 	}
 }
 
-// TestJobThatNeverFits ends, and is told.
+// TestJobThatNeverFits checks that the replay ends and reports the job.
 func TestJobThatNeverFits(t *testing.T) {
 	list := makeRecords(t, [3]int{0, 10, 16}, [3]int{1, 10, 1})
 	list[1].Spec.Name = "UPPER case"
@@ -123,7 +123,7 @@ func TestNewSpec(t *testing.T) {
 	}
 }
 
-// TestRunTimeHistory: the median of the last five of a kind.
+// TestRunTimeHistory checks that the prediction is the median of the last five runs of the same kind.
 func TestRunTimeHistory(t *testing.T) {
 	h := newRunTimeHistory()
 	if got := h.predictRunTime("a"); got != 0 {
@@ -141,8 +141,8 @@ func TestRunTimeHistory(t *testing.T) {
 	}
 }
 
-// TestVirtualMasterFilters: what was refused comes back when it is more, when the time is
-// over, or on REVIVE; a role is not offered what it suppressed.
+// TestVirtualMasterFilters checks that refused resources are offered again when there are more of them, when the
+// filter expires, or on REVIVE, and that a suppressed role gets no offers.
 func TestVirtualMasterFilters(t *testing.T) {
 	m, err := newVirtualMaster(agents(1), []queue.Role{{Name: "a"}, {Name: "b"}}, 1)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestVirtualMasterFilters(t *testing.T) {
 	}
 }
 
-// TestVirtualMasterRejectsOvercommit: the master gives nothing twice.
+// TestVirtualMasterRejectsOvercommit checks that the master allocates nothing twice.
 func TestVirtualMasterRejectsOvercommit(t *testing.T) {
 	m, err := newVirtualMaster(agents(1), []queue.Role{{}}, 1)
 	if err != nil {
@@ -240,7 +240,7 @@ func TestReadPhilly(t *testing.T) {
 	}
 }
 
-// TestRecordSources: tasks and jobs of other records.
+// TestRecordSources converts tasks and jobs of other traces.
 func TestRecordSources(t *testing.T) {
 	seq, err := RecordsFromTasks([]sim.RecordedTask{
 		{Name: "late", GPUs: 1, GPUMilli: 500, Arrives: 20 * time.Second, Leaves: 50 * time.Second},
@@ -271,7 +271,7 @@ func TestRecordSources(t *testing.T) {
 	}
 }
 
-// TestMergeResults: two replays apart are one.
+// TestMergeResults checks that two separate replays merge into one result.
 func TestMergeResults(t *testing.T) {
 	one, err := RunReplay(ReplaySettings{Agents: agents(1)}, slices.Values(makeRecords(t, [3]int{0, 100, 8})))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// readPhillyTrace is the record in testdata.
+// readPhillyTrace reads the trace in testdata.
 func readPhillyTrace(t testing.TB) []PhillyJob {
 	t.Helper()
 	f, err := os.Open("testdata/philly.csv")
@@ -36,10 +36,10 @@ func recordsInOneRole(list []PhillyJob) iter.Seq[JobRecord] {
 	return PhillyRecords(list, func(*PhillyJob) (string, bool) { return "all", true })
 }
 
-// agents are so many of eight GPUs.
+// agents returns n agents with eight GPUs each.
 func agents(n int) []ReplayAgent { return VirtualCluster{"vc", n}.ReplayAgents() }
 
-// replaySettings are the ways to queue, on few agents, so that most jobs wait.
+// replaySettings returns settings for each queueing discipline, with so few agents that most jobs wait.
 func replaySettings() map[string]ReplaySettings {
 	all := map[string]ReplaySettings{}
 	for name, c := range map[string]struct {
@@ -62,8 +62,8 @@ func replaySettings() map[string]ReplaySettings {
 	return all
 }
 
-// TestPhillyTrace replays real jobs: all end, no work is lost or made up, and no
-// way of queueing beats the bound.
+// TestPhillyTrace replays real jobs. All must end, with exactly the recorded work, and no discipline may be better
+// than the bound.
 func TestPhillyTrace(t *testing.T) {
 	list := readPhillyTrace(t)[:250]
 	area := 0.0
@@ -99,7 +99,7 @@ func TestPhillyTrace(t *testing.T) {
 	}
 }
 
-// TestEqualArgumentsGiveEqualAnswers: nothing depends on chance or maps.
+// TestEqualArgumentsGiveEqualAnswers checks that no result depends on random numbers or on the order of maps.
 func TestEqualArgumentsGiveEqualAnswers(t *testing.T) {
 	for name, cfg := range replaySettings() {
 		var texts []string
@@ -120,8 +120,7 @@ func TestEqualArgumentsGiveEqualAnswers(t *testing.T) {
 	}
 }
 
-// TestStrictStartsInOrder: nobody overtakes, and somebody does where it is
-// allowed.
+// TestStrictStartsInOrder checks that no job overtakes another in a strict role, and that some do in other roles.
 func TestStrictStartsInOrder(t *testing.T) {
 	overtakes := func(cfg ReplaySettings) int {
 		type life struct{ arrives, starts time.Duration }
@@ -148,7 +147,7 @@ func TestStrictStartsInOrder(t *testing.T) {
 	}
 }
 
-// TestFairShareBetweenRoles: under equal demand roles get GPUs by their weight.
+// TestFairShareBetweenRoles checks that roles with equal demand get GPUs in proportion to their weights.
 func TestFairShareBetweenRoles(t *testing.T) {
 	var works []JobRecord
 	for i := range 400 {
@@ -174,8 +173,8 @@ func TestFairShareBetweenRoles(t *testing.T) {
 	}
 }
 
-// TestNoGPUIsAllocatedTwice: at any time what tasks hold, offers have and is free
-// make up each agent, whatever comes.
+// TestNoGPUIsAllocatedTwice checks that at any time the GPUs that tasks hold, that are offered and that are free add
+// up to those of each agent, for any events.
 func TestNoGPUIsAllocatedTwice(t *testing.T) {
 	for seed := range int64(8) {
 		rnd := rand.New(rand.NewSource(seed))

@@ -17,8 +17,8 @@ import (
 
 var whole = flag.Bool("whole", false, "BenchmarkScale up to 100,000 agents and a million tasks")
 
-// BenchmarkScale replays ten tasks for each agent of eight GPUs, on a cluster
-// that they just fill: arrivals each minute, ends every ten seconds.
+// BenchmarkScale replays ten tasks for each agent of eight GPUs, on a cluster that they just fill. Jobs arrive every
+// minute and end every ten seconds.
 func BenchmarkScale(b *testing.B) {
 	sizes := []int{100, 1000}
 	if *whole {
@@ -39,14 +39,14 @@ func BenchmarkScale(b *testing.B) {
 				b.ReportMetric(r.Allocation, "%GPUs")
 			}
 			b.ReportMetric(float64(10*n*b.N)/b.Elapsed().Seconds(), "decisions/s")
-			// of the processor's time, which other programs do not touch
+			// Processor time does not depend on other programs.
 			b.ReportMetric(float64(10*n*b.N)/(cpuSeconds(b)-begun), "decisions/cpu-s")
 			b.ReportMetric(peakMiB(b), "peak-MiB")
 		})
 	}
 }
 
-// scaleRecords are made as they are asked for.
+// scaleRecords generates records as they are read.
 func scaleRecords(n int) iter.Seq[JobRecord] {
 	return func(yield func(JobRecord) bool) {
 		rnd := rand.New(rand.NewSource(1))
@@ -71,7 +71,7 @@ func cpuSeconds(b *testing.B) float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// peakMiB is the most memory that the process has had.
+// peakMiB returns the peak memory use of the process.
 func peakMiB(b *testing.B) float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
