@@ -12,7 +12,7 @@ import (
 
 func ptr(v float64) *float64 { return &v }
 
-// TestUsageOf: what a device does not tell is left out of the file.
+// TestUsageOf checks that values which a device does not report are left out of the file.
 func TestUsageOf(t *testing.T) {
 	s := Sample{At: time.Unix(1, 0), Values: map[SampleField]float64{DutyRatio: 0.5, MemUsedBytes: 3 << 20, MemTotalBytes: 16 << 30, PowerWatts: 250}}
 	got, err := json.Marshal(UsageOf("GPU-a", Healthy, &s))
@@ -35,8 +35,8 @@ func TestParseUsage(t *testing.T) {
 	}
 }
 
-// TestParseUsageRejects: a task may write what it likes into its sandbox, and have
-// the name lead to any other file there.
+// TestParseUsageRejects: a task may write any content into its sandbox, and may make the name a link to another file
+// there.
 func TestParseUsageRejects(t *testing.T) {
 	device := func(text string) string { return `{"devices":[{"uuid":"GPU-a",` + text + `}]}` }
 	for name, test := range map[string]struct{ text, want string }{
@@ -66,8 +66,7 @@ func TestParseUsageRejects(t *testing.T) {
 	}
 }
 
-// FuzzParseUsage: whatever a task writes, what is taken of it is of its devices
-// and can be told on.
+// FuzzParseUsage checks that, whatever a task writes, only valid values of the task's own devices are accepted.
 func FuzzParseUsage(f *testing.F) {
 	f.Add([]byte(`{"time":"2026-01-02T03:04:05Z","devices":[{"uuid":"GPU-a","duty":0.25,"mem_used_mib":1e8,"health":"suspect"}]}`))
 	f.Add([]byte(`{"devices":[{"uuid":"GPU-b","watts":1e999}]}`))

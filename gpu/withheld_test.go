@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestWithheldDevices: what a condition says arrives at the other end, in one line and
-// bounded, whatever an operator wrote.
+// TestWithheldDevices checks that a note is decoded as it was encoded, in one line and of limited length, for any
+// text of an operator.
 func TestWithheldDevices(t *testing.T) {
 	long := strings.Repeat("ß", maxNote)
 	for name, test := range map[string]struct {

@@ -36,7 +36,7 @@ func TestParseConstraint(t *testing.T) {
 	}
 }
 
-// TestConstraintPattern: the expression matches the whole value.
+// TestConstraintPattern checks that the expression matches the whole value.
 func TestConstraintPattern(t *testing.T) {
 	re, err := Constraint{Field: "x", Operator: Like, Value: "a|bc"}.CompilePattern()
 	if err != nil {

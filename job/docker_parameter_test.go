@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestValidateParameter: what every executor would refuse, by what it says; no
-// words are an acceptance.
+// TestValidateParameter checks the error for each option that every executor rejects. An empty text means that the
+// option is accepted.
 func TestValidateParameter(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"hostname", "web", ""}, {"h", "web", ""}, {"env", "", ""}, {"e", "A=b", ""}, {"dns-option", "ndots:1", ""},
@@ -20,7 +20,7 @@ func TestValidateParameter(t *testing.T) {
 		{"cap-add", "SYS_ADMIN", `"cap-add=SYS_ADMIN": this capability may open every GPU of the agent: served are IPC_LOCK, `},
 		{"cap-add", "ALL", "may open every GPU"}, {"cap-drop", "ALL", ""},
 		{"init", "true", ""}, {"init", "yes", "it is neither true nor false"}, {"read-only", "0", ""}, {"read-only", "", "it is neither true nor false"},
-		{"ipc", "host", ""}, {"ipc", "none", ""}, {"ipc", "container:x", "served are private, shareable"}, // host is the agent's operator's to allow
+		{"ipc", "host", ""}, {"ipc", "none", ""}, {"ipc", "container:x", "served are private, shareable"}, // the operator of an agent decides about host
 		{"network", "weave", ""}, {"net", "container:x", "another container's network is not served"},
 		{"label", "team=vision", ""}, {"l", "mesos-gpu.task=x", "labels of that prefix are the executor's own"},
 		{"log-driver", "journald", ""}, {"log-driver", "", "it names no driver"},
@@ -42,7 +42,7 @@ func TestValidateParameter(t *testing.T) {
 	}
 }
 
-// TestDockerOptionsHaveOneName: short ones lead to served ones.
+// TestDockerOptionsHaveOneName checks that short names stand for supported options.
 func TestDockerOptionsHaveOneName(t *testing.T) {
 	for _, short := range []string{"net", "e", "h", "l", "u", "v", "w"} {
 		if long := (DockerParameter{Key: short}).OptionName(); !slices.Contains(DockerOptions(), long) || slices.Contains(DockerOptions(), short) {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveEvictionOrder counts anew for each that goes.
+// naiveEvictionOrder counts all places again for each removed task.
 func naiveEvictionOrder(c SpreadCounter, list []int, value func(t int, field string) string, first, last func(a, b int) int) (order []int) {
 	list = slices.Clone(list)
 	for len(list) > 0 {
@@ -24,8 +24,7 @@ func naiveEvictionOrder(c SpreadCounter, list []int, value func(t int, field str
 	return order
 }
 
-// TestEvictionOrderMatchesNaiveCount: whoever goes is the one that counting everybody anew
-// finds, whatever the places.
+// TestEvictionOrderMatchesNaiveCount compares EvictionOrder with naiveEvictionOrder, for any places.
 func TestEvictionOrderMatchesNaiveCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 12).Draw(t, "tasks")
@@ -38,7 +37,7 @@ func TestEvictionOrderMatchesNaiveCount(t *testing.T) {
 			if at := of[field][task]; at > 0 {
 				return strconv.Itoa(at)
 			}
-			return "" // nobody told
+			return "" // unknown value
 		}
 		list := make([]int, n)
 		crowds := func() SpreadCounter {
@@ -59,7 +58,7 @@ func TestEvictionOrderMatchesNaiveCount(t *testing.T) {
 	})
 }
 
-// BenchmarkLeaving: half of the tasks of a service with one on each agent go.
+// BenchmarkLeaving removes half of the tasks of a service with one task on each agent.
 func BenchmarkLeaving(b *testing.B) {
 	const n = 10_000
 	list := make([]int, n)

@@ -16,7 +16,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/task-life.md anew")
 
-// The table is the truth; docs/task-life.md is its picture.
+// docs/task-life.md must show the table of transitions.
 func TestTaskLifeIsDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The life of a task\n\nRendered from the table in `job/state.go` by `go test ./job -rewrite`.\n\n| state | may become | holds resources |\n|---|---|---|\n")
@@ -140,8 +140,7 @@ func TestParseLaunchRejectsUnknownVersion(t *testing.T) {
 	}
 }
 
-// Records of before devices were shared are whole devices, and a job without
-// shares is recorded as it was then.
+// Records from before shared devices contain whole devices only. A job without shares is encoded as before.
 func TestRecordsWithoutSharesAreReadable(t *testing.T) {
 	const record = `{"spec":{"name":"a","tasks":1,"request":{"gpus":1,"types":{"include":["V100"]}},"cpus":1,"mem_mib":256,"containerizer":"mesos","kill_grace":5000000000},` +
 		`"submitted":"2026-01-02T03:04:05Z","tasks":[{"id":"a.0.1","job":"a","index":0,"state":"RUNNING","device_ids":["GPU-a"],"gpu_types":{"V100":1},"changed":"2026-01-02T03:04:06Z"}]}`

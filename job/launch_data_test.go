@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A launch has the newest version only where an older executor would run
-// something else.
+// LaunchData has a newer version only if an older executor would run something else.
 func TestLaunchVersions(t *testing.T) {
 	for name, test := range map[string]struct {
 		launch LaunchData
@@ -34,8 +33,7 @@ func TestLaunchVersions(t *testing.T) {
 	}
 }
 
-// What was stored before a job could have several health checks, and host
-// ports of its own, reads as it was.
+// Records from before jobs could have several health checks and fixed host ports are read unchanged.
 func TestOldContainerRecordsAreReadable(t *testing.T) {
 	var got Container
 	if err := json.Unmarshal([]byte(`{"ports":[{"container":80}],"health_check":{"tcp":{"port":80},"failures":3}}`), &got); err != nil {

@@ -35,8 +35,7 @@ func combinations(m *Matrix) (all []map[string]string) {
 	return all
 }
 
-// The example of GitHub's documentation, and what is particular about each of
-// the lists.
+// The example of GitHub's documentation, and special cases of each list.
 func TestCombinations(t *testing.T) {
 	fruits := []MatrixAxis{{"fruit", []string{"apple", "pear"}}, {"animal", []string{"cat", "dog"}}}
 	for _, c := range []struct {
@@ -61,8 +60,8 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// However a matrix is made, a combination that no entry leaves out is there
-// once, and no other; an entry of include changes no axis.
+// For any matrix, each combination that is not excluded exists once, and no other exists. An entry of include changes
+// no axis.
 func TestCombinationsMatchNaiveExpansion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m Matrix
@@ -139,7 +138,7 @@ func TestTaskProgram(t *testing.T) {
 	}
 }
 
-// What a matrix makes of a command is bounded like a command.
+// A command with inserted values has the same size limit as any command.
 func TestMatrixIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	s := Spec{Name: "a", Matrix: &Matrix{Axes: []MatrixAxis{{"v", []string{"1", long}}}}, Command: []string{"echo", "{{matrix.v}}{{matrix.v}}"}}
@@ -160,7 +159,7 @@ func BenchmarkCombinations(b *testing.B) {
 	}
 }
 
-// What a matrix takes is bounded before any of it is made.
+// The size of a matrix is checked before its combinations are computed.
 func TestMatrixValuesAreBounded(t *testing.T) {
 	values := make([]string, MaxTasks)
 	for i := range values {

@@ -10,8 +10,8 @@ func TestNextTime(t *testing.T) {
 		{"0 3 * * *", "", "2026-11-21T03:00:00Z", "2026-11-22T03:00:00Z"},
 		{"*/15 9-17 * * mon-fri", "", "2026-11-20T17:50:00Z", "2026-11-23T09:00:00Z"},
 		{"@monthly", "Asia/Tokyo", "2026-11-21T00:00:00Z", "2026-12-01T00:00:00+09:00"},
-		{"0 3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00"},  // the clock went ahead at 2:00
-		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T02:30:00+02:00"}, // there is none on the 29th
+		{"0 3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00"},  // daylight saving time starts at 2:00
+		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T02:30:00+02:00"}, // 2:30 does not exist on the 29th
 		{"0 0 29 2 *", "", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
 	} {
 		after, err := time.Parse(time.RFC3339, c.after)
@@ -25,7 +25,7 @@ func TestNextTime(t *testing.T) {
 	}
 }
 
-// The longest name of a schedule leaves room for the time in those of its runs.
+// The names of runs of the schedule with the longest name are valid.
 func TestRunNames(t *testing.T) {
 	name := string(make([]byte, 0, maxScheduleName))
 	for range maxScheduleName {

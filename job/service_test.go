@@ -39,8 +39,7 @@ func TestBackoffPause(t *testing.T) {
 	}
 }
 
-// A pause is never shorter than the one before, nor longer than the longest,
-// for every Backoff that Validate accepts.
+// For every BackoffPolicy that Validate accepts, a pause is never shorter than the one before, nor longer than Max.
 func TestBackoffPausesGrow(t *testing.T) {
 	grows := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -85,7 +84,7 @@ func TestServiceDefaults(t *testing.T) {
 func TestValidateServices(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Spec)
-		want   string // empty is accepted
+		want   string // "" means accepted
 	}{
 		"plain":                {func(*Spec) {}, ""},
 		"never replaced":       {func(s *Spec) { s.Service.ReplaceAfter = Unlimited }, ""},
@@ -119,7 +118,7 @@ func TestValidateServices(t *testing.T) {
 	}
 }
 
-// requireRejected holds what Validate says against the words; none is an acceptance.
+// requireRejected checks that the error of Validate contains the text. "" means that Validate accepts the job.
 func requireRejected(t *testing.T, s *Spec, want string) {
 	t.Helper()
 	err := s.Validate()
@@ -131,8 +130,7 @@ func requireRejected(t *testing.T, s *Spec, want string) {
 	}
 }
 
-// Of a service that was scaled down the retired tasks do not count; it has not
-// ended before somebody ends it.
+// Retired tasks of a scaled service do not count. The service has not ended until a user kills it.
 func TestJobStateOfScaledServices(t *testing.T) {
 	code := func(n int) *int { return &n }
 	running, waiting := Task{State: Running}, Task{State: Waiting}

@@ -71,7 +71,7 @@ func TestValidateAcceptsContainers(t *testing.T) {
 	}
 }
 
-// TestValidateRejectsContainers: each rule, by what it says.
+// TestValidateRejectsContainers checks each rule by its error.
 func TestValidateRejectsContainers(t *testing.T) {
 	volume := func(v Volume) func(*Spec) { return func(s *Spec) { s.Volumes = []Volume{v} } }
 	ulimit := func(u Ulimit) func(*Spec) { return func(s *Spec) { s.Ulimits = []Ulimit{u} } }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestValidateLaunch: each rule, by what it says; no words are an acceptance.
+// TestValidateLaunch checks each rule by its error. "" means accepted.
 func TestValidateLaunch(t *testing.T) {
 	fetch := func(a ...FetchArtifact) func(*Spec) { return func(s *Spec) { s.Fetch = a } }
 	limits := func(cpus, mem float64) func(*Spec) {

@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/marathon.md and the golden
 
 func settings() ParseSettings { return ParseSettings{Role: "web", BridgeNetwork: MesosBridge} }
 
-// corpus are the files of one folder of testdata, by their names.
+// corpus returns the files of one folder of testdata by name.
 func corpus(t testing.TB, folder string) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
@@ -35,7 +35,7 @@ func corpus(t testing.TB, folder string) map[string][]byte {
 	return files
 }
 
-// write is JSON as people read it.
+// write returns indented JSON.
 func write(t testing.TB, v any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -48,8 +48,8 @@ func write(t testing.TB, v any) []byte {
 	return b.Bytes()
 }
 
-// Each definition of the corpus becomes what its golden file says: the
-// definition with its defaults in the new form, or the body of the 422.
+// For each definition in the corpus, the golden file contains the result: the definition with its defaults in the new
+// form, or the body of the 422.
 func TestCorpus(t *testing.T) {
 	files := corpus(t, "apps")
 	if len(files) < 60 {
@@ -100,7 +100,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// requireIdempotent holds an app against what becomes of it when it is written and read.
+// requireIdempotent checks that an app does not change when it is written and parsed again.
 func requireIdempotent(t testing.TB, app *App) {
 	t.Helper()
 	first := write(t, app)
@@ -113,7 +113,7 @@ func requireIdempotent(t testing.TB, app *App) {
 	}
 }
 
-// No golden file stands there for a definition that is gone.
+// Each golden file has a definition.
 func TestGoldenFilesHaveDefinitions(t *testing.T) {
 	files := corpus(t, "apps")
 	for name := range corpus(t, "golden") {
@@ -123,7 +123,7 @@ func TestGoldenFilesHaveDefinitions(t *testing.T) {
 	}
 }
 
-// Each field of the table stands in a definition of the corpus.
+// The corpus contains each field of the table.
 func TestCorpusNamesEveryField(t *testing.T) {
 	met := map[string]bool{}
 	for _, text := range corpus(t, "apps") {
@@ -138,7 +138,7 @@ func TestCorpusNamesEveryField(t *testing.T) {
 	}
 }
 
-// markFields notes the fields that a value uses.
+// markFields records the fields that a value contains.
 func markFields(n *schemaNode, v any, met map[string]bool) {
 	if n == nil || v == nil {
 		return

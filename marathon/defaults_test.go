@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The defaults of Marathon's interface description, by hand.
+// The defaults of Marathon's interface description, written by hand.
 func TestDefaultsMatchMarathon(t *testing.T) {
 	want := map[string]string{
 		"instances": `1`, "cpus": `1`, "mem": `128`, "disk": `0`, "gpus": `0`, "executor": `""`, "labels": `{}`, "requirePorts": `false`, "networks": `[]`,
@@ -45,7 +45,7 @@ func TestDefaultsMatchMarathon(t *testing.T) {
 	}
 }
 
-// What a definition leaves out, where that depends on what else it says.
+// Defaults that depend on other fields of the definition.
 func TestDefaultsDependingOnOtherFields(t *testing.T) {
 	const docker = `"id": "a", "container": {"docker": {"image": "x"}}`
 	const bridge = docker + `, "networks": [{"mode": "container/bridge"}]`
@@ -91,7 +91,7 @@ func TestDefaultsDependingOnOtherFields(t *testing.T) {
 	}
 }
 
-// Defaults are filled in once: a definition that has been read is complete.
+// A definition that has been parsed is complete: parsing it again changes nothing.
 func TestDefaultsAreIdempotent(t *testing.T) {
 	for name, text := range corpus(t, "apps") {
 		v, err := decodeJSON(text)

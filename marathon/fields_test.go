@@ -17,7 +17,7 @@ const (
 	groupHead = "\n## The fields of a group\n\n"
 )
 
-// The document ends with the tables that the code goes by.
+// The document ends with the tables of fields.
 func TestFieldsAreDocumented(t *testing.T) {
 	path := filepath.Join("..", "docs", "marathon.md")
 	document, err := os.ReadFile(path)
@@ -40,7 +40,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	}
 }
 
-// table leaves out the rows for elements, whose fields say enough.
+// table omits the rows of elements, which the rows of their lists describe.
 func table(fields []Field) string {
 	var b strings.Builder
 	b.WriteString("| field | value | default | |\n|---|---|---|---|\n")
@@ -93,8 +93,7 @@ func supportText(f Field) string {
 	return s
 }
 
-// The table is sound: each path once, each default allowed, each refusal with
-// its reason there or above.
+// Each path is in the table once, each default is valid, and each refused field has a reason, itself or above.
 func TestFieldTableIsConsistent(t *testing.T) {
 	for _, fields := range [][]Field{AppFields(), GroupFields()} {
 		seen := map[string]Field{}
@@ -135,11 +134,11 @@ func refusedAbove(path string, fields map[string]Field) bool {
 	}
 }
 
-// The types and the table know the same fields.
+// The Go types and the table have the same fields.
 func TestTypesMatchFieldTable(t *testing.T) {
 	var got []string
 	typeFields(reflect.TypeFor[App](), "", &got)
-	// The union types write themselves.
+	// The union types have their own encoders.
 	got = append(got, "env.*.secret", "unreachableStrategy.inactiveAfterSeconds", "unreachableStrategy.expungeAfterSeconds")
 	for _, f := range AppFields() {
 		top := splitPath(f.Path)[0]
@@ -149,7 +148,7 @@ func TestTypesMatchFieldTable(t *testing.T) {
 		})
 		if strings.Contains(f.Path, ".options.") || !answered {
 			if answered || f.Support != Honoured {
-				continue // options are one map; what is only in answers, or gone, is not kept
+				continue // options are one map; fields that only answers have, or that were removed, are not stored
 			}
 		}
 		if !slices.Contains(got, f.Path) {
@@ -191,7 +190,7 @@ func typeFields(typ reflect.Type, path string, got *[]string) {
 	}
 }
 
-// The options of docker run are those that the executor says it serves.
+// The accepted options of docker run are those that the executor supports.
 func TestParametersMatchExecutor(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "docs", "executor.md"))
 	if err != nil {

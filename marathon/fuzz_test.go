@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever is read, Parse does not panic, says what is wrong in Marathon's
-// form, and understands again what it accepted.
+// For any text, ParseApp does not panic, reports mistakes in Marathon's form, and parses again what it accepted.
 func FuzzParse(f *testing.F) {
 	for _, text := range corpus(f, "apps") {
 		f.Add(text)
@@ -23,7 +22,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The same for groups.
+// The same for ParseGroup.
 func FuzzParseGroup(f *testing.F) {
 	f.Add([]byte(`{"id": "g", "dependencies": ["h"], "apps": [{"id": "a", "cmd": "b"}], "groups": [{"id": "i", "groups": []}]}`))
 	f.Add([]byte(`{"scaleBy": 1.5}`))
@@ -56,8 +55,7 @@ func told(t *testing.T, err error) {
 	}
 }
 
-// The fuzzer's bytes are seldom JSON: here every value of the corpus gives
-// way to others, and definitions are laid over one another.
+// Random bytes are rarely JSON. This test replaces every value of the corpus by others, and merges definitions.
 func TestChangedDefinitions(t *testing.T) {
 	others := []any{nil, true, "", "x", json.Number("-1"), json.Number("0"), json.Number("1e300"), []any{}, map[string]any{}, []any{nil}, map[string]any{"x": nil}}
 	accepted := 0
@@ -96,7 +94,7 @@ func TestChangedDefinitions(t *testing.T) {
 	}
 }
 
-// replace puts each of the others for each value within v, and calls changed.
+// replace sets each value inside v to each of others and calls changed each time.
 func replace(v any, others []any, changed func()) {
 	switch v := v.(type) {
 	case map[string]any:

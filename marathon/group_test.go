@@ -23,8 +23,8 @@ func order(g *Group) string {
 	return strings.Join(ids, " ")
 }
 
-// Ids and dependencies are relative to the group that holds them, and what a
-// group depends on, all its apps depend on.
+// Ids and dependencies are relative to the group that contains them. All apps of a group have the dependencies of the
+// group.
 func TestGroup(t *testing.T) {
 	g := parseGroup(t, `{
 		"id": "shop",
@@ -45,7 +45,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// A group without an id is the one that it is put to.
+// A group without an id gets the id of the request.
 func TestGroupWithoutID(t *testing.T) {
 	const text = `{"apps": [{"id": "a", "cmd": "b"}]}`
 	for base, want := range map[string]string{"/": "/a", "/x/y": "/x/y/a"} {
@@ -55,7 +55,7 @@ func TestGroupWithoutID(t *testing.T) {
 	}
 }
 
-// The group above tells the role where it enforces one.
+// A top group that enforces its role determines the role of its apps.
 func TestEnforcedRole(t *testing.T) {
 	g := parseGroup(t, `{"id": "/prod", "enforceRole": true, "groups": [{"id": "x", "apps": [{"id": "a", "cmd": "b"}]}]}`, "/")
 	if got := g.OrderedApps()[0].Role; got != "prod" {
@@ -66,7 +66,7 @@ func TestEnforcedRole(t *testing.T) {
 	}
 }
 
-// Orders stand alone.
+// A group that is a command has no other fields.
 func TestGroupCommands(t *testing.T) {
 	if g := parseGroup(t, `{"scaleBy": 2}`, "/x"); *g.ScaleBy != 2 || len(g.OrderedApps()) != 0 {
 		t.Errorf("got %+v", g)

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// The constructs of Java's expressions: what RE2 has too passes, what it has
-// not is named.
+// For each construct of Java's expressions: those that RE2 has are accepted, the others are named.
 func TestFindJavaSyntax(t *testing.T) {
 	for _, expr := range []string{
 		"V100|A100", `r[12]\.dc\d+`, "(?:a|b)+?", "(?i)gpu.*", "(?<name>a)", `\Qa+b(?=\E`, `\Q*+`, "[^a-z]", `[\]\[]`, "[]a]", `\p{L}\pN\p{Lu}`, `a{2,3}`, `\\1`, "a&&b", `[a&b]`, "", `\`, "[", `(`,
@@ -28,8 +27,8 @@ func TestFindJavaSyntax(t *testing.T) {
 	}
 }
 
-// Nothing that Java alone understands gets as far as RE2's compiler, which
-// would take these two for plain letters.
+// Constructs that only Java has are rejected before RE2 compiles the expression: RE2 would read these two as plain
+// letters.
 func TestConstraintsWithJavaSyntaxAreRejected(t *testing.T) {
 	for _, expr := range []string{"[a-z&&[^b]]", "[a[bc]]"} {
 		if got := checkConstraint([]string{"rack", "like", expr}); !strings.Contains(got, "only Java") {

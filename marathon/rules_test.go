@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// details are what is wrong at each place.
+// details returns the mistakes by path.
 func details(t *testing.T, err error) map[string]string {
 	t.Helper()
 	if err == nil {
@@ -25,8 +25,7 @@ func details(t *testing.T, err error) map[string]string {
 	return all
 }
 
-// Each rule by one definition that breaks it alone: where it is said, and
-// with which words. Nothing else is said.
+// Each rule, with a definition that breaks only this rule. The error has one path and one message.
 func TestRules(t *testing.T) {
 	const run = `"id": "a", "cmd": "b"`
 	const image = `"id": "a", "container": {"docker": {"image": "x"}`
@@ -100,7 +99,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The same for what Marathon has and a job has not.
+// The same for features that Marathon has and a job does not.
 func TestJobRules(t *testing.T) {
 	const run = `"id": "a", "cmd": "b"`
 	const image = `"id": "a", "container": {"docker": {"image": "x"}`
@@ -153,7 +152,7 @@ func TestJobRules(t *testing.T) {
 	}
 }
 
-// manyConstraints are different ones, to be added to others.
+// manyConstraints returns n different constraints, to be added to others.
 func manyConstraints(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -176,7 +175,7 @@ func breaksAlone(t *testing.T, app, path, text string) {
 	}
 }
 
-// What is no JSON is another error than what is no app.
+// Text that is not JSON causes another error than an invalid app.
 func TestMalformed(t *testing.T) {
 	for _, text := range []string{"", "{", `{"id": "a"} {}`, "{]", `{"id": "a"}x`} {
 		_, err := ParseApp([]byte(text), settings())
@@ -186,7 +185,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// An element that is wrong does not move the others.
+// An invalid element does not change the indexes of the others.
 func TestErrorPathsMatchSource(t *testing.T) {
 	_, err := ParseApp([]byte(`{"id": "a", "cmd": "b", "constraints": [7, ["rack", "UNIQUE"], ["rack", "UNIQUE"], ["rack", "NEAR"]], "dependencies": [1, "/B"]}`), settings())
 	got := details(t, err)

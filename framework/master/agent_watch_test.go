@@ -23,7 +23,7 @@ import (
 func TestWatchAgents(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		r := begin(ConnectionConfig{})
-		next[sched.OffersReceived](t, r) // of agent-1: the watch has not started, so the agent is unknown to it
+		next[sched.OffersReceived](t, r) // of agent-1, which is not known yet; the first list contains it
 		ctx, cancel := context.WithCancel(t.Context())
 		lists, done := make(chan []ListedAgent, 100), make(chan error)
 		go func() { done <- r.WatchAgents(ctx, func(a []ListedAgent) { lists <- a }) }()

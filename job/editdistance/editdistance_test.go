@@ -22,13 +22,13 @@ func TestNearest(t *testing.T) {
 		among      []string
 	}{
 		{"limt", "limit", []string{"after", "limit"}},
-		{"gpus", "gpus", []string{"gpu", "gpus"}},  // nearer, though later
-		{"jab", "job", []string{"job", "lab"}},     // as near: the first
-		{"x", "", []string{"y"}},                   // nothing of it would be left
+		{"gpus", "gpus", []string{"gpu", "gpus"}},  // nearer, although it comes later
+		{"jab", "job", []string{"job", "lab"}},     // equal distances: the first
+		{"x", "", []string{"y"}},                   // all letters differ
 		{"colour", "", []string{"limit", "after"}}, // another word
 		{"limt", "", nil},
-		{"gpsu", "gpus", []string{"after", "gpus"}}, // swapped
-		{"spec", "", []string{"ipc"}},               // half of it would be others
+		{"gpsu", "gpus", []string{"after", "gpus"}}, // two letters are swapped
+		{"spec", "", []string{"ipc"}},               // half of the letters differ
 		{"colmands", "commands", []string{"commands"}},
 	} {
 		if got := Nearest(c.name, c.among); got != c.want {

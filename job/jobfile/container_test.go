@@ -13,7 +13,7 @@ import (
 
 const head = "name: a\nimage: debian:12\ncommand: serve\n"
 
-// containers are job files and what they say of the container.
+// containers are job files and the containers that they define.
 var containers = []struct {
 	name, file string
 	want       job.Container
@@ -106,7 +106,7 @@ func healthOf(c job.Check, grace time.Duration, failures int) *job.HealthCheck {
 	return &job.HealthCheck{Check: c, Grace: grace, Failures: failures}
 }
 
-// TestContainer: what a file says, and that it comes through the API whole.
+// TestContainer checks what a file defines, and that the API's encoding preserves it.
 func TestContainer(t *testing.T) {
 	for _, c := range containers {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// containerRefusals are what follows head, and what is said of it.
+// containerRefusals are lines after head, and the errors for them.
 var containerRefusals = []struct{ name, lines, want string }{
 	{"volume without a target", `volumes: ["/data"]`, `f.yaml:4:11: volumes: item 1: "/data" is no volume: write SOURCE:TARGET or SOURCE:TARGET:ro`},
 	{"volume option", `volumes: ["/d:/d:z"]`, `f.yaml:4:11: volumes: item 1: "/d:/d:z" has the option "z", which is neither ro nor rw`},

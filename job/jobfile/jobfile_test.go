@@ -122,7 +122,7 @@ func TestReadShares(t *testing.T) {
 	}
 }
 
-// refusals are job files, and what is said of them.
+// refusals are job files and the errors for them.
 var refusals = []struct{ name, file, want string }{
 	{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
 	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2:1: unknown key "zzzzzzzz"; the keys are after, check, command, constraints`},
@@ -165,7 +165,7 @@ func TestReadRejects(t *testing.T) {
 	}
 }
 
-// TestMistakesAreBounded: a file of nothing but mistakes costs little to refuse.
+// TestMistakesAreBounded checks that a file with only mistakes is rejected quickly.
 func TestMistakesAreBounded(t *testing.T) {
 	_, err := Read(strings.NewReader(strings.Repeat("gpuz: 1\n", 100_000)), "f.yaml")
 	if got := strings.Count(err.Error(), "f.yaml:"); got != maxMistakes+1 || !strings.Contains(err.Error(), "the rest was not read") {

@@ -10,11 +10,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// marathonBackoff is what a service has that says nothing.
+// marathonBackoff is the backoff of a service that sets none.
 var marathonBackoff = job.BackoffPolicy{Initial: time.Second, Factor: 1.15, Max: 5 * time.Minute}
 
-// services are job files and what they say of how a task is started, and
-// started again.
+// services are job files, and how their tasks are started and restarted.
 var services = []struct {
 	name, lines string
 	want        job.Spec
@@ -49,7 +48,7 @@ var services = []struct {
 	}},
 }
 
-// TestLaunchKeys: what each key says, and that it is written as it was read.
+// TestLaunchKeys checks what each key sets, and that it is written as it was read.
 func TestLaunchKeys(t *testing.T) {
 	for _, c := range services {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mistakesOf are the lines of what is said of a file.
+// mistakesOf returns the lines of the error for a file.
 func mistakesOf(t *testing.T, file string) []string {
 	t.Helper()
 	_, err := Read(strings.NewReader(file), "f.yaml")
@@ -18,8 +18,8 @@ func mistakesOf(t *testing.T, file string) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// TestReadReportsEveryMistake at once: what cannot be read, and what no job may
-// have, in the order of the file.
+// TestReadReportsEveryMistake checks that values which cannot be read and values which no job may have are reported
+// together, in the order of the file.
 func TestReadReportsEveryMistake(t *testing.T) {
 	got := mistakesOf(t, `name: a b
 gpus: -1
@@ -60,12 +60,12 @@ foo: 1
 	}
 }
 
-// TestEachMistakeIsReportedOnce: what follows from another is not told.
+// TestEachMistakeIsReportedOnce checks that consequences of another mistake are not reported.
 func TestEachMistakeIsReportedOnce(t *testing.T) {
 	for _, file := range []string{
-		"name: a\ncomand: ls\n",    // has no command for it
-		"name: [a]\ncommand: ls\n", // nor a name
-		"name: a\nports: many\nhealth_check: {http: /}\ncommand: serve\n", // nor ports to check
+		"name: a\ncomand: ls\n",    // the job then has no command
+		"name: [a]\ncommand: ls\n", // the job then has no name
+		"name: a\nports: many\nhealth_check: {http: /}\ncommand: serve\n", // the job then has no ports to check
 		"name: a\ngpus: half\ngpu_type: V100\ncommand: ls\n",
 		"name: a\nimages: debian\ncontainer: docker\n",
 		"name: a\nmem: 8gb\nshm_size: 1GiB\nimage: debian\n",
@@ -77,7 +77,8 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestMistakesOfLongListAreBounded: as many as are told of a mapping, and how many more.
+// TestMistakesOfLongListAreBounded checks that a list reports as many mistakes as a mapping does, and how many more
+// there are.
 func TestMistakesOfLongListAreBounded(t *testing.T) {
 	got := mistakesOf(t, head+"labels:\n"+labels(50))
 	if n := len(got); n != maxMistakes+1 || got[n-1] != "f.yaml: 30 more mistakes: fix the others first" {
@@ -85,7 +86,7 @@ func TestMistakesOfLongListAreBounded(t *testing.T) {
 	}
 }
 
-// labels are so many that no job may have.
+// labels returns n labels, for more than a job may have.
 func labels(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -94,8 +95,7 @@ func labels(n int) string {
 	return b.String()
 }
 
-// TestSuggestions: what is asked for a key that is not there; no words are no
-// suggestion.
+// TestSuggestions checks the question for an unknown key. An empty text means no suggestion.
 func TestSuggestions(t *testing.T) {
 	for lines, want := range map[string]string{
 		"memory: 4GiB":                     `did you mean "mem"?`,
@@ -127,8 +127,8 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestSynonymsReferToExistingKeys: each is said for a key that there is, and for one of a
-// mapping alone.
+// TestSynonymsReferToExistingKeys checks that each synonym stands for an existing key, and that no synonym stands for
+// two outer keys.
 func TestSynonymsReferToExistingKeys(t *testing.T) {
 	here := map[string]bool{}
 	for _, k := range Keys() {
@@ -158,10 +158,10 @@ func TestSynonymsReferToExistingKeys(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysListIsPrintedOnce in a file, however many of its keys are unknown.
+// TestUnknownKeysListIsPrintedOnce checks that a file with several unknown keys lists the known ones once.
 func TestUnknownKeysListIsPrintedOnce(t *testing.T) {
 	got := mistakesOf(t, head+"xylophone: 1\nquux: 2\nshare: {zzzzzz: 1}\n")
-	want := []bool{true, false, true} // share's are others
+	want := []bool{true, false, true} // the keys of share are others
 	var lists []bool
 	for _, line := range got {
 		lists = append(lists, strings.Contains(line, "the keys are"))
@@ -181,7 +181,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%s: got %v, want …%s", text, err, want)
 		}
 	}
-	// What is said is taken.
+	// The suggested sizes are accepted.
 	for _, text := range []string{"8GB", "8GiB", "1.5TB", "1.5TiB", "64KiB"} {
 		if _, err := ParseSize(text); err != nil {
 			t.Error(err)
@@ -189,7 +189,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestFractionOfGPUSuggestsShare: who asks for half a GPU learns how.
+// TestFractionOfGPUSuggestsShare checks that the error for half a GPU explains share.
 func TestFractionOfGPUSuggestsShare(t *testing.T) {
 	got := mistakesOf(t, head+"gpus: 0.5\n")
 	if want := "f.yaml:4:7: gpus: 0.5 is not a whole number: use 1, or for a part of one share: {memory: 50%}"; len(got) != 1 || got[0] != want {

@@ -9,8 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// orders are what follows head, and what it says of which tasks there are and
-// when they run.
+// orders are lines after head, and the tasks, queueing and schedule that they define.
 var orders = []struct {
 	name, lines string
 	want        job.Spec
@@ -47,7 +46,7 @@ func TestMatrixAndScheduleKeys(t *testing.T) {
 	}
 }
 
-// orderRefusals are what follows head, and what is said of it.
+// orderRefusals are lines after head, and the errors for them.
 var orderRefusals = []struct{ name, lines, want string }{
 	{"matrix list", "matrix: [1, 2]", `f.yaml:4:9: matrix: needs axes and their values, for example {lr: [0.1, 0.01], seed: [1, 2]}`},
 	{"axis of one value", "matrix: {lr: 0.1}", `f.yaml:4:14: matrix: lr: needs a list of values, for example [1, 2]`},

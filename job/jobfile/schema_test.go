@@ -21,8 +21,7 @@ var rewrite = flags.Bool("rewrite", false, "write docs/job.schema.json and the t
 
 func docsPath(name string) string { return filepath.Join("..", "..", "docs", name) }
 
-// checkPublished holds a file's text, or the part that find finds in it, against
-// what is generated.
+// checkPublished compares a file's text, or the part of it that find returns, with what is generated.
 func checkPublished(t *testing.T, file, want string, find func(text string) string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -51,7 +50,7 @@ func TestPublishedSchema(t *testing.T) {
 	checkPublished(t, docsPath("job.schema.json"), string(text), func(all string) string { return all })
 }
 
-// The documentation's table is the table of the keys.
+// The table in the documentation is generated from the table of keys.
 func TestDocumentedKeys(t *testing.T) {
 	var want strings.Builder
 	for _, k := range jobKeys() {

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// written writes the job and holds what is read again against it.
+// written writes the job, reads it again and compares.
 func written(t *testing.T, spec *job.Spec) string {
 	t.Helper()
 	var text strings.Builder
@@ -27,7 +27,7 @@ func written(t *testing.T, spec *job.Spec) string {
 	return text.String()
 }
 
-// every is some job files that have every key among them.
+// every is a list of job files that together contain every key.
 var every = []string{head + `
 tasks: 2
 gpus: 4
@@ -91,7 +91,7 @@ after: [prepare, {job: clean, state: ended}]
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}
 `}
 
-// What is written has every key, and is what was read.
+// The written files contain every key, and read as the same jobs.
 func TestWriteHasEveryKey(t *testing.T) {
 	has := map[string]bool{}
 	for _, file := range every {
@@ -112,7 +112,7 @@ func TestWriteHasEveryKey(t *testing.T) {
 	}
 }
 
-// Text comes back letter by letter, whatever YAML makes of such letters.
+// Text is preserved, including characters with a meaning in YAML.
 func TestWriteKeepsText(t *testing.T) {
 	for _, text := range []string{
 		" a", "a ", "\ta", "a\n", "a\n\n", "\na", "\n a\n", "a\n  b\n c", "a\r\nb", "a\rb", "a\u0085b", "a\u2028b", "\ufeffa", "a\x1bb", "ü: #x", "- a", "null", "~", "1e3", "0x10",

@@ -78,7 +78,7 @@ func TestUpdateMany(t *testing.T) {
 	if got := a.app("/b"); got.Running != 1 || got.Cmd != "d" {
 		t.Errorf("/b replaced: got %d running of %q, want 1 of d", got.Running, got.Cmd)
 	}
-	// All or none.
+	// If one app is invalid or does not exist, no app changes.
 	a.send(http.MethodPatch, "/v2/apps", `[{"id": "/a", "cmd": "x"}, {"id": "/none", "cmd": "x"}]`, http.StatusNotFound)
 	if got := a.app("/a"); got.Cmd != "a" {
 		t.Errorf("/a after a refusal: got %q, want a", got.Cmd)
@@ -120,7 +120,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What an answer holds beside the definition.
+// The parts that an answer embeds in addition to the definition.
 func TestEmbed(t *testing.T) {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
@@ -178,7 +178,7 @@ func TestRestartAndDelete(t *testing.T) {
 	a.send(http.MethodGet, "/v2/apps/g/web", "", http.StatusNotFound)
 }
 
-// forgetfulService cannot be asked for an app once it was given one.
+// forgetfulService fails to return apps after it has accepted a change.
 type forgetfulService struct {
 	*fake
 	changed bool
@@ -196,8 +196,8 @@ func (f *forgetfulService) GetApp(ctx context.Context, id string) (AppStatus, er
 	return f.fake.GetApp(ctx, id)
 }
 
-// TestAnswerDescribesAcceptedChange: a change that is recorded succeeds, whatever can be
-// known of it afterwards, and its event tells the app as it was recorded.
+// TestAnswerDescribesAcceptedChange checks that a recorded change succeeds even if the app cannot be read afterwards,
+// and that its event contains the app as recorded.
 func TestAnswerDescribesAcceptedChange(t *testing.T) {
 	a := newTestClient(t)
 	s := &forgetfulService{fake: a.fake}

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// roleAccess are the roles whose apps somebody may see, and change.
+// roleAccess lists the roles whose apps a user may see and change.
 type roleAccess struct{ sees, changes []string }
 
 func (b *roleAccess) may(_ context.Context, change bool, role string) error {
@@ -28,7 +28,7 @@ func (b *roleAccess) may(_ context.Context, change bool, role string) error {
 	return errors.New("not in role " + role)
 }
 
-// rolesService reads what is below /prod as of that role.
+// rolesService parses apps below /prod with the role prod.
 type rolesService struct{ *fake }
 
 func (f rolesService) ParseSettings(ctx context.Context, id string) (marathon.ParseSettings, error) {
@@ -39,9 +39,8 @@ func (f rolesService) ParseSettings(ctx context.Context, id string) (marathon.Pa
 	return s, err
 }
 
-// newAuthorizedServer has the apps /web of the role *, /prod/a of prod, and a
-// deployment of the first two that does not end, all made by who may do
-// everything.
+// newAuthorizedServer returns a server with /web and /stuck in the role *, /prod/a in prod, and a deployment of
+// /stuck that does not end. A user with all permissions has created them.
 func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
 	a, b = newTestClient(t), &roleAccess{}
 	log := logrus.New()
@@ -56,9 +55,8 @@ func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
 	return a, b
 }
 
-// TestAuthorization: each request by who sees and changes prod, who only sees it, and
-// who sees everything but changes nothing. /web, /stuck and empty groups are
-// not prod's.
+// TestAuthorization makes each request as three users: one who may see and change prod, one who may only see it, and
+// one who may see everything and change nothing. /web, /stuck and empty groups do not belong to prod.
 func TestAuthorization(t *testing.T) {
 	people := []roleAccess{{[]string{"prod"}, []string{"prod"}}, {[]string{"prod"}, nil}, {[]string{"/"}, nil}}
 	for _, c := range []struct{ method, path, body, want string }{
@@ -83,7 +81,7 @@ func TestAuthorization(t *testing.T) {
 		{"POST", "/v2/groups", `{"id": "/empty"}`, "403 403 403"},
 		{"PUT", "/v2/groups/prod", `{"scaleBy": 2}`, "200 403 403"},
 		{"PUT", "/v2/groups/prod", `{"enforceRole": true, "apps": [{"id": "b", "cmd": "x"}]}`, "200 403 403"},
-		{"PUT", "/v2/groups/prod", `{"apps": [{"id": "b", "cmd": "x"}]}`, "403 403 403"}, // of the role *
+		{"PUT", "/v2/groups/prod", `{"apps": [{"id": "b", "cmd": "x"}]}`, "403 403 403"}, // with the role *
 		{"PUT", "/v2/groups/prod", `{"version": "2020-01-01T00:00:00.000Z"}`, "403 403 403"},
 		{"DELETE", "/v2/groups/prod", "", "200 403 403"},
 		{"DELETE", "/v2/groups", "", "403 403 403"},
@@ -104,7 +102,7 @@ func TestAuthorization(t *testing.T) {
 			*b = p
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.HasSuffix(path, "/events") {
-				cancel() // the stream ends when it has begun
+				cancel() // the stream ends after its start
 			}
 			w := httptest.NewRecorder()
 			a.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, path, strings.NewReader(c.body)))
@@ -120,8 +118,8 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// TestAuthorizationFiltersLists leave out what somebody may not see, and what they may not
-// see they cannot kill by its id.
+// TestAuthorizationFiltersLists checks that lists leave out what the user may not see, and that the user cannot kill
+// such tasks by id.
 func TestAuthorizationFiltersLists(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"/"}}
@@ -151,8 +149,7 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	}
 }
 
-// movedRoleService is a service in which a deployment has taken an app out of another
-// role, which its end would bring back.
+// movedRoleService has a deployment that moves an app from another role. A rollback would move it back.
 type movedRoleService struct{ AppService }
 
 func (m movedRoleService) RunExclusive(ctx context.Context, do func(AppService) error) error {
@@ -167,8 +164,8 @@ func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.A
 	return &marathon.App{ID: "/prod/a", Role: "secret"}, nil
 }
 
-// TestCancelChecksRoleOfEarlierVersion: who may change what an app is, but not what it
-// becomes again, may not end its deployment.
+// TestCancelChecksRoleOfEarlierVersion checks that a user who may change an app, but not its earlier version, may not
+// roll back its deployment.
 func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{[]string{"prod"}, []string{"prod"}}

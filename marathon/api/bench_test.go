@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// thousand are definitions of a thousand apps with ten instances each.
+// thousand returns definitions of a thousand apps with ten instances each.
 func thousand() string {
 	var all []string
 	for i := range 1000 {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// client sends requests over HTTP as typed clients of Marathon do: with every
-// field of theirs that has no value as a null or an empty list, and reads
-// answers into types of its own.
+// client sends requests over HTTP as typed clients of Marathon do: fields without a value are null or an empty list.
+// It decodes answers into its own types.
 type client struct {
 	*testClient
 	url string
@@ -44,7 +43,7 @@ func (c *client) call(method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// must makes a request that succeeds.
+// must sends a request that has to succeed.
 func (c *client) must(method, path, body string, into any) {
 	c.t.Helper()
 	if got := c.call(method, path, body, into); got/100 != 2 {
@@ -52,7 +51,7 @@ func (c *client) must(method, path, body string, into any) {
 	}
 }
 
-// What a typed client takes out of an app.
+// clientApp has the fields that a typed client reads.
 type clientApp struct {
 	ID              string
 	Cmd             *string

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// listen opens a stream on a server; next reads one event.
+// listen opens an event stream. next reads one event.
 func listen(t *testing.T, a *testClient, query string) (next func() (kind string, data map[string]any), end func()) {
 	t.Helper()
 	srv := httptest.NewServer(a.handler)
@@ -56,8 +56,7 @@ func listen(t *testing.T, a *testClient, query string) (next func() (kind string
 	}, end
 }
 
-// A reader is told of its own arrival, of a request, and of all that follows
-// from it.
+// A stream contains its own StreamAttached, the event of a request, and all events that follow from it.
 func TestEvents(t *testing.T) {
 	a := newTestClient(t)
 	next, _ := listen(t, a, "")
@@ -102,7 +101,7 @@ func TestEventFilter(t *testing.T) {
 	}
 }
 
-// Others hear that a stream has ended.
+// Other streams get an event when a stream ends.
 func TestDetachedStreamIsRemoved(t *testing.T) {
 	a := newTestClient(t)
 	next, _ := listen(t, a, "?event_type=event_stream_detached")
@@ -135,8 +134,7 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 	}
 }
 
-// A reader that reads nothing is cut off; one that reads is not, and nobody
-// waits for either.
+// A stream whose client does not read is closed; other streams stay open, and Publish waits for none.
 func TestSlowReaderIsCutOff(t *testing.T) {
 	bus := NewEventBus()
 	slow, quick := bus.addStream(nil, false), bus.addStream(nil, false)
@@ -158,7 +156,7 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 	}
 }
 
-// An idle stream says that it is alive, and ends with its request.
+// An idle stream gets comments, and ends with its request.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestClient(t)
@@ -186,7 +184,7 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// pipe answers into a pipe.
+// pipe is a ResponseWriter that writes into a pipe.
 type pipe struct{ *io.PipeWriter }
 
 func (pipe) Header() http.Header { return http.Header{} }
@@ -200,8 +198,8 @@ func TestHeadOfEvents(t *testing.T) {
 	}
 }
 
-// TestLightPlans: the plans of deployments come with the groups before and
-// after them, and without for those who ask for that.
+// TestLightPlans checks that plans contain the groups before and after the deployment, except for clients that
+// request light plans.
 func TestLightPlans(t *testing.T) {
 	a := newTestClient(t)
 	full, _ := listen(t, a, "?event_type=deployment_info")
@@ -232,8 +230,7 @@ func TestLightPlans(t *testing.T) {
 	}
 }
 
-// A reader that is many bytes behind is cut off, though one event may be
-// larger than that.
+// A stream with too many unread bytes is closed, although a single event may be larger than the limit.
 func TestStreamIsCutOffByBytes(t *testing.T) {
 	bus := NewEventBus()
 	s := bus.addStream(nil, false)

@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// fake is a Service on one agent that does at once whatever deployments ask
-// for. A frozen one does nothing, so that deployments stay under way.
+// fake is an AppService with two agents that executes deployments at once. If frozen is set, it executes nothing, so
+// that deployments do not end.
 type fake struct {
 	mu      sync.Locker
 	st      *deploy.DesiredState
@@ -29,7 +29,7 @@ type fake struct {
 	tasks   map[string][]deploy.AppInstance
 	seconds int // since the start of its clock
 	frozen  bool
-	// readiness is what the App of that id says.
+	// readiness has the results by app id.
 	readiness map[string][]ReadinessResult
 	leading   string
 	reset     []string
@@ -48,13 +48,13 @@ func newFake(t testing.TB) *fake {
 	}
 }
 
-// now moves on by a second each time.
+// now advances the clock by a second.
 func (f *fake) now() time.Time {
 	f.seconds++
 	return time.Date(2026, 3, 1, 12, 0, f.seconds, 0, time.UTC)
 }
 
-// do makes a change and whatever follows from it.
+// do makes a change and executes its deployment.
 func (f *fake) do(change func() (deploy.Deployment, error)) (deploy.Deployment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +126,7 @@ func (f *fake) grow(app, version string, wanted int) {
 	}
 }
 
-// RunExclusive holds the lock, which the Service that do is given needs no more.
+// RunExclusive holds the lock. The AppService that do gets does not lock.
 func (f *fake) RunExclusive(_ context.Context, do func(AppService) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,7 +234,7 @@ func (f *fake) RestartApp(_ context.Context, id string, force bool) (deploy.Depl
 	})
 }
 
-// KillTasks replaces tasks as a service of the scheduler does.
+// KillTasks replaces tasks as the scheduler does for a service.
 func (f *fake) KillTasks(_ context.Context, ids []string) error {
 	_, err := f.do(func() (deploy.Deployment, error) {
 		for app := range f.tasks {
@@ -293,7 +293,7 @@ func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o Group
 	})
 }
 
-// documents are those of all apps, without deployments and what groups say.
+// documents returns the documents of all apps, without deployments and group definitions.
 func (f *fake) documents() map[string][]byte {
 	all := map[string][]byte{}
 	for _, a := range f.st.Apps() {
@@ -336,7 +336,7 @@ func (f *fake) GetInfo(context.Context) (SchedulerInfo, error) {
 	return SchedulerInfo{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
 }
 
-// testClient sends requests to a server in front of a fake.
+// testClient sends requests to a server with a fake service.
 type testClient struct {
 	*fake
 	t       *testing.T
@@ -355,7 +355,7 @@ func newTestClient(t *testing.T) *testClient {
 	return &testClient{fake: f, t: t, handler: http.HandlerFunc(s.serveRequest)}
 }
 
-// send makes a request and returns the answer, whose status must be the one.
+// send sends a request and returns the answer, which must have the status.
 func (a *testClient) send(method, path, body string, status int) *httptest.ResponseRecorder {
 	a.t.Helper()
 	r := httptest.NewRequest(method, path, bytes.NewReader([]byte(body)))
@@ -367,7 +367,7 @@ func (a *testClient) send(method, path, body string, status int) *httptest.Respo
 	return w
 }
 
-// read decodes the answer of a request that succeeds.
+// read sends a request that has to succeed and decodes the answer.
 func (a *testClient) read(method, path, body string, into any) {
 	a.t.Helper()
 	text, err := io.ReadAll(a.send(method, path, body, http.StatusOK).Body)

@@ -20,7 +20,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit them only if you understand each change")
 
-// The forms of the answers, each from a scene that is always the same.
+// The answers in a fixed state of the service.
 func TestAnswersMatchGoldenFiles(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path, body string
@@ -51,7 +51,7 @@ func TestAnswersMatchGoldenFiles(t *testing.T) {
 	}
 }
 
-// newEventServer is a scene with something of everything that answers can tell.
+// newEventServer returns a server whose state contains everything that answers can describe.
 func newEventServer(t *testing.T) *testClient {
 	a := newTestServer(t)
 	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task-9", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
@@ -72,7 +72,7 @@ func newEventServer(t *testing.T) *testClient {
 	if err := a.settle(); err != nil {
 		t.Fatal(err)
 	}
-	// The queue is as the deployments have last seen it, the tasks as they are.
+	// The queue is in the state that the deployments saw last, the tasks in their current state.
 	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Running; return i, true })
 	return a
 }
@@ -108,7 +108,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// What a stream carries, of every event that there is.
+// The text of every type of event in a stream.
 func TestEventForms(t *testing.T) {
 	plan := deploy.EventPlan{
 		Plan:     deploy.Plan{ID: "d", Version: "v", Steps: []deploy.PlanStep{{Actions: []deploy.PlanAction{{Action: deploy.ScaleApplication, App: "/a"}}}}},

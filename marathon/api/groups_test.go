@@ -37,7 +37,7 @@ func TestGroups(t *testing.T) {
 	if old.Version != first || len(old.Apps) != 1 || old.Apps[0].Instances != 1 {
 		t.Errorf("the first version is %+v, want one app with one instance", old)
 	}
-	elsewhere := strings.Replace(first, "Z", "%2B00:00", 1) // the same time, written otherwise
+	elsewhere := strings.Replace(first, "Z", "%2B00:00", 1) // the same time in another notation
 	a.send(http.MethodGet, "/v2/groups/shop/versions/"+elsewhere, "", http.StatusOK)
 	a.send(http.MethodGet, "/v2/apps/shop/web/versions/"+elsewhere, "", http.StatusOK)
 	a.read(http.MethodPut, "/v2/groups/shop", `{"version": "`+first+`"}`, &r)

@@ -16,7 +16,7 @@ func TestLabelSelector(t *testing.T) {
 		"tier==front":                    true,
 		"tier == back":                   false,
 		"tier!=back":                     true,
-		"none != back":                   false, // an app without the label passes nothing
+		"none != back":                   false, // an app without the label never matches
 		"env in (production, qa)":        true,
 		"env in (qa)":                    false,
 		"env in ()":                      false,

@@ -11,8 +11,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Each case updates what the first definition makes; the outcome is what the
-// last definition makes.
+// Each case updates the app of the first definition. The result must equal the app of the last definition.
 func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct{ stored, update, want string }{
 		"nothing":            {`{"cmd": "a", "cpus": 2}`, `{}`, `{"cmd": "a", "cpus": 2}`},
@@ -65,7 +64,7 @@ func TestMergeRejects(t *testing.T) {
 	}
 }
 
-// The stored app is shared with others.
+// The stored app is shared and must not change.
 func TestMergeDoesNotModifyStoredApp(t *testing.T) {
 	stored := parsed(t, `{"container": {"docker": {"image": "a"}, "portMappings": [{"containerPort": 80}]}, "networks": [{"mode": "container/bridge"}], "labels": {"a": "b"}}`)
 	before, err := json.Marshal(stored)

@@ -25,7 +25,7 @@ func TestParseAppPath(t *testing.T) {
 		"group/*":                 {id: "/group", group: true},
 		"group/*/tasks":           {id: "/group", group: true, part: "tasks"},
 		"a*":                      {id: "/a*"},
-		"tasks":                   {id: "/tasks"}, // no app can have the id, but it is what is asked for
+		"tasks":                   {id: "/tasks"}, // no app can have this id, but the client requests it
 		"tasks/b":                 {id: "/tasks/b"},
 		"a/tasks/b/versions/v":    {id: "/a/tasks/b", part: "versions", arg: "v"},
 		"a/tasks/tasks":           {id: "/a/tasks", part: "tasks"},
@@ -67,8 +67,8 @@ func TestParseQueuePath(t *testing.T) {
 	}
 }
 
-// Whatever the path, what is read from it leads back to it: nothing is lost,
-// and ids are absolute. Slashes too many and dots do not count.
+// Every parsed path leads back to the same path: no part is lost, and ids are absolute. Superfluous slashes and dots
+// are ignored.
 func FuzzPlaces(f *testing.F) {
 	for _, seed := range []string{"", "*", "a/b", "a/tasks/b", "a/versions/", "g/*/tasks", "versions/v", "a/delay", "../a", "a/./b/restart", "a//b", "%2e"} {
 		f.Add(seed)

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// newTestServer has an app with two instances, another in a group, and one that a
-// deployment changes which does not end.
+// newTestServer returns a server with an app of two instances, an app in a group, and an app whose deployment does
+// not end.
 func newTestServer(t *testing.T) *testClient {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve", "instances": 2, "healthChecks": [{"protocol": "TCP"}]}`, http.StatusCreated)
@@ -33,7 +33,7 @@ func (a *testClient) deployment() string {
 	return all[0].ID
 }
 
-// Each route and each of its statuses. The message is part of the answer.
+// Each route with each of its statuses. The message is part of the answer.
 func TestRoutes(t *testing.T) {
 	const notThere = "App '/none' does not exist"
 	const locked = "App is locked by one or more deployments"
@@ -269,7 +269,7 @@ func TestLeader(t *testing.T) {
 	a.send(http.MethodDelete, "/v2/leader", "", http.StatusInternalServerError)
 }
 
-// What the service says of errors is told with their status, wrapped or not.
+// Errors of the service determine the status, wrapped or not.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// taskIDs lists the tasks that a request answers with.
+// taskIDs returns the ids of the tasks in an answer.
 func (a *testClient) taskIDs(method, path, body string) []string {
 	a.t.Helper()
 	var got struct{ Tasks []struct{ ID string } }
@@ -50,9 +50,9 @@ func TestKill(t *testing.T) {
 	if got := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", ""); len(got) != 2 || slices.Contains(got, web[0]) {
 		t.Errorf("after a kill: got %v, want two without %s", got, web[0])
 	}
-	a.send(http.MethodDelete, "/v2/apps/shop/db/tasks/"+web[1], "", http.StatusNotFound) // another app's
+	a.send(http.MethodDelete, "/v2/apps/shop/db/tasks/"+web[1], "", http.StatusNotFound) // another app's task
 
-	// With scale there are fewer afterwards.
+	// With scale the app has fewer instances afterwards.
 	var r deploymentResult
 	a.read(http.MethodDelete, "/v2/apps/web/tasks/"+web[1]+"?scale=true", "", &r)
 	if got := a.app("/web"); got.Instances != 1 || len(got.Tasks) != 1 || got.Version != r.Version {

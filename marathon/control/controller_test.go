@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// TestControllerRunsApps: an app's life, from its definition to its end.
+// TestControllerRunsApps follows an app from its definition to its removal.
 func TestControllerRunsApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -46,8 +46,8 @@ func TestControllerRunsApps(t *testing.T) {
 	})
 }
 
-// TestFailedActionsAreTriedAgain: until they succeed, though something changes
-// all the time meanwhile.
+// TestFailedActionsAreTriedAgain checks that failed actions are repeated until they succeed, although jobs change all
+// the time.
 func TestFailedActionsAreTriedAgain(t *testing.T) {
 	for _, kind := range []string{"submit", "scale", "stop", "kill"} {
 		t.Run(kind, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestFailedActionsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// busy has all jobs change ten times a second.
+// busy changes all jobs ten times a second.
 func busy(s *scheduler, how time.Duration) {
 	for range how / (100 * time.Millisecond) {
 		time.Sleep(100 * time.Millisecond)
@@ -98,8 +98,8 @@ func busy(s *scheduler, how time.Duration) {
 	}
 }
 
-// TestRequestsAreRecordedBeforeActions: a job is not touched before what it is touched for is
-// recorded, and not at all where that cannot be.
+// TestRequestsAreRecordedBeforeActions checks that no job changes before the request is recorded, or if it cannot be
+// recorded.
 func TestRequestsAreRecordedBeforeActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -128,8 +128,8 @@ func TestRequestsAreRecordedBeforeActions(t *testing.T) {
 	})
 }
 
-// TestStepsAreRecordedBeforeActions: nothing is done for a deployment's step before it is
-// recorded that this step is under way.
+// TestStepsAreRecordedBeforeActions checks that the actions of a deployment's step are executed only after the step
+// is recorded as current.
 func TestStepsAreRecordedBeforeActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, steps := newFake(), map[string]int{}
@@ -159,8 +159,8 @@ func TestStepsAreRecordedBeforeActions(t *testing.T) {
 	})
 }
 
-// TestFailover: whichever call is the last of a scheduler, the next one goes
-// on from there.
+// TestFailover checks that the next scheduler completes the deployments, whichever call was the last of the previous
+// one.
 func TestFailover(t *testing.T) {
 	const steps = 200
 	last := 0
@@ -213,7 +213,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// takeOver checks that the scheduler has ended and has another go on.
+// takeOver checks that the scheduler has lost its leadership, and starts the next one.
 func takeOver(t *testing.T, s *scheduler) *scheduler {
 	t.Helper()
 	if err := <-s.ended; !errors.Is(err, errLost) {
@@ -223,7 +223,8 @@ func takeOver(t *testing.T, s *scheduler) *scheduler {
 	return lead(t, s.cluster.succeeds(), nil)
 }
 
-// TestRequestsFailWhenNotLeading: what nobody keeps nobody answers for, and streams end.
+// TestRequestsFailWhenNotLeading checks that requests fail with status 503 unless the Controller runs, and that
+// streams end with it.
 func TestRequestsFailWhenNotLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scheduler{TB: t, control: New(ControllerConfig{Log: quiet()}), cluster: newFake()}
@@ -264,7 +265,7 @@ func TestRequestsFailWhenNotLeading(t *testing.T) {
 	})
 }
 
-// TestWatchFailureStopsController: a cluster that tells of no changes ends the keeping.
+// TestWatchFailureStopsController checks that Run ends if changes of the cluster cannot be watched.
 func TestWatchFailureStopsController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -276,14 +277,14 @@ func TestWatchFailureStopsController(t *testing.T) {
 	})
 }
 
-// TestEndedRequest: one whose client went away while its turn had not come.
+// TestEndedRequest covers requests that were cancelled before the loop handled them.
 func TestEndedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		done := 0
-		for range 100 { // which of the two a select takes is chance
+		for range 100 { // select chooses at random if both cases are ready
 			if err := s.control.runInLoop(ctx, func(*controlLoop) error { done++; return nil }); err != nil && !strings.Contains(err.Error(), "before its turn") {
 				t.Errorf("got %v", err)
 			}
@@ -297,8 +298,7 @@ func TestEndedRequest(t *testing.T) {
 	})
 }
 
-// TestKillAndScale: of instances that are to end, those that do so already
-// make their app no smaller.
+// TestKillAndScale checks that instances which are already ending do not scale their app down.
 func TestKillAndScale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -335,7 +335,7 @@ func TestKillAndScale(t *testing.T) {
 	})
 }
 
-// TestEnforcedRole: apps of a top group that enforces its role get it.
+// TestEnforcedRole checks that apps of a top group that enforces its role get this role.
 func TestEnforcedRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -354,7 +354,7 @@ func TestEnforcedRole(t *testing.T) {
 	})
 }
 
-// TestDryRun says what would be done, and does nothing.
+// TestDryRun checks that a dry run returns the plan and changes nothing.
 func TestDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -380,8 +380,8 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// TestRejectedApp: what the cluster would never run is refused when it is
-// asked for, and nothing is begun.
+// TestRejectedApp checks that an app whose job the cluster would never accept is rejected, without starting a
+// deployment.
 func TestRejectedApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

@@ -11,9 +11,8 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// TestAuthorizationHoldsDuringChange: an app that comes into another role while somebody
-// is being permitted what they ask for is not changed by them after it. Here
-// that somebody may change those of the default role, *.
+// TestAuthorizationHoldsDuringChange: while a request is being authorized, another one moves the app to another role.
+// The first request must not change the app after that. Its user may only change apps of the default role, *.
 func TestAuthorizationHoldsDuringChange(t *testing.T) {
 	for _, c := range []struct{ name, method, path, body string }{
 		{"update", "PUT", web + "?force=true", `{"instances": 2}`},
@@ -67,13 +66,12 @@ func authorizedDuringChange(t *testing.T, method, path, body string) {
 	}
 }
 
-// movingAuthorizer permits changes in the role * and, once armed, has the app come to prod
-// meanwhile.
+// movingAuthorizer permits changes in the role * and, once armed, moves the app to prod during the check.
 type movingAuthorizer struct {
 	control *Controller
 	armed   bool
 	moved   chan error
-	before  bool // it was there before the change that was permitted
+	before  bool // the app was moved before the permitted change
 }
 
 func (m *movingAuthorizer) may(_ context.Context, change bool, role string) error {

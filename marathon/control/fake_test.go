@@ -15,11 +15,11 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// errLost ends a fake cluster's lead.
+// errLost ends the leadership of a fake cluster.
 var errLost = errors.New("another scheduler leads")
 
-// fake is a Cluster in memory that does all at once: tasks that may start run
-// as they are submitted, and those that are to end have ended.
+// fake is a ClusterBackend in memory that acts at once: tasks run when they are submitted, and end when they are
+// stopped.
 type fake struct {
 	mu        sync.Mutex
 	jobs      map[string]*job.Job
@@ -29,20 +29,19 @@ type fake struct {
 	wake      chan struct{}
 	attempts  int
 
-	// calls are those that changed something, as "submit web.abc 3".
+	// calls are the calls that change something, such as "submit web.abc 3".
 	calls []string
 	// early are jobs that were submitted before their apps were recorded.
 	early []string
-	// deny, where it is set, says before every such call whether it fails. The
-	// cluster leads no more after errLost.
+	// deny, if set, returns the error of each such call before it changes anything. After errLost all calls fail.
 	deny func(call string) error
 	lost chan struct{}
 	led  sync.Once
-	// leads is closed once somebody keeps apps here.
+	// leads is closed when a Controller reads the changes for the first time.
 	leads chan struct{}
-	held  bool // tasks wait instead of running
+	held  bool // tasks wait and do not run
 	ports []int
-	// addresses are those of all tasks, none where their agents tell none.
+	// addresses are those of all tasks; empty if agents report none.
 	addresses []string
 	// refuses are apps whose jobs are not admitted.
 	refuses map[string]bool
@@ -55,7 +54,7 @@ func newFake() *fake {
 	}
 }
 
-// succeeds is the cluster as the next scheduler finds it.
+// succeeds returns the cluster for the next scheduler, in the same state.
 func (f *fake) succeeds() *fake {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,14 +67,14 @@ func (f *fake) succeeds() *fake {
 	return next
 }
 
-// denies has calls fail from now on, of which none is remembered yet.
+// denies sets deny and clears calls.
 func (f *fake) denies(deny func(call string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.deny = nil, deny
 }
 
-// call is before a change. The caller holds mu from then on.
+// call records a call before its change. It returns with mu locked.
 func (f *fake) call(format string, args ...any) error {
 	f.mu.Lock()
 	select {
@@ -137,8 +136,7 @@ func (f *fake) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 	return nil
 }
 
-// task is the next attempt of a place.
-// Admit refuses the jobs of apps that a test has named in refuses.
+// CheckAdmission rejects the jobs of apps in refuses.
 func (f *fake) CheckAdmission(_ context.Context, specs ...job.Spec) error {
 	for _, s := range specs {
 		if f.refuses[s.Group] {
@@ -168,8 +166,7 @@ func (f *fake) run(j *job.Job, t *job.Task) {
 	}
 }
 
-// ends has the first task of the job end, and wait to be started again. It
-// returns the id of the attempt that ended.
+// ends ends the first task of the job, whose next attempt waits. It returns the id of the attempt that ended.
 func (f *fake) ends(name string, as job.State, why string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,7 +220,7 @@ func (f *fake) StopTasks(_ context.Context, ids []string, retire bool) error {
 			case retire:
 				f.end(t, job.KillByScaling)
 				j.Spec.Tasks--
-			case t.State == job.Waiting: // nothing of it runs
+			case t.State == job.Waiting: // it does not run
 				continue
 			default:
 				j.Tasks[i] = f.task(j, i, t.Attempt+1)
@@ -307,7 +304,7 @@ func (f *fake) TakeChanges() (names []string, moves []job.Task) {
 	return names, moves
 }
 
-// Domain has an agent stand in a region of its own.
+// AgentFields puts each agent into a region of its own.
 func (f *fake) AgentFields(agentID string) map[string]string {
 	return map[string]string{"@region": "region-" + agentID, "@zone": "zone-1"}
 }
@@ -334,7 +331,7 @@ func (f *fake) LoadDocuments(context.Context) (map[string][]byte, error) {
 	return maps.Clone(f.documents), nil
 }
 
-// runs counts the tasks that run, by the version of their app's command.
+// runs counts the running tasks by the last word of their command.
 func (f *fake) runs(t testing.TB) map[string]int {
 	t.Helper()
 	f.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// gauges are all, by name and label.
+// gauges returns all gauges by name and state.
 func (s *scheduler) gauges() (map[string]float64, error) {
 	all := map[string]float64{}
 	err := s.control.Gauges(context.Background(), func(name, help string, labels map[string]string, value float64) {
@@ -26,7 +26,7 @@ func (s *scheduler) gauges() (map[string]float64, error) {
 	return all, err
 }
 
-// wantGauges checks those that are not zero.
+// wantGauges compares the gauges that are not zero.
 func (s *scheduler) wantGauges(want map[string]float64) {
 	s.Helper()
 	got, err := s.gauges()
@@ -46,8 +46,8 @@ func (s *scheduler) wantGauges(want map[string]float64) {
 	}
 }
 
-// TestGauges: they follow apps through a deployment, a failed health check and
-// a wait; who keeps none says so.
+// TestGauges checks the gauges during a deployment, a failed health check and a wait, and the error if the Controller
+// does not run.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -75,7 +75,7 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// sicken has an instance of an app fail its health check.
+// sicken fails the health check of one instance of an app.
 func (s *scheduler) sicken(app string) {
 	defer synctest.Wait()
 	s.cluster.mu.Lock()

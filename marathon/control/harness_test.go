@@ -20,8 +20,8 @@ func quiet() logrus.FieldLogger {
 	return log
 }
 
-// scheduler is a Control that keeps the apps of a fake cluster. Its tests run
-// in bubbles of synctest, which end once no goroutine is left.
+// scheduler is a Controller that runs the apps of a fake cluster. Its tests run in synctest bubbles, which end when
+// no goroutine is left.
 type scheduler struct {
 	testing.TB
 	control *Controller
@@ -30,8 +30,7 @@ type scheduler struct {
 	ended   chan error
 }
 
-// lead begins to keep what there is, in a bubble. client is for readiness
-// checks; nil is a Control's own.
+// lead starts a Controller in a bubble. client is for readiness probes; nil stands for the Controller's own.
 func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
 	t.Helper()
 	s := keep(t, f, client)
@@ -39,7 +38,7 @@ func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
 	return s
 }
 
-// keep is lead outside of a bubble; it leads when cluster.leads is closed.
+// keep is lead outside of a bubble. The Controller leads when cluster.leads is closed.
 func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
 	return keepFor(t, f, ControllerConfig{Log: quiet(), Client: client, Version: "test"})
 }
@@ -47,12 +46,12 @@ func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
 func keepFor(t testing.TB, f *fake, cfg ControllerConfig) *scheduler {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &scheduler{t, New(cfg), f, stop, make(chan error, 1)}
-	f.wake <- struct{}{} // as Changed returns at first, even where there is no job
+	f.wake <- struct{}{} // the first WaitForChange returns at once, even without jobs
 	go func() { s.ended <- s.control.Run(ctx, f) }()
 	return s
 }
 
-// end stops leading, and returns why Run ended.
+// end stops the Controller and returns the error of Run.
 func (s *scheduler) end() error {
 	s.stop()
 	err := <-s.ended
@@ -62,7 +61,7 @@ func (s *scheduler) end() error {
 	return err
 }
 
-// ask makes a request and reads the answer into a value, if there is one.
+// ask sends a request, decodes the answer unless into is nil, and returns the status.
 func (s *scheduler) ask(method, path, body string, into any) int {
 	s.Helper()
 	w := httptest.NewRecorder()
@@ -75,7 +74,7 @@ func (s *scheduler) ask(method, path, body string, into any) int {
 	return w.Code
 }
 
-// must makes a request that succeeds, and waits for all that follows at once.
+// must sends a request that has to succeed, and waits for its immediate effects.
 func (s *scheduler) must(method, path, body string) {
 	s.Helper()
 	var answer any
@@ -85,7 +84,7 @@ func (s *scheduler) must(method, path, body string) {
 	synctest.Wait()
 }
 
-// settled checks that nothing is left to do, and what runs of each command.
+// settled checks that no deployment is left, and how many tasks of each command run.
 func (s *scheduler) settled(want map[string]int) {
 	s.Helper()
 	var under []any
@@ -112,7 +111,7 @@ func (s *scheduler) create(cmd string, instances string) {
 	s.must("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "`+cmd+`", "instances": `+instances+`, "mem": 32}`)
 }
 
-// listen reads the stream of events; await returns once one of the kind came.
+// listener reads an event stream. await returns when an event of the type arrives.
 type listener struct{ kinds chan string }
 
 func listen(t *testing.T, s *scheduler) *listener {

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// instances answer readiness checks without a network, which bubbles have
-// none of.
+// instances answers readiness probes without a network, which bubbles do not support.
 type instances func(*http.Request) int
 
 func (f instances) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -44,8 +43,7 @@ type underWay []struct {
 	}
 }
 
-// TestReadiness: a deployment waits for its instances to be ready, and those
-// before them run as long.
+// TestReadiness checks that a deployment waits until new instances are ready, and that old instances run until then.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -93,9 +91,8 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// TestReadinessProbesStop: whoever is asked while the lead ends is asked no more,
-// and after it the next scheduler asks. The bubble ends once no goroutine is
-// left.
+// TestReadinessProbesStop checks that probes end with the leadership and that the next scheduler starts them again.
+// The bubble ends when no goroutine is left.
 func TestReadinessProbesStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -119,8 +116,7 @@ func TestReadinessProbesStop(t *testing.T) {
 	})
 }
 
-// TestReadinessOverHTTP asks a server with the client that a Control has by
-// itself, which follows nobody elsewhere.
+// TestReadinessOverHTTP probes a server with the Controller's own client, which follows no redirects.
 func TestReadinessOverHTTP(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// only is the name of the one job there is.
+// only returns the name of the only job.
 func (s *scheduler) only() string {
 	s.Helper()
 	s.cluster.mu.Lock()
@@ -26,7 +26,7 @@ func (s *scheduler) only() string {
 	return ""
 }
 
-// events collects what a stream tells until it ends, in the test's bubble.
+// events reads a stream in the test's bubble; read returns its events once it has ended.
 func (s *scheduler) events(query string) (read func() []map[string]any) {
 	w, ended := httptest.NewRecorder(), make(chan struct{})
 	go func() {
@@ -62,9 +62,9 @@ func (s *scheduler) lastFailure() *failure {
 	return got.App.LastTaskFailure
 }
 
-// TestTerminationsArePublished: each end of an attempt once, with what the attempt was,
-// though others were started in its place before anybody looked; the last
-// that Marathon calls a failure is the app's, until the app is gone.
+// TestTerminationsArePublished checks that each end of an attempt is published once, with the attempt's data, even if
+// later attempts started before the Controller read the changes. The last failure by Marathon's definition is part of
+// the app until the app is removed.
 func TestTerminationsArePublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -81,7 +81,7 @@ func TestTerminationsArePublished(t *testing.T) {
 			as  job.State
 			why string
 		}{{job.Failed, "exited with status 7"}, {job.Lost, "TASK_GONE"}, {job.Finished, ""}} {
-			id := f.ends(name, end.as, end.why) // no look in between
+			id := f.ends(name, end.as, end.why) // the Controller does not read changes in between
 			ids = append(ids, id)
 			f.mu.Lock()
 			f.run(f.jobs[name], &f.jobs[name].Tasks[0])
@@ -89,7 +89,7 @@ func TestTerminationsArePublished(t *testing.T) {
 			f.mu.Unlock()
 			time.Sleep(0)
 		}
-		f.mu.Lock() // the one that was lost turns up
+		f.mu.Lock() // the lost attempt reports its end
 		f.change(name, job.Task{ID: ids[1], Job: name, State: job.Killed, Changed: time.Now()})
 		f.mu.Unlock()
 		synctest.Wait()
@@ -143,7 +143,7 @@ func TestTerminationsArePublished(t *testing.T) {
 	})
 }
 
-// TestQueue: what waits after a failure, and that its pause can be ended.
+// TestQueue checks which instances wait after a failure, and that a request ends their backoff.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -167,8 +167,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestTaskVersions: tasks have the version of the app that they were started
-// for, those that scaling started too, and the statistics go by it.
+// TestTaskVersions checks that tasks have the version of the app that they were started for, also those that scaling
+// started, and that the statistics use these versions.
 func TestTaskVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lead(t, newFake(), nil)
@@ -211,8 +211,8 @@ func TestTaskVersions(t *testing.T) {
 	})
 }
 
-// TestAddressesOfInstances: an instance is where it was told to run; only one
-// in its agent's network that was told nothing is where the agent is.
+// TestAddressesOfInstances checks that an instance has the addresses that its task reported. Only an instance in its
+// agent's network that reported none has the address of the agent.
 func TestAddressesOfInstances(t *testing.T) {
 	bridge := `"container": {"type": "DOCKER", "docker": {"image": "busybox"}}, "networks": [{"mode": "container/bridge"}], `
 	for _, c := range []struct {
@@ -243,7 +243,7 @@ func TestAddressesOfInstances(t *testing.T) {
 	}
 }
 
-// TestDryRunOfALockedGroup: what would be done can be asked at any time.
+// TestDryRunOfALockedGroup checks that a dry run succeeds during a deployment of the same group.
 func TestDryRunOfALockedGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -261,12 +261,12 @@ func TestDryRunOfALockedGroup(t *testing.T) {
 	})
 }
 
-// TestForeignJobIsNotTouched: a job that is not the app's own is not taken for it. What
-// is in the way is said, and the deployment goes on once it is gone.
+// TestForeignJobIsNotTouched checks that a job with the name of an app's job, but of another owner, is not changed.
+// The queue and the deployment name the conflict, and the deployment continues when that job is gone.
 func TestForeignJobIsNotTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, name := newFake(), ""
-		f.deny = func(call string) error { // somebody was there first
+		f.deny = func(call string) error { // another client was faster
 			if words := strings.Fields(call); words[0] == "submit" && name == "" {
 				name = words[1]
 				stranger := &job.Job{Spec: job.Spec{Name: name, Tasks: 1, Command: []string{"stranger"}}}

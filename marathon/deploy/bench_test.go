@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// newThousandApps has so many apps of ten instances each wanted.
+// newThousandApps returns a state with 1,000 apps of ten instances each.
 func newThousandApps(b *testing.B) *DesiredState {
 	s := empty(b)
 	var apps []*marathon.App
@@ -20,8 +20,8 @@ func newThousandApps(b *testing.B) *DesiredState {
 	return s
 }
 
-// BenchmarkCold takes 1,000 apps of 10 instances from their documents to all
-// jobs submitted, and on to the deployment's end once all run.
+// BenchmarkCold deploys 1,000 apps of 10 instances: from their documents to all submitted jobs, and to the end of the
+// deployment when all instances run.
 func BenchmarkCold(b *testing.B) {
 	wanted := newThousandApps(b)
 	documents := wanted.TakeChangedDocuments()
@@ -44,7 +44,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkOneChanged is one instance of one of 1,000 apps changing.
+// BenchmarkOneChanged measures Step after a change of one instance of one of 1,000 apps.
 func BenchmarkOneChanged(b *testing.B) {
 	s := newThousandApps(b)
 	s.Step(nil)

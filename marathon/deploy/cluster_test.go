@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// cluster is a small model of the scheduler: services whose tasks are started
-// again until they are retired or their job is killed.
+// cluster is a small model of the scheduler: services whose tasks are restarted until they are retired or their job
+// is killed.
 type cluster struct {
 	now     time.Time
 	jobs    map[string][]*modelJob // by app
@@ -48,7 +48,7 @@ func (j *modelJob) ended() bool {
 	return true
 }
 
-// do carries an action out, as the edge has the scheduler do it.
+// do executes an action as package control does.
 func (c *cluster) do(a Action) {
 	c.changed[a.appID()] = true
 	switch a := a.(type) {
@@ -108,7 +108,7 @@ func (j *modelJob) scale(c *cluster, n int) {
 			n--
 		}
 	}
-	if n < 0 { // the scheduler has its own order
+	if n < 0 { // in the scheduler's own order
 		for _, t := range slices.Backward(j.tasks) {
 			if n < 0 && t.KillReason != job.KillByScaling {
 				n++
@@ -153,7 +153,7 @@ func (j *modelJob) kill(now time.Time) {
 	}
 }
 
-// end ends a task; it is started again unless nobody wants that.
+// end ends a task and restarts it, unless it was retired or its job was killed.
 func (c *cluster) end(j *modelJob, slot int, as job.State) {
 	t := j.tasks[slot]
 	c.changed[j.app] = true
@@ -180,7 +180,7 @@ func (c *cluster) place(id, agent, rack string) {
 	t.Hostname, t.AgentID, t.Fields = agent, agent, map[string]string{"rack": rack}
 }
 
-// seen returns what has changed since it was last called; all where wanted.
+// seen returns the instances of the apps that changed since the last call, or of all apps.
 func (c *cluster) seen(all bool) map[string][]AppInstance {
 	seen := map[string][]AppInstance{}
 	if all {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Documents that do not go together are refused with what is wrong with which.
+// Inconsistent documents are rejected with an error that names the document.
 func TestDamagedDocuments(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/web n=2")

@@ -41,7 +41,7 @@ func put(t testing.TB, s *DesiredState, now time.Time, line ...string) Deploymen
 	return d
 }
 
-// serving are running instances of an app's configuration.
+// serving returns n running instances of an app's current configuration.
 func serving(s *DesiredState, id string, n int) []AppInstance {
 	a, _ := s.App(id)
 	v := a.VersionInfo.LastConfigChangeAt
@@ -52,15 +52,14 @@ func serving(s *DesiredState, id string, n int) []AppInstance {
 	return list
 }
 
-// kept are the documents of a State that was never drained.
+// kept returns the documents of a state, none of which were taken before.
 func kept(s *DesiredState) map[string][]byte {
 	documents := s.TakeChangedDocuments()
 	maps.DeleteFunc(documents, func(_ string, value []byte) bool { return value == nil })
 	return documents
 }
 
-// Versions only ever grow, even where the clock does not, and the last 25 are
-// kept.
+// Versions always increase, even if the clock does not, and the last 25 are kept.
 func TestVersions(t *testing.T) {
 	s := empty(t)
 	var all []string
@@ -91,7 +90,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Scaling keeps the configuration, everything else is a new one.
+// Scaling keeps the configuration; any other change creates a new one.
 func TestConfigurations(t *testing.T) {
 	s := empty(t)
 	v1 := put(t, s, start(), "/web n=1").Version
@@ -119,7 +118,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// What could not be kept is refused, and changes nothing.
+// A change that could not be recorded is rejected and has no effect.
 func TestTooLarge(t *testing.T) {
 	s := empty(t)
 	big := testApp(t, []string{"/web"})
@@ -162,7 +161,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// The queue has the instances that wait, and until when at least.
+// The queue contains waiting instances, and when they may start at the earliest.
 func TestQueue(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/a n=3", "/b n=1")
@@ -192,7 +191,7 @@ func TestEvents(t *testing.T) {
 	for _, change := range []func(){func() {}, func() { list[0].State = job.Running }, func() { list[0].Healthy = new(true) }, func() {}} {
 		before := list[0].State
 		change()
-		if list[0].State != before || len(events) == 4 { // the first sight too
+		if list[0].State != before || len(events) == 4 { // also the first observation
 			events = append(events, StateChangeEvents("/g/web", v, list[0])...)
 		}
 		_, more := s.Step(map[string][]AppInstance{"/g/web": list})
@@ -248,8 +247,8 @@ func TestStatesHaveNames(t *testing.T) {
 	}
 }
 
-// TestPlanGroups: a plan tells all groups as they were and as they are to be,
-// also to the events of the State that takes over.
+// TestPlanGroups checks that a plan contains all groups before and after the deployment, also in the events of the
+// state that a failover restores.
 func TestPlanGroups(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/g/old n=1")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Events of one instance name one version: that which it was started for.
+// All events of one instance name the version that it was started for.
 func TestVersionOfEvents(t *testing.T) {
 	well, sick := true, false
 	before := []AppInstance{{TaskID: "t", Version: "configured", StartedFor: "scaled", Healthy: &sick}, {TaskID: "u", Version: "configured", Healthy: &sick}}
@@ -22,7 +22,7 @@ func TestVersionOfEvents(t *testing.T) {
 	}
 }
 
-// A list that is empty is written as one.
+// An empty list is encoded as an empty list, not as null.
 func TestNoPortsInEvents(t *testing.T) {
 	events := StateChangeEvents("/a", "v", AppInstance{TaskID: "t", State: "RUNNING"})
 	text, err := json.Marshal(events[len(events)-1])

@@ -9,8 +9,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// Damaged documents are an error, and never more than that: what is read can
-// go on.
+// Damaged documents cause an error and no panic. A state that was loaded can be used.
 func FuzzNew(f *testing.F) {
 	s := empty(f)
 	put(f, s, start(), "/g/a n=2")

@@ -13,23 +13,21 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// chaos has a State run the model of the scheduler while people and agents do
-// what they like.
+// chaos runs a DesiredState on the model of the scheduler, with random changes by users and agents.
 type chaos struct {
 	t         *rapid.T
 	st        *DesiredState
 	cluster   *cluster
 	documents map[string][]byte
-	// lossy has actions fail and sights come late; otherwise all is done and
-	// seen at once, and what holds at each step is checked.
+	// lossy makes actions fail and observations arrive late. Otherwise actions take effect at once, and invariants
+	// are checked at each step.
 	lossy, checked bool
 	late           map[string]bool
 }
 
-// Whatever people change, and whatever is lost, fails or gets well in the
-// midst, deployments end once the cluster leaves them in peace; on the way
-// the State keeps to the bounds of each update, and another State made of its
-// documents does the same.
+// After any sequence of changes, losses, failures and recoveries, deployments end when the cluster stays undisturbed.
+// Meanwhile the state respects the bounds of each update, and another state loaded from its documents returns the
+// same actions.
 func TestDeploymentsConverge(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossy %t", lossy), func(t *testing.T) {
@@ -61,7 +59,7 @@ func (c *chaos) move() {
 	}
 }
 
-// people change what is wanted. What is refused changes nothing.
+// people makes a random change by a user. A rejected change has no effect.
 func (c *chaos) people() {
 	now := c.cluster.now
 	o := ChangeOptions{Force: rapid.Bool().Draw(c.t, "force")}
@@ -101,13 +99,13 @@ func (c *chaos) wish(id string) *marathon.App {
 	if id == "/g/c" {
 		args = append(args, "deps=/a")
 	}
-	if id == "/b" { // always a single one
+	if id == "/b" { // this app never has two instances
 		args = append(args, "single", fmt.Sprintf("n=%d", rapid.IntRange(0, 1).Draw(c.t, "instances")))
 	}
 	return testApp(c.t, args)
 }
 
-// fate changes a task.
+// fate changes a random task.
 func (c *chaos) fate() {
 	var ids []string
 	c.cluster.each(func(_ *modelJob, _ int, t *AppInstance) {
@@ -151,8 +149,7 @@ func (c *chaos) running(j *modelJob, slot int, health *bool) {
 	c.cluster.changed[j.app] = true
 }
 
-// step tells the State what has changed, and does what it asks for until it
-// asks for nothing.
+// step reports changes to the state and executes the returned actions, until there are none.
 func (c *chaos) step() {
 	for range 50 {
 		seen := c.seen()
@@ -186,7 +183,7 @@ func (c *chaos) step() {
 	c.t.Fatal("it asks for ever")
 }
 
-// seen leaves some apps for later where it is lossy.
+// seen returns changed apps. If lossy is set it postpones some of them.
 func (c *chaos) seen() map[string][]AppInstance {
 	for id := range c.late {
 		c.cluster.changed[id] = true
@@ -211,7 +208,7 @@ func (c *chaos) keep() {
 	}
 }
 
-// count is how many of an app's instances are wanted, serve, and may run.
+// count is how many of an app's instances stay, serve, and are placed.
 type count struct{ wanted, serving, placed int }
 
 func (c *chaos) tally() map[string]count {
@@ -234,7 +231,7 @@ func (c *chaos) tally() map[string]count {
 	return all
 }
 
-// bounds checks what the actions have made of the counts before.
+// bounds compares the counts before and after the actions with InstanceBounds.
 func (c *chaos) bounds(before map[string]count, actions []Action) {
 	after := c.tally()
 	for id, now := range after {
@@ -260,8 +257,7 @@ func (c *chaos) bounds(before map[string]count, actions []Action) {
 	}
 }
 
-// takeOver makes another State of the documents, which does what the first
-// would.
+// takeOver loads another state from the documents, which must return the same actions as the first.
 func (c *chaos) takeOver() {
 	c.keep()
 	other, err := LoadState(maps.Clone(c.documents))
@@ -292,13 +288,13 @@ func (c *chaos) takeOver() {
 	}
 }
 
-// peace lets everything run and end; then all is as people wanted it.
+// peace runs and ends all tasks that wait for it; then the desired state must be reached.
 func (c *chaos) peace() {
 	maps.Copy(c.cluster.changed, c.late)
 	clear(c.late)
 	checked := !c.lossy
 	c.lossy = false
-	c.step() // may repeat what failed, whatever has got well since
+	c.step() // may repeat failed actions, although instances have recovered since
 	c.checked = checked
 	for range 100 {
 		busy := false

@@ -21,9 +21,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata: commit it only if you understand each change")
 
-// TestScenarios plays testdata/*.txt: blocks of commands, a line "----", and
-// what the State asks for and tells. See script.run for the commands. What it
-// asks for is done at once by a model of the scheduler.
+// TestScenarios runs testdata/*.txt: blocks of commands, a line "----", and the actions and events of the state. See
+// script.run for the commands. A model of the scheduler executes the actions at once.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -74,7 +73,7 @@ type script struct {
 	cluster   *cluster
 	documents map[string][]byte
 	apps      []*marathon.App
-	ids       map[string]string // of deployments and versions → short
+	ids       map[string]string // ids of deployments and versions → short names
 	out       strings.Builder
 }
 
@@ -92,7 +91,7 @@ func (p *script) new() *DesiredState {
 	return st
 }
 
-// run performs one command.
+// run executes one command.
 func (p *script) run(line string) {
 	words := strings.Fields(line)
 	verb, args := words[0], words[1:]
@@ -101,7 +100,7 @@ func (p *script) run(line string) {
 	p.cluster.now = p.cluster.now.Add(time.Second)
 	now := p.cluster.now
 	switch verb {
-	case "app": // and deploy: several at once
+	case "app": // deploy then puts several at once
 		p.apps = append(p.apps, testApp(p.t, args))
 	case "put":
 		p.begun(p.st.PutApps(now, []*marathon.App{testApp(p.t, args)}, force))
@@ -130,7 +129,7 @@ func (p *script) run(line string) {
 	}
 }
 
-// move changes what runs, or shows it.
+// move changes or prints the running instances.
 func (p *script) move(verb string, args []string) {
 	c := p.cluster
 	switch verb {
@@ -144,12 +143,12 @@ func (p *script) move(verb string, args []string) {
 	case "kill-job":
 		c.job(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
 		p.step(c.seen(true))
-	case "on": // an agent, of a rack, run these
+	case "on": // on AGENT RACK TASKS…
 		for _, id := range args[2:] {
 			c.place(id, args[0], args[1])
 		}
 		p.step(c.seen(false))
-	case "killed": // and no more
+	case "killed": // the end of these tasks
 		for _, id := range args {
 			j, slot := c.find(id)
 			c.end(j, slot, job.Killed)
@@ -192,7 +191,7 @@ func (p *script) task(verb, id string) {
 	}
 }
 
-// settle has all that waits run and all that is killed end, again and again.
+// settle runs all waiting tasks and ends all killed ones, until there are none.
 func (p *script) settle(healthy bool) {
 	for range 100 {
 		busy := false
@@ -214,7 +213,7 @@ func (p *script) settle(healthy bool) {
 	p.t.Fatal("it does not settle")
 }
 
-// begun prints what came of a change, and steps.
+// begun prints the result of a change, and steps.
 func (p *script) begun(d Deployment, err error) {
 	var locked *LockedError
 	switch {
@@ -255,7 +254,7 @@ func (p *script) drain() {
 	}
 }
 
-// step does what is asked for until nothing more is.
+// step executes actions until there are none.
 func (p *script) step(seen map[string][]AppInstance) {
 	for range 20 {
 		actions, events := p.st.Step(seen)
@@ -303,7 +302,7 @@ func (p *script) event(e BusEvent) {
 	}
 }
 
-// short numbers ids in the order in which they come up.
+// short numbers ids in the order of their first use.
 func (p *script) short(prefix, id string) string {
 	if p.ids[id] == "" {
 		n := 1
@@ -317,7 +316,7 @@ func (p *script) short(prefix, id string) string {
 	return p.ids[id]
 }
 
-// version is the short name of a configuration's latest job, or of the next.
+// version returns the short name of the configuration's latest job, or of the next one.
 func (p *script) version(app, v string) string {
 	if j := p.cluster.job(app, v); j != nil {
 		return j.short
@@ -325,7 +324,7 @@ func (p *script) version(app, v string) string {
 	return fmt.Sprintf("v%d", len(p.cluster.jobs[app])+1)
 }
 
-// show prints the tasks of an app that have not ended, and what is wanted.
+// show prints the desired number of instances of apps, and their live tasks.
 func (p *script) show(args []string) {
 	for _, id := range args {
 		if a, ok := p.st.App(id); ok {

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// What was asked for and is not yet seen counts as done, so that a late sight
-// costs no healthy instance more.
+// An action whose effect is not observed yet counts as executed, so that a late observation does not stop another
+// healthy instance.
 func TestStaleObservation(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/web n=3 health min=1 over=0")
@@ -32,7 +32,7 @@ func TestStaleObservation(t *testing.T) {
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("asked a second time (-first +again):\n%s", diff)
 	}
-	all[0].Healthy = new(false) // and goes for nothing, while the others stay
+	all[0].Healthy = new(false) // stopping it costs nothing; the others stay
 	third, _ := s.Step(map[string][]AppInstance{"/web": all})
 	want.TaskIDs = []string{old[0].TaskID, old[2].TaskID}
 	if !cmp.Equal(third[0], Action(want)) {
@@ -40,8 +40,7 @@ func TestStaleObservation(t *testing.T) {
 	}
 }
 
-// Instances that were to end and are wanted again are not asked to end for
-// ever.
+// Instances that were told to end and are desired again are not stopped repeatedly.
 func TestRemovedAppIsWantedAgain(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/web n=2 min=0 over=0")
@@ -59,7 +58,7 @@ func TestRemovedAppIsWantedAgain(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for i := range list { // the scheduler starts others in their places
+	for i := range list { // the scheduler replaces them
 		list[i].State, list[i].KillRequested, list[i].KillReason = job.Killing, start(), job.KillByReplacement
 	}
 	if got, _ := s.Step(map[string][]AppInstance{"/web": list}); len(got) > 0 {
@@ -67,8 +66,7 @@ func TestRemovedAppIsWantedAgain(t *testing.T) {
 	}
 }
 
-// The version that still runs, and the one that a deployment goes back to,
-// are kept whatever else is not, and a document stays within its bound.
+// The version that runs and the version of a rollback are always kept, and a document stays within its size limit.
 func TestNeededVersionsAreKept(t *testing.T) {
 	small, err := definitionText(testApp(t, []string{"/web"}))
 	if err != nil {
@@ -120,8 +118,7 @@ func TestNeededVersionsAreKept(t *testing.T) {
 	}
 }
 
-// An app whose instances are of ever more versions, each as large as may be,
-// is not changed again before some of them have gone.
+// An app whose instances have too many large versions cannot be changed before some of these instances have ended.
 func TestTooManyLargeVersions(t *testing.T) {
 	s := empty(t)
 	app := testApp(t, []string{"/web"})
@@ -143,7 +140,7 @@ func TestTooManyLargeVersions(t *testing.T) {
 	}
 }
 
-// Versions are times in UTC with milliseconds, whatever clock they are of.
+// Versions are times in UTC with milliseconds, in any time zone of the clock.
 func TestVersionsIncrease(t *testing.T) {
 	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))
 	if got, want := empty(t).nextVersion(now), "2024-03-01T00:30:00.123Z"; got != want {

@@ -12,14 +12,13 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// accepted holds what Parse accepts against Job: what a job cannot say Parse
-// has refused.
+// accepted checks that JobSpec translates every app that ParseApp accepts. It reports whether ParseApp does.
 func accepted(t testing.TB, text []byte) bool {
 	app, err := marathon.ParseApp(text, settings())
 	if err != nil {
 		return false
 	}
-	app.Version, app.VersionInfo = deployed, nil // the scheduler's to set
+	app.Version, app.VersionInfo = deployed, nil // the scheduler sets both
 	before, err := json.Marshal(app)
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +47,7 @@ func FuzzJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { accepted(t, text) })
 }
 
-// Every value of the corpus gives way to others, large and strange ones among
-// them: to a third of them each, in turn.
+// Each value of the corpus is replaced by others, including large and unusual ones: by a third of them each, in turn.
 func TestChangedDefinitions(t *testing.T) {
 	many := func(n int, v any) []any {
 		var all []any
@@ -73,7 +71,7 @@ func TestChangedDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		values := others
-		if name == "docker-everything" { // once is enough for what is slow
+		if name == "docker-everything" { // a long text is slow: one definition is enough
 			values = append(slices.Clone(others), strings.Repeat("x", 130<<10))
 		}
 		replace(v, values, func() {
@@ -94,7 +92,7 @@ func TestChangedDefinitions(t *testing.T) {
 	}
 }
 
-// replace puts each of the others for each value within v, and calls changed.
+// replace sets values inside v to others and calls changed each time.
 func replace(v any, others []any, changed func()) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// The job file of each job is the same job when it is read again.
+// Each job that is written as a job file reads as the same job.
 func TestJobsRoundTripThroughJobFiles(t *testing.T) {
 	for name, spec := range jobs(t) {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 var (
 	jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	// part makes ids that look like one another and like names.
+	// part generates ids that resemble each other and job names.
 	part = rapid.StringMatching(`[a-z0-9]{1,3}([.-][a-z0-9]{1,8}){0,3}|[a-z]{50,70}`)
 )
 
@@ -27,8 +27,7 @@ func drawVersion(t *rapid.T, label string) string {
 	return at.Format(layout)
 }
 
-// Two names are the same only where app and version are, whatever their
-// length, and each is a job's name.
+// Names are equal only for equal apps and versions, whatever their length, and each is a valid job name.
 func TestNamesDoNotCollide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		idA, idB := drawID(t, "id"), drawID(t, "other id")
@@ -66,7 +65,7 @@ func TestJobName(t *testing.T) {
 	}
 }
 
-// Labels lead back to the app; a job that only has them is somebody else's.
+// AppOf reads the app from labels. A job with these labels but another name belongs to no app.
 func TestAppOf(t *testing.T) {
 	for name, spec := range jobs(t) {
 		id, version, ok := AppOf(&spec)

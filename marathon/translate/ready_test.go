@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// The definitions that are ready for use become jobs that are what they say.
+// The example definitions become jobs with the described properties.
 func TestReadyDefinitions(t *testing.T) {
 	unique := job.Constraint{Field: "hostname", Operator: job.Unique}
 	large := job.Constraint{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}

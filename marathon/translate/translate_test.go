@@ -26,7 +26,7 @@ func settings() marathon.ParseSettings {
 	return marathon.ParseSettings{Role: "web", BridgeNetwork: marathon.MesosBridge}
 }
 
-// definitions are marathon's corpus, by their names.
+// definitions returns marathon's corpus by name.
 func definitions(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "testdata", "apps", "*.json"))
@@ -44,7 +44,7 @@ func definitions(t testing.TB) map[string][]byte {
 	return files
 }
 
-// jobs are those of the corpus that Parse accepts and that have instances.
+// jobs returns the jobs of those definitions in the corpus that ParseApp accepts and that have instances.
 func jobs(t testing.TB) map[string]job.Spec {
 	t.Helper()
 	all := map[string]job.Spec{}
@@ -72,7 +72,7 @@ func jobs(t testing.TB) map[string]job.Spec {
 	return all
 }
 
-// Each definition that Parse accepts becomes the job of its golden file.
+// Each definition that ParseApp accepts becomes the job in its golden file.
 func TestCorpus(t *testing.T) {
 	all := jobs(t)
 	if len(all) < 45 {
@@ -117,7 +117,7 @@ func parse(t *testing.T, fields string) *marathon.App {
 	return app
 }
 
-// Each field by itself: how the job differs from one of an app without it.
+// Each field by itself: how the job differs from that of an app without the field.
 func TestFields(t *testing.T) {
 	const (
 		run    = `"id": "/g/a", "cmd": "x"`
@@ -232,7 +232,7 @@ func TestFields(t *testing.T) {
 		"check by exec": {run + `, "check": {"exec": {"command": {"argv": ["a", "b"]}}}`, func(s *spec) {
 			s.Check = &job.Check{Command: []string{"a", "b"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
 		}},
-		// What deployments, readiness and people look at is none of the job's.
+		// Fields for deployments, readiness and users have no effect on the job.
 		"killSelection":   {run + `, "killSelection": "OLDEST_FIRST"`, func(s *spec) {}},
 		"upgradeStrategy": {run + `, "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}`, func(s *spec) {}},
 		"dependencies":    {run + `, "dependencies": ["/b"]`, func(s *spec) {}},
@@ -254,7 +254,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// plain is the job of {"id": "/g/a", "cmd": "x"}.
+// plain returns the job of {"id": "/g/a", "cmd": "x"}.
 func plain() job.Spec {
 	return job.Spec{
 		Name: "g_a.mjwaidke", Group: "/g/a", Role: "web", Tasks: 1, CPUs: 1, MemMiB: 128, KillGrace: 5 * time.Second,
@@ -300,8 +300,7 @@ func TestConstraintOperators(t *testing.T) {
 	}
 }
 
-// The scheduler's own behavior holds for apps without the label, and for none
-// with GPUs.
+// The scheduler's GPU behavior applies to apps without the label and without GPUs.
 func TestGPUBehavior(t *testing.T) {
 	for _, test := range []struct {
 		setting, label string
@@ -332,7 +331,7 @@ func TestGPUBehavior(t *testing.T) {
 	}
 }
 
-// Scaling keeps the name, which is that of the last change of another kind.
+// Scaling keeps the job's name, which depends on the last change of another kind.
 func TestScalingKeepsTheJob(t *testing.T) {
 	app := parse(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
 	app.VersionInfo = &marathon.VersionInfo{LastScalingAt: app.Version, LastConfigChangeAt: deployed}
