@@ -77,7 +77,8 @@ func (s *State) buildCluster(now time.Time, offers []Offer, p *placement.Policy)
 // offered. Other frameworks may have taken them.
 const leftoverValidity = time.Minute
 
-// leftoverOf returns what an agent that offers nothing now had free, nothing if that is no longer valid.
+// leftoverOf returns what an agent without offers had free in its last offer. It returns nothing once that is no
+// longer valid.
 func (s *State) leftoverOf(a *fit.AgentResources) fit.TaskResources {
 	key := placement.AgentKey{ID: a.ID, Role: a.Role}
 	if !s.isLeftoverValid(key, s.now) {
@@ -92,7 +93,7 @@ func (s *State) isLeftoverValid(key placement.AgentKey, now time.Time) bool {
 	return ok && !last.at.Add(leftoverValidity).Before(now) && !s.isClosed(last.Hostname, last.ID)
 }
 
-// agentsWithLeftovers returns the agents without held offers, with what they had free as far as that is valid.
+// agentsWithLeftovers returns the agents without held offers. They have free what leftoverOf returns.
 func (s *State) agentsWithLeftovers(now time.Time) []fit.AgentResources {
 	offered := map[placement.AgentKey]bool{}
 	for _, h := range s.offers.offers {

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// CordonState says that the agents of a host take no tasks of this scheduler. Like Mesos's maintenance it applies to a
-// host: a repaired machine keeps its hostname, while its agent may get another id.
+// CordonState excludes the agents of a host from placement. Like Mesos's maintenance it applies to a host: a repaired
+// machine keeps its hostname, while its agent may get another id.
 type CordonState struct {
 	Reason string `json:"reason"`
 	// Drain: the tasks that ran on the host were stopped too.
@@ -62,7 +62,7 @@ func FindCordon(cordons map[string]CordonState, hostname, agentID string) (Cordo
 // cordonHost returns the name by which an agent is cordoned.
 func cordonHost(hostname, agentID string) string { return cmp.Or(hostname, agentID) }
 
-// CordonOf returns the cordon of a host, zero if there is none.
+// CordonOf returns the cordon of a host, or the zero value.
 func (s *State) CordonOf(host string) CordonState { return s.cordons[host] }
 
 // ResolveHost returns the name by which an agent is cordoned, given its id or hostname. It returns "" if no such agent

@@ -83,11 +83,11 @@ func (s *State) storeDocument(key string, value []byte) {
 	s.documents[folder][key] = value
 }
 
-// Document returns a document, nil if there is none. The caller must not change it.
+// Document returns a document, or nil if the key is unknown. The caller must not change it.
 func (s *State) Document(key string) []byte { return s.documents[folderOfKey(key)][key] }
 
-// DocumentsIn returns the documents of a folder, such as "schedule/", in no order. The caller must not change their
-// values, nor put documents while it iterates.
+// DocumentsIn returns the documents of a folder, such as "schedule/", in no order. While it iterates, the caller must
+// not store documents or change values.
 func (s *State) DocumentsIn(folder string) iter.Seq2[string, []byte] {
 	return maps.All(s.documents[folder])
 }

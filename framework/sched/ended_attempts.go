@@ -16,8 +16,8 @@ const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 // attemptPrefix, followed by its id, is the document key of an attempt.
 const attemptPrefix = "attempt/"
 
-// endedAttempts are attempts that were followed by another one. Their output is still on their agents and says why they
-// ended. Each is a document of its own, so that a late update changes no record of the task.
+// endedAttempts are attempts that were followed by another one. Their output is still on their agents and shows why
+// they ended. Each is a document of its own, so that a late update changes no record of the task.
 type endedAttempts struct {
 	byJob map[string][]string // ids, oldest first
 	order []endedAttempt      // oldest first, including some that are forgotten

@@ -71,8 +71,8 @@ type (
 	}
 	// CountersChanged: metric counters that must survive a failover.
 	CountersChanged struct{ Value []byte }
-	// CordonHost: an operator wants no new tasks on the agents of a host and, with Drain, stops those that run there.
-	// ResolveHost returns the Host.
+	// CordonHost: an operator excludes the agents of a host from placement and, with Drain, stops the tasks that run
+	// there. ResolveHost returns the Host.
 	CordonHost struct {
 		Host, Reason string
 		Drain        bool

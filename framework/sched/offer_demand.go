@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// offerDemand is whether the scheduler wants offers to one role, and what the master was last told about it.
+// offerDemand is the demand for offers to one role, and what was last sent to the master about it.
 type offerDemand struct {
 	waiting int // tasks of the role in state WAITING
 	// reviveWanted: tasks were queued since the last REVIVE, which also removes filters of long refusals.

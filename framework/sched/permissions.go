@@ -12,8 +12,8 @@ import (
 
 // HostPermissions is what jobs may use of their agents. The zero value permits nothing.
 type HostPermissions struct {
-	// Volumes are paths on the agents that tasks may mount, with all below them. Named volumes of the Docker engine need
-	// no permission.
+	// Volumes are paths on the agents that tasks may mount, with everything below them. Named volumes of the Docker
+	// engine need no permission.
 	Volumes []string
 	// HostIPC permits the agents' shared memory and semaphores.
 	HostIPC bool
@@ -27,7 +27,7 @@ type RolePermissions struct {
 	Permissions HostPermissions
 }
 
-// AllRoles is above every role of Mesos's tree of roles.
+// AllRoles is the parent of every role in Mesos's tree of roles.
 const AllRoles = "/"
 
 // CoversRole reports whether role is the other one or above it: research covers research/vision, but not researchers.
@@ -117,7 +117,7 @@ func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 	return mounts, hostIPC
 }
 
-// grantedBy says where an operator grants the permission.
+// grantedBy returns where an operator can grant the permission: in the access file or by the flag.
 func (a *HostPermissions) grantedBy(flag string) string {
 	if a.AllowList != nil {
 		return "in the access file"

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// selectSurplusTasks returns n tasks of a service to stop: tasks that do not serve first, then those in places that its
-// constraints find fullest, then the youngest.
+// selectSurplusTasks returns n tasks of a service to stop: tasks that do not serve first, then those in the fullest
+// places by its constraints, then the youngest.
 func (s *State) selectSurplusTasks(j *job.Job, n int) []string {
 	var list []*job.Task
 	for i := range j.Tasks {
@@ -66,8 +66,8 @@ func (s *State) jobsInGroup(j *job.Job) []*job.Job {
 	return list
 }
 
-// placeValue returns the value of a field of a placed task's agent, as the last offers and the last list of agents have
-// it.
+// placeValue returns the value of a field of a placed task's agent, according to the last offers and the last list of
+// agents.
 func placeValue(agents map[string]*fit.AgentResources, t *job.Task, field string) string {
 	a := agents[t.AgentID]
 	if a == nil {

@@ -41,7 +41,7 @@ func (s *State) restartServiceTask(now time.Time, ref taskRef, next job.Task, ol
 	return next, true
 }
 
-// AdmitScale returns why a service may not have so many tasks, nil if it may.
+// AdmitScale returns why a service may not have that many tasks, nil if it may.
 func (s *State) AdmitScale(name string, tasks int) error {
 	j, ok := s.jobs[name]
 	switch {

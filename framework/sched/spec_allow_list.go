@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// SpecAllowList names what jobs may use that opens more than their own container. Bridge networks and no network need no
+// SpecAllowList lists what jobs may use outside their own containers. Bridge networks and no network need no
 // permission.
 type SpecAllowList struct {
 	// Networks are host, and names of networks of the Docker engines.
@@ -25,7 +25,7 @@ type SpecAllowList struct {
 
 const wildcard = "*"
 
-// checkSpec returns what a job requests beyond the list.
+// checkSpec returns one message for each request of a job that the list does not allow.
 func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	refuse := func(format string, args ...any) {
 		why = append(why, fmt.Sprintf(format, args...))

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// State is the scheduler's knowledge of jobs, tasks, offers and agents. It changes only in Step, and belongs to one
+// State is the scheduler's view of jobs, tasks, offers and agents. It changes only in Step, and belongs to one
 // goroutine. Job pointers inside it are not shared; accessors return copies.
 type State struct {
 	cfg         SchedulerSettings

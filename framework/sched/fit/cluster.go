@@ -80,8 +80,8 @@ func newCapacityHint(cpus int64, gpus int32) capacityHint {
 	return capacityHint{uint32(min(max(cpus, 0), math.MaxUint32)), gpus}
 }
 
-// allows reports whether an agent with this hint may have room for a task that
-// needs at least the minimum.
+// allows reports whether an agent with this hint may have room for a task that needs at least the minimum. It may
+// return true for an agent without room.
 func (h capacityHint) allows(minimum capacityHint) bool {
 	return h.cpus >= minimum.cpus && h.gpus >= minimum.gpus
 }
@@ -218,8 +218,8 @@ func (r *agentCapacity) freeGPUs() int32 {
 	return r.scalarGPUs
 }
 
-// agentChanged updates all that is derived from what an agent has free. Every
-// function that changes a capacity calls it.
+// agentChanged updates everything derived from what an agent has free. Every function that changes a capacity calls
+// it.
 func (c *Cluster) agentChanged(i int) {
 	r := &c.capacities[i]
 	wholes := 0

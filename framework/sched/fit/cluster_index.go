@@ -50,8 +50,8 @@ func (x *clusterIndex) hasManyStale() bool {
 	return x.wastedSlots > len(x.agents)+maxStale || x.requirements.Len()+x.hardwareClasses.Len() > maxStale || x.deviceChoices.Len() > 16*maxStale
 }
 
-// forgetFields removes all that depends on fields of agents: their constraints
-// may have other answers from now on.
+// forgetFields removes everything that depends on fields of agents, because constraints may have other results from
+// now on.
 func (x *clusterIndex) forgetFields() {
 	x.demandClasses.Clear()
 	x.agentFilters.Clear()
@@ -110,9 +110,8 @@ func (x *clusterIndex) findHardwareClass(a *AgentResources, devices []gpu.Device
 	return t.Get(appendHardwareKey(t.Scratch(), a, devices), func(id int32) *hardwareClass { return newHardwareClass(id, a, devices) })
 }
 
-// findLayout returns the hardware of an agent and its devices by slot, given
-// devices that it may not list. The caller must not change extraIDs afterwards,
-// nor what it gets.
+// findLayout returns the hardware of an agent and its devices by slot, given devices that it may not list. The caller
+// must not change extraIDs afterwards, nor the result.
 func (x *clusterIndex) findLayout(i int, extraIDs []string) *deviceLayout {
 	a := &x.agents[i]
 	if !slices.ContainsFunc(extraIDs, func(id string) bool { return !a.listsDevice(id) }) {
@@ -141,16 +140,14 @@ func (x *clusterIndex) findFilter(list []job.Constraint) *agentFilter {
 	return t.Get(appendConstraints(t.Scratch(), list), func(int32) *agentFilter { return x.newFilter(list) })
 }
 
-// deviceChoiceKey is all that a choice of devices depends on, for hardware of
-// at most 64 slots.
+// deviceChoiceKey contains everything that a choice of devices depends on, for hardware of at most 64 slots.
 type deviceChoiceKey struct {
 	hardware, gpus   int32
 	candidates, free uint64
 	topology         gpu.Topology
 }
 
-// chooseDevices chooses n of the candidates, which are free and at least n. The
-// caller must not change the result.
+// chooseDevices chooses n of the candidates: free slots, at least n of them. The caller must not change the result.
 func (x *clusterIndex) chooseDevices(k *hardwareClass, n int, candidates, free []uint64, topology gpu.Topology) chosenDevices {
 	compute := func() chosenDevices {
 		return k.chooseSlots(n, listBits(candidates, nil), listBits(free, nil), topology)
@@ -238,9 +235,9 @@ func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
 	return r.stateNumber
 }
 
-// findProfile returns how the typical tasks use the GPUs of an agent with so
-// much free. Agents of a hardware class with similar free amounts share it.
-// Thousands of classes and of typical tasks do not overflow its key.
+// findProfile returns how the typical tasks use the GPUs of an agent with the given free amounts. Agents of a
+// hardware class with similar free amounts share it. Thousands of classes and of typical tasks do not overflow its
+// key.
 func (f *fragmentationModel) findProfile(r *agentCapacity, free *milliAmount) *usageProfile {
 	key := uint64(r.hardware.id)<<1 | 1
 	if r.hasDeviceIDs {

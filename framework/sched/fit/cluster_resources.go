@@ -17,8 +17,7 @@ type TaskResources struct {
 	Ports  []int
 }
 
-// ReleaseResources makes what a task has free, as if the task had ended. It
-// ignores an agent that the cluster lacks.
+// ReleaseResources frees what a task has, as if the task had ended. It ignores an agent that is not in the cluster.
 func (c *Cluster) ReleaseResources(agentID, role string, h TaskResources) {
 	if i := c.FindAgent(agentID, role); i >= 0 {
 		c.ReleaseAt(i, h)

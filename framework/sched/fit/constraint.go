@@ -33,8 +33,8 @@ func (a *AgentResources) FieldValue(name string) (value string, ok bool) {
 	return "", false
 }
 
-// reservationState returns whether the agent offers reserved resources,
-// unreserved ones or both. Without any it is unreserved.
+// reservationState returns whether the agent offers reserved resources, unreserved ones or both. An agent that offers
+// neither counts as unreserved.
 func (a *AgentResources) reservationState() string {
 	switch {
 	case a.Reserved && a.Unreserved:

@@ -52,7 +52,7 @@ type Placement struct {
 // run time.
 const defaultRunTime = time.Hour
 
-// demandClass is what demands have in common that fit the same agents.
+// demandClass is shared by all demands that fit the same agents.
 type demandClass struct {
 	id             int32
 	roleID         int32 // -1: no agent has the role
@@ -114,8 +114,8 @@ func minAvailability(runs time.Duration) int64 {
 // the other tasks of their jobs.
 func (d *Demand) Key() string { return string(d.appendKey(nil)) }
 
-// appendKey appends all fields that matter to a class. Strings have a length
-// prefix, so that different demands have different keys.
+// appendKey appends all fields that a class depends on. Strings have a length prefix, so that different demands have
+// different keys.
 func (d *Demand) appendKey(b []byte) []byte {
 	b = appendText(b, d.Role)
 	need := d.Amount.toMilli()

@@ -96,8 +96,8 @@ func (q *demandExplainer) describeKnown(agents int) string {
 	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
 }
 
-// explainFeasible explains agents that have room: constraints that depend on the
-// job's other tasks refuse them, or they are not offered.
+// explainFeasible explains why agents with room are not used: constraints on the job's other tasks exclude them, or
+// their resources are not offered.
 func (q *demandExplainer) explainFeasible(room []int) Shortage {
 	all := q.newCounters(q.demand, q.class)
 	if ok := allowedByAll(all); len(filterIndices(room, ok)) > 0 {

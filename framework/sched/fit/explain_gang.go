@@ -7,9 +7,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ExplainGang returns what agents lack for n tasks of the demand that start
-// together or not at all. If one task lacks something, it returns that. n is 0
-// for a task that starts alone.
+// ExplainGang returns what agents lack for n tasks of the demand that start together or not at all. If one task alone
+// does not fit, it explains that. n is 0 for a task that starts alone.
 func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	one := c.ExplainShortage(d)
 	if n < 2 {
@@ -45,8 +44,8 @@ type gangTotal struct {
 	isSum      bool   // of several agents
 }
 
-// explainTotals returns the resource of which the suitable agents have the
-// smallest part of what n tasks need, and false if all of them suffice.
+// explainTotals returns the resource of which the suitable agents have the smallest fraction of what n tasks need,
+// and false if they have enough of all resources.
 func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
 	rules := q.buildRules()
 	good := filterIndices(q.openAgents(), func(i int) bool {

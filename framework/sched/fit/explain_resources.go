@@ -65,8 +65,8 @@ func (q *demandExplainer) explainPlain(agents []int) Shortage {
 	return Shortage{q.missingText(), fmt.Sprintf("%s, %s", q.describeKnown(len(agents)), worstRule(rules, agents))}
 }
 
-// explainPlainShortage returns which plain resource most of the agents lack. The
-// agents have the GPUs; beside names those, if the demand needs any.
+// explainPlainShortage returns the plain resource that the most agents lack. The agents have the GPUs that the demand
+// needs; beside names these GPUs, "" for none.
 func (q *demandExplainer) explainPlainShortage(agents []int, beside string) Shortage {
 	list := plainResources()
 	if len(agents) == 0 {
@@ -124,7 +124,7 @@ func (q *demandExplainer) missingPlain(x plainResource, beside string) string {
 	return s + " on one agent"
 }
 
-// neededText formats how much of the resource so many tasks need in total.
+// neededText formats how much of the resource the given number of tasks needs in total.
 func (q *demandExplainer) neededText(x plainResource, tasks int) string {
 	s := x.formatAmount(x.need(q.class) * int64(tasks))
 	if part := x.overheadPart(q.demand.Overhead.toMilli()) * int64(tasks); part > 0 {

@@ -116,9 +116,8 @@ func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *requireme
 	return c.maskScratch
 }
 
-// IsSuitable reports whether the agent has what the demand requires, whether or
-// not enough of it is free: devices of the kind, whole or shared, versions, and
-// what constraints require of the agent alone.
+// IsSuitable reports whether the agent satisfies the requirements, ignoring what is in use: type of devices, whole or
+// shared, versions, and constraints that depend on the agent alone.
 func (c *Cluster) IsSuitable(i int, d *Demand) bool { return c.isSuitableFor(i, c.classifyDemand(d)) }
 
 func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {

@@ -1,7 +1,7 @@
 package fit
 
-// MeasureFragmentation returns how many of the cluster's GPUs are idle and of no
-// use to a typical task, weighted by how often such a task arrives.
+// MeasureFragmentation returns how many of the cluster's GPUs are idle and useless to a typical task, weighted by how
+// often such a task arrives.
 func (c *Cluster) MeasureFragmentation(list []TypicalTask) float64 {
 	own := c.index.fragmentation
 	defer func() { c.index.fragmentation = own }()

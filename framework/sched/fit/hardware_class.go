@@ -20,7 +20,7 @@ type hardwareClass struct {
 	hasGPUs      bool // free or not
 	// divisible is AgentResources.Divisible.
 	divisible bool
-	memMiB    int64 // the gpu_memory attribute; 0 where there is none
+	memMiB    int64 // the gpu_memory attribute; 0 without it
 	// shareLimit is how the agent limits tasks to their shares, from the
 	// attribute gpu_share_limit.
 	shareLimit gpu.EnforcementMethod

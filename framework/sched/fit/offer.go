@@ -62,8 +62,7 @@ type AgentResources struct {
 	// by count alone.
 	GPUs      int
 	DeviceIDs []string
-	// Shared is what is free of shared devices. AllShared is how much there is
-	// of each, free or not, as far as known.
+	// Shared is what is free of shared devices. AllShared is the total of each, free or not, where it is known.
 	Shared, AllShared []SharedDevice
 	// Divisible is set if each of DeviceIDs may be taken whole or in
 	// thousandths, as in recorded traces. A device then has 1000 units of

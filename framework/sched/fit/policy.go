@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PlacementPolicy says which feasible agent and devices a task gets.
+// PlacementPolicy determines which feasible agent and devices a task gets.
 type PlacementPolicy struct {
 	// Name is one of PolicyNames or BaselineNames; empty is the default.
 	Name string
@@ -28,18 +28,18 @@ type TypicalTask struct {
 // placementScorer is the implementation of one policy.
 type placementScorer struct {
 	name string
-	// scoreTask scores a feasible agent for one task: above 0, more is better.
-	// Of equals the first by ID wins. If it is nil, scoreState is the score.
+	// scoreTask scores a feasible agent for one task: above 0, more is better. Among equal scores the first agent by
+	// ID wins. If it is nil, scoreState is the score.
 	scoreTask func(c *Cluster, i int, cl *demandClass) int64
 	// scoreState scores an agent for any task, from 1 to maxAgentScore.
 	scoreState func(r *agentCapacity, gpuMilli int64) int64
-	// chooseSlot chooses the slot for one share. prefersRoomy says which slots
-	// several shares come from: those with the most left, or the least.
+	// chooseSlot chooses the slot for one share. prefersRoomy determines which slots several shares come from: those
+	// with the most left, or the least.
 	chooseSlot   func(c *Cluster, i int, cl *demandClass) int
 	prefersRoomy bool
-	// usesTypicalTasks and usesTaskMix say which data the policy needs.
+	// usesTypicalTasks and usesTaskMix are set if the policy needs these data.
 	usesTypicalTasks, usesTaskMix bool
-	// limitsByCPUs is set if GPUs count as usable only as far as CPUs suffice.
+	// limitsByCPUs is set if GPUs for which the agent lacks CPUs count as partly unusable.
 	limitsByCPUs bool
 	// isExpensive is set if a score costs more than stateNumberOf.
 	isExpensive bool

@@ -60,8 +60,8 @@ func (c *Cluster) AvoidPorts(ports []int) {
 	slices.Sort(c.index.avoidedPorts)
 }
 
-// takePorts takes n ports from merged ranges, which contain the wanted ones. For
-// 0 and beyond wanted it takes the lowest port that is not to be avoided.
+// takePorts takes n ports from merged ranges, which contain the wanted ones. For a wanted 0, and for ports beyond
+// wanted, it takes the lowest port that need not be avoided.
 func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, left []PortRange) {
 	left = slices.Clone(ranges)
 	taken = make([]int, 0, n)
@@ -84,8 +84,8 @@ func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, le
 	return taken, left
 }
 
-// lowestPortExcept returns the lowest port that is not among the others, which
-// are sorted. If there is none, it returns the lowest port.
+// lowestPortExcept returns the lowest port that is not among the others, which are sorted. If all ports are, it
+// returns the lowest one.
 func lowestPortExcept(ranges []PortRange, others []int) int {
 	for _, r := range ranges {
 		for p := r.First; p <= r.Last; p++ {

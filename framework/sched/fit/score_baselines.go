@@ -1,9 +1,8 @@
 package fit
 
-// The policies that Weng et al. compare FGD with ("Beware of Fragmentation",
-// USENIX ATC 2023), scored as in their simulator: in whole points, so that many
-// agents are equal and the first by ID wins. Memory does not matter. They exist
-// for comparison only.
+// The policies that Weng et al. compare FGD with ("Beware of Fragmentation", USENIX ATC 2023), scored as in their
+// simulator: in whole points, so that many agents are equal and the first by ID wins. Memory has no influence. They
+// exist for comparison only.
 
 // The size of the largest agent in the published scores.
 const (
@@ -79,8 +78,8 @@ func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
 // a share of one.
 type taskMix map[int32]int
 
-// updateTaskMix adds sign to the count of such tasks, if the policy uses it. Tasks
-// that ran before the cluster was created are not counted.
+// updateTaskMix adds sign to the count of tasks of this class, if the policy uses it. Tasks that ran before the
+// cluster was created are not counted.
 func (c *Cluster) updateTaskMix(i int, cl *demandClass, sign int) {
 	if !c.policy.usesTaskMix || cl.gpus == 0 {
 		return
@@ -105,9 +104,8 @@ func mixSizeOf(cl *demandClass) int32 {
 	return cl.gpus
 }
 
-// scoreClustering prefers an agent whose tasks all take the same number of devices
-// as this one, then one with some such tasks, then an idle one; of those the
-// agent with the least free.
+// scoreClustering prefers an agent whose tasks all take the same number of devices as this one, then one with some
+// such tasks, then an idle one. Among those it prefers the agent with the least free.
 func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
 	if cl.gpus == 0 {
 		return 1

@@ -92,8 +92,7 @@ func countUpTo[T int | int64](sorted []T, x T) int {
 	return n
 }
 
-// newProfile returns how the typical tasks use the GPUs of an agent with so much
-// free; see findProfile.
+// newProfile returns how the typical tasks use the GPUs of an agent with the given free amounts; see findProfile.
 func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *usageProfile {
 	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
 	for i := range f.tasks {
@@ -259,8 +258,7 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 	return sum
 }
 
-// canUseSlot reports whether the typical task could use a slot, whole or in part,
-// of which so much were free.
+// canUseSlot reports whether the typical task could use a slot, whole or in part, with the given amount free.
 func (c *Cluster) canUseSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
 	if !c.isShared(r, s) {
 		return int(free.mem) >= t.milli && (!t.wantsShares || r.hardware.divisible)
@@ -336,9 +334,8 @@ func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
 	return slot
 }
 
-// bestSlotByFragmentation scores each slot that has room for one share. Of equal
-// slots it returns the first for a divisible agent, as published, and the
-// tightest for others, so that devices stay whole for large tasks.
+// bestSlotByFragmentation scores each slot that has room for one share. Among equal slots it returns the first for a
+// divisible agent, as published, and the tightest for others, so that devices stay whole for large tasks.
 func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, most int64) {
 	r := &c.capacities[i]
 	best, most = -1, -1

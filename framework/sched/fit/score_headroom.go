@@ -8,17 +8,15 @@ import (
 
 // The policy headroom is FGD with three additions.
 //
-// FGD counts idle GPUs as usable for a typical task if the agent's CPUs suffice
-// for one such task. If they suffice for one but not for as many as the GPUs
-// could run, GPUs stay idle. So a fraction cpuStarvationWeight of what FGD counts
-// as usable counts only as far as the CPUs suffice.
+// FGD counts idle GPUs as usable for a typical task if the agent's CPUs suffice for one such task. If the CPUs do not
+// suffice for as many tasks as the GPUs could run, GPUs stay idle. So the GPUs that lack CPUs count as unusable, with
+// the weight cpuStarvationWeight.
 //
-// FGD values all models equally as long as each has room. GPUs of a model that
-// many typical tasks require cost up to scarcityWeight points of a score, so
-// that tasks for any model use other models first.
+// FGD values all models equally as long as each has room. GPUs of a model that many typical tasks require cost up to
+// scarcityWeight points of a score, so that tasks for any model use other models first.
 //
-// Typical tasks do not represent the few that are larger. If few agents have the
-// largest size, an idle one of them costs sizeWeight.
+// Typical tasks do not represent the few that are larger. If few agents have the largest size, an idle one of them
+// costs sizeWeight.
 const (
 	cpuStarvationWeight = 0.07
 	scarcityWeight      = 8

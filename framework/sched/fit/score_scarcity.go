@@ -76,8 +76,8 @@ func (f *fragmentationModel) wantsSharedDevices(t *typicalDemand) bool {
 	return t.wantsShares && f.hasSharedDevices
 }
 
-// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight.
-// mem is the memory of a device, if it is known, to convert shares.
+// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is the memory of a device,
+// which converts shares; 0 if unknown.
 func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
 	milli := t.milli
 	if t.wantsShares && mem > 0 {
@@ -152,7 +152,7 @@ func (c *Cluster) largestAgentSize(all float64) agentSize {
 	return s
 }
 
-// isIdleMatch reports whether the agent is idle and at least of that size.
+// isIdleMatch reports whether the agent is idle and at least as large as s.
 func (s *agentSize) isIdleMatch(r *agentCapacity) bool {
 	return s.gpus > 0 && r.freeGPUs() >= s.gpus && r.free.cpus >= s.cpus
 }

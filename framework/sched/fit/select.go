@@ -4,9 +4,8 @@ import (
 	"math/bits"
 )
 
-// PlaceTasks places up to n equal tasks and takes what they need. Each task goes
-// to the agent with the highest score, of equals to the first by ID. If it
-// returns fewer placements than n, no agent fits one more task.
+// PlaceTasks places up to n equal tasks and takes what they need. Each task goes to the agent with the highest score,
+// the first by ID if several have it. If it returns fewer placements than n, no agent fits one more task.
 //
 //  1. Classify the demand: equal demands share rankings and match results.
 //  2. If constraints depend on the job's other tasks, place by them.
@@ -50,8 +49,8 @@ func (c *Cluster) BestScore(d *Demand) int64 {
 	return c.rankAgents(class).Scores()[i]
 }
 
-// bestAgent returns the agent with the highest score, or -1 if none fits. Of
-// equals it returns the first, or one by lot if the policy draws lots.
+// bestAgent returns the agent with the highest score, or -1 if none fits. If several have it, it returns the first,
+// or a random one if the policy draws lots.
 func (c *Cluster) bestAgent(cl *demandClass) int {
 	ranking := c.rankAgents(cl)
 	best := ranking.Best(c.index.roleAgents(cl.roleID))
@@ -78,7 +77,7 @@ func (c *Cluster) scanForBest(cl *demandClass) int {
 	return best
 }
 
-// drawAgent returns one of the agents with that score, by lot.
+// drawAgent returns a random agent among those with that score.
 func (c *Cluster) drawAgent(scores []int64, score int64) int {
 	drawn, n := -1, 0
 	for i, s := range scores {

@@ -28,8 +28,8 @@ func (k *hardwareClass) chooseSlots(n int, candidates, free []int, topology gpu.
 	return k.describeChoice(s.best.slots, free)
 }
 
-// maxCombinations is how many choices are compared one by one. If there are more,
-// only those are compared that grow from one device by its nearest neighbours.
+// maxCombinations is how many choices are compared one by one. If there are more, only choices are compared that
+// start with one device and add its nearest neighbours.
 const maxCombinations = 20_000
 
 // countCombinations returns n over k, capped at maxCombinations + 1.
@@ -56,8 +56,8 @@ type choiceSearch struct {
 	best             slotChoice
 }
 
-// slotChoice is a set of slots and its criteria, the most important first. Of
-// equals, the lowest minors win.
+// slotChoice is a set of slots and its criteria, the most important first. Among equal choices, the lowest minors
+// win.
 type slotChoice struct {
 	slots            []int
 	oneModel         bool
@@ -77,8 +77,8 @@ func (s *choiceSearch) tryAll(chosen []int, from, n int) {
 	}
 }
 
-// tryGrown compares, for each slot, the n slots that grow from it by the nearest:
-// among all, and among those of its model.
+// tryGrown compares, for each slot, the n slots that start with it and add the nearest: among all slots, and among
+// those of its model.
 func (s *choiceSearch) tryGrown(n int) {
 	for _, seed := range s.candidates {
 		for _, same := range []bool{true, false} {

@@ -17,10 +17,9 @@ type constraintCounter struct {
 	tasksByValue []int
 	// knownValues marks the values of agents that are suitable for the demand.
 	knownValues []bool
-	// groupCount counts values that are known or have tasks, including those of
-	// tasks on agents that are gone.
+	// groupCount counts values that are known or have tasks, including values of tasks on removed agents.
 	groupCount int
-	firstValue int32 // the value of the first task; noValue if there is none
+	firstValue int32 // the value of the first task, or noValue
 }
 
 const noValue = int32(-2)
@@ -85,10 +84,9 @@ func (t *constraintCounter) smallestGroup() int {
 	return max(least, 0)
 }
 
-// allowedValues returns which values may have one more task. GROUP_BY n follows
-// Marathon's documentation: at least n groups, evenly filled, so a value is
-// refused while another known one has fewer tasks. (Marathon's code and tests
-// take n for the exact number.)
+// allowedValues returns which values may have one more task. GROUP_BY n follows Marathon's documentation: at least n
+// groups, evenly filled, so a value is refused while another known one has fewer tasks. (Marathon's code and tests
+// interpret n as the exact number.)
 func (t *constraintCounter) allowedValues() []bool {
 	ok := make([]bool, len(t.tasksByValue))
 	least := 0

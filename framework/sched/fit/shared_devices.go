@@ -15,8 +15,7 @@ type SharedDevice struct {
 	Cores  int
 }
 
-// MilliShare returns a request for so many thousandths of each device of a
-// divisible agent.
+// MilliShare returns a request for n thousandths of each device of a divisible agent.
 func MilliShare(n int) gpu.ShareRequest { return gpu.ShareRequest{MemMiB: int64(n)} }
 
 // mergeShared adds up the amounts of each device and sorts by UUID. It modifies
@@ -150,8 +149,8 @@ func deviceMemory(k *hardwareClass, s int, all shareAmount) int64 {
 	return int64(all.mem)
 }
 
-// isExclusive reports whether a share of such a device excludes other tasks. A MIG
-// device serves one task, whatever the size of its share.
+// isExclusive reports whether such a share excludes other tasks from its device. A MIG device serves one task,
+// whatever the size of its share.
 func isExclusive(share gpu.ShareRequest, k *hardwareClass) bool {
 	return share.IsExclusive() || k.shareLimit == gpu.EnforcedByMIG
 }
@@ -172,9 +171,8 @@ func minShare(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) 
 	return newShareAmount(max(share.MemOf(deviceMemory(k, s, all)), 1), share.Cores)
 }
 
-// canEnforceShares reports whether the agent can limit one task to shares of so
-// many devices. MPS cannot for two: a process uses one MPS server, and each
-// device has its own.
+// canEnforceShares reports whether the agent can limit one task to shares of that many devices. MPS cannot for two: a
+// process uses one MPS server, and each device has its own.
 func (k *hardwareClass) canEnforceShares(devices int32) bool {
 	return devices <= 1 || k.shareLimit != gpu.EnforcedByMPS
 }

@@ -1,9 +1,8 @@
 package fit
 
-// TaskCapacity counts for how many tasks of one demand there is room. The count
-// is updated agent by agent. It works for demands of which a task on one agent
-// does not affect the other agents, and which one division per agent counts.
-// It is cheaper than PlaceTasks to find out when n tasks fit.
+// TaskCapacity counts how many tasks of one demand fit. The count is updated agent by agent. It supports demands for
+// which a task on one agent does not affect the other agents, and for which one division per agent computes the
+// count. It is cheaper than PlaceTasks to find out when n tasks fit.
 type TaskCapacity struct {
 	// Tasks is how many tasks fit, at most maxPerAgent on each agent.
 	Tasks        int
@@ -13,9 +12,8 @@ type TaskCapacity struct {
 	tasksByAgent []int32
 }
 
-// CountTasks counts for how many tasks of the demand there is room, up to most
-// on an agent. It returns false for demands that it cannot count: with shares,
-// a topology, host ports, constraints that depend on the job's other tasks, or
+// CountTasks counts how many tasks of the demand fit, up to most on each agent. It returns false for demands that it
+// cannot count: with shares, a topology, host ports, constraints that depend on the job's other tasks, or
 // AvoidReserved.
 func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	cl := c.classifyDemand(d)

@@ -87,8 +87,8 @@ func countWaiting(now time.Time, j *job.Job) (c taskCounts) {
 	return c
 }
 
-// ExplainDeferral says why none of a job's waiting tasks may be placed now. stateOf returns the state of another job,
-// false if there is none.
+// ExplainDeferral explains why none of a job's waiting tasks may be placed now. stateOf returns the state of another
+// job, or false if the job does not exist.
 func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.State, bool)) placement.PendingCause {
 	if open := j.Spec.UnmetDependencies(); len(open) > 0 {
 		return explainDependencies(open, stateOf)

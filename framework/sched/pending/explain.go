@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// AgentStatus says whether an agent takes tasks.
+// AgentStatus is whether an agent accepts tasks, and why not.
 type AgentStatus struct {
 	// Closed agents take no tasks: they are cordoned or draining.
 	Closed, Draining bool
@@ -22,8 +22,8 @@ type AgentStatus struct {
 	Offered bool
 }
 
-// Explainer says why jobs find no place on a fixed set of agents. It caches its answers: after an offer, a cordon or the
-// policy changes, make a new one.
+// Explainer explains why jobs find no place on a fixed set of agents. It caches its results: when an offer, a cordon
+// or the policy changes, the caller creates a new one.
 type Explainer struct {
 	policy  *placement.Policy
 	status  func(*fit.AgentResources) AgentStatus
@@ -41,7 +41,8 @@ type causeKey struct {
 	gang   int // number of tasks that must start together; 0 if no gang
 }
 
-// NewExplainer returns an explainer for agents with what they have free, which it changes. The policy is read later.
+// NewExplainer returns an explainer for agents with their free resources. It modifies closed agents. The caller must
+// not change p while the explainer is in use.
 func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
 	e := &Explainer{policy: p, status: status, byID: map[string]*fit.AgentResources{}, causes: map[causeKey]placement.PendingCause{}}
 	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
@@ -89,7 +90,8 @@ func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
 // AgentsByID returns one entry for each agent, by id.
 func (e *Explainer) AgentsByID() map[string]*fit.AgentResources { return e.byID }
 
-// Explain says why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles hold.
+// Explain returns why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles
+// hold.
 func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
 	d := j.TaskDemand(e.policy.Overhead, e.byID)
 	restricted, allowed, limit := usage.Restrict(j.Spec.Role, d.Request)

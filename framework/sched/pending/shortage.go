@@ -16,8 +16,8 @@ const (
 	MissingPorts = "ports"
 )
 
-// splitByShortage returns how many of n tasks that found no place lack GPUs, and what the others lack although GPUs are
-// free. places are those of the job's other tasks. Of a gang all tasks lack GPUs or none.
+// splitByShortage returns how many of n tasks without a place lack GPUs, and what the other tasks lack although GPUs
+// are free. places are those of the job's other tasks. Either all or none of a gang's tasks lack GPUs.
 func (s *demandSurvey) splitByShortage(j *queue.WaitingJob, d *fit.Demand, places []fit.Placement, n int) (withoutGPUs int, missing []string) {
 	gpusOnly := *d
 	gpusOnly.PeerAgents = slices.Clone(d.PeerAgents)

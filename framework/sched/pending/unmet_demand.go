@@ -16,12 +16,12 @@ import (
 // UnmetDemand is a group of waiting tasks with equal requirements that would run if machines were added.
 type UnmetDemand struct {
 	// Request is what each task needs of one agent, without the GPU types that its quota excludes. Amount is what it
-	// needs besides, its executor included.
+	// needs in addition, including its executor.
 	Request gpu.Request
 	Amount  fit.Amount
 	// Constraints are those that a new machine must meet too.
 	Constraints []job.Constraint
-	// Missing is what there is too little of: MissingGPUs alone, or other resources where GPUs are free.
+	// Missing names the scarce resources: MissingGPUs alone, or other resources where GPUs are free.
 	Missing []string
 	// Tasks is the number of tasks. GPUs is what they would hold together, shares rounded up to whole GPUs; 0 if GPUs
 	// are not missing.
@@ -44,8 +44,8 @@ type demandSurvey struct {
 	newMachines    []fit.AgentResources
 }
 
-// FindUnmetDemand returns what waiting tasks find no place on what is free, and would on added machines. It does not
-// modify its arguments; equal inputs give equal answers in any order of offers.
+// FindUnmetDemand returns the waiting tasks that find no place in the free resources and would find one on added
+// machines. It does not modify its arguments; equal inputs give equal results in any order of offers.
 func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
 	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
 	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
@@ -130,8 +130,8 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 // maxNewMachines limits how many added machines are considered for one job.
 const maxNewMachines = 1024
 
-// countAddable returns how many of n tasks could run on added machines. Those have any amount of resources free, new
-// names, and the attributes of present agents with GPUs. Of a gang all tasks can or none.
+// countAddable returns how many of n tasks could run on added machines. These have any amount of resources free, new
+// names, and the attributes of present agents with GPUs. For a gang it returns n or 0.
 func (s *demandSurvey) countAddable(j *queue.WaitingJob, d *fit.Demand, n int) int {
 	if len(d.Request.Devices.Include) > 0 {
 		return 0 // the requested devices are on present agents

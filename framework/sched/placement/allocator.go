@@ -54,8 +54,8 @@ type JobPlacements struct {
 	Places []fit.Placement
 	// GPUTypes counts the whole GPUs of each place by type.
 	GPUTypes []map[string]int
-	// Limit is the quota limit that prevents more places or excludes some GPU types; nil if there is none. AtQuota
-	// reports that the limit alone prevents more places.
+	// Limit is the quota limit that prevents more places or excludes some GPU types, or nil. AtQuota reports that the
+	// limit alone prevents more places.
 	Limit   *quota.Limit
 	AtQuota bool
 }

@@ -158,7 +158,8 @@ func (c *PartitionedCluster) CopyState(o *PartitionedCluster) {
 	}
 }
 
-// copyRole makes c a copy of o as far as the agents of one role are concerned, and reuses c's memory.
+// copyRole makes c a copy of o for the agents of one role, and reuses c's memory. Agents of other roles are not valid
+// afterwards.
 func (c *PartitionedCluster) copyRole(o *PartitionedCluster, role string) {
 	c.adoptAgents(o)
 	c.partition(role).CopyRole(o.partition(role), role)
@@ -190,7 +191,7 @@ func (c *PartitionedCluster) locate(i int) (*fit.Cluster, int) {
 	return c.partitions[c.locations[i].partition], c.locations[i].index
 }
 
-// findAgent returns the index of an agent in a role, -1 if there is none.
+// findAgent returns the index of an agent in a role, or -1.
 func (c *PartitionedCluster) findAgent(id, role string) int {
 	at := c.partition(role).FindAgent(id, role)
 	if at < 0 || c.locations == nil {
@@ -251,7 +252,7 @@ func (c *PartitionedCluster) isSuitable(i int, d *fit.Demand) bool {
 	return partition == c.partition(d.Role) && partition.IsSuitable(at, d)
 }
 
-// explainRefusal says what a suitable agent lacks for the demand.
+// explainRefusal returns what a suitable agent lacks for the demand.
 func (c *PartitionedCluster) explainRefusal(i int, d *fit.Demand) string {
 	partition, at := c.locate(i)
 	return partition.ExplainRefusal(at, d)

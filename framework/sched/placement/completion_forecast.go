@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// forecaster finds out when running tasks will have freed enough for a demand. Its results are for one plan; taskEnds
+// forecaster computes when running tasks will have freed enough for a demand. Its results are for one plan; taskEnds
 // and leftovers of a role are computed once, when they are first needed.
 type forecaster struct {
 	in         *PlanInput

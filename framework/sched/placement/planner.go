@@ -183,8 +183,8 @@ func (pl *planner) placementKeyOf(j *queue.WaitingJob) placementKey {
 	return key
 }
 
-// explainShortage says why tasks of the job found no place: what there is is reserved for the role's head, or the
-// agents have no room.
+// explainShortage returns why tasks of the job found no place: the free resources are reserved for the role's head,
+// or the agents have no room.
 func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing int) PendingCause {
 	n := 1
 	if j.Spec.Gang {

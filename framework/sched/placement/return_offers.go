@@ -11,13 +11,14 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// offerReturns are the offers to be declined so that Mesos offers them to another role. An offer is for one role, so a
-// role that used all offers it receives would never leave anything to the others. A role that holds more than its share
-// therefore returns what a job of a role with less waits for. It does so once in a while only, because Mesos may give
-// the resources back to the same role.
+// offerReturns are the offers to be declined so that Mesos offers them to another role. An offer is for one role, so
+// a role that used all offers it receives would never leave anything to the others. A role that holds more than its
+// share therefore returns offers that a job of a role with less waits for. It does so only from time to time, because
+// Mesos may offer the resources to the same role again.
 type offerReturns map[int]string // by agent: why
 
-// claimFor claims offers to other roles for missing tasks of a job. It returns for how many it found none.
+// claimFor claims offers to other roles for missing tasks of a job. It returns the number of tasks for which it found
+// no offers.
 func (o offerReturns) claimFor(j *queue.WaitingJob, d *fit.Demand, missing int, c *PartitionedCluster, usage *quota.Tracker, in *PlanInput, roles []queue.Role) int {
 	if j.Spec.Request.GPUs == 0 || len(roles) < 2 {
 		return missing

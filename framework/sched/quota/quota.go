@@ -1,5 +1,5 @@
-// Package quota parses GPU quotas, counts what each role holds, and says which quota limits a job. It decides neither
-// which job goes first nor where a task runs.
+// Package quota parses GPU quotas, counts what each role holds, and determines which quota limits a job. It decides
+// neither which job is next nor where a task runs.
 package quota
 
 import (

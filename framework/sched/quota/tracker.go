@@ -22,8 +22,8 @@ type RoleEntitlement struct {
 // Tracker belongs to one goroutine.
 type Tracker struct {
 	entitlements []RoleEntitlement
-	// agents report the GPU models of the cluster, which say how much of a device a share is. models is derived from
-	// them at the first use.
+	// agents report the GPU models of the cluster, which determine how much of a device a share is. models is derived
+	// from them at the first use.
 	agents []fit.AgentResources
 	models map[string]modelInfo
 	// held is by role and GPU type; total is by role.
@@ -220,7 +220,7 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 	return r, tasks, typed
 }
 
-// jobWithRest returns the job of the role for which the rest of the limit is reserved; "" if there is none.
+// jobWithRest returns the job of the role for which the rest of the limit is reserved, or "".
 func (t *Tracker) jobWithRest(role string, limit *Limit) string {
 	for _, l := range t.reserved[role] {
 		if l.Role == limit.Role && l.Type == limit.Type {
@@ -230,7 +230,7 @@ func (t *Tracker) jobWithRest(role string, limit *Limit) string {
 	return ""
 }
 
-// LimitExplanation says what a job needs of a quota and what there is.
+// LimitExplanation describes what a job needs of a quota and what is left of it.
 type LimitExplanation struct {
 	Needs, Available string
 	// Reserved reports that the quota has room, which is reserved for an earlier job.
@@ -250,8 +250,8 @@ func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) LimitExplanatio
 	return why
 }
 
-// Explain says why the limit blocks tasks of a job. If the job could not start within its quota even if the role held
-// nothing, that is the explanation.
+// Explain returns why the limit blocks tasks of a job. If the job could not start within its quota even if the role
+// held nothing, that is the explanation.
 func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
 	why, _ := t.explain(spec, tasks, limit)
 	return why
@@ -319,8 +319,8 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 	return t.refreshUsage(spec.Role, smallest)
 }
 
-// TightestLimit returns the limit with room for the fewest tasks of the job, and for at least one. It returns fallback
-// if there is none.
+// TightestLimit returns the limit with room for the fewest tasks of the job, and for at least one. Without such a
+// limit it returns fallback.
 func (t *Tracker) TightestLimit(spec *job.Spec, fallback *Limit) *Limit {
 	tightest, least := fallback, job.MaxTasks
 	for _, l := range t.limitsWithUsage(spec.Role) {

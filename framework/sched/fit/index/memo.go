@@ -46,8 +46,7 @@ type Recent[V any] struct{ values []V }
 // maxRecent bounds the values of one Recent.
 const maxRecent = 4
 
-// Get returns the stored value that matches. If there is none, it stores what
-// create returns.
+// Get returns the stored value that matches. Otherwise it stores and returns the result of create.
 func (r *Recent[V]) Get(matches func(*V) bool, create func() V) *V {
 	for i := range r.values {
 		if matches(&r.values[i]) {

@@ -17,8 +17,8 @@ const (
 // maxRankedAgents bounds the scores that all rankings of one Rankings store.
 const maxRankedAgents = 8 << 20
 
-// Rankings stores the rankings of several classes and a log of the agents that
-// changed. When there are too many, the one that was used least recently goes.
+// Rankings stores the rankings of several classes and a log of the agents that changed. Above the limit it drops the
+// ranking that was used least recently.
 type Rankings struct {
 	byClass map[int32]*Ranking
 	log     []int32
@@ -124,8 +124,8 @@ func (r *Ranking) setScore(i int, score int64) {
 // Scores returns the score of each agent. The caller must not change the slice.
 func (r *Ranking) Scores() []int64 { return r.scores }
 
-// Best returns the agent with the highest score, of equals the first, or -1 if
-// none fits. Only members may have a score above 0.
+// Best returns the agent with the highest score, the first one if several have it, or -1 if none fits. Only members
+// may have a score above 0.
 func (r *Ranking) Best(members []int32) int {
 	if r.best == unknownAgent {
 		most := int64(0)

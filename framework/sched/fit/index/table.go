@@ -12,8 +12,7 @@ type Table[V any] struct {
 // the next call of Scratch on the same table.
 func (t *Table[V]) Scratch() []byte { return t.scratch[:0] }
 
-// Get returns the value of the key. If there is none, it stores what create
-// returns for the value's number.
+// Get returns the value of the key. For a new key it stores what create returns for the value's number.
 func (t *Table[V]) Get(key []byte, create func(id int32) V) V {
 	t.scratch = key
 	if v, ok := t.byKey[string(key)]; ok {
