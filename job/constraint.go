@@ -61,7 +61,7 @@ func (c Constraint) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Field, c.Operator, c.Value))
 }
 
-// Validate returns an error that says how to write the constraint correctly.
+// Validate returns an error that describes the correct form of the constraint.
 func (c Constraint) Validate() error {
 	if c.Field == "" {
 		return fmt.Errorf("constraint %q names no field: write hostname, @region, @zone or an agent attribute", c)

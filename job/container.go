@@ -30,7 +30,7 @@ type Container struct {
 	Ports []Port `json:"ports,omitempty"`
 	// ForcePull pulls the image again for each attempt.
 	ForcePull bool `json:"force_pull,omitempty"`
-	// ShmMiB is the size of /dev/shm. 0 stands for the size of the task's memory.
+	// ShmMiB is the size of /dev/shm. 0 means the size of the task's memory.
 	ShmMiB float64 `json:"shm_mib,omitempty"`
 	// IPC is PrivateIPC if it is empty.
 	IPC     IPCMode  `json:"ipc,omitempty"`
@@ -69,7 +69,7 @@ type Volume struct {
 	// Target is the absolute path inside the container.
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"read_only,omitempty"`
-	// Driver is the Docker volume driver of a named volume. Empty stands for the
+	// Driver is the Docker volume driver of a named volume. Empty means the
 	// engine's default.
 	Driver string `json:"driver,omitempty"`
 }
@@ -81,7 +81,7 @@ func (v Volume) IsNamed() bool { return v.Source == "" || v.Source[0] != '/' }
 // FetchArtifact is a file that the agent's fetcher puts into the sandbox.
 type FetchArtifact struct {
 	URI string `json:"uri"`
-	// Path is its name in the sandbox. Empty stands for the last part of the URI.
+	// Path is its name in the sandbox. Empty means the last part of the URI.
 	Path string `json:"path,omitempty"`
 	// Extract unpacks an archive. Executable makes the file executable. Cache
 	// lets the agent keep the file for other tasks.
@@ -90,7 +90,7 @@ type FetchArtifact struct {
 	Cache      bool `json:"cache,omitempty"`
 }
 
-// ResourceLimits are how much a task may use. 0 stands for no more than its request,
+// ResourceLimits are how much a task may use. 0 means no more than its request,
 // Unlimited for as much as the agent has.
 type ResourceLimits struct {
 	CPUs   float64 `json:"cpus,omitempty"`
@@ -124,10 +124,10 @@ type Port struct {
 	// Name is used by health checks and shown to users. It may be empty.
 	Name string `json:"name,omitempty"`
 	// Container is the port inside a container with a network of its own. 0
-	// stands for the number of the host port.
+	// means the number of the host port.
 	Container int `json:"container,omitempty"`
 	// Host is the number of the host port. The task is placed only on an agent
-	// that offers this port. 0 stands for any offered port.
+	// that offers this port. 0 means any offered port.
 	Host int `json:"host,omitempty"`
 	// Protocol is TCP if it is empty.
 	Protocol PortProtocol `json:"protocol,omitempty"`
@@ -152,17 +152,17 @@ const (
 )
 
 // Ulimit is a resource limit of the container's processes, named as in setrlimit(2)
-// in lower case: "memlock", "nofile". Unlimited stands for no limit.
+// in lower case: "memlock", "nofile". Unlimited means no limit.
 type Ulimit struct {
 	Name string `json:"name"`
 	Soft int64  `json:"soft"`
 	Hard int64  `json:"hard"`
 }
 
-// Unlimited stands for no limit.
+// Unlimited means no limit.
 const Unlimited = -1
 
-// Check asks a running task for its state by exactly one of Command, HTTP and TCP.
+// Check determines the state of a running task by exactly one of Command, HTTP and TCP.
 type Check struct {
 	// Command is an argument vector that runs in the task's container. The
 	// check succeeds if it exits with 0.

@@ -10,8 +10,8 @@ type Dependency struct {
 	Job string `json:"job"`
 	// Outcome is OutcomeFinished if it is empty.
 	Outcome DependencyOutcome `json:"state,omitempty"`
-	// Met is true once the job has ended with that outcome. The scheduler sets
-	// it. It stays true if that job is forgotten or submitted again.
+	// Met is true once the job has ended with that outcome. The scheduler sets it. It stays true if that job is
+	// forgotten or submitted again.
 	Met bool `json:"met,omitempty"`
 }
 

@@ -122,7 +122,7 @@ func checkLabel(v string) error {
 	return nil
 }
 
-// checkLogDriver requires a name. An empty one stands for the engine's default, which
+// checkLogDriver requires a name. An empty one means the engine's default, which
 // may keep logs without a bound.
 func checkLogDriver(v string) error {
 	if v == "" {

@@ -31,7 +31,7 @@ func NewSpreadCounter(constraints []Constraint) SpreadCounter {
 	return all
 }
 
-// AddTask counts a task on an agent with these values. "" stands for no value.
+// AddTask counts a task on an agent with these values. "" means no value.
 func (c SpreadCounter) AddTask(value func(field string) string) { c.addAt(c.placeValues(value), 1) }
 
 func (c SpreadCounter) placeValues(value func(field string) string) []string {

@@ -29,7 +29,7 @@ type Spec struct {
 	// Matrix, if set, gives the job a task for each of its combinations.
 	Matrix *Matrix `json:"matrix,omitempty"`
 	// MaxParallel bounds how many of the tasks hold resources at the same time.
-	// 0 stands for no bound.
+	// 0 means no bound.
 	MaxParallel int         `json:"max_parallel,omitempty"`
 	Request     gpu.Request `json:"request"`
 	CPUs        float64     `json:"cpus"`
@@ -76,7 +76,7 @@ type Spec struct {
 	Service *Service `json:"service,omitempty"`
 	// Group joins jobs of a role for constraints that depend on other tasks:
 	// they count the tasks of all jobs with the same Group, such as the versions
-	// of one service. Empty stands for this job alone.
+	// of one service. Empty means this job alone.
 	Group string `json:"group,omitempty"`
 	// Retries is how often a failed task is tried again.
 	Retries int `json:"retries,omitempty"`
@@ -95,8 +95,7 @@ type ClientKey struct {
 	Digest string `json:"digest"`
 }
 
-// ExpectedRunTime returns how long a task is expected to hold its resources: RunTime,
-// or else Timeout. 0 stands for unknown.
+// ExpectedRunTime returns how long a task is expected to hold its resources: RunTime, or else Timeout, or else 0.
 func (s *Spec) ExpectedRunTime() time.Duration {
 	if s.RunTime > 0 {
 		return s.RunTime
@@ -143,8 +142,7 @@ type Task struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	// Changed is when State changed last.
 	Changed time.Time `json:"changed"`
-	// KillRequested is when its kill was requested, KillReason says why, and
-	// KillForced skips the kill grace.
+	// KillRequested is when its kill was requested, KillReason is why, and KillForced skips the kill grace.
 	KillRequested time.Time  `json:"kill_wanted,omitzero"`
 	KillReason    KillReason `json:"kill_reason,omitempty"`
 	KillForced    bool       `json:"kill_forced,omitempty"`

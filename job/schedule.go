@@ -15,7 +15,7 @@ type Schedule struct {
 	// Cron has five fields, from minute to day of the week, or is one of
 	// @hourly, @daily, @weekly, @monthly and @yearly.
 	Cron string `json:"cron"`
-	// TimeZone is a name in the time zone database. Empty stands for UTC.
+	// TimeZone is a name in the time zone database. Empty means UTC.
 	TimeZone string `json:"time_zone,omitempty"`
 	// Overlap is what happens if a run is due while an earlier one has not ended.
 	Overlap OverlapPolicy `json:"overlap,omitempty"`

@@ -15,8 +15,8 @@ const (
 // secretPattern matches one part of a secret's name.
 var secretPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// IsSecretName reports whether a secret may have that name: parts separated by
-// slashes, none of which leads out of the folder of secrets.
+// IsSecretName reports whether a secret may have that name: parts separated by slashes. No part may lead out of the
+// folder of secrets.
 func IsSecretName(name string) bool {
 	for word := range strings.SplitSeq(name, "/") {
 		if !secretPattern.MatchString(word) || word == "." || word == ".." {

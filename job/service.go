@@ -11,7 +11,7 @@ type Service struct {
 	// Backoff is the pause before a task is started again.
 	Backoff BackoffPolicy `json:"backoff,omitzero"`
 	// ReplaceAfter is how long a task's agent may be unreachable before another
-	// task is started in its place. 0 stands for the scheduler's default, a
+	// task is started in its place. 0 means the scheduler's default, a
 	// negative value for never.
 	ReplaceAfter time.Duration `json:"replace_after,omitempty"`
 }

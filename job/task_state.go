@@ -8,7 +8,7 @@ type State string
 const (
 	// Waiting tasks are queued. No agent holds resources for them.
 	Waiting State = "WAITING"
-	// Launching tasks have a journaled intent. The master may not know them yet.
+	// Launching tasks have a journaled intent. The master may not have received the launch.
 	Launching State = "LAUNCHING"
 	// Staging tasks are known to the master. Their agent fetches or starts them.
 	Staging  State = "STAGING"
@@ -17,7 +17,7 @@ const (
 	// Unreachable tasks are on an agent that is partitioned from the master. They
 	// may come back.
 	Unreachable State = "UNREACHABLE"
-	// Killing tasks have been told to end and have not ended yet.
+	// Killing tasks were asked to end and have not ended yet.
 	Killing State = "KILLING"
 
 	Finished State = "FINISHED"

@@ -19,7 +19,7 @@ const (
 // plugins that operators install most often.
 var fetchSchemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 
-// validateLaunch checks how the task is started and what it may use.
+// validateLaunch checks how the task is started, and its limits.
 func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 	if strings.ContainsFunc(s.User, func(r rune) bool { return r <= ' ' || r == 0x7f }) || len(s.User) > 255 {
 		bad("user: %q holds a blank, or is longer than 255 bytes", s.User)

@@ -1,5 +1,5 @@
-// Package marathon parses Marathon's app and group definitions: it checks them, fills in
-// defaults and converts old forms. A table (AppFields) says for each documented field
-// whether it is honoured, refused, or only informational. The package never asks the
-// cluster: it does not know which apps exist, which ports are free, or what agents offer.
+// Package marathon parses Marathon's app and group definitions: it checks them, fills in defaults and converts old
+// forms. A table (AppFields) defines whether each documented field is honoured, refused, or only informational. The
+// package does not access the cluster: which apps exist, which ports are free and what agents offer has no influence
+// on it.
 package marathon

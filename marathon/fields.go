@@ -53,7 +53,7 @@ func (t JSONType) String() string {
 // Field describes one documented field of an app or a group: its values, and how it is
 // treated.
 type Field struct {
-	// Path is the path of the field: "container.docker.image". "[]" stands for
+	// Path is the path of the field: "container.docker.image". "[]" means
 	// the elements of an array, "*" for the values of a map.
 	Path string
 	Type JSONType
@@ -73,7 +73,7 @@ type Field struct {
 	Support SupportLevel
 	// Accepts lists values that are allowed although the field is refused.
 	Accepts []string
-	// Why says why the field is refused, or how it is honoured.
+	// Why is the reason why the field is refused, or how it is honoured.
 	Why string
 }
 

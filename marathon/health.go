@@ -1,7 +1,7 @@
 package marathon
 
-// HealthCheck decides whether an instance is healthy. All checks run on the agent of the
-// task, also those whose protocol does not begin with MESOS_.
+// HealthCheck determines whether an instance is healthy. All checks run on the agent of the task, also those whose
+// protocol does not begin with MESOS_.
 type HealthCheck struct {
 	// Protocol is HTTP, HTTPS, TCP, COMMAND, MESOS_HTTP, MESOS_HTTPS or
 	// MESOS_TCP.

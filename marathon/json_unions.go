@@ -64,8 +64,8 @@ func (l *ResourceLimit) UnmarshalJSON(data []byte) error {
 
 const disabledText = "disabled"
 
-// UnreachableStrategy says when an instance on an unreachable agent is replaced
-// (InactiveAfterSeconds) and given up (ExpungeAfterSeconds). Disabled means never.
+// UnreachableStrategy determines when an instance on an unreachable agent is replaced (InactiveAfterSeconds) and
+// given up (ExpungeAfterSeconds). Disabled means never.
 type UnreachableStrategy struct {
 	Disabled             bool
 	InactiveAfterSeconds int64

@@ -29,7 +29,7 @@ type PortDefinition struct {
 type PortMapping struct {
 	ContainerPort int `json:"containerPort"`
 	// HostPort is nil for a port that is reachable only in the container
-	// network. 0 stands for any host port.
+	// network. 0 means any host port.
 	HostPort     *int              `json:"hostPort,omitempty"`
 	ServicePort  int               `json:"servicePort"`
 	Name         string            `json:"name,omitempty"`

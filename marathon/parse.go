@@ -16,7 +16,7 @@ type ParseSettings struct {
 	// BridgeNetwork is the value of ipAddress.networkName that selects bridge
 	// mode.
 	BridgeNetwork string
-	// GPUBehavior is the default of GPULabel. Empty stands for GPURestricted.
+	// GPUBehavior is the default of GPULabel. Empty means GPURestricted.
 	GPUBehavior string
 }
 

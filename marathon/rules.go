@@ -142,8 +142,8 @@ func (f *appNormalizer) checkLimits() {
 	check("/resourceLimits/mem", l.Mem, f.app.MemMiB)
 }
 
-// GPULabel is the label that says whether an app without GPUs may run on an agent with
-// GPUs: GPUUnrestricted or GPURestricted.
+// GPULabel is the label that determines whether an app without GPUs may run on an agent with GPUs: GPUUnrestricted or
+// GPURestricted.
 const (
 	GPULabel        = "GPU_SCHEDULING_BEHAVIOR"
 	GPURestricted   = "restricted"

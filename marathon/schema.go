@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// schemaNode is a field with the fields inside of it.
+// schemaNode is a field with the fields inside it.
 type schemaNode struct {
 	field Field
 	// members are the fields of an object by name. rest describes the values of a

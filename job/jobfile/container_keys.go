@@ -313,7 +313,7 @@ func tcpCheck() valueFormat[*job.TCPCheck] {
 		}})
 }
 
-// parseCheckPort parses a port number. Empty text stands for the first port.
+// parseCheckPort parses a port number. Empty text means the first port.
 func parseCheckPort(text string, to *job.CheckPort) error {
 	if text == "" {
 		return nil

@@ -15,13 +15,11 @@ import (
 type Flag struct {
 	Name, Shorthand string
 	Kind            FlagKind
-	// Default is what holds where the flag is absent. Where it is empty, nothing
-	// is shown to a user.
+	// Default is shown as the effect of an absent flag. If it is empty, no default is shown.
 	Default, Usage string
 }
 
-// FlagKind says which texts a flag takes, by the names that pflag has for its
-// types.
+// FlagKind is the type of a flag's value, by pflag's name of the type.
 type FlagKind string
 
 const (
@@ -30,29 +28,27 @@ const (
 	FloatFlag    FlagKind = "float64"
 	BoolFlag     FlagKind = "bool"
 	DurationFlag FlagKind = "duration"
-	// ListFlag may be given more than once, and each time with several texts
-	// that commas separate. RepeatedFlag takes one text each time.
+	// ListFlag may be repeated, and each value may contain several texts separated by commas. RepeatedFlag may be
+	// repeated and has one text each time.
 	ListFlag     FlagKind = "stringSlice"
 	RepeatedFlag FlagKind = "stringArray"
 )
 
-// flagOf is a flag and how it changes a T.
+// flagOf is a flag that changes a T.
 type flagOf[T any] struct {
 	Flag
-	// apply gets all texts that the flag was given, at least one.
+	// apply gets all values of the flag, at least one.
 	apply func(to *T, texts []string) error
 }
 
-// withFlag adds a flag whose text is read as the key's value is. Of several
-// texts the last one counts.
+// withFlag adds a flag whose value is read as the key's value is. If the flag is repeated, the last value counts.
 func (k keyField[S]) withFlag(f Flag) keyField[S] {
 	read := k.read
 	k.flags = append(k.flags[:len(k.flags):len(k.flags)], flagOf[S]{f, func(s *S, texts []string) error { return read(s, scalarNode(texts[len(texts)-1])) }})
 	return k
 }
 
-// flagReadBy reads the last text by a reader of its own, for flags that take
-// more than their key.
+// flagReadBy reads the last value by a separate function, for flags that accept more than their key.
 func flagReadBy[T any](f Flag, read func(n *yaml.Node, to *T) error) flagOf[T] {
 	return flagOf[T]{f, func(to *T, texts []string) error { return read(scalarNode(texts[len(texts)-1]), to) }}
 }

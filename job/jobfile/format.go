@@ -7,10 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// valueFormat describes how values of type T appear in a job file: how they are
-// read and written, what JSON Schema they have, and which keys and flags are
-// inside of them. Formats are combined: listOf, optional, orShort and object
-// make larger ones of smaller ones.
+// valueFormat describes how values of type T appear in a job file: how they are read and written, what JSON Schema
+// they have, and which keys and flags they contain. Formats are combined: listOf, optional, orShort and object build
+// larger formats from smaller ones.
 type valueFormat[T any] struct {
 	// read parses n into to. It returns a *lineError, or several joined, for
 	// mistakes whose place inside n is known.
@@ -19,13 +18,13 @@ type valueFormat[T any] struct {
 	// or empty is left out, unless its field says otherwise.
 	write  func(v T) any
 	schema valueSchema
-	// keys are the keys inside of the value.
+	// keys are the keys inside the value.
 	keys []keyNode
 	// flags are command-line flags that set parts of the value.
 	flags []flagOf[T]
 }
 
-// keyNode is a key with its explanation and the keys inside of its value.
+// keyNode is a key with its explanation and the keys inside its value.
 type keyNode struct {
 	name, doc, def string
 	keys           []keyNode
@@ -36,8 +35,7 @@ type keyField[S any] struct {
 	keyNode
 	// required keys must be present.
 	required bool
-	// written, where set, decides whether the key is written. Otherwise it is
-	// written unless its value is zero or empty.
+	// written, if set, decides whether the key is written. Otherwise it is written unless its value is zero or empty.
 	written func(s *S) bool
 	read    func(s *S, n *yaml.Node) error
 	write   func(s *S) any
@@ -60,7 +58,7 @@ func key[S, T any](name string, f valueFormat[T], at func(s *S) *T, doc string) 
 	return k
 }
 
-// withDefault documents what holds where the key is absent.
+// withDefault documents the effect of an absent key.
 func (k keyField[S]) withDefault(markdown string) keyField[S] {
 	k.def = markdown
 	return k
@@ -72,8 +70,7 @@ func (k keyField[S]) needed() keyField[S] {
 	return k
 }
 
-// writtenIf makes the key written exactly where the condition holds, whether
-// or not its value is zero.
+// writtenIf makes the key written exactly if the condition is true, whether or not its value is zero.
 func (k keyField[S]) writtenIf(condition func(s *S) bool) keyField[S] {
 	k.written = condition
 	return k
@@ -141,8 +138,7 @@ func (k keyField[S]) described() valueSchema {
 	return s
 }
 
-// checked adds a check of the whole value, which is made where all of its
-// parts are read without a mistake.
+// checked adds a check of the whole value, which runs if all of its parts were read without a mistake.
 func (f valueFormat[T]) checked(check func(n *yaml.Node, v *T) error) valueFormat[T] {
 	read := f.read
 	f.read = func(n *yaml.Node, to *T) error {
@@ -167,7 +163,7 @@ func (f valueFormat[T]) withFlags(flags ...flagOf[T]) valueFormat[T] {
 	return f
 }
 
-// orShort reads a scalar by short, anything else by f, and always writes f.
+// orShort reads scalars by short and other values by f. It always writes by f.
 func (f valueFormat[T]) orShort(short func(n *yaml.Node, to *T) error, schema valueSchema) valueFormat[T] {
 	long := f.read
 	f.read = func(n *yaml.Node, to *T) error {
@@ -212,7 +208,7 @@ func optional[T any](f valueFormat[T]) valueFormat[*T] {
 	return p
 }
 
-// listOf is a list; example is one, for the message that it is not a list.
+// listOf is a list. example is an example of a list, for the error about values that are not lists.
 func listOf[T any](example string, item valueFormat[T]) valueFormat[[]T] {
 	return valueFormat[[]T]{
 		read: func(n *yaml.Node, to *[]T) error {

@@ -29,7 +29,7 @@ func text[T ~string](schema valueSchema) valueFormat[T] {
 // word is text that is not empty. It matches the pattern, unless that is empty.
 func word(pattern string) valueFormat[string] { return text[string](wordSchema(pattern)) }
 
-// oneOf is one of some words. Validate rejects others.
+// oneOf is one of the given words. Validate rejects others.
 func oneOf[T ~string](words ...T) valueFormat[T] { return text[T](enumSchema(words...)) }
 
 // anyWord may be empty.
@@ -55,7 +55,7 @@ func count(least, most int) valueFormat[int] {
 	return valueFormat[int]{readCount, func(v int) any { return v }, integerSchema(least, most), nil, nil}
 }
 
-// positiveCount rejects 0, which stands for an absent key.
+// positiveCount rejects 0, which means an absent key.
 func positiveCount(most int) valueFormat[int] {
 	f := count(1, most)
 	f.read = readPositive
@@ -86,7 +86,7 @@ func duration() valueFormat[time.Duration] {
 	return valueFormat[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
 }
 
-// positiveDuration rejects 0, which stands for an absent key.
+// positiveDuration rejects 0, which means an absent key.
 func positiveDuration() valueFormat[time.Duration] {
 	f := duration()
 	f.read = readPositiveDuration

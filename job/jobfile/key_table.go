@@ -158,7 +158,7 @@ func jobKeys() []keyField[job.Spec] {
 	}
 }
 
-// gpuCount suggests share where a fraction of a GPU is asked for.
+// gpuCount is a number of GPUs. For a fraction its error suggests share.
 func gpuCount() valueFormat[int] {
 	f := count(0, job.MaxGPUs)
 	f.read = readGPUs

@@ -23,7 +23,7 @@ type lineError struct {
 	known string
 }
 
-// unreadKeys stands for all keys that were not read.
+// unreadKeys means all keys that were not read.
 const unreadKeys = "*"
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
@@ -91,8 +91,8 @@ func (e *lineError) inFile(name string, said map[string]bool) error {
 
 var keyWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
 
-// independentMistakes removes mistakes that may only follow from others: those that
-// name a key whose value could not be read.
+// independentMistakes removes mistakes that may be consequences of others: those that name a key whose value could
+// not be read.
 func independentMistakes(others []error, found []error) []error {
 	doubted := map[string]bool{}
 	for _, err := range others {
@@ -183,8 +183,7 @@ func firstQuoted(text string) string {
 	return plain
 }
 
-// containsText reports whether the value, or a value inside of it, is the text or
-// begins with it.
+// containsText reports whether the value, or a value inside it, is the text or starts with it.
 func containsText(n *yaml.Node, text string) bool {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value == text || strings.HasPrefix(n.Value, text+":") || strings.HasPrefix(n.Value, text+"=")

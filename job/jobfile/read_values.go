@@ -173,7 +173,7 @@ func readDuration(n *yaml.Node, to *time.Duration) error {
 	return nil
 }
 
-// readPositiveDuration rejects 0: it stands for the default of an absent key.
+// readPositiveDuration rejects 0: it means the default of an absent key.
 func readPositiveDuration(n *yaml.Node, to *time.Duration) error {
 	if err := readDuration(n, to); err != nil {
 		return err

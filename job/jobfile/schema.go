@@ -11,11 +11,10 @@ import (
 
 // KeyInfo explains one of a job file's keys.
 type KeyInfo struct {
-	// Name is the key's, after those of the keys that it is inside of:
-	// "health_check.http.port".
+	// Name is the key's name after those of the keys that contain it: "health_check.http.port".
 	Name string
-	// Doc says what the key is and which values it takes. Default is what holds
-	// where it is absent, and may be empty. Both are plain text.
+	// Doc describes the key and its values. Default is the effect of an absent key; it may be empty. Both are plain
+	// text.
 	Doc, Default string
 	// Parts are the names of the keys inside its value, sorted.
 	Parts []string
@@ -39,8 +38,8 @@ func (k keyNode) explain(path string) KeyInfo {
 	return info
 }
 
-// ExplainKey returns the key of that path, whose parts have dots between. The
-// error names the key that was probably meant.
+// ExplainKey returns the key of a path, whose parts are separated by dots. The error names the key that was probably
+// meant.
 func ExplainKey(path string) (KeyInfo, error) {
 	at := keyNode{keys: jobFormat().keys}
 	var outer []string
@@ -55,7 +54,7 @@ func ExplainKey(path string) (KeyInfo, error) {
 	return at.explain(path), nil
 }
 
-// unknownPath is the error for a name that is no key inside of outer.
+// unknownPath returns the error for a name that is not a key inside outer.
 func unknownPath(outer, name string, known []string) error {
 	subject, best := "a job file", closestKey(name, known)
 	if outer != "" {

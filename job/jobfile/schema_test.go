@@ -218,7 +218,7 @@ func rejectedFiles() map[string]string {
 	return all
 }
 
-// partNames returns the keys inside of a value, sorted.
+// partNames returns the keys inside a value, sorted.
 func (s valueSchema) partNames() []string {
 	if properties, ok := s["properties"].(map[string]valueSchema); ok {
 		return slices.Sorted(maps.Keys(properties))

@@ -11,10 +11,10 @@ import (
 )
 
 // AuthorizeFunc returns an error if the user of the request in ctx may not see the apps of a
-// role or, with change, may not change them. The role "/" stands for all roles.
+// role or, with change, may not change them. The role "/" means all roles.
 type AuthorizeFunc func(ctx context.Context, change bool, role string) error
 
-// allRoles stands for all roles.
+// allRoles means all roles.
 const allRoles = "/"
 
 // WithAuthorization restricts a service to what the user of each request may do. Lists leave

@@ -53,7 +53,7 @@ type ClusterBackend interface {
 
 // ControllerConfig configures a Controller.
 type ControllerConfig struct {
-	// Settings are the defaults of definitions. An empty role stands for the
+	// Settings are the defaults of definitions. An empty role means the
 	// cluster's.
 	Settings marathon.ParseSettings
 	// Version is the release, for GetInfo.

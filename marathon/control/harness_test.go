@@ -30,7 +30,7 @@ type scheduler struct {
 	ended   chan error
 }
 
-// lead starts a Controller in a bubble. client is for readiness probes; nil stands for the Controller's own.
+// lead starts a Controller in a bubble. client is for readiness probes; nil means the Controller's own.
 func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
 	t.Helper()
 	s := keep(t, f, client)

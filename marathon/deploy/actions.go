@@ -7,9 +7,8 @@ import "mesos-gpu/marathon"
 // dropped, and the caller reports the app to Step again.
 type Action interface{ appID() string }
 
-// SubmitJob starts the job of the configuration App.VersionInfo.LastConfigChangeAt with
-// App.Instances tasks, which may be fewer than the app wants. It has no effect if the job
-// exists.
+// SubmitJob starts the job of the configuration App.VersionInfo.LastConfigChangeAt with App.Instances tasks, which
+// may be fewer than the app's desired number. It has no effect if the job exists.
 type SubmitJob struct{ App *marathon.App }
 
 // ScaleJob sets the number of tasks of the job of the app's Version. The number is never

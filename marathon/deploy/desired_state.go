@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// DesiredState is the apps that users want, and how far they are deployed. One goroutine
-// owns it. The apps and deployments that it returns are shared and must not be changed.
+// DesiredState contains the apps that users have defined, and the progress of their deployments. One goroutine owns
+// it. The apps and deployments that it returns are shared and must not be changed.
 type DesiredState struct {
 	apps        map[string]*appRecord
 	groups      map[string]*GroupInfo
@@ -35,7 +35,7 @@ type appRecord struct {
 
 	deployment *Deployment
 	instances  []AppInstance
-	// stopRequested are the instances that were told to end and have not ended.
+	// stopRequested are the instances that were asked to end and have not ended.
 	stopRequested map[string]bool
 }
 

@@ -20,8 +20,8 @@ const (
 const (
 	// keptVersions is the number of versions kept of an app, as in Marathon.
 	keptVersions = 25
-	// maxDocument bounds a document. maxApp bounds one version of an app, so that
-	// the versions that are needed fit into a document.
+	// maxDocument bounds a document. maxApp bounds one version of an app, so that all versions that are needed fit
+	// into a document.
 	maxDocument = 1 << 20
 	maxApp      = maxDocument / 4
 )

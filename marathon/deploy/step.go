@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Step takes the instances of the apps where they have changed, all or none of an app, and
-// returns actions and events. It may be called at any time, also for apps without a change:
-// it repeats actions whose effect it has not seen. After the caller has executed actions of
-// an app it passes the app's instances to the next Step.
+// Step takes the instances of each app that has changed: all instances of the app. It returns actions and events. It
+// may be called at any time, also for apps without a change: it repeats actions whose effect it has not observed.
+// After the caller has executed actions of an app, it passes the app's instances to the next Step.
 func (s *DesiredState) Step(seen map[string][]AppInstance) ([]Action, []BusEvent) {
 	for _, id := range sortedKeys(seen) {
 		a := s.ensureApp(id)

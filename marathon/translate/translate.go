@@ -19,7 +19,7 @@ import (
 // ErrSuspended is returned for an app without instances.
 var ErrSuspended = errors.New("the app is suspended: a job has one task at least")
 
-// minDuration stands for 0 in fields of a job where 0 stands for the default.
+// minDuration replaces 0 in fields of a job where 0 means the default.
 const minDuration = time.Millisecond
 
 // JobSpec returns the completed job whose tasks are the instances of one version of an app,
