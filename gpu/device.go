@@ -106,8 +106,7 @@ func (h Host) Types() []string {
 	return types
 }
 
-// WithDevices returns the host with only those of its devices that are given, in
-// the host's order.
+// WithDevices returns the host with only the given devices, in the host's order.
 func (h Host) WithDevices(devices []Device) Host {
 	var kept []Device
 	for _, d := range h.Devices {

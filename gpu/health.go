@@ -25,8 +25,7 @@ type DeviceCondition struct {
 	Reason string `json:"reason,omitempty"`
 	// Since is when Health last changed.
 	Since time.Time `json:"since,omitzero"`
-	// Cordoned devices are not offered because an operator said so. Cordon is
-	// the operator's reason.
+	// Cordoned devices are not offered because an operator has excluded them. Cordon is the operator's reason.
 	Cordoned bool   `json:"cordoned,omitempty"`
 	Cordon   string `json:"cordon,omitempty"`
 }

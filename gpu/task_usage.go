@@ -48,8 +48,8 @@ type DeviceUsage struct {
 	// and Celsius then describe the whole device, and MemMiB the share. The
 	// memory that the task uses of it cannot be measured.
 	Shared bool `json:"shared,omitempty"`
-	// ThrottledSeconds is how long the task was held back to stay within its
-	// share of the device's time, since it started.
+	// ThrottledSeconds is how long the task was throttled to stay within its share of the device's time, since it
+	// started.
 	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
 }
 

@@ -12,7 +12,7 @@ const boundsPerPercent = 4
 // share a GPU only if they fit it together.
 func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 	a, all := t.drawArrivals(seed), float64(t.CountGPUs()*milliPerGPU)
-	asked, sum := make([]int64, len(a.tasks)), int64(0) // by the first so many tasks
+	asked, sum := make([]int64, len(a.tasks)), int64(0) // the total of the first i+1 tasks
 	rounded := map[int][]int{}                          // by percent: how many tasks have arrived
 	for i, task := range a.tasks {
 		sum += task.totalMilli()

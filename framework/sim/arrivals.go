@@ -10,20 +10,20 @@ import (
 // maxArrivalPercent is how many GPUs the tasks of one run request, in percent of those of the cluster.
 const maxArrivalPercent = 130
 
-// skippedDraws is how many random numbers the published simulator draws before the agents' prefixes for something else,
-// one for each kind of object that its Kubernetes watches. With them the runs are equal seed by seed; without them only
-// on average.
+// skippedDraws is how many random numbers the published simulator draws for another purpose before the agents'
+// prefixes: one for each kind of object that its Kubernetes watches. With them the runs are equal seed by seed;
+// without them only on average.
 const skippedDraws = 10
 
-// arrivalSequence is what one seed makes of a trace: the tasks in the order of arrival, and the agents under names that
-// break ties.
+// arrivalSequence is what one seed draws from a trace: the tasks in the order of arrival, and the agents with names
+// that break ties.
 type arrivalSequence struct {
 	tasks  []*RecordedTask
 	agents []fit.AgentResources
 }
 
-// drawArrivals draws random numbers in the order of the FGD experiment, so that a seed means the same in both. Tasks are
-// shuffled, then removed or repeated until they request 1.3 times the GPUs; agents get prefixes.
+// drawArrivals draws random numbers in the order of the FGD experiment, so that equal seeds give the same sequence.
+// Tasks are shuffled, then removed or repeated until they request 1.3 times the GPUs; agents get prefixes.
 func (t *ClusterTrace) drawArrivals(seed int64) *arrivalSequence {
 	r := rand.New(rand.NewSource(seed))
 	r.Int()

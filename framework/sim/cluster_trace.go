@@ -28,7 +28,7 @@ type RecordedTask struct {
 	CPUMilli int64
 	MemMiB   int64
 	GPUs     int
-	// GPUMilli is what the task takes of each GPU, in thousandths: 1000, or less of one GPU that it shares; 0 without
+	// GPUMilli is what the task takes of each GPU, in thousandths: 1000, or less for a share of one GPU; 0 without
 	// GPUs.
 	GPUMilli int
 	// Models are the GPU models on which it may run; none means any.

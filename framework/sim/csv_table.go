@@ -59,7 +59,7 @@ func newCSVTable(r io.Reader, name string, required ...string) (*csvTable, error
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if magic, err := b.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
-		return b, nil // short files are the table's matter
+		return b, nil // nextRow reports short files
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {

@@ -18,7 +18,7 @@ type cuttingStock struct {
 	nextModel int // the model whose cuts are tried first
 }
 
-// gpuPiece is what one GPU gives to tasks of one kind.
+// gpuPiece is the part of one GPU that tasks of one kind take.
 type gpuPiece struct {
 	milli  int
 	models []string // nil: any
@@ -151,8 +151,8 @@ func (c *cuttingStock) solvePrices() []float64 {
 	return prices
 }
 
-// enteringColumn returns a column that improves the solution: leaving something uncut, or the best cut of the first model
-// that has one. The gain is 0 if there is none.
+// enteringColumn returns a column that improves the solution: leaving something uncut, or the best cut of the first
+// model with an improving cut. The gain is 0 if no column improves it.
 func (c *cuttingStock) enteringColumn(duals []float64) (lpColumn, float64) {
 	for row, y := range duals {
 		if -y > minGain {
@@ -174,7 +174,7 @@ func (c *cuttingStock) enteringColumn(duals []float64) (lpColumn, float64) {
 	return lpColumn{}, 0
 }
 
-// lpColumn is a variable: its value, and its rows, each as often as the variable uses it.
+// lpColumn is a variable: its value, and its rows, each repeated as often as the variable uses it.
 type lpColumn struct {
 	rows []int
 	cost float64

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// PolicyNames returns the policies that RunSeed knows: those of the scheduler and those from the literature.
+// PolicyNames returns the policies of RunSeed: those of the scheduler and those from the literature.
 func PolicyNames() []string { return append(fit.PolicyNames(), fit.BaselineNames()...) }
 
 // ValidatePolicyName returns an error with all names if there is no policy of that name.

@@ -15,7 +15,7 @@ import (
 // The frame of the plot, in SVG units.
 const (
 	width, height = 910.0, 520.0
-	left, right   = 64.0, 734.0 // names of lines stand to the right
+	left, right   = 64.0, 734.0 // names of lines are to the right
 	top, bottom   = 56.0, 464.0
 	labelGap      = 16.0
 )

@@ -55,7 +55,7 @@ func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
 	return max(sum, runs) / float64(n)
 }
 
-// remainingJob is what a job has left to do, in GPU seconds, and since when the machine works on it.
+// remainingJob is the remaining work of a job, in GPU seconds, and since when the machine has worked on it.
 type remainingJob struct{ left, arrives, at float64 }
 
 type srptHeap []remainingJob

@@ -57,7 +57,7 @@ func (w *JobRecord) similarityKey() string {
 	return fmt.Sprint(w.Spec.Role, " ", w.countGPUs())
 }
 
-// NewGangSpec returns a job of so many GPUs on agents with at most most each: a gang of as few equal tasks as possible.
+// NewGangSpec returns a job of gpus GPUs on agents with at most most each: a gang of as few equal tasks as possible.
 // Each task has the CPUs and memory that belong to its GPUs.
 func NewGangSpec(name string, gpus, most int, per sched.Amount) (job.Spec, error) {
 	tasks := 1

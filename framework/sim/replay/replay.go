@@ -90,9 +90,9 @@ type jobReplay struct {
 	jobs            map[string]*liveJob
 	running         map[string]*runningTask // by task id
 	waiting         int                     // tasks
-	changedAt       time.Duration           // when work last came, started or ended
-	offeredAt       time.Duration           // when was last offered
-	launchesAtRetry int                     // when again was last tried
+	changedAt       time.Duration           // when a job last arrived, or a task last started or ended
+	offeredAt       time.Duration           // when resources were last offered
+	launchesAtRetry int                     // result.Launches at the last call of retryWaiting
 	history         *runTimeHistory
 	result          *ReplayResult
 	err             error
@@ -172,7 +172,7 @@ func (r *jobReplay) stepScheduler(ev sched.Event) {
 	}
 	r.result.Steps++
 	ops := r.state.Step(epoch().Add(r.now), ev)
-	r.state.TakeChanges() // nobody keeps a journal
+	r.state.TakeChanges() // no journal is kept
 	for _, op := range ops {
 		r.perform(op)
 	}
@@ -214,8 +214,8 @@ func (r *jobReplay) withdrawOffer(id string) *pendingOffer {
 	return o
 }
 
-// quietPeriod is how long after the last change all refused resources have been offered again. What the scheduler does not
-// take by then it does not take until something changes.
+// quietPeriod is how long after the last change all refused resources have been offered again. After that, only
+// another change can make the scheduler take them.
 func (r *jobReplay) quietPeriod() time.Duration {
 	return max(r.cfg.Sched.HoldOffers, 0) + refuseSoon + 2*r.cfg.Interval
 }
@@ -263,8 +263,8 @@ func (r *jobReplay) markChanged() {
 	r.timeline.schedule(timelineEvent{at: r.now - r.now%time.Second + time.Second, kind: tickDue})
 }
 
-// retryWaiting offers everything once more to jobs that still wait at the end, and returns false if that was in vain the
-// last time.
+// retryWaiting offers everything once more to jobs that still wait at the end. It returns false if the previous retry
+// started no task.
 func (r *jobReplay) retryWaiting() bool {
 	if r.waiting == 0 || r.launchesAtRetry == r.result.Launches || r.err != nil {
 		return false

@@ -14,7 +14,7 @@ import (
 type ReplayResult struct {
 	Agents int `json:"agents"`
 	GPUs   int `json:"gpus"`
-	// Jobs have ended, Never started, Refused could not be submitted. Why is the first reason of those.
+	// Jobs have ended, Never started, Refused could not be submitted. Why is the first reason for a refusal.
 	Jobs    int    `json:"jobs"`
 	Tasks   int    `json:"tasks"`
 	Never   int    `json:"never_started"`
@@ -44,7 +44,7 @@ type ReplayResult struct {
 	// Preemptions counts tasks. Lost is the work that they had done, in GPU seconds.
 	Preemptions int     `json:"preemptions"`
 	Lost        float64 `json:"lost_gpu_seconds"`
-	// Error says how far predictions were off.
+	// Error is the error of predictions.
 	Error *PredictionError `json:"prediction_error,omitempty"`
 	// Launches counts started tasks. Cycles, Steps and Offers count the scheduler's work.
 	Launches int `json:"launches"`
@@ -85,7 +85,7 @@ type ModelUsage struct {
 	busy float64
 }
 
-// PredictionError says how far predictions were off.
+// PredictionError is the error of predictions.
 type PredictionError struct {
 	Jobs int `json:"jobs"`
 	// Median is the median factor between predicted and real run times. Within2 is the percentage of jobs for which the

@@ -39,7 +39,7 @@ func (h *runTimeHistory) addRunTime(like string, ran time.Duration) {
 	h.last[like] = list
 }
 
-// predictRunTime returns the median of the last run times, 0 if there are none.
+// predictRunTime returns the median of the last run times, or 0 without any.
 func (h *runTimeHistory) predictRunTime(like string) time.Duration {
 	list := slices.Sorted(slices.Values(h.last[like]))
 	if len(list) == 0 {

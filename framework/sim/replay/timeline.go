@@ -8,7 +8,7 @@ import (
 // timelineEvent is something that is due at a time.
 type timelineEvent struct {
 	at     time.Duration
-	number int // of equals the first goes first
+	number int // among events of equal times the lowest number is first
 	kind   eventKind
 	task   *runningTask
 }

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// virtualMaster stands in for Mesos: it offers the free resources of each agent to the role with the least GPUs for its
+// virtualMaster replaces Mesos: it offers the free resources of each agent to the role with the least GPUs for its
 // weight, and applies filters, REVIVE and SUPPRESS.
 type virtualMaster struct {
 	agents          []virtualAgent
@@ -108,7 +108,7 @@ func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 	return list
 }
 
-// nextRole returns the role to which an agent's resources are offered, -1 if none wants them.
+// nextRole returns the role to which an agent's resources are offered, or -1 if no role accepts offers of them.
 func (m *virtualMaster) nextRole(a *virtualAgent, now time.Duration) int {
 	best := -1
 	for r := range m.roles {
@@ -248,7 +248,7 @@ func (m *virtualMaster) forEachRole(names []string, do func(r int)) {
 	}
 }
 
-// roleIndex finds a role by name, -1 if there is none.
+// roleIndex finds a role by name. It returns -1 for an unknown role.
 func (m *virtualMaster) roleIndex(name string) int {
 	for r := range m.roles {
 		if m.roles[r].name == name {
