@@ -103,7 +103,7 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 			return err
 		}
 		if time.Since(began) > c.cfg.BackoffMax {
-			tries, said = 0, "" // a subscription that was worth the name
+			tries, said = 0, "" // the subscription lasted long enough to reset the backoff
 		}
 		wait := c.cfg.backoff(tries)
 		if text := err.Error(); text != said {
@@ -182,7 +182,8 @@ const leaderTimeout = 5 * time.Second
 // makes only operator calls. Run does this itself.
 func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// currentLeader returns the last known leader, or else asks the detector.
+// currentLeader returns the last known leader. If there is none yet, it requests the leader from the first master or
+// waits for ZooKeeper's, up to leaderTimeout.
 func (c *Client) currentLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()

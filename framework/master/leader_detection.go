@@ -22,8 +22,7 @@ type leaderDetector interface {
 	run(ctx context.Context)
 }
 
-// redirectDetector asks the configured masters in turn which one is the
-// leader.
+// redirectDetector requests the leader from the configured masters in turn.
 type redirectDetector struct {
 	cfg    *ConnectionConfig
 	urls   []string
@@ -43,7 +42,7 @@ func (a *redirectDetector) findLeader(ctx context.Context) (string, <-chan struc
 	return base, nil, err
 }
 
-// requestLeader asks one master for the leader.
+// requestLeader requests the leader from one master.
 func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Client, base string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()

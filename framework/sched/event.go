@@ -95,7 +95,7 @@ type (
 	AcceptFailed struct{ TaskIDs []string }
 	// AgentsListed: the agents that are registered with the master.
 	AgentsListed struct{ Agents []Agent }
-	// InverseOffersReceived: the master asks whether agents may be taken away for maintenance.
+	// InverseOffersReceived: the master requests agents for maintenance.
 	InverseOffersReceived struct{ Offers []InverseOffer }
 	// OperationUpdated: the status of an operation on resources. The scheduler starts none; it acknowledges updates of
 	// operations that others started.
@@ -111,7 +111,7 @@ type OperationStatus struct {
 	UUID []byte
 }
 
-// InverseOffer asks whether an agent may be taken away. A zero Duration means forever.
+// InverseOffer requests an agent for maintenance. A zero Duration means forever.
 type InverseOffer struct {
 	ID, AgentID string
 	Start       time.Time

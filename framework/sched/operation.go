@@ -22,9 +22,9 @@ type (
 		Offers []DeclinedOffer
 		Refuse time.Duration
 	}
-	// ReviveOffers asks for offers to roles and removes their filters.
+	// ReviveOffers requests offers to roles and removes their filters.
 	ReviveOffers struct{ Roles []string }
-	// SuppressOffers asks for no more offers to roles.
+	// SuppressOffers stops offers to roles.
 	SuppressOffers struct{ Roles []string }
 	// SetRoles replaces the framework's roles. Offers to other roles become void; tasks keep running.
 	SetRoles struct{ Roles []string }
@@ -46,7 +46,8 @@ type (
 		TaskID, AgentID string
 		Force           bool
 	}
-	// ReconcileTasks asks for the states of tasks; of all tasks that the master knows if Tasks is empty.
+	// ReconcileTasks requests the states of tasks. If Tasks is empty, it requests those of all of the framework's
+	// tasks.
 	ReconcileTasks struct{ Tasks []TaskLocation }
 )
 

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// PendingReasons says why each of the named jobs waits, by name, according to the last offers and the last list of
+// PendingReasons returns why each of the named jobs waits, by name, according to the last offers and the last list of
 // agents. Jobs without waiting tasks are left out. Without names it covers all jobs.
 func (s *State) PendingReasons(names ...string) map[string]placement.PendingReason {
 	if len(names) == 0 {

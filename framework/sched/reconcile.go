@@ -17,7 +17,7 @@ type reconcileRound struct {
 	nextFull   time.Time // when all tasks are reconciled next
 }
 
-// handleSubscribed starts over with a master that may know nothing of the framework's tasks.
+// handleSubscribed starts again with a master that may not have recorded the framework's tasks yet.
 func (s *State) handleSubscribed(now time.Time, e Subscribed) []Operation {
 	s.connected, s.subscribedAt = true, now
 	if e.FrameworkID != s.frameworkID {

@@ -20,15 +20,19 @@ import (
 // State is the scheduler's view of jobs, tasks, offers and agents. It changes only in Step, and belongs to one
 // goroutine. Job pointers inside it are not shared; accessors return copies.
 type State struct {
-	cfg         SchedulerSettings
+	// cfg has its defaults filled in. PolicyChanged and SetQuota change cfg.Policy.
+	cfg SchedulerSettings
+	// frameworkID is the id that the master assigned, "" before the first subscription. connected is true from Subscribed
+	// to Disconnected.
 	frameworkID string
 	connected   bool
 	now         time.Time // of the last Step
-	// subscribedAt is when the present subscription began.
+	// subscribedAt is when the current subscription started.
 	subscribedAt time.Time
 
+	// jobs are all remembered jobs by name, live and ended. tasks has the current attempt of each of their tasks, by id.
 	jobs  map[string]*job.Job
-	tasks map[string]taskRef // the present attempt of each task, by id
+	tasks map[string]taskRef
 	// queue are the names of jobs that have not ended, in the order of submission. ended are the others, in the order in
 	// which they ended; endedTasks is the number of their tasks.
 	queue      []string
@@ -43,9 +47,11 @@ type State struct {
 	dependents map[string][]string
 
 	// deadlines are, by task id, what is due for placed tasks. A task without a deadline has no entry.
-	deadlines      map[string]*taskDeadlines
+	deadlines map[string]*taskDeadlines
+	// reconciliation is the current round of reconciliation. Each subscription starts a new one.
 	reconciliation reconcileRound
 
+	// offers are the held offers. Disconnected makes them void.
 	offers       offerPool
 	offerDemands map[string]*offerDemand // by role
 	// lastOffered is what each agent had free when its last offer arrived or left, less what was launched since.
@@ -58,11 +64,14 @@ type State struct {
 	freed []freedPlace
 	// returnedAt is when an agent's offers were last returned for another role.
 	returnedAt map[string]time.Time
-	cache      agentCache
+	// cache keeps agents and memory from cycle to cycle. It does not affect plans.
+	cache agentCache
 	// demandKeys are the demand keys of queued jobs, computed when they are first placed. A new policy clears them.
 	demandKeys map[string]string
-	taskMix    taskMix
-	planCount  int
+	// taskMix counts the tasks of the remembered jobs by demand, for policies that use typical tasks.
+	taskMix taskMix
+	// planCount is the number of plans made since New.
+	planCount int
 	// reservationReasons are, by job, the reasons of jobs that the last plan kept off reserved resources.
 	// quotaBlockedRoles are the roles with a job that a quota blocked in it.
 	reservationReasons map[string]placement.PendingReason
@@ -75,9 +84,11 @@ type State struct {
 	// which replace the configured ones in cfg.Policy.Roles.
 	configuredRoles []queue.Role
 	operatorQuotas  map[string]quota.Quota
-	documents       documentStore
-	documentBytes   int // of all documents together
-	endedAttempts   endedAttempts
+	// documents are all stored documents, including the scheduler's own. documentBytes is their total size.
+	documents     documentStore
+	documentBytes int
+	// endedAttempts is an index of the documents that record ended attempts.
+	endedAttempts endedAttempts
 
 	// changes, changedJobs and dirtyTasks are what TakeChanges returns: dirtyTasks are task indexes by job, changedJobs
 	// the jobs in changes.

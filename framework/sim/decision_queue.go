@@ -7,8 +7,8 @@ import (
 	"mesos-gpu/framework/sched/fit"
 )
 
-// decisionQueue is the tasks that have arrived and wait. With capacity 1 each task is placed when it arrives. With more,
-// the task for which the policy finds the best place goes first, the largest among equals.
+// decisionQueue contains the tasks that have arrived and wait. With capacity 1 each task is placed when it arrives.
+// With more, the next task is the one for which the policy finds the best place, the largest among equals.
 type decisionQueue struct {
 	capacity int
 	tasks    []queuedTask
@@ -30,8 +30,8 @@ func (q *decisionQueue) addTask(task *RecordedTask, c *fit.Cluster) *RecordedTas
 	return q.nextTask(c)
 }
 
-// nextTask removes and returns the task to place now, nil if none waits. After twice as many decisions as the capacity the
-// oldest task goes.
+// nextTask removes and returns the task to place now, nil if none waits. A task that has waited for twice as many
+// decisions as the capacity is next.
 func (q *decisionQueue) nextTask(c *fit.Cluster) *RecordedTask {
 	if len(q.tasks) == 0 {
 		return nil

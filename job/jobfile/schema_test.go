@@ -82,8 +82,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// value is a YAML document as a validator of JSON sees it; ok is false of what
-// is no document of that kind.
+// asJSON returns a YAML document as a JSON validator reads it. ok is false if the text is not a YAML document.
 func asJSON(text string) (v any, ok bool) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
@@ -120,9 +119,8 @@ func plainValue(n *yaml.Node) any {
 	return n.Value
 }
 
-// beyondSchema are files that Read refuses for what no schema says: which keys
-// go together, numbers that depend on others, duplicates, the words of
-// other languages such as cron's.
+// beyondSchema are files that Read rejects for reasons that no schema expresses: keys that exclude or require each
+// other, numbers that depend on others, duplicates, and the syntax of other languages such as cron's.
 var beyondSchema = []string{
 	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice", "interval", "label twice", "matrix and env",
 	"matrix of a gang", "no axis", "no command", "no cron", "no image", "no interval", "no such day", "no such index", "no zone", "none left", "other tasks",
@@ -130,7 +128,7 @@ var beyondSchema = []string{
 	"twice", "two jobs", "two numbers of GPUs", "type without GPU", "ulimit's name", "unknown placeholder", "value twice",
 }
 
-// Whatever Read takes, the schema takes.
+// The schema accepts every file that Read accepts.
 func TestSchemaAcceptsWhatReadAccepts(t *testing.T) {
 	schema := compileSchema(t)
 	for name, text := range acceptedFiles(t) {
@@ -145,7 +143,7 @@ func TestSchemaAcceptsWhatReadAccepts(t *testing.T) {
 	}
 }
 
-// acceptedFiles are the examples, and the files of this package's other tests.
+// acceptedFiles returns the examples, and the valid files of this package's other tests.
 func acceptedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -180,8 +178,8 @@ func acceptedFiles(t *testing.T) map[string]string {
 	return all
 }
 
-// Whatever the schema refuses Read refuses, and of what Read refuses the
-// schema takes only what no schema can refuse.
+// Read rejects every file that the schema rejects. Of the files that Read rejects, the schema accepts only
+// beyondSchema.
 func TestSchemaRejectsWhatReadRejects(t *testing.T) {
 	schema := compileSchema(t)
 	var taken []string
@@ -236,8 +234,7 @@ func (s valueSchema) partNames() []string {
 	return nil
 }
 
-// TestSchemaListsEveryReadableKey: a reader names its keys when it meets one
-// that it does not know.
+// TestSchemaListsEveryReadableKey compares the keys in the schema with those that the error for an unknown key lists.
 func TestSchemaListsEveryReadableKey(t *testing.T) {
 	told := regexp.MustCompile(`unknown key "zzzzzzzz"; the keys are (.*)`)
 	found := 0
@@ -265,8 +262,8 @@ func TestSchemaListsEveryReadableKey(t *testing.T) {
 	}
 }
 
-// objects calls f for each object in a shape that has keys and no others,
-// with what is around it.
+// objects calls f for each object in the schema that allows only its own keys. wrap returns a value of the object's
+// key in its context.
 func objects(s valueSchema, wrap func(string) string, f func(s valueSchema, wrap func(string) string)) {
 	if properties, ok := s["properties"].(map[string]valueSchema); ok {
 		if s["additionalProperties"] == false {

@@ -60,8 +60,8 @@ func tenThousandAgents() []AgentResources {
 	return agents
 }
 
-// waitingDemands returns jobs that together ask for up to the whole cluster. kinds
-// is how many different demands there are.
+// waitingDemands returns jobs that together request up to the whole cluster. kinds is the number of different
+// demands.
 func waitingDemands(jobs, kinds int) []Demand {
 	r := rand.New(rand.NewSource(1))
 	list := make([]Demand, kinds)

@@ -44,8 +44,8 @@ func newClusterIndex(agents []AgentResources) *clusterIndex {
 // maxStale bounds the cached values that no agent may need any more.
 const maxStale = 4096
 
-// hasManyStale reports whether the index stores so much for earlier states of
-// its agents that a new one is better.
+// hasManyStale reports whether the index stores so many values for earlier states of its agents that a new index is
+// better.
 func (x *clusterIndex) hasManyStale() bool {
 	return x.wastedSlots > len(x.agents)+maxStale || x.requirements.Len()+x.hardwareClasses.Len() > maxStale || x.deviceChoices.Len() > 16*maxStale
 }

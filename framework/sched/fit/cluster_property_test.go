@@ -377,8 +377,8 @@ func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, besid
 	}
 }
 
-// checkShares checks that a task gets as many different shared devices as it asks
-// for, exactly the share of each, and exclusive devices alone.
+// checkShares checks that a task gets as many different shared devices as it requests, exactly the share of each, and
+// exclusive devices alone.
 func (m *clusterPair) checkShares(t testFailer, d *Demand, s Placement) {
 	a, seen := &m.model.agents[s.Agent], map[string]bool{}
 	if len(s.Shares) != d.Request.GPUs || s.DeviceIDs != nil {

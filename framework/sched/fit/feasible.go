@@ -131,9 +131,8 @@ func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
 	return c.hasSuitableDevices(i, cl) && (r.shareOffset < 0 && !cl.wantsShares || c.hasDevicesInMode(r, cl))
 }
 
-// hasDevicesInMode reports whether enough suitable devices are taken whole, or
-// are shared and large enough, as the class requires. It is for agents that
-// have shared devices or classes that want shares.
+// hasDevicesInMode reports whether enough suitable devices are taken whole, or are shared and large enough, as the
+// class requires. It is for agents that have shared devices or classes that request shares.
 func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	if !cl.wantsShares && !r.hasDeviceIDs && r.scalarGPUs > 0 {
 		return true // GPUs by count

@@ -68,8 +68,8 @@ func TestChooseShareSlots(t *testing.T) {
 			}
 		})
 	}
-	// Tasks that ask for memory alone fill a device completely, whatever is left
-	// of its cores, and use the one in use first.
+	// Tasks that request only memory fill a device completely, whatever is left of its cores, and use the device in
+	// use first.
 	for _, policy := range []string{"fgd", "headroom"} {
 		for _, list := range [][]TypicalTask{{{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}}, {{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}, {Demand{Request: gpu.Request{GPUs: 1}}, 1}}} {
 			c := NewCluster([]AgentResources{sharedByMethod("a", whole, "12000/100")}, PlacementPolicy{Name: policy, Typical: list}, noon)

@@ -42,7 +42,7 @@ type Plan struct {
 	ReturnedAgents []string
 	// Preempt are the tasks that must end for a job of higher priority.
 	Preempt []PreemptionVictim
-	// Unplaced says why each job that still waits does so, in placement order.
+	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
 }
 
@@ -113,7 +113,7 @@ type PreemptionVictim struct {
 	ForJob string
 }
 
-// PendingReason says why a job waits.
+// PendingReason is the reason why a job waits.
 type PendingReason struct {
 	Job string
 	// Missing of the job's Tasks have no place.
@@ -121,7 +121,7 @@ type PendingReason struct {
 	PendingCause
 }
 
-// PendingCause says what tasks wait for, without naming their job.
+// PendingCause is what tasks wait for, without the name of their job.
 type PendingCause struct {
 	// Needs is what the tasks wait for, Available is what there is.
 	Needs, Available string

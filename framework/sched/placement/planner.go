@@ -21,8 +21,8 @@ type CachedAgents struct {
 	// Cluster has what the offers have free. The plan changes it.
 	Cluster    *PartitionedCluster
 	LeftoverOf LeftoverFunc
-	// KeepsOffer reports that the caller holds an offer whatever the plan says, so that no reason is computed. It may
-	// be nil.
+	// KeepsOffer reports that the caller holds an offer independent of the plan, so that no reason is computed. It
+	// may be nil.
 	KeepsOffer func(offerID string) bool
 	Buffers    *PlanBuffers
 }

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// Policy says which agents tasks prefer, how roles compete, and how long offers are refused.
+// Policy determines which agents tasks prefer, how roles compete, and how long offers are refused.
 type Policy struct {
 	// Fit ranks the agents.
 	Fit fit.PlacementPolicy

@@ -21,7 +21,7 @@ type virtualMaster struct {
 	lastOfferNumber int
 }
 
-// virtualAgent is an agent as the master knows it.
+// virtualAgent is an agent in the master's view.
 type virtualAgent struct {
 	ReplayAgent
 	devices []string

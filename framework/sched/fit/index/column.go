@@ -10,7 +10,7 @@ type Column struct {
 	byText map[string]int32
 }
 
-// NewColumn reads the field of each of so many agents with value.
+// NewColumn reads the field of each agent with value.
 func NewColumn(agents int, value func(i int) (text string, ok bool)) *Column {
 	c := &Column{ids: make([]int32, agents), byText: map[string]int32{}}
 	for i := range c.ids {

@@ -28,7 +28,7 @@ type Rankings struct {
 	clock   int
 }
 
-// Reset removes all rankings and prepares for so many agents.
+// Reset removes all rankings and sets the number of agents.
 func (s *Rankings) Reset(agents int) {
 	*s = Rankings{byClass: map[int32]*Ranking{}, agents: agents, limit: max(8, maxRankedAgents/max(agents, 1))}
 }
