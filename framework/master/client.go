@@ -31,13 +31,13 @@ var (
 type Client struct {
 	cfg         ConnectionConfig
 	detector    leaderDetector
-	roles       *roleState
-	listTrigger *agentListTrigger
+	roles       *roleState        // kept from session to session
+	listTrigger *agentListTrigger // of WatchAgents
 
 	mu          sync.Mutex
 	session     *masterSession // nil without a subscription
-	frameworkID string
-	leaderURL   string
+	frameworkID string         // "" before the first subscription
+	leaderURL   string         // of the last known leader, or ""
 
 	inventoryMu sync.Mutex
 	inventories map[string]gpu.Host // by the text of the attribute

@@ -24,16 +24,16 @@ type masterSession struct {
 	client    *Client
 	http      *http.Client
 	emit      func(sched.Event)
-	queue     *callQueue
-	leader    string
-	stream    string // Mesos-Stream-Id
-	sentRoles roleSnapshot
+	queue     *callQueue   // posted operations that are not sent yet
+	leader    string       // base URL of the master
+	stream    string       // Mesos-Stream-Id
+	sentRoles roleSnapshot // in SUBSCRIBE
 
 	cancel     context.CancelCauseFunc
 	watchdog   *heartbeatWatchdog
 	goroutines sync.WaitGroup // they end with the session
 
-	subscribed  bool
+	subscribed  bool // since SUBSCRIBED
 	frameworkID string
 	roles       []string // as the master last accepted them
 

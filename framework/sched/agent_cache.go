@@ -20,6 +20,7 @@ type agentSnapshot struct {
 // agentCache is the cluster as the last cycle saw it, so that a cycle looks only at agents that have changed. A zero
 // agentCache is empty: the next cycle reads all agents.
 type agentCache struct {
+	// cluster is nil if the next cycle must read all agents.
 	cluster *placement.PartitionedCluster
 	// changed are the agents without held offers whose snapshots have changed since.
 	changed map[placement.AgentKey]bool

@@ -15,6 +15,7 @@ import (
 
 // offerPool is the offers that wait for an answer.
 type offerPool struct {
+	// offers are the held offers by id. They leave the pool when they are accepted, declined or rescinded.
 	offers map[string]heldOffer
 	// stale reports that something has happened since the last plan that may change the next one.
 	stale bool

@@ -9,12 +9,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// reconcileRound is one round of questions about placed tasks. Each subscription starts a new one.
+// reconcileRound is one round of reconciliation of placed tasks. Each subscription starts a new one.
 type reconcileRound struct {
 	unanswered map[string]bool // placed tasks, by id, whose state is not reported yet
-	due        time.Time
-	tries      int
-	nextFull   time.Time // when all tasks are reconciled next
+	due        time.Time       // when the next RECONCILE is sent
+	tries      int             // repeated RECONCILEs of this round
+	nextFull   time.Time       // when all tasks are reconciled next
 }
 
 // handleSubscribed starts again with a master that may not have recorded the framework's tasks yet.

@@ -28,12 +28,14 @@ type controlLoop struct {
 	cfg     *ControllerConfig
 	bus     *api.EventBus
 	cluster ClusterBackend
-	state   *deploy.DesiredState
+	// state is loaded from the documents when the loop is created. Requests and
+	// stepDeployments change it.
+	state *deploy.DesiredState
 	// url is the base URL of this scheduler. settings are the defaults of
 	// definitions.
 	url      string
 	settings marathon.ParseSettings
-	// documents are the recorded documents.
+	// documents are this package's documents as last recorded in the cluster.
 	documents map[string][]byte
 
 	owners       map[string]jobOwner           // by job
@@ -42,16 +44,16 @@ type controlLoop struct {
 	staged       map[string]time.Time          // by instance: when it was sent to its agent
 	lost         map[string]bool               // lost instances, which may still report their end
 	taskEvents   []deploy.BusEvent             // events of instances to be published next
-	prober       *readinessProber
+	prober       *readinessProber              // of instances that are not ready
 	// failedActions are the errors of failed actions by app. retry fires when
 	// these apps are evaluated again.
 	failedActions map[string]error
 	retry         <-chan time.Time
 
-	changed     chan struct{}
-	watchFailed chan error // gets the error if changes cannot be watched any more
-	requests    chan loopRequest
-	stopped     chan struct{} // closed when run has ended
+	changed     chan struct{}    // signals that the cluster has changes
+	watchFailed chan error       // gets the error if changes cannot be watched any more
+	requests    chan loopRequest // of runInLoop
+	stopped     chan struct{}    // closed when run has ended
 }
 
 // loopRequest is a function to be run in the loop.

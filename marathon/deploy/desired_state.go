@@ -14,9 +14,9 @@ import (
 // DesiredState contains the apps that users have defined, and the progress of their deployments. One goroutine owns
 // it. The apps and deployments that it returns are shared and must not be changed.
 type DesiredState struct {
-	apps        map[string]*appRecord
-	groups      map[string]*GroupInfo
-	deployments []*Deployment // oldest first
+	apps        map[string]*appRecord // by id, including removed apps with instances
+	groups      map[string]*GroupInfo // definitions by id; other groups exist through their apps
+	deployments []*Deployment         // oldest first
 
 	lastVersion      time.Time           // time of the youngest version
 	dirty            map[string]bool     // apps that the next Step evaluates

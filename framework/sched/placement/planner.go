@@ -46,9 +46,9 @@ type planner struct {
 	policy     *Policy
 	agents     []fit.AgentResources
 	keepsOffer func(offerID string) bool
-	alloc      *Allocator
-	backfill   *backfiller
-	returns    offerReturns
+	alloc      *Allocator   // gives places within quotas
+	backfill   *backfiller  // reserves resources for the head of each role
+	returns    offerReturns // offers to be returned for other roles
 	// launches are the tasks to start, by agent.
 	launches map[int][]TaskLaunch
 	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either. numbers are
@@ -59,7 +59,7 @@ type planner struct {
 	blocked []fit.Demand
 	// strictHeads are the causes for all later jobs of strict roles that have a waiting job.
 	strictHeads map[string]PendingCause
-	// hasMaintenance reports that maintenance is scheduled: only then the run time decides where a task fits.
+	// hasMaintenance reports that maintenance is scheduled: only then the agents that a task fits depend on its run time.
 	hasMaintenance bool
 	plan           Plan
 }
