@@ -40,7 +40,7 @@ func TestStaleObservation(t *testing.T) {
 	}
 }
 
-// Instances that were told to end and are desired again are not stopped repeatedly.
+// Instances that were asked to end and are desired again are not stopped repeatedly.
 func TestRemovedAppIsWantedAgain(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/web n=2 min=0 over=0")

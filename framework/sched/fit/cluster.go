@@ -67,7 +67,7 @@ type agentCapacity struct {
 	hasDeviceIDs     bool  // devices are offered by ID, not by count alone
 	stateNumber      int32 // see stateNumberOf; valid if stateGeneration is current
 	stateGeneration  uint32
-	fragmentation    float64 // as it is now; see fragmentationOf
+	fragmentation    float64 // in the current state; see fragmentationOf
 }
 
 // capacityHint is an upper bound of what a task may get from an agent.

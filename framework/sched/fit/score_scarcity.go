@@ -1,7 +1,7 @@
 package fit
 
-// surveyScarcity computes how scarce GPUs are in the cluster as it is created.
-// Whole GPUs and shared ones are separate: no task can use both.
+// surveyScarcity computes how scarce GPUs are in the cluster when it is created. Whole GPUs and shared ones are
+// separate: no task can use both.
 func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 	hardware := c.index.hardwareClasses.Values()
 	whole, parts := make([]float64, len(hardware)), make([]float64, len(hardware))
