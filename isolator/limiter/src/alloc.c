@@ -1,8 +1,8 @@
-// Plain allocations.
+// cuMemAlloc and its variants.
 #include "limiter.h"
 
-// What the device has no room for may live in host memory, where the limits
-// file says so: managed memory moves by itself.
+// device_or_host uses managed memory if the device has no room and the limits
+// file allows oversubscription: the driver then moves pages to host memory.
 static CUresult device_or_host(CUdeviceptr *p, size_t size, int device)
 {
 	CUresult r = REAL(cuMemAlloc_v2)(p, size);
@@ -31,8 +31,8 @@ CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned flags)
 	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
 }
 
-// Rows are padded to what only the driver knows: 512 bytes are enough on every
-// device so far, and what it says afterwards counts.
+// The driver chooses the padding of rows. 512 bytes have been enough on every
+// device so far; the pitch that the driver returns is what is charged.
 CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
 {
 	struct charge c;
@@ -55,6 +55,6 @@ static CUresult release(uint64_t p) { return REAL(cuMemFree_v2)(p); }
 CUresult cuMemFree_v2(CUdeviceptr p)
 {
 	CUresult r = free_held(HELD_MEMORY, p, release);
-	pools_freed(); // it may have been a pool's
+	pools_freed(); // p may be memory of a pool
 	return r;
 }

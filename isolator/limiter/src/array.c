@@ -1,6 +1,6 @@
-// Arrays and mipmapped arrays. How the device lays them out only the driver
-// knows, and of arrays that it backs itself it does not say: they count as
-// blocks of 64 bytes by 8 rows, rounded to what a mapping takes.
+// Arrays and mipmapped arrays. The driver does not report how much memory they
+// take. They are counted in blocks of 64 bytes by 8 rows, rounded up to the
+// granularity of a mapping.
 #include "limiter.h"
 
 static uint64_t channel_bytes(int format)

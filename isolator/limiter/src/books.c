@@ -1,7 +1,7 @@
-// The books: what each process of the container holds of each device, in a
-// file that all of them share. Every change is one read and one write of the
-// file under its lock. It is mapped, but never read through the mapping:
-// whoever cuts the file short would take down those that do.
+// The usage file records how much of each device every process of the container
+// uses. All processes of the container share it. Every change is one read and
+// one write of the file under its lock. The file is mapped, but never read
+// through the mapping: a process that truncates it would crash the readers.
 #define _GNU_SOURCE
 #include "limiter.h"
 #include <errno.h>
@@ -18,11 +18,11 @@
 #define F_OFD_SETLKW 38
 #endif
 
-static struct lock mutex;   // the kernel's lock is the open file's: threads need one of their own
+static struct lock mutex;   // file locks belong to the open file, so threads need a lock of their own
 static int file = -1, mine = -1;
-static struct stat opened; // which file it is
-static void *anchor;       // keeps the open file, and with it the locks, when the program closes it
-static struct books_slot self; // the truth about this process; the file's copy is for the others
+static struct stat opened; // identity of the usage file
+static void *anchor;       // a mapping that keeps the open file and its locks if the program closes the descriptor
+static struct books_slot self; // this process's slot; the copy in the file is for other processes
 static struct books books;
 static _Atomic bool complained;
 
@@ -55,7 +55,7 @@ static bool write_slot(int i)
 	return pwrite(file, &books.slot[i], sizeof books.slot[i], (off_t)(offsetof(struct books, slot) + sizeof books.slot[0] * (size_t)i)) == (ssize_t)sizeof books.slot[i];
 }
 
-// publish replaces the file's copy of this process with what is true.
+// publish writes this process's slot to the file.
 static bool publish(void)
 {
 	self.check = slot_check(&self, books.header.nonce);
@@ -63,7 +63,7 @@ static bool publish(void)
 	return write_slot(mine);
 }
 
-// The C library's fstat is too new a symbol for old images.
+// fstat is a newer symbol of the C library than old images have.
 static bool file_stat(int fd, struct stat *st) { return syscall(SYS_fstat, fd, st) == 0; }
 
 static bool still_books(void)
@@ -72,8 +72,9 @@ static bool still_books(void)
 	return file_stat(file, &now) && now.st_ino == opened.st_ino && now.st_dev == opened.st_dev;
 }
 
-// Out of the way of programs that count on low numbers, and closed after the
-// driver's files when the process ends.
+// open_file moves the descriptor away from the low numbers that programs rely
+// on. A high descriptor is also closed after the driver's when the process
+// ends.
 static bool open_file(void)
 {
 	int low = open(books_path, O_RDWR | O_CLOEXEC);
@@ -96,8 +97,9 @@ static void let_go(void)
 	anchor = NULL;
 }
 
-// A mapping of the file ends with the program that runs, which a forked child
-// is not part of: only then are the locks dropped, whatever has been closed.
+// hold_on maps the file so that the open file, and with it the locks, stays
+// until the process ends or executes another program, even if the program
+// closes the descriptor. A forked child does not inherit the mapping.
 static void hold_on(void)
 {
 	void *at = mmap(NULL, PAGE, PROT_NONE, MAP_SHARED, file, 0);
@@ -128,8 +130,8 @@ static bool try_slot(int i)
 	return publish();
 }
 
-// find_slot prefers the one that this very process had before it became
-// another program: what stands there is gone.
+// find_slot prefers the slot that this process had before exec: its old content
+// is obsolete.
 static bool find_slot(void)
 {
 	for (int i = 0; i < BOOKS_SLOTS; i++) {
@@ -150,20 +152,21 @@ static bool find_slot(void)
 static bool attach(const struct limits *l)
 {
 	if (file >= 0 && still_books()) {
-		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK); // the anchor keeps what else it has
+		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK); // the anchor keeps the other locks
 		close(file);
 	}
 	file = mine = -1;
 	if (!open_file() || !file_lock(file, F_WRLCK, BOOKS_LOCK_ALL, F_OFD_SETLKW) || !books_read(l))
 		return false;
-	let_go(); // of what was open before: nobody looks until this one has a slot
+	let_go(); // the mapping of the previous file; no process checks the slot's lock until this one has a slot
 	hold_on();
 	self_identify(&self);
 	return find_slot();
 }
 
-// Whoever closed the file behind our back finds it opened again; a number that
-// is now another's file is not ours to close or to write.
+// still_open returns false if the program closed the file; the caller then
+// opens it again. If the descriptor now refers to another file, it must not be
+// closed or written.
 static bool still_open(const struct limits *l)
 {
 	return mine >= 0 && still_books() && file_lock(file, F_WRLCK, BOOKS_LOCK_ALL, F_OFD_SETLKW) && books_read(l);
@@ -174,7 +177,7 @@ static void unlock(void)
 	if (file >= 0 && still_books())
 		file_lock(file, F_UNLCK, BOOKS_LOCK_ALL, F_OFD_SETLK);
 	else if (file >= 0)
-		let_go(); // closed since: nobody could drop that lock otherwise
+		let_go(); // the descriptor is closed: only unmapping releases the lock
 	lock_drop(&mutex);
 }
 
@@ -192,8 +195,8 @@ static bool slot_empty(int i)
 	return i < BOOKS_SLOTS && i != mine && memcmp(&books.slot[i], &empty, sizeof empty) == 0;
 }
 
-// sound: each slot is what its owner wrote, or its owner is dead; an empty one
-// has no owner.
+// sound reports whether each slot is what its owner wrote or its owner is dead,
+// and whether each empty slot has no owner.
 static bool sound(void)
 {
 	for (int i = 0; i < BOOKS_SLOTS; i++) {
@@ -235,7 +238,7 @@ void books_write_device(int i)
 {
 	books.device[i].check = device_check(&books.device[i], books.header.nonce);
 	ssize_t n = pwrite(file, &books.device[i], sizeof books.device[i], (off_t)(offsetof(struct books, device) + sizeof books.device[0] * (size_t)i));
-	(void)n; // what could not be written is seen at the next reading
+	(void)n; // a failed write is detected by the next read
 }
 
 static uint64_t sum(int device)
@@ -274,7 +277,7 @@ bool books_reserve(int device, uint64_t bytes)
 	return ok;
 }
 
-// What this process holds stays true where the books are gone.
+// change updates this process's own figure even if the usage file is gone.
 static void change(int device, uint64_t bytes, bool more)
 {
 	struct books *b;
@@ -324,8 +327,8 @@ static void take_before_fork(void) { lock_take(&mutex); }
 static void drop_in_parent(void) { lock_drop(&mutex); }
 __attribute__((constructor)) static void register_lock(void) { register_fork_lock(take_before_fork, drop_in_parent); }
 
-// The child shares the parent's open file and with it the parent's lock: it
-// lets go, and enters the books under its own name when it first allocates.
+// The child shares the parent's open file and therefore the parent's lock. It
+// closes the file and takes a slot of its own at its first allocation.
 static void books_after_fork(void)
 {
 	if (file >= 0 && still_books())

@@ -1,7 +1,7 @@
-// Reserve, allocate, confirm: the bytes stand in the books before the driver
-// is asked for them, and leave the books after the driver has them back. A
-// process killed between leaves too much in the books, never too little, and
-// only until it is found dead.
+// Reserve, allocate, confirm. Bytes are added to the usage file before the
+// driver allocates them, and removed after the driver has freed them. A process
+// killed in between leaves a figure that is too high, never too low, until it
+// is found dead.
 #include "limiter.h"
 
 CUresult charge_on(struct charge *c, int device, uint64_t bytes)
@@ -14,7 +14,7 @@ CUresult charge_on(struct charge *c, int device, uint64_t bytes)
 	}
 	if (bytes == 0 || books_reserve(device, bytes))
 		return CUDA_SUCCESS;
-	// What pools have given back since the last look may do.
+	// Pools may have returned memory since the last update.
 	return pools_settle() && books_reserve(device, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -44,8 +44,8 @@ CUresult charge_end(struct charge *c, CUresult r, enum kind kind, uint64_t key)
 	return r;
 }
 
-// free_held takes the note before the driver can give the same name to
-// somebody else.
+// free_held removes the record before the driver can reuse the handle for
+// another allocation.
 CUresult free_held(enum kind kind, uint64_t key, CUresult (*release)(uint64_t))
 {
 	struct held h;

@@ -1,14 +1,14 @@
-// Contexts: the driver takes memory for each, how much depends on device,
-// driver and flags. A context is measured by NVML before and after, one at a
-// time on the host. What NVML says of this process by its number stands in the
-// books, and is reserved ahead of the contexts that follow. Where the number
-// stays unknown what the whole device has more is charged, for this one alone:
-// what a neighbour did in that moment is in it.
+// Contexts. The driver allocates memory for each context; how much depends on
+// device, driver and flags. NVML measures a context before and after its
+// creation, one context at a time on the host. If NVML reports this process by
+// PID, the size is stored in the usage file and reserved for later contexts. If
+// the PID is not known, the growth of the whole device is charged, for this
+// context only: it may include allocations of other containers.
 #include "limiter.h"
 #include <stdlib.h>
 
 static struct lock measure_lock;
-static const uint64_t most = 2ull << 30; // more is not a context
+static const uint64_t most = 2ull << 30; // more than this is not a context
 
 typedef CUresult creation(CUcontext *, void *, int, unsigned, CUdevice);
 
@@ -42,8 +42,8 @@ static const nvmlProcessInfo_t *entry_of(const struct nvml_processes *p, unsigne
 	return NULL;
 }
 
-// identify finds out by which number NVML knows this process: its own, or,
-// where NVML counts in another pid namespace, the only one that is new.
+// identify returns NVML's entry of this process: by its own PID, or, if NVML
+// uses another PID namespace, the only entry that is new.
 static const nvmlProcessInfo_t *identify(const struct nvml_processes *was, const struct nvml_processes *is)
 {
 	struct books_slot self;
@@ -58,10 +58,11 @@ static const nvmlProcessInfo_t *identify(const struct nvml_processes *was, const
 	return number == 1 ? fresh : us;
 }
 
-// cost is sure where it is this process's alone.
+// cost returns the bytes that the context took. It sets sure if they are of
+// this process alone.
 static uint64_t cost(int index, const struct before *b, bool *sure)
 {
-	static struct nvml_processes now; // measure_lock
+	static struct nvml_processes now; // protected by measure_lock
 	uint64_t used;
 	nvml_processes(index, &now);
 	const nvmlProcessInfo_t *us = identify(&b->processes, &now), *was = us ? entry_of(&b->processes, us->pid) : NULL;
@@ -84,7 +85,7 @@ static void end_primary(CUdevice device, CUcontext context)
 
 static CUresult measured(struct charge *c, CUcontext *context, void *p, int n, unsigned flags, CUdevice device, creation *create, bool primary)
 {
-	static struct before before; // measure_lock
+	static struct before before; // protected by measure_lock
 	before.known = nvml_used(c->device, &before.used);
 	nvml_processes(c->device, &before.processes);
 	CUresult r = create(context, p, n, flags, device);
@@ -112,7 +113,7 @@ static CUresult make(CUcontext *context, void *p, int n, unsigned flags, CUdevic
 	if (r != CUDA_SUCCESS)
 		return r;
 	struct books *b;
-	if (!books_take(&b)) // no context without books either
+	if (!books_take(&b)) // without a usage file no context is created
 		return CUDA_ERROR_NOT_INITIALIZED;
 	books_drop();
 	bool known = c.bytes && limits_get()->device[index].cores == 100;
@@ -144,7 +145,7 @@ static bool active(CUdevice device)
 	return REAL(cuDevicePrimaryCtxGetState)(device, &flags, &on) == CUDA_SUCCESS && on;
 }
 
-// The primary context is made by the first that retains it.
+// The first retain creates the primary context.
 static struct lock primary_lock;
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
@@ -155,7 +156,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 	return r;
 }
 
-// release_context gives back what ended with a context.
+// release_context releases the memory that the driver freed with a context.
 void release_context(CUcontext context)
 {
 	for (struct held *h = context ? held_take_context(context) : NULL, *next; h; h = next) {
@@ -180,7 +181,7 @@ static CUresult end(CUdevice device, CUresult (*call)(CUdevice))
 	CUcontext context = NULL;
 	lock_take(&primary_lock);
 	bool was = active(device);
-	// Its handle is had by retaining it once more.
+	// Retaining the primary context is the only way to get its handle.
 	if (was && REAL(cuDevicePrimaryCtxRetain)(&context, device) == CUDA_SUCCESS)
 		REAL(cuDevicePrimaryCtxRelease_v2)(device);
 	CUresult r = call(device);
@@ -195,7 +196,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return end(d, REAL(cuDeviceP
 CUresult cuDevicePrimaryCtxReset(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset)); }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset_v2)); }
 
-// The heap that kernels allocate from is set aside whole.
+// The driver reserves the whole heap for device-side malloc when its limit is
+// set.
 CUresult cuCtxSetLimit(int limit, size_t value)
 {
 	if (limit != CU_LIMIT_MALLOC_HEAP_SIZE)

@@ -1,6 +1,5 @@
-// The types and prototypes of the CUDA driver API and of NVML that the limiter
-// meets, after NVIDIA's public reference. Only what is used stands here: the
-// limiter builds without any header of NVIDIA's.
+// Types and prototypes of the CUDA driver API and NVML that the limiter uses,
+// from NVIDIA's public reference. The limiter builds without NVIDIA's headers.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -70,7 +69,7 @@ typedef struct {
 	CUdeviceptr dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
-// The node's own parameters are a union that begins at byte 16.
+// The parameters of the node are a union at byte 16.
 typedef struct {
 	int type, reserved0[3];
 	CUDA_MEM_ALLOC_NODE_PARAMS alloc;
@@ -88,8 +87,7 @@ typedef struct {
 	unsigned NumChannels, Flags;
 } CUDA_ARRAY3D_DESCRIPTOR;
 
-// One tile of a sparse array; where in the array is a union that is not looked
-// at.
+// One tile of a sparse array. The union that locates the tile is not read.
 typedef struct {
 	int resourceType;
 	void *resource;
@@ -123,8 +121,8 @@ typedef struct {
 } nvmlProcessUtilizationSample_t;
 typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
 
-// What the limiter hooks is exported under the driver's names; what it only
-// calls is declared for its type.
+// Hooked functions are exported under the driver's names. Functions that the
+// limiter only calls are declared for their type.
 #pragma GCC visibility push(default)
 
 CUresult cuGetProcAddress(const char *, void **, int, uint64_t);
@@ -231,7 +229,7 @@ CUresult cuLaunch(CUfunction);
 CUresult cuLaunchGrid(CUfunction, int, int);
 CUresult cuLaunchGridAsync(CUfunction, int, int, CUstream);
 
-// The forms of CUDA 3.1 and before, with 32-bit sizes.
+// Functions of CUDA 3.1 and earlier, with 32-bit sizes.
 CUresult cuMemAlloc(unsigned *, unsigned);
 CUresult cuMemAllocPitch(unsigned *, unsigned *, unsigned, unsigned, unsigned);
 CUresult cuMemGetInfo(unsigned *, unsigned *);

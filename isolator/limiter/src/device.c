@@ -1,9 +1,9 @@
-// Which device of the limits file the driver means. Devices are matched by
-// UUID: neither CUDA's nor NVML's numbering says anything about the other.
+// Maps CUDA devices to devices of the limits file by UUID: CUDA and NVML number
+// devices independently.
 #include "limiter.h"
 
 enum { ORDINALS = 64 };
-static _Atomic signed char ordinal[ORDINALS]; // index + 1; 0: not asked yet
+static _Atomic signed char ordinal[ORDINALS]; // index + 1; 0: not looked up yet
 
 int device_index(CUdevice device)
 {
@@ -13,7 +13,7 @@ int device_index(CUdevice device)
 	if (known)
 		return known - 1;
 	CUuuid uuid;
-	// The second form knows MIG instances by their own.
+	// cuDeviceGetUuid_v2 returns a MIG instance's own UUID.
 	if (REAL(cuDeviceGetUuid_v2)(&uuid, device) != CUDA_SUCCESS && REAL(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 		return -1;
 	int index = limits_find(uuid.bytes);
@@ -30,8 +30,8 @@ CUdevice device_ordinal(int index)
 	return d;
 }
 
-// device_of_stream is the stream's, which need not be the current one. NULL, 1
-// and 2 are streams of the current context.
+// device_of_stream returns the stream's device, which may differ from the
+// current one. NULL, 1 and 2 are streams of the current context.
 CUresult device_of_stream(CUstream s, CUdevice *device)
 {
 	CUcontext theirs = NULL, ours = NULL;

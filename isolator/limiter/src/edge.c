@@ -1,5 +1,5 @@
-// Where the isolator mounts the files, and what time it is. The tests build
-// the limiter with another file in this one's place.
+// Paths of the mounted files, and the clocks. The tests build the limiter with
+// testdata/edge.c instead.
 #include "limiter.h"
 #include <time.h>
 

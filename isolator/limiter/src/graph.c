@@ -1,13 +1,13 @@
-// Memory that graphs allocate as they run. The driver takes it at the first
-// launch and keeps it, for the device's graphs, until it is trimmed. Charged is
-// what the nodes of all graphs that are not destroyed come to, from when they
-// are made, which is when they can still be refused; or what the driver keeps,
-// if that is more.
+// Memory that graphs allocate while they run. The driver allocates it at the
+// first launch and keeps it for the device's graphs until it is trimmed. The
+// charge is the larger of two figures: the sum of the allocation nodes of all
+// graphs that exist, and what the driver has reserved. Nodes are charged when
+// they are added, because only then can they be refused.
 #include "limiter.h"
 #include <stdlib.h>
 
-// A graph whose nodes allocate, and what was instantiated from it: the driver
-// allows one at a time. Either lives on without the other.
+// A graph with allocation nodes and its executable graph. The driver allows one
+// executable at a time; each may outlive the other.
 struct graph {
 	struct graph *next;
 	CUgraph made;
@@ -25,8 +25,8 @@ static uint64_t kept(int device)
 	return REAL(cuDeviceGetGraphMemAttribute)(device_ordinal(device), CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS ? bytes : 0;
 }
 
-// settle charges what is due; false: there is no room for it. What the driver
-// has taken already is charged in any case.
+// settle adjusts the charge to what is due. It returns false if that exceeds
+// the limit. Memory that the driver has already reserved is always charged.
 static bool settle(int device)
 {
 	uint64_t reserved = kept(device), due = nodes[device] > reserved ? nodes[device] : reserved;
@@ -71,7 +71,7 @@ CUresult graph_memory(CUgraph graph, int device, uint64_t bytes)
 	return r;
 }
 
-// graph_memory_back is for a node that could not be made.
+// graph_memory_back reverts graph_memory for a node that could not be added.
 void graph_memory_back(CUgraph graph, int device, uint64_t bytes)
 {
 	lock_take(&graph_lock);
@@ -134,7 +134,7 @@ INSTANTIATE(cuGraphInstantiateWithFlags, (CUgraphExec *e, CUgraph g, unsigned lo
 INSTANTIATE(cuGraphInstantiateWithParams, (CUgraphExec *e, CUgraph g, void *p), (e, g, p))
 INSTANTIATE(cuGraphInstantiateWithParams_ptsz, (CUgraphExec *e, CUgraph g, void *p), (e, g, p))
 
-// The names are forgotten before the driver can give them to others.
+// forget drops the handle before the driver can reuse it.
 static struct graph *forget(CUgraph g, CUgraphExec e)
 {
 	lock_take(&graph_lock);
@@ -149,7 +149,8 @@ static struct graph *forget(CUgraph g, CUgraphExec e)
 	return at;
 }
 
-// Another thread may have ended it meanwhile.
+// end removes g if neither handle is left. Another thread may have removed it
+// already.
 static void end(struct graph *g)
 {
 	lock_take(&graph_lock);

@@ -1,4 +1,4 @@
-// What this process holds on devices, by the driver's names for it.
+// Allocations that this process holds, indexed by the driver's handles.
 #include "limiter.h"
 #include <stdlib.h>
 
@@ -20,8 +20,7 @@ static struct held **find(enum kind kind, uint64_t key)
 	return at;
 }
 
-// Where there is no memory for the note the bytes stay charged until the
-// process ends.
+// Without memory for the record, the bytes stay charged until the process ends.
 void held_put(struct held h)
 {
 	struct held *note = malloc(sizeof *note);
@@ -76,7 +75,7 @@ bool held_edit(enum kind kind, uint64_t key, void (*edit)(struct held *, uint64_
 	return found;
 }
 
-// held_take_if takes it if it is wanted.
+// held_take_if removes the record only if wanted returns true.
 bool held_take_if(enum kind kind, uint64_t key, bool (*wanted)(const struct held *), struct held *out)
 {
 	lock_take(&held_lock);
@@ -107,7 +106,7 @@ struct held *held_take_context(CUcontext context)
 	return taken;
 }
 
-// A forked child holds nothing of its parent's.
+// A forked child holds none of its parent's allocations.
 static void held_after_fork(void)
 {
 	atomic_store(&held_lock.word, 0);

@@ -1,5 +1,5 @@
-// A lock that all containers of a host share: it lies on the library, which is
-// mounted into each of them, and can be locked though nobody can write it.
+// A lock shared by all containers of the host. It is taken on the library,
+// which is mounted into each container: flock does not need write permission.
 #define _GNU_SOURCE
 #include "limiter.h"
 #include <errno.h>
@@ -8,12 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-// A container that never lets go must not stop the others for good: they go on
-// without after ten seconds, and find out less.
+// A container that never releases the lock must not block the others forever:
+// after ten seconds they continue without it, with less accurate measurements.
 static const int tries = 2000;
 static const struct timespec nap = {0, 5000000};
 
-// host_lock answers what host_unlock wants; -1: it is not to be had.
+// host_lock returns the descriptor for host_unlock, or -1 if the lock is not
+// available.
 int host_lock(bool alone)
 {
 	uncancelled(true);
@@ -30,8 +31,8 @@ int host_lock(bool alone)
 	return -1;
 }
 
-// A child that the driver has forked meanwhile has the open file too: closing
-// ours would not drop the lock.
+// A child that the driver forked meanwhile shares the open file, so closing the
+// descriptor alone would not release the lock.
 void host_unlock(int fd)
 {
 	if (fd >= 0) {

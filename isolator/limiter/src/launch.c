@@ -1,5 +1,5 @@
-// Everything that starts work on a device. Without a core limit that is one
-// load, one test and a jump into the driver.
+// All functions that start work on a device. Without a core limit a hook costs
+// one load, one test and one jump into the driver.
 #include "limiter.h"
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -1,5 +1,6 @@
-// The functions of CUDA 3.1 and before count in 32 bits and are exported to
-// this day. No program of today calls them, but to get past a limit.
+// The driver still exports the functions of CUDA 3.1 and earlier, which use
+// 32-bit sizes. Current programs do not call them; refusing them closes a way
+// around the limit.
 #include "limiter.h"
 
 CUresult cuMemAlloc(unsigned *p, unsigned n) { (void)p, (void)n; return CUDA_ERROR_NOT_SUPPORTED; }

@@ -1,4 +1,4 @@
-// What the limiter's files share.
+// Declarations shared by the limiter's source files.
 #pragma once
 #include "books.h"
 #include "cuda.h"
@@ -29,20 +29,21 @@ void driver_load(void);
 int driver_function(const void *address); // index of the hooked function there, or -1
 void *driver_symbol(const char *name);    // for the tests' clock
 
-// REAL is the driver's function. If the driver has none it returns an error.
+// REAL is the driver's function, or one that returns an error if the driver has
+// none.
 #define REAL(name) (driver_load(), (__typeof__(&name))real[H_##name])
 
 // ---- symbols.c: the C library's own dlsym, dlvsym and dlopen
 
 void *libc_symbol(const char *name);
-const char *comes_before(const char **symbol); // an object that is asked before the limiter, and for what
+const char *comes_before(const char **symbol); // the object before the limiter that defines a hooked symbol, or NULL
 
 // ---- lock.c
 
 struct lock { _Atomic int word; };
 void lock_take(struct lock *);
 void lock_drop(struct lock *);
-void uncancelled(bool begin); // pthread_cancel waits until each begin has its end
+void uncancelled(bool begin); // disables pthread_cancel until the matching call with false
 void uncancelled_after_fork(void);
 
 // ---- host.c
@@ -50,11 +51,11 @@ void uncancelled_after_fork(void);
 int host_lock(bool alone);
 void host_unlock(int);
 
-// ---- edge.c: where the files are and what time it is
+// ---- edge.c: file paths and clocks
 
 extern const char limits_path[], books_path[];
-extern const char shared_path[]; // a file that all containers of the host have
-extern const bool limits_must_be_mounted; // refuse a limits file that the task could have written
+extern const char shared_path[]; // a file that all containers of the host share
+extern const bool limits_must_be_mounted; // reject a limits file that the task could have written
 uint64_t clock_now_ns(void);
 uint64_t clock_wall_us(void);
 void clock_sleep_ns(uint64_t);
@@ -72,7 +73,7 @@ struct limits {
 	int devices;
 	struct device_limit device[BOOKS_DEVICES];
 };
-const struct limits *limits_get(void); // NULL: none that could be believed
+const struct limits *limits_get(void); // NULL: missing or invalid
 int limits_find(const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -80,45 +81,45 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- books.c, slots.c
 
-bool books_reserve(int device, uint64_t bytes); // false: it would pass the limit, or there are no books
-void books_charge(int device, uint64_t bytes);  // what the driver has taken already
+bool books_reserve(int device, uint64_t bytes); // false: over the limit, or no usage file
+void books_charge(int device, uint64_t bytes);  // for memory that the driver has already allocated
 void books_release(int device, uint64_t bytes);
 bool books_used(int device, uint64_t *used);
-bool books_take(struct books **);               // whole books, locked; false: none
-void books_write_device(int device);            // while taken
+bool books_take(struct books **);               // locks the usage file and returns its content; false: not available
+void books_write_device(int device);            // between books_take and books_drop
 void books_drop(void);
 void books_set_nvml_pid(unsigned pid);
 unsigned books_nvml_pid(void); // 0: not known
 uint64_t slot_check(const struct books_slot *, uint64_t nonce);
 uint64_t device_check(const struct books_device *, uint64_t nonce);
-bool slots_locked(int fd, int from, int n); // somebody else lives in one of them
+bool slots_locked(int fd, int from, int n); // true: a living process owns one of them
 bool slot_dead(int fd, int slot, const struct books_slot *);
 void self_identify(struct books_slot *);
 
-// ---- held.c: what this process holds
+// ---- held.c: allocations that this process holds
 
 enum kind { HELD_MEMORY = 1, HELD_HANDLE, HELD_MAPPING, HELD_BINDING, HELD_ARRAY, HELD_MIPMAP, HELD_CONTEXT, HELD_MODULE, HELD_HEAP };
 struct held {
 	struct held *next;
 	enum kind kind;
 	int device;
-	unsigned refs, maps; // of a HELD_HANDLE
-	bool imported;       // likewise: bytes is what was seen of it
+	unsigned refs, maps; // references and mappings of a HELD_HANDLE
+	bool imported;       // of a HELD_HANDLE: bytes is the largest mapped size so far
 	uint64_t key, bytes;
-	CUcontext context;     // whose end frees it, or NULL
-	uint64_t handle, size; // of a HELD_MAPPING or HELD_BINDING: of what, and how much of it
+	CUcontext context;     // destroying it frees the allocation; NULL: none
+	uint64_t handle, size; // of a HELD_MAPPING or HELD_BINDING: the handle, and the mapped size
 };
 void held_put(struct held);
 bool held_take(enum kind, uint64_t key, struct held *);
 bool held_get(enum kind, uint64_t key, struct held *);
 bool held_edit(enum kind, uint64_t key, void (*)(struct held *, uint64_t), uint64_t);
 bool held_take_if(enum kind, uint64_t key, bool (*)(const struct held *), struct held *);
-struct held *held_take_context(CUcontext); // a list, for free
+struct held *held_take_context(CUcontext); // a linked list; the caller frees its nodes
 
 // ---- device.c, nvml.c
 
-int device_index(CUdevice);       // in the limits; -1: not named there
-CUdevice device_ordinal(int index); // the other way, of one that was asked for
+int device_index(CUdevice);       // index in the limits; -1: not in them
+CUdevice device_ordinal(int index); // inverse of device_index, for devices already looked up
 CUresult device_current(int *index, CUcontext *);
 CUresult device_of_stream(CUstream, CUdevice *);
 nvmlDevice_t nvml_device(int index);
@@ -136,16 +137,16 @@ CUresult charge_end(struct charge *, CUresult, enum kind, uint64_t key);
 CUresult free_held(enum kind, uint64_t key, CUresult (*)(uint64_t));
 void release_context(CUcontext);
 
-// ---- pool.c: what pools have taken; below charge.c
+// ---- pool.c: memory that pools have reserved; below charge.c
 
 typedef CUresult pool_allocate(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 CUresult pool_take(CUmemoryPool, int device, CUdeviceptr *, size_t, CUstream, pool_allocate *, bool *undo);
 int pool_device(CUmemoryPool); // -1: not known
 void pools_freed(void);
-bool pools_settle(void); // true: some bytes came back
+bool pools_settle(void); // true: memory has returned
 #define ALL_STREAMS UINTPTR_MAX
 void pools_freed_in(uintptr_t what);     // a stream plus one, or ALL_STREAMS
-void pools_synchronised(uintptr_t what); // likewise
+void pools_synchronised(uintptr_t what); // same argument
 
 // ---- graph.c: above charge.c; ordered.c is above all three
 
@@ -159,7 +160,7 @@ void throttle_all(void);
 extern _Atomic int launch_gate; // 0: no device has a core limit
 void watch_forks(void);
 void register_after_fork(void (*reset)(void));
-void register_fork_lock(void (*take)(void), void (*drop)(void)); // of the usage file
+void register_fork_lock(void (*take)(void), void (*drop)(void)); // lock and unlock of the usage file
 // AFTER_FORK registers a function that resets a file's state in a forked child.
 #define AFTER_FORK(function) \
 	__attribute__((constructor)) static void function##_register(void) { register_after_fork(function); }

@@ -1,5 +1,5 @@
-// Reads the limits file, once. Anything in it that is not understood makes
-// the whole of it void: nothing may then be allocated.
+// Reads the limits file once. If any part of it is invalid, the whole file is
+// rejected and nothing can be allocated.
 #include "limiter.h"
 #include <fcntl.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static bool flags(char *text, struct device_limit *d)
 	return true;
 }
 
-// device reads what follows "device": UUID memory=N cores=N [flags=a,b].
+// device reads the rest of a "device" line: UUID memory=N cores=N [flags=a,b].
 static bool device(char *save, struct limits *l)
 {
 	if (l->devices == BOOKS_DEVICES)
@@ -115,8 +115,9 @@ static bool parse(char *text, struct limits *l)
 	return l->devices > 0;
 }
 
-// read_whole refuses a file that is not on a read-only mount where one is due:
-// a task without the right to mount cannot make one up.
+// read_whole rejects a file that is not on a read-only mount where
+// limits_must_be_mounted is set: a task without the right to mount cannot forge
+// such a file.
 static bool read_whole(char *text, size_t size)
 {
 	int fd = open(limits_path, O_RDONLY | O_CLOEXEC);
@@ -137,7 +138,7 @@ static bool read_whole(char *text, size_t size)
 }
 
 static struct lock limits_lock;
-static _Atomic int state; // 0 unread, 1 good, 2 void
+static _Atomic int state; // 0: not read, 1: valid, 2: invalid
 static struct limits read_limits;
 
 static int read_once(void)

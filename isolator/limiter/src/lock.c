@@ -1,6 +1,6 @@
-// A lock that a forked child may simply reset, on futexes: 0 is free, 1 held,
-// 2 held and waited for. Who holds one is not cancelled: a thread that ended in
-// a read of the books would leave them locked for all others.
+// A futex lock that a forked child can reset: 0 is free, 1 is held, 2 is held
+// with waiters. A thread that holds one cannot be cancelled: if it ended while
+// it accessed the usage file, the file would stay locked for all others.
 #include "limiter.h"
 #include <linux/futex.h>
 #include <pthread.h>

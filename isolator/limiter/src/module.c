@@ -1,13 +1,13 @@
-// Modules and libraries: code and globals take device memory. It is charged
-// where NVML shows this process's own use, which another container cannot
-// disturb; elsewhere it goes uncounted, for it would be guessed.
+// Modules and libraries: their code and globals use device memory. It is
+// charged where NVML reports this process's own use, which other containers do
+// not affect. Elsewhere it is not counted, because it could only be estimated.
 #include "limiter.h"
 
 static struct lock module_lock;
 
 static bool own_use(int index, uint64_t *bytes)
 {
-	static struct nvml_processes p; // module_lock
+	static struct nvml_processes p; // protected by module_lock
 	struct books_slot self;
 	self_identify(&self);
 	if (!nvml_processes(index, &p))
@@ -34,7 +34,7 @@ static void begin(struct load *l)
 static CUresult finish(struct load *l, CUresult r, uint64_t key, CUresult (*unload)(uint64_t))
 {
 	uint64_t after;
-	const uint64_t most = 1ull << 30; // more is another thread's allocation
+	const uint64_t most = 1ull << 30; // more than this is another thread's allocation
 	if (r == CUDA_SUCCESS && l->known && own_use(l->charge.device, &after) && after > l->before && after - l->before < most) {
 		if (charge_resize(&l->charge, after - l->before)) {
 			charge_end(&l->charge, r, HELD_MODULE, key);

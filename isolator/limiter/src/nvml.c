@@ -1,4 +1,4 @@
-// What NVML says of a device of the limits file.
+// NVML handles and measurements for devices of the limits file.
 #include "limiter.h"
 #include <stdio.h>
 
@@ -28,7 +28,7 @@ static nvmlDevice_t find(int index)
 	return REAL(nvmlDeviceGetHandleByUUID)(text, &device) == NVML_SUCCESS ? device : NULL;
 }
 
-// nvml_device is NULL where NVML or the device is not to be had.
+// nvml_device returns NULL if NVML or the device is not available.
 nvmlDevice_t nvml_device(int index)
 {
 	driver_load();

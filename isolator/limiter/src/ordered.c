@@ -1,11 +1,11 @@
-// Stream-ordered allocations. They come from pools, or from a graph where the
+// Stream-ordered allocations. They come from a pool, or from a graph if the
 // stream is being captured.
 #include "limiter.h"
 
 typedef CUresult release(CUdeviceptr, CUstream);
 
-// give_back waits for the stream, and so for what others have put into it: no
-// lock is held.
+// give_back frees the allocation and trims the pool. It waits for all work in
+// the stream, so the caller holds no lock.
 static CUresult give_back(CUdeviceptr p, CUmemoryPool handle, CUstream s, release *undo)
 {
 	undo(p, s);
@@ -80,12 +80,14 @@ static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
 		return r;                                                                                                                     \
 	}
 
-// Stream 0 of the _ptsz functions is the thread's own, known to all as 2.
+// In the _ptsz functions stream 0 is the per-thread default stream; its handle
+// is 2.
 STREAM_ORDERED(, NULL)
 STREAM_ORDERED(_ptsz, (CUstream)2)
 
-// Memory of cuMemAlloc may be freed in stream order too: it is a device
-// synchronisation later that it is back, but the driver orders what follows.
+// cuMemAlloc memory may also be freed in stream order. The memory returns to
+// the device only at the next synchronization, but the driver orders later
+// allocations.
 static CUresult free_ordered(CUdeviceptr p, CUstream s, release *call)
 {
 	struct held h;

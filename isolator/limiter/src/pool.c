@@ -1,20 +1,20 @@
-// What pools have taken from the devices. A pool keeps what is freed into it up
-// to its release threshold, so that this counts, not what the program holds of
+// Memory pools. A pool keeps freed memory up to its release threshold, so the
+// charge is what the pool has reserved, not what the program has allocated from
 // it.
 #include "limiter.h"
 #include <stdlib.h>
 
 struct pool { CUmemoryPool handle; int device; uint64_t charged; };
-static struct pool *pool; // grows; a struct pool is where it is while pool_lock is held and none is made
+static struct pool *pool; // reallocated as it grows: pointers into it are valid while pool_lock is held and no pool is added
 static _Atomic int pools;
 static int room;
 static struct lock pool_lock;
 
-// Something was freed whose bytes may come back: in this stream, plus one, or
-// in several.
+// Set after a free whose bytes may still return to the device: the stream plus
+// one, or ALL_STREAMS if there are several.
 static _Atomic uintptr_t freed;
 
-static const uint64_t chunk = 32ull << 20; // what pools grow by
+static const uint64_t chunk = 32ull << 20; // growth step of a pool
 
 static uint64_t attribute(CUmemoryPool p, int which, uint64_t otherwise)
 {
@@ -22,8 +22,8 @@ static uint64_t attribute(CUmemoryPool p, int which, uint64_t otherwise)
 	return REAL(cuMemPoolGetAttribute)(p, which, &bytes) == CUDA_SUCCESS ? bytes : otherwise;
 }
 
-// settle makes the books say what the pool has taken; extra stands in them
-// already.
+// settle sets the charge to what the pool has reserved. extra bytes are already
+// in the usage file.
 static void settle(struct pool *p, uint64_t extra)
 {
 	uint64_t stands = p->charged + extra;
@@ -34,8 +34,8 @@ static void settle(struct pool *p, uint64_t extra)
 		books_charge(p->device, p->charged - stands);
 }
 
-// still_coming: more is idle in the pool than it keeps, so that the next
-// synchronisation may give some back.
+// still_coming reports whether the pool has more idle memory than it keeps, so
+// that the next synchronization may release some.
 static bool still_coming(const struct pool *p)
 {
 	uint64_t used = attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
@@ -72,8 +72,8 @@ void pools_freed_in(uintptr_t where)
 		atomic_store(&freed, ALL_STREAMS);
 }
 
-// pools_synchronised looks once more after what was freed, and for the last time
-// where all of it has been waited for.
+// pools_synchronised updates the charges after a synchronization. It clears the
+// pending mark if the synchronization covered all freed memory.
 void pools_synchronised(uintptr_t what)
 {
 	bool coming = false;
@@ -89,7 +89,7 @@ void pools_synchronised(uintptr_t what)
 		pools_freed_in(was);
 }
 
-// Memory of a pool may be freed as any other.
+// cuMemFree also frees memory that came from a pool.
 void pools_freed(void)
 {
 	if (pools > 0)
@@ -112,8 +112,8 @@ static struct pool *find(CUmemoryPool handle, int device)
 	return &pool[pools++];
 }
 
-// set_aside reserves what the allocation may take, at most: a whole chunk more,
-// then exactly that much, then only what the pool has not idle already.
+// set_aside reserves an upper bound for the allocation: a whole chunk, else the
+// exact size, else only what exceeds the idle memory of the pool.
 static bool set_aside(const struct pool *p, uint64_t bytes, uint64_t *extra)
 {
 	uint64_t rounded = (bytes + chunk - 1) / chunk * chunk;
@@ -136,8 +136,9 @@ static bool too_much(const struct pool *p)
 	return !books_used(p->device, &used) || used > limits_get()->device[p->device].memory;
 }
 
-// grow tells by undo that the driver took more than there was room for, since
-// what was idle in the pool was in pieces: that is not to stay.
+// grow sets undo if the driver reserved more than the limit allows because the
+// idle memory of the pool was fragmented. The caller must then free the
+// allocation.
 static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, pool_allocate *call, bool *undo)
 {
 	uint64_t extra;
@@ -159,7 +160,8 @@ CUresult pool_take(CUmemoryPool handle, int device, CUdeviceptr *out, size_t siz
 	return r;
 }
 
-// The device of a pool that the program was not seen to make is the current.
+// A pool whose creation the limiter did not see is assumed to be on the current
+// device.
 int pool_device(CUmemoryPool handle)
 {
 	int device = -1;
@@ -188,8 +190,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *p, const CUmemPoolProps *props)
 	return r;
 }
 
-// What the pool has taken comes back with it; allocations still held keep it
-// alive at the driver, and the program should not have any.
+// Destroying a pool releases all its memory. The driver keeps it while
+// allocations remain, which a correct program does not have.
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	lock_take(&pool_lock);

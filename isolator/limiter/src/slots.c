@@ -1,4 +1,4 @@
-// Who a process is, and whether it still is.
+// Identifies processes and detects dead ones.
 #define _GNU_SOURCE
 #include "limiter.h"
 #include <errno.h>
@@ -18,7 +18,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
-// slot_check is no secret: it tells accidents and careless hands from books.
+// slot_check is a checksum against accidental writes. It is not a secret and
+// does not resist forgery.
 uint64_t slot_check(const struct books_slot *s, uint64_t nonce)
 {
 	uint64_t h = mix(nonce, (uint64_t)s->pid << 32 | s->nvml_pid);
@@ -46,7 +47,8 @@ static ssize_t slurp(const char *path, char *text, size_t size)
 	return n;
 }
 
-// What /proc/PID/stat says behind the name, which may hold anything.
+// The fields of /proc/PID/stat after the process name, which may contain any
+// character.
 struct stat_line { char state; unsigned long flags, threads; unsigned long long started; };
 
 static bool read_stat(const char *path, struct stat_line *s)
@@ -67,7 +69,7 @@ void self_identify(struct books_slot *s)
 	s->pid = (uint32_t)getpid();
 	s->started = s->pid_ns = 0;
 	if (n <= 5 || !read_stat("/proc/self/stat", &stat))
-		return; // without /proc the lock alone says who lives
+		return; // without /proc only the lock shows which processes live
 	link[n] = 0;
 	s->pid_ns = strtoull(link + 5, NULL, 10);
 	s->started = stat.started;
@@ -79,10 +81,10 @@ bool slots_locked(int fd, int from, int n)
 	return fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 
-// A process is dead when the kernel has dropped its lock, which it does
-// whatever ends it, in whichever pid namespace; and, where it can be looked up,
-// when it is past closing its files, so that its memory is back at the driver.
-// A process that has lost the lock otherwise runs another program now.
+// slot_dead reports whether the process of a slot has ended. The kernel
+// releases its lock when it ends, in any PID namespace. If /proc shows the
+// process, it must also have closed its files, so that the driver has its
+// memory back. A living process without the lock has executed another program.
 bool slot_dead(int fd, int slot, const struct books_slot *s)
 {
 	if (slots_locked(fd, slot, 1))

@@ -1,6 +1,6 @@
-// Finds the C library's dlsym and its kin without asking for them by name:
-// by name one would find the limiter's own. The loaded objects behind the
-// limiter in the search order are looked through, hash tables and all.
+// Finds the C library's dlsym and related functions without a lookup by name,
+// which would find the limiter's own. It searches the hash tables of the
+// objects loaded after the limiter.
 #define _GNU_SOURCE
 #include "limiter.h"
 #include <elf.h>
@@ -10,7 +10,7 @@
 struct search {
 	const char *name;
 	uintptr_t here;
-	bool passed; // the limiter itself: what lies before it may call it in turn
+	bool passed; // the limiter itself has been visited: objects before it may call it and would recurse
 	void *found;
 };
 
@@ -42,7 +42,7 @@ static struct tables tables_of(const struct dl_phdr_info *o)
 		if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
 			d = (const void *)(o->dlpi_addr + o->dlpi_phdr[i].p_vaddr);
 	for (; d && d->d_tag != DT_NULL; d++) {
-		// The vdso's are not relocated.
+		// The addresses in the vDSO's tables are not relocated.
 		uintptr_t at = d->d_un.d_ptr < o->dlpi_addr ? d->d_un.d_ptr + o->dlpi_addr : d->d_un.d_ptr;
 		if (d->d_tag == DT_SYMTAB)
 			t.symbols = (const void *)at;
@@ -56,7 +56,7 @@ static struct tables tables_of(const struct dl_phdr_info *o)
 	return t;
 }
 
-// The older tables are for few objects and are not hashed for.
+// The older hash table is rare, so its symbols are searched linearly.
 static const ElfW(Sym) *look_through(const struct tables *t, const char *name)
 {
 	for (uint32_t i = 0; i < t->old_hash[1]; i++)
@@ -110,7 +110,7 @@ void *libc_symbol(const char *name)
 
 struct precedence { uintptr_t here; int objects; const char *object, *symbol; };
 
-// The program itself comes first always, and is not asked.
+// visit_before skips the program itself, which is always first.
 static int visit_before(struct dl_phdr_info *o, size_t size, void *data)
 {
 	(void)size;

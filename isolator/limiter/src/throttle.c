@@ -1,30 +1,30 @@
-// The core share, by debt and credit of device time. What the container's
-// processes used of a device is measured by NVML; each measured interval adds
-// the share of its length to the credit and takes off what was used. Launches
-// wait while the credit is negative. Errors do not pile up: whatever ran too
-// long is paid back, so that the share holds over time, kernels of any length,
-// any number of SMs.
+// The core share is a credit of device time. NVML measures how much of a device
+// the container's processes used. Each measured interval adds its share of the
+// interval to the credit and subtracts the use. Launches wait while the credit
+// is negative. Errors do not accumulate: excess use is paid back, so the share
+// holds over time for kernels of any length and any number of SMs.
 //
-// There is no controlling thread: whoever launches or waits and finds the last
-// measurement old takes it again, one in the container at a time.
+// There is no controller thread. A thread that launches or waits measures again
+// if the last measurement is too old; one thread in the container does so at a
+// time.
 #include "limiter.h"
 #include <stdlib.h>
 
-// Closed until the limits are known, so that the first launch reads them.
+// Nonzero until the limits are known, so that the first launch reads them.
 _Atomic int launch_gate = 1;
 
 static const uint64_t poll_every = 50 * 1000000ull, look_every = 10 * 1000000ull, nap = 2 * 1000000ull;
-static const uint64_t idle_after_us = 1200 * 1000; // NVML shows use at the latest after this
+static const uint64_t idle_after_us = 1200 * 1000; // maximum delay before NVML reports use
 static const int64_t most_credit = 1500 * 1000000ll, most_debt = -60 * 1000000000ll;
-static const uint64_t blind_after = 40; // looks that showed nothing: then launches no longer wait
+static const uint64_t blind_after = 40; // after this many measurements without data launches no longer wait
 
-// What this process knows of each device, looked up every look_every.
+// This process's copy of each device's credit, refreshed every look_every.
 static struct pace {
 	_Atomic int64_t credit_ns;
 	_Atomic uint64_t looked_ns;
-	_Atomic uint64_t waited_ns; // not yet in the books
-	_Atomic bool busy;          // a thread is looking
-	struct books_device own;    // stands in for the books where there are none
+	_Atomic uint64_t waited_ns; // not yet added to the usage file
+	_Atomic bool busy;          // a thread is refreshing
+	struct books_device own;    // used if there is no usage file
 } pace[BOOKS_DEVICES];
 
 struct use { bool known, blind; uint64_t newest_us; unsigned ours, others; };
@@ -37,16 +37,16 @@ static bool is_ours(const uint32_t *pids, int n, unsigned pid)
 	return false;
 }
 
-// sampled adds up what was seen since of n processes; a container of whose
-// processes not all are known by NVML's numbers is charged with all that the
-// device did.
+// sampled adds up the use since since_us, split into the container's n
+// processes and others. n < 0 means that not all PIDs are known: all use of the
+// device is charged to this container.
 static nvmlReturn_t sampled(struct use *u, nvmlDevice_t d, uint64_t since_us, const uint32_t *pids, int n)
 {
 	nvmlProcessUtilizationSample_t few[64], *sample = few, *many = NULL;
 	unsigned count = sizeof few / sizeof few[0];
 	nvmlReturn_t r = REAL(nvmlDeviceGetProcessUtilization)(d, sample, &count, since_us);
 	for (int try = 0; try < 3 && r == NVML_ERROR_INSUFFICIENT_SIZE && count <= 1 << 20; try++) {
-		count += 64; // more may come until the next call
+		count += 64; // more samples may arrive before the next call
 		free(many);
 		sample = many = malloc(count * sizeof *many);
 		r = many ? REAL(nvmlDeviceGetProcessUtilization)(d, sample, &count, since_us) : r;
@@ -61,16 +61,16 @@ static nvmlReturn_t sampled(struct use *u, nvmlDevice_t d, uint64_t since_us, co
 	return r;
 }
 
-// measure asks for what was seen since. Where a device has no figures of
-// processes its own count, all of them for this container; where it has none at
-// all, as with MIG or without NVML, the look was blind.
+// measure returns the use since since_us. If a device has no figures per
+// process, its total counts for this container. If it has none at all, as with
+// MIG or without NVML, the result is blind.
 static struct use measure(int device, uint64_t since_us, const uint32_t *pids, int n)
 {
 	struct use u = {0};
 	nvmlUtilization_t rates;
 	uint64_t wall = clock_wall_us();
 	nvmlDevice_t d = nvml_device(device);
-	if (since_us > wall + idle_after_us) { // the clock was set back, or a hand was in the books
+	if (since_us > wall + idle_after_us) { // the clock was set back, or the usage file was modified
 		u.known = true;
 		u.newest_us = wall;
 		return u;
@@ -89,9 +89,9 @@ static struct use measure(int device, uint64_t since_us, const uint32_t *pids, i
 	return u;
 }
 
-// passed is how long the use was measured for. The driver stamps it with the
-// time of day, which may be set meanwhile; so much more than in truth went by
-// it cannot have been.
+// passed returns the measured interval in microseconds. The driver stamps
+// samples with the wall clock, which may be set meanwhile, so the interval is
+// bounded by the monotonic clock.
 static uint64_t passed(const struct books_device *b, const struct use *u, uint64_t now)
 {
 	uint64_t us = u->newest_us - b->accounted_us, most = (now - b->accounted_ns) / 1000 + idle_after_us;
@@ -106,19 +106,19 @@ static void account(struct books_device *b, const struct device_limit *l, const 
 	if (b->accounted_us != 0 && u->newest_us > b->accounted_us && !u->blind) {
 		uint64_t us = passed(b, u, now);
 		int64_t percent = (int64_t)l->cores - (u->ours < 100 ? u->ours : 100);
-		// A percent of a microsecond is ten nanoseconds.
+		// One percent of a microsecond is ten nanoseconds.
 		int64_t credit = b->credit_ns + percent * 10 * (int64_t)(us < 60000000 ? us : 60000000);
 		int64_t top = most_credit / 100 * (int64_t)l->cores;
 		if (l->burst && u->others == 0 && credit < 0)
-			credit = 0; // nobody else wanted the device
+			credit = 0; // no other container used the device
 		b->credit_ns = credit > top ? top : credit < most_debt ? most_debt : credit;
 	}
 	b->accounted_us = u->newest_us;
 	b->accounted_ns = now;
 }
 
-// credit is what launches go by. Without figures there is no share to keep, and
-// waiting for some would be for ever.
+// credit returns the credit that launches wait for. Without measurements the
+// share cannot be enforced and launches would wait forever, so it returns 0.
 static int64_t credit(const struct books_device *b)
 {
 	if (b->blind < blind_after)
@@ -127,8 +127,8 @@ static int64_t credit(const struct books_device *b)
 	return 0;
 }
 
-// pids_of lists the container's processes by NVML's numbers; -1: some are not
-// known.
+// pids_of collects NVML's PIDs of the container's processes. It returns -1 if
+// some are not known.
 static int pids_of(const struct books *b, int device, uint32_t pids[BOOKS_SLOTS])
 {
 	int n = 0;
@@ -142,7 +142,8 @@ static int pids_of(const struct books *b, int device, uint32_t pids[BOOKS_SLOTS]
 	return n;
 }
 
-// look takes over what the books say, and measures when it is due.
+// look refreshes the credit from the usage file, and measures if the last
+// measurement is too old.
 static void look(int device, uint64_t now)
 {
 	struct pace *p = &pace[device];
@@ -198,7 +199,7 @@ static void throttle(int device)
 		atomic_fetch_add(&p->waited_ns, now - began);
 }
 
-// limited opens the gate for good where there is nothing to limit.
+// limited opens the gate permanently if no device has a core limit.
 static bool limited(void)
 {
 	const struct limits *l = limits_get();
@@ -217,7 +218,7 @@ void throttle_current(void)
 		throttle(device);
 }
 
-// A launch on several devices waits for each that is limited.
+// A launch on several devices waits for each device with a core limit.
 void throttle_all(void)
 {
 	for (int i = 0; limited() && i < limits_get()->devices; i++)

@@ -1,5 +1,5 @@
-// What programs see: a device as large as the limit, used as far as the
-// container uses it. Free and used always add up to the total.
+// Memory figures for programs: the total is the limit, and the used memory is
+// what the container uses. Free and used always add up to the total.
 #include "limiter.h"
 #include <string.h>
 
@@ -24,7 +24,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 	if (r != CUDA_SUCCESS || (r = device_current(&device, NULL)) != CUDA_SUCCESS)
 		return r;
 	pools_settle();
-	view(device, &v); // nothing where there is nothing to be had
+	view(device, &v); // all zero without limits
 	*free = v.total - v.used;
 	*total = v.total;
 	return r;
@@ -41,7 +41,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice d)
 	return r;
 }
 
-// A device that the limits file does not name is shown by NVML as it is.
+// For a device that is not in the limits file NVML's own figures are returned.
 static bool nvml_view(nvmlDevice_t d, struct view *v)
 {
 	char text[96] = "";

@@ -1,13 +1,13 @@
-// Virtual memory management: physical memory is a handle, which lives as long
-// as somebody holds it, has it mapped or has bound it. A handle that was
-// imported does not tell its size: it is charged when it is mapped, on a device
-// of the limits; of another device it is some other container's.
+// Virtual memory management. Physical memory is a handle that lives while it is
+// referenced, mapped or bound. The size of an imported handle is not known, so
+// it is charged when it is mapped, if its device is in the limits file. Memory
+// of other devices belongs to another container.
 #include "limiter.h"
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return REAL(cuMemCreate)(h, size, prop, flags); // the host's memory
+		return REAL(cuMemCreate)(h, size, prop, flags); // host memory
 	struct charge c = {0};
 	CUresult r = charge_on(&c, device_index(prop->location.id), size);
 	if (r != CUDA_SUCCESS)
@@ -20,7 +20,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 	return r;
 }
 
-static const size_t tile = 2 << 20; // of a sparse array, at most
+static const size_t tile = 2 << 20; // maximum size of a tile of a sparse array
 
 static void one_more(struct held *h, uint64_t n) { h->refs += n; }
 static void one_less(struct held *h, uint64_t n) { h->refs -= h->refs > 0 ? n : 0; }
@@ -68,8 +68,7 @@ static struct lock import_lock;
 
 static void grown(struct held *h, uint64_t size) { h->bytes = size; }
 
-// charge_import makes the books say that size bytes of an import are used, at
-// least.
+// charge_import charges an imported handle for at least size bytes.
 static CUresult charge_import(CUmemGenericAllocationHandle handle, uint64_t size)
 {
 	struct held h;
@@ -107,7 +106,7 @@ static bool end_use(enum kind kind, uint64_t key, struct held *use)
 	return true;
 }
 
-// One call may unmap several mappings, whole ones, that lie side by side.
+// One call may unmap several complete adjacent mappings.
 CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 {
 	struct held mapping;
@@ -117,8 +116,8 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 	return r;
 }
 
-// What is mapped into a sparse array is not followed further: its handle counts
-// until the process ends.
+// Mappings into a sparse array are not tracked: the handle stays charged until
+// the process ends.
 static CUresult map_array(CUarrayMapInfo *list, unsigned n, CUstream s, __typeof__(&cuMemMapArrayAsync) call)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -136,7 +135,7 @@ static CUresult map_array(CUarrayMapInfo *list, unsigned n, CUstream s, __typeof
 CUresult cuMemMapArrayAsync(CUarrayMapInfo *l, unsigned n, CUstream s) { return map_array(l, n, s, REAL(cuMemMapArrayAsync)); }
 CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *l, unsigned n, CUstream s) { return map_array(l, n, s, REAL(cuMemMapArrayAsync_ptsz)); }
 
-// A binding goes by the multicast object, where in it, and which device.
+// A binding is identified by multicast object, offset and device.
 static uint64_t binding(CUmemGenericAllocationHandle multicast, size_t at, int device)
 {
 	return (multicast * 0x9e3779b97f4a7c15ull ^ at) * 0x9e3779b97f4a7c15ull ^ (uint64_t)device;
