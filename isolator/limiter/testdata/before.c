@@ -1,2 +1,2 @@
-// A library that is preloaded before the limiter with a dlsym of its own.
+// A library that is preloaded before the limiter and defines dlsym.
 void *dlsym(void *handle, const char *name) { return handle && name ? (void *)0 : (void *)0; }

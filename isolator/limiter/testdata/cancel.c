@@ -1,5 +1,5 @@
-// Cancels a thread that allocates and frees without a pause, many times over,
-// and then allocates: whatever the thread held must be free again.
+// Repeatedly cancels a thread that allocates and frees without pause, and then
+// allocates: every lock of the thread must be free.
 #include "../src/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
-// The tests' edge: files in a directory of the test, and the stand-in's clock
-// where it simulates one.
+// Replaces src/edge.c in tests: files in the test's folder, and the fake
+// driver's simulated clock.
 #include "../src/limiter.h"
 #include <time.h>
 
-// Any file that all containers of a test have.
+// Any file that all containers of a test share.
 #ifndef TEST_SHARED
 #define TEST_SHARED "/tmp"
 #endif
@@ -38,7 +38,7 @@ uint64_t clock_now_ns(void)
 	return ns ? ns : now_ns(CLOCK_MONOTONIC);
 }
 
-// The simulation's microseconds since the epoch begin at its first second.
+// Simulated microseconds since the epoch start at one second.
 uint64_t clock_wall_us(void)
 {
 	uint64_t ns = simulated();

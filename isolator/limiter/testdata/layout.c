@@ -1,4 +1,4 @@
-// Prints the layout of the books as the C side has it.
+// Prints the C layout of the usage file.
 #include "../src/books.h"
 #include <stddef.h>
 #include <stdio.h>

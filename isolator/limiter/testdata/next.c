@@ -1,5 +1,5 @@
-// A library that is preloaded behind the limiter and looks, as allocators do,
-// for the function behind its own.
+// A library that is preloaded after the limiter and looks up the next
+// definition of its own function, as allocators do.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// A program as tasks run them, for the tests: it does what its standard input
-// says, a line each, and answers a line each. How it comes by the driver's
-// functions is its first argument: proc (as the CUDA runtime does), dlsym,
-// dlvsym, or link, where it was linked with the driver.
+// A program like those that tasks run, for tests. It executes one command per
+// line of standard input and prints one result line for each. The first
+// argument selects how it finds the driver's functions: proc (as the CUDA
+// runtime does), dlsym, dlvsym, or link if it is linked with the driver.
 #define _GNU_SOURCE
 #include "../src/cuda.h"
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ CUresult cuInit(unsigned);
 CUresult cuCtxSetCurrent(CUcontext);
 static const char *how;
 static void *library;
-static int version = 11030; // cuCtxCreate is its second form until then
+static int version = 11030; // up to this version cuCtxCreate is cuCtxCreate_v2
 
 static void *found(const char *base, const char *symbol, uint64_t flags)
 {
@@ -27,7 +27,7 @@ static void *found(const char *base, const char *symbol, uint64_t flags)
 	if (strcmp(how, "dlsym") == 0)
 		return dlsym(library, symbol);
 	if (strcmp(how, "dlvsym") == 0)
-		return dlvsym(library, symbol, "libcuda.so.1"); // as the stand-in has it
+		return dlvsym(library, symbol, "libcuda.so.1"); // symbol version of the fake driver
 	CUresult (*get)(const char *, void **, int, uint64_t, int *) = dlsym(library, "cuGetProcAddress_v2");
 	get(base, &f, version, flags, &status);
 	return f;
@@ -66,8 +66,9 @@ static CUresult launch(const char *kind, uint64_t ns)
 	return -1;
 }
 
-// keep_busy launches until so much simulated time has passed, and answers how
-// much of it the device worked for this process, in millionths.
+// keep_busy launches kernels for run_ns of simulated time. It returns the
+// fraction of that time, in millionths, that the device worked for this
+// process.
 static long keep_busy(const char *kind, uint64_t kernel_ns, uint64_t run_ns)
 {
 	void (*join)(void) = dlsym(library, "standin_join"), (*leave)(void) = dlsym(library, "standin_leave");
@@ -83,7 +84,8 @@ static long keep_busy(const char *kind, uint64_t kernel_ns, uint64_t run_ns)
 	return r ? -r : (long)(used * 1000000 / took);
 }
 
-// launches times launches that do nothing at the driver: picoseconds each.
+// time_launches measures launches that do nothing in the driver, in picoseconds
+// per launch.
 static long time_launches(long n)
 {
 	struct timespec a, b;
@@ -96,7 +98,8 @@ static long time_launches(long n)
 	return ((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec) * 1000 / n;
 }
 
-// churn allocates and frees by chance and sees to it that the view adds up.
+// churn allocates and frees at random and checks that free and used add up to
+// the total.
 static CUresult churn(unsigned seed, long rounds, long most)
 {
 	CUdeviceptr held[16] = {0};
@@ -221,7 +224,7 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 	}
 	if (IS("current"))
 		return CALL(cuCtxSetCurrent, cuCtxSetCurrent, 0)((CUcontext)name[a]);
-	if (IS("asyncon")) // a stream of the stand-in is named as its context
+	if (IS("asyncon")) // in the fake driver a stream has its context's handle
 		return CALL(cuMemAllocAsync, cuMemAllocAsync, 0)(&out, b, (CUstream)name[a]);
 	if (IS("heap"))
 		return CALL(cuCtxSetLimit, cuCtxSetLimit, 0)(CU_LIMIT_MALLOC_HEAP_SIZE, a);
@@ -278,7 +281,8 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 
 static void serve(void);
 
-// The child of a fork goes on without exec; its answers come first.
+// The child of a fork continues without exec; the parent prints its results
+// after the child's.
 static CUresult fork_and_serve(void)
 {
 	fflush(stdout);
@@ -323,7 +327,7 @@ static void serve(void)
 int main(int argc, char **argv)
 {
 	how = argc > 1 ? argv[1] : "proc";
-	setvbuf(stdin, NULL, _IONBF, 0); // a forked child must not have read ahead
+	setvbuf(stdin, NULL, _IONBF, 0); // unbuffered: a forked child must not have read ahead
 	library = dlopen("libcuda.so.1", RTLD_LAZY);
 	if (!library)
 		return fprintf(stderr, "%s\n", dlerror()), 1;

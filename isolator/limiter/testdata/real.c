@@ -1,6 +1,6 @@
-// A program with kernels of its own, for a machine with a GPU: it needs the
-// driver and no toolkit. Like program.c it does what its standard input says,
-// a line each, and answers a line each: an error's number, and a number.
+// A program with kernels of its own for a machine with a GPU. It needs the
+// driver, but no toolkit. Like program.c it executes one command per input
+// line; each result line is an error number and a value.
 #define _GNU_SOURCE
 #include "../src/cuda.h"
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-// The driver compiles this for the device that there is. spin works n rounds.
+// The driver compiles this for the current device. spin loops n times.
 static const char ptx[] =
 	".version 6.0\n.target sm_60\n.address_size 64\n"
 	".visible .entry nothing()\n{\n ret;\n}\n"
@@ -81,7 +81,7 @@ static CUresult launch_spin(int cooperative)
 
 static CUresult finish(void) { return CALL(cuStreamSynchronize)(stream); }
 
-// calibrate finds how many rounds take kernel_ns on a device that is idle.
+// calibrate measures how many loops take kernel_ns on an idle device.
 static CUresult calibrate(uint64_t *answer)
 {
 	for (int i = 0; i < 20; i++) {
@@ -108,8 +108,8 @@ static CUresult graph_of_spins(CUgraphExec *exec)
 	return CU("cuGraphInstantiateWithFlags", CUgraphExec *, CUgraph, unsigned long long)(exec, g, 0);
 }
 
-// work runs kernels for skip and then for run seconds, and answers how many
-// ended in a thousand seconds of the latter.
+// work runs kernels for skip and then for run seconds. It returns the number of
+// kernels per thousand seconds that ended in the second period.
 static CUresult work(const char *kind, uint64_t skip, uint64_t run, uint64_t *answer)
 {
 	CUgraphExec exec = NULL;
@@ -138,7 +138,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-// time_launches answers the median over many bursts, in picoseconds a launch.
+// time_launches returns the median of many bursts in picoseconds per launch.
 // Bursts are short, so that no launch waits for the device.
 static CUresult time_launches(uint64_t *answer)
 {
@@ -156,7 +156,8 @@ static CUresult time_launches(uint64_t *answer)
 	return 0;
 }
 
-// fill takes pieces until it gets no more, and answers how many bytes it has.
+// fill allocates pieces until an allocation fails, and returns the number of
+// bytes.
 static CUresult fill(size_t piece, uint64_t *answer)
 {
 	CUresult r = 0;
@@ -200,13 +201,13 @@ static CUresult vmm(size_t bytes, int give)
 	TRY(CU("cuMemAddressReserve", CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)(&at, bytes, 0, 0, 0));
 	TRY(CALL(cuMemMap)(at, bytes, 0, h, 0));
 	TRY(CU("cuMemSetAccess", CUdeviceptr, size_t, const access_desc *, size_t)(at, bytes, &all, 1));
-	return CALL(cuMemRelease)(h); // it lives as long as it is mapped
+	return CALL(cuMemRelease)(h); // the memory lives while it is mapped
 }
 
-// addresses asks for every hooked function as the CUDA runtime does, by the
-// name without version, and answers how many of those that there are the driver
-// does not answer with an address that it exports under a name of that family:
-// the limiter knows functions by these.
+// addresses requests every hooked function as the CUDA runtime does, by the
+// name without version. It returns how many existing functions the driver
+// returns at an address that it does not export under a name of the same
+// family: the limiter identifies functions by these addresses.
 static const char *const hooked[] = {
 #define HOOK(lib, name) HOOKED_##lib(name)
 #define USE(lib, name)
@@ -284,7 +285,7 @@ static CUresult do_line(const char *word, uint64_t a, uint64_t b, const char *ki
 	return -2;
 }
 
-// probe says which device there is: what drives it, its UUID and its name.
+// probe prints the driver, the UUID and the name of the device.
 static int probe(void)
 {
 	char name[128] = "";

@@ -1,5 +1,5 @@
-// Threads of one process at everything at once, for the sanitizers. The
-// limiter is linked in.
+// Threads of one process that use all functions concurrently, for the
+// sanitizers. The limiter is linked in.
 #define _GNU_SOURCE
 #include "../src/cuda.h"
 #include "../src/limiter.h"
@@ -49,7 +49,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-// A child forked while others hold locks must get at everything.
+// A child forked while other threads hold locks must be able to use everything.
 static int forked(void)
 {
 	int status;

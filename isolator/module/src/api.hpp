@@ -1,5 +1,5 @@
-// What the isolator asks of the GPU daemon and what it answers, as plain
-// values. docs/isolator-api.md describes each call.
+// Requests and responses of the GPU daemon's API as plain values.
+// docs/isolator-api.md describes each call.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@
 
 namespace mesosgpu {
 
-// Amount is what a container has of one resource: a scalar in thousandths (no
-// resource of Mesos is finer), the items of a set, or ranges from first to last.
+// Amount is a quantity of one resource: a scalar in thousandths (the finest
+// resolution in Mesos), the items of a set, or inclusive ranges.
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 using Amount = std::variant<std::int64_t, std::set<std::string>, Ranges>;
 
-// Amounts by name. Several of one name (roles, reservations) are summed.
+// Amounts by resource name. Amounts of the same name (roles, reservations) are
+// summed.
 using Amounts = std::map<std::string, Amount>;
 
 void add(Amounts& to, const std::string& name, const Amount& amount);
 
-// Tells whether b asks for nothing that is not in a.
+// Returns whether b is a subset of a.
 bool contains(const Amounts& a, const Amounts& b);
 
 struct Request {
-  std::string container;  // nested: its parents before it, dots between
+  std::string container;  // nested: PARENT.CHILD
   std::string directory;  // the sandbox
-  bool rootfs = false;    // it has a root file system of its own
+  bool rootfs = false;    // the container has a root file system of its own
   std::string framework, executor, task, job;
-  Amounts resources;  // those whose names begin with "gpu"
+  Amounts resources;  // those whose names start with "gpu"
   std::map<std::string, std::string> labels, environment;  // of its image
 };
 
@@ -54,18 +55,18 @@ struct Grant {
 
 struct Problem {
   enum class Kind {
-    away,     // nobody answered in time: the same call may succeed later
-    broken,   // it answered what the API does not know, or that it is in trouble
-    refused,  // it understood and said no
+    away,     // no response in time; the same call may succeed later
+    broken,   // a response that the API does not define, or a server error
+    refused,  // the daemon rejected the call
   };
   Kind kind = Kind::away;
-  std::string message;  // what, where, and what to do
-  long status = 0;      // of HTTP; 0 where there was no answer
+  std::string message;  // the object, the cause and the remedy
+  long status = 0;      // HTTP status; 0 without a response
 };
 
 struct Done {};
 
-// Result is a value, or why there is none.
+// Result is a value, or the problem that prevented it.
 template <typename T>
 struct Result {
   T value;

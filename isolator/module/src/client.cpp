@@ -20,11 +20,11 @@ using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
 struct Answer {
-  long status = 0;  // of HTTP
+  long status = 0;  // HTTP status
   std::string body;
-  std::size_t header = 0;  // its size
+  std::size_t header = 0;  // size of the header
   bool tooLarge = false;
-  long number = 0;  // of the system's error, where there was one
+  long number = 0;  // errno of the failed connection, 0 without one
   const std::atomic<bool>& stopped;
 };
 
@@ -45,20 +45,21 @@ std::size_t takeHeader(char*, std::size_t, std::size_t size, void* to) {
   return answer.tooLarge ? 0 : size;
 }
 
-// libcurl asks several times a second whether to go on.
+// libcurl calls goOn several times a second; a nonzero result ends the
+// transfer.
 int goOn(void* with, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<Answer*>(with)->stopped.load() ? 1 : 0;
 }
 
-// A connection to the daemon must not be inherited by a container that the
-// agent forks meanwhile: the daemon believes who the kernel says it is.
+// A container that the agent forks must not inherit a connection to the daemon:
+// the daemon identifies the caller by the credentials that the kernel reports.
 curl_socket_t openSocket(void*, curlsocktype, curl_sockaddr* address) {
   return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 }  // namespace
 
-// What a call is named in its errors, and where it goes.
+// The name of a call in error messages, and its URL path.
 struct Client::Call {
   const char* verb;
   const char* path;
@@ -67,7 +68,7 @@ struct Client::Call {
 
 namespace {
 
-// Only root and the agent's own user may stand behind the socket.
+// mistrust rejects a socket that is not owned by root or the agent's user.
 std::optional<std::string> mistrust(const std::string& socket) {
   struct stat s;
   if (::stat(socket.c_str(), &s) != 0) {
@@ -82,7 +83,7 @@ std::optional<std::string> mistrust(const std::string& socket) {
   return std::nullopt;
 }
 
-// Why libcurl has no answer.
+// Returns why a transfer failed.
 std::string why(CURLcode code, const Answer& answer, std::chrono::milliseconds allowed) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
@@ -132,7 +133,7 @@ CURLcode transfer(const std::string& socket, const std::string& url, const std::
   CURL* c = handle.get();
   curl_easy_setopt(c, CURLOPT_URL, url.c_str());
   curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, socket.c_str());
-  curl_easy_setopt(c, CURLOPT_PROXY, "");  // whatever the agent's environment says
+  curl_easy_setopt(c, CURLOPT_PROXY, "");  // ignore proxy variables in the agent's environment
   curl_easy_setopt(c, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(c, CURLOPT_HTTPHEADER, type.get());
   curl_easy_setopt(c, CURLOPT_USERAGENT, "mesos-gpu-isolator");
@@ -158,7 +159,7 @@ CURLcode transfer(const std::string& socket, const std::string& url, const std::
 
 Client::Client(std::string socket) : socket_(std::move(socket)) {
   static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
-  (void)once;  // where it did not succeed no call does, and says so
+  (void)once;  // if the initialization failed, every call fails with an error
 }
 
 Result<std::string> Client::post(const Call& call, const std::string& body, Deadline deadline) const {

@@ -1,6 +1,6 @@
-// A client of the GPU daemon's API (docs/isolator-api.md). It knows nothing
-// of Mesos. Every call blocks until it is answered or its deadline is there;
-// none throws. One Client may be used by many threads at once.
+// A client of the GPU daemon's API (docs/isolator-api.md). It does not depend
+// on Mesos. Every call blocks until it is answered or its deadline expires. No
+// call throws. Many threads may use one Client concurrently.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,10 @@ using Deadline = Clock::time_point;
 
 class Client {
  public:
-  // The socket's path is absolute and has at most 107 bytes; Client does not
-  // look at it before the first call. A Client must live until main returns
-  // or be made after it began: libcurl is set up by the first.
+  // The socket's path is absolute and has at most 107 bytes; it is first
+  // checked by a call. The first Client initializes libcurl. A static Client
+  // must therefore live until main returns; any other must be created after
+  // main has started.
   explicit Client(std::string socket);
 
   Result<Done> recover(const std::vector<std::string>& containers, Deadline) const noexcept;
@@ -29,12 +30,12 @@ class Client {
   Result<std::vector<std::string>> update(const std::string& container, const Amounts&, Deadline) const noexcept;
   Result<Done> cleanup(const std::string& container, Deadline) const noexcept;
 
-  // Ends the calls under way, and all later ones, with Problem::Kind::away.
+  // Ends current and future calls with Problem::Kind::away.
   void stop() noexcept { stopped_ = true; }
 
  private:
   struct Call;
-  // Posts a body and returns the answer's.
+  // Posts a body and returns the body of the response.
   Result<std::string> post(const Call&, const std::string& body, Deadline) const;
   template <typename T, typename Encode, typename Decode>
   Result<T> ask(const Call&, Deadline, Encode, Decode) const noexcept;

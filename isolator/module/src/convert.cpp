@@ -5,7 +5,7 @@
 namespace mesosgpu {
 namespace {
 
-// By these labels frameworks say to which job a task belongs.
+// Labels in which frameworks name the job of a task.
 constexpr const char* jobLabels[] = {"mesos-gpu.job", "job"};
 
 std::string job(const mesos::Labels& labels) {
@@ -102,7 +102,8 @@ void setEnvironment(const std::map<std::string, std::string>& variables, const m
   if (variables.empty()) {
     return;
   }
-  // A command task's executor runs outside the image, and hands these on.
+  // The executor of a command task runs outside the image and passes these
+  // variables to the task.
   mesos::Environment* to = config.has_task_info() ? launch.mutable_task_environment() : launch.mutable_environment();
   for (const auto& [name, value] : variables) {
     mesos::Environment::Variable* variable = to->add_variables();

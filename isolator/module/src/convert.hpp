@@ -1,4 +1,4 @@
-// Mesos's messages as the daemon API's values, and back.
+// Converts between Mesos messages and values of the daemon's API.
 #pragma once
 
 #include <mesos/resources.hpp>
@@ -11,7 +11,7 @@ namespace mesosgpu {
 // "PARENT.CHILD" for a nested container.
 std::string text(const mesos::ContainerID&);
 
-// The resources whose names begin with "gpu".
+// Returns the resources whose names start with "gpu".
 Amounts gpus(const mesos::Resources&);
 
 Request request(const mesos::ContainerID&, const mesos::slave::ContainerConfig&);
@@ -20,7 +20,7 @@ Request request(const mesos::slave::ContainerState&);
 // A debug container runs in its parent's cgroup, mounts and environment.
 bool isDebug(const mesos::slave::ContainerConfig&);
 
-// Puts variables where the processes of the container's image will see them.
+// Sets variables where the processes in the container's image see them.
 void setEnvironment(const std::map<std::string, std::string>&, const mesos::slave::ContainerConfig&, mesos::slave::ContainerLaunchInfo&);
 
 }  // namespace mesosgpu

@@ -1,4 +1,4 @@
-// The module's face to Mesos: parameters in, an isolator out.
+// The entry point for Mesos: creates an isolator from the module's parameters.
 #include <glog/logging.h>
 #include <linux/magic.h>
 #include <sys/un.h>
@@ -22,8 +22,8 @@ using process::Future;
 
 namespace {
 
-// watch, usage and status are Mesos's own: a container is never destroyed for
-// what the daemon does, and Mesos's messages have no fields for GPUs.
+// watch, usage and status keep Mesos's defaults: the daemon's state never
+// destroys a container, and the Mesos messages have no fields for GPUs.
 class GpuIsolator : public mesos::slave::Isolator {
  public:
   explicit GpuIsolator(mesosgpu::Config config) : process_(std::move(config)) { process::spawn(process_); }
@@ -52,7 +52,7 @@ class GpuIsolator : public mesos::slave::Isolator {
   GpuProcess process_;
 };
 
-// Sets one parameter.
+// Sets one parameter of the configuration.
 Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config, std::string& hierarchy) {
   if (p.key() == "socket") {
     if (p.value().empty() || p.value()[0] != '/' || p.value().size() >= sizeof(sockaddr_un::sun_path)) {
@@ -81,7 +81,7 @@ Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config, std::strin
   return Nothing();
 }
 
-// With cgroup v1 and with both, the hierarchies are mounted in a tmpfs.
+// With cgroup v1 or hybrid mode, the hierarchies are mounted in a tmpfs.
 bool isUnified(const std::string& hierarchy) {
   struct statfs s;
   return ::statfs(hierarchy.c_str(), &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;

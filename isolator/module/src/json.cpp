@@ -28,7 +28,7 @@ Value resources(const Amounts& all) {
   return out;
 }
 
-// Reader walks an answer. After its first problem it reads nothing more.
+// Reader decodes a response. After the first problem it stops reading.
 class Reader {
  public:
   std::optional<Problem> problem;
@@ -43,7 +43,7 @@ class Reader {
     return v;
   }
 
-  // Each item of a list, or of none.
+  // Calls f for each item of a list; a missing list is empty.
   template <typename F>
   void each(const Value& in, const std::string& name, F f) {
     const Value* list = find(in, name);
@@ -67,7 +67,7 @@ class Reader {
     return s;
   }
 
-  // An absolute path that stays below its beginning.
+  // An absolute path that stays below the given folder.
   std::string path(const Value& in, const std::string& name, const std::string& below) {
     const Value* v = find(in, name.substr(name.rfind('.') + 1));
     if (!v) {
@@ -92,7 +92,7 @@ class Reader {
     return static_cast<std::uint32_t>(v->get<std::uint64_t>());
   }
 
-  // A member that is there and not null.
+  // Returns a member, or nullptr if it is missing or null.
   static const Value* find(const Value& in, const std::string& key) {
     if (!in.is_object()) {
       return nullptr;
@@ -221,7 +221,7 @@ std::string reason(const std::string& body) {
   auto s = why->get<std::string>();
   auto end = std::min<std::size_t>(s.size(), 2000);
   while (end < s.size() && end > 0 && (s[end] & 0xc0) == 0x80) {
-    end--;  // Mesos's messages hold whole characters only
+    end--;  // Mesos messages must be valid UTF-8: do not cut a character
   }
   s.resize(end);
   for (char& c : s) {

@@ -1,7 +1,7 @@
-// The daemon API's JSON. Decoding believes nothing: a field of another type,
-// a path that leaves its place, a number out of range is a problem that names
-// the field. What is missing or null is empty; fields it does not know are
-// left alone, so a newer daemon may say more.
+// The JSON of the daemon's API. Decoding trusts nothing: a field of the wrong
+// type, a path outside its folder or a number out of range is a problem that
+// names the field. A missing or null field is empty. Unknown fields are
+// ignored, so a newer daemon may send more.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace mesosgpu::json {
 
-// Texts come from frameworks and images: bytes that are no UTF-8 are replaced.
+// Strings come from frameworks and images; invalid UTF-8 is replaced.
 std::string prepare(const Request&);
 std::string update(const std::string& container, const Amounts&);
 std::string isolate(const std::string& container, int pid);
 std::string cleanup(const std::string& container);
 std::string recover(const std::vector<std::string>& containers);
 
-// The problems' messages begin with the field; their kind is broken.
+// Problem messages start with the field, and their kind is broken.
 Result<Grant> grant(const std::string& text);
 Result<std::vector<std::string>> devices(const std::string& text);
 Result<Done> object(const std::string& text);
 
-// The reason in a refusal's body, in one printable line of bounded length;
-// empty where there is none.
+// Returns the reason in the body of a rejection as one printable line of
+// bounded length, or an empty string.
 std::string reason(const std::string& text);
 
 }  // namespace mesosgpu::json

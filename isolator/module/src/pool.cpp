@@ -8,8 +8,8 @@
 namespace mesosgpu {
 namespace {
 
-// A signal to the agent is for the agent's threads: one started meanwhile
-// takes none.
+// Blocks all signals while a thread starts. The new thread inherits the mask,
+// so signals to the agent reach the agent's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -48,7 +48,7 @@ void Pool::run(std::function<void()> job) {
     try {
       start();
     } catch (const std::system_error&) {
-      // The host has no room for more; those there are take it in turn.
+      // The host cannot start another thread; the existing threads run the job.
     }
   }
   more_.notify_one();
@@ -72,7 +72,7 @@ void Pool::work() {
     jobs_.pop_front();
     lock.unlock();
     job();
-    job = nullptr;  // what it holds goes before the lock is taken again
+    job = nullptr;  // destroy the job's captures before the lock is taken
     lock.lock();
   }
 }

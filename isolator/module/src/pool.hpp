@@ -1,4 +1,4 @@
-// Threads for calls that block, so that none of the agent's own ever does.
+// Threads for blocking calls, so that the agent's threads never block.
 #pragma once
 
 #include <condition_variable>
@@ -12,13 +12,14 @@ namespace mesosgpu {
 
 class Pool {
  public:
-  // Starts one thread, and no more than that in all, each when it is first
-  // needed. Throws std::system_error where there cannot be even the one.
+  // Starts one thread. Further threads start on demand, up to most in total.
+  // Throws std::system_error if the first thread cannot be started.
   explicit Pool(std::size_t most);
-  // Returns when all jobs are done, those that wait as well.
+  // Waits until all jobs are done, including queued ones.
   ~Pool();
 
-  // Where no further thread can be started the job waits for one there is.
+  // Queues a job. If no further thread can be started, it waits for an existing
+  // one.
   void run(std::function<void()> job);
 
  private:

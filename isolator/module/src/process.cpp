@@ -25,14 +25,14 @@ using process::Promise;
 namespace mesosgpu {
 namespace {
 
-// Calls wait on that many threads at most.
+// Maximum number of concurrent calls.
 constexpr std::size_t threads = 16;
 
-// A container without GPUs is not kept waiting for longer.
+// Maximum delay for a container without GPUs.
 constexpr std::chrono::milliseconds brief(1000);
 
-// Pauses before a call is made again: while one is under way that will end,
-// while somebody waits for the daemon to be back, and while nobody does.
+// Delays before a call is repeated: while another call is running, while a
+// caller waits for the daemon, and otherwise.
 const Duration shortPause = Milliseconds(20), pause = Milliseconds(200), longPause = Seconds(1);
 
 constexpr const char* unconfinedToo =
@@ -42,15 +42,16 @@ Duration until(Deadline deadline) {
   return Nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count());
 }
 
-// The daemon refuses a whole list for one id it cannot take; frameworks choose
-// those of nested containers.
+// The daemon rejects a whole list for one invalid ID, and frameworks choose the
+// IDs of nested containers.
 bool speakable(const std::string& id) {
   return id.size() <= 512 && id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == std::string::npos;
 }
 
 bool isAway(const Problem& p) { return p.kind == Problem::Kind::away; }
 
-// What is refused while others give back may succeed soon.
+// A call that is rejected while other containers release devices may succeed
+// later.
 template <typename T>
 Result<T> hopeful(Result<T> r, bool givenBack) {
   if (!r.ok() && r.problem->status == 409 && givenBack) {
@@ -81,7 +82,7 @@ bool GpuProcess::required(const Container& c) {
   if (!c.request.resources.empty() || unconfined()) {
     return true;
   }
-  // A nested one with its own root needs nodes for what it inherits.
+  // A nested container with its own root needs nodes for inherited GPUs.
   const auto dot = c.request.container.find('.');
   const Container* root = dot == std::string::npos ? nullptr : find(c.request.container.substr(0, dot));
   return root && c.request.rootfs && !root->request.resources.empty();
@@ -211,7 +212,7 @@ Future<Result<Grant>> GpuProcess::grant(const std::string& id, Deadline by) {
           p.message = "prepare container " + id + ": " + p.message;
           return Result<Grant>(p);
         }
-        // Since then another may have begun.
+        // Another recovery may have started in the meantime.
         return syncing_.isSome() || told_ != changes_ ? grant(id, by) : enter(id, by);
       }));
 }
@@ -284,7 +285,7 @@ Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::
   if (c->granted.isSome() && *c->granted == wanted && c->request.resources == wanted) {
     return Nothing();
   }
-  // The agent restarts with no more than there was.
+  // After an agent restart an update never adds resources.
   const bool restarted = c->turn == 0;
   const bool grows = !restarted && !(contains(c->request.resources, wanted) && (c->granted.isNone() || contains(*c->granted, wanted)));
   c->request.resources = wanted;
@@ -293,8 +294,9 @@ Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::
   Waiter waiter{c->turn, grows ? Option<Deadline>(deadline(true)) : None(), promise};
   c->waiters.push_back(std::move(waiter));
   push(id);
-  // Whoever has none left need not wait for the daemon to hear: its books, not
-  // Mesos's, keep devices from being given twice, and a task's end is told.
+  // An update to no resources need not wait for the daemon. The daemon's own
+  // records, not Mesos's, prevent devices from being assigned twice, and
+  // cleanup reports the end of the task.
   return wanted.empty() ? Future<Nothing>(Nothing()) : promise->future();
 }
 
@@ -342,7 +344,8 @@ Future<Result<Done>> GpuProcess::tell(const Container& c, Deadline by) {
     }
     return ask<Done>([=](const Client& client) { return client.isolate(told.container, pid, by); });
   };
-  // One that has ended meanwhile is unknown, and must not be taken in again.
+  // A container that has ended meanwhile is unknown to the daemon and must not
+  // be adopted again.
   auto takeIn = [=](const Result<Done>& updated) -> Future<Result<Done>> {
     if (updated.ok() || updated.problem->status != 404 || !find(told.container, turn)) {
       return updated;
@@ -403,7 +406,7 @@ Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
     debug = c->debug;
     must = !c->request.resources.empty() || c->granted.isNone() || !c->granted->empty();
     for (Waiter& w : c->waiters) {
-      w.promise->set(Nothing());  // with the container all it had is given back
+      w.promise->set(Nothing());  // cleanup releases all resources of the container
     }
     containers_.erase(id);
   }
@@ -411,7 +414,7 @@ Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
     return Nothing();
   }
   const auto by = deadline(must);
-  // A recovery that names it and is under way would bring it back.
+  // A concurrent recovery that lists the container would adopt it again.
   return process::undiscardable((syncing_.isSome() ? *syncing_ : Future<Result<Done>>(Result<Done>(Done{})))
       .then(defer(self(), [=](const Result<Done>&) {
         return ask<Done>([=](const Client& client) { return client.cleanup(id, by); });

@@ -15,7 +15,7 @@ bool empty(const Amount& a) {
   return std::get<Ranges>(a).empty();
 }
 
-// Sorted, and without overlap or touch.
+// Returns the ranges sorted, with overlapping and adjacent ones joined.
 Ranges merged(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end());
   Ranges out;

@@ -32,14 +32,15 @@ Try<Nothing> makeNode(const Node& node, const std::string& at) {
   if (::mknod(at.c_str(), S_IFCHR | 0666, makedev(node.major, node.minor)) != 0) {
     return ErrnoError("make node " + at);
   }
-  // Whatever the umask is: the cgroup decides who opens it.
+  // The umask does not apply: the cgroup decides which processes can open the
+  // node.
   if (::chmod(at.c_str(), 0666) != 0) {
     return ErrnoError("open node " + at + " to every user");
   }
   return Nothing();
 }
 
-// A directory that stays open.
+// Owns the descriptor of an open directory.
 class Directory {
  public:
   explicit Directory(int fd) : fd_(fd) {}
@@ -59,9 +60,9 @@ class Directory {
   int fd_;
 };
 
-// Makes a mount's target in a root that an image filled, a directory or, where
-// the source is one, a file. A symbolic link in the root may lead anywhere on the
-// host, so none is followed.
+// Creates a mount target in a root file system from an image: a directory, or a
+// file if the source is a file. Symbolic links in the root may point anywhere
+// on the host, so they are not followed.
 Try<Nothing> makeTarget(const std::string& rootfs, const Mount& mount) {
   const std::string& target = mount.target;
   struct stat source;

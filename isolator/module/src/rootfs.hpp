@@ -1,5 +1,5 @@
-// What a container with a root file system of its own needs in it: GPU nodes
-// and the driver volume. Mesos mounts both before it enters the root.
+// Prepares a container's own root file system for GPU nodes and the driver
+// volume. Mesos mounts both before it enters the root.
 #pragma once
 
 #include <mesos/slave/containerizer.hpp>
@@ -10,11 +10,10 @@
 
 namespace mesosgpu {
 
-// Makes the nodes in the container's devices directory, which Mesos's
-// filesystem/linux isolator has made below the agent's --runtime_dir and
-// removes with the container, and the mounts' targets in the root. They are
-// nodes of the container's own, so that whoever changes their mode in there
-// changes nothing for others.
+// Creates the nodes in the container's devices directory and the mount targets
+// in the root. Mesos's filesystem/linux isolator creates that directory below
+// the agent's --runtime_dir and removes it with the container. The nodes belong
+// to the container alone: changing their mode affects no other container.
 Try<Nothing> furnish(const Grant&, const mesos::ContainerID&, const std::string& rootfs, const std::string& runtimeDir,
                      mesos::slave::ContainerLaunchInfo&);
 

@@ -1,5 +1,5 @@
-// Drives the client for the tests: a JSON object on each line of its input is
-// a call, made on a thread of its own; its outcome is a line of its output.
+// Drives the client for tests. Each input line is a JSON object with one call,
+// which runs on its own thread. Each output line is the outcome of one call.
 #include <iostream>
 #include <mutex>
 #include <nlohmann/json.hpp>

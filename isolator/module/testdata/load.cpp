@@ -1,6 +1,6 @@
-// Loads the module as an agent does and calls its isolator for the tests: a
-// JSON object on each line of its input is a call, Mesos's messages in it as
-// JSON; its outcome is a line of its output, when it is there.
+// Loads the module as an agent does and calls its isolator for tests. Each
+// input line is a JSON object with one call; Mesos messages in it are JSON.
+// Each output line is the outcome of one call, when it is ready.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ JSON::Object show(const Option<mesos::slave::ContainerLaunchInfo>& m) {
   return m.isSome() ? JSON::Object(JSON::protobuf(*m)) : JSON::Object();
 }
 
-// From now on no thread can be started: there is no room for its stack.
+// From now on no thread can start: the address space has no room for its stack.
 void starve() {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -48,7 +48,7 @@ void starve() {
   ::setrlimit(RLIMIT_AS, &limit);
 }
 
-// Discards what a call returned, by its number.
+// Functions that discard the futures of calls, by call number.
 std::map<std::string, std::function<void()>> discards;
 
 template <typename T>
@@ -67,7 +67,7 @@ void tell(const JSON::Value& id, Future<T> future) {
   });
 }
 
-// A message of Mesos below that key; a default one where there is none.
+// Returns the Mesos message at that key, or a default one if it is missing.
 template <typename T>
 T message(const JSON::Object& call, const std::string& key) {
   Result<JSON::Object> v = call.at<JSON::Object>(key);
@@ -122,7 +122,7 @@ void make(Isolator& isolator, const JSON::Object& call) {
 
 }  // namespace
 
-// MODULE KEY=VALUE…: the module's file and its parameters.
+// Arguments: MODULE KEY=VALUE…, the module's file and its parameters.
 int main(int argc, char** argv) {
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   void* symbol = library ? dlsym(library, "io_mesosgpu_GpuIsolator") : nullptr;
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
     make(*isolator, JSON::parse<JSON::Object>(line).get());
   }
   isolator.reset();
-  // What is still pending dies with the process, as in an agent.
+  // Pending calls end with the process, as in an agent.
   std::cout.flush();
   _exit(0);
 }

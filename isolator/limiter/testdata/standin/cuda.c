@@ -1,18 +1,18 @@
-// libcuda.so.1 for tests.
+// A fake libcuda.so.1 for tests.
 #define _GNU_SOURCE
 #include "device.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-// What a program holds, by the name it was given.
+// One object of a program, by its handle.
 struct thing { struct thing *next; int kind, device; uint64_t name, bytes, idle, threshold, used; unsigned refs, maps; void *owner; };
 enum { MEMORY, POOL, POOLED, HANDLE, IMPORT, MAPPING, BINDING, ARRAY, CONTEXT, MODULE, HEAP, GRAPH, EXEC };
 static struct thing *things;
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t names = 0x700000000000;
 static __thread CUcontext current;
-static struct thing *capturing; // the graph
+static struct thing *capturing; // the graph being captured, NULL for none
 
 #define E_INVALID 1
 #define E_CONTEXT 201
@@ -87,7 +87,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
 }
 CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f)
 {
-	(void)f; // what does not fit is in host memory
+	(void)f; // oversubscribed memory is in host memory
 	int d = here();
 	if (d < 0)
 		return E_CONTEXT;
@@ -142,7 +142,7 @@ static struct thing *default_pool(int d)
 	pthread_mutex_unlock(&own);
 	return t ? t : add(POOL, d, 0, NULL);
 }
-// A stream's handle is its context's, but for the default streams.
+// Except for default streams, a stream has its context's handle.
 CUresult cuStreamGetCtx(CUstream s, CUcontext *c) { *c = (uintptr_t)s > 2 ? (CUcontext)s : current; return 0; }
 static int of_stream(CUstream s)
 {
@@ -207,7 +207,7 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream s, int *on, uint64_t *id, CUgraph *g
 	*g = capturing ? (CUgraph)capturing->name : NULL;
 	return 0;
 }
-// standin_capture begins a capture, or ends it with the graph.
+// standin_capture starts a capture, or ends it and returns the graph.
 __attribute__((visibility("default"))) uint64_t standin_capture(int on)
 {
 	uint64_t made = capturing ? capturing->name : 0;
@@ -230,7 +230,7 @@ static void last(struct thing *h)
 	if (h->refs == 0 && h->maps == 0)
 		give(HANDLE, h->name);
 }
-// An import is another name of the same memory, wherefrom is its first name.
+// An import is another handle of the same memory; owner is the first handle.
 static struct thing *of_handle(uint64_t n)
 {
 	struct thing *h = get(HANDLE, n);
@@ -345,7 +345,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p)
 	return 0;
 }
 
-// Arrays are laid out in blocks of 64 bytes by 8 rows, and take whole 64 KiB.
+// Arrays are laid out in blocks of 64 bytes by 8 rows, rounded up to 64 KiB.
 static uint64_t up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static uint64_t blocks(uint64_t row, uint64_t rows) { return up(row, 64) * (rows > 1 ? up(rows, 8) : 1); }
 static uint64_t element(int f) { return f == 1 || f == 8 ? 1 : f == 2 || f == 9 || f == 16 ? 2 : 4; }
@@ -372,7 +372,7 @@ static CUresult context(CUcontext *c, CUdevice d, void *primary)
 {
 	if (!device_take(d, CONTEXT_BYTES))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (getenv("STANDIN_SLOW")) // as real contexts are
+	if (getenv("STANDIN_SLOW")) // real contexts take as long
 		nanosleep(&(struct timespec){0, 200000000}, NULL);
 	*c = (CUcontext)add(CONTEXT, d, CONTEXT_BYTES, primary)->name;
 	return 0;
@@ -471,9 +471,9 @@ CUresult cuMemGetInfo_v2(size_t *f, size_t *t)
 }
 CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { *n = machine()->device[d].total; return 0; }
 
-// Graphs free within themselves what they allocate: a launch takes what the
-// graphs of the process have not yet idle, and a trim gives it back. A graph of
-// kernels alone is none of these, and its handle is how long it runs.
+// Graphs free what they allocate, so a launch takes only what exceeds the idle
+// graph memory of the process, and a trim returns it. The handle of a graph of
+// kernels only is its duration.
 static uint64_t graph_reserved;
 __attribute__((visibility("default"))) CUresult cuGraphCreate(CUgraph *g, unsigned f) { (void)f; *g = (CUgraph)add(GRAPH, 0, 0, NULL)->name; return 0; }
 CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t k, CUDA_MEM_ALLOC_NODE_PARAMS *p)
@@ -522,7 +522,7 @@ CUresult cuDeviceGraphMemTrim(CUdevice d)
 }
 CUresult cuDeviceGetGraphMemAttribute(CUdevice d, int a, void *v) { (void)a; *(uint64_t *)v = d == 0 ? graph_reserved : 0; return 0; }
 
-// A function's handle is how long it runs, in nanoseconds.
+// A function's handle is its duration in nanoseconds.
 #define GRID unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, CUstream s
 #define UNUSED (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)sh, (void)s
 #define RUN(f) (f && !device_captures((uint64_t)(f)) ? device_run((uint64_t)(f)) : (void)0, 0)
@@ -550,7 +550,8 @@ CUresult cuCtxCreate(CUcontext *c, unsigned f, CUdevice d) { return cuCtxCreate_
 CUresult cuMemAlloc_v9(CUdeviceptr *p, size_t n);
 __attribute__((visibility("default"))) CUresult cuMemAlloc_v9(CUdeviceptr *p, size_t n) { return cuMemAlloc_v2(p, n); }
 
-// Names and since when; the newest that the caller's version knows is meant.
+// Function names and the version that introduced them. The newest version that
+// the caller supports applies.
 #define HOOK(lib, name) NAME_##lib(name)
 #define USE(lib, name) NAME_##lib(name)
 #define NAME_cuda(name) {#name, (void *)name},
@@ -575,7 +576,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t f
 	static const struct { const char *suffix; int since; } versions[] = {{"_v9", 99000}, {"_v4", 12050}, {"_v3", 11040}, {"_v2", 3020}, {"", 0}};
 	*f = flags & 2 ? named(name, "_ptsz") : NULL;
 	if (strcmp(name, "cuCtxSynchronize") == 0 && version < 13000)
-		version = 0; // it has its second form since then
+		version = 0; // cuCtxCreate_v2 exists from this version on
 	for (int i = 0; !*f && i < 5; i++)
 		if (version >= versions[i].since)
 			*f = named(name, versions[i].suffix);

@@ -35,7 +35,7 @@ void machine_lock(void)
 
 void machine_unlock(void) { pthread_mutex_unlock(&mapped->mutex); }
 
-// standin_make makes the file.
+// standin_make creates the device file.
 __attribute__((visibility("default"))) int standin_make(const char *path, uint64_t total, unsigned participants, unsigned nvml_offset)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
@@ -72,8 +72,9 @@ static bool dead(int pid)
 	return n <= 0 || !(after = strrchr(text, ')')) || after[2] == 'Z' || after[2] == 'X';
 }
 
-// A process may be killed at any instruction, also in here: what counts is one
-// word that only its owner writes, and the sum is made anew each time.
+// A process may be killed at any instruction, also in this function. Only one
+// word, written by its owner alone, counts, and the sum is computed again each
+// time.
 static void bury(void)
 {
 	for (int i = 0; i < PROCESSES; i++)
@@ -111,7 +112,7 @@ bool device_take(int device, uint64_t bytes)
 	machine_lock();
 	struct process *us = self();
 	if (add_up(device) + bytes > mapped->device[device].most)
-		bury(); // a record must not count the dead
+		bury(); // a new maximum must not include dead processes
 	uint64_t used = add_up(device) + bytes;
 	bool ok = used <= mapped->device[device].total;
 	if (ok) {
@@ -139,7 +140,7 @@ void uuid_of(int device, uint8_t uuid[16])
 	uuid[15] = (uint8_t)(0xa0 + device);
 }
 
-// wait_until moves the clock on once all who take part wait.
+// wait_until advances the clock once all participants wait.
 static void wait_until(uint64_t when)
 {
 	struct machine *m = mapped;
@@ -222,8 +223,8 @@ static void spread(struct process *p, uint64_t from, uint64_t to)
 	}
 }
 
-// tick lets a device that works in real time have the time of day, from which
-// NVML's stamps come out right.
+// device_tick sets the clock of a real-time device to the time of day, so that
+// NVML's timestamps are correct.
 void device_tick(void)
 {
 	struct timespec t;
@@ -232,8 +233,8 @@ void device_tick(void)
 		mapped->now_ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - EPOCH_US * 1000;
 }
 
-// device_run queues work on device 0, which runs it in order; a process has
-// four pieces on their way at most, and one where time is real.
+// device_run queues work on device 0, which executes it in order. A process has
+// at most four pieces queued, or one in real time.
 void device_run(uint64_t ns)
 {
 	static __thread uint64_t ends[4];

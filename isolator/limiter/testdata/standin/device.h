@@ -1,6 +1,6 @@
-// The stand-in's devices: a file that all processes map, with books of its own
-// that the limiter never sees, and a clock that stands still unless everybody
-// who takes part in the simulation waits.
+// The fake devices: a file that all processes map, with its own record of
+// memory that the limiter never sees, and a clock that advances only while all
+// participants of the simulation wait.
 #pragma once
 #include "../../src/cuda.h"
 #include <pthread.h>
@@ -25,9 +25,9 @@ struct machine {
 	pthread_cond_t moved;
 	struct { uint64_t total, used, most, busy_until; } device[DEVICES];
 	unsigned participants, joined, waiting;
-	bool real; // the device works in real time: REALTIME is participants then
+	bool real; // the device works in real time; participants is then REALTIME
 	uint64_t now_ns, wake[PARTICIPANTS];
-	unsigned nvml_offset; // NVML's numbers are pids plus this
+	unsigned nvml_offset; // NVML reports PIDs plus this offset
 	unsigned calls;       // launches that reached the device
 	struct process process[PROCESSES];
 };
@@ -35,10 +35,10 @@ struct machine {
 struct machine *machine(void);
 void machine_lock(void);
 void machine_unlock(void);
-struct process *self(void); // while locked
+struct process *self(void); // the caller holds the lock
 bool device_take(int device, uint64_t bytes);
 void device_give(int device, uint64_t bytes);
 void device_run(uint64_t ns);
-void device_tick(void); // while locked
+void device_tick(void); // the caller holds the lock
 bool device_captures(uint64_t ns);
 void uuid_of(int device, uint8_t uuid[16]);

@@ -1,5 +1,5 @@
-// libnvidia-ml.so.1 for tests: the devices in the opposite order, as NVML's
-// may be.
+// A fake libnvidia-ml.so.1 for tests. It lists the devices in the reverse
+// order, as NVML may.
 #include "device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 enum { NOT_SUPPORTED = 3 };
 
-// STANDIN_NO_USE is set for a device that shows no use, as in MIG mode, and
-// STANDIN_CROWD to how many more processes it shows, which do nothing.
+// STANDIN_NO_USE is set for a device without utilization samples, as in MIG
+// mode. STANDIN_CROWD is the number of additional idle processes that it shows.
 static bool no_use(void) { return getenv("STANDIN_NO_USE") != NULL; }
 
 static int device_of(nvmlDevice_t d) { return DEVICES - (int)(uintptr_t)d; }
@@ -61,7 +61,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n
 	return 0;
 }
 
-// Use is looked at every 100 ms of the simulated time.
+// Utilization is sampled every 100 ms of simulated time.
 static uint64_t busy(const struct process *p, uint64_t from, uint64_t to)
 {
 	uint64_t ns = 0;

@@ -1,5 +1,5 @@
-// What a whole program calls beside what the limiter hooks. A kernel named
-// spin takes a millisecond, any other no time.
+// Functions that a whole program calls and the limiter does not hook. A kernel
+// named spin takes a millisecond, any other no time.
 #include "device.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t a, CUdevice
 EXPORT CUresult cuMemAddressFree(CUdeviceptr p, size_t n) { (void)p, (void)n; return 0; }
 EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const void *d, size_t k) { (void)p, (void)n, (void)d, (void)k; return 0; }
 
-// The graph's handle, and so its executable's, is how long its kernels take.
+// The handle of a graph and of its executable is the duration of its kernels.
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, int mode) { (void)s, (void)mode; captured = 1; return 0; }
 EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { (void)s; *g = (CUgraph)(uintptr_t)(captured - 1); captured = 0; return 0; }
 
