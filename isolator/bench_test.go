@@ -11,9 +11,8 @@ import (
 func BenchmarkIsolateV1(b *testing.B) { benchmarkIsolate(b, "v1") }
 func BenchmarkIsolateV2(b *testing.B) { benchmarkIsolate(b, "v2") }
 
-// benchmarkIsolate isolates a container's cgroup from nothing to one GPU and
-// then lets it grow and shrink, each with its reading back; p99 is over all
-// of them.
+// benchmarkIsolate isolates a container's cgroup with one GPU and then grows and shrinks
+// it. Each step is verified by reading it back; p99 is over all steps.
 func benchmarkIsolate(b *testing.B, version string) {
 	requireMounted(b, version)
 	h := fourGPUHost(b)

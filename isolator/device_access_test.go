@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// printAccessArgument starts the test binary as a process that waits for a byte
-// and then prints what Granted says of it, with the nodes of a folder.
+// printAccessArgument starts the test binary as a process that waits for a byte and then
+// prints the result of Granted for the nodes of a folder.
 const printAccessArgument = "print-granted"
 
 func printDeviceAccess(devRoot string) {
@@ -34,8 +34,8 @@ func printDeviceAccess(devRoot string) {
 	os.Exit(0)
 }
 
-// makeDevFolder is a /dev that everybody may look into, with those nodes, names
-// as of GPUs' or other devices'.
+// makeDevFolder creates a /dev that every user may list, with nodes named like GPUs or
+// other devices.
 func makeDevFolder(t *testing.T, mode uint32, nodes map[string]int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mesos-gpu-dev")
@@ -66,7 +66,7 @@ func nodeSet(others ...string) map[string]int {
 	return list
 }
 
-// detectIn runs Granted for real in a process of the container.
+// detectIn runs Granted in a process of the container.
 func (b *cgroupFixture) detectIn(container, dev string, uid uint32) string {
 	b.Helper()
 	cmd := exec.Command("/proc/self/exe", printAccessArgument, dev)
@@ -82,7 +82,7 @@ func (b *cgroupFixture) detectIn(container, dev string, uid uint32) string {
 		b.Fatal(err)
 	}
 	moved := b.i.MoveProcess(b.path(container), cmd.Process.Pid)
-	in.Close() // the process goes on
+	in.Close() // lets the process continue
 	if err := cmd.Wait(); err != nil {
 		b.Fatalf("%v: %s", err, said.String())
 	}
@@ -92,7 +92,7 @@ func (b *cgroupFixture) detectIn(container, dev string, uid uint32) string {
 	return strings.TrimSpace(out.String())
 }
 
-// A process finds out what it was granted, whoever it is.
+// A process detects its granted devices, as any user.
 func TestRootDetectDeviceAccess(t *testing.T) {
 	onBothVersions(t, fourGPUHost(t), func(b *cgroupFixture) {
 		dev := makeDevFolder(b.T, 0o666, nodeSet("other"))
@@ -119,7 +119,7 @@ func TestRootDetectDeviceAccess(t *testing.T) {
 	})
 }
 
-// A process finds the capability nodes of its MIG devices, and no others.
+// A process detects the capability nodes of its own MIG devices only.
 func TestRootDetectDeviceAccessMIG(t *testing.T) {
 	h := gpu.Host{Simulated: true, Devices: []gpu.Device{migDevice("MIG-1", "GPU-b", 1, 30), migDevice("MIG-2", "GPU-b", 1, 40)}}
 	onBothVersions(t, h, func(b *cgroupFixture) {
@@ -144,8 +144,8 @@ func TestRootDetectDeviceAccessMIG(t *testing.T) {
 	})
 }
 
-// Names of GPUs on nodes that are none do not count, and nodes that this
-// user may not open by their mode are an error, not a denial.
+// Nodes with a GPU's name but another device number are ignored. Nodes whose mode denies
+// this user access are an error, not a denial.
 func TestRootDetectDeviceAccessFromNodes(t *testing.T) {
 	requireMounted(t, "v2")
 	b := newCgroupFixture(t, "v2", fourGPUHost(t))

@@ -123,7 +123,7 @@ func TestNewRejectsAmbiguousHosts(t *testing.T) {
 	}
 }
 
-// migDevice is a MIG device with the capability nodes cap and the next.
+// migDevice returns a MIG device with the capability nodes gi and gi + 1.
 func migDevice(uuid, parent string, minor, gi int) gpu.Device {
 	return gpu.Device{UUID: uuid, Minor: minor, MIG: &gpu.MIG{Parent: parent, GPUInstanceCap: gi, ComputeInstanceCap: gi + 1}}
 }
@@ -136,7 +136,7 @@ func TestNewAcceptsMIGDevicesOfOneGPU(t *testing.T) {
 	}
 }
 
-// The containers of the daemon are confined by this package.
+// Isolator implements the kernel interface of containers.Manager.
 var _ containers.Kernel = (*Isolator)(nil)
 
 func TestChooseHierarchy(t *testing.T) {
@@ -170,7 +170,7 @@ func TestChooseHierarchy(t *testing.T) {
 	}
 }
 
-// A machine without cgroups has an isolator, which isolates nothing.
+// On a machine without cgroups the isolator does nothing.
 func TestMissingHierarchy(t *testing.T) {
 	i := newIsolator(t, HostConfig{Host: simulatedHost(t), ProcRoot: t.TempDir()})
 	_, holding := i.AllowedDevices("x")

@@ -20,7 +20,7 @@ import (
 
 const uuid = "GPU-22222222-aaaa-bbbb-cccc-000000000000"
 
-// newHost has a driver that can limit cgroups.
+// newHost returns a host whose driver can limit cgroups.
 func newHost() gpu.Host {
 	return gpu.Host{Driver: "615.10", CUDA: "13.4", Devices: []gpu.Device{
 		{UUID: uuid, Model: "NVIDIA H100 80GB HBM3", Arch: "9.0", MemMiB: 81559, PCI: "0000:10:00.0"},
@@ -31,8 +31,8 @@ func newShares(mib int64, cores int) []gpu.DeviceShare {
 	return []gpu.DeviceShare{{UUID: uuid, MemMiB: mib, Cores: cores}}
 }
 
-// newTestLimiter is one on a stand-in of NVML and a folder for cgroups, of which those
-// in files hold a line.
+// newTestLimiter returns a limiter on a fake NVML and a cgroup folder with the given
+// files, each with one line.
 func newTestLimiter(t *testing.T, compute share.Limiter, files map[string]string) (*nvmltest.FakeMachine, *MemoryLimiter) {
 	t.Helper()
 	m := nvmltest.ReportHost(t, newHost())
@@ -49,7 +49,7 @@ func newTestLimiter(t *testing.T, compute share.Limiter, files map[string]string
 	return m, New(MemoryLimiterConfig{Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Library: library, StartTimeout: 5 * time.Second}), Root: root, Compute: compute})
 }
 
-// filesWithoutDmem is a kernel without the controller.
+// filesWithoutDmem returns the files of a kernel without the dmem controller.
 func filesWithoutDmem() map[string]string {
 	return map[string]string{"cgroup.controllers": "cpu memory", "mesos/c1/cgroup.procs": ""}
 }
@@ -63,8 +63,8 @@ func newLibraryLimiter(t *testing.T) *preload.LibraryLimiter {
 	return preload.New(preload.LibraryLimiterConfig{Dir: t.TempDir(), Library: library})
 }
 
-// Memory is the driver's to hold, in the container's own cgroup, and compute
-// the library's; use is what the driver counts.
+// The driver limits memory in the container's own cgroup, and the library limits compute.
+// The driver's counter is the reported use.
 func TestDriverLimitsMemoryAndLibraryLimitsCompute(t *testing.T) {
 	m, l := newTestLimiter(t, newLibraryLimiter(t), filesWithoutDmem())
 	m.SetMeasurements(uuid, map[gpu.SampleField]float64{"cgroup_used_bytes": 777})
@@ -105,8 +105,8 @@ func TestDriverLimitsMemoryAndLibraryLimitsCompute(t *testing.T) {
 	}
 }
 
-// Before its cgroup is there a container has no processes to limit; once it is,
-// the limit is set when it is admitted again. Nested ones have cgroups below.
+// Without a cgroup, a container has no processes to limit. The next admission after the
+// cgroup exists sets the limit. Nested containers have cgroups below it.
 func TestLimitIsSetOnceCgroupExists(t *testing.T) {
 	_, l := newTestLimiter(t, share.NoLimiter{}, filesWithoutDmem())
 	for _, id := range []string{"c2", "c1.inner"} {
@@ -129,7 +129,7 @@ func TestLimitIsSetOnceCgroupExists(t *testing.T) {
 	}
 }
 
-// Where the kernel has dmem, each cgroup above the container's passes it on.
+// If the kernel has dmem, every ancestor of the container's cgroup enables it.
 func TestDmemControllerIsEnabled(t *testing.T) {
 	_, l := newTestLimiter(t, share.NoLimiter{}, map[string]string{
 		"cgroup.controllers": "cpu dmem", "cgroup.subtree_control": "cpu dmem",
@@ -148,7 +148,7 @@ func TestDmemControllerIsEnabled(t *testing.T) {
 	}
 }
 
-// What cannot be held is refused, with what lacks.
+// A limit that cannot be enforced is rejected with the missing requirement.
 func TestAdmitErrors(t *testing.T) {
 	m, l := newTestLimiter(t, share.NoLimiter{}, filesWithoutDmem())
 	device := newHost().Devices[0]

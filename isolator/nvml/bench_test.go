@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// The stand-in answers at once: what is measured is this package, go-nvml and
-// the way into C, 1,000 and more calls.
+// The fake library returns immediately: the benchmark measures this package, go-nvml and
+// cgo over more than 1,000 calls.
 func BenchmarkDiscover16(b *testing.B) {
 	m := nvmltest.ReportHost(b, behindSwitches(16))
 	c := LibraryConfig{Library: buildStandIn(b), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Who never leaves keeps nobody out but who wants to be alone.
+// A caller that never leaves blocks only exclusive callers.
 func TestGateWithStuckCaller(t *testing.T) {
 	var g callGate
 	g.enter()
@@ -48,7 +48,7 @@ func TestGateWithStuckCaller(t *testing.T) {
 	leave()
 }
 
-// Who wants to be alone gets in however busy it is.
+// An exclusive caller gets in under any load.
 func TestGateUnderLoad(t *testing.T) {
 	var g callGate
 	var stop atomic.Bool

@@ -25,7 +25,8 @@ func fourGPUHost() gpu.Host {
 	}}
 }
 
-// makeSysRoot knows one device's NUMA node, one's as unknown, one's not at all.
+// makeSysRoot creates a sysfs with one device's NUMA node, one unknown node, and one
+// missing device.
 func makeSysRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -117,9 +118,9 @@ func TestDiscoverHost(t *testing.T) {
 	})
 }
 
-// NVML's brands in the words of NVIDIA's images, compute capabilities with one
-// digit and with two; what the driver does not tell is empty, and the device
-// serves all the same.
+// Maps NVML's brands to the names that NVIDIA's images use, and formats compute
+// capabilities with one and two digits. Unreported values are empty, and the device is
+// still usable.
 func TestArchAndBrand(t *testing.T) {
 	facts := func(arch, brand string) gpu.Host {
 		return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{

@@ -58,8 +58,8 @@ func TestWaitEvent(t *testing.T) {
 	if _, err := l.SampleDevice(one); !errors.Is(err, ErrLost) {
 		t.Errorf("off the bus: %v", err)
 	}
-	// It is told of once, however often the bus is looked at: at the latest
-	// by the poll that brings the second event.
+	// The event is reported once, even if the bus is checked again: at the latest by the
+	// poll that returns the second event.
 	l.mu.Lock()
 	l.busCheckedAt = time.Time{}
 	l.mu.Unlock()
@@ -71,7 +71,7 @@ func TestWaitEvent(t *testing.T) {
 	}
 }
 
-// Wait ends with its context, whether or not there are events to wait for.
+// Wait returns when its context ends, with or without event support.
 func TestWaitEventEndsWithContext(t *testing.T) {
 	for name, fail := range map[string]nvmltest.FunctionFailure{
 		"events":          {Function: "none"},

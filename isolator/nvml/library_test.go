@@ -44,8 +44,8 @@ func TestCallsAfterClose(t *testing.T) {
 	}
 }
 
-// What a lost GPU says, it says at once; the others do not suffer; and it is
-// found again, with its events, while somebody waits for those.
+// Calls for a lost GPU return immediately and do not affect other GPUs. When the GPU is
+// back, it is found again, with its events, while a caller waits for events.
 func TestLostGPU(t *testing.T) {
 	m, l := openStandIn(t, v100s(3), LibraryConfig{RetryPause: time.Millisecond})
 	events := waitForEvents(t, l)
@@ -76,8 +76,8 @@ func TestLostGPU(t *testing.T) {
 	}
 }
 
-// A look for a lost GPU that hangs in the driver, or a driver that could not be
-// started again, costs no other GPU anything.
+// A lookup of a lost GPU that hangs in the driver, or a driver that fails to restart,
+// does not delay calls for other GPUs.
 func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 	for _, function := range []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"} {
 		t.Run(function, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 			card := l.targets[uuid(1)].gpu
 			for range 3 {
 				l.mu.Lock()
-				card.retryAt = time.Time{} // it is time to ask
+				card.retryAt = time.Time{} // the retry is due
 				l.mu.Unlock()
 				_, err := l.SampleDevice(uuid(1))
 				if function == "nvmlDeviceGetMemoryInfo" && !errors.Is(err, ErrLost) {
@@ -110,8 +110,8 @@ func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// A GPU that NVML keeps to be lost is found once no other is well: NVML is
-// started anew. Whoever asks has an answer in time even so.
+// If NVML keeps reporting a GPU as lost, NVML is restarted once no other GPU works, and
+// finds it again. Callers still get an answer in time.
 func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
 	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
 	m.LoseUntilRestart(uuid(0))
@@ -122,7 +122,7 @@ func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
 	card := l.targets[uuid(0)].gpu
 	for range 3 {
 		l.mu.Lock()
-		card.retryAt = time.Time{} // it is time to ask
+		card.retryAt = time.Time{} // the retry is due
 		l.mu.Unlock()
 		if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 			t.Errorf("while the other is well: %v", err)
@@ -132,7 +132,7 @@ func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
 	if _, err := l.SampleDevice(uuid(1)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
 	}
-	m.HangFunction(uuid(0), "nvmlDeviceGetHandleByIndex_v2") // which only starting calls
+	m.HangFunction(uuid(0), "nvmlDeviceGetHandleByIndex_v2") // called only during the restart
 	for range 3 {
 		for i := range 2 {
 			begun := time.Now()
@@ -151,8 +151,7 @@ func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
 	}
 }
 
-// A driver that hangs at the start is waited for only so long, and what comes
-// of it later is put away.
+// The wait for a driver that hangs at start is bounded, and its late result is discarded.
 func TestStartTimeout(t *testing.T) {
 	m := nvmltest.ReportHost(t, v100s(2))
 	c := LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, StartTimeout: 50 * time.Millisecond}
@@ -183,7 +182,7 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
-// A GPU that is lost is asked ever more rarely.
+// The retry interval of a lost GPU grows.
 func TestLostGPURetryBacksOff(t *testing.T) {
 	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Minute})
 	m.LoseGPU(uuid(0))
@@ -210,7 +209,7 @@ func TestLostGPURetryBacksOff(t *testing.T) {
 	}
 }
 
-// The bus tells of a GPU that the driver still waits for.
+// The PCI bus shows that a GPU is gone while the driver still waits for it.
 func TestHungGPU(t *testing.T) {
 	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
 	m.HangFunction(uuid(0), "nvmlDeviceGetPowerUsage")
@@ -235,7 +234,7 @@ func TestHungGPU(t *testing.T) {
 	eventually(t, "the GPU is back", func() bool { _, err := l.SampleDevice(uuid(0)); return err == nil })
 }
 
-// The driver goes away and comes back, as when it is updated.
+// The driver is unloaded and loaded again, as during an update.
 func TestDriverUnloaded(t *testing.T) {
 	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Millisecond})
 	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 1}, nvmltest.FunctionFailure{Function: "nvmlInit_v2", Index: -1, Return: 9})
@@ -252,7 +251,7 @@ func TestDriverUnloaded(t *testing.T) {
 	}
 }
 
-// Slices come and go while the library is open.
+// MIG devices appear and disappear while the library is open.
 func TestMIGDevicesChange(t *testing.T) {
 	h := hostWithMIG()
 	m, l := openStandIn(t, h, LibraryConfig{})
@@ -275,8 +274,8 @@ func TestMIGDevicesChange(t *testing.T) {
 	}
 }
 
-// Everything at once, for the race detector, with other libraries opened
-// meanwhile: go-nvml keeps global state.
+// Runs all calls concurrently for the race detector, while other libraries are opened:
+// go-nvml keeps global state.
 func TestConcurrentCalls(t *testing.T) {
 	m, l := openStandIn(t, behindSwitches(4), LibraryConfig{RetryPause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -317,7 +316,7 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// waitForEvents gives what Wait returns until the test ends.
+// waitForEvents returns a channel with the events that Wait returns until the test ends.
 func waitForEvents(t *testing.T, l *Library) <-chan DeviceEvent {
 	t.Helper()
 	events := make(chan DeviceEvent, 16)

@@ -18,12 +18,12 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// reportArgument starts the test binary as a process that tells what a library
-// reports: a process binds NVML's functions at their first call and keeps
-// them, so that each other library takes a process of its own.
+// reportArgument starts the test binary as a process that prints what a library reports.
+// A process binds NVML's functions at their first call and keeps them, so each other
+// library needs its own process.
 const reportArgument = "tell-what-library-reports"
 
-// libraryReport is what that process writes.
+// libraryReport is the output of that process.
 type libraryReport struct {
 	Host    gpu.Host
 	Samples map[string]gpu.Sample
@@ -80,7 +80,7 @@ func reportInChild(t *testing.T, library, sysRoot string) libraryReport {
 	return got
 }
 
-// sharedStandIn is the library of all tests of this process.
+// sharedStandIn is the fake library of all tests of this process.
 var sharedStandIn struct {
 	once sync.Once
 	dir  string
@@ -92,7 +92,7 @@ func buildStandIn(t testing.TB) string {
 	return filepath.Join(sharedStandIn.dir, "libnvidia-ml.so.1")
 }
 
-// openStandIn reports the machine and opens the library on it.
+// openStandIn configures the fake library with the host and opens it.
 func openStandIn(t testing.TB, h gpu.Host, c LibraryConfig) (*nvmltest.FakeMachine, *Library) {
 	t.Helper()
 	c.Library = buildStandIn(t)
@@ -110,7 +110,7 @@ func openStandIn(t testing.TB, h gpu.Host, c LibraryConfig) (*nvmltest.FakeMachi
 	return m, l
 }
 
-// eventually calls f, which waits a little itself, until it is true.
+// eventually calls f, which pauses itself, until it returns true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -121,10 +121,10 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Fatalf("not within a minute: %s", what)
 }
 
-// uuid numbers the devices of a test.
+// uuid returns the UUID of a test's i-th device.
 func uuid(i int) string { return fmt.Sprintf("GPU-22222222-aaaa-bbbb-cccc-%012d", i) }
 
-// v100s is a machine of n GPUs with nothing that joins them.
+// v100s returns a host with n unconnected GPUs.
 func v100s(n int) gpu.Host {
 	h := gpu.Host{Driver: "535.104.05", CUDA: "12.2"}
 	for i := range n {
@@ -135,7 +135,7 @@ func v100s(n int) gpu.Host {
 	return h
 }
 
-// behindSwitches is a machine of n GPUs, each with 6 links to NVSwitches.
+// behindSwitches returns a host with n GPUs, each with 6 links to NVSwitches.
 func behindSwitches(n int) gpu.Host {
 	h := v100s(n)
 	for i := range h.Devices {
@@ -149,8 +149,8 @@ func behindSwitches(n int) gpu.Host {
 	return h
 }
 
-// hostWithMIG is a machine with one GPU in two slices, one of them with two
-// compute instances, and one whole GPU.
+// hostWithMIG returns a host with one whole GPU, and one GPU with two GPU instances, one
+// of which has two compute instances.
 func hostWithMIG() gpu.Host {
 	const parent = "GPU-33333333-aaaa-bbbb-cccc-000000000000"
 	slice := func(n int, profile string, mib int64, gi, ci, giCap, ciCap int) gpu.Device {
@@ -168,7 +168,7 @@ func hostWithMIG() gpu.Host {
 	}}
 }
 
-// A function that is missing must not end the process, as the loader would.
+// A missing function must not end the process, as a lazy binding by the loader would.
 func TestTooOldLibrary(t *testing.T) {
 	library := nvmltest.BuildLibrary(t, t.TempDir(), "-DWITHOUT_CUDA")
 	m := nvmltest.ReportHost(t, fourGPUHost())
@@ -178,8 +178,8 @@ func TestTooOldLibrary(t *testing.T) {
 	}
 }
 
-// An old driver lacks functions: what they tell stays unset, and NVSwitches
-// are known by their PCI class.
+// An old driver lacks functions: their values stay unset, and NVSwitches are identified
+// by their PCI class.
 func TestOldLibrary(t *testing.T) {
 	library := nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_390")
 	want := behindSwitches(16)

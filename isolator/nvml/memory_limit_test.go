@@ -12,16 +12,15 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// openMemoryLimits are those of a driver that can, on a machine with a whole GPU and one
-// in slices.
+// openMemoryLimits opens the limits of a driver that supports them.
 func openMemoryLimits(t *testing.T, h gpu.Host) (*nvmltest.FakeMachine, *MemoryLimits) {
 	t.Helper()
 	m := nvmltest.ReportHost(t, h)
 	return m, NewMemoryLimits(LibraryConfig{Library: nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_615", "-Wl,-z,nodelete"), StartTimeout: 5 * time.Second})
 }
 
-// A limit is read back as it was set, for each cgroup and GPU its own, with
-// what the driver counts.
+// A limit reads back as it was set, separately for each cgroup and GPU, together with the
+// driver's usage counter.
 func TestMemoryLimit(t *testing.T) {
 	m, l := openMemoryLimits(t, v100s(2))
 	m.SetMeasurements(uuid(1), map[gpu.SampleField]float64{"cgroup_used_bytes": 123})
@@ -46,8 +45,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// What lacks for a limit is said, and a driver that hangs holds up its own GPU
-// alone.
+// An error names the missing requirement, and a hanging driver delays only its own GPU.
 func TestMemoryLimitErrors(t *testing.T) {
 	m, l := openMemoryLimits(t, hostWithMIG())
 	slice, whole := hostWithMIG().Devices[0].UUID, hostWithMIG().Devices[3].UUID
@@ -75,7 +73,7 @@ func TestMemoryLimitErrors(t *testing.T) {
 		t.Errorf("beside it: got %v", err)
 	}
 	m.ResumeCalls()
-	if err := l.CheckSupport(whole); err != nil { // once the call that hung is over
+	if err := l.CheckSupport(whole); err != nil { // once the hanging call is over
 		t.Errorf("once it goes on: got %v", err)
 	}
 }

@@ -26,8 +26,8 @@ func TestDiscoverMIG(t *testing.T) {
 	}
 }
 
-// A slice that could not be reached is not listed, and the reason logged;
-// neither is its GPU.
+// A MIG device that cannot be accessed is not listed, and the reason is logged. Its GPU
+// is not listed either.
 func TestDiscoverMIGWithout(t *testing.T) {
 	all := hostWithMIG().Devices
 	const minors = "driver/nvidia-caps/mig-minors"

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// openWithMIG is a machine of two GPUs, the second of which is in MIG mode.
+// openWithMIG opens a host with two GPUs, the second of which is in MIG mode.
 func openWithMIG(t *testing.T) (*nvmltest.FakeMachine, *Library) {
 	t.Helper()
 	m, l := openStandIn(t, v100s(2), LibraryConfig{})
@@ -45,8 +45,7 @@ func createAll(t *testing.T, l *Library, list []layout.GPUInstance) {
 	}
 }
 
-// What the driver tells of a GPU's profiles arrives whole, from the one GPU
-// that has them.
+// The profiles of the one GPU in MIG mode are returned completely.
 func TestListProfiles(t *testing.T) {
 	_, l := openWithMIG(t)
 	if got, err := l.ListMIGGPUs(); err != nil || len(got) != 1 || got[0].UUID != uuid(1) || got[0].Minor != 1 {
@@ -67,13 +66,13 @@ func TestListProfiles(t *testing.T) {
 	}
 }
 
-// Instances become devices of the host, with capabilities and memory, and end;
-// what was made is there for who asks for it again.
+// Instances become devices of the host with capabilities and memory, and can be
+// destroyed. Creating an existing instance again succeeds.
 func TestCreateAndDestroyInstance(t *testing.T) {
 	m, l := openWithMIG(t)
 	list := placeLayout(t, "3g.20gb,2g.10gb,1g.5gb")
 	createAll(t, l, list)
-	createAll(t, l, list) // it is all there
+	createAll(t, l, list) // everything exists already
 	if got, err := l.ListInstances(uuid(1)); err != nil || !slices.Equal(got, list) {
 		t.Errorf("instances %v, %v; want %v", got, err, list)
 	}
@@ -93,7 +92,7 @@ func TestCreateAndDestroyInstance(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	for range 2 { // the second time there is nothing left to end
+	for range 2 { // the second time nothing is left to destroy
 		if err := l.DestroyInstance(uuid(1), list[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +105,7 @@ func TestCreateAndDestroyInstance(t *testing.T) {
 	}
 }
 
-// What is in use stays, and what has no room is not made.
+// An instance in use is kept, and an instance without room is not created.
 func TestPartitioningErrors(t *testing.T) {
 	m, l := openWithMIG(t)
 	list := placeLayout(t, "4g.20gb")
@@ -133,9 +132,9 @@ func TestPartitioningErrors(t *testing.T) {
 	}
 }
 
-// An instance without a compute instance, as one that a crash left behind, is no
-// device: it is completed, or ended. One whose compute instance cannot be made
-// does not stay.
+// An instance without a compute instance, as a crash leaves it, is not a device: it is
+// completed or destroyed. An instance whose compute instance cannot be created does not
+// remain.
 func TestInstanceWithoutComputeInstance(t *testing.T) {
 	m, l := openWithMIG(t)
 	list := placeLayout(t, "2g.10gb")
@@ -161,7 +160,7 @@ func TestInstanceWithoutComputeInstance(t *testing.T) {
 	}
 }
 
-// Whatever Place accepts the driver makes, beside whatever else.
+// The driver creates every placement that Place returns, next to any existing instances.
 func TestPlacedInstancesCanBeCreated(t *testing.T) {
 	m, l := openWithMIG(t)
 	for _, text := range []string{
@@ -180,7 +179,8 @@ func TestPlacedInstancesCanBeCreated(t *testing.T) {
 	}
 }
 
-// What a machine's GPUs in MIG mode are and can be, without a daemon.
+// DiscoverMIGProfiles reports a host's GPUs in MIG mode and their profiles without a
+// daemon.
 func TestDiscoverMIGProfiles(t *testing.T) {
 	m := nvmltest.ReportHost(t, v100s(2))
 	m.EnableMIG(uuid(1), layouttest.A30())

@@ -55,7 +55,7 @@ func TestReadMinors(t *testing.T) {
 	}
 }
 
-// What is read can be written, and is read again as the same.
+// Parsed minors can be formatted and parsed again to the same value.
 func FuzzParseMinors(f *testing.F) {
 	f.Add(migMinors)
 	f.Add("gpu0/gi0/access 03\r\n")

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// allMeasurements is a value for each field there is.
+// allMeasurements returns a value for every field.
 func allMeasurements() map[gpu.SampleField]float64 {
 	return map[gpu.SampleField]float64{
 		gpu.MemUsedBytes: 7 << 30, gpu.MemTotalBytes: 32510 << 20, gpu.DutyRatio: 0.93, gpu.MemDutyRatio: 0.41,
@@ -54,7 +54,7 @@ func TestSampleDevice(t *testing.T) {
 		t.Errorf("at %s, before %s", got.At, before)
 	}
 
-	// What is not supported is absent, and what changes is seen.
+	// An unsupported field is absent, and a changed value is observed.
 	for _, celsius := range []float64{30, 88} {
 		m.SetMeasurements(uuid(0), map[gpu.SampleField]float64{gpu.Celsius: celsius})
 		got, err := l.SampleDevice(uuid(0))
@@ -71,7 +71,7 @@ func TestSampleDevice(t *testing.T) {
 	}
 }
 
-// Each field stands alone: one that fails takes no other with it.
+// Fields are independent: one failing function does not affect the others.
 func TestSampleWithoutOneFunction(t *testing.T) {
 	m, l := openStandIn(t, v100s(1), LibraryConfig{})
 	m.SetMeasurements(uuid(0), allMeasurements())
@@ -85,7 +85,7 @@ func TestSampleWithoutOneFunction(t *testing.T) {
 		"nvmlDeviceGetTotalEnergyConsumption":    {gpu.EnergyJoules},
 		"nvmlDeviceGetTotalEccErrors":            {gpu.ECCCorrected, gpu.ECCUncorrected},
 		"nvmlDeviceGetRemappedRows":              {gpu.RowsPending},
-		"nvmlDeviceGetCurrentClocksEventReasons": nil, // the older name serves
+		"nvmlDeviceGetCurrentClocksEventReasons": nil, // the function with the older name is used instead
 		"nvmlDeviceGetPcieThroughput":            {gpu.PCIeTxBytes, gpu.PCIeRxBytes},
 		"nvmlDeviceGetFieldValues":               {gpu.NVLinkTxBytes, gpu.NVLinkRxBytes},
 	} {
@@ -105,7 +105,7 @@ func TestSampleWithoutOneFunction(t *testing.T) {
 	}
 }
 
-// A device that tells nothing is no device without load.
+// A device without any values has no load values, not a load of zero.
 func TestSampleWithoutValues(t *testing.T) {
 	m, l := openStandIn(t, v100s(1), LibraryConfig{})
 	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 999})
@@ -115,7 +115,7 @@ func TestSampleWithoutValues(t *testing.T) {
 	}
 }
 
-// A GPU may be lost between two answers, the first of them "not supported".
+// A GPU may be lost between two calls, the first of which returns "not supported".
 func TestSampleOfGPULostMeanwhile(t *testing.T) {
 	m, l := openStandIn(t, v100s(1), LibraryConfig{})
 	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetGraphicsRunningProcesses_v3", Index: -1, Return: 15})
@@ -140,7 +140,7 @@ func TestSampleMIG(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("slice (-want +got):\n%s", diff)
 	}
-	// The GPU itself is no device of the host, and can be sampled still.
+	// The parent GPU is not a device of the host, but can still be sampled.
 	if got, err := l.SampleDevice(parent); err != nil || got.Values[gpu.Celsius] != 67 {
 		t.Errorf("GPU: %v, %v", got.Values, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
-// linkedHost has GPUs 0 and 1 joined by two NVLinks, 1 and 2 by one, and the last
-// by none, with paths of every kind.
+// linkedHost has two NVLinks between GPUs 0 and 1, one between GPUs 1 and 2, and none to
+// the last GPU. It has PCIe paths of every level.
 func linkedHost() gpu.Host {
 	h := v100s(4)
 	link := func(i, j, n int) {
@@ -44,7 +44,7 @@ func TestTopology(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reported := want
-			if name == "NVLink and PCIe" { // a path where NVLinks are is not told
+			if name == "NVLink and PCIe" { // no PCIe path is reported between GPUs with NVLinks
 				reported = linkedHost()
 				putValue(&reported.Devices[0].Paths, uuid(1), gpu.OneBridge)
 			}
@@ -60,7 +60,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// A GPU that is left out is no one's peer.
+// A GPU that is not discovered is no other GPU's peer.
 func TestTopologyWithoutOneFunction(t *testing.T) {
 	m := nvmltest.ReportHost(t, linkedHost())
 	m.LoseGPU(uuid(1))
@@ -79,7 +79,7 @@ func TestTopologyWithoutOneFunction(t *testing.T) {
 	}
 }
 
-// What the driver refuses to tell stays unset; the device is there still.
+// A value that the driver does not support stays unset; the device is still listed.
 func TestTopologyNotSupported(t *testing.T) {
 	const notSupported = 3
 	for function, unset := range map[string]func(*gpu.Device){
@@ -87,7 +87,8 @@ func TestTopologyNotSupported(t *testing.T) {
 		"nvmlDeviceGetNvLinkState":            func(d *gpu.Device) { d.NVLinks = nil },
 		"nvmlDeviceGetTopologyCommonAncestor": func(d *gpu.Device) { d.Paths = nil },
 		"nvmlDeviceGetMigMode":                func(*gpu.Device) {},
-		// Without the other end's type, it is a switch or known by its address.
+		// Without the remote device's type, it is a switch or identified by its PCI
+		// address.
 		"nvmlDeviceGetNvLinkRemoteDeviceType": func(*gpu.Device) {},
 	} {
 		t.Run(function, func(t *testing.T) {

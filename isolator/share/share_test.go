@@ -35,7 +35,7 @@ func open(t *testing.T, cfg ModeConfig) *ModeStore {
 	return f
 }
 
-// shared names the devices that are, with a mark on those that are to change.
+// shared lists the shared devices, with a mark on those with a pending change.
 func shared(f *ModeStore) string {
 	var words []string
 	for _, d := range f.cfg.Host.Devices {
@@ -85,8 +85,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// A device changes its form when it is idle, and not before; what was asked for
-// outlives the daemon.
+// A device changes its mode only when it is idle. A requested mode survives a restart of
+// the daemon.
 func TestRequestMode(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, config(dir, "GPU-b"))
@@ -120,11 +120,11 @@ func TestRequestMode(t *testing.T) {
 	f.cfg.ContainerUse = nil
 	settle(t, f, nil, true)
 	want("idle", "GPU-a MIG-x MIG-y")
-	settle(t, f, map[string]DeviceUse{"GPU-a": {Whole: true}}, true) // a launch that was on its way
+	settle(t, f, map[string]DeviceUse{"GPU-a": {Whole: true}}, true) // a launch that was in progress
 	want("late", "GPU-a!whole MIG-x MIG-y")
 	settle(t, f, map[string]DeviceUse{"GPU-a": {Whole: true, Shared: true}}, true)
 	want("in both forms", "GPU-a!whole MIG-x MIG-y")
-	set("GPU-a", false) // as the list says: nothing is asked for any more
+	set("GPU-a", false) // equal to the flags: no request remains
 	set("GPU-b", true)
 	if len(f.saved.Asked) != 2 {
 		t.Errorf("asked for are %v, want the two slices", f.saved.Asked)
@@ -136,8 +136,8 @@ func TestRequestMode(t *testing.T) {
 	}
 }
 
-// Where the agent's flags say it, nothing changes while it runs, and no file
-// has a say.
+// If the agent's flags set the modes, nothing changes them at run time, and the file is
+// ignored.
 func TestStaticModes(t *testing.T) {
 	dir := t.TempDir()
 	if err := open(t, config(dir, "")).RequestMode("GPU-a", true); err != nil {
@@ -155,7 +155,7 @@ func TestStaticModes(t *testing.T) {
 	}
 }
 
-// A change that cannot be kept is none.
+// A change that cannot be saved is rejected.
 func TestModesWithFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, config(dir, ""))
@@ -171,7 +171,7 @@ func TestModesWithFullDisk(t *testing.T) {
 	}
 }
 
-// fakeLimiter holds nothing but the devices that it names.
+// fakeLimiter supports only the given devices.
 type fakeLimiter struct {
 	NoLimiter
 	method  gpu.EnforcementMethod
@@ -216,7 +216,7 @@ func TestChooseLimiter(t *testing.T) {
 	}
 }
 
-// A MIG device takes one container.
+// A MIG device accepts one container.
 func TestMIGLimiter(t *testing.T) {
 	m := NewMIGLimiter()
 	parts := []gpu.DeviceShare{{UUID: "MIG-x", MemMiB: 1}}

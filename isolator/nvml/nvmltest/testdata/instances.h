@@ -1,8 +1,8 @@
 /*
- * GPU instances and their compute instances, by NVIDIA's rules: one stands at a
- * place of its profile, none over another, no more of a profile than a GPU has,
- * and none ends that something uses. A GPU instance has one compute instance, of
- * all of it.
+ * GPU instances and their compute instances, by NVIDIA's rules: an instance has
+ * one of the placements of its profile; instances do not overlap; a GPU has a
+ * maximum number of instances of each profile; an instance in use cannot be
+ * destroyed. A GPU instance has one compute instance, which uses all of it.
  */
 
 struct profile_info {
@@ -30,7 +30,7 @@ struct compute_profile_info {
 	unsigned id, slices, instances, rest[6];
 };
 
-/* What handles point to: a GPU instance, and its compute instance. */
+/* The targets of GPU instance and compute instance handles. */
 static char instance_handles[MAX_DEVICES][16], compute_handles[MAX_DEVICES][16];
 
 static struct instance *instance_of(char (*handles)[16], const char *handle)
@@ -50,7 +50,7 @@ static int enter_instance(const char *function, char (*handles)[16], const char 
 	return ret;
 }
 
-/* The change is there at once, for this process and for others. */
+/* Saves a change for this process and others; it takes effect immediately. */
 static int write_instances(void)
 {
 	char name[4200], next[4210];
@@ -107,7 +107,7 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(struct device *d, unsigned id,
 	return leave(ret);
 }
 
-/* Whether there is room for the profile at that place. */
+/* Returns whether the profile can be placed there. */
 static int room(int gpu, struct profile *p, const struct placement *at)
 {
 	unsigned same = 0;
@@ -177,7 +177,7 @@ int nvmlGpuInstanceDestroy(const char *handle)
 	return leave(write_instances());
 }
 
-/* Profiles of compute instances by how many slices they have: 1, 2, 3, 4, 7. */
+/* Compute instance profiles, in order of their number of slices. */
 int nvmlGpuInstanceGetComputeInstanceProfileInfo(const char *handle, unsigned index, unsigned engines, struct compute_profile_info *out)
 {
 	static const unsigned slices[] = { 1, 2, 3, 4, 7 };

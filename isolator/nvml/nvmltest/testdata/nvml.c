@@ -1,8 +1,8 @@
 /*
- * A stand-in for NVIDIA's management library: the functions that this project
- * and Mesos's own isolator call, answering as state.h says.
- * DRIVER_390 leaves out what drivers of that age lack; DRIVER_615 adds what came
- * with that.
+ * A fake NVIDIA management library with the functions that this project and
+ * Mesos's own isolator call. state.h describes its state.
+ * DRIVER_390 omits functions that drivers of that version lack; DRIVER_615 adds
+ * those that drivers of that version introduced.
  */
 #include "state.h"
 #include <time.h>
@@ -119,7 +119,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **d)
 	return leave(ret ? ret : *d ? SUCCESS : NOT_FOUND);
 }
 
-/* The names of the first version, which Mesos's own isolator looks up. */
+/* The first version's names, which Mesos's own isolator looks up. */
 int nvmlDeviceGetCount(unsigned *count)
 {
 	return nvmlDeviceGetCount_v2(count);
@@ -190,7 +190,7 @@ int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci_info *pci)
 	return leave(ret);
 }
 
-/* A function that gives one number of a device. */
+/* Defines a function that returns one value of a device. */
 #define TELLS(function, name, type)                                  \
 	int function(struct device *d, type *out)                    \
 	{                                                            \
@@ -209,7 +209,7 @@ TELLS(nvmlDeviceGetEnforcedPowerLimit, "power_limit_watts", unsigned)
 TELLS(nvmlDeviceGetTotalEnergyConsumption, "energy_joules", unsigned long long)
 TELLS(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle_bits", unsigned long long)
 
-/* A function that gives one of two numbers, as kind says. */
+/* Defines a function that returns one of two values, selected by kind. */
 #define TELLS_EITHER(function, zero, first, second, type)                                         \
 	int function(struct device *d, unsigned kind, type *out)                                  \
 	{                                                                                         \
@@ -258,7 +258,7 @@ int nvmlDeviceGetNvLinkState(struct device *d, unsigned link, unsigned *active)
 	return leave(ret);
 }
 
-/* The NVSwitches stand at 0000:c4:00.0 and up, one for each number of link. */
+/* The NVSwitches have the PCI addresses from 0000:c4:00.0, one per link number. */
 static int remote_pci(const char *function, struct device *d, unsigned link, struct pci_info *pci)
 {
 	int ret = enter_device(function, d);
@@ -456,7 +456,7 @@ int nvmlDeviceGetMaxMigDeviceCount(struct device *d, unsigned *count)
 	return leave(ret);
 }
 
-/* Slot 0 is empty while there is room, as after a slice was destroyed. */
+/* Slot 0 stays empty while there are free slots, as after a destroyed slice. */
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *d, unsigned index, struct device **slice)
 {
 	struct device *slices[MAX_DEVICES];
@@ -495,12 +495,12 @@ int nvmlDeviceGetComputeInstanceId(struct device *d, unsigned *id)
 
 #ifdef DRIVER_615
 
-/* The limits of cgroups, kept in this process. As with the driver a cgroup
- * that is not there, or of which another version is asked, is not found. */
+/* The memory limits of cgroups, kept in this process. As with the driver, a
+ * missing cgroup or another version of the structure is "not found". */
 struct memory_limits {
 	const char *cgroup;
 	unsigned long long soft, hard;
-	unsigned long long used; /* of the getter alone */
+	unsigned long long used; /* set only by the getter */
 };
 
 static struct { char cgroup[512]; struct device *device; unsigned long long hard; } limited[64];
@@ -546,7 +546,7 @@ int nvmlDeviceGetMemoryLimits_v1(struct device *d, struct memory_limits *m)
 	if (ret == SUCCESS && !limited[i].device)
 		ret = NOT_FOUND;
 	if (ret == SUCCESS) {
-		value(d, "limit_lost_bytes", &lost); /* a driver that sets another limit than asked for */
+		value(d, "limit_lost_bytes", &lost); /* simulates a driver that sets a lower limit */
 		m->soft = 0;
 		m->hard = limited[i].hard - lost;
 		m->used = 0;

@@ -1,27 +1,27 @@
 /*
- * What the stand-in tells: read from the text file that MESOS_GPU_NVML_STANDIN
- * names at nvmlInit, and again whenever the file changes, so that a test can
- * heat, fill, hang or lose a device while a program holds it. A device is named by its
- * INDEX in order of appearance; the `gpu` lines stand before the `mig` lines.
+ * The state of the fake library. It is read at nvmlInit from the text file that
+ * MESOS_GPU_NVML_STANDIN names, and again whenever that file changes, so that a
+ * test can heat, fill, hang or lose a device while a program uses it. A device's
+ * INDEX is its order of appearance; `gpu` lines precede `mig` lines.
  *
  *   driver VERSION
  *   cuda MAJOR MINOR
  *   gpu UUID MEMORY_MIB MINOR_NUMBER DOMAIN:BUS:DEVICE.0 PRODUCT NAME
  *   mig UUID MEMORY_MIB GPU_INDEX GPU_INSTANCE COMPUTE_INSTANCE NAME
- *   value INDEX NAME NUMBER         (in NVML's units; what has no line is not supported)
+ *   value INDEX NAME NUMBER         (in NVML's units; a value without a line is not supported)
  *   link INDEX REMOTE_INDEX         (one NVLink; -1: to an NVSwitch; -2: inactive)
  *   path INDEX INDEX LEVEL          (nvmlGpuTopologyLevel_t)
  *   process INDEX PID BYTES compute|graphics
- *   event NUMBER INDEX TYPE DATA GPU_INSTANCE COMPUTE_INSTANCE    (delivered once, by rising NUMBER)
+ *   event NUMBER INDEX TYPE DATA GPU_INSTANCE COMPUTE_INSTANCE    (delivered once, in order of NUMBER)
  *   lost INDEX
- *   stuck INDEX                     (lost, and once seen so until the last nvmlShutdown)
- *   hang FUNCTION INDEX             (for as long as the line stands)
- *   fail FUNCTION INDEX RETURN      (INDEX -1: whatever the device)
- *   profile GPU_INDEX ID SLICES MAX MEMORY_MIB SIZE STARTS NAME    (of MIG; STARTS with commas between)
- *   busy GPU_INDEX START            (the GPU instance there has processes)
+ *   stuck INDEX                     (lost, and once observed so, lost until the last nvmlShutdown)
+ *   hang FUNCTION INDEX             (while the line exists)
+ *   fail FUNCTION INDEX RETURN      (INDEX -1: any device)
+ *   profile GPU_INDEX ID SLICES MAX MEMORY_MIB SIZE STARTS NAME    (MIG profile; STARTS is comma-separated)
+ *   busy GPU_INDEX START            (the GPU instance at START has processes)
  *
- * The GPU instances that were made stand in a file of that name and ".instances",
- * so that they outlive the process, and each with a compute instance is a MIG device:
+ * GPU instances are stored in a file of the same name with the suffix ".instances",
+ * so that they outlive the process. Each one with a compute instance is a MIG device:
  *
  *   gi GPU_INDEX GPU_INSTANCE PROFILE_ID START HAS_COMPUTE_INSTANCE
  */
@@ -69,7 +69,7 @@ struct profile {
 };
 
 struct instance {
-	int gpu, gi, id, start, ci; /* ci: whether it has a compute instance, its only one */
+	int gpu, gi, id, start, ci; /* ci: 1 if it has a compute instance */
 };
 
 static struct {
@@ -94,7 +94,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int users;
 static char path[4096];
 static struct stat seen, seen_instances;
-static unsigned long long delivered; /* the last event's number */
+static unsigned long long delivered; /* number of the last delivered event */
 static int given_up[MAX_DEVICES];
 
 static int read_device(const char *line, struct device *d)
@@ -175,7 +175,7 @@ static struct profile *profile_of(int gpu, int id)
 	return NULL;
 }
 
-/* Makes MIG devices of the instances. */
+/* Adds a MIG device for each instance with a compute instance. */
 static void read_instances(void)
 {
 	char name[4200], line[512], model[192];
@@ -207,7 +207,7 @@ static int same(const struct stat *a, const struct stat *b)
 	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads the file if it changed. A file that is gone leaves what was read. */
+/* Reads the file again if it changed. If the file is gone, the state stays. */
 static int refresh(void)
 {
 	char line[4200];
@@ -249,7 +249,7 @@ static int leave(int ret)
 	return ret;
 }
 
-/* Takes the lock, which leave gives back, and tells how the call ends where it fails. */
+/* Takes the lock, which leave releases. Returns how the call fails, or 0. */
 static int enter(const char *function, int index)
 {
 	pthread_mutex_lock(&mutex);
