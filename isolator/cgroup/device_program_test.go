@@ -63,8 +63,8 @@ func TestProgramNames(t *testing.T) {
 	}
 }
 
-// randomRules makes rules of few devices that no driver serves, so that most of
-// them meet.
+// randomRules returns rules for a few devices without a driver, so that many rules
+// overlap.
 func randomRules(r *rand.Rand) []rules.DeviceRule {
 	pick := func(numbers ...int64) int64 { return numbers[r.IntN(len(numbers))] }
 	var list []rules.DeviceRule
@@ -77,8 +77,8 @@ func randomRules(r *rand.Rand) []rules.DeviceRule {
 	return list
 }
 
-// The kernel decides by our program as it does by the lists of version 1, and
-// both as rules.Allows says.
+// The kernel decides equally by our v2 program and by the v1 device lists, and both
+// decide like rules.Allows.
 func TestRootV1AndV2Agree(t *testing.T) {
 	type device struct {
 		rule rules.DeviceRule
@@ -100,7 +100,7 @@ func TestRootV1AndV2Agree(t *testing.T) {
 		confine(t, c, path, rules.StandardRules())
 		addOpener(t, c, path, o)
 		r := rand.New(rand.NewPCG(1, 2))
-		// The opener's own files and its answers need none of the rules.
+		// The opener's own files and its output need no rules.
 		for range 60 {
 			list := randomRules(r)
 			confine(t, c, path, list)

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// fakeHierarchy is a directory with the cgroup "x", whose files hold still: its list
-// never follows what is written.
+// fakeHierarchy is a directory with the cgroup "x". Its files are not live: the device
+// list never changes with what is written.
 func fakeHierarchy(t *testing.T, list string) V1 {
 	t.Helper()
 	c := V1{Root: t.TempDir()}
@@ -74,7 +74,7 @@ func TestConfineCgroupErrors(t *testing.T) {
 	}
 }
 
-// A path from outside must not lead out of the hierarchy.
+// An untrusted path must not leave the hierarchy.
 func TestPathsStayBelowRoot(t *testing.T) {
 	c := V1{Root: filepath.Join(t.TempDir(), "root")}
 	if err := c.CreateCgroup("../outside"); !errors.Is(err, fs.ErrNotExist) {

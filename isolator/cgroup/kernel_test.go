@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testedHierarchy is what both versions do.
+// testedHierarchy is the common interface of both versions.
 type testedHierarchy interface {
 	CreateCgroup(path string) error
 	ConfineCgroup(path string, list []rules.DeviceRule) error
@@ -36,7 +36,7 @@ type testedHierarchy interface {
 	RemoveCgroup(path string) error
 }
 
-// requireV2Root asks for a mounted cgroup v2.
+// requireV2Root skips the test without a mounted cgroup v2.
 func requireV2Root(t testing.TB) string {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -47,9 +47,9 @@ func requireV2Root(t testing.TB) string {
 	return root
 }
 
-// onBothVersions runs a test on the real hierarchies of both versions, each with a
-// fresh cgroup that ends with it. A process in it must end first: start it
-// after.
+// onBothVersions runs a test on the real hierarchies of both versions, each with a new
+// cgroup that is removed afterwards. Processes in it must end first, so start them after
+// this call.
 func onBothVersions(t *testing.T, test func(t *testing.T, c testedHierarchy, path string)) {
 	for name, hierarchy := range map[string]func(t *testing.T) testedHierarchy{
 		"v1": func(t *testing.T) testedHierarchy { return V1{Root: testneeds.RequireDevicesCgroup(t)} },
@@ -156,7 +156,7 @@ func TestRootReadRulesReturnsWrittenRules(t *testing.T) {
 	})
 }
 
-// A container that grows and shrinks can open what it keeps all the while.
+// While a container grows and shrinks, devices that it keeps stay open to it.
 func TestRootRuleChangesKeepCommonRules(t *testing.T) {
 	onBothVersions(t, func(t *testing.T, c testedHierarchy, path string) {
 		node0 := opener.MakeNode(t, "nvidia0", 'c', 195, 0)
@@ -168,7 +168,7 @@ func TestRootRuleChangesKeepCommonRules(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			for n := 0; err == nil && (n < 100 || tries.Load() < 10); n++ { // the opener may get little time
+			for n := 0; err == nil && (n < 100 || tries.Load() < 10); n++ { // the opener may get little CPU time
 				err = errors.Join(c.ConfineCgroup(path, two), c.ConfineCgroup(path, one))
 			}
 			done <- err
@@ -211,7 +211,7 @@ func TestRootNestedCgroups(t *testing.T) {
 		}
 		wantOpen(t, o, node1, unix.EPERM)
 
-		// The parent of a living cgroup can still be narrowed.
+		// The parent of an existing cgroup can still be restricted.
 		confine(t, c, nested, grantedRules(t, "GPU-0"))
 		wantOpen(t, o, node0, unix.ENXIO)
 		confine(t, c, path, grantedRules(t))

@@ -73,8 +73,8 @@ func TestProcessCgroup(t *testing.T) {
 	}
 }
 
-// Whatever else stands in mountinfo, a mount point comes back as it was before
-// the kernel wrote it.
+// With any other content in mountinfo, a mount point is decoded as it was before the
+// kernel escaped it.
 func FuzzMountPoint(f *testing.F) {
 	f.Add("", "sys/fs/cgroup/devices")
 	f.Add("30 25 0:26 / /x rw - cgroup none rw,cpu\n", "a b\\040#\t\n")
@@ -84,7 +84,7 @@ func FuzzMountPoint(f *testing.F) {
 		point := "/" + below
 		for _, h := range []hierarchySpec{devicesV1, unifiedV2} {
 			if _, ok := h.parseMountInfo(before); ok {
-				continue // the first counts
+				continue // the first one wins
 			}
 			line := "\n1 2 0:1 / " + escape.Replace(point) + " rw - " + h.fileSystem + " x rw,devices\n"
 			if got, ok := h.parseMountInfo(before + line); !ok || got != point {
@@ -94,7 +94,7 @@ func FuzzMountPoint(f *testing.F) {
 	})
 }
 
-// A path comes back whole, and only from the hierarchy's own line.
+// A path is returned unchanged, and only from its hierarchy's own line.
 func FuzzPath(f *testing.F) {
 	f.Add("4:memory:/m\n", "/mesos/1")
 	f.Add("0::/\n", "/a:b")

@@ -15,14 +15,14 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// newV2Cgroup gives the machine's hierarchy and a fresh cgroup in it.
+// newV2Cgroup returns the machine's hierarchy and a new cgroup in it.
 func newV2Cgroup(t *testing.T) (V2, string) {
 	t.Helper()
 	c := V2{Root: requireV2Root(t)}
 	return c, newCgroup(t, c)
 }
 
-// programNames lists the programs attached to the cgroup.
+// programNames returns the names of the programs attached to the cgroup.
 func programNames(t *testing.T, c V2, path string) []string {
 	t.Helper()
 	var list []string
@@ -49,7 +49,7 @@ func withCgroupDir(t *testing.T, c V2, path string, do func(cgroup int)) {
 	do(int(dir.Fd()))
 }
 
-// attachForeignProgram attaches a program that says verdict to everything.
+// attachForeignProgram attaches a program that returns verdict for every access.
 func attachForeignProgram(t *testing.T, c V2, path string, r programRole, name string, verdict int32) {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -74,8 +74,8 @@ func wantPrograms(t *testing.T, c V2, path string, want ...string) {
 	}
 }
 
-// A second value, as of a daemon that was started again, changes what the
-// first attached; the programs of others stay, and count.
+// A second V2 value, as after a daemon restart, replaces the program of the first.
+// Programs of other owners stay attached and effective.
 func TestRootV2AttachesOneProgram(t *testing.T) {
 	c, path := newV2Cgroup(t)
 	node0 := opener.MakeNode(t, "nvidia0", 'c', 195, 0)
@@ -93,7 +93,7 @@ func TestRootV2AttachesOneProgram(t *testing.T) {
 	wantPrograms(t, c, path, "anothers", ownRole.programName(), "anothers_no")
 }
 
-// A daemon of another version finds the program of the one before it.
+// A daemon of another version finds and replaces the old program.
 func TestRootV2ReplacesOtherProgramVersion(t *testing.T) {
 	c, path := newV2Cgroup(t)
 	node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
@@ -107,8 +107,8 @@ func TestRootV2ReplacesOtherProgramVersion(t *testing.T) {
 	wantOpen(t, o, node1, unix.EPERM)
 }
 
-// What a process leaves that ends between attaching and detaching: two
-// programs, of which the next one keeps one.
+// A process that ends between attach and detach leaves two programs; the next one keeps
+// one of them.
 func TestRootV2RecoversFromCrashBetweenAttachAndDetach(t *testing.T) {
 	c, path := newV2Cgroup(t)
 	confine(t, c, path, grantedRules(t, "GPU-0"))
@@ -135,8 +135,7 @@ func TestRootV2RecoversFromCrashBetweenAttachAndDetach(t *testing.T) {
 	wantPrograms(t, c, path, ownRole.programName())
 }
 
-// The default holds for cgroups without a program and for no others,
-// whichever was there first.
+// The default applies exactly to cgroups without a program, in either order of creation.
 func TestRootV2SetDefaultRules(t *testing.T) {
 	c, root := newV2Cgroup(t)
 	node0, node1 := opener.MakeNode(t, "nvidia0", 'c', 195, 0), opener.MakeNode(t, "nvidia1", 'c', 195, 1)
@@ -166,7 +165,7 @@ func TestRootV2SetDefaultRules(t *testing.T) {
 		}
 	}
 
-	// Again, as after a restart; then a grant takes its place.
+	// Set the default again, as after a restart; then a grant replaces it.
 	if err := c.SetDefaultRules(root, rules.StandardRules()); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +173,7 @@ func TestRootV2SetDefaultRules(t *testing.T) {
 	confine(t, c, later, grantedRules(t, "GPU-1"))
 	wantOpen(t, without, node0, unix.EPERM)
 	wantOpen(t, without, node1, unix.ENXIO)
-	if err := c.DetachRules(later); err != nil { // it has a process, so nothing opens
+	if err := c.DetachRules(later); err != nil { // its process cannot open any device then
 		t.Fatal(err)
 	}
 	wantPrograms(t, c, later, ownRole.programName())
@@ -189,10 +188,10 @@ func TestRootV2DefaultReplacesOtherProgramVersion(t *testing.T) {
 	wantPrograms(t, c, root, defaultRole.programName())
 }
 
-// The root of the hierarchy holds the whole machine, by whatever name.
+// The root of the hierarchy contains the whole machine, by any name.
 func TestRootV2DefaultRejectsHierarchyRoot(t *testing.T) {
 	c, root := newV2Cgroup(t)
-	c.Root = filepath.Join(c.Root, root) // stands for the mount point
+	c.Root = filepath.Join(c.Root, root) // as if it were the mount point
 	for _, all := range []string{"", "/", "..", "a/../.."} {
 		if err := c.SetDefaultRules(all, rules.StandardRules()); err == nil || !strings.Contains(err.Error(), "all processes of the host") {
 			t.Errorf("%q: %v", all, err)
@@ -200,7 +199,7 @@ func TestRootV2DefaultRejectsHierarchyRoot(t *testing.T) {
 	}
 }
 
-// A program that forbids others beside or below it is named.
+// The error names a program that prevents others from being attached.
 func TestRootV2ForeignProgramsBlockAttach(t *testing.T) {
 	c, root := newV2Cgroup(t)
 	attachForeignProgram(t, c, root, programRole{flags: unix.BPF_F_ALLOW_OVERRIDE}, "anothers", 1)
@@ -240,8 +239,8 @@ func TestRootV2DetachRules(t *testing.T) {
 	}
 }
 
-// A program that has our name and not our map is an error of Read, and is
-// replaced by Confine.
+// A program with our name but without our map is an error in Read, and Confine replaces
+// it.
 func TestRootV2RejectsUnreadableProgram(t *testing.T) {
 	c, path := newV2Cgroup(t)
 	attachForeignProgram(t, c, path, ownRole, ownRole.programName(), 1)

@@ -14,7 +14,7 @@ import (
 
 var gpus = map[string][]layout.InstanceProfile{"A100": layouttest.A100(), "H100": layouttest.H100(), "A30": layouttest.A30()}
 
-// What NVIDIA's guide says that goes together, and what does not.
+// Combinations that NVIDIA's MIG guide allows and forbids.
 func TestPlaceInstances(t *testing.T) {
 	for _, c := range []struct {
 		gpu, layout string
@@ -75,7 +75,7 @@ func TestParseLayout(t *testing.T) {
 	}
 }
 
-// fitsByExhaustiveSearch tells whether there is any place for all, trying each of each.
+// fitsByExhaustiveSearch reports whether all profiles fit, by trying every placement.
 func fitsByExhaustiveSearch(wanted []layout.InstanceProfile, stand []layout.GPUInstance) bool {
 	if len(wanted) == 0 {
 		return true
@@ -89,9 +89,9 @@ func fitsByExhaustiveSearch(wanted []layout.InstanceProfile, stand []layout.GPUI
 	return false
 }
 
-// Whatever is asked for beside whatever stands: what is placed is what was
-// asked for, each at a place of its profile and none over another; what is
-// refused has no place; the order of asking changes nothing.
+// For any request and any existing instances: the placements match the request, are valid
+// for their profiles and do not overlap; a rejected request has no solution; the order of
+// the request does not matter.
 func FuzzPlace(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)
@@ -112,7 +112,7 @@ func FuzzPlace(f *testing.F) {
 			stay = nil
 		}
 		if len(stay) > 1 {
-			stay = stay[1:] // what came before it has ended
+			stay = stay[1:] // the instances before it have ended
 		}
 		names, picked := pick(random.IntN(6))
 		got, err := layout.PlaceInstances(profiles, stay, names)
@@ -148,7 +148,7 @@ func checkPlacement(t *testing.T, profiles []layout.InstanceProfile, stay []layo
 	}
 }
 
-// No more is ended than must be, and what others made is never touched.
+// PlanChange destroys no more than necessary, and never an instance of another program.
 func TestPlanChange(t *testing.T) {
 	at := func(profile string, start, size int) layout.GPUInstance {
 		return layout.GPUInstance{Profile: profile, Start: start, Size: size}
@@ -192,8 +192,8 @@ func TestPlanChange(t *testing.T) {
 	}
 }
 
-// From any state to any layout: what others made is there afterwards, and of
-// the rest just what was asked for; a second look changes nothing.
+// From any state to any layout: instances of other programs remain, the other instances
+// match the request, and planning again changes nothing.
 func FuzzChange(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)

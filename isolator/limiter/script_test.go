@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// runGPUTestScript runs scripts/test-gpu.sh with another driver, and gives what it says.
+// runGPUTestScript runs scripts/test-gpu.sh with another driver and returns its output.
 func runGPUTestScript(t *testing.T, results string, more ...string) (string, error) {
 	t.Helper()
 	testneeds.RequireProgram(t, "go", "golang")
@@ -21,7 +21,7 @@ func runGPUTestScript(t *testing.T, results string, more ...string) (string, err
 	return string(out), err
 }
 
-// controlScript stands in for MPS's control program, whose clients it does not limit.
+// controlScript is a fake MPS control program that does not limit its clients.
 const controlScript = `#!/bin/sh
 if [ "$1" = -f ]; then echo $$ >"$CUDA_MPS_PIPE_DIRECTORY/pid"; exec sleep 600; fi
 read -r line
@@ -32,8 +32,8 @@ quit*) kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/pid")" ;;
 esac
 `
 
-// What is to run on a GPU runs on the stand-in, whose figures are written
-// nowhere; on a machine without one it is skipped.
+// The GPU tests run on the fake driver, whose results are not saved. On a machine without
+// a GPU the script skips them.
 func TestScriptForGPUs(t *testing.T) {
 	libraries := requireBuilt(t)
 	results := filepath.Join(t.TempDir(), "results.md")

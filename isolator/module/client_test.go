@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// startClient starts the client for a socket of that name.
+// startClient starts the client with the socket's path.
 func startClient(t *testing.T, socket string) *driverProcess {
 	t.Helper()
 	needHeaders(t)
@@ -27,7 +27,7 @@ func startClient(t *testing.T, socket string) *driverProcess {
 	return startDriver(t, filepath.Join(built, "client-test"), nil, socket)
 }
 
-// listenSocket listens where a client looks for the daemon.
+// listenSocket listens on a new socket for the client.
 func listenSocket(t *testing.T) (net.Listener, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent.sock")
@@ -39,8 +39,8 @@ func listenSocket(t *testing.T) (net.Listener, string) {
 	return l, path
 }
 
-// serveScript answers each connection with those bytes once the request is there,
-// and then keeps it open until the test ends.
+// serveScript sends the chunks on each connection after its request has arrived, then
+// keeps the connection open until the test ends.
 func serveScript(t *testing.T, l net.Listener, pause time.Duration, chunks ...string) {
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
@@ -52,7 +52,7 @@ func serveScript(t *testing.T, l net.Listener, pause time.Duration, chunks ...st
 			}
 			go func() {
 				defer c.Close()
-				// Requests come whole in one packet of a local socket.
+				// A request arrives in one read on a local socket.
 				if _, err := c.Read(make([]byte, 64<<10)); err != nil {
 					return
 				}
@@ -85,7 +85,7 @@ func prepareCall(timeout int) map[string]any {
 	return map[string]any{"op": "prepare", "timeout_ms": timeout, "body": map[string]any{"container": "c1"}}
 }
 
-// Every call goes out as docs/isolator-api.md has it, and its answer comes back.
+// Every request and response matches docs/isolator-api.md.
 func TestClientCalls(t *testing.T) {
 	const whole = `{"container":"c1.n","directory":"/sandbox","rootfs":true,"framework":"f","executor":"e","task":"t","job":"j",
 		"resources":[{"name":"gpu_ids","set":["GPU-a","GPU-b"]},{"name":"gpu_ports","ranges":[{"begin":1,"end":9}]},{"name":"gpus","scalar":2.0}],
@@ -145,7 +145,8 @@ func decodeJSON(t *testing.T, text string) any {
 	return v
 }
 
-// Whatever answers, a call ends in time and says what, where and what to do.
+// With any faulty server, a call ends in time with an error that names the object, the
+// cause and the remedy.
 func TestClientWithBrokenDaemon(t *testing.T) {
 	const timeout = 4000
 	ok := response("200 OK", `{}`)
@@ -209,7 +210,7 @@ func TestClientWithBrokenDaemon(t *testing.T) {
 	}
 }
 
-// A byte now and then does not keep a call alive.
+// A response that arrives byte by byte does not extend the deadline.
 func TestClientWithSlowDaemon(t *testing.T) {
 	l, path := listenSocket(t)
 	var bytes []string
@@ -229,7 +230,7 @@ func TestClientWithSlowDaemon(t *testing.T) {
 	}
 }
 
-// Nothing listens, or somebody who may not.
+// The socket does not exist, or another user owns it.
 func TestClientWithoutADaemon(t *testing.T) {
 	check := func(t *testing.T, path, says string) {
 		t.Helper()
@@ -259,7 +260,7 @@ func TestClientWithoutADaemon(t *testing.T) {
 	check(t, path, "it belongs to uid 65534, not to root")
 }
 
-// An agent that ends does not wait for the daemon.
+// Ending the agent does not wait for the daemon.
 func TestClientCancels(t *testing.T) {
 	l, path := listenSocket(t)
 	asked := make(chan struct{})
@@ -286,8 +287,8 @@ func TestClientCancels(t *testing.T) {
 	}
 }
 
-// The agent's environment does not lead the client to a proxy, and many
-// threads call at once.
+// Proxy variables in the agent's environment are ignored, and many threads may call
+// concurrently.
 func TestClientIsThreadSafe(t *testing.T) {
 	l, path := listenSocket(t)
 	go func() {
@@ -308,9 +309,9 @@ func TestClientIsThreadSafe(t *testing.T) {
 	}
 }
 
-// An answer is taken whole or not at all.
+// A response is accepted completely or rejected.
 func TestClientRejectsInvalidResponses(t *testing.T) {
-	tests := []struct{ name, answer, says string }{ // says "" where it is fine
+	tests := []struct{ name, answer, says string }{ // says is "" for a valid answer
 		{"all empty", `{}`, ""},
 		{"nulls", `{"devices":null,"nodes":null,"mounts":null,"environment":null}`, ""},
 		{"fields of later", `{"devices":["GPU-a"],"later":{"a":[1]},"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0,"later":1}]}`, ""},
@@ -361,7 +362,7 @@ func TestClientRejectsInvalidResponses(t *testing.T) {
 	}
 }
 
-// answerOf is a daemon that answers what comes by the channel.
+// answerOf returns the socket of a server that sends the channel's answers.
 func answerOf(t *testing.T, answers <-chan string) string {
 	l, path := listenSocket(t)
 	go func() {
@@ -370,8 +371,8 @@ func answerOf(t *testing.T, answers <-chan string) string {
 	return path
 }
 
-// Whole answers with a few bytes changed: the client takes each or says no,
-// and the sanitizers find nothing.
+// Valid responses with a few bytes changed: the client accepts or rejects each, and the
+// sanitizers find nothing.
 func TestClientSurvivesMutatedResponses(t *testing.T) {
 	const whole = `{"devices":["GPU-a","GPU-b"],"nodes":[{"path":"/dev/nvidia0","major":195,"minor":0}],"mounts":[{"source":"/v","target":"/usr/local/nvidia","read_only":true}],"environment":{"A":"b","C":""}}`
 	const alphabet = `{}[]",:0129.eE+-\nulltrefasx` + "\x00\xff/ \t"

@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// fakeDaemon is the daemon's own server, with a double for what its calls come to
-// that keeps them. It can be stopped and started.
+// fakeDaemon is the daemon's real server with a fake container manager that records
+// calls. It can be stopped and restarted.
 type fakeDaemon struct {
 	t    *testing.T
 	Path string
@@ -30,7 +30,7 @@ type fakeDaemon struct {
 	mu    sync.Mutex
 	calls []string
 	more  chan struct{} // closed at the next call
-	// setup and refusal are what the calls get: nil refuses nothing.
+	// setup and refusal are the results of calls; a nil refusal means success.
 	setup    containers.LaunchSetup
 	refusal  map[string]error
 	held     map[string]chan struct{}
@@ -44,7 +44,7 @@ func newFakeDaemon(t *testing.T) *fakeDaemon {
 	return d
 }
 
-// start serves until stop.
+// start serves until stop is called.
 func (d *fakeDaemon) start() *fakeDaemon {
 	d.t.Helper()
 	l, err := socket.ListenUnix(d.Path)
@@ -69,7 +69,7 @@ func (d *fakeDaemon) start() *fakeDaemon {
 	return d
 }
 
-// recordCall keeps a call and tells what it is refused with.
+// recordCall records a call and returns its configured error.
 func (d *fakeDaemon) recordCall(call, format string, args ...any) error {
 	d.mu.Lock()
 	d.calls = append(d.calls, call+" "+fmt.Sprintf(format, args...))
@@ -83,14 +83,14 @@ func (d *fakeDaemon) recordCall(call, format string, args ...any) error {
 	return refusal
 }
 
-// setAnswer sets how the daemon answers a call; nil lets it succeed.
+// setAnswer sets the error of a call; nil lets it succeed.
 func (d *fakeDaemon) setAnswer(call string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.refusal[call] = err
 }
 
-// recordedCalls returns the calls since it was last asked.
+// recordedCalls returns and clears the recorded calls.
 func (d *fakeDaemon) recordedCalls() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,13 +131,13 @@ func (d *fakeDaemon) Share(context.Context, string) (containers.ContainerShare, 
 }
 func (d *fakeDaemon) Stock() []string { return nil }
 
-// noDevices are never asked for.
+// These interfaces are never used.
 type (
 	unusedDevices = socket.DeviceMonitor
 	noDevices     struct{ unusedDevices }
 )
 
-// The client against the daemon's own server.
+// Runs the client against the daemon's real server.
 func TestClientAndServer(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	d.setup = containers.LaunchSetup{

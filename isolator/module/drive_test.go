@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// built is where the programs are compiled to, once for all tests.
+// built is the folder of the compiled programs, shared by all tests.
 var built string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func build(t testing.TB, out, target string) {
 		t.Fatal(err)
 	}
 	for _, path := range append(sources, "Makefile") {
-		// What a test has looked at, its cached result depends on.
+		// The cached test result depends on files that the test has opened.
 		if _, err := os.Stat(path); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func needHeaders(t testing.TB) {
 	}
 }
 
-// callResult is how one of the client's calls ended.
+// callResult is the outcome of one client call.
 type callResult struct {
 	ID      int             `json:"id"`
 	Kind    string          `json:"kind"` // ok, away, broken, refused
@@ -73,15 +73,15 @@ type callResult struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// driverProcess is a program that takes calls as lines of JSON and prints each one's
-// outcome when it is there.
+// driverProcess is a program that reads calls as JSON lines and prints the outcome of
+// each when it is ready.
 type driverProcess struct {
 	t    *testing.T
 	in   io.WriteCloser
 	mu   sync.Mutex
 	next int
 	wait map[int]chan callResult
-	// started is what it says of its start, if it does.
+	// started receives the outcome of the start, if the program prints one.
 	started chan callResult
 	done    chan struct{} // closed when it has printed its last
 }
@@ -157,7 +157,7 @@ func (d *driverProcess) send(call map[string]any) <-chan callResult {
 	return to
 }
 
-// call makes one and waits for it.
+// call sends a call and waits for its result.
 func (d *driverProcess) call(call map[string]any) callResult {
 	d.t.Helper()
 	return d.awaitResult(d.send(call))

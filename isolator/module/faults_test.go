@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/isolator/containers"
 )
 
-// A container that ends while the daemon is told of it is not taken in again,
-// and the daemon learns that it is gone.
+// A container that ends during an update is not adopted again, and the daemon is notified
+// of its end.
 func TestMesosModuleStopsDuringNotification(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -25,7 +25,7 @@ func TestMesosModuleStopsDuringNotification(t *testing.T) {
 	for _, call := range []string{"update", "prepare"} {
 		i.launch("c1", gpus(2))
 		d.recordedCalls()
-		d.setAnswer("update", &containers.UnknownContainerError{Container: "c1"}) // as after its cleanup, and where the books are lost
+		d.setAnswer("update", &containers.UnknownContainerError{Container: "c1"}) // as after cleanup, or if the records are lost
 		release := d.holdCall(call)
 		up := i.update("c1", gpus(1))
 		d.waitForCall(call + " c1 [{gpus 1 []}]")
@@ -43,8 +43,8 @@ func TestMesosModuleStopsDuringNotification(t *testing.T) {
 	}
 }
 
-// What is still under way for a container is not that of the next one of its
-// name, which a framework may use again.
+// Pending calls for a container do not affect a later container with the same ID, which a
+// framework may reuse.
 func TestMesosModuleContainerIDIsReused(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -60,14 +60,14 @@ func TestMesosModuleContainerIDIsReused(t *testing.T) {
 	d.recordedCalls()
 	release()
 	d.waitForCall("recover [c1 c1.n]")
-	i.mustSucceed(i.awaitResult(i.update("c1.n", gpus(2)))) // which it has
+	i.mustSucceed(i.awaitResult(i.update("c1.n", gpus(2)))) // the daemon has already accepted two
 	if diff := cmp.Diff([]string{"recover [c1 c1.n]"}, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
 
-// Where no thread can be started, calls wait for those there are; without any
-// there is no module.
+// If no thread can be started, calls wait for the existing ones. Without any thread the
+// module does not load.
 func TestMesosModuleWithoutThreads(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -89,8 +89,7 @@ func TestMesosModuleWithoutThreads(t *testing.T) {
 	}
 }
 
-// A launch that gives a container more fails in time, whatever the daemon has
-// still to hear of it.
+// An update that adds resources fails in time, whatever earlier updates are pending.
 func TestMesosModuleGrowsBeforeUpdateReturns(t *testing.T) {
 	d := newFakeDaemon(t)
 	i := startAgent(t, d.Path)
@@ -109,8 +108,8 @@ func TestMesosModuleGrowsBeforeUpdateReturns(t *testing.T) {
 	i.wantFailure(i.awaitResult(i.update("c1", gpus(3))), "update container c1: ask the GPU daemon")
 }
 
-// Mesos offers what a task had before the daemon has let go of it: who needs
-// it next waits for that.
+// Mesos offers a task's devices before the daemon has released them. The next container
+// waits for the release.
 func TestMesosModuleRetriesWhileDevicesAreReleasing(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -126,7 +125,7 @@ func TestMesosModuleRetriesWhileDevicesAreReleasing(t *testing.T) {
 	d.waitForCall("prepare next [{gpus 1 []}]")
 	i.wantPending(next)
 	d.recordedCalls()
-	d.waitForCall("prepare next [{gpus 1 []}]") // again
+	d.waitForCall("prepare next [{gpus 1 []}]") // the retry
 	d.setAnswer("prepare", nil)
 	i.mustSucceed(i.awaitResult(next))
 
@@ -138,10 +137,11 @@ func TestMesosModuleRetriesWhileDevicesAreReleasing(t *testing.T) {
 	i.mustSucceed(i.awaitResult(grows))
 
 	d.setAnswer("prepare", held)
-	i.wantFailure(i.prepare("last", config(gpus(1), "")), held.Why) // nobody gives back any more
+	i.wantFailure(i.prepare("last", config(gpus(1), "")), held.Why) // no container is releasing devices any more
 }
 
-// However often Mesos changes its mind, the daemon is told once a second.
+// The daemon receives at most one update per second, however often Mesos changes the
+// resources.
 func TestMesosModuleRetriesOncePerSecond(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -167,8 +167,7 @@ func TestMesosModuleRetriesOncePerSecond(t *testing.T) {
 	}
 }
 
-// No container is taken in while the daemon is told who lives: it would let
-// go of it again.
+// No container is adopted during a recovery, which would release it again.
 func TestMesosModuleRecoverRunsAlone(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
@@ -181,9 +180,9 @@ func TestMesosModuleRecoverRunsAlone(t *testing.T) {
 	d.waitForCall("recover [old]")
 	c1 := i.send(map[string]any{"op": "prepare", "container": containerID("c1"), "config": config(gpus(1), "")})
 	old := i.update("old", gpus(1))
-	i.mustSucceed(i.isolate("old")) // goes past
+	i.mustSucceed(i.isolate("old")) // not delayed
 	cleaned()
-	i.mustSucceed(i.awaitResult(x)) // of which the daemon has to be told by another recovery
+	i.mustSucceed(i.awaitResult(x)) // the daemon needs another recovery for it
 	if diff := cmp.Diff([]string{"cleanup x", "recover [old]", "isolate old 4711"}, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
@@ -197,7 +196,7 @@ func TestMesosModuleRecoverRunsAlone(t *testing.T) {
 	}
 }
 
-// makeV2Cgroup is where a cgroup v2 file system is mounted.
+// makeV2Cgroup returns a mount point of cgroup v2.
 func makeV2Cgroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -213,8 +212,8 @@ func makeV2Cgroup(t *testing.T) string {
 	return ""
 }
 
-// With cgroup v2 the daemon confines containers without GPUs as well: none
-// starts before it has been there once.
+// With cgroup v2 the daemon also confines containers without GPUs, so none starts before
+// the daemon has answered once.
 func TestMesosModuleWithCgroupV2(t *testing.T) {
 	d := newFakeDaemon(t)
 	i := startAgent(t, d.Path, "cgroups_hierarchy="+makeV2Cgroup(t))
@@ -229,13 +228,13 @@ func TestMesosModuleWithCgroupV2(t *testing.T) {
 	i.wantFailure(i.prepare("gpu", config(gpus(1), "")), "start the daemon: mesos-gpu agent")
 }
 
-// Mesos discards what it no longer wants; what the module keeps in step with
-// the daemon meanwhile is not touched by that.
+// Mesos may discard a future. That does not affect the calls that keep the daemon in
+// sync.
 func TestMesosModuleDiscarded(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path, "timeout=30secs")
 	i.mustSucceed(i.recover(nil, nil))
-	// discarded makes a call, and discards it while the daemon answers.
+	// discarded makes a call and discards it while the daemon answers.
 	discarded := func(call map[string]any, heard string) {
 		t.Helper()
 		release := d.holdCall(call["op"].(string))
@@ -249,12 +248,12 @@ func TestMesosModuleDiscarded(t *testing.T) {
 	d.recordedCalls()
 	d.setAnswer("cleanup", errors.New("disk full"))
 	discarded(map[string]any{"op": "cleanup", "container": containerID("x")}, "cleanup x")
-	d.waitForCall("recover [c1]") // and not for want of c1's end
+	d.waitForCall("recover [c1]") // and not because c1's cleanup is missing
 	d.setAnswer("cleanup", nil)
 	i.launch("c2", gpus(1))
 
-	// One that is discarded while it waits for a recovery is not in the way of
-	// another that waits for it.
+	// A call that is discarded while it waits for a recovery does not affect other
+	// waiting calls.
 	d.setAnswer("cleanup", errors.New("disk full"))
 	release := d.holdCall("recover")
 	d.recordedCalls()
@@ -270,19 +269,19 @@ func TestMesosModuleDiscarded(t *testing.T) {
 	i.awaitResult(made)
 }
 
-// A daemon that is there and does nothing keeps a container without GPUs
-// waiting for a moment, and one with GPUs for the timeout.
+// A daemon that does not answer delays a container without GPUs briefly, and one with
+// GPUs until the timeout.
 func TestMesosModuleWithHungDaemon(t *testing.T) {
 	d := newFakeDaemon(t).hangAll()
 	i := startAgent(t, d.Path, "timeout=5secs")
 	recovered := i.send(map[string]any{"op": "recover", "states": []any{map[string]any{"container_id": containerID("old"), "pid": 1, "directory": "/sandbox"}}})
 	c1 := i.send(map[string]any{"op": "prepare", "container": containerID("c1"), "config": config(gpus(1), "")})
 	i.launch("plain", noGPUs())
-	i.launch("another", noGPUs()) // both in less than the 5 seconds of c1
+	i.launch("another", noGPUs()) // both before c1's 5 seconds
 	i.wantPending(c1)
 	i.wantPending(recovered)
 	got := i.awaitResult(c1)
-	// Whether the recovery's time is over first, or that of the launch.
+	// The recovery or the launch may time out first.
 	says := regexp.MustCompile(`^prepare container c1: (recover 1 containers: ask the GPU daemon at ` + regexp.QuoteMeta(d.Path) + `: no whole answer within (5000|4\d\d\d) ms; look at the daemon's log|` +
 		`the GPU daemon at ` + regexp.QuoteMeta(d.Path) + ` has not answered in time; look at its log), or give the module a longer timeout$`)
 	if got.Kind != "failed" || !says.MatchString(got.Message) {

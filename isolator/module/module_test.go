@@ -24,13 +24,13 @@ import (
 	"mesos-gpu/isolator/containers"
 )
 
-// isolatorDriver is the module in a process that stands for the agent.
+// isolatorDriver is a process that loads the module, as the agent does.
 type isolatorDriver struct {
 	*driverProcess
 	runtimeDir string
 }
 
-// needMesos asks for the Mesos that the module is built for.
+// needMesos skips the test without the Mesos that the module is built for.
 func needMesos(t *testing.T) {
 	t.Helper()
 	needHeaders(t)
@@ -42,15 +42,14 @@ func needMesos(t *testing.T) {
 func loadModule(t *testing.T, parameters ...string) (*driverProcess, callResult) {
 	t.Helper()
 	needMesos(t)
-	// As "make module" does, which has mostly been run.
+	// Like "make module", which has usually been run before.
 	build(t, "../../bin", "module")
 	build(t, built, "module-test")
 	d := startDriver(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"}, parameters...)...)
 	return d, d.awaitResult(d.started)
 }
 
-// startAgent loads the module with a timeout of a second and cgroup v1, if the
-// parameters do not say otherwise.
+// startAgent loads the module, by default with a timeout of one second and cgroup v1.
 func startAgent(t *testing.T, socket string, parameters ...string) *isolatorDriver {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +60,7 @@ func startAgent(t *testing.T, socket string, parameters ...string) *isolatorDriv
 	return &isolatorDriver{d, dir}
 }
 
-// containerID is Mesos's form of "PARENT.CHILD".
+// containerID returns the Mesos form of "PARENT.CHILD".
 func containerID(name string) map[string]any {
 	parent, child := "", name
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -83,7 +82,7 @@ func gpus(n float64) []any {
 
 func noGPUs() []any { return gpus(0)[:1] }
 
-// config is a container's, with more of Mesos's fields from JSON.
+// config returns a ContainerConfig with additional fields from JSON.
 func config(resources []any, more string) map[string]any {
 	c := map[string]any{"command_info": map[string]any{"value": "true"}, "directory": "/sandbox", "resources": resources}
 	if more != "" {
@@ -147,7 +146,7 @@ func (i *isolatorDriver) wantFailure(o callResult, says string) {
 	}
 }
 
-// wantPending makes sure that a call has not ended, after one that came later has.
+// wantPending verifies that a call is pending after a later call has ended.
 func (i *isolatorDriver) wantPending(call <-chan callResult) {
 	i.t.Helper()
 	i.mustSucceed(i.callOnContainer("status", "c1"))
@@ -158,7 +157,7 @@ func (i *isolatorDriver) wantPending(call <-chan callResult) {
 	}
 }
 
-// hangAll listens and answers nobody.
+// hangAll accepts connections and never answers.
 func (d *fakeDaemon) hangAll() *fakeDaemon {
 	d.t.Helper()
 	l, err := net.Listen("unix", d.Path)
@@ -169,7 +168,7 @@ func (d *fakeDaemon) hangAll() *fakeDaemon {
 	return d
 }
 
-// holdCall keeps such calls from being answered until they are released.
+// holdCall delays the answers to such calls until release is called.
 func (d *fakeDaemon) holdCall(call string) (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +182,7 @@ func (d *fakeDaemon) holdCall(call string) (release func()) {
 	}
 }
 
-// waitForCall waits until that call has come.
+// waitForCall blocks until the daemon has received the call.
 func (d *fakeDaemon) waitForCall(call string) {
 	d.t.Helper()
 	deadline := time.After(time.Minute)
@@ -216,8 +215,8 @@ func TestMesosModuleParameters(t *testing.T) {
 	}
 }
 
-// What Mesos says of a container reaches the daemon, and what the daemon
-// grants becomes what Mesos launches.
+// The daemon receives what Mesos reports of a container, and the launch info contains
+// what the daemon grants.
 func TestMesosModuleLaunch(t *testing.T) {
 	testneeds.RequireRoot(t)
 	d := newFakeDaemon(t).start()
@@ -275,7 +274,7 @@ func TestMesosModuleLaunch(t *testing.T) {
 		if diff := cmp.Diff(wantImage, d.launched.Image); diff != "" || !d.launched.Rootfs || d.launched.Task != "t" || d.launched.Job != "from task" {
 			t.Errorf("the daemon heard %+v", d.launched)
 		}
-		// Nodes that are left from before are made anew.
+		// Existing nodes are created again.
 		i.mustSucceed(i.prepare("c2", config(gpus(1), "{"+image[1:]+"}")))
 	})
 	t.Run("a nested one with an image", func(t *testing.T) {
@@ -315,7 +314,7 @@ func TestMesosModuleLaunch(t *testing.T) {
 	})
 }
 
-// The life of a container, call by call.
+// The calls during a container's life.
 func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path)
@@ -343,7 +342,7 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	d.start()
 	d.setAnswer("prepare", &allocation.RejectedError{Why: "container c2 wants 3 GPUs, 1 is free"})
 	i.wantFailure(i.prepare("c2", config(gpus(3), "")), "container c2 wants 3 GPUs, 1 is free")
-	i.mustSucceed(i.prepare("c3", config(noGPUs(), ""))) // whatever the daemon says
+	i.mustSucceed(i.prepare("c3", config(noGPUs(), ""))) // succeeds for any answer of the daemon
 	d.setAnswer("prepare", nil)
 	d.setAnswer("isolate", fmt.Errorf("write devices.allow: no such file"))
 	i.mustSucceed(i.prepare("c4", config(gpus(1), "")))
@@ -356,8 +355,9 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	i.mustSucceed(i.callOnContainer("cleanup", "c4"))
 }
 
-// Without the daemon containers without GPUs start, those with GPUs do not,
-// and those that run are left alone; once it is back it hears what it missed.
+// Without the daemon, containers without GPUs start, containers with GPUs fail, and
+// running containers are not affected. Once the daemon is back, it receives the missed
+// calls.
 func TestMesosModuleWithoutDaemon(t *testing.T) {
 	d := newFakeDaemon(t).start()
 	i := startAgent(t, d.Path)
@@ -379,11 +379,11 @@ func TestMesosModuleWithoutDaemon(t *testing.T) {
 	i.mustSucceed(i.awaitResult(i.update("grows", gpus(2))))
 	i.wantFailure(i.awaitResult(i.update("grows", gpus(3))), "update container grows: ask the GPU daemon")
 	shrinks, ending := i.update("shrinks", gpus(1)), i.update("ending", gpus(1))
-	i.mustSucceed(i.awaitResult(i.update("ends", noGPUs()))) // its task's end is told
+	i.mustSucceed(i.awaitResult(i.update("ends", noGPUs()))) // an update to no resources succeeds at once
 	i.wantPending(shrinks)
 	i.wantPending(ending)
 	i.mustSucceed(i.callOnContainer("cleanup", "ending"))
-	i.mustSucceed(i.awaitResult(ending)) // with the container all is given back
+	i.mustSucceed(i.awaitResult(ending)) // cleanup releases all resources
 	i.mustSucceed(i.callOnContainer("cleanup", "ends"))
 	i.wantPending(shrinks)
 	i.wantPending(watch)
@@ -397,8 +397,8 @@ func TestMesosModuleWithoutDaemon(t *testing.T) {
 	i.wantPending(watch)
 }
 
-// The daemon finds those that are named and new to it again by their cgroups,
-// which a container has before it is prepared: it is named once it is.
+// The daemon adopts unknown containers that a recovery lists by their cgroups. A
+// container's cgroup exists before prepare, so it is listed only after prepare.
 func TestMesosModuleDoesNotRecoverNewContainers(t *testing.T) {
 	d := newFakeDaemon(t)
 	i := startAgent(t, d.Path)
@@ -408,7 +408,7 @@ func TestMesosModuleDoesNotRecoverNewContainers(t *testing.T) {
 	if got, want := d.recordedCalls()[:2], []string{"recover [old]", "prepare c1 [{gpus 1 []}]"}; !slices.Equal(got, want) {
 		t.Errorf("heard %q, want %q", got, want)
 	}
-	// Now while it is being prepared.
+	// The same during prepare.
 	release := d.holdCall("prepare")
 	c2 := i.send(map[string]any{"op": "prepare", "container": containerID("c2"), "config": config(gpus(1), "")})
 	d.waitForCall("prepare c2 [{gpus 1 []}]")
@@ -425,8 +425,8 @@ func TestMesosModuleDoesNotRecoverNewContainers(t *testing.T) {
 	}
 }
 
-// After the agent's restart nobody knows what the containers have: none may
-// be destroyed because the daemon is away just then.
+// After an agent restart the containers' resources are not known. No container may be
+// destroyed because the daemon is temporarily not available.
 func TestMesosModuleAfterAgentRestart(t *testing.T) {
 	d := newFakeDaemon(t)
 	i := startAgent(t, d.Path)
@@ -436,7 +436,7 @@ func TestMesosModuleAfterAgentRestart(t *testing.T) {
 	i.mustSucceed(i.awaitResult(i.update("c2", noGPUs())))
 	i.mustSucceed(i.callOnContainer("cleanup", "orphan"))
 	c3 := i.update("c3", gpus(2))
-	again := i.update("c3", gpus(1)) // the newest total counts
+	again := i.update("c3", gpus(1)) // the latest total wins
 	i.wantPending(again)
 	d.start()
 	i.mustSucceed(i.awaitResult(c1))
@@ -447,7 +447,7 @@ func TestMesosModuleAfterAgentRestart(t *testing.T) {
 	d.waitForCall("update c2 []")
 	d.waitForCall("update c3 [{gpus 1 []}]")
 
-	// A daemon that lost its books learns of the container anew.
+	// A daemon that lost its records adopts the container again.
 	d.setAnswer("update", &containers.UnknownContainerError{Container: "c1"})
 	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
 	d.waitForCall("prepare c1 [{gpus 2 []}]")

@@ -66,7 +66,7 @@ func TestAllowedMIGDevices(t *testing.T) {
 	}
 }
 
-// What was granted is what is held, whichever devices they are.
+// AllowedDevices returns exactly the granted devices, for any set of devices.
 func TestAllowedDevicesInvertsRulesForGPUs(t *testing.T) {
 	h := sliced()
 	rapid.Check(t, func(t *rapid.T) {
@@ -93,10 +93,10 @@ func TestAllows(t *testing.T) {
 		ok   bool
 	}{
 		{DeviceRule{'c', 195, 1, "rw"}, true},
-		{DeviceRule{'c', 195, 1, "rwm"}, false}, // no rule alone allows all three
+		{DeviceRule{'c', 195, 1, "rwm"}, false}, // no single rule allows all three accesses
 		{DeviceRule{'c', 195, 2, "rw"}, false},
 		{DeviceRule{'c', 195, 2, "r"}, true},
-		{DeviceRule{'c', 7, 7, "rw"}, false}, // two rules, one for each half
+		{DeviceRule{'c', 7, 7, "rw"}, false}, // two rules, each for one access
 		{DeviceRule{'c', 9, 9, "m"}, true},
 		{DeviceRule{'b', 9, 9, "m"}, false},
 		{DeviceRule{'c', 195, AnyNumber, "r"}, true},

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// host's minors are not in the order of its devices, as on real machines.
+// host has minor numbers in another order than its devices, as real hosts may.
 func host() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", Devices: []gpu.Device{
 		{UUID: "GPU-a", Minor: 2}, {UUID: "GPU-b", Minor: 0}, {UUID: "GPU-c", Minor: 1},
@@ -19,8 +19,8 @@ func host() gpu.Host {
 
 var majors = MajorNumbers{UVM: 510, Caps: 234, Switch: 509}
 
-// sliced has one whole GPU and one cut into three MIG devices, of which two
-// share a GPU instance.
+// sliced returns a host with one whole GPU and one GPU with three MIG devices, two of
+// which share a GPU instance.
 func sliced() gpu.Host {
 	mig := func(uuid string, gi, ci, giCap, ciCap int) gpu.Device {
 		return gpu.Device{UUID: uuid, Minor: 1, MIG: &gpu.MIG{
@@ -55,7 +55,7 @@ func TestRulesForGPUs(t *testing.T) {
 	cases := []struct {
 		name  string
 		uuids []string
-		more  []string // beyond the standard rules
+		more  []string // in addition to the standard rules
 		err   string
 	}{
 		{"none", nil, nil, ""},
@@ -84,13 +84,13 @@ func TestRulesForGPUs(t *testing.T) {
 	}
 }
 
-// A MIG device takes its parent's node and two capabilities; what two share
-// is listed once.
+// A MIG device needs its parent's node and two capability nodes. Nodes that two MIG
+// devices share are listed once.
 func TestRulesForMIGDevices(t *testing.T) {
 	cases := []struct {
 		name  string
 		uuids []string
-		want  []string // beyond the standard rules and the control nodes
+		want  []string // in addition to the standard rules and the control nodes
 	}{
 		{"one", []string{"MIG-1"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
 		{"two of one GPU", []string{"MIG-1", "MIG-2"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw", "c 234:39 rw", "c 234:40 rw"}},
@@ -110,7 +110,7 @@ func TestRulesForMIGDevices(t *testing.T) {
 	}
 }
 
-// Capability nodes 1 and 2 change and watch the layout of all GPUs.
+// Capability nodes 1 and 2 configure and monitor MIG on all GPUs.
 func TestRulesRejectInvalidMIGDevices(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -134,7 +134,7 @@ func TestRulesRejectInvalidMIGDevices(t *testing.T) {
 	}
 }
 
-// A minor number of 254 or 255 would grant a control node by a GPU's name.
+// Minor numbers 254 and 255 are control nodes, not GPUs.
 func TestRulesRejectControlMinors(t *testing.T) {
 	for _, minor := range []int{-1, 254, 255, 300} {
 		h := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a", Minor: minor}}}

@@ -33,7 +33,7 @@ func TestReplaceGPURules(t *testing.T) {
 	}
 }
 
-// A major of 0 stands for a module that is not loaded, not for a device.
+// A major number of 0 means that the module is not loaded.
 func TestReplaceGPURulesWithoutModules(t *testing.T) {
 	now := parsed(t, "c 0:5 rw\nc 195:0 rw\n")
 	if got := strings.Join(text(ReplaceGPURules(now, nil, MajorNumbers{})), "\n"); got != "c 0:5 rw" {
