@@ -45,7 +45,7 @@ func newCgroupFixture(t *testing.T, version string, h gpu.Host) *cgroupFixture {
 	return b
 }
 
-// restart is what a daemon that starts again knows: nothing.
+// restart replaces the isolator by a new one without state, as after a daemon restart.
 func (b *cgroupFixture) restart() {
 	b.Helper()
 	i, err := New(HostConfig{Host: b.host, CgroupVersion: b.version})
@@ -89,7 +89,7 @@ func fourGPUHost(t testing.TB) gpu.Host {
 
 func (b *cgroupFixture) path(container string) string { return filepath.Join(b.root, container) }
 
-// isolate gives a container's cgroup the devices of those minor numbers.
+// isolate grants the devices with those minor numbers to a container's cgroup.
 func (b *cgroupFixture) isolate(container string, gpus ...int) {
 	b.Helper()
 	var ids []string
@@ -111,14 +111,14 @@ func (b *cgroupFixture) start(container string) *opener.NodeOpener {
 	return o
 }
 
-// wantOpens checks that the process can open those nodes and no others of the
-// host's, and that the kernel's rules say so.
+// wantOpens checks that the process can open exactly those nodes of the host, and that
+// the kernel's rules match.
 func (b *cgroupFixture) wantOpens(o *opener.NodeOpener, nodes ...string) {
 	b.Helper()
 	for name, path := range b.node {
 		want := unix.EPERM
 		if slices.Contains(nodes, name) {
-			want = unix.ENXIO // no driver is behind it
+			want = unix.ENXIO // the node has no driver
 		}
 		if got := o.OpenPath(b, path); got != want {
 			b.Errorf("open %s: got %q, want %q", name, got.Error(), want.Error())
@@ -199,7 +199,7 @@ func TestRootNestedContainers(t *testing.T) {
 		b.isolate("c/mesos/n", 1)
 		b.wantOpens(o, withControlNodes("nvidia1")...)
 		b.wantAllowed("c/mesos/n", 1)
-		b.isolate("c", 0) // what its parent lost a nested container loses too
+		b.isolate("c", 0) // a nested container loses what its parent lost
 		b.wantOpens(o, controlNodes...)
 		b.wantAllowed("c/mesos/n")
 		if err := b.i.ConfineToDevices(b.path("c/mesos/n"), []string{b.host.Devices[3].UUID}); err == nil {
@@ -229,8 +229,8 @@ func TestRootMIG(t *testing.T) {
 	})
 }
 
-// A daemon that was started again finds, changes and takes back what the one
-// before it gave, while the process of the container goes on.
+// After a restart the daemon finds, changes and revokes earlier grants, while the
+// container's process continues.
 func TestRootGrantsSurviveRestart(t *testing.T) {
 	onBothVersions(t, fourGPUHost(t), func(b *cgroupFixture) {
 		b.isolate("c", 0)
@@ -248,17 +248,17 @@ func TestRootGrantsSurviveRestart(t *testing.T) {
 		if err := b.i.ReleaseCgroup(b.path("c")); !errors.Is(err, unix.EBUSY) {
 			b.Errorf("remove a cgroup with a process: %v", err)
 		}
-		b.wantOpens(o) // its GPUs are gone all the same
+		b.wantOpens(o) // its GPUs are revoked anyway
 	})
 }
 
-// Isolate keeps what an operator allowed, and takes GPUs that nobody granted.
+// Isolate keeps rules that an operator added and removes GPUs that were not granted.
 func TestRootKeepsOperatorsRules(t *testing.T) {
 	onBothVersions(t, fourGPUHost(t), func(b *cgroupFixture) {
 		if err := b.i.cgroups.CreateCgroup(b.path("c")); err != nil {
 			b.Fatal(err)
 		}
-		fuse := opener.MakeNode(b, "fuse", 'c', 196, 229) // a number that no driver has
+		fuse := opener.MakeNode(b, "fuse", 'c', 196, 229) // a device number without a driver
 		list := resolveTaskGrant(b.T, b.i, b.host.Devices[3].UUID).Rules
 		list = append(list, parseRule(b.T, "c 196:229 rw"))
 		if err := b.i.cgroups.ConfineCgroup(b.path("c"), list); err != nil {
@@ -294,13 +294,13 @@ func TestRootMoveProcessAndReleaseCgroup(t *testing.T) {
 			return at
 		}
 		o := b.start("mine/leaf")
-		if err := b.i.MoveProcess(b.path("mine"), o.PID); err != nil { // it is there: below
+		if err := b.i.MoveProcess(b.path("mine"), o.PID); err != nil { // the process is already in it: below
 			b.Fatal(err)
 		}
 		if got := in(o); got != "/"+b.path("mine/leaf") {
 			b.Errorf("a process below the cgroup was moved to %s", got)
 		}
-		b.isolate("min", 1) // no part of mine
+		b.isolate("min", 1) // not a prefix match of mine
 		if err := b.i.MoveProcess(b.path("min"), o.PID); err != nil {
 			b.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestRootMoveProcessAndReleaseCgroup(t *testing.T) {
 	})
 }
 
-// makeForeignCgroup makes a cgroup as the agent does, past the isolator.
+// makeForeignCgroup creates a cgroup as the agent does, without the isolator.
 func (b *cgroupFixture) makeForeignCgroup(container string) {
 	b.Helper()
 	find := cgroup.FindV1MountPoint
@@ -343,8 +343,8 @@ func (b *cgroupFixture) makeForeignCgroup(container string) {
 	}
 }
 
-// With the default in place a container without a grant opens no GPU, a grant
-// takes its place, and nobody has to be there.
+// With the default rules a container without a grant opens no GPU, and a grant overrides
+// them. The rules stay while no daemon runs.
 func TestRootDenyGPUsByDefault(t *testing.T) {
 	requireMounted(t, "v2")
 	b := newCgroupFixture(t, "v2", fourGPUHost(t))
@@ -362,7 +362,7 @@ func TestRootDenyGPUsByDefault(t *testing.T) {
 	}
 	b.isolate("c", 2)
 	b.wantOpens(o, withControlNodes("nvidia2")...)
-	if err := b.i.ReleaseCgroup(b.path("c")); err != nil { // another made it, and it has a process
+	if err := b.i.ReleaseCgroup(b.path("c")); err != nil { // another process created it, and it is not empty
 		t.Fatal(err)
 	}
 	b.wantOpens(o)

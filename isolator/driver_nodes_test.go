@@ -20,9 +20,8 @@ const (
 	withoutUVM    = "Character devices:\n  1 mem\n195 nvidia-frontend\n\nBlock devices:\n507 nvidia-uvm\n"
 )
 
-// fakeMachine is a folder with /proc/devices and /dev, and a stand-in for
-// nvidia-modprobe that appends its arguments to "calls", then does what the
-// script says.
+// fakeMachine is a folder with /proc/devices, /dev and a fake nvidia-modprobe, which
+// appends its arguments to the file "calls" and then runs the script.
 type fakeMachine struct{ root string }
 
 func newFakeMachine(t *testing.T, devices, script string) fakeMachine {
@@ -39,7 +38,7 @@ func newFakeMachine(t *testing.T, devices, script string) fakeMachine {
 
 func (m fakeMachine) path(name string) string { return filepath.Join(m.root, name) }
 
-// makeNodes makes "nvidia0 195:0".
+// makeNodes creates nodes given as "nvidia0 195:0".
 func (m fakeMachine) makeNodes(t *testing.T, makeNodes ...string) {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -83,8 +82,8 @@ func nodeNames(t *testing.T, i *Isolator) string {
 
 var gpuNodes = []string{"nvidia0 195:0", "nvidia1 195:1", "nvidiactl 195:255", "nvidia-uvm 507:0"}
 
-// Of the nodes that a driver need not make, those are listed that it made; a
-// node with another number is none.
+// Optional driver nodes are listed if they exist. A node with another device number is
+// ignored.
 func TestRootDriverNodes(t *testing.T) {
 	m := newFakeMachine(t, loadedModules, "")
 	m.makeNodes(t, append(gpuNodes, "nvidia-uvm-tools 507:1", "nvidia-modeset 508:254", "nvidia-nvswitchctl 235:255",
@@ -117,7 +116,7 @@ func TestRootDriverMIG(t *testing.T) {
 	}
 }
 
-// What is missing is what nvidia-modprobe is asked for, once.
+// nvidia-modprobe is called once for the missing modules.
 func TestRootDriverModuleIsLoaded(t *testing.T) {
 	load := "cat >proc/devices <<END\n" + loadedModules + "END\n"
 	cases := []struct {
@@ -174,6 +173,6 @@ func TestDriverCannotBeLoaded(t *testing.T) {
 	if _, err := New(HostConfig{Host: realHost(), ProcRoot: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no /proc/devices: %v", err)
 	}
-	// A machine without GPUs need not have the driver.
+	// A machine without GPUs does not need the driver.
 	newIsolator(t, HostConfig{ProcRoot: t.TempDir()})
 }

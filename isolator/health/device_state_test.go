@@ -21,7 +21,7 @@ func testPolicy(t testing.TB) FaultPolicy {
 	return p
 }
 
-// sampleObservation has the fields given and no fault but those.
+// sampleObservation has the given fields and no other fault.
 func sampleObservation(fields map[gpu.SampleField]float64) Observation {
 	return Observation{Sample: &gpu.Sample{Values: fields}}
 }
@@ -48,8 +48,8 @@ func energyObservation(joules float64) Observation {
 	return sampleObservation(map[gpu.SampleField]float64{gpu.EnergyJoules: joules})
 }
 
-// scenarioLine is one line of a scenario: after so many seconds this was seen, and this
-// is then the device's health and part of the reason.
+// scenarioLine is one step of a scenario: the time in seconds, the observation, and the
+// expected health and part of the reason.
 type scenarioLine struct {
 	second int
 	saw    Observation
@@ -181,8 +181,8 @@ func TestPolicyOverrides(t *testing.T) {
 	}
 }
 
-// A daemon that is started anew knows what needs a reset, and sees the reset
-// that happened in between.
+// After a restart the daemon knows which devices need a reset, and detects a reset that
+// happened while it was down.
 func TestSavedStateSurvivesRestart(t *testing.T) {
 	p := testPolicy(t)
 	s, _ := p.ApplyObservation(start, New(start, SavedState{}), energyObservation(700))
@@ -203,8 +203,8 @@ func TestSavedStateSurvivesRestart(t *testing.T) {
 	}
 }
 
-// A fault before the first sample is written down before the energy is known,
-// and again once it is: else no later daemon would see the reset.
+// A fault before the first sample is saved before the energy is known, and again with the
+// energy: otherwise a later daemon could not detect the reset.
 func TestEnergyIsSavedWhenKnown(t *testing.T) {
 	p := testPolicy(t)
 	s, _ := p.ApplyObservation(start, New(start, SavedState{}), xidObservation(79))

@@ -10,17 +10,17 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// model remembers of the past what a plain reading of the rules needs, beside
-// the state machine and in other words.
+// model keeps the history that a direct evaluation of the rules needs, independently of
+// the state machine.
 type model struct {
 	latched, lost, failing bool
 	failingSince           time.Time
-	lastUnclean            time.Time // the last time that something failed the device, a sample failed or told of heat
-	fatal                  bool      // it is there now
-	unoffered              time.Time // when it left the offers
+	lastUnclean            time.Time // last failure, failed sample or overheated sample
+	fatal                  bool      // a fatal fault is present now
+	unoffered              time.Time // when the device was withdrawn from the offers
 }
 
-// anyObservation is anything that can be seen of a device.
+// anyObservation generates arbitrary observations of a device.
 func anyObservation() *rapid.Generator[Observation] {
 	return rapid.Custom(func(t *rapid.T) Observation {
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
@@ -42,7 +42,7 @@ func anyObservation() *rapid.Generator[Observation] {
 	})
 }
 
-// record keeps the model.
+// record updates the model.
 func (m *model) record(p FaultPolicy, now time.Time, o Observation, ecc *float64) {
 	fault := false
 	switch {
@@ -67,9 +67,9 @@ func (m *model) record(p FaultPolicy, now time.Time, o Observation, ecc *float64
 	}
 }
 
-// Whatever happens: no device is healthy, nor offered, while a fault that
-// fails it is there; none is offered again before it was quiet; nothing but a
-// good sample makes one better; and equal histories give equal states.
+// For any history: a device with a present fatal fault is neither healthy nor offered; a
+// device is offered again only after a quiet period; only a good sample improves its
+// state; equal histories produce equal states.
 func TestTransitionProperties(t *testing.T) {
 	p := testPolicy(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -121,7 +121,7 @@ func healthRank(h gpu.Health) int {
 	return map[gpu.Health]int{gpu.Healthy: 0, gpu.Suspect: 1, gpu.Recovering: 2, gpu.Failed: 3}[h]
 }
 
-// Any bytes are a history: nothing panics and the states stay the four.
+// Any bytes are a valid history: no panic, and only the four states.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 79, 5, 4, 0, 5})
 	f.Add([]byte{2, 1, 2, 30, 4, 255, 5, 0, 3, 9})
@@ -129,7 +129,7 @@ func FuzzStep(f *testing.F) {
 		p, now, s := testPolicy(t), start, New(start, SavedState{})
 		for i := 0; i+1 < len(history); i += 2 {
 			n := uint64(history[i+1])
-			now = now.Add(time.Duration(int8(history[i+1])) * time.Second) // clocks go back, too
+			now = now.Add(time.Duration(int8(history[i+1])) * time.Second) // clocks may go back
 			saw := []Observation{
 				xidObservation(n), {Event: &DeviceEvent{ECC: n%2 == 0}}, broken, lost, vouched, sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: float64(n)}),
 				eccObservation(float64(n)), energyObservation(float64(n)), sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: -float64(n), gpu.RowsPending: float64(n % 2)}),

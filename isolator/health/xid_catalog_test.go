@@ -26,7 +26,7 @@ func formatTable() string {
 	return b.String()
 }
 
-// The document ends with the table that the code goes by.
+// The table at the end of the document matches the code's catalog.
 func TestCatalogIsDocumented(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "health.md")
 	document, err := os.ReadFile(path)

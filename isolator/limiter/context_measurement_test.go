@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readAll is what stands in the container's books.
+// readAll returns the content of the container's usage file.
 func (c *container) readAll() usageFile {
 	c.t.Helper()
 	data, err := os.ReadFile(c.path("books"))
@@ -25,14 +25,14 @@ func (c *container) readAll() usageFile {
 	return b
 }
 
-// startSlow is a program whose contexts take as long as a real driver's.
+// startSlow starts a program whose contexts take as long as with a real driver.
 func (c *container) startSlow() *program {
 	c.t.Helper()
 	return startProgram(c.t, withEnvironment(c.command("proc"), "STANDIN_SLOW", "1"))
 }
 
-// Containers that start at once, where NVML counts in another pid namespace,
-// each find their own number and the size of a context, and have their shares.
+// Containers that start at the same time, with NVML in another PID namespace, each find
+// their own PID and the size of a context, and get their limits.
 func TestContainersThatStartAtOnce(t *testing.T) {
 	device := newMachineFile(t, 64<<30, 2, 100000)
 	containers := []*container{newContainer(t, device, newLimits(1<<30, 30)), newContainer(t, device, newLimits(1<<30, 70))}
@@ -57,7 +57,8 @@ func TestContainersThatStartAtOnce(t *testing.T) {
 	wantWithin(t, got[1], 70)
 }
 
-// What a neighbour allocates while a context is made is not the context's.
+// Allocations of another container during a context's creation are not charged to the
+// context.
 func TestConcurrentAllocationDuringContextMeasurement(t *testing.T) {
 	device := newMachineFile(t, 64<<30, 0, 100000)
 	neighbour := newContainer(t, device, newLimits(8<<30, 100)).start("proc")
@@ -73,13 +74,13 @@ func TestConcurrentAllocationDuringContextMeasurement(t *testing.T) {
 				t.Errorf("a context has %d bytes, %d are used; want %d", got, c.used(0), ctxBytes)
 			}
 			return
-		case <-time.After(5 * time.Millisecond): // neighbours do as they like
+		case <-time.After(5 * time.Millisecond): // the other container allocates at any time
 			neighbour.must(1, "alloc %d", mib)
 		}
 	}
 }
 
-// One that never lets go of what all containers share holds nobody up for good.
+// A container that never releases the host lock does not block others forever.
 func TestHostLockTimesOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// Whatever is done to the files ends allocation with a line on stderr, and
-// never the task.
+// Any damage to the files stops allocation with a message on stderr, but never the task.
 func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 	write := func(name string, at int64, data []byte) func(*testing.T, *container) {
 		return func(t *testing.T, c *container) {
@@ -33,7 +32,7 @@ func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	used := int64(slotsAt + 32) // the first slot's figures
+	used := int64(slotsAt + 32) // the memory figures of the first slot
 	for name, damage := range map[string]func(*testing.T, *container){
 		"no books":        func(t *testing.T, c *container) { must(t, os.Remove(c.path("books"))) },
 		"cut to nothing":  func(t *testing.T, c *container) { must(t, os.Truncate(c.path("books"), 0)) },
@@ -60,7 +59,8 @@ func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 			holder.must(1, "alloc %d", 100*mib)
 			damage(t, c)
 			p := c.start("proc")
-			// Noise in a slot of nobody's is swept: nobody holds its lock.
+			// Random data in an unowned slot is cleared, because no process holds its
+			// lock.
 			if name == "noise" {
 				p.must(0, "ctx 0")
 				p.want(outOfMemory, 1, "alloc %d", 400*mib)
@@ -75,7 +75,7 @@ func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 			if _, most := c.deviceUsage(0); most != ctxBytes+100*mib {
 				t.Errorf("the device had %d bytes taken, want %d", most, ctxBytes+100*mib)
 			}
-			holder.must(1, "free 1") // the holder goes on
+			holder.must(1, "free 1") // the holder continues
 			holder.end()
 		})
 	}
@@ -123,8 +123,8 @@ func TestInvalidLimitsStopAllocation(t *testing.T) {
 	}
 }
 
-// Closing the books' file, with others that it does not know, gives a process
-// nothing: its bytes stay its own while it lives.
+// A process that closes all its files, including the usage file, gains nothing: its
+// memory stays charged while it lives.
 func TestClosingFilesReleasesNothing(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 4096*mib, 0, 0), newLimits(1024*mib, 100))
 	a := c.start("proc")
@@ -138,13 +138,13 @@ func TestClosingFilesReleasesNothing(t *testing.T) {
 		t.Errorf("books have %d, want %d", got, want)
 	}
 	a.must(2, "closefiles 0")
-	a.must(3, "alloc %d", 10*mib) // its books are opened again
+	a.must(3, "alloc %d", 10*mib) // opens the usage file again
 	b.want(outOfMemory, 1, "alloc %d", 90*mib)
 	a.kill()
 	b.must(1, "alloc %d", 900*mib)
 }
 
-// A limits file that is not on a read-only mount could be the task's own.
+// A limits file that is not on a read-only mount may have been written by the task.
 func TestLimitsMustBeMountedReadOnly(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
 	c.library = c.bindMount("true")
@@ -171,8 +171,8 @@ func TestLimitsMustBeMountedReadOnly(t *testing.T) {
 	q.must(1, "alloc %d", 400*mib)
 }
 
-// Neither what a task sets in its environment, nor files that other limiters
-// read, nor what it does to its own environment later changes the limit.
+// Environment variables of a task, configuration files of other limiters, and later
+// changes to the task's environment do not change the limit.
 func TestEnvironmentAndFilesDoNotLiftTheLimit(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	home := t.TempDir()
@@ -200,8 +200,8 @@ func TestEnvironmentAndFilesDoNotLiftTheLimit(t *testing.T) {
 	}
 }
 
-// A program that has nothing to do with CUDA runs as ever, and the lookup of
-// what is behind a preloaded library still finds that.
+// A program without CUDA runs normally, and RTLD_NEXT from another preloaded library
+// finds the next definition.
 func TestProgramsWithoutCUDAAreUnaffected(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	os.Remove(c.path("limits"))
@@ -226,8 +226,8 @@ func preloadCommand(libraries, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// The table is exported, all of it and nothing else; every function of the
-// stand-in that takes memory or starts work is in it.
+// The library exports exactly the functions of the table. The table contains every
+// function of the fake driver that allocates memory or starts work.
 func TestHookTableMatchesExports(t *testing.T) {
 	text, err := os.ReadFile("src/hooks.def")
 	if err != nil {
@@ -280,8 +280,7 @@ func exportedSymbols(t *testing.T, path string) []string {
 	return names
 }
 
-// Images may have an old C library: where the preload fails to load there is
-// no limit.
+// Images may have an old C library. If the preload fails, there is no limit.
 func TestLibraryLoadsInOldImages(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	if out, err := exec.Command("make", "-s", "-j2", "OUT="+out, "limiter").CombinedOutput(); err != nil {

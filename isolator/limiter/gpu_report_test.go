@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// reportTable is what was measured, a line each.
+// reportTable has one line per measurement.
 type reportTable struct{ lines []string }
 
-// add notes a figure. One that misses its target fails the test, and is noted
-// all the same.
+// add records a value. If it misses its target, the test fails, but the value is still
+// recorded.
 func (r *reportTable) add(t *testing.T, what string, got float64, unit, target string, met bool) {
 	t.Helper()
 	verdict := "met"
@@ -30,7 +30,7 @@ func (r *reportTable) add(t *testing.T, what string, got float64, unit, target s
 	r.lines = append(r.lines, fmt.Sprintf("| %s | %.2f %s | %s | %s |", what, got, unit, target, verdict))
 }
 
-// skip notes what could not be measured here, and ends the test.
+// skip records that a value cannot be measured here, and skips the test.
 func (r *reportTable) skip(t *testing.T, what, why string) {
 	t.Helper()
 	r.lines = append(r.lines, fmt.Sprintf("| %s | not measured: %s | | |", what, why))
@@ -41,7 +41,7 @@ func (r *reportTable) table() string {
 	return "\n| what | measured | target | |\n|---|---|---|---|\n" + strings.Join(r.lines, "\n") + "\n"
 }
 
-// reportPage is the document of the results.
+// reportPage returns the document with the results.
 func (d *testDevice) reportPage() string {
 	return fmt.Sprintf(`# Sharing: what was measured
 
@@ -60,8 +60,8 @@ func driverVersion() string {
 	return strings.TrimSpace(string(text))
 }
 
-// mpsEnvironment runs a control daemon of the test's own, and gives its clients'
-// environment.
+// mpsEnvironment starts an MPS control daemon for the test and returns the environment of
+// its clients.
 func (d *testDevice) mpsEnvironment(t *testing.T) []string {
 	t.Helper()
 	const program = "nvidia-cuda-mps-control"

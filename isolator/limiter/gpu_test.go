@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Where scripts/test-gpu.sh has the programs, where the results go, and for how
-// many seconds each share of the cores is measured.
+// Environment variables from scripts/test-gpu.sh: the folder of the programs, the file
+// for the results, and the seconds to measure each core share.
 const (
 	programsVariable = "GPU_TEST_PROGRAMS"
 	resultsVariable  = "GPU_TEST_RESULTS"
@@ -24,22 +24,22 @@ const (
 )
 
 const (
-	piece     = 2 * mib // what the driver rounds memory up to
+	piece     = 2 * mib // granularity of the driver's allocations
 	processes = 16
 )
 
-// testDevice is the GPU, or the stand-in, that the test runs on: CUDA's first.
+// testDevice is the GPU or the fake device under test: the first CUDA device.
 type testDevice struct {
 	programs, kind, cuda, uuid, card string
-	// seconds is how long each share of the cores is measured, settling how
-	// long it has to become steady.
+	// seconds is how long each core share is measured, and settling how long the load
+	// runs before that.
 	seconds, settling int
 	total             uint64
 	report            reportTable
 }
 
-// isStandIn tells that there is no GPU. The stand-in's kernels sleep, and so take
-// longer the more the machine has to do: no share of them is judged.
+// isStandIn reports whether the device is fake. Its kernels sleep, and take longer on a
+// busy machine, so core shares are not checked.
 func (d *testDevice) isStandIn() bool { return d.kind == "standin" }
 
 func requireDevice(t *testing.T) *testDevice {
@@ -74,10 +74,10 @@ func (d *testDevice) startProgram(t *testing.T, more ...string) *program {
 	return startProgram(t, cmd)
 }
 
-// startUnlimited is a program that nothing limits.
+// startUnlimited starts a program without limits.
 func (d *testDevice) startUnlimited(t *testing.T) *program { return d.startProgram(t) }
 
-// limitedContainer is a container of the two that there are libraries for.
+// limitedContainer is one of the two containers for which a library is built.
 type limitedContainer struct {
 	*container
 	d *testDevice
@@ -109,7 +109,7 @@ func (c *limitedContainer) program() *program {
 	return c.d.startProgram(c.t.(*testing.T), "LD_PRELOAD="+c.library)
 }
 
-// readUsage is what the container's books say.
+// readUsage returns the content of the container's usage file.
 func (c *limitedContainer) readUsage() ContainerUsage {
 	c.t.Helper()
 	uses, err := ReadUsageFile(c.path("books"), c.limits)
@@ -119,8 +119,8 @@ func (c *limitedContainer) readUsage() ContainerUsage {
 	return uses[0]
 }
 
-// The limiter on a real driver, and what it costs. What is measured is written
-// down, unless the driver is the stand-in.
+// Tests the limiter on a real driver and measures its overhead. The results are saved,
+// except for the fake driver.
 func TestGPU(t *testing.T) {
 	d := requireDevice(t)
 	t.Run("addresses", d.testAddresses)
@@ -136,9 +136,9 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// testAddresses checks what the limiter builds on: that cuGetProcAddress answers
-// with the addresses that the driver exports, and with no version of a function
-// that the limiter does not know.
+// testAddresses checks an assumption of the limiter: cuGetProcAddress returns addresses
+// that the driver exports, and no version of a hooked function that the limiter does not
+// know.
 func (d *testDevice) testAddresses(t *testing.T) {
 	p := d.startUnlimited(t)
 	unknown := p.must(0, "addresses 0")
@@ -148,8 +148,8 @@ func (d *testDevice) testAddresses(t *testing.T) {
 	}
 }
 
-// testMemory has processes take pieces until none gets another, kills half of them,
-// and has the others take what is free again.
+// testMemory lets processes allocate pieces until all are rejected, kills half of them,
+// and lets the others allocate the freed memory.
 func (d *testDevice) testMemory(t *testing.T) {
 	first := d.limitContainer(t, "a", d.total/2, 100)
 	p := first.program()
@@ -197,7 +197,7 @@ func runConcurrently(programs []*program, do func(*program)) {
 	wg.Wait()
 }
 
-// testFamilies checks what is not plain memory.
+// testFamilies checks the functions other than plain allocations.
 func (d *testDevice) testFamilies(t *testing.T) {
 	const taken = 256 * mib
 	c := d.limitContainer(t, "a", d.total/2, 100)
@@ -214,7 +214,7 @@ func (d *testDevice) testFamilies(t *testing.T) {
 	}
 }
 
-// testLaunchOverhead compares the median time of a launch with the library and without.
+// testLaunchOverhead compares the median launch time with and without the library.
 func (d *testDevice) testLaunchOverhead(t *testing.T) {
 	const rounds = 5
 	took := map[string][]float64{}
@@ -239,7 +239,8 @@ func (d *testDevice) testLaunchOverhead(t *testing.T) {
 	}
 }
 
-// programStarter makes programs of a container with that much of the cores; 0 is none.
+// programStarter returns a function that starts programs in a container with the given
+// core share; 0 means without a container.
 func (d *testDevice) programStarter(t *testing.T, cores int) func() *program {
 	if cores == 0 {
 		return func() *program { return d.startUnlimited(t) }
@@ -252,8 +253,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// unsharedResult is a device to oneself: how long its kernels are, and how many of
-// each kind end in a while.
+// unsharedResult is the result on an otherwise idle device: the length of the kernels,
+// and the number of each kind that end in the measured time.
 type unsharedResult struct {
 	rounds uint64
 	ended  map[string]float64
@@ -304,8 +305,8 @@ func (d *testDevice) measureUnshared(t *testing.T) unsharedResult {
 	return a
 }
 
-// measureWork has programs work at the same time, and gives how many percent each did
-// of what it does alone.
+// measureWork runs the programs concurrently and returns each one's throughput as a
+// percentage of its throughput alone.
 func (d *testDevice) measureWork(programs []*program, kind string, alone unsharedResult) []float64 {
 	got := make([]float64, len(programs))
 	for _, p := range programs {

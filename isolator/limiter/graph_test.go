@@ -2,7 +2,7 @@ package limiter
 
 import "testing"
 
-// A graph's memory is charged when its node is made or captured.
+// Graph memory is charged when its node is added or captured.
 func TestGraphMemoryIsCharged(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
 	p := c.start("proc")
@@ -18,8 +18,8 @@ func TestGraphMemoryIsCharged(t *testing.T) {
 	p.must(2, "graphalloc 1 %d", 56*mib)
 }
 
-// A graph takes its memory at each launch anew, where that was trimmed: it
-// counts as long as the graph or what was instantiated from it is there.
+// After a trim a graph allocates its memory again at the next launch. It counts while the
+// graph or its executable exists.
 func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 4096*mib, 0, 0), newLimits(1024*mib, 100))
 	p := c.start("proc")
@@ -53,7 +53,7 @@ func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
 	p.must(9, "alloc %d", 960*mib)
 }
 
-// Who captures again and again, and destroys what he had, does not run out.
+// A program that repeatedly captures and destroys graphs does not run out of memory.
 func TestRepeatedGraphCapture(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	p := c.start("proc")

@@ -17,17 +17,19 @@ import (
 
 const (
 	mib       = 1 << 20
-	ctxBytes  = 64 * mib // what the stand-in takes for a context
+	ctxBytes  = 64 * mib // size of a context in the fake driver
 	deviceOne = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa0"
 	deviceTwo = "GPU-01020304-0506-0708-090a-0b0c0d0e0fa1"
-	// inRealTime is a number of participants: a device that works in real time.
+	// inRealTime is a number of participants that selects a device that works in real
+	// time.
 	inRealTime = 99
 )
 
-// scratch outlives single tests.
+// scratch is a folder shared by all tests.
 var scratch string
 
-// buildOnce is where the library's objects, the stand-in and the programs are.
+// buildOnce builds the library's objects, the fake driver and the programs, and returns
+// their folder.
 var buildOnce = sync.OnceValues(func() (string, error) {
 	dir := scratch
 	steps := [][]string{
@@ -54,13 +56,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// container is one with limits, books and the library at their paths.
+// container has its own limits file, usage file and library.
 type container struct {
 	t       testing.TB
 	built   string
 	dir     string
 	library string
-	device  string // the stand-in's file
+	device  string // the fake device's file
 	limits  ContainerLimits
 }
 
@@ -79,7 +81,7 @@ func newLimits(memory uint64, cores int) ContainerLimits {
 	return ContainerLimits{Nonce: 0xd1ceb00c, Devices: []DeviceLimit{{UUID: deviceOne, MemoryBytes: memory, CoresPercent: cores}}}
 }
 
-// newMachineFile makes a stand-in device of so many bytes.
+// newMachineFile creates a fake device with that much memory.
 func newMachineFile(t testing.TB, bytes uint64, participants, nvmlOffset int) string {
 	t.Helper()
 	dir := requireBuilt(t)
@@ -97,8 +99,8 @@ func run(t testing.TB, libraries string, name string, args ...string) {
 	}
 }
 
-// newContainer makes a container on the device. The library is linked with paths of
-// the test's own; nothing else tells it where its files are.
+// newContainer creates a container on the device. Its library is linked with paths of the
+// test.
 func newContainer(t testing.TB, device string, l ContainerLimits) *container {
 	t.Helper()
 	c := &container{t: t, built: requireBuilt(t), dir: t.TempDir(), device: device, limits: l}
@@ -149,8 +151,8 @@ func (c *container) command(how string) *exec.Cmd {
 	return cmd
 }
 
-// start runs the program in the container, and its first line says that the
-// driver is there.
+// start runs the program in the container and waits for its first line, which reports
+// that the driver works.
 func (c *container) start(how string) *program {
 	c.t.Helper()
 	return startProgram(c.t, c.command(how))
@@ -184,7 +186,7 @@ func (p *program) kill() {
 	p.cmd.Wait()
 }
 
-// end lets the program return, and gives what it has said on stderr.
+// end lets the program exit and returns its stderr.
 func (p *program) end() string {
 	p.t.Helper()
 	p.in.Close()
@@ -205,7 +207,8 @@ func (p *program) answer() (rc int, value uint64) {
 	return rc, value
 }
 
-// do has the program do a line; what it gets is kept under the slot.
+// do executes a command of the program. The program stores the resulting handle in the
+// slot.
 func (p *program) do(slot int, line string, args ...any) (int, uint64) {
 	p.t.Helper()
 	fmt.Fprintf(p.in, "%d %s\n", slot, fmt.Sprintf(line, args...))
@@ -226,15 +229,16 @@ func (p *program) must(slot int, line string, args ...any) uint64 {
 	return p.want(0, slot, line, args...)
 }
 
-// deviceUsage is the stand-in's own books of a device: what is taken now, and the most
-// that ever was.
+// deviceUsage returns the fake device's own record of allocated memory, current and
+// maximum.
 func (c *container) deviceUsage(device int) (used, most uint64) {
 	c.t.Helper()
 	data, err := os.ReadFile(c.device)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	// Behind a mutex (40) and a condition (48), four numbers a device.
+	// The file starts with a mutex (40 bytes) and a condition variable (48 bytes), then
+	// has four numbers per device.
 	at := data[88+32*device:]
 	return binary.LittleEndian.Uint64(at[8:]), binary.LittleEndian.Uint64(at[16:])
 }

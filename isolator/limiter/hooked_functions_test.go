@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Each family takes what is named of a share of 256 MiB beside the context,
-// as the device itself has it, and gives it back.
+// Each function family allocates the expected share of 256 MiB next to the context,
+// according to the device itself, and frees it.
 func TestEachFunctionFamilyIsCounted(t *testing.T) {
 	families := []struct {
 		name        string
-		take        []string // a pool gets slot 0, the rest slot 1
+		take        []string // a pool uses slot 0, the other handles slot 1
 		bytes       uint64
 		give        []string
-		tooMuch     string // refused while taken
+		tooMuch     string // rejected while the memory is allocated
 		afterGiving uint64
 	}{
 		{name: "alloc", take: []string{"alloc 104857600"}, bytes: 100 * mib, give: []string{"free 1"}, tooMuch: "alloc 163577857"},
@@ -76,7 +76,7 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 	}
 }
 
-// The end of a context gives back what it took and what was allocated in it.
+// Destroying a context releases its own memory and the allocations in it.
 func TestDestroyedContextsReleaseMemory(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
 	for _, tt := range []struct{ begin, end string }{{"ctx 0", "ctxdestroy 1"}, {"retain 0", "unretain 0"}} {
@@ -92,7 +92,7 @@ func TestDestroyedContextsReleaseMemory(t *testing.T) {
 	}
 }
 
-// A context that is not to have is refused, not made and regretted.
+// A context over the limit is rejected before it is created.
 func TestContextsCountAgainstTheLimit(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(3*ctxBytes-1, 100))
 	p := c.start("proc")
@@ -104,7 +104,7 @@ func TestContextsCountAgainstTheLimit(t *testing.T) {
 	}
 }
 
-// Where NVML counts in another pid namespace the device's own figure is taken.
+// If NVML uses another PID namespace, the memory of the whole device is compared.
 func TestContextIsMeasuredAcrossPIDNamespaces(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 100000), newLimits(512*mib, 100))
 	p := c.start("proc")
@@ -129,8 +129,8 @@ func TestOversubscription(t *testing.T) {
 	}
 }
 
-// A handle that is mapped into a sparse array counts until the process ends:
-// what of it is still in use is not followed.
+// A handle that is mapped into a sparse array counts until the process ends, because its
+// mappings are not tracked.
 func TestHandlesInArraysCount(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	p := c.start("proc")
@@ -145,8 +145,8 @@ func TestHandlesInArraysCount(t *testing.T) {
 
 func usageOfDeviceZero(c *container) uint64 { used, _ := c.deviceUsage(0); return used }
 
-// An import keeps memory that its maker has let go of: it is charged where it
-// is mapped, and refused where there is no room.
+// An import keeps memory that its exporter has released. It is charged when it is mapped,
+// and rejected over the limit.
 func TestImportsCount(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
 	p := c.start("proc")
@@ -170,7 +170,7 @@ func TestImportsCount(t *testing.T) {
 	p.want(outOfMemory, 4, "map 2 4294967296 %d", 100*mib)
 }
 
-// Memory of a stream is its device's, whatever device is current.
+// Stream-ordered memory is charged to the stream's device, not the current one.
 func TestStreamsOfAnotherDevice(t *testing.T) {
 	l := newLimits(512*mib, 100)
 	l.Devices = append(l.Devices, DeviceLimit{UUID: deviceTwo, MemoryBytes: 128 * mib, CoresPercent: 100})
@@ -186,7 +186,7 @@ func TestStreamsOfAnotherDevice(t *testing.T) {
 	p.must(3, "async %d", 64*mib)
 }
 
-// The heap of kernels is set aside whole, and goes with its context.
+// The malloc heap is charged completely and released with its context.
 func TestHeapCounts(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	p := c.start("proc")
@@ -203,7 +203,7 @@ func TestHeapCounts(t *testing.T) {
 	}
 }
 
-// There is no end of pools.
+// The number of pools is not limited.
 func TestManyPools(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(8<<30, 100))
 	p := c.start("proc")
@@ -217,8 +217,8 @@ func TestManyPools(t *testing.T) {
 	}
 }
 
-// The view is the share: total the limit, and the same by CUDA and NVML, for
-// the device of that UUID whatever its number.
+// CUDA and NVML both report the limit as total memory. The device is identified by UUID,
+// not by number.
 func TestReportedMemoryIsTheLimit(t *testing.T) {
 	l := newLimits(200*mib, 100)
 	l.Devices = append(l.Devices, DeviceLimit{UUID: deviceTwo, MemoryBytes: 100 * mib, CoresPercent: 100})
@@ -250,8 +250,8 @@ func TestDeviceWithoutLimitIsRejected(t *testing.T) {
 	}
 }
 
-// A version of a hooked function that the table does not know is not handed
-// out; nor do the 32-bit forms lead past the limit.
+// Unknown versions of a hooked function are not returned, and the 32-bit functions do not
+// circumvent the limit.
 func TestUnknownFunctionVersionsAreNotReturned(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	p := c.start("proc")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A file of the library calls only files below it.
+// Each source file of the library calls only files of lower layers.
 func TestCFilesHaveNoImportCycle(t *testing.T) {
 	dir, err := buildOnce()
 	if err != nil {
@@ -26,7 +26,7 @@ func TestCFilesHaveNoImportCycle(t *testing.T) {
 	}
 }
 
-// callsByFile says of each object which others have what it lacks.
+// callsByFile returns, for each object, the objects that define its undefined symbols.
 func callsByFile(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	objects, err := filepath.Glob(filepath.Join(dir, "*.o"))
@@ -37,7 +37,7 @@ func callsByFile(t *testing.T, dir string) map[string][]string {
 	for _, path := range objects {
 		file := strings.TrimSuffix(filepath.Base(path), ".o")
 		if strings.Contains(file, "edge") {
-			continue // a test's own
+			continue // defined by a test
 		}
 		f, err := elf.Open(path)
 		if err != nil {
@@ -69,7 +69,7 @@ func callsByFile(t *testing.T, dir string) map[string][]string {
 	return calls
 }
 
-// findPath is how a file comes to another, nil if it does not.
+// findPath returns a call path between two files, or nil.
 func findPath(calls map[string][]string, from, to string, seen map[string]bool) []string {
 	for _, next := range calls[from] {
 		if next == to {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// withEnvironment replaces a variable of the command's environment.
+// withEnvironment sets a variable in the command's environment.
 func withEnvironment(cmd *exec.Cmd, name, value string) *exec.Cmd {
 	for i, v := range cmd.Env {
 		if strings.HasPrefix(v, name+"=") {
@@ -21,9 +21,9 @@ func withEnvironment(cmd *exec.Cmd, name, value string) *exec.Cmd {
 	return cmd
 }
 
-// The loader takes LD_PRELOAD before /etc/ld.so.preload. What is then asked
-// before the limiter would lead past it: such a program does not start, and
-// says why. Libraries that have nothing of the limiter's may come first.
+// The loader searches LD_PRELOAD before /etc/ld.so.preload. A library there that defines
+// a hooked function would circumvent the limiter, so the program does not start and
+// reports the reason. Libraries without such functions may come first.
 func TestEarlierPreloadedLibraryIsRejected(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	harmless, old := filepath.Join(t.TempDir(), "harmless.so"), filepath.Join(t.TempDir(), "old.so")
@@ -51,7 +51,7 @@ func TestEarlierPreloadedLibraryIsRejected(t *testing.T) {
 	}
 }
 
-// As in a container: the loader reads the file itself.
+// As in a container, the loader reads /etc/ld.so.preload.
 func TestPreloadFile(t *testing.T) {
 	if out, err := exec.Command("unshare", "-m", "true").CombinedOutput(); err != nil {
 		t.Skipf("needs leave to mount: %v %s", err, out)
@@ -80,7 +80,7 @@ func TestPreloadFile(t *testing.T) {
 	}
 }
 
-// A cancelled thread leaves nothing locked.
+// A cancelled thread leaves no lock held.
 func TestCancelledThreads(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
 	program := filepath.Join(t.TempDir(), "cancel")

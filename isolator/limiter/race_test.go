@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// newPrimedContainer is a container whose first context has been measured, as the others'
-// must not race with it.
+// newPrimedContainer returns a container whose first context has been measured, so that
+// later contexts do not wait for a measurement.
 func newPrimedContainer(t *testing.T, limit uint64) *container {
 	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(limit, 100))
 	p := c.start("proc")
@@ -20,8 +20,8 @@ func newPrimedContainer(t *testing.T, limit uint64) *container {
 	return c
 }
 
-// wantAllAvailable asserts that of the limit not a byte is lost: one process gets
-// all of it, and not one byte more.
+// wantAllAvailable checks that nothing is leaked: one process can allocate exactly the
+// whole limit.
 func wantAllAvailable(t *testing.T, c *container) {
 	t.Helper()
 	p := c.start("proc")
@@ -36,8 +36,8 @@ func wantAllAvailable(t *testing.T, c *container) {
 	p.end()
 }
 
-// The stand-in keeps the most that was ever taken of it: that is never more
-// than the limit, and so much that the limit was felt.
+// wantLimitKept checks the fake device's maximum: it never exceeded the limit, and
+// allocations were rejected.
 func wantLimitKept(t *testing.T, c *container) {
 	t.Helper()
 	limit := c.limits.Devices[0].MemoryBytes
@@ -52,7 +52,7 @@ func wantLimitKept(t *testing.T, c *container) {
 	t.Logf("most %d of %d, %d refusals", most, limit, refusals)
 }
 
-// refusals is how often an allocation was refused.
+// refusals returns the number of rejected allocations.
 func (c *container) refusals() uint64 {
 	c.t.Helper()
 	uses, err := ReadUsageFile(c.path("books"), c.limits)
@@ -62,7 +62,7 @@ func (c *container) refusals() uint64 {
 	return uses[0].Refusals
 }
 
-// startMany starts programs that have a context each.
+// startMany starts programs and creates a context in each.
 func (c *container) startMany(n int) []*program {
 	c.t.Helper()
 	programs := make([]*program, n)
@@ -103,14 +103,14 @@ func TestRacingAllocationsLoseNoBytes(t *testing.T) {
 	wantAllAvailable(t, c)
 }
 
-// Killed at any moment a process gives back what it had, also what it was
-// about to get.
+// A process that is killed at any time releases its memory, including an allocation in
+// progress.
 func TestKilledProcessesReleaseMemory(t *testing.T) {
 	c := newPrimedContainer(t, 1024*mib)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 1))
-	// On a busy machine programs may be killed before they have taken much.
+	// On a busy machine programs may be killed before they have allocated much.
 	for round := 0; round == 0 || c.refusals() == 0 && round < 20; round++ {
 		var wg sync.WaitGroup
 		for i := range 10 {
@@ -130,7 +130,7 @@ func TestKilledProcessesReleaseMemory(t *testing.T) {
 	wantAllAvailable(t, c)
 }
 
-// killAfter runs a program that would go on for ever.
+// killAfter runs a program with endless input and kills it.
 func (c *container) killAfter(after time.Duration, input string) {
 	cmd := c.command("proc")
 	in, err := cmd.StdinPipe()
@@ -165,8 +165,8 @@ func TestKilledHolderIsNotCounted(t *testing.T) {
 	q.must(1, "alloc %d", 448*mib)
 }
 
-// A child of a fork starts with nothing of its parent's, has books of its own,
-// and leaves the parent's alone.
+// A forked child starts without memory, has its own slot in the usage file, and does not
+// change the parent's.
 func TestForkWithoutExec(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
 	p := c.start("proc")
@@ -189,7 +189,7 @@ func TestForkWithoutExec(t *testing.T) {
 	p.must(6, "alloc %d", 300*mib)
 }
 
-// Another program in the same process holds nothing of the first's.
+// After exec the process holds none of the previous program's memory.
 func TestExecReleasesMemory(t *testing.T) {
 	c := newPrimedContainer(t, 512*mib)
 	p := c.start("proc")
@@ -208,8 +208,8 @@ func TestExecReleasesMemory(t *testing.T) {
 	}
 }
 
-// A program that closes files it does not know closes the books with them; they
-// are opened again with what it holds.
+// A program that closes all its files also closes the usage file. It is opened again and
+// keeps the process's figures.
 func TestClosedUsageFileIsReopened(t *testing.T) {
 	c := newPrimedContainer(t, 512*mib)
 	p := c.start("proc")
@@ -226,8 +226,8 @@ func TestClosedUsageFileIsReopened(t *testing.T) {
 	}
 }
 
-// In another pid namespace the same numbers mean other processes, and nobody
-// can be looked up: the kernel's locks tell who lives.
+// In another PID namespace a PID means another process, and /proc does not show the
+// others: file locks show which processes live.
 func TestPIDNamespaces(t *testing.T) {
 	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("needs leave to make pid namespaces: %v %s", err, out)

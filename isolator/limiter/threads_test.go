@@ -7,21 +7,22 @@ import (
 	"testing"
 )
 
-// Threads of one process at everything at once, forks among them: no race, no
-// memory error, no deadlock, no byte left over.
+// Runs threads and forks of one process concurrently: no data race, no memory error, no
+// deadlock, and no leaked charge.
 func TestThreadsUnderSanitizers(t *testing.T) {
 	sources, err := filepath.Glob("src/*.c")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, sanitize, fork string }{
-		{"threads", "thread", ""}, // which follows no fork of a program with threads
+		{"threads", "thread", ""}, // it does not support forks of multithreaded programs
 		{"addresses", "address,undefined", "fork"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 90))
 			program := filepath.Join(t.TempDir(), "threads")
-			// The sanitizers look their functions up by dlsym: it stays the C library's.
+			// The sanitizers look up their functions with dlsym, so the C library's is
+			// kept.
 			args := []string{"-std=gnu11", "-g", "-O1", "-w", "-fsanitize=" + tt.sanitize, "-fno-sanitize-recover=all", "-Ddlsym=unused_dlsym", "-Ddlvsym=unused_dlvsym",
 				fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/edge.c"}
 			for _, s := range sources {

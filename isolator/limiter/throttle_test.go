@@ -18,13 +18,12 @@ import (
 
 const (
 	kernel  = 5 * time.Millisecond
-	horizon = 60 * time.Second // of the device's own time
+	horizon = 60 * time.Second // simulated time
 )
 
-// measureShares runs a container each for the shares, all at once, for a minute of
-// simulated time, and gives the percentages of it that the device worked for
-// each. Machine load has no part in it: the simulated clock stands while
-// anybody still computes.
+// measureShares runs one container per limit concurrently for a minute of simulated time.
+// It returns the percentage of that time that the device worked for each. Machine load
+// does not matter: the simulated clock stops while any process computes.
 func measureShares(t *testing.T, device, kind string, limits ...ContainerLimits) []float64 {
 	t.Helper()
 	got := make([]float64, len(limits))
@@ -64,7 +63,7 @@ func TestCoreSharesSideBySide(t *testing.T) {
 	wantWithin(t, got[1], 70)
 }
 
-// The processes of one container have its share together.
+// The processes of one container have one share together.
 func TestCoreShareIsPerContainer(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 2, 0), newLimits(1<<30, 50))
 	programs := c.startMany(2)
@@ -75,7 +74,7 @@ func TestCoreShareIsPerContainer(t *testing.T) {
 	}
 	wg.Wait()
 	wantWithin(t, got[0]+got[1], 50)
-	for _, p := range programs { // what they waited is written when they look again
+	for _, p := range programs { // wait times are written at the next refresh
 		p.must(1, "launch kernel 1000000")
 	}
 	uses, err := ReadUsageFile(c.path("books"), c.limits)
@@ -95,16 +94,16 @@ func TestEveryKindOfLaunchIsThrottled(t *testing.T) {
 	}
 }
 
-// Where NVML counts in another pid namespace the process finds its number, and
-// the share still holds.
+// If NVML uses another PID namespace, the process finds its PID and the share is still
+// enforced.
 func TestCoreShareAcrossPIDNamespaces(t *testing.T) {
 	got := measureShares(t, newMachineFile(t, 16<<30, 2, 100000), "kernel", newLimits(1<<30, 30), newLimits(1<<30, 70))
 	wantWithin(t, got[0], 30)
 	wantWithin(t, got[1], 70)
 }
 
-// Burst lets a container have an idle device, and holds it to its share again
-// beside another.
+// With burst, a container may use an idle device fully, and is limited to its share while
+// another container uses the device.
 func TestBurst(t *testing.T) {
 	l := newLimits(1<<30, 25)
 	l.Devices[0].Burst = true
@@ -115,7 +114,7 @@ func TestBurst(t *testing.T) {
 	wantWithin(t, got[0], 25)
 }
 
-// Without books a core limit is kept by each process for itself.
+// Without a usage file, each process enforces the core limit for itself.
 func TestDamagedUsageFileDoesNotLiftCoreShare(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 50))
 	p := c.start("proc")
@@ -127,8 +126,8 @@ func TestDamagedUsageFileDoesNotLiftCoreShare(t *testing.T) {
 	wantWithin(t, got, 50)
 }
 
-// editRecord writes the first device's record as the library would, all but what the
-// test wants.
+// editRecord writes the first device's record as the library would, with the test's
+// change.
 func (c *container) editRecord(change func(*deviceRecord)) {
 	c.t.Helper()
 	b := c.readAll()
@@ -149,8 +148,8 @@ func (c *container) editRecord(change func(*deviceRecord)) {
 	}
 }
 
-// Figures of the future, as a clock that was set back leaves them, neither end
-// the core limit nor have it last for ever.
+// Timestamps in the future, as after the clock was set back, neither lift the core limit
+// nor block launches forever.
 func TestClockSetBack(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 25))
 	p := c.start("proc")
@@ -170,8 +169,8 @@ func TestClockSetBack(t *testing.T) {
 	p.must(1, "launch kernel 0")
 }
 
-// A clock that was set forward by an hour lets nobody off what is owed: no time
-// went by in which it could have been paid back.
+// Setting the clock forward by an hour does not clear a debt, because no device time has
+// passed.
 func TestClockSetForward(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(1<<30, 25))
 	c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
@@ -191,8 +190,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// Where nothing shows what a device does there is no share to keep: launches go
-// on, and it is said.
+// If nothing reports a device's use, the share is not enforced: launches continue, and a
+// message is logged.
 func TestCoreShareIsNotEnforcedWithoutSamples(t *testing.T) {
 	for name, blind := range map[string]func(*testing.T, *container, *exec.Cmd){
 		"no figures, as with MIG": func(_ *testing.T, _ *container, cmd *exec.Cmd) { withEnvironment(cmd, "STANDIN_NO_USE", "1") },
@@ -228,7 +227,7 @@ func TestCoreShareIsNotEnforcedWithoutSamples(t *testing.T) {
 	}
 }
 
-// However many processes a device shows, each is charged with its own use.
+// Each process is charged with its own use, for any number of processes on the device.
 func TestManyProcessesOnTheDevice(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 1, 0), newLimits(1<<30, 50))
 	p := startProgram(t, withEnvironment(c.command("proc"), "STANDIN_CROWD", "300"))
@@ -236,8 +235,8 @@ func TestManyProcessesOnTheDevice(t *testing.T) {
 	wantWithin(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 50)
 }
 
-// The launch path without a core limit, with one that is not reached, and
-// without the library.
+// Measures a launch without a core limit, with a limit that is not reached, and without
+// the library.
 func BenchmarkLaunch(b *testing.B) {
 	for _, bb := range []struct {
 		name    string
@@ -260,7 +259,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
-// One allocation or freeing, and every eighth time a look at what is free.
+// Measures an allocation or free, and a memory query every eighth time.
 func BenchmarkAllocation(b *testing.B) {
 	for _, preload := range []bool{false, true} {
 		b.Run(fmt.Sprintf("preload=%v", preload), func(b *testing.B) {

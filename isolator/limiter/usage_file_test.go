@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// One layout, described in Go and in C.
+// The Go and C descriptions of the layout are equal.
 func TestUsageFileLayoutMatchesC(t *testing.T) {
 	requireBuilt(t)
 	program := filepath.Join(t.TempDir(), "layout")
@@ -36,7 +36,7 @@ func TestUsageFileLayoutMatchesC(t *testing.T) {
 	}
 }
 
-// The library looks where the isolator mounts.
+// The library's paths are those that the isolator mounts.
 func TestPathsMatchC(t *testing.T) {
 	edge, err := os.ReadFile("src/edge.c")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestReadUsageFile(t *testing.T) {
 	}
 }
 
-// What is read is what would be written.
+// A parsed limits file formats to the same text.
 func FuzzParseLimits(f *testing.F) {
 	l := newLimits(1<<30, 30)
 	l.Devices[0].Burst = true
@@ -147,7 +147,7 @@ func FuzzParseLimits(f *testing.F) {
 	})
 }
 
-// Whatever stands in the file, reading ends with figures or ErrDamaged.
+// For any content, reading returns figures or ErrDamaged.
 func FuzzParseBooks(f *testing.F) {
 	l := newLimits(1<<30, 30)
 	path := filepath.Join(f.TempDir(), "books")

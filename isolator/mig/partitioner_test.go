@@ -21,12 +21,12 @@ import (
 
 const a100 = "GPU-a100"
 
-// fakeDriver is a driver with one A100 in MIG mode, which keeps to NVIDIA's rules.
+// fakeDriver is a driver with one A100 in MIG mode that enforces NVIDIA's rules.
 type fakeDriver struct {
 	has  []layout.GPUInstance
-	busy string // the profile that a process uses
-	full string // the profile that it makes none of
-	// left counts the changes that it makes before it dies; below 0 it lives.
+	busy string // profile of the instance that a process uses
+	full string // profile that cannot be created
+	// left is the number of changes before the simulated crash; negative: no crash.
 	left int
 	dead bool
 }
@@ -79,7 +79,7 @@ func (c *fakeDriver) DestroyInstance(_ string, i layout.GPUInstance) error {
 	return nil
 }
 
-// describeLayout reads "1g.5gb at 0, 3g.20gb at 4".
+// describeLayout returns the layout as "1g.5gb at 0, 3g.20gb at 4".
 func (c *fakeDriver) describeLayout() string {
 	var list []string
 	for _, i := range c.has {
@@ -119,8 +119,8 @@ func mustRequest(t *testing.T, c *Partitioner, text string) (pending bool) {
 	return pending
 }
 
-// A GPU is cut as was asked for; what has to end for that waits until the GPU is
-// idle; the next daemon knows its own instances and leaves them.
+// A GPU is partitioned as requested. Instances are destroyed only while the GPU is idle.
+// After a restart the daemon recognizes its own instances and keeps them.
 func TestApplyLayouts(t *testing.T) {
 	card, dir := &fakeDriver{left: -1}, t.TempDir()
 	c := mustOpen(t, card, dir, "b")
@@ -131,7 +131,7 @@ func TestApplyLayouts(t *testing.T) {
 		t.Error("a layout that was asked for is not pending")
 	}
 	<-c.LayoutRequested()
-	c.ApplyLayouts(noneIdle) // nothing has to end
+	c.ApplyLayouts(noneIdle) // no instance has to be destroyed
 	if got, want := card.describeLayout(), "3g.20gb at 0, 3g.20gb at 4"; got != want {
 		t.Fatalf("cut into %s, want %s", got, want)
 	}
@@ -160,7 +160,7 @@ func TestApplyLayouts(t *testing.T) {
 	}
 }
 
-// What others made stays, whatever is asked for, and is said to be theirs.
+// Instances of other programs are kept for any request, and are reported as foreign.
 func TestForeignInstancesAreKept(t *testing.T) {
 	other := layout.GPUInstance{Profile: "1g.5gb", Start: 5, Size: 1}
 	card := &fakeDriver{left: -1, has: []layout.GPUInstance{other}}
@@ -190,8 +190,8 @@ func TestForeignInstancesAreKept(t *testing.T) {
 	}
 }
 
-// Wherever the daemon dies, the next one gets the GPU to what was asked for, and
-// what another made stays.
+// After a crash at any point, the next daemon completes the requested layout and keeps
+// foreign instances.
 func TestCrashAtAnyPoint(t *testing.T) {
 	other := layout.GPUInstance{Profile: "1g.5gb", Start: 6, Size: 1}
 	for left := range 8 {
@@ -215,8 +215,8 @@ func TestCrashAtAnyPoint(t *testing.T) {
 	}
 }
 
-// What could not be made is not taken for one's own when another makes it, or
-// made it while the daemon was away.
+// If an instance could not be created and another program creates it, even while the
+// daemon is down, it is foreign.
 func TestForeignInstanceInFreedPlaceIsKept(t *testing.T) {
 	half := layout.GPUInstance{Profile: "3g.20gb", Start: 0, Size: 4}
 	card, dir := &fakeDriver{left: -1, full: "3g.20gb"}, t.TempDir()
@@ -233,8 +233,8 @@ func TestForeignInstanceInFreedPlaceIsKept(t *testing.T) {
 	}
 }
 
-// A boot ends all instances: they are made again, and what another has put in
-// their place since is not taken for one's own.
+// A reboot destroys all instances. They are created again, and instances that another
+// program has created in their place are foreign.
 func TestRebootForgetsOwnInstances(t *testing.T) {
 	card, dir := &fakeDriver{left: -1}, t.TempDir()
 	c := mustOpen(t, card, dir, "b")
@@ -245,14 +245,14 @@ func TestRebootForgetsOwnInstances(t *testing.T) {
 	if c.ApplyLayouts(noneIdle); card.describeLayout() != "3g.20gb at 0" {
 		t.Errorf("after a boot cut into %q", card.describeLayout())
 	}
-	c = mustOpen(t, card, dir, "d") // and now another has made it
+	c = mustOpen(t, card, dir, "d") // another program has created it meanwhile
 	if c.ApplyLayouts(allIdle); card.describeLayout() != "3g.20gb at 0, 3g.20gb at 4" {
 		t.Errorf("beside another's cut into %q", card.describeLayout())
 	}
 }
 
-// A GPU that the driver does not let be cut says why, and is left alone for a
-// while that grows; whoever asks again has it tried at once.
+// If the driver rejects a change, the reason is reported and the retry interval grows. A
+// new request is tried immediately.
 func TestDriverErrorsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		card := &fakeDriver{left: -1}
@@ -288,7 +288,7 @@ func TestDriverErrorsAreRetried(t *testing.T) {
 	})
 }
 
-// What the flags say holds until somebody asks for another.
+// The layout of the flags applies until a request changes it.
 func TestDefaultLayout(t *testing.T) {
 	card, dir := &fakeDriver{left: -1}, t.TempDir()
 	cfg := PartitionerConfig{Driver: card, List: All, Layout: "2x3g.20gb", StateDir: dir, Log: silentLog()}
@@ -329,7 +329,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Where what was asked for cannot be kept it does not count.
+// A request that cannot be saved is rejected.
 func TestDiskErrors(t *testing.T) {
 	card := &fakeDriver{left: -1}
 	c := mustOpen(t, card, filepath.Join(t.TempDir(), "none"), "b")

@@ -83,7 +83,7 @@ type driverProcess struct {
 	wait map[int]chan callResult
 	// started receives the outcome of the start, if the program prints one.
 	started chan callResult
-	done    chan struct{} // closed when it has printed its last
+	done    chan struct{} // closed after the last line of output
 }
 
 func startDriver(t *testing.T, name string, env []string, args ...string) *driverProcess {

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// controlStandIn is the argument that makes the test binary the stand-in for NVIDIA's
+// controlStandIn is the argument that runs the test binary as a fake
 // nvidia-cuda-mps-control.
 const controlStandIn = "stand-in-for-mps-control"
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	syscall.Exit(0)
 }
 
-// faultFile, beside the pipe directory, says what is wrong with the daemon.
+// faultFile, next to the pipe directory, selects a fault of the fake daemon.
 func faultFile(pipe string) string { return filepath.Join(filepath.Dir(pipe), "fault") }
 
 func readFault(pipe string) string {
@@ -45,7 +45,8 @@ func readFault(pipe string) string {
 	return string(text)
 }
 
-// serveStandIn is the daemon in the foreground: it answers a line over its pipe.
+// serveStandIn runs the daemon in the foreground. It answers one command line over its
+// pipe.
 func serveStandIn(pipe string) error {
 	if readFault(pipe) == "broken" {
 		return errors.New("no CUDA-capable device is detected")
@@ -81,7 +82,9 @@ func serveStandIn(pipe string) error {
 	}
 }
 
-// askStandIn is the program as people use it: echo get_… | nvidia-cuda-mps-control.
+// askStandIn runs the client as a user does: echo get_…
+//
+// nvidia-cuda-mps-control.
 func askStandIn(pipe string) error {
 	c, err := net.Dial("unix", filepath.Join(pipe, "control"))
 	if err != nil {
@@ -94,7 +97,7 @@ func askStandIn(pipe string) error {
 	return err
 }
 
-// newTestLimiter is a limiter whose control program is the stand-in.
+// newTestLimiter returns a limiter whose control program is the fake one.
 func newTestLimiter(t *testing.T, dir string) *Limiter {
 	t.Helper()
 	program, err := os.Executable()
@@ -119,7 +122,7 @@ func newShares(mem int64, cores int) []gpu.DeviceShare {
 	return []gpu.DeviceShare{{UUID: uuid, MemMiB: mem, Cores: cores}}
 }
 
-// daemonPID is the running daemon's process, 0 for none.
+// daemonPID returns the running daemon's PID, or 0.
 func daemonPID(m *Limiter) int { return newControlDaemon(m.cfg, uuid).findProcess() }
 
 // eventually waits for what a process of its own does.

@@ -26,8 +26,8 @@ func mustAdmit(t *testing.T, m *Limiter, container string, parts []gpu.DeviceSha
 	return s
 }
 
-// Containers of one device have one daemon, with limits of their own, while one
-// of them is there.
+// The containers of a device share one daemon, each with its own limits, until the last
+// one ends.
 func TestOneDaemonPerDevice(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
@@ -68,11 +68,11 @@ func TestOneDaemonPerDevice(t *testing.T) {
 	}
 }
 
-// patience is waited out, and is enough for a program to start in.
+// patience is long enough for a program to start; some tests wait for all of it.
 const patience = 5 * time.Second
 
-// A daemon that dies, hangs or talks nonsense is replaced, and who comes then
-// is served.
+// A daemon that ends, hangs or sends invalid answers is replaced, and the next container
+// can use the new one.
 func TestDaemonFaults(t *testing.T) {
 	testneeds.RequireRoot(t)
 	for _, how := range []string{"dies", "hangs", "babbles"} {
@@ -103,15 +103,15 @@ func TestDaemonFaults(t *testing.T) {
 	}
 }
 
-// Asked for again, as the executor and a restart do, a container keeps its
-// daemon though that is slow to answer just then.
+// A repeated admission, as by the executor or after a restart, keeps a container's daemon
+// even if it answers slowly.
 func TestRepeatedAdmission(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
 	mustAdmit(t, m, "a", newShares(4096, 30))
 	s := m.daemons[uuid]
-	s.leaveRunning() // nobody asks the daemon again, so that slow it stays
+	s.leaveRunning() // no further request, so the daemon stays slow
 	t.Cleanup(s.killDaemon)
 	s.recordProbe(errors.New("slow"))
 	s.cfg.CommandTimeout = 200 * time.Millisecond
@@ -130,7 +130,7 @@ func TestRepeatedAdmission(t *testing.T) {
 	}
 }
 
-// Shared memory that another user has laid out is not used.
+// Shared memory that another user has created is not used.
 func TestSharedMemoryFolderIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	for name, lay := range map[string]func(path string) error{
@@ -153,7 +153,8 @@ func TestSharedMemoryFolderIsPrivate(t *testing.T) {
 	}
 }
 
-// One that never comes up keeps a container from starting, and says why.
+// A daemon that does not start prevents the container from starting; the error contains
+// the reason.
 func TestNoDaemon(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
@@ -174,7 +175,7 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// A daemon outlives this process where containers use it, and the next takes it
+// A daemon outlives this process while containers use it, and the next process takes it
 // over.
 func TestRunningDaemonIsTakenOver(t *testing.T) {
 	testneeds.RequireRoot(t)

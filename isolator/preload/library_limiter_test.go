@@ -26,8 +26,8 @@ func newTestLimiter(t *testing.T) *LibraryLimiter {
 	return New(LibraryLimiterConfig{Dir: t.TempDir(), Library: library})
 }
 
-// mountSource is the host's file behind a path in the container, and whether it is
-// read-only there.
+// mountSource returns the host's file that is mounted at target, and whether the mount is
+// read-only.
 func mountSource(t *testing.T, s share.LimitSetup, target string) (path string, readOnly bool) {
 	t.Helper()
 	for _, m := range s.Mounts {
@@ -39,8 +39,8 @@ func mountSource(t *testing.T, s share.LimitSetup, target string) (path string, 
 	return "", false
 }
 
-// A container gets the library, limits that it cannot write and books that it
-// can; asked again, and by another process, it goes on with the same.
+// A container gets the library, a read-only limits file and a writable usage file. A
+// repeated admission, even by another process, returns the same files.
 func TestAdmitWritesFiles(t *testing.T) {
 	p := newTestLimiter(t)
 	parts := []gpu.DeviceShare{{UUID: first, MemMiB: 4096, Cores: 30}, {UUID: second, MemMiB: 1}}
@@ -98,7 +98,7 @@ func TestReleaseRemovesFiles(t *testing.T) {
 	}
 }
 
-// Without the library nobody is admitted.
+// Without the library every admission fails.
 func TestMissingLibrary(t *testing.T) {
 	p := newTestLimiter(t)
 	if err := os.Remove(p.cfg.Library); err != nil {

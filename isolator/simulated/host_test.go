@@ -106,7 +106,7 @@ func TestIdentities(t *testing.T) {
 		}
 		pci[d.PCI] = true
 	}
-	// A further GPU changes no identity: a job keeps its devices.
+	// Adding a GPU changes no UUID, so a job keeps its devices.
 	grown := mustHost(t, "254xV100", "a")
 	if small := mustHost(t, "2xV100", "a"); small.Devices[1].UUID != grown.Devices[1].UUID {
 		t.Error("the second GPU's UUID depends on how many there are")
@@ -123,7 +123,7 @@ func TestNUMA(t *testing.T) {
 	}
 }
 
-// Facts that images ask for, by NVIDIA's tables: one product of each
+// Architectures and brands that images require, by NVIDIA's tables: one product of each
 // generation and brand.
 func TestArchAndBrand(t *testing.T) {
 	for spec, want := range map[string]string{
@@ -147,8 +147,7 @@ func TestArchAndBrand(t *testing.T) {
 	}
 }
 
-// Every product answers to its own short name, and that is one that users of
-// the real thing know.
+// Every product is found by its own short name, which is a name in common use.
 func TestProducts(t *testing.T) {
 	for _, p := range products {
 		short := gpu.TypeOf(p.model)

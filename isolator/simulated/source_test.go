@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// The samples are plausible, constant and always healthy.
+// Samples are plausible, constant and healthy.
 func TestSource(t *testing.T) {
 	h := mustHost(t, "V100,K80", "a")
 	s := NewIdleSource(h)

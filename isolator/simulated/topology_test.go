@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// words are what `nvidia-smi topo -m` would show of two places of a host.
+// word returns what `nvidia-smi topo -m` shows for two devices of a host.
 func word(h gpu.Host, i, j int) any {
 	a, b := h.Devices[i], h.Devices[j].UUID
 	if n := a.NVLinks[b]; n > 0 {
@@ -25,7 +25,7 @@ func TestTopology(t *testing.T) {
 		{"8xV100", 0, 3, 2},
 		{"8xV100", 0, 4, 2},
 		{"8xV100", 0, 5, gpu.AcrossNUMANodes},
-		{"16xV100", 8, 11, 2}, // a second board
+		{"16xV100", 8, 11, 2}, // another board
 		{"16xV100", 7, 8, gpu.AcrossNUMANodes},
 		{"10xV100", 0, 9, gpu.AcrossNUMANodes},
 		{"8xA100", 0, 7, 12},
@@ -33,7 +33,7 @@ func TestTopology(t *testing.T) {
 		{"16xH100", 7, 8, gpu.AcrossNUMANodes},
 		{"9xH100,1xV100", 8, 9, gpu.SameNUMANode},
 		{"2xV100,2xA100", 1, 2, gpu.AcrossNUMANodes},
-		{"1xA100,1xK80,2xA100", 2, 3, 12}, // what stands between parts boards
+		{"1xA100,1xK80,2xA100", 2, 3, 12}, // devices between the two separate the boards
 		{"4xK80", 0, 1, gpu.SameNUMANode},
 		{"4xK80", 0, 2, gpu.AcrossNUMANodes},
 	}
@@ -44,7 +44,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// Every pair is joined in one way, the same both ways, and no device has more
+// Every pair has one kind of connection, equal in both directions, and no device has more
 // links than its product.
 func TestTopologyConnectsEveryPair(t *testing.T) {
 	for _, spec := range []string{"1xV100", "8xV100", "16xA100", "3xV100,2xK80,9xH100", "254xL4"} {

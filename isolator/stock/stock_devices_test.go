@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// host has two whole GPUs and one that is cut into two MIG devices.
+// host has two whole GPUs and one GPU with two MIG devices.
 func host() gpu.Host {
 	mig := func(uuid, profile string) gpu.Device {
 		return gpu.Device{UUID: uuid, Model: "NVIDIA A100-SXM4-40GB MIG " + profile, Minor: 2, MIG: &gpu.MIG{Parent: "GPU-c", Profile: profile}}
@@ -65,7 +65,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// What goes by name knows nothing of what does not.
+// Named devices have no links to stock devices.
 func TestSplitForgetsLinks(t *testing.T) {
 	named, _, err := SplitHost(host(), "1,MIG-x")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestErrorsNameTheWrongPart(t *testing.T) {
 	}
 }
 
-// Whatever the list, each device is on one side, in the host's order.
+// For any list, each device is on exactly one side, in the host's order.
 func FuzzSplit(f *testing.F) {
 	for _, list := range []string{"", "all", "0,1", "GPU-a,2", ",", "0x1", "GPU-c"} {
 		f.Add(list)
