@@ -14,10 +14,9 @@ import (
 	"mesos-gpu/isolator/containers/kerneltest"
 )
 
-// Any calls in any order; in each the daemon may die, or the kernel or the
-// disk refuse, at any change of a cgroup or a file: what the kernel allows is
-// never more than the books claim, and no device is open to two unrelated
-// containers.
+// Random calls in random order, with a crash or an error of kernel or disk at any change:
+// the kernel never allows more than the records claim, and no device is open to two
+// unrelated containers.
 func TestCrashAtAnyPointKeepsDevicesExclusive(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -46,7 +45,7 @@ func TestCrashAtAnyPointKeepsDevicesExclusive(t *testing.T) {
 	})
 }
 
-// crashingManager is a machine whose daemon may die.
+// crashingManager is a manager whose daemon may crash.
 type crashingManager struct {
 	managerFixture
 	t *testing.T
@@ -65,10 +64,10 @@ func (m *crashingManager) open(rt *rapid.T) {
 	m.Manager = c
 }
 
-// callWithFaults makes a call that a fault meets, or none. A daemon that died is started
-// again.
+// callWithFaults makes a call with at most one fault, and restarts the daemon if it
+// crashed.
 func (m *crashingManager) callWithFaults(rt *rapid.T, call func(*rapid.T)) {
-	at := rapid.IntRange(0, 13).Draw(rt, "fault at change") // of 1, 2, …: 0 for none
+	at := rapid.IntRange(0, 13).Draw(rt, "fault at change") // number of the change that fails, from 1; 0: none
 	kind := rapid.SampledFrom([]string{"dies", "refused once", "refused from then on"}).Draw(rt, "fault")
 	n := 0
 	fault := func(string) error {
@@ -103,8 +102,8 @@ func (m *crashingManager) callWithFaults(rt *rapid.T, call func(*rapid.T)) {
 	}
 }
 
-// checkInvariants compares the kernel with the books. A nested container whose launch
-// failed may still do what its parent may.
+// checkInvariants compares the kernel with the records. A nested container whose launch
+// failed may still have its parent's permissions.
 func (m *crashingManager) checkInvariants(rt *rapid.T) {
 	checkExclusive(rt, m.kernel)
 	for cgroup, devices := range m.kernel.ConfinedDevices() {
@@ -119,14 +118,15 @@ func (m *crashingManager) checkInvariants(rt *rapid.T) {
 	}
 }
 
-// startContainer launches a container as an agent does, which ends it where that fails.
+// startContainer launches a container as an agent does, and destroys it if the launch
+// fails.
 func (m *crashingManager) startContainer(rt *rapid.T) {
 	id, want := rapid.SampledFrom(names).Draw(rt, "id"), drawResources(rt)
 	if _, err := m.Prepare(m.t.Context(), containers.LaunchRequest{Container: id, Resources: want}); err != nil {
 		return
 	}
 	if rapid.Bool().Draw(rt, "waits") {
-		return // its first process is still to come
+		return // its first process has not started
 	}
 	if m.Isolate(id, 1) != nil {
 		m.finishContainer(id)

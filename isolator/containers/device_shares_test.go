@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// fakeLimiter notes who is admitted with how much of GPU-0, and refuses what refuse
-// says.
+// fakeLimiter records the admitted containers and their shares of GPU-0, and rejects
+// those in refuse.
 type fakeLimiter struct {
 	share.NoLimiter
 	method   gpu.EnforcementMethod
@@ -48,7 +48,7 @@ func (l *fakeLimiter) ReleaseContainer(_ context.Context, container string) erro
 	return nil
 }
 
-// newSharingFixture is a machine whose GPU-0 is shared, as 100 MiB and 100 % of cores.
+// newSharingFixture is a host whose GPU-0 is shared, with 100 MiB and 100 % of its cores.
 func newSharingFixture(t *testing.T) (*managerFixture, *fakeLimiter) {
 	t.Helper()
 	m := newManagerFixture(t)
@@ -73,8 +73,8 @@ func (l *fakeLimiter) wantAdmitted(t *testing.T, when, want string) {
 	}
 }
 
-// Two containers open one device, each with its limit; a third is refused, as
-// is who wants the device whole.
+// Two containers share a device, each with its own limit. A third is rejected, and so is
+// a container that requests the whole device.
 func TestSharesOfOneDevice(t *testing.T) {
 	m, l := newSharingFixture(t)
 	got, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(60, 30), Rootfs: true})
@@ -112,8 +112,8 @@ func TestSharesOfOneDevice(t *testing.T) {
 	m.launch(t, "c", shareResources(60, 0))
 }
 
-// A task in the host's own file system would run unheld: it is refused, and
-// leaves nothing. An executor is not: its tasks are looked at one by one.
+// A task in the host's file system could not be limited, so it is rejected and leaves no
+// record. An executor is accepted: each of its tasks is checked separately.
 func TestSharesNeedAnImage(t *testing.T) {
 	m, l := newSharingFixture(t)
 	const why = "has a share of a GPU and no image, and preload limits only processes in a root file system of their own: give the task an image"
@@ -132,9 +132,9 @@ func TestSharesNeedAnImage(t *testing.T) {
 	l.wantAdmitted(t, "in the end", "e:60")
 }
 
-// Mesos tells of a custom executor's GPUs by an update: that admits it, another
-// changes it, and one without parts releases it. A nested container shares its
-// parent's limit.
+// Mesos reports a custom executor's GPUs by an update, which admits the executor. Another
+// update changes the limit, and one without shares releases it. A nested container uses
+// its parent's limit.
 func TestUpdateShares(t *testing.T) {
 	m, l := newSharingFixture(t)
 	m.launch(t, "p", nil)
@@ -171,7 +171,7 @@ func TestUpdateShares(t *testing.T) {
 	l.wantAdmitted(t, "given back", "q:80")
 }
 
-// A container that cannot be held claims nothing.
+// A container that the limiter rejects holds no devices.
 func TestPrepareFailsWhenLimiterRejects(t *testing.T) {
 	m, l := newSharingFixture(t)
 	l.refuse = errors.New("MPS does not answer")
@@ -182,8 +182,8 @@ func TestPrepareFailsWhenLimiterRejects(t *testing.T) {
 	m.launch(t, "b", shareResources(100, 100))
 }
 
-// The next daemon knows the parts by the files, and where one is lost the
-// device by the cgroup: its part stays, of a size that nobody knows.
+// After a restart the shares are restored from the records. If a record is lost, the
+// device is restored from the cgroup, with a share of unknown size.
 func TestSharesSurviveRestart(t *testing.T) {
 	m, l := newSharingFixture(t)
 	m.launch(t, "a", shareResources(60, 30))
@@ -202,7 +202,7 @@ func TestSharesSurviveRestart(t *testing.T) {
 	if _, err := m.Share(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := m.Update("b", shareResources(40, 0)); err != nil { // the agent tells it
+	if _, err := m.Update("b", shareResources(40, 0)); err != nil { // the agent sends the resources again
 		t.Error(err)
 	}
 	l.wantAdmitted(t, "told again", "a:60 b:40")
@@ -212,8 +212,8 @@ func TestSharesSurviveRestart(t *testing.T) {
 	l.wantAdmitted(t, "recovered without b", "a:60")
 }
 
-// A limit of the cgroup's is set again once the cgroup is there, and a container
-// that it cannot be set for does not start.
+// A limit on the cgroup is applied once the cgroup exists. If that fails, the container
+// does not start.
 func TestDriverLimitAppliedAfterIsolate(t *testing.T) {
 	m, l := newSharingFixture(t)
 	l.method = gpu.EnforcedByDriver

@@ -1,4 +1,5 @@
 package containers
 
-// SetFileHook has each change of a container's file asked first.
+// SetFileHook sets a function that is called before each change of a record and can
+// reject it.
 func (c *Manager) SetFileHook(ask func(file string) error) { c.records.beforeChange = ask }

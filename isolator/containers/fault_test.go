@@ -20,7 +20,7 @@ func (m *managerFixture) mustPrepare(t *testing.T, id string, gpus float64, name
 	}
 }
 
-// Whatever goes wrong while a container is isolated, what was opened to it is
+// After any error while a container is isolated, devices that were opened to it are
 // closed again when it shrinks or ends.
 func TestIsolateErrors(t *testing.T) {
 	disk := func(m *managerFixture) {
@@ -42,7 +42,7 @@ func TestIsolateErrors(t *testing.T) {
 	shrink := func(m *managerFixture) { _, _ = m.Update("p", resources(1)) }
 	end := func(m *managerFixture) { _ = m.Cleanup("p") }
 	restart := func(m *managerFixture) { m.Manager, _ = containers.Open(m.cfg) }
-	unmarked := func(m *managerFixture) { // as if the mark had never reached the file
+	unmarked := func(m *managerFixture) { // as if the marker had not been saved
 		file := filepath.Join(m.cfg.Dir, "p.json")
 		text, _ := os.ReadFile(file)
 		_ = os.WriteFile(file, []byte(strings.Replace(string(text), `"isolated":true`, `"isolated":false`, 1)), 0o600)
@@ -71,8 +71,7 @@ func TestIsolateErrors(t *testing.T) {
 	}
 }
 
-// What is given back is free after the call is made again, as the files have
-// it too.
+// A released device is free after the call is repeated, also in the saved records.
 func TestUpdateRollsBackWhenNotSaved(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "p", resources(3))
@@ -97,8 +96,7 @@ func TestUpdateRollsBackWhenNotSaved(t *testing.T) {
 	m.mustPrepare(t, "q", 2)
 }
 
-// A container that is prepared anew holds its old devices until that is
-// written down.
+// A container that is prepared again holds its old devices until the new record is saved.
 func TestRepeatedPrepareRollsBackWhenNotSaved(t *testing.T) {
 	m := newManagerFixture(t)
 	m.mustPrepare(t, "p", 1, "GPU-0")
@@ -118,7 +116,7 @@ func TestRepeatedPrepareRollsBackWhenNotSaved(t *testing.T) {
 	m.mustPrepare(t, "q", 1, "GPU-1")
 }
 
-// A container's parent is not prepared anew under it.
+// A container with nested containers cannot be prepared again.
 func TestRepeatedPrepareRejectedWithNestedContainers(t *testing.T) {
 	m := newManagerFixture(t)
 	m.mustPrepare(t, "p", 2)
@@ -129,7 +127,7 @@ func TestRepeatedPrepareRejectedWithNestedContainers(t *testing.T) {
 	m.wantDevices(t, "p", "GPU-2 GPU-3")
 }
 
-// Containers whose cgroups are elsewhere are not gone.
+// Containers of another cgroup root are not considered ended.
 func TestOpenRejectsRecordsOfOtherCgroups(t *testing.T) {
 	for name, other := range map[string]func(*containers.ManagerConfig){
 		"root":    func(c *containers.ManagerConfig) { c.CgroupsRoot = "other" },
@@ -159,7 +157,7 @@ func TestOpenRejectsRecordsOfOtherCgroups(t *testing.T) {
 	}
 }
 
-// A device that is gone after a restart is its container's loss alone.
+// A device that is missing after a restart affects only its container.
 func TestContainerKeepsRunningWithoutLostDevice(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "p", resources(3, "GPU-0", "GPU-1"))
@@ -194,7 +192,7 @@ func TestContainerKeepsRunningWithoutLostDevice(t *testing.T) {
 	}
 }
 
-// A driver volume that takes its time holds up its own container alone.
+// A slow driver volume delays only its own container.
 func TestSlowDriverVolumeBlocksNoOtherContainer(t *testing.T) {
 	m := newManagerFixture(t)
 	asked, ready := make(chan struct{}), make(chan struct{})
@@ -223,8 +221,7 @@ func TestSlowDriverVolumeBlocksNoOtherContainer(t *testing.T) {
 	m.wantDevices(t, "slow", "GPU-2")
 }
 
-// A cgroup of version 1 begins with what its parent may, and does not grow by
-// itself.
+// A v1 cgroup starts with its parent's permissions and does not grow automatically.
 func TestInheritingCgroupGrowsWithParent(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "p", resources(1))
@@ -240,7 +237,7 @@ func TestInheritingCgroupGrowsWithParent(t *testing.T) {
 	m.wantDevices(t, "p.n", "GPU-2 GPU-3")
 }
 
-// An agent that starts again names containers that it is about to prepare too.
+// A restarted agent also lists containers that it has not prepared yet.
 func TestRecoverBeforePrepare(t *testing.T) {
 	m := newManagerFixture(t)
 	m.kernel.MakeConfined("mesos/new")

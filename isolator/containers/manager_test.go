@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/isolator/containers/kerneltest"
 )
 
-// managerFixture is a host with two devices to name and three for a bare number.
+// managerFixture is a host with two named devices and three stock devices.
 type managerFixture struct {
 	*containers.Manager
 	kernel *kerneltest.FakeKernel
@@ -46,7 +46,7 @@ func newManagerFixture(t *testing.T) *managerFixture {
 	return m
 }
 
-// restart is the daemon killed and started again.
+// restart kills the daemon and starts it again.
 func (m *managerFixture) restart(t *testing.T) {
 	t.Helper()
 	c, err := containers.Open(m.cfg)
@@ -70,7 +70,7 @@ func (m *managerFixture) launch(t *testing.T, id string, r []allocation.MesosRes
 	}
 }
 
-// wantDevices checks what the books and the kernel say of a container.
+// wantDevices checks a container's devices in the records and in the kernel.
 func (m *managerFixture) wantDevices(t *testing.T, id, want string) {
 	t.Helper()
 	got, err := m.Devices(id)
@@ -110,7 +110,7 @@ func TestPrepareReturnsLaunchSetup(t *testing.T) {
 			"LD_LIBRARY_PATH": "/usr/local/cuda/compat:/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
 		},
 	}
-	for range 2 { // the second time the same
+	for range 2 { // the second call returns the same
 		got, err := m.Prepare(t.Context(), l)
 		if err != nil {
 			t.Fatal(err)
@@ -186,8 +186,8 @@ func TestPrepareRejectsUnsupportedImage(t *testing.T) {
 	}
 }
 
-// Which GPUs a container gets is known once they are claimed: an image that
-// does not run on one of them gives them back.
+// The assigned GPUs are known only after they are claimed. If the image does not support
+// one of them, they are released.
 func TestPrepareRejectsImageUnsupportedByDevices(t *testing.T) {
 	m := newManagerFixture(t)
 	var asked [][]string
@@ -355,7 +355,7 @@ func TestNestedContainers(t *testing.T) {
 	}
 	m.kernel.MakeConfined("mesos/p/mesos/own") // inherits, in a cgroup of its own
 	m.launch(t, "p.own", nil)
-	m.launch(t, "p.part", resources(1)) // has a part of its parent's
+	m.launch(t, "p.part", resources(1)) // has some of its parent's devices
 	m.wantDevices(t, "p.own", "GPU-0 GPU-2 GPU-3")
 	m.wantDevices(t, "p.part", "GPU-2")
 	if _, err := m.Update("p", resources(4, "GPU-0", "GPU-1")); err != nil {
@@ -384,7 +384,7 @@ func TestNestedContainers(t *testing.T) {
 	}
 }
 
-// A kernel that refuses leaves the books and itself as they were.
+// After a kernel error the records and the kernel are unchanged.
 func TestKernelErrors(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "c", resources(2, "GPU-0"))
@@ -392,7 +392,7 @@ func TestKernelErrors(t *testing.T) {
 	broken := true
 	m.kernel.FailCall = func(call, _ string) error {
 		if call == "confine" && broken {
-			broken = false // it can be set back
+			broken = false // rolling back succeeds
 			return refusal
 		}
 		return nil
@@ -413,7 +413,7 @@ func TestKernelErrors(t *testing.T) {
 	if _, err := m.Update("c", resources(3, "GPU-1")); !errors.Is(err, refusal) {
 		t.Errorf("got %v", err)
 	}
-	// Nobody knows what the kernel allows: all of it stays claimed.
+	// The kernel's state is not known, so old and new devices stay claimed.
 	if got, err := m.Devices("c"); err != nil || len(got) != 4 {
 		t.Errorf("got %v, %v; want the old and the new", got, err)
 	}

@@ -54,7 +54,7 @@ func TestLostRecordsAreRestoredFromCgroups(t *testing.T) {
 	}
 }
 
-// A file that claims what another container holds does not count.
+// A record that claims another container's device is removed.
 func TestContradictingRecordsAreRemoved(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "p", resources(1))
@@ -98,8 +98,8 @@ func TestOpenReleasesEndedContainers(t *testing.T) {
 	m.wantDevices(t, "coming", "GPU-1")
 }
 
-// Mesos gives a device to the next task as soon as it has destroyed the last
-// one's container; that a daemon was away meanwhile is no reason to refuse it.
+// Mesos assigns a device to the next task as soon as the previous container is destroyed.
+// If the daemon missed that, it must not reject the new task.
 func TestPrepareReleasesEndedContainersOnConflict(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "old", resources(1, "GPU-0"))
@@ -129,11 +129,11 @@ func TestRecoverReleasesOrphans(t *testing.T) {
 		}
 	}
 	m.restart(t)
-	// One that was launched while the daemon had no books.
+	// A container launched while the daemon had no records.
 	if err := m.kernel.ConfineToDevices("mesos/late", []string{"GPU-0"}); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // and again
+	for range 2 { // the second recovery finds nothing new
 		if err := m.Recover([]string{"late", "keep.part", "lost.part", "keep", "lost", "past", "never-heard-of"}); err != nil {
 			t.Fatal(err)
 		}
@@ -172,8 +172,8 @@ func TestRecoverReleasesOrphans(t *testing.T) {
 	}
 }
 
-// A daemon whose books were lost while it ran learns from the cgroup at the
-// next update; a container it was away for is taken on as it stands.
+// A daemon that lost its records restores a container from its cgroup at the next update.
+// A container that started without the daemon is adopted unchanged.
 func TestUpdateRestoresFromCgroup(t *testing.T) {
 	m := newManagerFixture(t)
 	m.kernel.MakeConfined("mesos/c")
@@ -183,7 +183,7 @@ func TestUpdateRestoresFromCgroup(t *testing.T) {
 	m.wantDevices(t, "c", "GPU-0 GPU-2")
 }
 
-// What the kernel says against the books is told and changes nothing.
+// If the kernel contradicts the records, that is logged and nothing changes.
 func TestContradictingCgroupsAreLeftUnchanged(t *testing.T) {
 	m := newManagerFixture(t)
 	m.launch(t, "p", resources(1))
@@ -199,8 +199,8 @@ func TestContradictingCgroupsAreLeftUnchanged(t *testing.T) {
 	}
 }
 
-// Calls for many containers at the same time, with restarts in between: the
-// kernel never lets two unrelated containers open one device.
+// Concurrent calls for many containers, with restarts in between: the kernel never allows
+// two unrelated containers to open one device.
 func TestConcurrentContainers(t *testing.T) {
 	m := newManagerFixture(t)
 	ids := []string{"a", "b", "c", "d", "e"}
@@ -225,7 +225,7 @@ func TestConcurrentContainers(t *testing.T) {
 	}
 }
 
-// runLifeCycle makes one call of each kind; a refusal is as good as an answer.
+// runLifeCycle makes one call of each kind and ignores rejections.
 func runLifeCycle(ctx context.Context, m *managerFixture, id string, gpus int) {
 	r := resources(float64(gpus))
 	if gpus == 3 {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kernelFixture is a machine with four simulated GPUs, the first two by name and the
-// others by number, whose kernel is the real one.
+// kernelFixture is a host with four simulated GPUs, two named and two stock, on the real
+// kernel.
 type kernelFixture struct {
 	t *testing.T
 	*managerFixture
@@ -79,7 +79,7 @@ func makeHierarchy(t *testing.T, version string) string {
 	return mountpoint
 }
 
-// removeAll removes a cgroup and those below it, whose processes have ended.
+// removeAll removes a cgroup and its children, which have no processes.
 func removeAll(t *testing.T, dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -95,7 +95,7 @@ func removeAll(t *testing.T, dir string) {
 	}
 }
 
-// launch runs a process in the container.
+// launch starts a process in the container.
 func (b *kernelFixture) launch(id string, gpus int, named ...int) *opener.NodeOpener {
 	b.t.Helper()
 	l := containers.LaunchRequest{Container: id}
@@ -145,8 +145,8 @@ func (b *kernelFixture) wantOpens(p *opener.NodeOpener, want ...int) {
 	}
 }
 
-// 0, 1 and 2 of 4 devices; growing, shrinking; the daemon killed and started
-// again, its files lost, and the agent started again.
+// Containers with 0, 1 and 2 of 4 devices grow and shrink. The daemon is killed and
+// restarted, its files are lost, and the agent is restarted.
 func TestRootContainerLifeCycle(t *testing.T) {
 	onBothVersions(t, func(b *kernelFixture) {
 		none, one, two := b.launch("none", 0), b.launch("one", 1), b.launch("two", 2, 0)
@@ -189,7 +189,7 @@ func TestRootContainerLifeCycle(t *testing.T) {
 	})
 }
 
-// Nested and debug containers inherit, or have a part of their parent's.
+// Nested and debug containers inherit their parent's devices or have some of them.
 func TestRootNestedContainers(t *testing.T) {
 	onBothVersions(t, func(b *kernelFixture) {
 		parent := b.launch("p", 3, 0)
@@ -197,14 +197,14 @@ func TestRootNestedContainers(t *testing.T) {
 		b.wantOpens(parent, 0, 2, 3)
 		b.wantOpens(part, 0)
 
-		// One that shares its parent's cgroup is where its parent is.
+		// A container that shares its parent's cgroup has the parent's devices.
 		if _, err := b.Prepare(b.t.Context(), containers.LaunchRequest{Container: "p.debug"}); err != nil {
 			b.t.Fatal(err)
 		}
 		if err := b.Isolate("p.debug", os.Getpid()); err != nil {
 			b.t.Fatal(err)
 		}
-		// One with a cgroup of its own, made to open nothing as Mesos does.
+		// A container with its own cgroup, which Mesos creates without devices.
 		own := b.cfg.CgroupsRoot + "/p/mesos/own"
 		if err := b.cfg.Kernel.ConfineToDevices(own, nil); err != nil {
 			b.t.Fatal(err)

@@ -37,7 +37,7 @@ func simulatedHost(t *testing.T) gpu.Host {
 	return h
 }
 
-// startMesosAgent takes a provider and passes on what it is told.
+// startMesosAgent accepts a provider and forwards its calls.
 func startMesosAgent(t *testing.T) (url string, calls <-chan *rp.ProviderCall) {
 	t.Helper()
 	return startMesosAgentWith(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +45,7 @@ func startMesosAgent(t *testing.T) (url string, calls <-chan *rp.ProviderCall) {
 	})
 }
 
-// startMesosAgentWith has an operator API too.
+// startMesosAgentWith also serves an operator API.
 func startMesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, calls <-chan *rp.ProviderCall) {
 	t.Helper()
 	heard := make(chan *rp.ProviderCall, 100)
@@ -78,13 +78,13 @@ func startMesosAgentWith(t *testing.T, operator http.HandlerFunc) (url string, c
 	return agent.URL, heard
 }
 
-// wantOffered waits for a state of the provider and names its devices.
+// wantOffered waits for the provider's next state and returns its devices.
 func wantOffered(t *testing.T, calls <-chan *rp.ProviderCall) []string {
 	t.Helper()
 	return wantResource(t, calls, advertise.ResourceGPUIDs)
 }
 
-// wantResource waits for a state of the provider and has the items of a set in it.
+// wantResource waits for the provider's next state and returns the items of a set.
 func wantResource(t *testing.T, calls <-chan *rp.ProviderCall, set string) []string {
 	t.Helper()
 	timeout := time.After(time.Minute)
@@ -105,7 +105,7 @@ func wantResource(t *testing.T, calls <-chan *rp.ProviderCall, set string) []str
 	}
 }
 
-// runDaemon starts a daemon that ends, well, with the test.
+// runDaemon runs a daemon until the test ends, which must end without an error.
 func runDaemon(t *testing.T, cfg DaemonConfig) {
 	t.Helper()
 	d, err := New(cfg)
@@ -132,7 +132,7 @@ func newConfig(t *testing.T, agent string) DaemonConfig {
 	}
 }
 
-// The daemon of the embedded cluster advertises, and serves nothing.
+// The daemon of the embedded cluster advertises devices and serves no API.
 func TestAdvertisesDevices(t *testing.T) {
 	agent, calls := startMesosAgent(t)
 	runDaemon(t, newConfig(t, agent))
@@ -141,9 +141,8 @@ func TestAdvertisesDevices(t *testing.T) {
 	}
 }
 
-// All parts at work: a cordoned device leaves the offers at once, a stock
-// device is in none and goes to a container by number, and the metrics tell of
-// them.
+// All parts together: a cordoned device leaves the offers immediately. A stock device is
+// not advertised and is assigned by count. The metrics include both.
 func TestServesAPI(t *testing.T) {
 	testneeds.RequireRoot(t)
 	agent, calls := startMesosAgent(t)
@@ -177,7 +176,7 @@ func TestServesAPI(t *testing.T) {
 	if got := wantOffered(t, calls); !slices.Equal(got, []string{h.Devices[0].UUID, h.Devices[2].UUID}) {
 		t.Errorf("with a cordoned device offered are %v", got)
 	}
-	for _, device := range []int{0, 3} { // the stock device is not the provider's
+	for _, device := range []int{0, 3} { // the provider does not advertise the stock device
 		if err := client.CordonDevice(t.Context(), h.Devices[device].UUID, "dust"); err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +194,7 @@ func TestServesAPI(t *testing.T) {
 	if err != nil || len(devices) != 4 || !devices[1].Condition.Cordoned || !devices[3].Stock {
 		t.Errorf("devices %+v, %v", devices, err)
 	}
-	for i, d := range devices { // all that is known of them, compute capability and brand too
+	for i, d := range devices { // with all attributes, including compute capability and brand
 		if diff := cmp.Diff(h.Devices[i], d.Device); diff != "" || d.Device.Arch == "" || d.Device.Brand == "" {
 			t.Errorf("device %d: %+v (-want +got):\n%s", i, d.Device, diff)
 		}
@@ -210,7 +209,7 @@ func TestServesAPI(t *testing.T) {
 	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {
 		t.Errorf("the container got %v, %v; want %v", setup.Devices, err, want)
 	}
-	<-sweeps // at its start
+	<-sweeps // the sweep at the start
 	if err := client.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +233,7 @@ func deviceIDs(devices []gpu.Device) []string {
 	return list
 }
 
-// A second daemon of the same folders does not touch them.
+// A second daemon with the same folders is rejected.
 func TestSecondDaemonIsRejected(t *testing.T) {
 	agent, calls := startMesosAgent(t)
 	cfg := newConfig(t, agent)
@@ -249,7 +248,7 @@ func TestSecondDaemonIsRejected(t *testing.T) {
 	}
 }
 
-// A driver that hangs does not keep the daemon from ending.
+// A hanging driver does not prevent the daemon from ending.
 func TestStopsWhileDriverHangs(t *testing.T) {
 	cfg := newConfig(t, "")
 	asked, release := make(chan struct{}), make(chan struct{})
@@ -273,7 +272,7 @@ func TestStopsWhileDriverHangs(t *testing.T) {
 	}
 }
 
-// One part that cannot go on ends the others.
+// If one component fails, the others are stopped.
 func TestRunAllStopsWithFirst(t *testing.T) {
 	broken := errors.New("broken")
 	err := runAll(t.Context(), []component{

@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// recordingLimiter is a limiter that knows its containers.
+// recordingLimiter is a limiter that records its containers.
 type recordingLimiter struct {
 	share.NoLimiter
 	admitted map[string]int64
@@ -40,8 +40,8 @@ func (n recordingLimiter) ReleaseContainer(_ context.Context, container string) 
 	return nil
 }
 
-// operatorAPI is a Mesos agent with one executor's container, whose task holds
-// a part of GPU-a while has is set.
+// operatorAPI is a Mesos agent with one executor container, whose task holds a share of
+// GPU-a while has is true.
 func operatorAPI(t *testing.T, has *bool) string {
 	t.Helper()
 	framework, executor := mesos.FrameworkID{Value: "f"}, mesos.ExecutorID{Value: "e"}
@@ -65,8 +65,9 @@ func operatorAPI(t *testing.T, has *bool) string {
 	return agent.URL
 }
 
-// Where no module tells of containers the agent does: one is held from when its
-// executor asks, found again by the next daemon, and released with its end.
+// Without the module the daemon discovers containers through the agent. A container is
+// admitted when its executor asks, found again after a restart, and released when it
+// ends.
 func TestDiscoveredContainers(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
@@ -102,7 +103,7 @@ func TestDiscoveredContainers(t *testing.T) {
 	}
 }
 
-// notifyingLimiter is a limiter that tells whom it admits.
+// notifyingLimiter is a limiter that reports admissions on a channel.
 type notifyingLimiter struct {
 	recordingLimiter
 	who chan string
@@ -113,8 +114,8 @@ func (l notifyingLimiter) AdmitContainer(_ context.Context, container string, _ 
 	return share.LimitSetup{}, nil
 }
 
-// The containers of an earlier daemon are found again at once, not with the
-// first look in ten seconds.
+// Containers of an earlier daemon are found immediately after the start, not at the first
+// poll ten seconds later.
 func TestDiscoveryRunsAtStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
@@ -141,8 +142,8 @@ func TestDiscoveryRunsAtStart(t *testing.T) {
 	}
 }
 
-// A device that the limiter cannot hold tasks to parts of is not shared, nor is
-// a GPU with such a slice.
+// A device whose shares the limiter cannot enforce is not shared; neither is a GPU with
+// such a MIG device.
 func TestSharingRequiresSupportingLimiter(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	devices := []gpu.Device{{UUID: "GPU-a"}, {UUID: "MIG-b", MIG: &gpu.MIG{Parent: "GPU-b"}}}
@@ -168,7 +169,7 @@ func TestSharingRequiresSupportingLimiter(t *testing.T) {
 	}
 }
 
-// mpsLike holds no slices.
+// mpsLike does not support MIG devices.
 type mpsLike struct{ share.NoLimiter }
 
 func (mpsLike) CheckDevice(_ context.Context, d gpu.Device) error {
@@ -178,8 +179,8 @@ func (mpsLike) CheckDevice(_ context.Context, d gpu.Device) error {
 	return nil
 }
 
-// A daemon whose containers another looks after offers a shared device in
-// parts, says so, and changes nothing for who asks it to.
+// A daemon that does not manage containers advertises shared devices, reports its mode,
+// and rejects requests to change a device's mode.
 func TestUnmanagedContainers(t *testing.T) {
 	agent, calls := startMesosAgent(t)
 	cfg := newConfig(t, agent)
@@ -213,7 +214,7 @@ func TestUnmanagedContainers(t *testing.T) {
 		t.Errorf("device 0 is %+v, device 1 %+v", s, devices[1].Share)
 	}
 	waits, err := client.SetShared(t.Context(), devices[1].Device.UUID, true)
-	if err != nil || !waits { // this agent does not tell what is in use
+	if err != nil || !waits { // this agent does not report devices in use
 		t.Errorf("share: waits %v, %v", waits, err)
 	}
 	if err := client.CleanUpContainer(t.Context(), "c"); err == nil || !strings.Contains(err.Error(), "does not manage the containers") {

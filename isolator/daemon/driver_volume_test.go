@@ -10,8 +10,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// What the look at the volume brings is told once, and a volume that there is
-// not is not looked at.
+// The result of the volume check is logged once, and a missing volume is not checked.
 func TestRepairVolume(t *testing.T) {
 	here := func(context.Context) (string, error) { return "/volumes/nvidia_535", nil }
 	for name, c := range map[string]struct {
@@ -45,7 +44,7 @@ func TestRepairVolume(t *testing.T) {
 	}
 }
 
-// loggedMessages is what was logged, with the fields that this test is about.
+// loggedMessages returns the log messages with the fields that this test checks.
 func loggedMessages(hook *logtest.Hook) []string {
 	var lines []string
 	for _, e := range hook.AllEntries() {

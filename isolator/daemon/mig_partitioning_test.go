@@ -35,8 +35,8 @@ const (
 	partitionedGPU = "GPU-11111111-0000-0000-0000-000000000002"
 )
 
-// partitioningFixture is a machine with two A100s, of which the second is in MIG mode, and
-// an agent with one task that holds a part of the device in held.
+// partitioningFixture is a host with two A100s, the second in MIG mode, and an agent with
+// one task that holds a share of the device in held.
 type partitioningFixture struct {
 	machine *nvmltest.FakeMachine
 	cfg     DaemonConfig
@@ -87,7 +87,7 @@ func (c *partitioningFixture) serveOperatorAPI(w http.ResponseWriter, r *http.Re
 	})
 }
 
-// start runs a daemon until stop.
+// start runs a daemon until stop is called.
 func (c *partitioningFixture) start(t *testing.T) (stop func()) {
 	t.Helper()
 	d, err := New(c.cfg)
@@ -110,8 +110,8 @@ func (c *partitioningFixture) start(t *testing.T) (stop func()) {
 	return stop
 }
 
-// wantAdvertised waits until the agent is told of the whole GPU and of slices with
-// so much memory each, and gives their UUIDs.
+// wantAdvertised waits until the whole GPU and MIG devices with the given memory are
+// advertised, and returns the UUIDs of the MIG devices.
 func (c *partitioningFixture) wantAdvertised(t *testing.T, mib ...float64) (slicesOf []string) {
 	t.Helper()
 	slices.Sort(mib)
@@ -145,9 +145,9 @@ func (c *partitioningFixture) wantAdvertised(t *testing.T, mib ...float64) (slic
 	}
 }
 
-// A GPU is cut as the flags say, and its slices are advertised beside the other
-// GPU; a layout that is asked for waits for the task that holds one of them, and
-// then the new ones are advertised in place of the old.
+// A GPU is partitioned as the flags request, and its MIG devices are advertised with the
+// other GPU. A requested layout waits for the task that holds one of them; then the new
+// MIG devices replace the old ones.
 func TestIdleGPUIsPartitioned(t *testing.T) {
 	c := newPartitioningFixture(t)
 	c.start(t)
@@ -172,7 +172,7 @@ func TestIdleGPUIsPartitioned(t *testing.T) {
 		t.Errorf("with a task: %+v, %v", list, err)
 	}
 	c.held.Store(nil)
-	if _, err := client.SetMIGLayout(t.Context(), partitionedGPU, want); err != nil { // has the daemon look at once
+	if _, err := client.SetMIGLayout(t.Context(), partitionedGPU, want); err != nil { // wakes the daemon
 		t.Fatal(err)
 	}
 	c.wantAdvertised(t, 4864, 19456)
@@ -185,8 +185,8 @@ func TestIdleGPUIsPartitioned(t *testing.T) {
 	}
 }
 
-// A daemon that ends between two instances leaves a GPU that the next one cuts
-// to the end; what another program made stays.
+// If a daemon ends between two instances, the next one completes the layout. Instances of
+// other programs remain.
 func TestPartitioningIsCompletedAfterRestart(t *testing.T) {
 	c := newPartitioningFixture(t)
 	c.machine.AddInstance(partitionedGPU, 19, 9, 6)
@@ -228,15 +228,15 @@ func TestPartitioningErrors(t *testing.T) {
 	}
 }
 
-// A container that holds another GPU is in the books before and after a cut, and
-// holds its GPU.
+// A container that holds another GPU keeps its record and its GPU when a GPU is
+// repartitioned.
 func TestContainersSurvivePartitioning(t *testing.T) {
 	testneeds.RequireRoot(t)
 	c := newPartitioningFixture(t)
 	c.cfg.Unmanaged, c.cfg.RuntimeDir, c.cfg.CgroupsRoot = false, t.TempDir(), "mesos-gpu-test-"+strings.ToLower(t.Name())
 	c.cfg.DriverVolume, c.cfg.NeedsDriver = noVolume, needsNoDriver
 	open := c.cfg.OpenHardware
-	c.cfg.OpenHardware = func() (Hardware, error) { // nodes that no driver serves
+	c.cfg.OpenHardware = func() (Hardware, error) { // nodes without a driver
 		h, err := open()
 		h.Host.Simulated = true
 		describe := h.Rediscover
@@ -277,8 +277,8 @@ func TestContainersSurvivePartitioning(t *testing.T) {
 	}
 }
 
-// A container with a part of a slice that ended while GPUs were cut is released:
-// the slice of its name can be had again.
+// If a container with a share of a MIG device ends during repartitioning, it is released:
+// a MIG device with the same UUID can be assigned again.
 func TestDiscoveredContainersSurvivePartitioning(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true

@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// fakeAgent answers as the recorded one did.
+// fakeAgent returns recorded responses.
 type fakeAgent struct {
 	t *testing.T
 
@@ -159,8 +159,8 @@ func waitFor(t *testing.T, ready func() bool) {
 	}
 }
 
-// An agent that goes away is believed for a while; then nobody is said to
-// hold anything.
+// The state of an agent that disappears is used for a while; then no holders are
+// reported.
 func TestStateExpires(t *testing.T) {
 	_, c := startAgent(t, (*httptest.Server).Start)
 	c.MaxAge = time.Hour
@@ -195,7 +195,7 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 	}
 }
 
-// Any bytes an agent might send are read or refused.
+// Decoding accepts or rejects any bytes without a panic.
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"GET_CONTAINERS", "GET_TASKS"} {
 		t := &testing.T{}

@@ -26,8 +26,8 @@ func readRecorded(t *testing.T, name string) *agent.Response {
 	return response
 }
 
-// What an agent of Apache Mesos 1.12 said of two command tasks, which name no
-// executor; the tasks are the master's record of them while they ran.
+// Responses of an Apache Mesos 1.12 agent about two command tasks, which have no executor
+// ID. The tasks are the master's record while they ran.
 func TestRecordedResponses(t *testing.T) {
 	got := listHolders(agentState{containers: readRecorded(t, "GET_CONTAINERS").GetContainers, tasks: readRecorded(t, "GET_TASKS").GetTasks})
 	want := []gpu.ContainerDevices{

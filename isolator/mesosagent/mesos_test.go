@@ -13,8 +13,7 @@ import (
 	"mesos-gpu/internal/apachemesos"
 )
 
-// What Apache Mesos's own agent says of a command task that was given a
-// device by its name.
+// Apache Mesos's agent reports the holder of a named device for a command task.
 func TestMesosAgentReportsHolders(t *testing.T) {
 	master := apachemesos.StartMaster(t)
 	mesosAgent := apachemesos.AgentProcess{

@@ -24,7 +24,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
-// makeProc makes a /proc with these cgroups, by PID.
+// makeProc creates a /proc with the given cgroups by PID.
 func makeProc(t testing.TB, cgroups map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -51,7 +51,7 @@ func fullSample(now time.Time) gpu.Sample {
 	}
 }
 
-// two devices, one at work and failed, one of which little is known.
+// newConfig has two devices: one in use and failed, and one with few known values.
 func newConfig(t testing.TB) ExporterConfig {
 	now := time.Now()
 	return ExporterConfig{
@@ -99,7 +99,7 @@ func getText(t testing.TB, h http.Handler) string {
 	return string(body)
 }
 
-// changingValues is what differs from run to run.
+// changingValues matches values that differ between runs.
 var changingValues = regexp.MustCompile(`(goversion=")[^"]*|(_timestamp_seconds\{.*\} ).*`)
 
 func TestGoldenScrape(t *testing.T) {
@@ -136,7 +136,7 @@ func TestNamesFollowPrometheus(t *testing.T) {
 	}
 }
 
-// docs/metrics.md has a row for each metric, and for no other.
+// docs/metrics.md has one row for each metric and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		exported[f.GetName()] = true
 		name := f.GetName()
 		if device := strings.Replace(name, "_task_", "_", 1); name != device && documented[device] {
-			name = device // one row tells of both
+			name = device // one row documents both
 		}
 		if !documented[name] {
 			t.Errorf("docs/metrics.md lacks %s", f.GetName())
@@ -174,7 +174,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for name := range documented {
 		if strings.HasPrefix(name, "mesos_gpu_scheduler_") || strings.HasPrefix(name, "mesos_gpu_marathon_") {
-			continue // the scheduler's: framework/metrics
+			continue // a scheduler metric: framework/metrics
 		}
 		if !exported[name] {
 			t.Errorf("docs/metrics.md names %s, which is not exported", name)
@@ -196,7 +196,7 @@ func TestHandler(t *testing.T) {
 			t.Errorf("lacks %s", want)
 		}
 	}
-	again, err := NewHandler(newConfig(t)) // no global state: two of them in one process
+	again, err := NewHandler(newConfig(t)) // a second handler in the same process: there is no global state
 	if err != nil || !strings.Contains(getText(t, again), "mesos_gpu_build_info") {
 		t.Errorf("a second one: %v", err)
 	}
@@ -220,7 +220,7 @@ func (s slowWriter) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// Clients that do not read keep nobody from being answered.
+// Slow clients do not block other clients.
 func TestSlowReadersDoNotBlockScrapes(t *testing.T) {
 	h, err := NewHandler(newConfig(t))
 	if err != nil {
@@ -233,7 +233,7 @@ func TestSlowReadersDoNotBlockScrapes(t *testing.T) {
 		c := slowWriter{httptest.NewRecorder(), reading, release}
 		clients = append(clients, c)
 		all.Go(func() { h.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/metrics", nil)) })
-		<-reading // it has its answer, and takes none of it
+		<-reading // the response is written, but not read
 	}
 	if body := getText(t, h); !strings.Contains(body, "mesos_gpu_build_info{") {
 		t.Errorf("got %s", body)
@@ -247,8 +247,7 @@ func TestSlowReadersDoNotBlockScrapes(t *testing.T) {
 	}
 }
 
-// A device that does not answer shows its health, not what it measured long
-// ago.
+// A device that does not answer reports its health, but no old samples.
 func TestOldSamplesAreNotShown(t *testing.T) {
 	c := newConfig(t)
 	devices := c.Devices()[:1]

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Each container shows its own part of a device, as far as that is measured.
+// Each container reports its own share of a device, as far as it is measured.
 func TestShareMetrics(t *testing.T) {
 	registry, err := newRegistry(ExporterConfig{
 		Agent: "a",

@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// From a simulated host through the watcher to the page: its GPUs are well,
-// and said to be simulated.
+// From a simulated host through the watcher to the metrics page: its GPUs are healthy and
+// marked as simulated.
 func TestSimulatedHost(t *testing.T) {
 	h, err := simulated.NewHost("2xV100", "agent1")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestSimulatedHost(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	c := ExporterConfig{Agent: "agent1", Host: h, Devices: w.DeviceStates, Holders: func() []gpu.ContainerDevices { return nil }}
 	var body string
-	for !strings.Contains(body, "mesos_gpu_temperature_celsius{") { // the first sample is not announced
+	for !strings.Contains(body, "mesos_gpu_temperature_celsius{") { // there is no event for the first sample
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Frameworks choose names: none of them breaks a scrape, and there is an end
-// to how many are shown.
+// Frameworks choose the names in labels: no name breaks a scrape, and the number of
+// series is limited.
 func TestLabelsAreBounded(t *testing.T) {
 	c := newConfig(t)
 	c.Agent = "agent\xff"
@@ -18,7 +18,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	c.Holders = func() []gpu.ContainerDevices {
 		list := []gpu.ContainerDevices{
 			{Container: "c\xff\n\"", Task: long, Job: long, Devices: []string{"GPU-a"}},
-			{Container: "c\xff\n\"", Task: long, Job: long, Devices: []string{"GPU-a", "GPU-a"}}, // the same again
+			{Container: "c\xff\n\"", Task: long, Job: long, Devices: []string{"GPU-a", "GPU-a"}}, // a duplicate
 		}
 		for i := range 10_000 {
 			list = append(list, gpu.ContainerDevices{Container: fmt.Sprint("c", i), Devices: []string{"GPU-a", "MIG-b"}})
@@ -47,7 +47,7 @@ func TestProcessesAreAttributed(t *testing.T) {
 	c.Devices = func() []watch.DeviceState {
 		d := newConfig(t).Devices()[0]
 		d.Sample.Processes = nil
-		for i := range 7 { // the last is gone from /proc
+		for i := range 7 { // the last one is no longer in /proc
 			d.Sample.Processes = append(d.Sample.Processes, gpu.DeviceProcess{PID: i + 1, MemBytes: 1 << (4 * i)})
 		}
 		return []watch.DeviceState{d}
@@ -93,7 +93,7 @@ func TestContainerFromCgroups(t *testing.T) {
 	}
 }
 
-// Any text is read, and only what is known is found.
+// Any text is parsed, and only known containers are found.
 func FuzzFromCgroups(f *testing.F) {
 	f.Add("0::/mesos/c1/mesos/n1\n")
 	f.Add("12:devices:/mesos/c1\n:::::\n\n")
@@ -105,7 +105,7 @@ func FuzzFromCgroups(f *testing.F) {
 	})
 }
 
-// One scrape of a full machine: 16 GPUs, each held by a task with a process.
+// Measures one scrape of a full host: 16 GPUs, each held by a task with one process.
 func BenchmarkScrape(b *testing.B) {
 	cgroups := map[string]string{}
 	var devices []watch.DeviceState

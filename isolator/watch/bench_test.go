@@ -19,7 +19,7 @@ func sixteen() gpu.Host {
 	return h
 }
 
-// From the driver's event to the host without the device, in real time.
+// Measures the real time from the driver's event to the host without the device.
 func BenchmarkEventToOffers(b *testing.B) {
 	d := newFakeDriver()
 	w, err := New(WatcherConfig{Host: sixteen(), Source: d, StateDir: b.TempDir(), Log: quiet(), SampleInterval: time.Hour})
@@ -51,7 +51,7 @@ func BenchmarkEventToOffers(b *testing.B) {
 	<-done
 }
 
-// What ten minutes of sixteen devices take of memory.
+// Measures the memory for ten minutes of samples of sixteen devices.
 func BenchmarkHistoryMemory(b *testing.B) {
 	fields := []gpu.SampleField{
 		gpu.MemUsedBytes, gpu.MemTotalBytes, gpu.DutyRatio, gpu.MemDutyRatio, gpu.SMClockHertz, gpu.MemClockHertz, gpu.Celsius, gpu.PowerWatts, gpu.PowerLimitWatts,

@@ -39,7 +39,7 @@ func TestCordon(t *testing.T) {
 		if got := uuids(<-hosts); len(got) != 2 {
 			t.Errorf("host %v", got)
 		}
-		for range 2 { // the second changes nothing
+		for range 2 { // the second call changes nothing
 			if err := w.UncordonDevice("GPU-b"); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,8 @@ func TestCordon(t *testing.T) {
 	})
 }
 
-// Uncordoning a failed device vouches for it; it still has to be clean.
+// Uncordoning a failed device clears its faults, but it is healthy only after good
+// samples.
 func TestUncordonClearsFaults(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		d.events <- health.DeviceEvent{Device: "GPU-a", XID: 119}
@@ -76,8 +77,8 @@ func TestUncordonClearsFaults(t *testing.T) {
 	})
 }
 
-// One daemon after another: cordons stay, faults stay until the next boot,
-// and what is known of a device that is away is kept.
+// After a restart of the daemon cordons remain, faults remain until the next boot, and
+// the state of a missing device is kept.
 func TestCordonsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	w := newWatcher(t, three(), newFakeDriver(), dir, "boot 1")
@@ -100,7 +101,7 @@ func TestCordonsSurviveRestart(t *testing.T) {
 	if err := w.UncordonDevice("GPU-b"); err != nil {
 		t.Fatal(err)
 	}
-	mustSave(t, w) // which must keep GPU-c
+	mustSave(t, w) // must keep the state of GPU-c
 
 	w = newWatcher(t, three(), newFakeDriver(), dir, "boot 1")
 	if c, _ := w.DeviceCondition("GPU-b"); c.Health != gpu.Healthy {
@@ -123,7 +124,7 @@ func TestCordonsSurviveRestart(t *testing.T) {
 	}
 }
 
-// A GPU's cordon holds for its slices: none can be taken out of it.
+// A GPU's cordon applies to its MIG devices: none can be uncordoned separately.
 func TestUncordonSliceOfCordonedGPU(t *testing.T) {
 	h := gpu.Host{Devices: []gpu.Device{{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-p"}}}}
 	w := newWatcher(t, h, newFakeDriver(), t.TempDir(), "")
@@ -149,7 +150,7 @@ func TestUncordonSliceOfCordonedGPU(t *testing.T) {
 	}
 }
 
-// A machine that does not tell one boot from the next forgets no fault.
+// On a machine without a boot ID, faults are never cleared.
 func TestUnknownBootKeepsFaults(t *testing.T) {
 	for _, boots := range [][]string{{"", "1", "1"}, {"1", "", "1"}, {"", "", "1"}} {
 		dir := t.TempDir()
@@ -181,7 +182,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// What cannot be written down is not done, and leaves nothing behind.
+// A cordon that cannot be saved is rejected and has no effect.
 func TestCordonThatCannotBeSaved(t *testing.T) {
 	dir := t.TempDir()
 	w := newWatcher(t, three(), newFakeDriver(), dir, "")
@@ -203,7 +204,7 @@ func TestCordonThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// Run writes faults down by itself, the last of them on its way out.
+// Run saves faults, the last ones before it returns.
 func TestFaultsAreSaved(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestFaultsAreSaved(t *testing.T) {
 	})
 }
 
-// What could not be written down is tried again, and said once.
+// A failed write is retried and logged once.
 func TestFaultIsSavedAfterFailedWrite(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "devices.json", "x")
@@ -267,8 +268,8 @@ func TestFaultIsSavedAfterFailedWrite(t *testing.T) {
 	})
 }
 
-// A fault before the first sample: the energy is written down when it is
-// known and as the daemon ends, so that the next one sees a reset.
+// After a fault before the first sample, the energy is saved once it is known and when
+// the daemon ends, so that the next daemon detects a reset.
 func TestEnergyIsSaved(t *testing.T) {
 	dir := t.TempDir()
 	saved := func(want float64) {
@@ -305,8 +306,7 @@ func TestEnergyIsSaved(t *testing.T) {
 	})
 }
 
-// Every moment of writing is a moment to crash at: the file read is the old
-// one or the new one.
+// After a crash at any point of a write the file has either the old or the new content.
 func TestFileIsAlwaysWhole(t *testing.T) {
 	dir := t.TempDir()
 	w := newWatcher(t, three(), newFakeDriver(), dir, "")
@@ -331,7 +331,7 @@ func TestFileIsAlwaysWhole(t *testing.T) {
 	}
 }
 
-// Many at once: the race detector's food.
+// Runs all calls concurrently for the race detector.
 func TestConcurrentUse(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		finished := make(chan struct{})

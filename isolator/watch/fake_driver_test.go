@@ -17,18 +17,18 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// fakeDriver is a Source that a test breaks at will.
+// fakeDriver is a Source with configurable faults.
 type fakeDriver struct {
 	events chan health.DeviceEvent
 
 	mu     sync.Mutex
 	errs   map[string]error // instead of a sample
 	values map[string]map[gpu.SampleField]float64
-	stuck  map[string]chan struct{} // until closed
+	stuck  map[string]chan struct{} // calls hang until the channel is closed
 	counts map[string]int
-	inside map[string]int // calls under way
-	most   int            // calls of one device at a time
-	noise  error          // what Wait returns
+	inside map[string]int // running calls
+	most   int            // maximum number of concurrent calls for one device
+	noise  error          // error that Wait returns
 }
 
 func newFakeDriver() *fakeDriver {
@@ -105,7 +105,7 @@ func newWatcher(t *testing.T, h gpu.Host, source SampleSource, dir, boot string)
 	return w
 }
 
-// watched runs a watcher in a bubble of time until the test ends.
+// watched runs a watcher with fake time until the test ends.
 func watched(t *testing.T, h gpu.Host, test func(*testing.T, *fakeDriver, *Watcher)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func (w *Watcher) mustOffer(t *testing.T, want ...string) {
 	}
 }
 
-// offered names the devices that tasks may get, in the host's order.
+// offered returns the devices that are available to tasks, in the host's order.
 func offered(w *Watcher) []string {
 	var list []string
 	for _, d := range w.DeviceStates() {

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-// A fatal event takes the device out of the offers at once: no time passes.
+// A fatal event withdraws the device immediately, without any delay.
 func TestFatalEventWithdrawsDeviceAtOnce(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		hosts := w.WatchHosts(t.Context())
@@ -50,8 +50,8 @@ func TestLostDeviceIsWithdrawnWithNextSample(t *testing.T) {
 	})
 }
 
-// A driver stuck on one device: that one is suspect, then failed; the others
-// are sampled as ever, and no second call is made while the first hangs.
+// If the driver hangs on one device, that device becomes suspect, then failed. The others
+// are sampled as usual, and no second call starts while the first hangs.
 func TestHangingSampleBlocksNoOtherDevice(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		release := d.hang("GPU-a")
@@ -78,7 +78,7 @@ func TestHangingSampleBlocksNoOtherDevice(t *testing.T) {
 	})
 }
 
-// Run ends though a call hangs, and the test's bubble ends with the call.
+// Run returns although a call hangs; the call ends with the test.
 func TestRunEndsWhileDriverHangs(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		if last := w.DeviceStates()[1].Sample; len(last.Processes) != 1 {
 			t.Errorf("last sample %+v", last)
 		}
-		// What is old is not shown, though nothing new came.
+		// An old sample is not reported, even if no newer one exists.
 		release := d.hang("GPU-b")
 		time.Sleep(9 * time.Minute)
 		if samples, _ := w.SampleHistory("GPU-b"); len(samples) != 13 {
@@ -151,8 +151,8 @@ func TestEventsOfUnknownAndSlicedDevices(t *testing.T) {
 		if err := w.UncordonDevice("GPU-a"); err != nil {
 			t.Error(err)
 		}
-		w.mustBe(t, "MIG-2", gpu.Recovering)    // sampled at once
-		d.events <- health.DeviceEvent{XID: 79} // no telling whose
+		w.mustBe(t, "MIG-2", gpu.Recovering)    // sampled immediately
+		d.events <- health.DeviceEvent{XID: 79} // an event without a device
 		w.mustOffer(t)
 		if got := w.DeviceStates()[2].XIDs; got[13] != 1 || got[79] != 1 || len(got) != 2 {
 			t.Errorf("XIDs %v", got)
@@ -166,7 +166,7 @@ func TestEventsOfUnknownAndSlicedDevices(t *testing.T) {
 	})
 }
 
-// A slice is judged by its GPU's counters and shows its own.
+// A MIG device's health depends on its GPU's counters; its samples are its own.
 func TestMIGDevicesShareTheirGPUsHealth(t *testing.T) {
 	h := gpu.Host{Devices: []gpu.Device{
 		{UUID: "MIG-1", MIG: &gpu.MIG{Parent: "GPU-p"}}, {UUID: "MIG-2", MIG: &gpu.MIG{Parent: "GPU-p"}}, {UUID: "GPU-b"},
@@ -212,8 +212,8 @@ func TestXIDCountsAreBounded(t *testing.T) {
 	})
 }
 
-// While the driver gives no events, samples still tell, and events are asked
-// for with growing pauses.
+// Without events, samples still detect faults, and the driver is asked for events with
+// growing pauses.
 func TestNoEvents(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		d.set(func() { d.noise = errBroken })
@@ -242,7 +242,7 @@ func TestWatchAndSlowReaders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // the first update is under way
+		synctest.Wait() // the first update has started
 		one, err := w.WatchConditions(ctx, "GPU-b")
 		if err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestWatchAndSlowReaders(t *testing.T) {
 		if u := <-one; u.Device != "GPU-b" || u.Condition.Health != gpu.Healthy {
 			t.Errorf("at once %+v", u)
 		}
-		// The slow one reads nothing while a device fails and comes back.
+		// The slow reader reads nothing while a device fails and recovers.
 		for range 3 {
 			d.events <- health.DeviceEvent{Device: "GPU-b", XID: 94}
 			if u := <-one; u.Condition.Health != gpu.Failed || !strings.Contains(u.Condition.Reason, "XID 94") {
@@ -263,8 +263,7 @@ func TestWatchAndSlowReaders(t *testing.T) {
 				t.Errorf("healthy: %+v", u)
 			}
 		}
-		// The three from the start, of which the second is the last of its
-		// nine changes by now.
+		// The three initial states; the second is the newest of nine changes.
 		var got []string
 		for range 3 {
 			u := <-slow
@@ -300,7 +299,7 @@ func TestWatchAndSlowReaders(t *testing.T) {
 	})
 }
 
-// Of several changes of the offers a slow reader gets the newest.
+// After several changes a slow reader receives only the newest state.
 func TestHostsKeepsTheNewest(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -319,9 +318,8 @@ func TestHostsKeepsTheNewest(t *testing.T) {
 	})
 }
 
-// What is withheld comes with why: of a sick device what was seen first, so
-// that one that reports ever new faults is no news each time; an operator's word
-// is.
+// Each withheld device has a cause. For an unhealthy device it is the first fault, so
+// that further faults are not reported as changes. An operator's reason is.
 func TestHostsListWithheldDevices(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		hosts := w.WatchHosts(t.Context())
