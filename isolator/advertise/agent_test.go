@@ -22,37 +22,36 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// patience bounds what a test waits for; nothing well takes as long.
+// patience is the timeout of a test; a successful wait is much shorter.
 const patience = time.Minute
 
-// fakeAgent is the provider side of a Mesos agent: it hands out ids, keeps one
-// stream per provider, and fails the test where a real one would abort.
+// fakeAgent is the resource provider API of a Mesos agent. It assigns provider IDs, keeps
+// one stream per provider, and fails the test where a real agent would abort.
 type fakeAgent struct {
 	t      *testing.T
 	server *httptest.Server
-	// calls gets every call, in order; streams every subscription.
+	// calls receives every call in order, streams every subscription.
 	calls   chan *rp.ProviderCall
 	streams chan *mesosapi.EventStream
 
 	mu      sync.Mutex
 	known   map[string]bool
 	live    map[string]string      // provider id → stream id
-	refuse  map[rp.CallType][]int  // answers to give instead, first to last
+	refuse  map[rp.CallType][]int  // statuses to return instead, in order
 	headers map[rp.CallType]string // the last Authorization of each
-	// id is the agent's; readDevicesInUse are devices that tasks hold, of whatever
-	// provider is there.
+	// id is the agent's ID. inUse are the devices that tasks hold from any provider.
 	id    string
 	inUse []string
-	// mute, where set, is the answer to all questions; asked counts them.
+	// mute, if set, is the status of every operator API response; asked counts the calls.
 	mute  int
 	asked map[operator.Call_Type]int
-	// token, where set, is the Authorization wanted of who asks.
+	// token, if set, is the Authorization that callers must send.
 	token string
-	// onSubscribe, where set, is called at each SUBSCRIBE, locked.
+	// onSubscribe, if set, is called for each SUBSCRIBE with the lock held.
 	onSubscribe func()
 }
 
-// senderFunc is a mesosapi.EventStream that takes events alone.
+// senderFunc is a mesosapi.EventStream that only sends events.
 type senderFunc struct{ *mesosapi.EventStream }
 
 func (s senderFunc) Send(e *rp.ProviderEvent) { s.EventStream.Send(e) }
@@ -137,8 +136,8 @@ func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 	mesosapi.WriteResponse(w, r, answer)
 }
 
-// tasks are one that holds what is in use, one that has ended and one that
-// holds something of another provider.
+// tasks returns a task that holds the devices in use, a task that has ended, and a task
+// with devices of another provider.
 func (a *fakeAgent) tasks() *operator.Response_GetState {
 	task := func(id, provider string, devices ...string) mesos.Task {
 		return mesos.Task{TaskID: mesos.TaskID{Value: id}, State: mesos.TASK_RUNNING.Enum(), Resources: []mesos.Resource{{
@@ -180,7 +179,7 @@ func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.P
 		a.live[id] = streamID
 	}
 	a.mu.Unlock()
-	if known { // a real agent says nothing to a provider it does not know
+	if known { // a real agent does not answer an unknown provider
 		stream.Send(&rp.ProviderEvent{Type: rp.EventSubscribed, Subscribed: &rp.Subscribed{ProviderID: mesos.ResourceProviderID{Value: id}}})
 		a.streams <- stream
 	}
@@ -196,7 +195,7 @@ func (a *fakeAgent) set(change func()) {
 	change()
 }
 
-// call awaits the next call and checks its type.
+// call waits for the next call and checks its type.
 func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
 	a.t.Helper()
 	got := await(a.t, a.calls, want.String())
@@ -206,8 +205,8 @@ func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
 	return got
 }
 
-// subscribed awaits a subscription under that id ("" for a new one) and its
-// UPDATE_STATE, and returns its stream.
+// subscribed waits for a subscription with that provider ID ("" for a new one) and its
+// UPDATE_STATE, and returns the stream.
 func (a *fakeAgent) subscribed(id string) *mesosapi.EventStream {
 	a.t.Helper()
 	call := a.call(rp.CallSubscribe)
@@ -230,7 +229,7 @@ func await[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
-// warningHook is a log whose warnings and errors a test can await.
+// warningHook is a log hook that passes warnings and errors to a test.
 type warningHook chan string
 
 func (warningHook) Levels() []logrus.Level {
@@ -241,7 +240,7 @@ func (w warningHook) Fire(e *logrus.Entry) error {
 	err, _ := e.Data[logrus.ErrorKey].(error)
 	select {
 	case w <- fmt.Sprintf("%s: %v", e.Message, err):
-	default: // nobody reads so many
+	default: // more messages than the test reads
 	}
 	return nil
 }
@@ -279,7 +278,7 @@ func host(t *testing.T) gpu.Host {
 	return h
 }
 
-// daemon is a Run under way.
+// daemon is a running call of Run.
 type daemon struct {
 	config ProviderConfig
 	warned warningHook
@@ -305,7 +304,7 @@ func start(t *testing.T, c ProviderConfig, warned warningHook) *daemon {
 	return d
 }
 
-// end stops the daemon and wants it to end well.
+// end stops the daemon and checks that Run returns no error.
 func (d *daemon) end(t *testing.T) {
 	t.Helper()
 	d.stop()

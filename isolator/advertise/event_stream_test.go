@@ -15,7 +15,8 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 )
 
-// saying answers a SUBSCRIBE with those bytes as the stream.
+// saying returns a provider whose agent answers SUBSCRIBE with those bytes as the event
+// stream.
 func saying(t *testing.T, bytes string) ProviderConfig {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	rp "mesos-gpu/internal/resourceprovider"
 )
 
-// without is the host less the devices at those places.
+// without returns the host without the devices at those indices.
 func without(h gpu.Host, places ...int) gpu.Host {
 	kept := gpu.Host{Driver: h.Driver, CUDA: h.CUDA}
 	for i, d := range h.Devices {
@@ -40,7 +40,7 @@ func (a *fakeAgent) wantState(gpus int, devices []gpu.Device) {
 	}
 }
 
-// quiet wants no further call, once the daemon has ended.
+// quiet checks that no further call was made, once the daemon has ended.
 func (a *fakeAgent) quiet() {
 	a.t.Helper()
 	select {
@@ -50,7 +50,7 @@ func (a *fakeAgent) quiet() {
 	}
 }
 
-// live is a daemon to which states can be brought.
+// live starts a daemon whose host state a test can change.
 func live(t *testing.T, a *fakeAgent) (*daemon, chan gpu.Host) {
 	t.Helper()
 	c, warned := config(t, a)
@@ -59,7 +59,7 @@ func live(t *testing.T, a *fakeAgent) (*daemon, chan gpu.Host) {
 	return start(t, c, warned), hosts
 }
 
-// A state reaches the agent at once; one that says nothing new does not.
+// A changed state is sent to the agent immediately; an equal one is not sent.
 func TestDeviceChangesAreAdvertised(t *testing.T) {
 	a := newAgent(t, plain)
 	d, hosts := live(t, a)
@@ -75,7 +75,7 @@ func TestDeviceChangesAreAdvertised(t *testing.T) {
 	hosts <- gpu.Host{Driver: "another"}
 	hosts <- h
 	a.wantState(3, h.Devices)
-	close(hosts) // no more to come: all stays as it is
+	close(hosts) // no further updates: the state stays
 	d.end(t)
 	a.quiet()
 }
@@ -92,7 +92,7 @@ func TestWithheldDevicesAreReported(t *testing.T) {
 	for _, w := range []gpu.WithheldDevice{{UUID: device, Cause: gpu.WithheldUnhealthy, Note: "XID 79: it fell off"}, {UUID: device, Cause: gpu.WithheldCordoned}} {
 		h.Withheld = []gpu.WithheldDevice{w}
 		hosts <- h
-		hosts <- h // no news
+		hosts <- h // equal state
 		want := append(MachineGPUs{Host: h}.Resources("provider-1"), mesos.Resource{
 			Name: "gpu_withheld", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: []string{w.SetItem()}}, ProviderID: &mesos.ResourceProviderID{Value: "provider-1"},
 			Reservations: []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}},
@@ -122,7 +122,7 @@ func TestWithheldResourceIsNotOffered(t *testing.T) {
 	}
 }
 
-// What changed while the agent was away is what it hears first.
+// After a reconnection the agent first receives the changes that it missed.
 func TestChangesWhileAway(t *testing.T) {
 	a := newAgent(t, plain)
 	d, hosts := live(t, a)
@@ -131,7 +131,7 @@ func TestChangesWhileAway(t *testing.T) {
 	a.set(func() { a.refuse[rp.CallSubscribe] = slices.Repeat([]int{http.StatusServiceUnavailable}, 1_000_000) })
 	stream.Close()
 	d.warned.want(t, "the agent answers SUBSCRIBE with 503")
-	for i := range h.Devices { // nobody waits for the agent
+	for i := range h.Devices { // updates do not wait for the agent
 		hosts <- without(h, i)
 	}
 	a.set(func() { a.refuse[rp.CallSubscribe] = nil })
@@ -140,8 +140,8 @@ func TestChangesWhileAway(t *testing.T) {
 	d.end(t)
 }
 
-// A device that is not offered any more but in use is still counted, until it
-// is free: else the scalar would run out before the names do.
+// A withdrawn device in use is counted until it is free: otherwise the scalar would be
+// smaller than the number of names in use.
 func TestWithdrawnDevicesInUseAreCounted(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
@@ -163,7 +163,7 @@ func TestWithdrawnDevicesInUseAreCounted(t *testing.T) {
 	a.quiet()
 }
 
-// A restarted daemon finds out which withdrawn devices are in use.
+// A restarted daemon determines which withdrawn devices are in use.
 func TestWithdrawnDevicesInUseAfterRestart(t *testing.T) {
 	a := newAgent(t, plain)
 	d, _ := live(t, a)
@@ -199,7 +199,8 @@ func TestAgentThatRefusesCaller(t *testing.T) {
 	}
 }
 
-// publish sends PUBLISH_RESOURCES for those devices and wants the answer.
+// publish sends PUBLISH_RESOURCES for those devices and checks the status of the
+// response.
 func (a *fakeAgent) publish(stream interface{ Send(*rp.ProviderEvent) }, want rp.PublishStatus, ids ...string) {
 	a.t.Helper()
 	stream.Send(&rp.ProviderEvent{Type: rp.EventPublishResources, PublishResources: &rp.PublishResources{
@@ -229,8 +230,8 @@ func TestPublishOfWithdrawn(t *testing.T) {
 	d.end(t)
 }
 
-// After a restart of the daemon what is in use is not known: it is taken for
-// what it is.
+// After a restart of the daemon the devices in use are not known, so every device of the
+// host is accepted.
 func TestPublishOfWithdrawnAfterRestart(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
@@ -243,8 +244,8 @@ func TestPublishOfWithdrawnAfterRestart(t *testing.T) {
 	d.end(t)
 }
 
-// An agent with another id gets a new provider at once; one with its old id
-// the old.
+// An agent with a new ID gets a new provider immediately; with its old ID it gets the old
+// provider.
 func TestAnotherAgentID(t *testing.T) {
 	a := newAgent(t, plain)
 	d, _ := live(t, a)
@@ -263,7 +264,7 @@ func TestAnotherAgentID(t *testing.T) {
 	d.end(t)
 }
 
-// A checkpoint of a daemon that did not ask for the agent's id gets it.
+// A checkpoint without an agent ID is completed with the current one.
 func TestCheckpointWithoutAgentID(t *testing.T) {
 	a := newAgent(t, plain)
 	a.known["old"] = true
@@ -280,7 +281,7 @@ func TestCheckpointWithoutAgentID(t *testing.T) {
 	}
 }
 
-// An agent that has not registered has no id to checkpoint: the daemon waits.
+// An agent that has not registered has no ID to checkpoint, so the daemon waits.
 func TestWaitsForRegistration(t *testing.T) {
 	a := newAgent(t, plain)
 	a.id = ""
@@ -293,8 +294,8 @@ func TestWaitsForRegistration(t *testing.T) {
 	d.end(t)
 }
 
-// While the provider subscribed, the agent became another: what it got may be
-// of either, and is not kept.
+// If the agent's ID changes while the provider subscribes, the provider ID may belong to
+// either, so it is not saved.
 func TestAgentIDChangesUnderway(t *testing.T) {
 	a := newAgent(t, plain)
 	first := true
@@ -317,7 +318,7 @@ func TestAgentIDChangesUnderway(t *testing.T) {
 	}
 }
 
-// What the operator API is asked for carries the daemon's credentials.
+// Requests to the operator API carry the daemon's credentials.
 func TestAsksWithAuthorization(t *testing.T) {
 	a := newAgent(t, plain)
 	a.token = "Bearer token"

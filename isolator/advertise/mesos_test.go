@@ -19,11 +19,11 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// fakeAgent is a Mesos agent that can be killed and started again with the same
-// folders and address. It confines nothing.
+// fakeAgent is a Mesos agent that can be killed and restarted with the same folders and
+// address. It does not isolate containers.
 type fakeAgent struct {
 	t *testing.T
-	// gpus are those that the agent has without a provider.
+	// gpus is the number of GPUs that the agent has without a provider.
 	gpus               int
 	master, addr, work string
 	process            *apachemesos.MesosProcess
@@ -67,13 +67,13 @@ func (a *fakeAgent) start(flags ...string) {
 		"--launcher=posix", "--isolation=posix/cpu,posix/mem", "--no-systemd_enable_support",
 		fmt.Sprintf("--resources=cpus:4;mem:4096;disk:100;gpus:%d", a.gpus), "--executor_reregistration_timeout=2secs",
 	}
-	// Executors inherit where the agent writes to: a pipe would not end with it.
+	// Executors inherit the agent's output: with a pipe, the reader would wait for them.
 	a.process = apachemesos.Spawn(a.t, []string{"LOG=" + filepath.Join(a.work, "log")}, "unshare", append(args, flags...)...)
 	a.process.Addr = a.addr
 	a.process.AwaitReady(a.t)
 }
 
-// restart kills the agent outright and starts it again after the change.
+// restart kills the agent with SIGKILL, applies the change and starts it again.
 func (a *fakeAgent) restart(change func(), flags ...string) {
 	a.t.Helper()
 	_ = a.process.Process.Kill()
@@ -90,8 +90,8 @@ func (a *fakeAgent) restart(change func(), flags ...string) {
 	a.start(flags...)
 }
 
-// killAll ends what an agent left running: processes whose environment or
-// arguments name its folder.
+// killAll kills the processes that an agent left: those whose environment or arguments
+// contain its folder.
 func killAll(t *testing.T, dir string) {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -123,8 +123,7 @@ func TestMesosSharedDevices(t *testing.T) {
 	advertisetest.RunSharing(t, master, "http://"+a.addr)
 }
 
-// An agent that is killed and started again keeps its id, its tasks and its
-// provider.
+// A killed and restarted agent keeps its ID, its tasks and its provider.
 func TestMesosAgentRestart(t *testing.T) {
 	master, a := mesos(t, 0)
 	gpus, start := advertisetest.SimulateDevices(t)
@@ -149,9 +148,9 @@ func TestMesosAgentRestart(t *testing.T) {
 	f.ExpectOffer("all free", 3, gpus.A, gpus.B, gpus.C)
 }
 
-// After a reboot of the host the agent keeps its id if it has the same
-// resources and attributes; else it takes a new one, and does not know the
-// provider. Either way there are no tasks of before.
+// After a reboot the agent keeps its ID if its resources and attributes are equal;
+// otherwise it gets a new ID and does not know the provider. In both cases there are no
+// earlier tasks.
 func TestMesosHostReboot(t *testing.T) {
 	master, a := mesos(t, 0)
 	gpus, start := advertisetest.SimulateDevices(t)
@@ -181,8 +180,8 @@ func TestMesosHostReboot(t *testing.T) {
 	f.ExpectOffer("A taken", 2, gpus.B, gpus.C)
 }
 
-// Reserved devices reach their role alone, and with them their scalar: a
-// stock framework has the agent's own GPUs only.
+// Reserved devices and their scalar are offered only to their role: a stock framework
+// receives only the agent's own GPUs.
 func TestMesosReservedForARole(t *testing.T) {
 	master, a := mesos(t, 2)
 	h, err := simulated.NewHost("2xV100", "live")

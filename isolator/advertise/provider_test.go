@@ -69,8 +69,8 @@ func TestAdvertiseAndPublish(t *testing.T) {
 	})
 }
 
-// The agent goes and comes: the provider comes back under its id, after a
-// restart of the daemon too, and never twice at a time (the fake checks).
+// After a reconnection, and after a restart of the daemon, the provider keeps its ID. It
+// never has two subscriptions at a time (the fake agent checks that).
 func TestReconnects(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
@@ -87,8 +87,8 @@ func TestReconnects(t *testing.T) {
 	d.end(t)
 }
 
-// When the daemon itself breaks the session off, the agent must have noticed
-// before the daemon comes back.
+// If the daemon closes the session itself, it must not reconnect before the agent has
+// noticed.
 func TestReconnectsAfterOwnClose(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)

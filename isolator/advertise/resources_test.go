@@ -56,8 +56,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// parse reads the texts as Mesos's agent does: parts by ";", name by the
-// first ":", spaces gone, numbers as scalars, braces as sets.
+// parse splits the text as Mesos's agent does: resources at ";", the name at the first
+// ":", without spaces; numbers are scalars, braces are sets.
 func parse(t *testing.T, flags string) map[string][]any {
 	t.Helper()
 	values := map[string][]any{}
@@ -113,8 +113,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// machine has two V100 by name, reserved, and an A100's MIG device and a K80
-// by count.
+// machine has two named V100s with a reservation, and a stock MIG device of an A100 and a
+// stock K80.
 func machine(t *testing.T) MachineGPUs {
 	t.Helper()
 	h, err := simulated.NewHost("2xV100,1xK80", "test")
@@ -171,7 +171,7 @@ func TestMachineFlags(t *testing.T) {
 	}
 }
 
-// The attributes tell of the whole machine, the inventory of what has names.
+// The attributes describe the whole machine, the inventory only the named devices.
 func TestMachineAttributes(t *testing.T) {
 	m := machine(t)
 	_, flags := m.AgentFlags(true)

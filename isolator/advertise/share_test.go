@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// A shared device is two scalars instead of counting 1, with provider and role
-// as the others.
+// A shared device is advertised as two scalars instead of a count of 1, with the same
+// provider and role as other resources.
 func TestSharedResources(t *testing.T) {
 	h := host(t)
 	m := MachineGPUs{Host: h, Shared: []gpu.DeviceShare{{UUID: h.Devices[1].UUID, MemMiB: 24000, Cores: 150}}, Role: "ml", ShareLimit: gpu.EnforcedByMPS}
@@ -39,7 +39,7 @@ func TestSharedResources(t *testing.T) {
 	}
 }
 
-// fakeModes is a SharingModes that a test controls.
+// fakeModes is a SharingModes that the test controls.
 type fakeModes struct {
 	mu      sync.Mutex
 	shared  map[string]bool
@@ -78,7 +78,7 @@ func (f *fakeModes) set(uuid string, shared bool) {
 	f.changed <- struct{}{}
 }
 
-// names are the resources of the next state.
+// names returns the resource names in the next state.
 func (a *fakeAgent) names() string {
 	a.t.Helper()
 	var words []string
@@ -88,9 +88,9 @@ func (a *fakeAgent) names() string {
 	return strings.Join(words, " ")
 }
 
-// A device that comes to be shared is advertised so at once, one that is sick
-// leaves in either form, and while one waits for its form the agent is asked
-// what is in use.
+// A device that becomes shared is advertised so immediately, and an unhealthy device is
+// withdrawn in either mode. While a mode change is pending, the daemon asks the agent
+// which devices are in use.
 func TestSharingModesChange(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)

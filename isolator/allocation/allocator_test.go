@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Four devices for a bare number, named by letters; names with digits are
-// those that gpu_ids name.
+// newStockAllocator has four stock devices, named by letters. Devices that tests request
+// by name have names with digits.
 func newStockAllocator() *Allocator { return New([]string{"a", "b", "c", "d"}, nil) }
 
 func mustAssign(t *testing.T, l *Allocator, container string, w DeviceRequest) Allocation {
@@ -76,7 +76,7 @@ func TestParseRequest(t *testing.T) {
 	}
 }
 
-// What Mesos's NvidiaGpuTest.NVIDIA_GPU_Allocator asks of its allocator.
+// The expectations of Mesos's NvidiaGpuTest.NVIDIA_GPU_Allocator.
 func TestAssignStockDevices(t *testing.T) {
 	l := newStockAllocator()
 	mustAssign(t, l, "all", DeviceRequest{Stock: 4})
@@ -87,13 +87,13 @@ func TestAssignStockDevices(t *testing.T) {
 	mustAssign(t, l, "again", DeviceRequest{Stock: 4})
 	wantDevices(t, l, "again", "a b c d")
 
-	// Free one: the same one is given out next.
+	// A released device is assigned next.
 	mustAssign(t, l, "again", DeviceRequest{Stock: 3})
 	mustAssign(t, l, "other", DeviceRequest{Stock: 1})
 	wantDevices(t, l, "again", "a b c")
 	wantDevices(t, l, "other", "d")
 
-	// To free twice, or what nobody holds, changes nothing.
+	// Releasing a container twice, or an unknown one, changes nothing.
 	if gone := l.ReleaseContainer("other"); len(gone) != 1 {
 		t.Errorf("released %v, want one", gone)
 	}
@@ -102,7 +102,7 @@ func TestAssignStockDevices(t *testing.T) {
 	}
 	wantDevices(t, l, "again", "a b c")
 
-	// Allocation by identity: one that is free, one that is held.
+	// Assignment by name: a free device and a held one.
 	mustAssign(t, l, "x", DeviceRequest{Named: []string{"GPU-1"}})
 	wantRejected(t, l, "y", DeviceRequest{Named: []string{"GPU-1"}}, "container y names device GPU-1, which container x holds")
 	wantRejected(t, l, "y", DeviceRequest{Named: []string{"d"}}, "one of the 4 reserved for requests by number")
@@ -160,7 +160,7 @@ func TestNestedContainers(t *testing.T) {
 	wantRejected(t, l, "p.z", DeviceRequest{Named: []string{"2"}}, "not among the 4 of container p")
 	wantRejected(t, l, "p.z", DeviceRequest{Stock: 2}, "requests 2 more GPUs by number, container p has 1 free of 3")
 
-	// The parent gives back what it lent to nobody first, then the rest.
+	// The parent first releases devices that no nested container has.
 	mustAssign(t, l, "p", DeviceRequest{Named: []string{"1"}, Stock: 2})
 	wantDevices(t, l, "p", "1 a b")
 	mustAssign(t, l, "p", DeviceRequest{Stock: 1})
@@ -169,7 +169,8 @@ func TestNestedContainers(t *testing.T) {
 	wantDevices(t, l, "p.y", "")
 	wantDevices(t, l, "p.debug.deep", "a")
 
-	// Inheriting goes on through a change; what had its own does not begin to.
+	// A container keeps inheriting after an update; one that had its own devices does not
+	// start to inherit.
 	if h := mustAssign(t, l, "p.y", DeviceRequest{}); h.Inherits {
 		t.Error("one that gave its devices back inherits")
 	}
@@ -208,7 +209,7 @@ func TestRestoreAllocation(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", container, err, c.want)
 		}
 	}
-	// One that was lost while one in it was not.
+	// The parent's record was lost, but not that of its nested container.
 	if err := restore("p.a.x", "1"); err != nil {
 		t.Fatal(err)
 	}

@@ -48,8 +48,8 @@ func TestParseShares(t *testing.T) {
 	}
 }
 
-// newHalvesAllocator are the books of a host with one shared device of 100 MiB, h0, and a
-// container that has half of it.
+// newHalvesAllocator is a host with one shared device of 100 MiB, h0, and a container
+// with half of it.
 func newHalvesAllocator(t *testing.T) *Allocator {
 	l := New([]string{"s0"}, shareOfHundred)
 	mustAssign(t, l, "p", requestShares(newShare("h0", 50, 50)))
@@ -83,7 +83,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 	if got := strings.Join(l.HoldersOf("h0"), " "); got != "p q" {
 		t.Errorf("holders: got %q, want p q", got)
 	}
-	mustAssign(t, l, "q", requestShares(newShare("h0", 20, 50))) // shrinks and grows at once
+	mustAssign(t, l, "q", requestShares(newShare("h0", 20, 50))) // reduces memory and adds cores in one update
 	wantRejected(t, l, "p", requestShares(newShare("h0", 81, 50)), "80 of its 100 MiB are free")
 	mustAssign(t, l, "p.a", requestShares(newShare("h0", 30, 10)))
 	mustAssign(t, l, "p.b", requestShares(newShare("h0", 20, 40)))
@@ -93,7 +93,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 	if diff := cmp.Diff([]gpu.DeviceShare{newShare("h0", 30, 10)}, inherited); diff != "" || owner != "p.a" {
 		t.Errorf("nested without a part of its own: of %s (-want +got):\n%s", owner, diff)
 	}
-	mustAssign(t, l, "p", requestShares(newShare("h0", 25, 50))) // takes from those nested in it
+	mustAssign(t, l, "p", requestShares(newShare("h0", 25, 50))) // uses its nested containers' resources
 	_, a := l.EffectiveShares("p.a")
 	_, b := l.EffectiveShares("p.b")
 	if diff := cmp.Diff([]gpu.DeviceShare{newShare("h0", 25, 10)}, a); diff != "" || len(b) != 0 {
@@ -103,8 +103,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 	mustAssign(t, l, "r", requestShares(newShare("h0", 80, 50)))
 }
 
-// One who held a device whole when it came to be shared keeps it, and one who
-// held a part keeps that.
+// A container keeps its whole device or its share when the device's mode changes.
 func TestSharingChangesWhileDeviceIsHeld(t *testing.T) {
 	sharing := false
 	l := New(nil, func(d string) (gpu.DeviceShare, bool) { return newShare(d, 100, 100), sharing })
@@ -121,7 +120,7 @@ func TestSharingChangesWhileDeviceIsHeld(t *testing.T) {
 	wantRejected(t, l, "r", DeviceRequest{Named: []string{"x"}}, "of which container q holds a share")
 }
 
-// From a cgroup comes that a container has a part, and not how large.
+// A cgroup shows that a container has a share, but not its size.
 func TestRestoreShares(t *testing.T) {
 	l := newHalvesAllocator(t)
 	for id, want := range map[string]Allocation{

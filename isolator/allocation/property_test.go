@@ -33,14 +33,14 @@ func drawRequest(t *rapid.T, names []string) DeviceRequest {
 	return w
 }
 
-// shareOfHundred shares the shared devices, each as 100 MiB and 100 % of the cores.
+// shareOfHundred returns 100 MiB and 100 % of the cores for each shared device.
 func shareOfHundred(device string) (gpu.DeviceShare, bool) {
 	return gpu.DeviceShare{UUID: device, MemMiB: 100, Cores: 100}, slices.Contains(sharedNames, device)
 }
 
-// Whatever is asked for, in whatever order: related containers share, others
-// never do but for parts, which come to no more than there is; what is granted is what was asked for; what is kept was not moved;
-// a refusal and a second time change nothing.
+// For any requests in any order: only related containers hold the same whole device;
+// shares never exceed a device; a container gets what it requested; kept devices do not
+// move; a rejected or repeated request changes nothing.
 func TestNoDeviceHasTwoUnrelatedHolders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := New(stockNames, shareOfHundred)
@@ -134,16 +134,15 @@ func checkExclusive(t *rapid.T, l *Allocator) {
 			case taken && !IsNestedIn(h.Container, other):
 				t.Fatalf("%s and %s both hold %s", other, h.Container, d)
 			}
-			held[d] = h.Container // of related ones the deepest, siblings clash with it
+			held[d] = h.Container // the deepest of related containers; siblings conflict with it
 		}
 	}
 	checkShareSums(t, l)
 }
 
-// checkShareSums adds the parts up by whom they are taken from: the host, or an
-// ancestor.
+// checkShareSums adds up the shares by source: the host or an ancestor.
 func checkShareSums(t *rapid.T, l *Allocator) {
-	sums := map[string]map[string]gpu.DeviceShare{} // by lender, by device
+	sums := map[string]map[string]gpu.DeviceShare{} // by source, then by device
 	for _, h := range l.ListAll() {
 		lender := ""
 		if isNested(h.Container) {
@@ -163,7 +162,7 @@ func checkShareSums(t *rapid.T, l *Allocator) {
 			if lender != "" {
 				all, _ = findShare(l.allocations[lender].Shares, d)
 			}
-			unknown := lender != "" && all.MemMiB == 0 // it was found again from its cgroup
+			unknown := lender != "" && all.MemMiB == 0 // restored from its cgroup with an unknown size
 			if !unknown && !fitsWithin(sum, all) {
 				t.Fatalf("of device %s in %q there are %+v, granted are %+v", d, lender, all, sum)
 			}

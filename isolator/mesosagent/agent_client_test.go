@@ -149,7 +149,7 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// waitFor polls what no event announces.
+// waitFor polls for a condition without an event.
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(time.Millisecond) {

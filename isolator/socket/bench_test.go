@@ -28,9 +28,9 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// BenchmarkLaunch is what a container waits for: prepare and isolate, over
-// the socket, from nothing to two of four GPUs. Its process is in its cgroup
-// by then, as Mesos has it.
+// BenchmarkLaunch measures the delay of a container's launch: prepare and isolate over
+// the socket, from none to two of four GPUs. Its process is already in its cgroup, as
+// with Mesos.
 func BenchmarkLaunch(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
 		k := kerneltest.New("GPU-0", "GPU-1", "GPU-2", "GPU-3")
@@ -61,7 +61,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
-// mkdir makes a cgroup that ends with the benchmark.
+// mkdir creates a cgroup that is removed after the benchmark.
 func mkdir(b *testing.B, mountpoint, name string) {
 	b.Helper()
 	dir := filepath.Join(mountpoint, name)
@@ -117,7 +117,7 @@ func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint st
 	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 }
 
-// process starts one in a new cgroup; without a mount point in none.
+// process starts a process in a new cgroup, or in none without a mount point.
 func process(b *testing.B, mountpoint, group string) (pid int, end func()) {
 	b.Helper()
 	cmd := exec.Command("sleep", "600")
@@ -143,7 +143,7 @@ func process(b *testing.B, mountpoint, group string) (pid int, end func()) {
 	}
 }
 
-// serveAgent is a daemon as a process of its own, with a kernel in memory.
+// serveAgent runs a daemon in a process of its own, with a fake kernel.
 func serveAgent(args []string) {
 	c, err := containers.Open(containers.ManagerConfig{
 		Kernel: kerneltest.New("GPU-0", "GPU-1"), Dir: args[1], Stock: []string{"GPU-1"}, Log: quiet(),
@@ -221,7 +221,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(last)/1024, "MiB-after")
 }
 
-// oneCall makes one of the calls there are, each worker of its own containers.
+// oneCall makes the n-th call; each worker has its own containers.
 func oneCall(ctx context.Context, c *socket.DaemonClient, worker, n int) error {
 	id := fmt.Sprintf("w%d-%d", worker, n/64)
 	var err error
@@ -244,7 +244,7 @@ func oneCall(ctx context.Context, c *socket.DaemonClient, worker, n int) error {
 	return err
 }
 
-// resident is a process's resident memory in KiB.
+// resident returns a process's resident memory in KiB.
 func resident(b *testing.B, pid int) int {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// measuredDevices is one, whose devices have been measured.
+// measuredDevices is one device with samples.
 type measuredDevices struct{ oneDeviceMonitor }
 
 var measuredAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -33,7 +33,7 @@ func (measuredDevices) DeviceStates() []watch.DeviceState {
 	return []watch.DeviceState{state("GPU-a", time.Second, 90), state("GPU-b", 0, 10)}
 }
 
-// daemonOf serves at a unix socket and makes a client of it.
+// daemonOf serves a handler at a Unix socket and returns a client for it.
 func daemonOf(t *testing.T, h http.Handler) *DaemonClient {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -90,8 +90,8 @@ func TestReadUsage(t *testing.T) {
 	}
 }
 
-// TestReadUsageWithoutDaemon: agents without one are common, and others may answer
-// anything.
+// TestReadUsageWithoutDaemon: many agents have no daemon, and another server may send any
+// response.
 func TestReadUsageWithoutDaemon(t *testing.T) {
 	if _, err := NewDaemonClient(filepath.Join(t.TempDir(), "none")).ReadUsage(t.Context(), "c", []string{"GPU-a"}, false); err == nil {
 		t.Error("got figures from nobody")

@@ -2,7 +2,7 @@ package socket
 
 import "time"
 
-// SetPatience makes the server give up on slow clients sooner.
+// SetPatience sets the timeout for slow clients.
 func (s *Server) SetPatience(d time.Duration) { s.ioTimeout = d }
 
 const (

@@ -37,11 +37,11 @@ func dial(t *testing.T, path string) net.Conn {
 	return c
 }
 
-// say sends text and gives the status of the answer, 0 for a connection that
-// ends without one.
+// say sends text and returns the status of the response, or 0 if the connection ends
+// without one.
 func say(t *testing.T, c net.Conn, text string) int {
 	t.Helper()
-	_, _ = io.WriteString(c, text) // a server that has heard enough hangs up
+	_, _ = io.WriteString(c, text) // the server may close the connection before it has read everything
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("no answer and no end")
@@ -100,8 +100,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// The answer to a call that takes longer than a client may take to send one
-// is not lost.
+// A call may take longer than the timeout for receiving its request.
 func TestSlowCallIsAnswered(t *testing.T) {
 	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.Containers = slowContainers{c.Containers} })
 	d.server.SetPatience(brief)
@@ -111,8 +110,8 @@ func TestSlowCallIsAnswered(t *testing.T) {
 	}
 }
 
-// brief is patience that a test waits out, and that a client who means to send
-// a request at once keeps on a busy machine.
+// brief is a timeout that tests wait for; a client on a busy machine still sends a
+// request within it.
 const brief = time.Second
 
 type slowContainers struct{ socket.ContainerManager }
@@ -140,13 +139,13 @@ func TestTooManyConnections(t *testing.T) {
 	if got := say(t, dial(t, d.path), ""); got != 503 {
 		t.Errorf("one more: status %d, want 503", got)
 	}
-	for i, c := range open { // as good as at the beginning
+	for i, c := range open { // the connections still work
 		if got := say(t, c, ask); got != 200 {
 			t.Errorf("connection %d afterwards: status %d", i+1, got)
 		}
 	}
 	open[0].Close()
-	// The server hears of the end in its own time.
+	// The server notices the end of a connection with a delay.
 	for say(t, dial(t, d.path), ask) != 200 {
 		if t.Context().Err() != nil {
 			t.Fatal("a free place is not given out")
@@ -182,8 +181,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A killed daemon leaves its socket; the next one takes its place, finds the
-// containers, and clients go on.
+// A killed daemon leaves its socket. The next one replaces the socket and finds the
+// containers, and clients continue.
 func TestRestart(t *testing.T) {
 	d := started(t)
 	launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
@@ -222,7 +221,7 @@ func TestManyClients(t *testing.T) {
 				_, err := c.PrepareContainer(t.Context(), containers.LaunchRequest{Container: id, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}})
 				var said *socket.ResponseError
 				if errors.As(err, &said) && said.Status == http.StatusConflict {
-					continue // another one has the device
+					continue // another container has the device
 				}
 				if err != nil {
 					t.Error(err)
@@ -240,7 +239,7 @@ func TestManyClients(t *testing.T) {
 	all.Wait()
 }
 
-// callAgent is a process that makes calls and prints the statuses.
+// callAgent runs in a process of its own, makes calls and prints the statuses.
 func callAgent(args []string) {
 	c := socket.NewDaemonClient(args[0])
 	ctx := context.Background()
@@ -261,7 +260,7 @@ func callAgent(args []string) {
 		}
 	}
 	fmt.Println(statuses...)
-	if len(args) > 1 { // then take all the connections one can get
+	if len(args) > 1 { // then open as many connections as possible
 		taken := 0
 		for {
 			conn, err := net.Dial("unix", args[0])
@@ -282,7 +281,7 @@ func callAgent(args []string) {
 	}
 }
 
-// as is callAgent's command, run by another user.
+// as returns callAgent's command, run as another user.
 func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -296,7 +295,7 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 const nobody = 65534
 
 func TestRootOtherUsersMayOnlyRead(t *testing.T) {
-	testneeds.RequireRoot(t) // who is neither uid 0 nor the daemon's own may not prepare
+	testneeds.RequireRoot(t) // only uid 0 and the daemon's own uid may call prepare
 	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.UID = 4711 })
 	d.start(t)
 	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
@@ -309,7 +308,7 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	if held := d.containers.Holders(); len(held) != 1 {
 		t.Errorf("nobody changed what is held: %v", held)
 	}
-	// The daemon's own uid may change things, as root may.
+	// The daemon's own uid has the same access as root.
 	out, err = as(t, 4711, d.path).Output()
 	if want := "200 200 200 200 200 404 200 200 200\n"; err != nil || string(out) != want {
 		t.Errorf("the daemon's uid: got %q, %v; want %q", out, err, want)
@@ -339,7 +338,7 @@ func TestRootOtherUsersCannotBlockAgent(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	lines.Scan()
 	lines.Scan()
-	// Its own client of before holds one.
+	// The daemon's client already has one connection.
 	if got, want := lines.Text(), fmt.Sprint(socket.MaxOthers-1); got != want {
 		t.Errorf("nobody got %s connections, want %s", got, want)
 	}

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/isolator/containers"
 )
 
-// Whatever bytes come in by the socket: the server answers or hangs up, never
-// panics, and what it refuses changes nothing.
+// For any bytes on the socket, the server answers or closes the connection and never
+// panics. A rejected request changes nothing.
 func FuzzRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"container":"c"}`, `{"containers":["c","c.d"]}`, `{"container":"d","resources":[{"name":"gpus","scalar":1}]}`, `{"container":"c","pid":1}`,
@@ -54,7 +54,7 @@ func FuzzRequest(f *testing.F) {
 				t.Errorf("a fault: %q", text)
 			}
 			if answer.StatusCode == http.StatusOK {
-				return // it was a good request, or began with one
+				return // a valid request, or one at the start of the bytes
 			}
 			answer.Body.Close()
 		}

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/isolator/mig"
 )
 
-// fakePartitioner cuts GPU-a alone, into anything but eight.
+// fakePartitioner partitions only GPU-a, into any number of MIG devices except eight.
 type fakePartitioner struct{}
 
 func (fakePartitioner) ListGPUs() ([]mig.PartitionedGPU, error) {
@@ -35,8 +35,7 @@ func (fakePartitioner) RequestLayout(uuid string, names []string) (bool, error) 
 	return len(names) == 2, nil
 }
 
-// What the API says of GPUs that are cut, word for word, and with what status it
-// refuses.
+// The exact responses of the API for MIG layouts, and the statuses of rejections.
 func TestMIGLayoutCalls(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	o := &oneSharedDevice{}

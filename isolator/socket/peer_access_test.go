@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// Who may change things, by what procfs says of the caller's cgroups.
+// The caller's cgroups in procfs decide whether it may change state.
 func TestContainersMayOnlyRead(t *testing.T) {
 	for _, c := range []struct{ name, root, cgroups, refusal string }{
 		{"of the host", "", "4:devices:/system.slice/mesos-agent.service\n0::/init.scope\n", ""},
@@ -60,8 +60,8 @@ func TestContainersMayOnlyRead(t *testing.T) {
 	}
 }
 
-// Uid 0 in a container's cgroup may not grant itself GPUs; in the agent's own
-// it may do all.
+// Uid 0 in a container's cgroup may not grant itself GPUs; in the agent's cgroup it may
+// make all calls.
 func TestRootContainersMayOnlyRead(t *testing.T) {
 	testneeds.RequireRoot(t)
 	for version, find := range map[string]func(string) (string, error){"v1": cgroup.FindV1MountPoint, "v2": cgroup.FindV2MountPoint} {
@@ -91,7 +91,7 @@ func TestRootContainersMayOnlyRead(t *testing.T) {
 	}
 }
 
-// within runs this binary in a cgroup, which ends with it.
+// within runs this binary in a cgroup that is removed afterwards.
 func within(t *testing.T, root, group string, args ...string) (out string, err error) {
 	t.Helper()
 	dir := filepath.Join(root, group)

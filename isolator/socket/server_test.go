@@ -27,7 +27,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// The real ones fit.
+// The real types implement the interfaces.
 var (
 	_ socket.ContainerManager = (*containers.Manager)(nil)
 	_ socket.DeviceMonitor    = (*watch.Watcher)(nil)
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeDevices are two devices in memory.
+// fakeDevices are two devices without hardware.
 type fakeDevices struct {
 	mu      sync.Mutex
 	states  []watch.DeviceState
@@ -143,7 +143,7 @@ func quiet() logrus.FieldLogger {
 	return log
 }
 
-// testDaemon is a server with its parts.
+// testDaemon is a server and its dependencies.
 type testDaemon struct {
 	*socket.DaemonClient
 	path       string
@@ -169,7 +169,8 @@ func newContainers(tb testing.TB, kernel containers.Kernel, dir string) *contain
 
 func newTestDaemon(tb testing.TB, change func(*socket.ServerConfig)) *testDaemon {
 	tb.Helper()
-	// Short, for a socket's path has 107 bytes, and open to other users.
+	// The path is short, because a socket's path has at most 107 bytes, and accessible to
+	// other users.
 	dir, err := os.MkdirTemp("", "agent-api-")
 	if err != nil {
 		tb.Fatal(err)
@@ -330,7 +331,7 @@ func TestConditions(t *testing.T) {
 		seen = append(seen, change.Device+" "+change.Condition.Cordon)
 		switch len(seen) {
 		case 1:
-			time.Sleep(brief + brief/5) // a stream outlives the patience with a request
+			time.Sleep(brief + brief/5) // a stream outlives the request timeout
 			if err := d.CordonDevice(ctx, "GPU-1", "not watched"); err != nil {
 				t.Fatal(err)
 			}
@@ -353,7 +354,7 @@ func TestConditions(t *testing.T) {
 		t.Errorf("no device named: %d lines, want one for each of 2", all)
 	}
 
-	// A daemon that ends ends its streams.
+	// A daemon that ends closes its streams.
 	for _, err := range d.WatchConditions(t.Context(), "GPU-1") {
 		if err == nil {
 			go d.stop()
@@ -406,7 +407,7 @@ func TestNewServerRequiresSettings(t *testing.T) {
 	}
 }
 
-// panickingContainers is a fault in what the server calls.
+// panickingContainers panics in every call.
 type panickingContainers struct{ socket.ContainerManager }
 
 func (panickingContainers) Holders() []gpu.ContainerDevices { panic("out of range") }

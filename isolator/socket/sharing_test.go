@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// oneSharedDevice is a host of one shared device, and the container c that has a part of
-// it. Calls about other things panic.
+// oneSharedDevice is a host with one shared device, and the container c with a share of
+// it. Other calls panic.
 type oneSharedDevice struct {
 	ContainerManager
 	DeviceMonitor
@@ -35,7 +35,7 @@ func (o *oneSharedDevice) SharedCapacity(uuid string) (gpu.DeviceShare, bool) {
 func (o *oneSharedDevice) IsPending(uuid string) bool { return o.err == nil }
 func (o *oneSharedDevice) Set(string, bool) error     { return o.err }
 
-// server has both interfaces of one; their methods Devices differ.
+// oneDeviceContainers separates the two interfaces, whose methods Devices differ.
 type oneDeviceContainers struct{ *oneSharedDevice }
 
 func (a oneDeviceContainers) Devices(string) ([]string, error) { return []string{"GPU-a"}, a.err }
@@ -57,8 +57,7 @@ func (o *oneSharedDevice) ReadUsage(string) ([]share.ShareUsage, error) {
 	return []share.ShareUsage{{UUID: "GPU-a", MemLimitBytes: 40, Cores: 30, Measured: true, MemUsedBytes: 7, Throttled: time.Second}, {UUID: "GPU-b"}}, nil
 }
 
-// What the API says of shared devices, word for word, and with what status it
-// refuses.
+// The exact responses of the API for shared devices, and the statuses of rejections.
 func TestSharingCalls(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	o := &oneSharedDevice{}

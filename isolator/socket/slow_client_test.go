@@ -16,7 +16,7 @@ import (
 
 func get(path string) string { return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: agent\r\n\r\n", path) }
 
-// The connection of a reader that reads nothing is closed.
+// The connection of a client that does not read is closed.
 func TestReaderThatTakesNothing(t *testing.T) {
 	left := make(chan error, 1)
 	d := newTestDaemon(t, func(c *socket.ServerConfig) {
@@ -40,8 +40,8 @@ func TestReaderThatTakesNothing(t *testing.T) {
 	}
 }
 
-// The patience with one answer is over long before the next is asked for, or
-// written.
+// The timeout of one response does not affect later requests and responses on the same
+// connection.
 func TestConnectionIsReused(t *testing.T) {
 	d := newTestDaemon(t, func(c *socket.ServerConfig) {
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func TestConnectionIsReused(t *testing.T) {
 	}
 }
 
-// stream asks for one, and leaves it open.
+// stream requests a stream and leaves it open.
 func stream(t *testing.T, c net.Conn) (status int) {
 	t.Helper()
 	if _, err := io.WriteString(c, get("/v1/conditions")); err != nil {
@@ -80,13 +80,13 @@ func stream(t *testing.T, c net.Conn) (status int) {
 		t.Fatal(err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		answer.Body.Close() // a stream's would wait for its end
+		answer.Body.Close() // Close would wait for the end of a stream
 	}
 	return answer.StatusCode
 }
 
-// Streams leave room for calls that end, at either listener, and those of one
-// none at the other.
+// Streams leave connections for other calls on each listener, and the streams of one
+// listener do not count on the other.
 func TestTooManyStreams(t *testing.T) {
 	d := started(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,18 +131,18 @@ func TestTooManyStreams(t *testing.T) {
 		}
 		streams[0].Close()
 		end := time.Now().Add(time.Minute)
-		for stream(t, c) != 200 { // the server hears of the end in its own time
+		for stream(t, c) != 200 { // the server notices the end with a delay
 			if time.Now().After(end) {
 				t.Fatalf("%s: a free place is not given out", network)
 			}
 		}
 	}
-	for range socket.MaxConnections { // more than TCP has places
+	for range socket.MaxConnections { // more than the TCP limit
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() // before the server ends, which would wait for it
+		defer c.Close() // before the server stops, which waits for it
 	}
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
