@@ -23,12 +23,12 @@ func TestReconnectResends(t *testing.T) {
 			t.Errorf("first subscription carries %d tasks and %d updates, want none", len(s.UnacknowledgedTasks), len(s.UnacknowledgedUpdates))
 		}
 		r.launch(info(t, task.TaskSpec{}))
-		starting := r.update(mesos.TASK_STARTING) // neither is acknowledged
+		starting := r.update(mesos.TASK_STARTING) // neither update is acknowledged
 		r.task.start <- nil
 		run := r.update(mesos.TASK_RUNNING)
 		r.agent.hangUp()
 		synctest.Wait()
-		r.task.exit <- task.ExitStatus{} // while there is no agent
+		r.task.exit <- task.ExitStatus{} // while the agent is disconnected
 		synctest.Wait()
 		s := r.subscribed()
 		if len(s.UnacknowledgedTasks) != 1 || s.UnacknowledgedTasks[0].TaskID.Value != "t1" {
@@ -110,7 +110,7 @@ func TestAgentLost(t *testing.T) {
 	tests := []struct {
 		name       string
 		checkpoint bool
-		want       time.Duration // from the loss to SIGTERM
+		want       time.Duration // from the disconnection to SIGTERM
 	}{
 		{"with checkpoints the recovery timeout passes", true, 40 * time.Second},
 		{"without them at once", false, 0},

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// addressedTask is a task whose ports are there.
+// addressedTask is a task that listens on real ports.
 type addressedTask struct {
 	probedRuntime
 	host string
@@ -22,7 +22,7 @@ type addressedTask struct {
 
 func (a addressedTask) ProbeAddress() string { return a.host }
 
-// Probes by HTTP and TCP against a real server.
+// HTTP and TCP probes against a real server.
 func TestProbes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/well" {
@@ -84,8 +84,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// A check's arguments follow the program under Docker, and begin with its name
-// under Mesos.
+// A check's arguments exclude the program's name under Docker and include it under Mesos.
 func TestCheckArguments(t *testing.T) {
 	no := false
 	tests := []struct {

@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// fakeConditions is a daemon that reports what a test passes to it.
+// fakeConditions is a daemon that reports conditions from the test.
 type fakeConditions struct {
 	asked chan []string
 	news  chan conditionChange
 }
 
-// conditionChange is news of a device.
+// conditionChange is a change of one device's condition.
 type conditionChange struct {
 	device    string
 	condition gpu.DeviceCondition
@@ -39,8 +39,8 @@ func (s *fakeConditions) tell(device string, h gpu.Health, reason string) {
 	s.news <- conditionChange{device, gpu.DeviceCondition{Health: h, Reason: reason}}
 }
 
-// The framework hears when a device of the task fails and when it works again,
-// once each, and the end of the task says why.
+// The framework is notified once when a device of the task fails and once when it
+// recovers, and the task's final status contains the cause.
 func TestFailedDeviceIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bed := &fakeConditions{make(chan []string, 1), make(chan conditionChange)}
@@ -66,7 +66,7 @@ func TestFailedDeviceIsReported(t *testing.T) {
 		bed.tell("GPU-b", gpu.Suspect, "warm")
 		bed.tell("GPU-b", gpu.Failed, "XID 79")
 		expect(false, "GPU GPU-b failed: XID 79")
-		bed.tell("GPU-b", gpu.Failed, "XID 79") // says nothing new
+		bed.tell("GPU-b", gpu.Failed, "XID 79") // unchanged condition
 		bed.tell("GPU-a", gpu.Failed, "hot")
 		expect(false, "GPU GPU-a failed: hot; GPU GPU-b failed: XID 79")
 		bed.tell("GPU-a", gpu.Recovering, "")

@@ -37,7 +37,7 @@ func TestParseTaskShares(t *testing.T) {
 	}
 }
 
-// What tasks of gpushare and of HAMi find.
+// The environment variables for tasks written for gpushare and HAMi.
 func TestShareEnvironment(t *testing.T) {
 	parts := []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4096, Cores: 30}, {UUID: "GPU-b", MemMiB: 1000}}
 	devices := []gpu.Device{{UUID: "GPU-b", Minor: 1, MemMiB: 16384}, {UUID: "GPU-a", Minor: 2, MemMiB: 32510}, {UUID: "GPU-c"}}
@@ -68,7 +68,7 @@ func TestShareEnvironment(t *testing.T) {
 	}
 }
 
-// A task with parts starts with its limit, or not at all.
+// A task with shares starts with its limit, or does not start.
 func TestApplyShareLimit(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	shared := func() *task.TaskSpec {

@@ -24,7 +24,7 @@ import (
 
 const mib = 1 << 20
 
-// fill writes bytes that take room.
+// fill writes a file of that size with allocated blocks.
 func fill(t *testing.T, path string, size int) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -34,12 +34,12 @@ func fill(t *testing.T, path string, size int) {
 	if err == nil {
 		_, err = f.Write(make([]byte, size))
 	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // blocks are counted once written
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil { // blocks are counted once they are written
 		t.Fatal(err)
 	}
 }
 
-// wantUsage is about so many bytes: folders take some, too.
+// wantUsage checks the usage approximately, because folders use space too.
 func wantUsage(t *testing.T, dir string, want int64) {
 	t.Helper()
 	got, err := measureFolder(t.Context(), dir, math.MaxInt64)
@@ -53,7 +53,7 @@ func TestMeasureFolder(t *testing.T) {
 	wantUsage(t, dir, 0)
 	fill(t, filepath.Join(dir, "a", "b", "c"), 3*mib)
 	wantUsage(t, dir, 3*mib)
-	// Links, names and holes take nothing.
+	// Links, names and holes use no space.
 	fill(t, filepath.Join(outside, "big"), 2*mib)
 	for name, target := range map[string]string{"file": filepath.Join(outside, "big"), "folder": outside, "loop": "."} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
@@ -67,7 +67,7 @@ func TestMeasureFolder(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "sparse"), 1<<40); err != nil {
 		t.Fatal(err)
 	}
-	for n := range maxReadNames + 10 { // names come in batches
+	for n := range maxReadNames + 10 { // names are read in batches
 		if err := os.Symlink("x", filepath.Join(dir, "a", fmt.Sprint(n))); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestMeasureFolder(t *testing.T) {
 	}
 }
 
-// More than enough is not counted to its end.
+// Counting stops once the limit is exceeded.
 func TestMeasureFolderStopsAtLimit(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 4 {
@@ -94,7 +94,7 @@ func TestMeasureFolderStopsAtLimit(t *testing.T) {
 	}
 }
 
-// nest makes so many folders one in another, and returns the last.
+// nest creates nested folders and returns the deepest.
 func nest(t *testing.T, dir string, folders int) string {
 	t.Helper()
 	dir += strings.Repeat("/d", folders)
@@ -104,7 +104,7 @@ func nest(t *testing.T, dir string, folders int) string {
 	return dir
 }
 
-// A task cannot nest its files out of sight.
+// Deeply nested files are counted too.
 func TestMeasureNestedFolders(t *testing.T) {
 	dir := t.TempDir()
 	inner := nest(t, dir, maxFolderDepth-1)
@@ -118,8 +118,8 @@ func TestMeasureNestedFolders(t *testing.T) {
 	}
 }
 
-// A task of this program's user cannot close its folders to it either; those
-// of another's are not its doing.
+// A task that runs as the executor's user cannot hide files by making its folders
+// unreadable. Folders of other users are not the task's fault.
 func TestMeasureUnreadableFolders(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
@@ -134,7 +134,7 @@ func TestMeasureUnreadableFolders(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends here
+			runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
 				done <- errno
 				return
@@ -148,7 +148,8 @@ func TestMeasureUnreadableFolders(t *testing.T) {
 	}
 }
 
-// What is mounted in a sandbox is not of it, be it of the same file system.
+// File systems mounted in a sandbox do not count, even bind mounts of the same file
+// system.
 func TestMeasureFolderSkipsMounts(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir, other := t.TempDir(), t.TempDir()
@@ -175,7 +176,7 @@ func TestMeasureFolderSkipsMounts(t *testing.T) {
 	wantUsage(t, dir, mib)
 }
 
-// measuredRuntime is a task that writes elsewhere.
+// measuredRuntime is a task that also writes outside the sandbox.
 type measuredRuntime struct {
 	*fakeRuntime
 	written chan int64
@@ -192,7 +193,8 @@ func (m measuredRuntime) MeasureWritten(context.Context) (int64, error) {
 	return <-m.written, nil
 }
 
-// A task that outgrows its disk ends at once and says why, with what it held.
+// A task that exceeds its disk limit is killed immediately, and its status contains the
+// reason and the usage.
 func TestDiskLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -230,8 +232,7 @@ func TestDiskLimit(t *testing.T) {
 	})
 }
 
-// diskRig is an executor with disk of its own, and a task with as much that is
-// running.
+// diskRig returns an executor with a disk limit and a running task with the same limit.
 func diskRig(t *testing.T, mibEach float64) (*testRig, measuredRuntime) {
 	r := newRig(t)
 	m := measuredRuntime{r.task, make(chan int64, 1), make(chan time.Time, 1)}
@@ -245,7 +246,8 @@ func diskRig(t *testing.T, mibEach float64) (*testRig, measuredRuntime) {
 	return r, m
 }
 
-// ended is how a task ends that broke its limit.
+// ended waits for the kill of a task that exceeded its limit and returns the status
+// message.
 func (m measuredRuntime) ended(t *testing.T, r *testRig) string {
 	t.Helper()
 	<-r.task.signals
@@ -259,8 +261,7 @@ func (m measuredRuntime) ended(t *testing.T, r *testRig) string {
 	return s.GetMessage()
 }
 
-// A task may have its executor's disk, too; and however long it takes to
-// measure, the next time comes.
+// A task may also use its executor's disk. A slow measurement does not stop later ones.
 func TestDiskLimitIncludesExecutor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, m := diskRig(t, 10)
@@ -283,7 +284,7 @@ func TestDiskLimitIncludesExecutor(t *testing.T) {
 	})
 }
 
-// What cannot be measured for the task's doing ends it.
+// If the task makes its disk usage unmeasurable, it is killed.
 func TestUnmeasurableDiskEndsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, m := diskRig(t, 10)
@@ -296,11 +297,11 @@ func TestUnmeasurableDiskEndsTask(t *testing.T) {
 	})
 }
 
-// A task without disk resources may write what there is room for.
+// A task without disk resources has no disk limit.
 func TestNoDiskLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.cfg.Runtimes[job.Docker] = measuredRuntime{r.task, nil, nil} // would block if asked
+		r.cfg.Runtimes[job.Docker] = measuredRuntime{r.task, nil, nil} // would block if called
 		r.run()
 		r.subscribed()
 		r.launch(info(t, task.TaskSpec{Containerizer: job.Docker}))

@@ -25,8 +25,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// engineRig is an executor over HTTP that runs its task by the machine's
-// Docker engine, on a host with two GPUs of which the second is granted.
+// engineRig is an executor over HTTP that runs its task with the machine's Docker engine,
+// on a host with two GPUs, the second of which is granted.
 func engineRig(t *testing.T) (*testRig, *client.Client, string) {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -56,7 +56,7 @@ func (r *testRig) sandboxFile(name string) string {
 	return string(data)
 }
 
-// ownContainer is an id that no other run on the same engine has.
+// ownContainer returns an ID that no other run on the same engine uses.
 func ownContainer() string { return fmt.Sprintf("executor-%d", os.Getpid()) }
 
 func nothingLeft(t *testing.T, engine *client.Client) {
@@ -78,7 +78,7 @@ func TestDockerTask(t *testing.T) {
 	r.acknowledge(r.update(mesos.TASK_STARTING))
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
 	s := r.update(mesos.TASK_FAILED)
-	nothingLeft(t, engine) // whoever hears of the end may use the GPU
+	nothingLeft(t, engine) // after the final status another task may use the GPU
 	if s.GetMessage() != "exited with status 3" || label(s) != "3" {
 		t.Errorf("task ended with %q, exit code %q", s.GetMessage(), label(s))
 	}
@@ -129,8 +129,8 @@ func TestDockerTaskWithMissingImage(t *testing.T) {
 	r.endedWell()
 }
 
-// TestNestedTaskIsRefused joins the unified runtime to the executor: the
-// agent's other API has to be asked, with the container that SUBSCRIBED named.
+// TestNestedTaskIsRefused combines the unified runtime with the executor: it must call
+// the agent's other API with the container from SUBSCRIBED.
 func TestNestedTaskIsRefused(t *testing.T) {
 	r := newRig(t)
 	asked := make(chan string, 10)
@@ -159,8 +159,8 @@ func TestNestedTaskIsRefused(t *testing.T) {
 	r.endedWell()
 }
 
-// An executor whose agent is gone for good ends its task, leaves no container
-// and says what it lost.
+// An executor whose agent is lost permanently ends its task, leaves no container and logs
+// what was lost.
 func TestDockerTaskEndsWithLostAgent(t *testing.T) {
 	r, engine, img := engineRig(t)
 	var away atomic.Bool

@@ -22,15 +22,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeAgent speaks the agent's executor API. Every call it takes goes to
-// calls; answer decides the status of each, 200 and 202 where it is nil.
+// fakeAgent serves the agent's executor API. It sends every call to calls; answer returns
+// the status of each. If answer is nil, the status is 200 or 202.
 type fakeAgent struct {
 	calls  chan *executor.Call
 	answer func(*executor.Call) int
 	header http.Header // of the last call
 
 	mu     sync.Mutex
-	stream chan executor.Event // of the subscription that lives
+	stream chan executor.Event // events of the current subscription
 }
 
 func newFakeAgent() *fakeAgent { return &fakeAgent{calls: make(chan *executor.Call, 100)} }
@@ -100,15 +100,15 @@ func (a *fakeAgent) hangUp() {
 	close(a.stream)
 }
 
-// fakeRuntime is a runtime for one task, which the test starts, ends and sees
-// signalled.
+// fakeRuntime is a runtime for one task. The test controls its start and end and observes
+// signals.
 type fakeRuntime struct {
 	start   chan error // one value lets Start return
 	exit    chan task.ExitStatus
 	signals chan syscall.Signal
 	got     task.TaskSpec
-	aborted bool // Start saw its ctx end
-	forced  bool // Wait saw its ctx end
+	aborted bool // the context of Start ended
+	forced  bool // the context of Wait ended
 }
 
 func newFakeTask() *fakeRuntime {
@@ -149,12 +149,12 @@ type testRig struct {
 	cfg   ExecutorConfig
 	done  chan error
 	stop  context.CancelFunc
-	// container and resources are what SUBSCRIBED says of the executor.
+	// container and resources are the executor's values in SUBSCRIBED.
 	container string
 	resources []mesos.Resource
 }
 
-// newRig prepares an executor that reaches its agent in memory.
+// newRig returns an executor that reaches its agent in memory.
 func newRig(t *testing.T) *testRig {
 	log := logrus.New()
 	log.SetOutput(t.Output())
@@ -179,7 +179,7 @@ func (r *testRig) run() *testRig {
 	return r
 }
 
-// subscribed takes the SUBSCRIBE call and answers it.
+// subscribed waits for the SUBSCRIBE call and answers it.
 func (r *testRig) subscribed(capabilities ...mesos.FrameworkInfo_Capability_Type) *executor.Call_Subscribe {
 	r.t.Helper()
 	call := <-r.agent.calls
@@ -214,7 +214,7 @@ func (r *testRig) kill(grace time.Duration) {
 
 func (r *testRig) shutdown() { r.agent.send(executor.Event{Type: executor.Event_SHUTDOWN}) }
 
-// update takes the next UPDATE call, which must carry that state.
+// update waits for the next UPDATE call and checks its state.
 func (r *testRig) update(want mesos.TaskState) mesos.TaskStatus {
 	r.t.Helper()
 	call := <-r.agent.calls
@@ -232,7 +232,7 @@ func (r *testRig) acknowledge(s mesos.TaskStatus) {
 	r.agent.send(executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
 }
 
-// running brings a launched task to RUNNING.
+// running brings a launched task to TASK_RUNNING.
 func (r *testRig) running() {
 	r.t.Helper()
 	r.acknowledge(r.update(mesos.TASK_STARTING))
@@ -252,7 +252,7 @@ func (r *testRig) endedWell() {
 	}
 }
 
-// info is how a framework of ours launches that task.
+// info returns the TaskInfo with which our framework launches the task.
 func info(t *testing.T, w task.TaskSpec) mesos.TaskInfo {
 	t.Helper()
 	amount := func(name string, x float64) mesos.Resource {
@@ -278,7 +278,7 @@ func info(t *testing.T, w task.TaskSpec) mesos.TaskInfo {
 	return i
 }
 
-// unprobedRuntime starts its task whatever becomes of ctx.
+// unprobedRuntime starts its task even if ctx has ended.
 type unprobedRuntime struct{ *fakeRuntime }
 
 func (d unprobedRuntime) Start(_ context.Context, t task.TaskSpec) (task.RunningTask, error) {

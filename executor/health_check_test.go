@@ -24,7 +24,7 @@ func TestWatchHealth(t *testing.T) {
 	tests := []struct {
 		name  string
 		limit uint32
-		found []error // by the n-th probe, the last for ever
+		found []error // result of the n-th probe; the last one repeats
 		want  []string
 	}{
 		{"healthy", 3, []error{nil}, []string{"2s healthy"}},
@@ -63,7 +63,7 @@ func TestWatchHealth(t *testing.T) {
 	}
 }
 
-// probedRuntime is a task whose health the test decides.
+// probedRuntime is a task whose health the test controls.
 type probedRuntime struct {
 	*fakeRuntime
 	codes chan int
@@ -86,7 +86,8 @@ func (p probedRuntime) ExecProbe(ctx context.Context, argv []string, _ map[strin
 	}
 }
 
-// An unhealthy task says so, is ended, and its last status says why.
+// An unhealthy task reports its health, is killed, and its final status contains the
+// reason.
 func TestUnhealthyTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -124,8 +125,8 @@ func TestUnhealthyTask(t *testing.T) {
 	})
 }
 
-// A task with two health checks is healthy by both alone, is ended by either,
-// and each has its own limit.
+// A task with two health checks is healthy if both pass. Either check can kill it, and
+// each has its own failure limit.
 func TestEachHealthCheckCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -156,12 +157,12 @@ func TestEachHealthCheckCounts(t *testing.T) {
 			return s
 		}
 		first <- 0
-		synctest.Wait() // nothing is said: the second has no answer yet
+		synctest.Wait() // no status: the second check has no result yet
 		status(second, 0, true, "healthy")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
 		status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1")
 		first <- 0
-		synctest.Wait() // nor now: the second fails
+		synctest.Wait() // still no status: the second check fails
 		status(second, 0, true, "healthy")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 2 times of 2: command exited with status 1")
@@ -176,7 +177,7 @@ func TestEachHealthCheckCounts(t *testing.T) {
 	})
 }
 
-// multiProbeRuntime is a task whose health the test decides, command by command.
+// multiProbeRuntime is a task whose health the test controls for each command.
 type multiProbeRuntime struct {
 	*fakeRuntime
 	codes map[string]chan int

@@ -29,7 +29,7 @@ func TestExecutorOverHTTP(t *testing.T) {
 			return l
 		}},
 		{"unix socket", func(t *testing.T, c *ExecutorConfig) net.Listener {
-			dir, err := os.MkdirTemp("", "agent") // short: a socket's path has 108 bytes
+			dir, err := os.MkdirTemp("", "agent") // short, because a socket's path has at most 108 bytes
 			if err != nil {
 				t.Fatal(err)
 			}

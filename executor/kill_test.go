@@ -46,7 +46,7 @@ func TestKillGrace(t *testing.T) {
 	policy := &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(4 * time.Second)}}
 	tests := []struct {
 		name  string
-		event time.Duration // of the KILL; negative for none
+		event time.Duration // time of the KILL event; negative: none
 		info  *mesos.KillPolicy
 		want  time.Duration
 	}{
@@ -70,7 +70,7 @@ func TestKillGrace(t *testing.T) {
 				if got := time.Since(start); got != tt.want {
 					t.Errorf("SIGKILL came after %s, want %s", got, tt.want)
 				}
-				r.signalled(syscall.SIGKILL) // and again, while nothing ends
+				r.signalled(syscall.SIGKILL) // and again, while the task does not end
 				r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 				r.acknowledge(r.update(mesos.TASK_KILLED))
 				r.endedWell()
@@ -87,7 +87,7 @@ func TestKillWithoutGrace(t *testing.T) {
 		r.running()
 		r.kill(-1)
 		r.signalled(syscall.SIGTERM)
-		r.kill(0) // somebody lost patience
+		r.kill(0) // an impatient second kill
 		start := time.Now()
 		r.signalled(syscall.SIGKILL)
 		if got := time.Since(start); got != 0 {

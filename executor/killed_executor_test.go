@@ -26,7 +26,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// asExecutor makes the test's own binary an executor that an agent starts.
+// asExecutor runs the test binary as an executor that an agent starts.
 const asExecutor = "executor-under-test"
 
 func TestMain(m *testing.M) {
@@ -46,14 +46,14 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// process is an executor in a process of its own, on an agent of its own.
+// process is an executor process with its own agent.
 type process struct {
 	*testRig
 	cmd *exec.Cmd
 }
 
-// startProcess has an executor run a task that sleeps. Executors of one agent
-// share the folder agent.
+// startProcess starts an executor whose task sleeps. Executors of one agent share the
+// agent's folder.
 func startProcess(t *testing.T, agent, image, name string) process {
 	t.Helper()
 	r := newRig(t)
@@ -80,7 +80,7 @@ func startProcess(t *testing.T, agent, image, name string) process {
 	return p
 }
 
-// killed sends SIGKILL and waits for the end of the process.
+// killed sends SIGKILL and waits for the process.
 func (p process) killed() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill()
@@ -90,7 +90,7 @@ func (p process) killed() {
 
 func (p process) containerName() string { return "mesos-gpu-" + p.testRig.container }
 
-// sweepAgent is what the next executor on an agent does.
+// sweepAgent does the cleanup that the next executor of an agent does at its start.
 func sweepAgent(t *testing.T, engine *client.Client, agent string) {
 	t.Helper()
 	newClient := func() (*client.Client, error) {
@@ -101,8 +101,9 @@ func sweepAgent(t *testing.T, engine *client.Client, agent string) {
 	}
 }
 
-// A killed executor's container goes, with its volume, when the next executor of its agent
-// starts a task; a living one's, another agent's and a person's stay.
+// When the next executor of the same agent starts a task, the container and volume of a
+// killed executor are removed. Containers of a running executor, of another agent and of
+// users are kept.
 func TestKilledExecutorLeavesNoContainer(t *testing.T) {
 	engine := testneeds.RequireDockerEngine(t)
 	testneeds.RequireRoot(t)
@@ -173,7 +174,7 @@ func createContainer(t *testing.T, engine *client.Client, image, name string) {
 	})
 }
 
-// names lists this test's containers, in order.
+// names returns the sorted names of this test's containers.
 func names(t *testing.T, engine *client.Client) []string {
 	t.Helper()
 	list, err := engine.ContainerList(t.Context(), container.ListOptions{

@@ -155,7 +155,7 @@ func TestParseTaskRejects(t *testing.T) {
 	}
 }
 
-// What a task holds beyond cpus, mem and GPUs reaches the runtime.
+// Resources of a task other than cpus, mem and GPUs are passed to the runtime.
 func TestParseTaskLimits(t *testing.T) {
 	ports := []mesos.Value_Range{{Begin: 31000, End: 31001}}
 	got, err := parseTask(mesos.TaskInfo{

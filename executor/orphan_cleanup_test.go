@@ -32,7 +32,7 @@ func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 		t.Errorf("the container is another engine's: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // else the engine is asked for half a minute
+	cancel() // otherwise the engine is queried for half a minute
 	if err := os.WriteFile(abandoned, []byte(r.cfg.DockerHost), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 	}
 }
 
-// What the runtime says reaches the framework in the task's present state.
+// A message of the runtime is sent to the framework with the task's current state.
 func TestRuntimeMessagesAreReported(t *testing.T) {
 	r := newRig(t).run()
 	r.subscribed()

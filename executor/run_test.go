@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The task's files may be at the log's path: the log is not written through
-// links, and pipes do not block.
+// The task may create files at the log's path: the log is not written through links, and
+// pipes do not block.
 func TestOpenLog(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	for name, put := range map[string]func(path string) error{

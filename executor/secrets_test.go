@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// put makes a file below dir, with its folders.
+// put creates a file below dir, with its parent folders.
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -50,7 +50,7 @@ func TestSecretsBecomeVariables(t *testing.T) {
 	}
 }
 
-// What is refused, and that nothing is said of what a secret holds.
+// Invalid secrets are rejected, and the errors do not contain their values.
 func TestInvalidSecretsAreRejected(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "other/token", "hidden")

@@ -54,8 +54,8 @@ func TestWatchCheck(t *testing.T) {
 	})
 }
 
-// Every status of a task with a check carries its last answer, as well as its
-// health; the check never ends it.
+// Every status of a task with a check contains the latest check result and the task's
+// health. A check never ends the task.
 func TestCheckedTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

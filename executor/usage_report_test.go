@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// fakeUsageSource is a daemon that returns what a test passes to it.
+// fakeUsageSource is a daemon that returns values from the test.
 type fakeUsageSource struct {
 	asked chan string
 	use   gpu.TaskUsage
@@ -42,8 +42,8 @@ func useIn(t *testing.T, sandbox string) (gpu.TaskUsage, error) {
 	return gpu.ParseUsage(text, nil)
 }
 
-// TestReportUsage: the file says what the devices did last, from the task's start
-// on. A daemon that goes away leaves the file as it is, and it grows old.
+// TestReportUsage: the file contains the latest usage of the devices since the task's
+// start. If the daemon disappears, the file is not changed and its time shows its age.
 func TestReportUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		duty := 0.5
@@ -89,7 +89,7 @@ func TestUsageReportIgnoresPlantedFiles(t *testing.T) {
 	for _, name := range []string{gpu.UsageFile, atomicfile.TempPrefix + gpu.UsageFile} {
 		for what, test := range map[string]struct {
 			put  func(path, outside string) error
-			stay bool // the task keeps it from being written
+			stay bool // the task keeps the file from being written
 		}{
 			"link":      {func(path, outside string) error { return os.Symlink(outside, path) }, false},
 			"hard link": {func(path, outside string) error { return os.Link(outside, path) }, false},
@@ -126,7 +126,7 @@ func TestUsageReportIgnoresPlantedFiles(t *testing.T) {
 	}
 }
 
-// TestNoUsageReportBeforeFirstSample: a file without figures would only look old.
+// TestNoUsageReportBeforeFirstSample: without samples no file is written.
 func TestNoUsageReportBeforeFirstSample(t *testing.T) {
 	c := ExecutorConfig{Sandbox: t.TempDir(), ReadUsage: func(context.Context, string, []string, bool) (gpu.TaskUsage, error) {
 		return gpu.TaskUsage{Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}}, nil

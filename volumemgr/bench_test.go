@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largeDriver has as many bytes as a real driver's 64 bit libraries, and as
-// many files.
+// largeDriver has as many bytes and files as a real driver's 64-bit libraries.
 func largeDriver(b *testing.B) string {
 	b.Helper()
 	dir := b.TempDir()
@@ -28,7 +27,7 @@ func largeDriver(b *testing.B) string {
 	for i := range files {
 		text := bytes.NewBuffer(sharedObject(2, fmt.Sprintf("libnvidia-big%d.so.1", i)))
 		filler := make([]byte, size)
-		_, _ = random.Read(filler) // it never fails
+		_, _ = random.Read(filler) // never fails
 		text.Write(filler)
 		path := filepath.Join(dir, amd64, fmt.Sprintf("libnvidia-big%d.so.%s", i, v535))
 		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
@@ -38,9 +37,9 @@ func largeDriver(b *testing.B) string {
 	return dir
 }
 
-// BenchmarkCreate makes the volume of a driver of 480 MiB, finding included,
-// side by side with cp of the same files to the same file system. It fails
-// below 10 times cp's speed, and above 50 ms for a volume that is there.
+// BenchmarkCreate measures discovery and volume creation for a driver of 480 MiB,
+// compared with cp of the same files to the same file system. It fails if Create is less
+// than 10 times as fast as cp, or takes more than 50 ms for an existing volume.
 func BenchmarkCreate(b *testing.B) {
 	root := largeDriver(b)
 	d, err := FindDriver(root)
@@ -63,7 +62,7 @@ func BenchmarkCreate(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		copies, store := filepath.Join(root, "copies", fmt.Sprint(i)), filepath.Join(root, "stores", fmt.Sprint(i))
-		// 32 and 64 bit libraries have the same names.
+		// 32-bit and 64-bit libraries have the same names.
 		if err := os.MkdirAll(copies, 0o755); err != nil {
 			b.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func BenchmarkCreate(b *testing.B) {
 			_, err := EnsureVolume(context.Background(), root, store)
 			return err
 		}
-		// What cp left to the kernel to write is not Create's to wait for.
+		// Pending writes of cp must not slow down Create.
 		timed(&syncing, func() error { unix.Sync(); return nil })
 		b.StartTimer()
 		timed(&creating, ensure)
@@ -99,7 +98,8 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// minSeconds in milliseconds: what other programs do meanwhile is not measured.
+// minSeconds returns the minimum in milliseconds, which excludes the effect of other
+// programs.
 func minSeconds(times []time.Duration) float64 {
 	return slices.Min(times).Seconds() * 1e3
 }

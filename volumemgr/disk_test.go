@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// mountDisk mounts a small file system of its own for the test.
+// mountDisk mounts a small file system for the test.
 func mountDisk(t *testing.T, size string) string {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -40,8 +40,8 @@ func mustRemount(t *testing.T, dir string, flags uintptr, options string) {
 	}
 }
 
-// On another file system files are copied; one that fills up leaves nothing
-// behind, and once there is room the volume is made.
+// On another file system files are copied. If it fills up, nothing remains; once there is
+// space, the volume is created.
 func TestRootDiskFull(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: mountDisk(t, "16k")}
@@ -72,7 +72,7 @@ func TestRootDiskFull(t *testing.T) {
 	}
 }
 
-// A repair that the disk has no room for leaves the volume as it was.
+// A repair without enough disk space leaves the volume unchanged.
 func TestRootDiskFullInRepair(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: mountDisk(t, "1m")}
@@ -113,8 +113,8 @@ func TestRootReadOnlyStore(t *testing.T) {
 	wantEntries(t, s)
 }
 
-// A driver that lies on a read-only root, as on an image-based host, goes into
-// a store elsewhere, and nothing is asked of its own file system.
+// A driver on a read-only root, as on an image-based host, is copied to a store on
+// another file system, and its own file system is not written.
 func TestRootReadOnlyDriver(t *testing.T) {
 	dir := mountDisk(t, "1m")
 	if err := WriteSimulatedDriver(dir, v535); err != nil {
@@ -132,7 +132,7 @@ func TestRootReadOnlyDriver(t *testing.T) {
 	}
 }
 
-// A whole volume on a read-only store needs no writing; a torn one does.
+// A complete volume in a read-only store needs no writes; a damaged one does.
 func TestRootStoreThatBecomesReadOnly(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: mountDisk(t, "1m")}
@@ -166,7 +166,7 @@ func TestRootStoreWithoutExec(t *testing.T) {
 	}
 }
 
-// asUnprivileged runs f as a user that owns nothing here.
+// asUnprivileged runs f as a user that owns none of the files.
 func asUnprivileged(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -194,7 +194,7 @@ func TestStoreOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // or it could not be removed
+	t.Cleanup(func() { // otherwise it could not be removed
 		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 			t.Error(err)
 		}
@@ -211,8 +211,8 @@ func TestStoreOfAnotherUser(t *testing.T) {
 	}
 }
 
-// Where a hard link is out of the question, a file system that can shares the
-// blocks. nvidia-modprobe is one such file: its set-user-id bit stays behind.
+// If a hard link is not possible, a file system with reflinks shares the blocks.
+// nvidia-modprobe is an example: its set-user-ID bit is removed.
 func TestRootClone(t *testing.T) {
 	testneeds.RequireRoot(t)
 	mkfs := testneeds.RequireProgram(t, "mkfs.xfs", "xfsprogs")

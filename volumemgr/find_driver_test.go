@@ -14,7 +14,7 @@ import (
 
 const amd64, i386 = "usr/lib/x86_64-linux-gnu/", "usr/lib/i386-linux-gnu/"
 
-// filesByName lists a driver's files as DIR/NAME.
+// filesByName returns a driver's files by DIR/NAME.
 func filesByName(d InstalledDriver) map[string]DriverFile {
 	all := map[string]DriverFile{}
 	for _, f := range d.Files {
@@ -49,7 +49,7 @@ func TestFindSimulated(t *testing.T) {
 	if _, ok := files["lib64/libvdpau_nvidia.so."+v535]; !ok {
 		t.Error("no vdpau library")
 	}
-	// A SONAME that is the file's own name is no link.
+	// If the SONAME is the file's own name, no link is created.
 	if got := files["lib64/libnvidia-fatbinaryloader.so."+v535].Links; len(got) != 0 {
 		t.Errorf("links of a library with its own name as SONAME: %v", got)
 	}
@@ -118,8 +118,8 @@ func TestTwoDriversWithoutModule(t *testing.T) {
 	}
 }
 
-// Debian's layout: the libraries lie elsewhere, absolute links lead there, and
-// /lib is a link too. Nothing may be read from this machine's own /usr.
+// Debian's layout: the libraries are in another folder, absolute links lead there, and
+// /lib is a link too. The host's own /usr must not be read.
 func TestLinksStayBelowRoot(t *testing.T) {
 	dir := simulatedRoot(t)
 	name := "libcuda.so." + v535
@@ -185,7 +185,7 @@ func TestBrokenLibraries(t *testing.T) {
 	}
 }
 
-// A SONAME is a file name in the volume, and stays in it.
+// A SONAME is used only as a file name inside the volume.
 func TestUnsafeSONAMEIsIgnored(t *testing.T) {
 	for _, soname := range []string{"../../etc/passwd", "/etc/passwd", "..", ".", ""} {
 		dir := simulatedRoot(t)

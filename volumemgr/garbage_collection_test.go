@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// writeFakeProc shows, beside this test's own mounts, processes with those lines in
-// their mountinfo.
+// writeFakeProc creates a /proc with this test's own mounts and processes with the given
+// mountinfo lines.
 func writeFakeProc(t *testing.T, mounts map[string]string) string {
 	t.Helper()
 	proc := t.TempDir()
@@ -29,7 +29,7 @@ func writeFakeProc(t *testing.T, mounts map[string]string) string {
 	return proc
 }
 
-// storeOfThree makes a store of three volumes and returns it with its real path.
+// storeOfThree returns a store with three volumes and a resolved path.
 func storeOfThree(t *testing.T) Store {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -52,7 +52,7 @@ func TestCollect(t *testing.T) {
 	const line = "40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n"
 	for _, c := range []struct {
 		name string
-		root string // of a container's mount
+		root string // root of a container's mount
 		dev  string
 		gone []string
 	}{
@@ -98,7 +98,7 @@ func TestCollect(t *testing.T) {
 	wantEntries(t, s, ".lock", "nvidia_470.57.02")
 }
 
-// Who is not sure removes nothing.
+// On any error nothing is removed.
 func TestCollectKeepsVolumesOnError(t *testing.T) {
 	s := storeOfThree(t)
 	unsure := errors.New("engine is away")
@@ -118,8 +118,8 @@ func TestCollectKeepsVolumesOnError(t *testing.T) {
 	}
 }
 
-// A crash after a volume lost its name ends with the next collection: it gets
-// the name back where somebody mounts it.
+// After a crash between renaming and removing a volume, the next collection removes it,
+// or restores its name if it is mounted.
 func TestCollectFinishesInterruptedRemoval(t *testing.T) {
 	s := storeOfThree(t)
 	for _, v := range []string{"470.57.02", "535.104.05"} {
@@ -152,8 +152,8 @@ func TestRemove(t *testing.T) {
 	wantEntries(t, s, ".lock", "nvidia_535.104.05", "nvidia_550.54.15")
 }
 
-// A mount that only another process sees, in a namespace of its own as
-// containers have, keeps the volume; once the process has ended, it goes.
+// A volume that is mounted only in another mount namespace, as in containers, is kept. It
+// is removed after the process has ended.
 func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
 	testneeds.RequireRoot(t)
 	unshare := testneeds.RequireProgram(t, "unshare", "util-linux")
@@ -183,7 +183,7 @@ func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
 	if err := end.Close(); err != nil {
 		t.Error(err)
 	}
-	_ = container.Wait() // it says nothing of interest
+	_ = container.Wait() // its exit status does not matter
 	if removed, _, err := s.Collect(context.Background(), CollectOptions{}); err != nil || len(removed) != 1 {
 		t.Errorf("after its end: removed %v, %v", removed, err)
 	}

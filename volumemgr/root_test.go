@@ -10,7 +10,7 @@ import (
 
 const v535 = "535.104.05"
 
-// simulatedRoot makes a simulated driver root.
+// simulatedRoot creates a simulated driver root.
 func simulatedRoot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func mustMove(t *testing.T, from, to string) {
 	}
 }
 
-// treeEntry is all of a file that a second Create could change.
+// treeEntry contains everything of a file that a second Create could change.
 type treeEntry struct {
 	Mode  fs.FileMode
 	Size  int64

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// writeLibrary writes a made-up library below a root.
+// writeLibrary writes a fake library below a root.
 func writeLibrary(t *testing.T, root, path string, o elfObject) {
 	t.Helper()
 	if o.class == elf.ELFCLASSNONE {
@@ -23,8 +23,8 @@ func writeLibrary(t *testing.T, root, path string, o elfObject) {
 	mustWrite(t, filepath.Join(root, path), string(o.encodeELF()))
 }
 
-// listNamed lists what is in a folder of the volume, but for what every simulated
-// driver has.
+// listNamed lists a folder of the volume without the files that every simulated driver
+// has.
 func listNamed(t *testing.T, dir, folder string) []string {
 	t.Helper()
 	var names []string
@@ -38,8 +38,8 @@ func listNamed(t *testing.T, dir, folder string) []string {
 	return names
 }
 
-// A library that no release knew is carried by its suffix; others with a
-// driver's name but another version are not.
+// An unknown library is included if its suffix is the driver's version; a library with a
+// driver's name but another version is not.
 func TestFindByVersionSuffix(t *testing.T) {
 	dir := simulatedRoot(t)
 	for _, name := range []string{
@@ -100,8 +100,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// GLVND is recognised by what it needs, "libGLdispatch.so.0" and not the bare
-// name, and is told from Mesa's libraries of the same names.
+// GLVND libraries are recognized by their dependency on "libGLdispatch.so.0", and are
+// distinguished from Mesa's libraries of the same names.
 func TestOpenGL(t *testing.T) {
 	glvnd := func(dir string) {
 		writeLibrary(t, dir, amd64+"libGL.so.1.7.0", elfObject{soname: "libGL.so.1", needed: []string{"libGLdispatch.so.0", "libGLX.so.0"}})
@@ -158,7 +158,7 @@ func TestLinksOfLibraries(t *testing.T) {
 	for name, soname := range map[string]string{"libGLX_nvidia": "libGLX_nvidia.so.0", "libnvidia-opticalflow": "libnvidia-opticalflow.so.1", "libnvidia-allocator": "libnvidia-allocator.so.1"} {
 		writeLibrary(t, dir, amd64+name+".so."+v535, elfObject{soname: soname})
 	}
-	// The host's own bare name is carried; one that leads elsewhere is not.
+	// The host's unversioned link is included if it leads to the same library.
 	mustLink(t, "libnvidia-encode.so.1", filepath.Join(dir, amd64, "libnvidia-encode.so"))
 	mustLink(t, "libnvidia-encode.so."+v535, filepath.Join(dir, amd64, "libnvidia-encode.so.1"))
 	mustLink(t, "libcuda.so."+v535, filepath.Join(dir, amd64, "libnvcuvid.so"))
@@ -174,7 +174,7 @@ func TestLinksOfLibraries(t *testing.T) {
 	}
 }
 
-// Older drivers have two libraries of one name, for two kinds of threads.
+// Older drivers have two libraries of the same name for two threading models.
 func TestOldThreadLibrariesAreExcluded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -236,8 +236,8 @@ func TestProgramsOnPath(t *testing.T) {
 	}
 }
 
-// A driver in a folder of its own is found through the loader's cache, in
-// each format that the machine's ldconfig writes.
+// A driver in its own folder is found through the loader's cache, in each format that the
+// host's ldconfig writes.
 func TestFindUsesLoaderCache(t *testing.T) {
 	t.Setenv("PATH", os.Getenv("PATH")+":/sbin:/usr/sbin")
 	ldconfig := testneeds.RequireProgram(t, "ldconfig", "libc-bin")
@@ -253,7 +253,7 @@ func TestFindUsesLoaderCache(t *testing.T) {
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Skipf("this ldconfig does not write the format %s: %v %s", format, err, out)
 			}
-			// ldconfig ran outside the root: a link makes its paths good inside.
+			// ldconfig runs outside the root, so a link makes its paths valid inside.
 			mustLink(t, "/", filepath.Join(dir, dir))
 			if got := filesByName(mustFind(t, dir))["lib64/libcuda.so."+v535].Source; got != filepath.Join(dir, "opt/driver/libcuda.so."+v535) {
 				t.Errorf("libcuda is at %q", got)

@@ -33,7 +33,7 @@ func TestSharedObject(t *testing.T) {
 	}
 }
 
-// The machine's own loader takes the library, and ldconfig reads its name.
+// The host's loader loads the library, and ldconfig reads its SONAME.
 func TestLoaderAcceptsSharedObject(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the simulated libraries are for x86-64")
@@ -74,7 +74,7 @@ func TestWriteSimulatedDriverTwice(t *testing.T) {
 	}
 }
 
-// runSMI runs the simulated nvidia-smi on a folder as /dev.
+// runSMI runs the simulated nvidia-smi with a folder as /dev.
 func runSMI(t *testing.T, dev string) (string, error) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(simulatedRoot(t), "usr/bin/nvidia-smi"))

@@ -15,8 +15,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// In a confined cgroup the simulated nvidia-smi lists what was granted, as
-// the real one does.
+// In a confined cgroup the simulated nvidia-smi lists only the granted devices, like the
+// real one.
 func TestRootSimulatedSMI(t *testing.T) {
 	hierarchy := testneeds.RequireDevicesCgroup(t)
 	cgroup := filepath.Join(hierarchy, fmt.Sprintf("mesos-gpu-smi-test-%d", os.Getpid()))
@@ -42,7 +42,7 @@ func TestRootSimulatedSMI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The shell waits for a line, so that it is in the cgroup before it goes on.
+	// The shell waits for a line, so that it is in the cgroup before it continues.
 	cmd := exec.Command("/bin/sh", "-c", `read line; exec "$0"`, filepath.Join(simulatedRoot(t), "usr/bin/nvidia-smi"))
 	cmd.Env = []string{"MESOS_GPU_DEV=" + dev, "PATH=/usr/bin:/bin"}
 	in, err := cmd.StdinPipe()

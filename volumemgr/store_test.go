@@ -69,8 +69,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Whatever files a driver has, creating its volume a second time changes
-// nothing: no inode, no time, no mode.
+// For any driver files, a second Create changes no inode, time or mode.
 func TestCreateTwiceChangesNothing(t *testing.T) {
 	source := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
@@ -116,7 +115,7 @@ func TestCreateCompletesTornVolume(t *testing.T) {
 	v := mustCreate(t, s, d)
 	whole := readTree(t, v.Path)
 	torn, gone := "lib64/libcuda.so."+v535, "lib64/libnvidia-ml.so."+v535
-	// Torn as by a copy that a power cut ended: a file of its own, too short.
+	// As after a power failure during a copy: a separate file that is too short.
 	if err := os.Remove(filepath.Join(v.Path, torn)); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func TestCreateCompletesTornVolume(t *testing.T) {
 	}
 	delete(repaired, "lib64/of-somebody-else")
 	ignore := func(all map[string]treeEntry) {
-		for name, e := range all { // a link or folder made anew has another time and number
+		for name, e := range all { // a link or folder that is created again has another time and inode
 			if !e.Mode.IsRegular() {
 				e.Mtime, e.Inode, e.Size = 0, 0, 0
 				all[name] = e
@@ -234,7 +233,7 @@ func TestCreateStopsWithContext(t *testing.T) {
 	}
 }
 
-// Containers get no set-user-id program, not even as a hard link.
+// Set-user-ID programs are not included, not even as a hard link.
 func TestSetUserIDIsNotCopied(t *testing.T) {
 	dir := simulatedRoot(t)
 	modprobe := filepath.Join(dir, "usr/bin/nvidia-modprobe")

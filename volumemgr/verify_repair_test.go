@@ -27,8 +27,8 @@ func mustVerify(t *testing.T, s Store, name string) []string {
 	return list
 }
 
-// storeOfCopies makes the driver's volume of copies, as on another file system: a
-// folder of copies that has been there is what Create then finds.
+// storeOfCopies creates the driver's volume from copies, as on another file system:
+// Create then finds the copied folder.
 func storeOfCopies(t *testing.T, s Store, d InstalledDriver) DriverVolume {
 	t.Helper()
 	v := mustCreate(t, s, d)
@@ -124,7 +124,8 @@ func mustTruncate(t *testing.T, path string, size int64) {
 	}
 }
 
-// flipByte changes one bit in place and restores the time, as a bad disk does.
+// flipByte changes one byte in place and restores the modification time, as a faulty disk
+// does.
 func flipByte(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -148,13 +149,13 @@ func flipByte(t *testing.T, path string) {
 	}
 }
 
-// A program that has a damaged library mapped keeps it as it is: a repaired
-// one is another file under the name.
+// A program that has mapped a damaged library keeps that file: the repaired library is
+// another file with the same name.
 func TestRepairKeepsMappedFiles(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
 	v := storeOfCopies(t, s, d)
-	mustVerify(t, s, v.Name) // takes the digests
+	mustVerify(t, s, v.Name) // computes the digests
 	path := filepath.Join(v.Path, "lib64/libcuda.so."+v535)
 	flipByte(t, path)
 	before, err := os.ReadFile(path)
@@ -188,7 +189,7 @@ func TestRepairKeepsMappedFiles(t *testing.T) {
 	}
 }
 
-// What is damaged in the driver itself cannot be mended from it.
+// Damage to the driver's own files cannot be repaired from the driver.
 func TestRepairRefusesDamagedHardLink(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
@@ -201,8 +202,8 @@ func TestRepairRefusesDamagedHardLink(t *testing.T) {
 	}
 }
 
-// A linked file is not read when it comes in; its digest is taken by the
-// first Verify and kept by later Creates, until the driver changes the file.
+// A hard-linked file is not read when it is added. Its digest is computed by the first
+// Verify and kept by later calls of Create until the driver changes the file.
 func TestDigestOfLinkedFiles(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
@@ -242,8 +243,7 @@ func TestDigestOfLinkedFiles(t *testing.T) {
 	}
 }
 
-// Before its digest is known a linked file is trusted only as long as its time
-// is that of its coming.
+// Without a digest, a hard-linked file is valid while its modification time is unchanged.
 func TestVerifyFileChangedBeforeFirstRead(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: t.TempDir()}
@@ -291,8 +291,8 @@ func TestProgressReportsEveryByte(t *testing.T) {
 	}
 }
 
-// After an upgrade new tasks get the new volume, and the old one stays as it
-// is for those that have it.
+// After an upgrade new tasks get the new volume, and tasks with the old volume keep it
+// unchanged.
 func TestUpgradeKeepsOldVolume(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	dir := simulatedRoot(t)

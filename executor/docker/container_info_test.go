@@ -167,9 +167,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Volumes of every kind that is served, as the container sees them.
+// All supported kinds of volumes, as the container sees them.
 func TestVolumes(t *testing.T) {
-	h := newHost(t).on(t, newPrivateEngine(t)) // it has this test's volumes alone
+	h := newHost(t).on(t, newPrivateEngine(t)) // the engine has only this test's volumes
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:volumes", nil, nil))
 	outside, name := t.TempDir(), fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
 	if err := os.WriteFile(filepath.Join(outside, "there"), []byte("from the host\n"), 0o644); err != nil {
@@ -206,8 +206,8 @@ cat /option/there`), testSpec(
 	}
 }
 
-// The operator may allow shared memory, also by a volume. Folders next to the
-// shared ones are allowed.
+// Volumes with the host's shared memory are rejected unless the operator allows them.
+// Folders next to it are allowed.
 func TestSharedMemoryVolumesAreRejected(t *testing.T) {
 	for source, f := range map[string]hostInfo{"/dev/shm": {hostIPC: true}, "/": {hostIPC: true}, "/dev/shmoo": {}, "/etc": {}, "name": {}} {
 		s, err := newContainerSpec(foreign(shell("debian:12", ""), parameters("volume="+source+":/x:ro")), f)
@@ -235,7 +235,8 @@ func TestEngineLog(t *testing.T) {
 	}
 }
 
-// TestEveryDockerOptionHasASetter: what jobs may name is put to use, and nothing else.
+// TestEveryDockerOptionHasASetter: every option that jobs may set is applied, and there
+// are no other options.
 func TestEveryDockerOptionHasASetter(t *testing.T) {
 	s := containerSpec{config: &container.Config{}, host: &container.HostConfig{}}
 	if diff := cmp.Diff(job.DockerOptions(), slices.Sorted(maps.Keys(s.parameterSetters()))); diff != "" {
@@ -243,7 +244,7 @@ func TestEveryDockerOptionHasASetter(t *testing.T) {
 	}
 }
 
-// Parameters, as the container sees them.
+// The effect of Docker parameters in the container.
 func TestParameters(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:parameters", nil, nil))
@@ -269,7 +270,7 @@ ls /sys/class/net`), parameters(
 	}
 }
 
-// A host port leads to the container, which reports its own address.
+// A host port is forwarded to the container, which reports its own address.
 func TestBridgeNetwork(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:bridge", nil, nil))

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/internal/testimage"
 )
 
-// A task's output stays within its files, in whole lines, the newest in
-// stdout; what the agent's own descriptor gets later is in an older one.
+// A task's output is kept in a bounded number of files, in whole lines, with the newest
+// in stdout. Later output through the agent's own descriptor is in an older file.
 func TestOutputRotates(t *testing.T) {
 	h := newHost(t)
 	h.Logs = rotate.RotationLimits{Bytes: 64 << 10, Files: 3}
@@ -52,7 +52,7 @@ func TestOutputRotates(t *testing.T) {
 	}
 }
 
-// smallDisk is a tmpfs, and a file that fills it; the rest is free without.
+// smallDisk mounts a tmpfs and fills it with a file that free removes.
 func smallDisk(t *testing.T, size string, ballast int) (dir string, free func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -75,8 +75,8 @@ func smallDisk(t *testing.T, size string, ballast int) (dir string, free func())
 	}
 }
 
-// A task whose sandbox is on a full disk goes on; its readers learn what they
-// missed.
+// A task whose sandbox is on a full disk continues, and a marker in its output reports
+// the gap.
 func TestOutputWithFullSandbox(t *testing.T) {
 	h := newHost(t)
 	disk, free := smallDisk(t, "256k", 240<<10)
@@ -84,7 +84,7 @@ func TestOutputWithFullSandbox(t *testing.T) {
 	var logged messageLog
 	log := logrus.New()
 	log.SetOutput(&logged)
-	h.Log, h.Logs = log, rotate.RotationLimits{Bytes: 64 << 10, Files: 3} // what says of the gap is there for seconds
+	h.Log, h.Logs = log, rotate.RotationLimits{Bytes: 64 << 10, Files: 3} // the marker of the gap is kept for seconds
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:full", nil, nil))
 	work := shell(img, `line=$(head -c 1000 /dev/zero | tr '\0' x)
 until [ -e $MESOS_SANDBOX/go ]; do echo $line; sleep 0.05; done
@@ -112,8 +112,8 @@ echo after; exit 7`)
 	h.nothingLeft(t, work)
 }
 
-// The engine's disk is full: a task that fills it sees so itself, a task that
-// finds it full fails with the reason, and the next one runs.
+// The engine's disk is full: the task that fills it gets the error, a task that starts
+// then fails with the reason, and the next one runs.
 func TestOutputWithFullEngineDisk(t *testing.T) {
 	h := newHost(t)
 	disk, free := smallDisk(t, "48m", 0)
@@ -144,7 +144,7 @@ func TestOutputWithFullEngineDisk(t *testing.T) {
 	})
 }
 
-// fill writes until there is no space.
+// fill writes until the disk is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)

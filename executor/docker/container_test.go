@@ -25,7 +25,7 @@ import (
 	"mesos-gpu/internal/testimage"
 )
 
-// inSandbox gives a host a sandbox of its own.
+// inSandbox returns the host with another sandbox.
 func (h host) inSandbox(t *testing.T, sandbox string) host {
 	t.Helper()
 	runtime := *h.EngineRuntime
@@ -33,8 +33,7 @@ func (h host) inSandbox(t *testing.T, sandbox string) host {
 	return host{engine: h.engine, volume: h.volume, EngineRuntime: &runtime}
 }
 
-// What a ContainerInfo says, as the container sees it and as `docker inspect`
-// shows it.
+// The effect of a ContainerInfo, as seen in the container and in `docker inspect`.
 func TestContainerInfo(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:container", map[string]string{"of": "image", "team": "none"}, nil))
@@ -74,7 +73,7 @@ func TestContainerInfo(t *testing.T) {
 			h := h.inSandbox(t, t.TempDir())
 			h.AllowHostIPC = true
 			work := foreign(shell(img, tt.script), tt.change)
-			work.Labels, work.MemMiB = tt.labels, 96 // the engine's own default is 64
+			work.Labels, work.MemMiB = tt.labels, 96 // the engine's default is 64
 			r := h.start(t, work).(*runningContainer)
 			if tt.inspect != nil {
 				c, err := h.engine.ContainerInspect(t.Context(), r.id)
@@ -110,8 +109,8 @@ func hostPort(t *testing.T) uint32 {
 	return 0
 }
 
-// A network that people made, by its name: the container has an address in it
-// and a port on the host.
+// A user-defined network by name: the container has an address in it and a port on the
+// host.
 func TestNamedNetwork(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:user-network", nil, nil))
@@ -160,8 +159,8 @@ func TestNamedNetwork(t *testing.T) {
 	h.nothingLeft(t, work)
 }
 
-// All that a task finds in its environment. What is ours wins over what the
-// job says, the image's search paths over the driver volume's.
+// The complete environment of a task. Our variables override the job's, and the image's
+// search paths precede the driver volume's.
 func TestTaskEnvironment(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:environment", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "OF=image"}))
@@ -173,7 +172,7 @@ func TestTaskEnvironment(t *testing.T) {
 	_, stdout, _ := h.run(t, work)
 	var got []string
 	for line := range strings.Lines(stdout) {
-		if !strings.HasPrefix(line, "HOSTNAME=") { // the engine's, at random
+		if !strings.HasPrefix(line, "HOSTNAME=") { // the engine sets it to a random value
 			got = append(got, strings.TrimSpace(line))
 		}
 	}
@@ -207,8 +206,8 @@ func TestMeasureWritten(t *testing.T) {
 	}
 }
 
-// An image that cannot run on the agent's driver makes no container; the error
-// has what it wants and what there is.
+// For an image that does not support the agent's driver no container is created. The
+// error contains the requirement and the driver.
 func TestIncompatibleImageOnEngine(t *testing.T) {
 	h := newHost(t)
 	h.ReadHost = func(context.Context) image.HostDriver {
@@ -217,7 +216,7 @@ func TestIncompatibleImageOnEngine(t *testing.T) {
 	}
 	tests := []struct {
 		name, require, device string
-		by                    image.MismatchCause // of the refusal, none where it runs
+		by                    image.MismatchCause // cause of the rejection; none if it runs
 		want                  []string
 	}{
 		{"cuda", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "GPU-new", image.DriverMismatch, []string{"cuda>=12.4", "NVIDIA_REQUIRE_CUDA", "CUDA 12.2"}},

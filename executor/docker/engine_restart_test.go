@@ -19,8 +19,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// privateEngine is a dockerd that a test may stop, on a containerd that goes
-// on, as the two do on most machines.
+// privateEngine is a dockerd that a test may stop. Its containerd keeps running, as on
+// most hosts.
 type privateEngine struct {
 	dir                 string
 	options             []string
@@ -31,7 +31,7 @@ func newPrivateEngine(t *testing.T, options ...string) *privateEngine {
 	t.Helper()
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "dockerd", "docker.io")
-	dir, err := os.MkdirTemp("", "dockerd") // short: a socket's path has 108 bytes
+	dir, err := os.MkdirTemp("", "dockerd") // short, because a socket's path has at most 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func newPrivateEngine(t *testing.T, options ...string) *privateEngine {
 	t.Cleanup(func() {
 		end(t, e.dockerd, syscall.SIGTERM)
 		end(t, e.containerd, syscall.SIGTERM)
-		// dockerd leaves these where it was killed.
+		// A killed dockerd leaves these mounts.
 		_ = unix.Unmount(dir+"/exec/netns/default", unix.MNT_DETACH)
 		_ = unix.Unmount(dir+"/data", unix.MNT_DETACH)
 		if err := os.RemoveAll(dir); err != nil {
@@ -74,7 +74,7 @@ func (e *privateEngine) client() (*client.Client, error) {
 	return client.NewClientWithOpts(client.WithHost("unix://"+e.dir+"/s"), client.WithAPIVersionNegotiation())
 }
 
-// on moves the host to another engine.
+// on returns the host with another engine.
 func (h host) on(t *testing.T, e *privateEngine) host {
 	t.Helper()
 	engine, err := e.client()
@@ -87,11 +87,11 @@ func (h host) on(t *testing.T, e *privateEngine) host {
 	return host{engine: engine, volume: h.volume, EngineRuntime: &runtime}
 }
 
-// start returns once the engine answers: it gives no other sign.
+// start waits until the engine answers; there is no other signal that it is ready.
 func (e *privateEngine) start(t *testing.T) {
 	t.Helper()
-	// Without a bridge of its own it would remove the machine's docker0: so
-	// it has a network of its own.
+	// Without a bridge of its own it would remove the host's docker0, so it runs in its
+	// own network namespace.
 	e.dockerd = e.spawn(t, unix.CLONE_NEWNET, "dockerd", append([]string{
 		"--host", "unix://" + e.dir + "/s", "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
 		"--containerd", e.dir + "/c.sock", "--bridge=none", "--iptables=false", "--ip6tables=false", "--shutdown-timeout=1",
@@ -117,7 +117,7 @@ func (e *privateEngine) start(t *testing.T) {
 	}
 }
 
-// end signals a process that this test started, and waits for its end.
+// end signals a process that this test started and waits for it.
 func end(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
 	t.Helper()
 	if cmd == nil || cmd.ProcessState != nil {
@@ -129,7 +129,7 @@ func end(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
 	_ = cmd.Wait()
 }
 
-// messageLog collects what the task's people hear.
+// messageLog collects the messages that are sent to the framework.
 type messageLog struct {
 	mu   sync.Mutex
 	text []string
@@ -141,7 +141,7 @@ func (s *messageLog) tell(message string) {
 	s.text = append(s.text, message)
 }
 
-// Write makes it a log, a line a call.
+// Write implements io.Writer for a log; each call is one line.
 func (s *messageLog) Write(line []byte) (int, error) {
 	s.tell(string(line))
 	return len(line), nil
@@ -153,22 +153,22 @@ func (s *messageLog) String() string {
 	return strings.Join(s.text, "\n")
 }
 
-// A task outlives its engine's restart where the engine keeps its containers,
-// and its output goes on, whatever it made of
-// stdout; elsewhere the status says what ended it.
+// If the engine keeps its containers, a task outlives a restart of the engine and its
+// output continues, whatever the task did with stdout. Otherwise the status contains the
+// cause of its end.
 func TestEngineRestarts(t *testing.T) {
 	tests := []struct {
 		name    string
 		options []string
 		sig     syscall.Signal
-		want    []string // of the end, one of these
+		want    []string // one of these is the expected end
 		lives   bool
 	}{
 		{"in order, containers live", []string{"--live-restore"}, syscall.SIGTERM, []string{"exited with status 7"}, true},
 		{"killed, containers live", []string{"--live-restore"}, syscall.SIGKILL, []string{"exited with status 7"}, true},
 		{"in order", nil, syscall.SIGTERM, []string{
-			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                     // asked once it is gone
-			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: the container or the engine was stopped by hand", // asked while it stops
+			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                     // queried after the engine stopped
+			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: the container or the engine was stopped by hand", // queried while the engine stops
 		}, false},
 		{"killed", nil, syscall.SIGKILL, []string{"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran"}, false},
 	}

@@ -23,8 +23,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// host is a machine with four GPUs that no driver serves, and a driver's
-// volume.
+// host is a machine with four GPUs without a driver, and a driver volume.
 type host struct {
 	*EngineRuntime
 	engine *client.Client
@@ -62,7 +61,7 @@ func newHost(t *testing.T) host {
 	}}
 }
 
-// shell is a task that runs a script in that image.
+// shell returns a task that runs a script in that image.
 func shell(image, script string) task.TaskSpec {
 	t := task.TaskSpec{ID: "job.0.1", Framework: "framework",
 		Job: "job", Image: image, Argv: []string{"sh", "-c", script}, CPUs: 0.1, MemMiB: 64, Containerizer: job.Docker}
@@ -76,7 +75,7 @@ func (h host) start(t *testing.T, work task.TaskSpec) task.RunningTask {
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	t.Cleanup(func() { // of a test that failed midway
+	t.Cleanup(func() { // for a test that failed in between
 		if err := forceRemove(context.Background(), h.engine, containerName(work)); err != nil {
 			t.Error(err)
 		}
@@ -84,7 +83,7 @@ func (h host) start(t *testing.T, work task.TaskSpec) task.RunningTask {
 	return r
 }
 
-// run brings a task to its end and returns what it said.
+// run runs a task to its end and returns its exit status and output.
 func (h host) run(t *testing.T, work task.TaskSpec) (exit task.ExitStatus, stdout, stderr string) {
 	t.Helper()
 	exit, err := h.start(t, work).Wait(t.Context())
@@ -239,8 +238,8 @@ exit 3`)
 	}
 }
 
-// awaitOutput waits until the task has said so: the engine gives no event for
-// a program's output, so the file is read again and again.
+// awaitOutput waits until the task has written the text. The engine has no event for
+// output, so the file is polled.
 func (h host) awaitOutput(t *testing.T, want string) {
 	t.Helper()
 	awaitText(t, func() string { return h.read(t, "stdout") }, want)
@@ -377,7 +376,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// `docker stop` by a user is distinguished from an end of the task itself.
+// `docker stop` by a user is distinguished from the normal end of a task.
 func TestContainerStoppedByHand(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:person", nil, nil))

@@ -16,8 +16,7 @@ import (
 	"mesos-gpu/internal/testimage"
 )
 
-// busy starts a task that sessions can run in. Its executor uses the procfs at
-// proc.
+// busy starts a task for sessions. Its executor uses the given procfs.
 func busy(t *testing.T, proc string) (h host, work task.TaskSpec, r *runningContainer) {
 	t.Helper()
 	h = newHost(t)
@@ -104,8 +103,8 @@ func TestExecSessionTerminal(t *testing.T) {
 	}
 }
 
-// A session that is gone takes along its command and all that this started,
-// whether the executor sees the engine's processes or not.
+// When a session ends, its command and all its descendants are killed, whether or not the
+// executor sees the engine's processes.
 func TestCommandEndsWithItsSession(t *testing.T) {
 	for _, test := range []struct{ where, proc string }{{"from outside", "/proc"}, {"from within", t.TempDir()}} {
 		t.Run(test.where, func(t *testing.T) {
@@ -125,8 +124,8 @@ func TestCommandEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// aloneIn waits until the task's own process is all that there is in its
-// container. The engine has no event of processes' ends.
+// aloneIn waits until only the task's own process is left in its container. The engine
+// has no event for the end of a process.
 func (h host) aloneIn(t *testing.T, r *runningContainer) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -143,7 +142,7 @@ func (h host) aloneIn(t *testing.T, r *runningContainer) {
 	}
 }
 
-// terminalRecorder is where a session writes; a test waits for what it shows.
+// terminalRecorder records a session's output, for which a test can wait.
 type terminalRecorder struct {
 	mu      sync.Mutex
 	text    string
@@ -180,7 +179,7 @@ func (s *terminalRecorder) await(t *testing.T, text string) {
 	}
 }
 
-// An executor guards commands in its own task's container only.
+// An executor kills session commands only in its own task's container.
 func TestSessionOfOtherContainerIsRejected(t *testing.T) {
 	h, work, r := busy(t, "/proc")
 	other := shell(work.Image, "exec sleep 1000")

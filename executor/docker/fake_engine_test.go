@@ -26,7 +26,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// fakeEngine answers the Docker API by "METHOD /path" without the version.
+// fakeEngine answers Docker API requests by "METHOD /path" without the version.
 func fakeEngine(t *testing.T, answers map[string]http.HandlerFunc) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func TestPull(t *testing.T) {
 	tests := []struct {
 		name string
 		pull http.HandlerFunc
-		want string // of the error
+		want string // expected part of the error
 	}{
 		{"comes", progress(`{"status":"Pulling"}`, `{"status":"Done"}`), ""},
 		{"fails midway", progress(`{"status":"Pulling"}`, `{"error":"disk full","errorDetail":{"message":"disk full"}}`), "image debian:12 is not on this agent and cannot be pulled: disk full: docker load it there"},
@@ -137,9 +137,9 @@ func TestInspectError(t *testing.T) {
 	}
 }
 
-// TestEngineDisappears loses the engine while the container runs; a new one at
-// the same address knows the container no more, and is asked to remove what
-// is left all the same.
+// TestEngineDisappears stops the engine while the container runs. A new engine at the
+// same address does not know the container; the executor still asks it to remove the
+// container.
 func TestEngineDisappears(t *testing.T) {
 	waiting := make(chan net.Conn, 1)
 	var removals atomic.Int32
@@ -257,8 +257,8 @@ func TestVolumeErrorIsReported(t *testing.T) {
 	}
 }
 
-// Nothing is made of an image that cannot run: the engine here can make no
-// container.
+// An image that cannot run is rejected before a container is created: this engine cannot
+// create one.
 func TestIncompatibleImageIsNotStarted(t *testing.T) {
 	engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/app:1/json": func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"Id":"sha256:1","Config":{"Env":["NVIDIA_VISIBLE_DEVICES=all","NVIDIA_REQUIRE_CUDA=cuda>=12.4"]}}`)
@@ -273,9 +273,8 @@ func TestIncompatibleImageIsNotStarted(t *testing.T) {
 	}
 }
 
-// A MIG device is reached by its GPU's node and two capability nodes.
-// What an image asks of the driver is checked for tasks with GPUs, before
-// anything is made.
+// Requirements of an image on the driver are checked for tasks with GPUs before a
+// container is created.
 func TestIncompatibleImage(t *testing.T) {
 	d := &EngineRuntime{
 		Log: quiet(t), DevDir: t.TempDir(),
@@ -329,7 +328,7 @@ func TestIncompatibleImage(t *testing.T) {
 	}
 }
 
-// Commands that outlast their time do not pile up in the container.
+// The number of commands that exceed their timeout is bounded.
 func TestLeftCommandsAreBounded(t *testing.T) {
 	var made int
 	var ends atomic.Bool

@@ -26,16 +26,16 @@ import (
 	"mesos-gpu/internal/testimage"
 )
 
-// images is a registry that counts requests, and holds those for layers back
-// until it is opened.
+// images is a registry that counts requests and delays those for layers until it is
+// opened.
 type images struct {
 	host string
 	open chan struct{}
-	let  func() // opens it
+	let  func() // opens the registry
 
 	mu  sync.Mutex
-	got map[string]int // by path
-	// Who may ask, empty for everybody.
+	got map[string]int // number of requests by path
+	// Required credentials; empty for none.
 	user, password string
 }
 
@@ -80,8 +80,8 @@ func (i *images) requests(part string) (n int) {
 	return n
 }
 
-// push puts a busybox image that asks for the driver and a layer of 4 MiB that no engine has yet into
-// the registry. It returns the image's name and that layer's digest.
+// push uploads a busybox image that requests the driver, with a new layer of 4 MiB. It
+// returns the image's name and that layer's digest.
 func (i *images) push(t *testing.T, repository string) (image, layer string) {
 	t.Helper()
 	img, err := tarball.ImageFromPath(testimage.BusyboxArchive(t, "mesos-gpu-test:registry", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}), nil)
@@ -104,7 +104,7 @@ func (i *images) push(t *testing.T, repository string) (image, layer string) {
 	return i.host + "/" + repository + ":v1", digest.String()
 }
 
-// upload puts an image into the registry's repository, as v1.
+// upload stores an image in the registry's repository with the tag v1.
 func (i *images) upload(t *testing.T, repository string, img v1.Image) {
 	t.Helper()
 	base := "http://" + i.host + "/v2/" + repository
@@ -171,8 +171,8 @@ func (h host) removeImage(t *testing.T, image string) {
 	}
 }
 
-// Eight tasks wait for one image, each by a client of its own as executors
-// have: the engine fetches each layer once.
+// Eight tasks wait for one image, each with its own client, as separate executors have.
+// The engine fetches each layer once.
 func TestConcurrentPullsShareLayers(t *testing.T) {
 	h, reg := newHost(t), newRegistry(t)
 	img, layer := reg.push(t, "many")
@@ -195,7 +195,7 @@ func TestConcurrentPullsShareLayers(t *testing.T) {
 			h.nothingLeft(t, work)
 		})
 	}
-	for n := range heard { // all of them wait, before the first may have it
+	for n := range heard { // all tasks wait before the registry opens
 		awaitText(t, heard[n].String, "pulling image "+img)
 	}
 	reg.let()
@@ -211,8 +211,8 @@ func TestConcurrentPullsShareLayers(t *testing.T) {
 	}
 }
 
-// An image that goes away between two steps of a start is fetched again, or
-// the error names it.
+// An image that is removed between two steps of a start is pulled again, or the error
+// names it.
 func TestImageRemovedBeforeCreate(t *testing.T) {
 	h, reg := newHost(t), newRegistry(t)
 	reg.let()
@@ -292,7 +292,7 @@ func TestPullProgressMessages(t *testing.T) {
 	}
 }
 
-// force_pull_image asks the registry although the image is there.
+// force_pull_image queries the registry even if the image exists locally.
 func TestForcePull(t *testing.T) {
 	h, reg := newHost(t), newRegistry(t)
 	reg.let()

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// secret is what no message and no log may hold.
+// secret must not appear in any message or log.
 const secret = "s3cret-of-the-test"
 
 func basic(user, password string) string {
@@ -30,7 +30,7 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// withHelpers puts credential helpers onto PATH: NAME is a shell script.
+// withHelpers adds credential helpers to PATH, as shell scripts by name.
 func withHelpers(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestFindCredentials(t *testing.T) {
 	})
 	tests := []struct {
 		name, image               string
-		config, legacy, operators string // the three files, empty for none
+		config, legacy, operators string // contents of the three files; empty: no file
 		want                      *registry.AuthConfig
 	}{
 		{"no file", own, "", "", "", nil},
@@ -105,7 +105,7 @@ func TestFindCredentials(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is said by its name, and without what is in it.
+// An error names the faulty file, but does not contain its content.
 func TestFindCredentialsErrors(t *testing.T) {
 	withHelpers(t, map[string]string{
 		"angry":   "echo " + secret + "; echo " + secret + " >&2; exit 3",
@@ -170,7 +170,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 	})
 }
 
-// A registry with a password, on a real engine.
+// Pulls from a registry with a password, with a real engine.
 func TestPrivateRegistry(t *testing.T) {
 	h, reg := newHost(t), newRegistry(t)
 	reg.let()
@@ -186,7 +186,7 @@ func TestPrivateRegistry(t *testing.T) {
 	withHelpers(t, map[string]string{"ours": `echo '{"Username":"ann","Secret":"` + secret + `"}'`})
 	tests := []struct {
 		name, sandbox, operators string
-		want                     []string // of the error; none where it works
+		want                     []string // expected parts of the error; none on success
 	}{
 		{"no credentials", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
 		{"a wrong password", "", config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
@@ -235,14 +235,14 @@ func TestPrivateRegistry(t *testing.T) {
 	}
 }
 
-// lock asks for that password from now on.
+// lock requires these credentials from now on.
 func (i *images) lock(user, password string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.user, i.password = user, password
 }
 
-// allowed rejects requests without valid credentials.
+// allowed rejects requests without valid credentials with an error response.
 func (i *images) allowed(w http.ResponseWriter, r *http.Request) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

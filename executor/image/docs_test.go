@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// docsTableRow is one of a table of docs/images.md.
+// docsTableRow is one row of a table in docs/images.md.
 type docsTableRow struct {
 	labels map[string]string
 	env    []string
-	cells  []string // the others
+	cells  []string // the other columns
 }
 
 var (
@@ -22,7 +22,7 @@ var (
 	separator = regexp.MustCompile(`^\|[-|]+\|$`)
 )
 
-// docsTables reads the rows below each heading.
+// docsTables returns the rows below each heading.
 func docsTables(t *testing.T) map[string][]docsTableRow {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
@@ -69,7 +69,7 @@ func readRow(t *testing.T, line string) docsTableRow {
 	return r
 }
 
-// hostOf reads "driver 535.104.05, CUDA 12.2, arch 9.0, arch 7.0".
+// hostOf parses "driver 535.104.05, CUDA 12.2, arch 9.0, arch 7.0".
 func hostOf(t *testing.T, text string) HostDriver {
 	t.Helper()
 	var h HostDriver
@@ -106,11 +106,11 @@ func outcomeOf(err error) string {
 	}
 }
 
-// Each row of the document holds.
+// Each row of the document matches the code.
 func TestDocumentedRows(t *testing.T) {
 	yes := map[bool]string{true: "yes", false: "no"}
 	checks := map[string]struct {
-		least int // rows, so that a table which is read no more is seen
+		least int // minimum number of rows, to detect a table that is no longer parsed
 		got   func(t *testing.T, r docsTableRow) []string
 	}{
 		"Who gets the driver's files": {20, func(t *testing.T, r docsTableRow) []string {
@@ -159,7 +159,7 @@ func TestDocumentedRows(t *testing.T) {
 	}
 }
 
-// The message that people see is the one in the document.
+// The error message for users is the one in the document.
 func TestDocumentedMessage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
 	if err != nil {

@@ -7,19 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// readAsk is what an image asks for, whatever the agent has.
+// readAsk returns what an image requires, independently of the agent.
 func readAsk(labels map[string]string, env []string) (DriverRequest, error) {
 	return parseRequest(labels, parseEnvironment(env))
 }
 
-// needsDriver is whether it wants the driver's files, where all else is of no
-// interest.
+// needsDriver returns whether the image needs the driver's files.
 func needsDriver(labels map[string]string, env []string) bool {
 	return parseImageDevices(labels, parseEnvironment(env)).NeedsDriver()
 }
 
-// The rows of docs/images.md hold what is said of NeedsDriver; these are
-// about how labels and entries are read.
+// The rows of docs/images.md test NeedsDriver; these cases test how labels and entries
+// are parsed.
 func TestImagesThatNeedTheDriver(t *testing.T) {
 	label := map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}
 	tests := []struct {
@@ -50,7 +49,7 @@ func TestImagesThatNeedTheDriver(t *testing.T) {
 	}
 }
 
-// The job's variables stand above the image's, but for the devices.
+// The job's variables override the image's, except for the devices.
 func TestJobEnvironment(t *testing.T) {
 	env := []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}
 	old := HostDriver{Driver: "535.104.05", CUDA: "12.2"}
@@ -84,7 +83,7 @@ func TestJobEnvironment(t *testing.T) {
 	}
 }
 
-// FindMismatch finds the cause in the text of each error.
+// FindMismatch determines the cause from the text of each error.
 func TestFindMismatch(t *testing.T) {
 	for _, by := range []MismatchCause{DriverMismatch, GPUMismatch} {
 		err := error(&IncompatibleError{Cause: by, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535.104.05 with CUDA 12.2"})
@@ -98,7 +97,7 @@ func TestFindMismatch(t *testing.T) {
 	}
 }
 
-// An image cannot drown what the agent has in what it wants.
+// A long requirement of an image does not hide the agent's versions in the error.
 func TestLongRequirementIsShortened(t *testing.T) {
 	wish := "cuda>=13.0," + strings.Repeat("brand!=ä,", 1000)
 	_, err := Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=" + wish}, nil, HostDriver{Driver: "535.104.05", CUDA: "12.2"})

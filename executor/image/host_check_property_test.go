@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// numbers are versions X.Y as one integer, which a plain evaluator compares.
+// numbers generates versions X.Y as one integer, for a simple evaluator.
 var numbers = rapid.IntRange(10, 14)
 
 func dotted(n int) string { return fmt.Sprintf("%d.%d", n/2, n%2) }
 
-// term is a condition as text, and whether it holds, worked out without this
+// term is a condition as text and its expected result, evaluated independently of this
 // package.
 type term struct {
 	text  string
@@ -53,9 +53,9 @@ func drawTerm(t *rapid.T, cuda, driver, arch int, brand string) term {
 	}
 }
 
-// Variables, alternatives and conditions are joined as the grammar says,
-// whatever they are: compared with a plain evaluation. What is unfit by its
-// driver is so with every GPU, and with no GPU.
+// Variables, alternatives and conditions combine as in the grammar; the results are
+// compared with a simple evaluation. A driver mismatch is reported for every GPU and
+// without GPUs.
 func TestCheckProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cuda, driver, arch := numbers.Draw(t, "cuda"), numbers.Draw(t, "driver"), numbers.Draw(t, "arch")
@@ -105,7 +105,7 @@ func TestCheckProperty(t *testing.T) {
 	})
 }
 
-// Each parser reads what its values print, as the same.
+// checkPrinted checks that a parser reads its formatted values back unchanged.
 func checkPrinted[T fmt.Stringer](t *testing.T, text string, parse func(string) (T, error)) {
 	t.Helper()
 	value, err := parse(text)
@@ -172,8 +172,8 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-// Whatever an image says, it is understood or refused with a reason, and the
-// two ways to ask for the driver agree.
+// For any image, the requirements are accepted or rejected with a reason, and both ways
+// to request the driver agree.
 func FuzzExamine(f *testing.F) {
 	f.Add("nvidia_driver", "8.0", "NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_REQUIRE_CUDA=cuda>=12.2", "12.1")
 	f.Add("", "", "CUDA_VERSION=cu121\n=\nX", "")

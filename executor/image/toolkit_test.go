@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tests of this file replay the cases of NVIDIA's container toolkit:
+// The tests of this file contain the cases of NVIDIA's container toolkit:
 // internal/config/image/{cuda_image,capabilities}_test.go and
-// internal/requirements/constraints/{factory,logical}_test.go. Where we mean
-// to differ the row says so. For devices the toolkit has rules
-// (internal/config/image/devices.go) and the cases are ours.
+// internal/requirements/constraints/{factory,logical}_test.go. Rows that deliberately
+// differ have a comment. For devices the toolkit has rules
+// (internal/config/image/devices.go), and the cases are ours.
 
 func TestToolkitRequirements(t *testing.T) {
 	cuda := Requirement{"NVIDIA_REQUIRE_CUDA", RequirementAlternatives{{{CUDA, GreaterEqual, "11.6"}}}}
@@ -80,8 +80,8 @@ func TestToolkitConditions(t *testing.T) {
 		{text: "cuda<11.6", want: RequirementAlternatives{{{CUDA, Less, "11.6"}}}},
 		{text: "cuda=11.6", want: RequirementAlternatives{{{CUDA, Equal, "11.6"}}}},
 		{text: "cuda!=11.6", want: RequirementAlternatives{{{CUDA, NotEqual, "11.6"}}}},
-		// Ours: the toolkit takes no property for an unknown one, and its
-		// semantic versions forbid the zero of driver 535.104.05.
+		// Ours: the toolkit treats a missing property as an unknown one, and its semantic
+		// versions do not allow the zero of driver 535.104.05.
 		{text: ">=11.6", bad: true},
 		{text: "driver>=535.104.05", want: RequirementAlternatives{{{Driver, GreaterEqual, "535.104.05"}}}},
 	}
@@ -124,9 +124,9 @@ func expectAlternatives(t *testing.T, text string, want RequirementAlternatives,
 	}
 }
 
-// The toolkit's always and never are conditions here that a host meets, or
-// does not. Its empty OR never holds, and it never makes one; ours is a
-// variable that asks for nothing.
+// The toolkit's always and never are conditions here that a host satisfies or not. The
+// toolkit never creates its empty OR, which is never true; ours is a variable without
+// requirements.
 func TestToolkitLogic(t *testing.T) {
 	h := HostDriver{CUDA: "12.2"}
 	always, never := HostCondition{CUDA, Equal, "12.2"}, HostCondition{CUDA, NotEqual, "12.2"}
@@ -158,8 +158,8 @@ func TestToolkitLogic(t *testing.T) {
 	}
 }
 
-// Ours: an unknown word is an error where it is read, not only where it is
-// compared with what is supported, and nothing named is the default.
+// Ours: an unknown capability is rejected when it is parsed, not only when it is compared
+// with the supported ones. Without a capability the default applies.
 func TestToolkitCapabilities(t *testing.T) {
 	tests := []struct {
 		text string

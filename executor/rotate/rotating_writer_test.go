@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// asWriter makes the test's own binary a program that writes numbered lines
-// until it is killed.
+// asWriter runs the test binary as a program that writes numbered lines until it is
+// killed.
 const asWriter = "writer-under-test"
 
 func TestMain(m *testing.M) {
@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashLimits have the writer rotate at every second line.
+// crashLimits make the writer rotate after every second line.
 var crashLimits = RotationLimits{Bytes: 20, Files: 5}
 
-// write never returns.
+// write writes forever.
 func write(path string) {
 	w, err := Open(path, crashLimits)
 	for n := 0; err == nil; n++ {
@@ -42,8 +42,8 @@ func write(path string) {
 	os.Exit(1)
 }
 
-// files are what is there, the oldest first. A file under two names is one:
-// that is how a crash may leave it.
+// files returns the contents of all files, the oldest first. A file with two names, as a
+// crash may leave it, counts once.
 func files(t fileExpectation, path string) (contents []string) {
 	var last os.FileInfo
 	for n := 200; n >= 0; n-- {
@@ -61,7 +61,7 @@ func files(t fileExpectation, path string) (contents []string) {
 	return contents
 }
 
-// nameOf is that of the present file for 0.
+// nameOf returns the path of the n-th older file; 0 is the current file.
 func nameOf(path string, n int) string {
 	if n == 0 {
 		return path
@@ -69,7 +69,7 @@ func nameOf(path string, n int) string {
 	return numberedName(path, n)
 }
 
-// fileExpectation is a *testing.T or a *rapid.T.
+// fileExpectation is the common part of *testing.T and *rapid.T.
 type fileExpectation interface{ Fatal(args ...any) }
 
 func mustOpen(t fileExpectation, path string, l RotationLimits) io.WriteCloser {
@@ -86,8 +86,8 @@ func mustWrite(t fileExpectation, w io.Writer, text string) {
 	}
 }
 
-// Whatever is written, and however often the file is reopened, the files have
-// the newest output, each byte once, in order, and within the limits.
+// For any writes and any number of reopenings, the files contain the newest output, each
+// byte once, in order and within the limits.
 func TestRotationLosesAndDoublesNothing(t *testing.T) {
 	dir, made := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -151,8 +151,8 @@ func TestLinesStayWhole(t *testing.T) {
 	}
 }
 
-// A writer is killed in the middle of whatever it does, twenty times: the files
-// that it leaves read on without a gap, and a second writer goes on after them.
+// A writer is killed twenty times at random moments. Its files have no gap, and a second
+// writer continues after them.
 func TestRotationAfterKilledWriter(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -165,7 +165,7 @@ func TestRotationAfterKilledWriter(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for { // its first file is full; the rest is chance
+		for { // until the first file is full; then kill at random
 			if _, err := os.Stat(numberedName(path, 4)); err == nil {
 				break
 			}
@@ -182,8 +182,7 @@ func TestRotationAfterKilledWriter(t *testing.T) {
 	}
 }
 
-// checkOrder fails where the numbered lines are not one after another. The
-// last may be cut off.
+// checkOrder fails unless the numbered lines are consecutive. The last one may be torn.
 func checkOrder(t *testing.T, path, ended string) string {
 	t.Helper()
 	text := strings.TrimSuffix(strings.Join(files(t, path), ""), ended)
@@ -200,8 +199,8 @@ func checkOrder(t *testing.T, path, ended string) string {
 	return text
 }
 
-// What each moment of a rotation leaves, should the process die then: it is in
-// order, and the next writer neither doubles nor drops what is there.
+// After a crash at any step of a rotation the output is in order, and the next writer
+// neither duplicates nor loses any of it.
 func TestRotationAfterCrash(t *testing.T) {
 	write := func(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
 	tests := []struct {
@@ -242,8 +241,7 @@ func TestRotationAfterCrash(t *testing.T) {
 	}
 }
 
-// A reader that follows the file by its name, as tail -F does, reads every
-// byte.
+// A reader that follows the file by name, like tail -F, reads every byte.
 func TestReaderFollowsRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	w := mustOpen(t, path, RotationLimits{Bytes: 1000, Files: 10000})
@@ -267,7 +265,7 @@ func TestReaderFollowsRotation(t *testing.T) {
 	var got strings.Builder
 	want := ""
 	for {
-		retired := filePosition(t, path, file) > 0 // before it is read to its end
+		retired := filePosition(t, path, file) > 0 // determined before the file is read to its end
 		if _, err := io.Copy(&got, file); err != nil {
 			t.Fatal(err)
 		}
@@ -289,14 +287,14 @@ func TestReaderFollowsRotation(t *testing.T) {
 	}
 }
 
-// filePosition is the number of an open file, 0 for the present one.
+// filePosition returns the number of an open file; 0 is the current one.
 func filePosition(t *testing.T, path string, file *os.File) int {
 	t.Helper()
 	mine, err := file.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for again := 0; again < 3; again++ { // it moves on while we look
+	for again := 0; again < 3; again++ { // the file may be renamed during the search
 		for n := range 200 {
 			info, err := os.Stat(nameOf(path, n))
 			if n == 0 && err != nil {
@@ -311,14 +309,14 @@ func filePosition(t *testing.T, path string, file *os.File) int {
 	return 0
 }
 
-// next opens the file after that one.
+// next opens the file that follows the given one.
 func next(t *testing.T, path string, file *os.File) *os.File {
 	t.Helper()
 	defer file.Close()
 	for {
 		n := filePosition(t, path, file)
 		after, err := os.Open(nameOf(path, n-1))
-		if err == nil && filePosition(t, path, file) == n { // it was so before and after
+		if err == nil && filePosition(t, path, file) == n { // the position did not change meanwhile
 			return after
 		}
 		if err == nil {
@@ -329,8 +327,8 @@ func next(t *testing.T, path string, file *os.File) *os.File {
 	}
 }
 
-// A full disk costs what it has no room for, and no more; neither is a task
-// that looks on stopped by it.
+// On a full disk only the output without space is lost, and a task that watches its
+// output is not stopped.
 func TestFullDisk(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
@@ -350,7 +348,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	block := strings.Repeat("x", 4095) + "\n"
 	mustWrite(t, w, block)
-	for range 3 { // each tries to rotate, and finds no room
+	for range 3 { // each write tries to rotate and fails
 		if n, err := io.WriteString(w, "more\n"); n != 0 || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("wrote %d bytes with %v to a full disk, want none and %v", n, err, syscall.ENOSPC)
 		}
@@ -364,8 +362,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The task may put anything into its sandbox: no file outside is touched, and
-// nothing blocks.
+// The task may create any file in its sandbox: no file outside is changed, and nothing
+// blocks.
 func TestLinksAndPipes(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("precious"), 0o600); err != nil {

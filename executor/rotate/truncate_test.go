@@ -18,8 +18,8 @@ func truncatePath(t *testing.T, path string, l RotationLimits) error {
 	return Truncate(t.Context(), filepath.Dir(path), filepath.Base(path), l)
 }
 
-// heldWriter appends numbered lines to a file until told to stop, as a process
-// does that an agent gave the file to.
+// heldWriter appends numbered lines to a file until it is stopped, as a process does that
+// inherited the file from an agent.
 func heldWriter(t *testing.T, path string) (stop func() (lines int)) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -44,9 +44,8 @@ func heldWriter(t *testing.T, path string) (stop func() (lines int)) {
 	return func() int { close(end); return <-ended }
 }
 
-// truncateUnder truncates repeatedly while another process writes. It returns
-// the number of lines written and the numbers of the complete lines that are
-// left.
+// truncateUnder truncates the file repeatedly while another process writes. It returns
+// the number of written lines and the numbers of the complete lines that remain.
 func truncateUnder(t *testing.T, path string) (written int, there []int) {
 	t.Helper()
 	stop := heldWriter(t, path)
@@ -79,8 +78,8 @@ func inOrder(t *testing.T, numbers []int) {
 	}
 }
 
-// Where the file system can cut a file's head off, a busy writer's every line
-// is there, once.
+// On a file system that can remove the start of a file, every line of a concurrent writer
+// is kept exactly once.
 func TestTruncateLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	if !collapses(t, path+"-probe") {
@@ -106,7 +105,8 @@ func collapses(t *testing.T, path string) bool {
 	return unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, 8192) == nil
 }
 
-// Elsewhere lines of a moment may be missing or torn; none is there twice.
+// On other file systems lines written during a copy may be missing or torn, but no line
+// is duplicated.
 func TestTruncateOnTmpfs(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func TestTruncateLeavesSmallFiles(t *testing.T) {
 		name   string
 		size   int
 		limits RotationLimits
-		files  []int // their sizes, the oldest first
+		files  []int // sizes, the oldest file first
 	}{
 		{"small", 8192, RotationLimits{8192, 3}, []int{8192}},
 		{"no limit", 9000, RotationLimits{0, 3}, []int{9000}},
@@ -161,7 +161,7 @@ func TestTruncateLeavesSmallFiles(t *testing.T) {
 	}
 }
 
-// The oldest go first.
+// The oldest files are removed first.
 func TestTruncateKeepsTheNewest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	for n := range 5 {
@@ -178,8 +178,8 @@ func TestTruncateKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A task may make its output as large as it likes, by a hole: no more than the
-// newest is copied.
+// A task may make its output arbitrarily large with a hole: only the newest part is
+// copied.
 func TestTruncateSparseFile(t *testing.T) {
 	const hole, limit = 1 << 30, 64 << 10
 	path := filepath.Join(t.TempDir(), "stdout")
@@ -211,7 +211,7 @@ func TestTruncateSparseFile(t *testing.T) {
 	}
 }
 
-// The end of a task does not wait for a copy.
+// Truncation stops when its context ends, even during a copy.
 func TestTruncateStopsWithContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o644); err != nil {
@@ -230,7 +230,7 @@ func TestTruncateStopsWithContext(t *testing.T) {
 	}
 }
 
-// A link on the way to the file is the task's, too.
+// The task may also replace a parent folder of the file by a link.
 func TestTruncateRejectsLinkedFolders(t *testing.T) {
 	sandbox, outside := t.TempDir(), t.TempDir()
 	precious := filepath.Join(outside, "stdout")

@@ -22,13 +22,13 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// fakeSessions is an agent that runs checks. Each call is noted.
+// fakeSessions is an agent that runs checks and records the calls.
 type fakeSessions struct {
-	refuse error // of the launch
-	broken error // at the end of the output
-	hang   bool  // until the connection is closed
+	refuse error // error of the launch
+	broken error // error at the end of the output
+	hang   bool  // the output hangs until the connection is closed
 	waited *agent.Response_WaitNestedContainer
-	ended  bool // the task, with its check
+	ended  bool // the task has ended, with its check
 	calls  []string
 	launch *agent.Call_LaunchNestedContainerSession
 }
@@ -55,7 +55,7 @@ func (s *fakeSessions) Send(ctx context.Context, r calls.Request) (mesos.Respons
 	return nil, nil
 }
 
-// output is one piece of text, and then the end.
+// output returns the output in pieces, followed by the end of the stream.
 func (s *fakeSessions) output(ctx context.Context) mesos.Response {
 	pieces := 1
 	return &httpcli.Response{Closer: io.NopCloser(nil), Decoder: encoding.DecoderFunc(func(u encoding.Unmarshaler) error {
@@ -82,7 +82,8 @@ func TestExecProbe(t *testing.T) {
 		name  string
 		agent fakeSessions
 		code  int
-		// err is the text of an error; asked that it is of the task.
+		// err is the text of the expected error; asked means that the probe reached the
+		// task.
 		err   string
 		asked bool
 		calls string
@@ -134,7 +135,7 @@ func TestExecProbe(t *testing.T) {
 	}
 }
 
-// A task with a network of its own is not where its executor is.
+// A task with a network of its own does not share its executor's address.
 func TestProbeAddress(t *testing.T) {
 	if got := (&nestedContainer{}).ProbeAddress(); got != "127.0.0.1" {
 		t.Errorf("address is %q", got)

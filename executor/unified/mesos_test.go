@@ -26,11 +26,11 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// isolation is what an agent needs for all that a task's container may ask.
+// isolation is the agent's flag for everything that a task's container may request.
 const isolation = "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime,volume/host_path,posix/rlimits,namespaces/ipc"
 
-// onMesos is a runtime below a container of Apache Mesos's, and that
-// container.
+// onMesos returns a runtime for nested containers below a real Apache Mesos container,
+// and that container's ID.
 func onMesos(t *testing.T, images string) (*NestedRuntime, mesos.ContainerID) {
 	t.Helper()
 	master := apachemesos.StartMaster(t)
@@ -46,7 +46,7 @@ func onMesos(t *testing.T, images string) (*NestedRuntime, mesos.ContainerID) {
 	apachemesos.PollUntil(t, "a container", func() bool {
 		answer, err := u.try(t, calls.GetContainers())
 		if err != nil {
-			return false // the agent may recover still
+			return false // the agent may still be recovering
 		}
 		found := answer.GetContainers.GetContainers()
 		if len(found) == 0 {
@@ -90,8 +90,8 @@ func (u *NestedRuntime) try(t *testing.T, call *agent.Call) (*agent.Response, er
 	return &answer, nil
 }
 
-// recordedSender is a folder with an image's archive as the Docker engine writes it:
-// Mesos reads no other.
+// recordedSender returns a folder with an image archive in the format of the Docker
+// engine, the only one that Mesos reads.
 func recordedSender(t *testing.T, name string, options ...testimage.ImageOption) string {
 	t.Helper()
 	engine, folder := testneeds.RequireDockerEngine(t), t.TempDir()
@@ -114,7 +114,7 @@ func recordedSender(t *testing.T, name string, options ...testimage.ImageOption)
 
 const image = "mesos-gpu-unified-mesos"
 
-// inImage is a task in an image that has all that a job may ask for.
+// inImage returns a task in an image with everything that a job may request.
 func inImage(parent mesos.ContainerID, data, script string) task.TaskSpec {
 	number := func(n uint64) *uint64 { return &n }
 	size := uint32(24)
@@ -141,7 +141,7 @@ func (u *NestedRuntime) output(t *testing.T, name string) string {
 	return string(text)
 }
 
-// What a job's container may ask is there on Apache Mesos.
+// Apache Mesos provides everything that a job's container may request.
 func TestMesosContainer(t *testing.T) {
 	u, parent := onMesos(t, recordedSender(t, image))
 	data := t.TempDir()
@@ -168,8 +168,8 @@ func TestMesosContainer(t *testing.T) {
 	}
 }
 
-// An image's own entrypoint gets a task's words as its arguments, and variables
-// with names that shells do not know.
+// An image's entrypoint receives the task's arguments, and variables with names that
+// shells do not support.
 func TestMesosImageEntrypoint(t *testing.T) {
 	u, parent := onMesos(t, recordedSender(t, image, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
 	work := inImage(parent, t.TempDir(), "")
@@ -188,8 +188,8 @@ func TestMesosImageEntrypoint(t *testing.T) {
 	}
 }
 
-// A check runs in its task's file system and environment, returns its status,
-// ends at its timeout, and leaves nothing behind.
+// A check runs in its task's file system and environment, returns its exit status, ends
+// at its timeout, and leaves no process behind.
 func TestMesosCheck(t *testing.T) {
 	u, parent := onMesos(t, t.TempDir())
 	u.Logs = rotate.RotationLimits{Bytes: 64 << 10, Files: 2}
@@ -234,7 +234,7 @@ func TestMesosCheck(t *testing.T) {
 	}()
 	apachemesos.PollUntil(t, "rotated output", func() bool { _, err := os.Stat(filepath.Join(u.Sandbox, "stdout.1")); return err == nil })
 	old := u.output(t, "stdout.1")
-	if strings.HasPrefix(old, "[mesos-gpu: ") { // it says more than is kept
+	if strings.HasPrefix(old, "[mesos-gpu: ") { // the log reports more than is kept
 		_, old, _ = strings.Cut(old, "]\n")
 	}
 	if strings.Trim(old, "line\n") != "" || len(old) < 64<<10 {

@@ -23,7 +23,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// fakeAgent answers the v1 API by call type.
+// fakeAgent answers the v1 API by type of call.
 type fakeAgent map[agent.Call_Type]func(*agent.Call) (int, proto.Message)
 
 func (a fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {

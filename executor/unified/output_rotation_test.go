@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/executor/rotate"
 )
 
-// What another process appends to stays within its limits, and the sandbox
-// shows it all.
+// Output that another process appends is rotated within its limits, and the sandbox
+// contains all of it.
 func TestOutputIsRotated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sandbox := t.TempDir()

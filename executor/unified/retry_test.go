@@ -19,14 +19,15 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 )
 
-// fakeAnswer is one response to a call; hang waits for ctx instead.
+// fakeAnswer is one response to a call; hang blocks until ctx ends.
 type fakeAnswer struct {
 	response *agent.Response
 	err      error
 	hang     bool
 }
 
-// scriptedSender answers one kind of call, in order, and counts SIGKILLs.
+// scriptedSender answers one type of call with the given responses in order, and counts
+// SIGKILLs.
 type scriptedSender struct {
 	answers []fakeAnswer
 	kills   int
@@ -66,8 +67,8 @@ func TestWaitSurvivesAgentRestart(t *testing.T) {
 		message := "memory limit exceeded"
 		r, s := nested(t,
 			fakeAnswer{err: io.ErrUnexpectedEOF},                      // the connection breaks
-			fakeAnswer{err: errors.New("connection refused")},         // no agent
-			fakeAnswer{err: apierrors.CodeMesosUnavailable.Error("")}, // an agent that recovers
+			fakeAnswer{err: errors.New("connection refused")},         // the agent is not running
+			fakeAnswer{err: apierrors.CodeMesosUnavailable.Error("")}, // the agent is recovering
 			fakeAnswer{response: waited(agent.Response_WaitNestedContainer{
 				ExitStatus: &status, Message: &message, State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(),
 			})},

@@ -230,8 +230,8 @@ func TestPublishOfWithdrawn(t *testing.T) {
 	d.end(t)
 }
 
-// After a restart of the daemon the devices in use are not known, so every device of the
-// host is accepted.
+// After a restart of the daemon the devices in use are not known, so the first request is
+// accepted with any devices.
 func TestPublishOfWithdrawnAfterRestart(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)

@@ -17,8 +17,8 @@ import (
 
 const v535 = "535.104.05"
 
-// sampleInput is the volume of a simulated driver with one host file, on a machine
-// with a GPU and two slices of another.
+// sampleInput has the volume of a simulated driver with one host file, on a host with a
+// GPU and two MIG devices of another GPU.
 func sampleInput(t *testing.T) SpecInput {
 	t.Helper()
 	root := t.TempDir()
@@ -89,7 +89,7 @@ func TestBuildSpec(t *testing.T) {
 	}
 }
 
-// nodesOf are the nodes of each device.
+// nodesOf returns the nodes of each device.
 func nodesOf(spec specs.Spec) map[string][]string {
 	devices := map[string][]string{}
 	for _, d := range spec.Devices {
@@ -108,7 +108,7 @@ func mountsOf(spec specs.Spec) map[string]string {
 	return mounts
 }
 
-// With capabilities each file is mounted under each of its names.
+// With capabilities each file is mounted at each of its names.
 func TestBuildSpecWithCapabilities(t *testing.T) {
 	in := sampleInput(t)
 	in.Capabilities = []volumemgr.Capability{volumemgr.Utility}

@@ -15,11 +15,10 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// podmanScript runs podman where nobody else's is touched: it reads specifications
-// from fixed folders, and keeps locks and caches in others, so that these are
-// of its own mount namespace. Its arguments are podman's storage, the
-// specification, an image archive, the image's name, a cgroup, a device, and a
-// script.
+// podmanScript runs podman in its own mount namespace, because podman reads
+// specifications from fixed folders and keeps locks and caches in others. Its arguments
+// are podman's storage, the specification, an image archive, the image's name, a cgroup,
+// a device, and a script.
 const podmanScript = `set -e
 mkdir -p /var/lib/containers
 for dir in /run /dev/shm /var/lib/containers; do mount -t tmpfs tmpfs $dir; done
@@ -32,8 +31,8 @@ storage=$1
 podman load -q <"$3" >/dev/null
 podman run --rm --network none --cap-add mknod --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --cgroup-parent "$5" --device "$6" "$4" /bin/sh -c "$7"`
 
-// listScript tells what a container got: the GPU nodes in its /dev, which nodes
-// the kernel lets it open, even ones that it makes itself, and the driver.
+// listScript prints the GPU nodes in a container's /dev, the nodes that the kernel lets
+// it open, including nodes that it creates itself, and the driver.
 const listScript = `ls /dev | grep -E 'nvidia|dri' | tr '\n' ' '; echo
 for minor in 0 1; do
 	mknod /tmp/gpu$minor c 195 $minor
@@ -45,7 +44,7 @@ ls -l /usr/local/nvidia/lib64/libcuda.so.1 | grep -o 'libcuda.so.1.*'
 touch /usr/local/nvidia/new 2>&1 | grep -o 'Read-only file system'
 echo "$NVIDIA_VISIBLE_DEVICES"`
 
-// The specification in the hands of a real runtime.
+// Tests the specification with a real runtime.
 func TestRootPodman(t *testing.T) {
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "podman", "podman")
@@ -85,8 +84,7 @@ func TestRootPodman(t *testing.T) {
 	}
 }
 
-// runPodman runs a script in a container with that device, and returns what it
-// says.
+// runPodman runs a script in a container with that device, and returns its output.
 func runPodman(t *testing.T, in SpecInput, archive, device, script string) string {
 	t.Helper()
 	spec, err := BuildSpec(in)
@@ -110,14 +108,14 @@ func runPodman(t *testing.T, in SpecInput, archive, device, script string) strin
 	return string(out)
 }
 
-// removeCgroups removes what podman made below that name, in hierarchies of
-// both versions; it leaves empty ones behind.
+// removeCgroups removes the empty cgroups that podman leaves below that name, in the
+// hierarchies of both versions.
 func removeCgroups(name string) {
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		for _, below := range []string{"/*", ""} {
-			found, _ := filepath.Glob(root + name + below) // an error means a bad pattern
+			found, _ := filepath.Glob(root + name + below) // the only possible error is a bad pattern
 			for _, path := range found {
-				_ = unix.Rmdir(path) // its files are no folders
+				_ = unix.Rmdir(path) // its files need not be removed first
 			}
 		}
 	}

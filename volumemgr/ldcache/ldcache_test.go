@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// oldCache and fresh write the two layouts, as ldconfig does.
+// oldCache returns a cache in the old layout of ldconfig.
 func oldCache(list ...CacheEntry) []byte {
 	var table, text bytes.Buffer
 	for _, e := range list {
@@ -41,7 +41,7 @@ func newCache(list ...CacheEntry) []byte {
 
 func writeWords(b *bytes.Buffer, words ...uint32) {
 	for _, w := range words {
-		_ = binary.Write(b, binary.LittleEndian, w) // a Buffer takes all
+		_ = binary.Write(b, binary.LittleEndian, w) // writes to a Buffer never fail
 	}
 }
 
@@ -51,7 +51,8 @@ func writeString(b *bytes.Buffer, s string) uint32 {
 	return uint32(at)
 }
 
-// oldAndNewCache is the compatible layout: the new one, aligned, after the old.
+// oldAndNewCache is the compatible layout: an empty old cache, followed by the aligned
+// new one.
 func oldAndNewCache(list ...CacheEntry) []byte {
 	data := oldCache()
 	for len(data)%newAlign != 0 {
@@ -100,8 +101,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, an entry's strings are bytes of the file, and there are
-// no more entries than it has room for.
+// For any bytes, the strings of an entry are parts of the file, and there are no more
+// entries than fit into the file.
 func FuzzParse(f *testing.F) {
 	f.Add(oldCache(sampleEntries...))
 	f.Add(newCache(sampleEntries...))

@@ -23,8 +23,8 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// runContainer runs a script in a container with that host configuration, and
-// returns what it says.
+// runContainer runs a script in a container with that host configuration, and returns its
+// output.
 func runContainer(t *testing.T, engine *client.Client, image, script string, host *container.HostConfig) string {
 	t.Helper()
 	ctx := context.Background()
@@ -59,7 +59,7 @@ func runContainer(t *testing.T, engine *client.Client, image, script string, hos
 	return out.String()
 }
 
-// writeScript tries to spoil the driver from inside, as root.
+// writeScript tries to modify the driver in the container as root.
 const writeScript = `cd /usr/local/nvidia && ls lib64/libcuda.so.1 && (echo spoilt >lib64/libcuda.so.1; touch new; rm lib64/libcuda.so) 2>&1 | grep -c "Read-only file system"`
 
 func fileDigest(t *testing.T, path string) [sha256.Size]byte {
@@ -71,17 +71,17 @@ func fileDigest(t *testing.T, path string) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// The real engine finds the plugin by its socket, makes and lists a volume, and
-// mounts it into containers: named first and by --volume-driver alone, always
-// read-only. It refuses to remove what a container has, and removes it after.
+// The real engine finds the plugin by its socket, creates and lists a volume, and mounts
+// it into containers, by name and by --volume-driver, always read-only. It refuses to
+// remove a volume in use, and removes it later.
 func TestEngine(t *testing.T) {
 	testneeds.RequireRoot(t)
 	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
 	image := testimage.LoadImage(t, engine, testimage.BusyboxArchive(t, "mesos-gpu-plugin-test", nil, nil))
 	cfg := testConfig(t)
-	// One name for all runs: the engine forgets no plugin, and waits for each
-	// that is gone whenever it looks for a volume that it does not know.
+	// All runs use one name: the engine never forgets a plugin, and waits for each
+	// missing one whenever it looks up an unknown volume.
 	const driver = "mesos-gpu-test"
 	cfg.Socket = filepath.Join(filepath.Dir(DefaultSocket), driver+".sock")
 	startPlugin(t, cfg)
@@ -89,7 +89,7 @@ func TestEngine(t *testing.T) {
 	name := "nvidia_" + v535
 	removed := false
 	t.Cleanup(func() {
-		if removed { // the engine would ask every plugin that it ever knew
+		if removed { // otherwise the engine queries every plugin that it knows
 			return
 		}
 		if err := engine.VolumeRemove(ctx, name, true); err != nil {
@@ -139,8 +139,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// Without the plugin a volume serves as a plain bind mount and as a volume of
-// the engine's own local driver.
+// Without the plugin a volume can be used as a bind mount and as a volume of the engine's
+// local driver.
 func TestEngineWithoutPlugin(t *testing.T) {
 	engine := testneeds.RequireDockerEngine(t)
 	ctx := context.Background()
@@ -165,7 +165,7 @@ func TestEngineWithoutPlugin(t *testing.T) {
 	}
 }
 
-// A driver in use is seen by the collector through the engine's containers.
+// The collector detects a driver in use through the engine's containers.
 func TestEngineContainerKeepsItsVolume(t *testing.T) {
 	testneeds.RequireRoot(t)
 	engine := testneeds.RequireDockerEngine(t)
@@ -190,16 +190,16 @@ func TestEngineContainerKeepsItsVolume(t *testing.T) {
 	}
 }
 
-// residentScript opens a library as a program does that has it mapped, says so, and
-// tells at a signal what it reads through that, and under the name.
+// residentScript opens a library, as a program that maps it does, and reports that. On
+// SIGUSR1 it prints the checksums of the open file and of the file with the name.
 const residentScript = `exec 3</usr/local/nvidia/lib64/libcuda.so.1
 trap 'md5sum <&3; md5sum </usr/local/nvidia/lib64/libcuda.so.1; exit' USR1
 echo up
 while :; do sleep 1; done`
 
-// The driver is upgraded while a container runs: that one reads its own
-// version's files to its end, whatever is made, repaired and collected
-// meanwhile; the next one gets the new version.
+// The driver is upgraded while a container runs. That container reads its own version's
+// files until it ends, even if volumes are created, repaired and collected meanwhile. The
+// next container gets the new version.
 func TestEngineUpgrade(t *testing.T) {
 	testneeds.RequireRoot(t)
 	engine := testneeds.RequireDockerEngine(t)
@@ -262,8 +262,8 @@ func TestEngineUpgrade(t *testing.T) {
 	}
 }
 
-// startContainer starts a script in a container of its own, and gives what it says
-// line by line.
+// startContainer starts a script in its own container, and returns a function that reads
+// its output line by line.
 func startContainer(t *testing.T, engine *client.Client, image, script string, binds []string) (id string, say func() string) {
 	t.Helper()
 	ctx := context.Background()
@@ -272,7 +272,7 @@ func startContainer(t *testing.T, engine *client.Client, image, script string, b
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}) }) // it may be gone
+	t.Cleanup(func() { _ = engine.ContainerRemove(ctx, made.ID, container.RemoveOptions{Force: true}) }) // it may be removed already
 	if err := engine.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func startContainer(t *testing.T, engine *client.Client, image, script string, b
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logs.Close() })
-	lines := bufio.NewReader(logs) // a terminal's have no headers between them
+	lines := bufio.NewReader(logs) // the output of a terminal has no stream headers
 	return made.ID, func() string {
 		t.Helper()
 		line, err := lines.ReadString('\n')

@@ -25,7 +25,7 @@ const (
 	v470 = "470.57.02"
 )
 
-// testConfig has a driver 535, and a volume of the 470 that was there before.
+// testConfig has a driver of version 535 and an existing volume of version 470.
 func testConfig(t *testing.T) PluginConfig {
 	t.Helper()
 	store := volumemgr.Store{Dir: filepath.Join(t.TempDir(), "volumes")}
@@ -47,7 +47,7 @@ func testConfig(t *testing.T) PluginConfig {
 	}
 }
 
-// startPlugin runs a plugin until the test ends, or until stop.
+// startPlugin runs a plugin until the test ends or stop is called.
 func startPlugin(t *testing.T, cfg PluginConfig) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func startPlugin(t *testing.T, cfg PluginConfig) (stop func()) {
 	return stop
 }
 
-// pluginResponse is any of the plugin's answers.
+// pluginResponse has the fields of all the plugin's responses.
 type pluginResponse struct {
 	Err          string
 	Mountpoint   string
@@ -84,7 +84,7 @@ type pluginResponse struct {
 	Capabilities struct{ Scope string }
 }
 
-// callPlugin posts as the engine does.
+// callPlugin sends a request as the engine does.
 func callPlugin(t *testing.T, socket, call string, body any) pluginResponse {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -177,7 +177,7 @@ func TestListenSocket(t *testing.T) {
 		t.Errorf("a second plugin: %v", err)
 	}
 	stop()
-	// What a killed plugin leaves is a socket that nobody answers on.
+	// A killed plugin leaves a socket without a listener.
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: cfg.Socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -195,8 +195,8 @@ func TestListenSocket(t *testing.T) {
 	}
 }
 
-// What the engine gets is read-only even for root, is mounted once for many,
-// survives the plugin, and goes with the last user.
+// The engine's mount is read-only even for root. It is shared by all users, survives a
+// restart of the plugin, and is removed with the last user.
 func TestRootMount(t *testing.T) {
 	testneeds.RequireRoot(t)
 	cfg := testConfig(t)
@@ -242,7 +242,7 @@ func TestRootMount(t *testing.T) {
 	stop()
 	stop = startPlugin(t, cfg)
 	wantView(true)
-	// The new plugin knows nobody, but another process's mount holds it.
+	// The new plugin knows no users, but another process's mount keeps the volume.
 	other := filepath.Join(t.TempDir(), "other")
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
