@@ -103,7 +103,7 @@ func (a *fakeAgent) hangUp() {
 // fakeRuntime is a runtime for one task. The test controls its start and end and observes
 // signals.
 type fakeRuntime struct {
-	start   chan error // one value lets Start return
+	start   chan error // Start returns when it receives a value
 	exit    chan task.ExitStatus
 	signals chan syscall.Signal
 	got     task.TaskSpec

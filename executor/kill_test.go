@@ -134,8 +134,8 @@ func TestKillDuringLaunch(t *testing.T) {
 	})
 }
 
-// TestKillReportsLeftContainer: a container that could not be removed may hold
-// GPUs, so the status says so even after a kill.
+// TestKillReportsLeftContainer: a container that could not be removed may hold GPUs, so
+// the status reports it even after a kill.
 func TestKillReportsLeftContainer(t *testing.T) {
 	left := errors.New("remove container mesos-gpu-1: docker rm -f mesos-gpu-1")
 	if o := endStatus(task.ExitStatus{}, left, true); o.state != mesos.TASK_KILLED || o.message != left.Error() {

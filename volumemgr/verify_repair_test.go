@@ -124,7 +124,7 @@ func mustTruncate(t *testing.T, path string, size int64) {
 	}
 }
 
-// flipByte changes one byte in place and restores the modification time, as a faulty disk
+// flipByte flips one bit in place and restores the modification time, as a faulty disk
 // does.
 func flipByte(t *testing.T, path string) {
 	t.Helper()

@@ -304,7 +304,7 @@ func TestBridgeNetwork(t *testing.T) {
 	h.nothingLeft(t, work)
 }
 
-// ExecProbe runs a command in the task's container.
+// ExecProbe runs a command in the task's container and returns its exit status.
 func TestExec(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:exec", nil, nil))

@@ -136,10 +136,10 @@ exit 0`)
 		t.Errorf("stdout is %q, want %q", stdout, want)
 	}
 	for _, want := range []string{
-		"can't open /dev/nvidia2: No such device or address", // ENXIO: let through, no driver there
-		"can't open /tmp/nvidia0: Operation not permitted",   // EPERM: denied, whoever made the node
+		"can't open /dev/nvidia2: No such device or address", // ENXIO: allowed, but there is no driver
+		"can't open /tmp/nvidia0: Operation not permitted",   // EPERM: denied for any process's node
 		"can't open /dev/nvidia2m: No such device or address",
-		"/usr/local/nvidia: No such file or directory", // the image did not ask
+		"/usr/local/nvidia: No such file or directory", // the image did not request it
 	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
@@ -231,7 +231,7 @@ exit 3`)
 	if _, stdout, _ := h.run(t, work); !strings.HasSuffix(stdout, "by entrypoint\n") {
 		t.Errorf("entrypoint was not replaced: %q", stdout)
 	}
-	// Shells drop such names, other programs see them.
+	// Shells drop variables with such names, other programs see them.
 	work.Entrypoint, work.Argv, work.Env = []string{"/bin/env"}, nil, map[string]string{"node.name": "a b"}
 	if _, stdout, _ := h.run(t, work); !strings.Contains(stdout, "\nnode.name=a b\n") {
 		t.Errorf("variable node.name is not in the environment:\n%s", stdout)

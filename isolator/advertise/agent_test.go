@@ -108,7 +108,7 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// tell serves the operator API.
+// tell serves the operator API: the agent's ID and its tasks.
 func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
 	if err := mesosapi.ReadCall(r, call); err != nil {

@@ -27,7 +27,7 @@ func without(h gpu.Host, places ...int) gpu.Host {
 	return kept
 }
 
-// wantState awaits UPDATE_STATE and compares what it says.
+// wantState waits for UPDATE_STATE and compares its resources.
 func (a *fakeAgent) wantState(gpus int, devices []gpu.Device) {
 	a.t.Helper()
 	got := a.call(rp.CallUpdateState).UpdateState.Resources

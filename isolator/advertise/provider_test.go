@@ -160,7 +160,7 @@ func TestTeardown(t *testing.T) {
 		t.Errorf("got %v, want ErrRemoved", err)
 	}
 	start(t, c, warned)
-	a.subscribed("") // as a new provider
+	a.subscribed("") // with a new provider ID
 }
 
 func TestOperations(t *testing.T) {

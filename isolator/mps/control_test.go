@@ -125,7 +125,7 @@ func newShares(mem int64, cores int) []gpu.DeviceShare {
 // daemonPID returns the running daemon's PID, or 0.
 func daemonPID(m *Limiter) int { return newControlDaemon(m.cfg, uuid).findProcess() }
 
-// eventually waits for what a process of its own does.
+// eventually waits for the effect of another process.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {

@@ -49,7 +49,7 @@ func TestDiscoverHost(t *testing.T) {
 	cases := []struct {
 		name    string
 		fails   []nvmltest.FunctionFailure
-		without int // index of the device left out, -1 for none
+		without int // index of the device that is not discovered, -1 for none
 		logged  string
 		err     string
 		none    bool // the error is ErrNoDriver

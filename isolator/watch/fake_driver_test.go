@@ -22,7 +22,7 @@ type fakeDriver struct {
 	events chan health.DeviceEvent
 
 	mu     sync.Mutex
-	errs   map[string]error // instead of a sample
+	errs   map[string]error // returned instead of a sample
 	values map[string]map[gpu.SampleField]float64
 	stuck  map[string]chan struct{} // calls hang until the channel is closed
 	counts map[string]int

@@ -343,7 +343,7 @@ func TestHostsListWithheldDevices(t *testing.T) {
 		want("a fault", sick)
 		for range 10 {
 			d.events <- health.DeviceEvent{Device: "GPU-b", XID: 79}
-			time.Sleep(5 * time.Second) // samples too
+			time.Sleep(5 * time.Second) // long enough for samples
 		}
 		if err := w.CordonDevice("GPU-a", "fan"); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
-// The layout of the usage file. books.go describes the same layout, and a test
-// compares the two. All numbers are little-endian, as on every machine that
-// NVIDIA's driver supports.
+// The layout of the usage file. usage_file.go describes the same layout, and a
+// test compares the two. All numbers are little-endian, as on every machine
+// that NVIDIA's driver supports.
 #pragma once
 #include <stdint.h>
 
