@@ -19,26 +19,27 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// APIConfig says who gets at a scheduler's API, and how. The zero value is open to
-// whoever reaches it, in plain HTTP.
+// APIConfig configures access to a scheduler's API. With the zero value, every
+// client that can connect may do everything, over plain HTTP.
 type APIConfig struct {
-	// AccessFile says who may do what: see package access.
+	// AccessFile is the path of the access file, which grants permissions: see package access.
 	AccessFile string
-	// CertFile and KeyFile are the certificate by which the API speaks TLS.
-	// They are read again when they change.
+	// CertFile and KeyFile are the API's TLS certificate and its key. They are
+	// read again when they change. If both are empty the API uses plain HTTP.
 	CertFile, KeyFile string
-	// CAFile has the certificates to trust where another scheduler's API is
-	// asked; "" trusts the system's.
+	// CAFile holds the certificate authorities to trust when this scheduler
+	// forwards requests to another one; "" selects the system's.
 	CAFile string
-	// AuditFile gets a line for each change; "" disables the audit log.
+	// AuditFile receives one line for each change; "" disables the audit log.
 	AuditFile string
-	// Open lets the API listen beyond loopback without TLS and access file.
+	// Open permits listening on other addresses than loopback without TLS and
+	// an access file.
 	Open bool
-	// NoExec has it run no commands in tasks' containers.
+	// NoExec rejects requests to run commands in tasks' containers.
 	NoExec bool
 }
 
-// newHandler is the API of what backend answers.
+// newHandler returns the handler of the API, which reads the backend for each request.
 func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogger) http.Handler {
 	if a.NoExec {
 		return api.NewHandler(backend, log, api.WithoutExec())
@@ -46,7 +47,7 @@ func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogge
 	return api.NewHandler(backend, log)
 }
 
-// URLFor is that of an API at host:port.
+// URLFor returns the URL of an API at address, which is HOST:PORT.
 func (a *APIConfig) URLFor(address string) string {
 	if a.CertFile != "" {
 		return "https://" + address
@@ -78,15 +79,15 @@ func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) er
 	return nil
 }
 
-// apiSecurity is what stands before the API.
+// apiSecurity authenticates, authorizes and audits requests to the API.
 type apiSecurity struct {
-	gate            *gate.Gate                // nil: everybody may do everything
+	gate            *gate.Gate                // nil: every client may do everything
 	audit           *audit.AuditLog           // nil: no audit log
 	certificate     *api.ReloadingCertificate // nil: plain HTTP
-	leaderTransport http.RoundTripper         // to the scheduler that leads
+	leaderTransport http.RoundTripper         // for requests to the leader
 }
 
-// openSecurity reads the files.
+// openSecurity reads the certificates and the access file, and opens the audit log.
 func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err error) {
 	if d.leaderTransport, err = a.newLeaderTransport(); err != nil {
 		return d, err
@@ -109,7 +110,7 @@ func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err err
 	return d, nil
 }
 
-// newLeaderTransport is how the scheduler that leads is asked.
+// newLeaderTransport returns the transport for requests to the leader.
 func (a *APIConfig) newLeaderTransport() (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if a.CAFile == "" {
@@ -126,7 +127,7 @@ func (a *APIConfig) newLeaderTransport() (http.RoundTripper, error) {
 	return t, nil
 }
 
-// wrapListener speaks TLS where there is a certificate.
+// wrapListener adds TLS to l if there is a certificate.
 func (d *apiSecurity) wrapListener(l net.Listener) net.Listener {
 	if d.certificate == nil {
 		return l
@@ -143,7 +144,7 @@ func (d *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.
 	if d.gate != nil {
 		return d.gate.Wrap(h, append(api.OpenPaths(), pingPath)...)
 	}
-	return api.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens nothing else tells a site's page from a program
+	return api.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens, only the Host header exposes a web page's cross-site request
 }
 
 // ownHostNames returns the machine's names and the host of the advertised URL.
@@ -158,7 +159,8 @@ func ownHostNames(advertised string) (list []string) {
 	return list
 }
 
-// readAccessFile reads the access file again, which holds once it is taken.
+// readAccessFile reads the access file again and returns its limits for jobs.
+// The new permissions apply once the caller calls take.
 func (d *apiSecurity) readAccessFile() (jobs []sched.RolePermissions, take func(), err error) {
 	if d.gate == nil {
 		return nil, func() {}, nil
@@ -166,13 +168,13 @@ func (d *apiSecurity) readAccessFile() (jobs []sched.RolePermissions, take func(
 	return d.gate.PrepareReload()
 }
 
-// checkSubmitPermission reports whether the owner of what was submitted earlier may still
-// do so. Before there was an access file everybody did.
+// maySubmit reports whether the owner of a job that was submitted earlier may
+// still submit to role. A job without an owner predates the access file and is allowed.
 func (d *apiSecurity) maySubmit(owner, role string) bool {
 	return d.gate == nil || owner == "" || d.gate.CanSubmit(owner, role)
 }
 
-// jobPermissions is what the access file says jobs may have.
+// jobPermissions returns the access file's limits for jobs, nil if there is no access file.
 func (d *apiSecurity) jobPermissions() []sched.RolePermissions {
 	if d.gate == nil {
 		return nil
@@ -180,7 +182,7 @@ func (d *apiSecurity) jobPermissions() []sched.RolePermissions {
 	return d.gate.JobLimits()
 }
 
-// closeFiles closes what open opened.
+// closeFiles closes the audit log.
 func (d *apiSecurity) closeFiles() error {
 	if d.audit == nil {
 		return nil

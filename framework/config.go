@@ -1,6 +1,7 @@
-// Package framework is the scheduler as a whole: one loop that takes events
-// from the master and from people, has package sched decide, records the
-// decision in the journal and then carries it out. It decides nothing itself.
+// Package framework assembles the scheduler: one loop receives events from the
+// master and requests from clients, calls package sched for decisions, commits
+// them to the journal and then carries them out. It makes no scheduling
+// decisions itself.
 package framework
 
 import (
@@ -25,7 +26,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// Defaults for what a Config leaves out.
+// Defaults of SchedulerConfig.
 const (
 	DefaultMaster          = "http://127.0.0.1:5050"
 	DefaultAPIAddr         = "127.0.0.1:8080"
@@ -37,62 +38,64 @@ const (
 	DefaultFailoverTimeout = 7 * 24 * time.Hour
 )
 
-// SchedulerConfig says what a Scheduler is and where it finds what it needs. The zero
-// value of a field takes its default.
+// SchedulerConfig configures a Scheduler. A field with its zero value gets its
+// default.
 type SchedulerConfig struct {
-	// Master is zk://HOST:PORT,HOST:PORT/PATH, as the masters' --zk, or the
-	// URLFor of a master, or of several with commas between; "http://" may be
-	// left out. The leading master is followed.
+	// Master is zk://HOST:PORT,HOST:PORT/PATH, as in the masters' --zk, or the
+	// URLs of one or more masters, separated by commas; "http://" is optional.
+	// The client connects to the leading master.
 	Master string
-	// ZKAuthFile has USER:PASSWORD for the masters' ZooKeeper; "" is without.
+	// ZKAuthFile holds USER:PASSWORD for the masters' ZooKeeper; "" disables authentication.
 	ZKAuthFile string
-	// CredentialFile has the principal and secret by which the framework
-	// authenticates, as Mesos's own --credential file; "" is without.
+	// CredentialFile holds the principal and secret with which the framework
+	// authenticates, in the format of Mesos's --credential; "" disables authentication.
 	CredentialFile string
-	// TLS is nil where masters and agents speak plain HTTP.
+	// TLS is nil if masters and agents use plain HTTP.
 	TLS *master.TLSFiles
-	// Hostname and WebURL are for people who look at the master. They may be
-	// "": WebURL is then where the API is reached, which has the page too.
+	// Hostname and WebURL are shown in the master's user interface. If WebURL is
+	// empty, the URL of the API is used, which also serves the web page.
 	Hostname, WebURL string
-	// ReregisterRemoved goes on under a new framework id when the master has
-	// removed the framework and killed its tasks; else Run ends.
+	// ReregisterRemoved makes the scheduler register under a new framework id
+	// after the master has removed the framework and killed its tasks. If it is
+	// false, Run fails.
 	ReregisterRemoved bool
-	// APIAddr is where the REST API listens. Beyond loopback it needs Access
-	// and a certificate, unless it is Open to whoever reaches it.
+	// APIAddr is the HOST:PORT on which the REST API listens. An address other
+	// than loopback requires API.AccessFile and a certificate, or API.Open.
 	APIAddr string
 	API     APIConfig
-	// JournalPath is the file that holds the jobs, whose folder is made, or
-	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers run, of
-	// which one leads and the others stand by.
+	// JournalPath is the journal's file, whose folder is created, or
+	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers can run:
+	// one is the leader, the others are standbys.
 	JournalPath string
-	// JournalAuthFile has USER:PASSWORD for ZooKeeper; "" is without.
+	// JournalAuthFile holds USER:PASSWORD for the journal's ZooKeeper; "" disables authentication.
 	JournalAuthFile string
-	// AdvertiseURL is where other schedulers' clients reach this one's API;
-	// made of APIAddr, or of the host's name where that is any address.
+	// AdvertiseURL is the URL at which clients of other schedulers reach this
+	// API. It defaults to APIAddr, with the host's name if that is an
+	// unspecified address.
 	AdvertiseURL string
-	// SessionTimeout is how long ZooKeeper waits for a leader that is silent,
-	// before another takes over.
+	// SessionTimeout is how long ZooKeeper waits for a silent leader before
+	// another scheduler takes over.
 	SessionTimeout time.Duration
-	// Extension, where set, keeps more than jobs on this scheduler.
+	// Extension is an optional part that manages more than jobs; nil if there is none.
 	Extension Extension
-	// ExecutorPath is the mesos-gpu binary on the agents.
+	// ExecutorPath is the path of the mesos-gpu binary on the agents.
 	ExecutorPath string
-	// Name and User are the framework's in Mesos. Tasks run as User.
+	// Name and User are the framework's name and user in Mesos. Tasks run as User.
 	Name, User string
-	// Roles are those whose offers the framework takes, that of jobs without
-	// one first. RolesFile has them with weights and quotas: see LoadRoles.
-	// Both may be left out where Sched.Policy says it.
+	// Roles are the roles to which the framework subscribes. The first is the
+	// default role of jobs. RolesFile holds roles with weights and quotas: see
+	// LoadRoles. Both may be empty if Sched.Policy has roles.
 	Roles     []string
 	RolesFile string
-	// FailoverTimeout is how long the master keeps the tasks while no
+	// FailoverTimeout is how long the master keeps the tasks running while no
 	// scheduler is connected.
 	FailoverTimeout time.Duration
-	// Sched says how patient the scheduler is.
+	// Sched holds the scheduling policy, timeouts and limits.
 	Sched sched.SchedulerSettings
 	Log   logrus.FieldLogger
-	// Clock is time.Now, unless a test has its own.
+	// Clock defaults to time.Now; tests replace it.
 	Clock func() time.Time
-	// WrapJournal is for tests, which fail in between.
+	// WrapJournal wraps the journal in tests, to inject failures.
 	WrapJournal func(journal.Journal) journal.Journal
 	// Ready is called once with the address on which the API listens.
 	Ready func(apiAddr string)
@@ -138,7 +141,7 @@ func (c *SchedulerConfig) setDefaults() {
 	}
 }
 
-// Validate says what is wrong with the Config, with what to write instead.
+// Validate returns all errors in the configuration, each with its remedy.
 func (c *SchedulerConfig) Validate() error {
 	var errs []error
 	if c.FailoverTimeout < 0 {
@@ -190,7 +193,8 @@ func (c *SchedulerConfig) advertisedURL(addr net.Addr) string {
 	return c.API.URLFor(addr.String())
 }
 
-// makeJournalFolder makes the journal's folder: its file says what people run.
+// makeJournalFolder creates the journal's folder, readable by its owner only: the
+// journal holds the commands of all jobs.
 func (c *SchedulerConfig) makeJournalFolder() error {
 	if err := os.MkdirAll(filepath.Dir(c.JournalPath), 0o700); err != nil {
 		return fmt.Errorf("make the journal's folder: %w", err)
@@ -198,7 +202,7 @@ func (c *SchedulerConfig) makeJournalFolder() error {
 	return nil
 }
 
-// loopConfig returns the leader's part of the configuration.
+// loopConfig returns the configuration of the leader's event loop.
 func (c *SchedulerConfig) loopConfig() leader.LoopConfig {
 	return leader.LoopConfig{Sched: c.Sched, Counters: c.counters, Clock: c.Clock, Log: c.Log}
 }

@@ -20,19 +20,20 @@ import (
 	"mesos-gpu/internal/writedeadline"
 )
 
-// Extension is a part of the scheduler that keeps more than jobs, such as
-// services by Marathon's definitions. Its requests are answered where it
-// leads; other schedulers pass them on.
+// Extension is an optional part of the scheduler that manages more than jobs,
+// such as services with Marathon definitions. The leader's extension serves the
+// requests; standbys forward them to the leader.
 type Extension interface {
 	http.Handler
-	// Paths are those that it answers, with all that is below them.
+	// Paths returns the paths that the extension serves, including everything
+	// below them.
 	Paths() []string
-	// Lead runs while this scheduler leads: until ctx ends, or it cannot go
-	// on, which ends the scheduler too.
+	// Lead runs while this scheduler leads. It returns when ctx ends; an
+	// earlier error ends the scheduler.
 	Lead(ctx context.Context, c *leader.ExtensionHandle) error
 }
 
-// newHandler is the API with the extension's part.
+// newHandler returns the handler of the API, the web page and the extension.
 func (s *Scheduler) newHandler() http.Handler {
 	v1 := web.NewHandler(s.cfg.API.newHandler(s.currentBackend, s.cfg.Log))
 	if s.cfg.Extension == nil {
@@ -40,8 +41,8 @@ func (s *Scheduler) newHandler() http.Handler {
 	}
 	guarded := api.RejectCrossOrigin(http.HandlerFunc(s.serveExtension), s.cfg.Log)
 	paths := s.cfg.Extension.Paths()
-	// http.ServeMux would send clients elsewhere for //, which the ids of apps
-	// often have in front of them.
+	// http.ServeMux would redirect paths that contain //, which is common before
+	// app ids.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		under := func(p string) bool { return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") }
 		if slices.ContainsFunc(paths, under) {
@@ -52,15 +53,15 @@ func (s *Scheduler) newHandler() http.Handler {
 	})
 }
 
-// forwardedHeader marks a request of another scheduler, which took this one for the
-// leader.
+// forwardedHeader marks a request that another scheduler forwarded to this one
+// because it took this one for the leader. It is not forwarded again.
 const forwardedHeader = "Mesos-Gpu-Passed-On"
 
-// pingPath is Marathon's liveness endpoint, which load
-// balancers ask without a token.
+// pingPath is Marathon's liveness endpoint. Load balancers request it without a
+// token.
 const pingPath = "/ping"
 
-// serveExtension answers for the extension, or has the leader do it.
+// serveExtension serves a request by the extension, or forwards it to the leader.
 func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
 	if err := api.CheckAnyAccess(api.GrantOf(r.Context())); err != nil && r.URL.Path != pingPath {
 		api.WriteProblem(w, r, err, s.cfg.Log)
@@ -89,7 +90,7 @@ func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(writedeadline.DeadlineWriter{ResponseWriter: w, Patience: responseWriteTimeout}, r)
 }
 
-// leaderURL is where the scheduler that leads answers.
+// leaderURL returns the URL of the leader's API.
 func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 	b := s.currentBackend()
 	if b.Reads == nil {
@@ -111,8 +112,8 @@ func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 	return to, err
 }
 
-// CheckAccess says what is in the way of a request to an extension, whose context it
-// is: of seeing what is of a role or, with change, of changing it.
+// CheckAccess returns an error if the request may not view objects of role or,
+// with change, change them. ctx is the context of a request to an extension.
 func CheckAccess(ctx context.Context, change bool, role string) error {
 	p := access.View
 	if change {
@@ -122,13 +123,14 @@ func CheckAccess(ctx context.Context, change bool, role string) error {
 	return api.CheckRoleAccess(api.GrantOf(ctx), p, role)
 }
 
-// writeUnavailable says why, in a form that clients of Marathon read too.
+// writeUnavailable answers 503 with the reason, in a form that Marathon clients
+// read too.
 func writeUnavailable(w http.ResponseWriter, why error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(map[string]string{"message": why.Error() + ": ask again"}) // the client that went away learns nothing more
+	_ = json.NewEncoder(w).Encode(map[string]string{"message": why.Error() + ": ask again"}) // fails only if the client disconnected
 }
 
-// responseWriteTimeout is how long a reader may take for what is written to it.
+// responseWriteTimeout is how long one write to a client may block.
 const responseWriteTimeout = time.Minute

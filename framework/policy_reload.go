@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// loadPolicy is what the configuration and the roles file say now.
+// loadPolicy returns the policy of the configuration and the current roles file.
 func (s *Scheduler) loadPolicy() (sched.Policy, error) {
 	return s.loadPolicyWith(s.security.jobPermissions())
 }
@@ -25,10 +25,10 @@ func (s *Scheduler) loadPolicyWith(jobs []sched.RolePermissions) (sched.Policy, 
 	return p, nil
 }
 
-// Reload reads the roles file and the access file again: other weights and
-// quotas hold from the next plan on, offers of a role that is gone are void,
-// its tasks stay; other permissions hold from the next request on. With a
-// mistake in either file neither changes anything.
+// Reload reads the roles file and the access file again. New weights and quotas
+// apply from the next scheduling cycle on; offers of a removed role are declined,
+// but its tasks keep running. New permissions apply from the next request on. If
+// either file is invalid, Reload returns an error and changes nothing.
 func (s *Scheduler) Reload() error {
 	if s.cfg.RolesFile == "" && s.security.gate == nil {
 		return errors.New("reload: there is neither a roles file nor an access file to read again")
@@ -42,7 +42,7 @@ func (s *Scheduler) Reload() error {
 	s.mu.Lock()
 	emit := s.emit
 	s.mu.Unlock()
-	if emit != nil { // a standby reads the file when it leads
+	if emit != nil { // a standby reads the file when it becomes the leader
 		emit(sched.PolicyChanged{Policy: p})
 	}
 	return nil

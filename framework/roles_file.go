@@ -17,18 +17,17 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// maxRoles bounds the roles file: one line a role.
+// maxRoles limits the size of the roles file, in bytes.
 const maxRoles = 1 << 20
 
-// LoadRoles reads the table of roles from a YAML file, the default role
-// first:
+// LoadRoles reads the roles from a YAML file. The first one is the default role:
 //
 //	research: V100=8, A100=4, *=16
 //	prod: {weight: 2, quota: "A100=32"}
 //	guests: {order: shortest, patience: 6h, policy: spread}
 //	batch: {backfill: false}
 //
-// A text is a quota. The framework subscribes to all of the roles.
+// A scalar value is a quota. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]queue.Role, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +70,7 @@ func parseRoles(data []byte) ([]queue.Role, error) {
 	return roles, nil
 }
 
-// parseRoleNode reads a quota, or a mapping of what a role may say.
+// parseRoleNode parses a role's value: a quota, or a mapping of settings.
 func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	var body struct {
 		Weight   float64       `yaml:"weight"`
@@ -92,7 +91,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	return role, err
 }
 
-// decodeStrictly refuses keys that body does not have.
+// decodeStrictly decodes n into body and rejects unknown keys.
 func decodeStrictly(n *yaml.Node, body any) error {
 	text, err := yaml.Marshal(n)
 	if err != nil {
@@ -107,8 +106,8 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	return nil
 }
 
-// checkRoleKeys names a key that is none, with the one that was probably meant.
-// That the value is no mapping its reader says.
+// checkRoleKeys returns an error for an unknown key, with the most similar known
+// key. It accepts values that are not mappings: decodeStrictly rejects those.
 func checkRoleKeys(n *yaml.Node) error {
 	known := []string{"weight", "quota", "order", "patience", "backfill", "policy"}
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {

@@ -14,18 +14,19 @@ import (
 	"mesos-gpu/framework/standby"
 )
 
-// Below the journal's path in ZooKeeper.
+// The journal's and the election's folders, relative to the journal's path in ZooKeeper.
 const (
 	journalFolder  = "/journal"
 	electionFolder = "/election"
 )
 
-// reelectionDelay is how long a scheduler that lost the lead waits before it stands
-// for election again.
+// reelectionDelay is how long a scheduler that lost leadership waits before it
+// joins the election again.
 const reelectionDelay = time.Second
 
-// runElection stands for election until ctx ends, leads when elected, and stands
-// again, at the end of the line, when it leads no more.
+// runElection joins the election until ctx ends. When elected the scheduler leads;
+// when it loses leadership it joins again as the last candidate. It returns nil
+// when ctx ends, and an error from which no scheduler can recover.
 func (s *Scheduler) runElection(ctx context.Context) error {
 	target, err := zkconn.ParseTarget(s.cfg.JournalPath)
 	if err != nil {
@@ -49,8 +50,9 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 	}
 }
 
-// lostLeadership distinguishes the loss of the lead, of which tasks and other schedulers know
-// nothing, from what no scheduler can go on with.
+// lostLeadership reports whether err means only that this scheduler cannot lead any
+// more. Tasks and other schedulers are then unaffected and the caller may join the
+// election again.
 func lostLeadership(err error) bool {
 	for _, e := range []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced} {
 		if errors.Is(err, e) {
@@ -60,9 +62,9 @@ func lostLeadership(err error) bool {
 	return false
 }
 
-// runSession lives one session with ZooKeeper: as a standby, then perhaps as the
-// leader. What is wrong with the address is an error the first time only: a
-// name that could be resolved will be again.
+// runSession runs one session with ZooKeeper, first as a standby and, once elected,
+// as the leader. With again false, an invalid address is a permanent error; with
+// again true it counts as a lost session, because the address has worked before.
 func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, again bool) error {
 	s.setBackend(api.NewUnavailableBackend("there is no session with ZooKeeper yet"))
 	session, err := zkconn.Dial(ctx, target, s.cfg.SessionTimeout, s.cfg.Log)
@@ -79,7 +81,7 @@ func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, 
 	)
 }
 
-// standByUntilElected stands by until elected, and then leads.
+// standByUntilElected runs the standby until this scheduler is elected, and then the leader.
 func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Session, target zkconn.TargetFolder) error {
 	candidate, err := election.JoinElection(ctx, session, target.Path+electionFolder, election.CandidateInfo{URL: s.url})
 	if err != nil {
@@ -106,7 +108,7 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	if !errors.Is(err, elected) {
 		return err
 	}
-	// Until it leads the standby's view answers, as of now.
+	// The standby's read model serves requests until the leader's replaces it.
 	opened, err := journal.OpenZooKeeper(ctx, journal.ZooKeeperConfig{
 		Session: session, Path: target.Path + journalFolder, Candidate: candidate.ZnodePath(), Leader: s.url, Log: s.cfg.Log,
 	})

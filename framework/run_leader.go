@@ -13,9 +13,9 @@ import (
 	"mesos-gpu/framework/sched/placement"
 )
 
-// runLeader schedules with that journal until ctx ends or it cannot go on. While
-// mayAct reports false nothing is sent to the master. It calls ready once it
-// answers the API.
+// runLeader schedules with the journal store until ctx ends or an error occurs.
+// While mayAct returns false, nothing is sent to the master. It calls ready once
+// the leader serves the API.
 func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct func() bool, ready func()) error {
 	store = s.cfg.counters.WrapJournal(store)
 	defer s.cfg.counters.ResetOffers()
@@ -27,7 +27,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	if cfg.Sched.Policy, err = s.loadPolicy(); err != nil {
 		return err
 	}
-	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the page is there
+	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the API also serves the web page
 	client, err := cfg.newMasterClient(past.FrameworkID)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	)
 }
 
-// runExtension runs the extension until it fails or ctx ends.
+// runExtension runs the extension. It returns the extension's error, or nil if ctx ended.
 func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHandle) error {
 	err := s.cfg.Extension.Lead(ctx, handle)
 	if ctx.Err() != nil {
@@ -80,8 +80,8 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 	return err
 }
 
-// newMasterClient makes the client of the master. Nobody needs offers that do not
-// even hold an executor.
+// newMasterClient returns a client of the master. Its minimum offer size is what
+// an executor needs: smaller offers cannot run any task.
 func (c *SchedulerConfig) newMasterClient(frameworkID string) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,

@@ -13,20 +13,21 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Scheduler runs jobs on the offers of a Mesos master, or stands by until the
-// one that does is gone.
+// Scheduler runs jobs on the offers of a Mesos master. With a journal in ZooKeeper
+// it is a standby until it is elected.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	active   atomic.Pointer[api.Backend] // what answers the API now
-	url      string                      // of the API
+	active   atomic.Pointer[api.Backend] // serves the API; replaced when leadership changes
+	url      string                      // of the API, as advertised
 	security apiSecurity
 
 	mu     sync.Mutex
-	client *master.Client    // while this one leads
-	emit   func(sched.Event) // likewise
+	client *master.Client    // nil unless this scheduler leads; guarded by mu
+	emit   func(sched.Event) // sends an event to the loop; nil unless this scheduler leads; guarded by mu
 }
 
-// New makes a Scheduler; Run starts it.
+// New returns a Scheduler that Run starts. It fails if cfg is invalid or a file of
+// cfg.API cannot be read.
 func New(cfg SchedulerConfig) (*Scheduler, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -41,15 +42,15 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	return s, nil
 }
 
-// setBackend makes b answer the API from the next request on.
+// setBackend makes b serve the API from the next request on.
 func (s *Scheduler) setBackend(b api.Backend) { s.active.Store(&b) }
 
 func (s *Scheduler) currentBackend() api.Backend { return *s.active.Load() }
 
-// Run opens the journal and the API, subscribes, and schedules until ctx
-// ends. Tasks go on running when it returns: a scheduler with the same
-// journal takes them over, within the failover timeout. With a journal in
-// ZooKeeper it schedules while it is elected, and answers reads meanwhile.
+// Run opens the journal and the API, subscribes, and schedules until ctx ends.
+// Tasks keep running after it returns: a scheduler that opens the same journal
+// within the failover timeout takes them over. With a journal in ZooKeeper the
+// scheduler schedules only while it is the leader, and serves reads as a standby.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.security.closeFiles()) }()
 	lead := s.runElection
@@ -88,8 +89,9 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// runTogether runs the parts until the first fails or ctx ends, which ends all:
-// each is useless without the others. It returns why, nil if ctx ended.
+// runTogether runs the parts concurrently. When one fails or ctx ends, it cancels
+// all of them, because none is useful without the others. It returns the first
+// error after all have returned, or nil if ctx ended.
 func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -108,8 +110,8 @@ func runTogether(ctx context.Context, parts ...func(context.Context) error) erro
 	return nil
 }
 
-// Teardown ends the framework: the master kills all of its tasks and forgets
-// it. Returns master.ErrNotConnected if there is no subscription.
+// Teardown removes the framework: the master kills all of its tasks and deletes
+// its state. It returns master.ErrNotConnected if the scheduler is not subscribed.
 func (s *Scheduler) Teardown(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
