@@ -26,7 +26,7 @@ func (s *Scheduler) loadPolicyWith(jobs []sched.RolePermissions) (sched.Policy, 
 }
 
 // Reload reads the roles file and the access file again. New weights and quotas
-// apply from the next scheduling cycle on; offers of a removed role are declined,
+// apply from the next scheduling cycle on; offers of a removed role are not used,
 // but its tasks keep running. New permissions apply from the next request on. If
 // either file is invalid, Reload returns an error and changes nothing.
 func (s *Scheduler) Reload() error {

@@ -16,22 +16,23 @@ import (
 	boltErrors "go.etcd.io/bbolt/errors"
 )
 
-// Schema is the version of the layouts below and in ZooKeeperJournal.
+// Schema is the version of the layout below and of ZooKeeperJournal's.
 //
 //	meta   schema, framework_id
 //	jobs   NAME → job
 //	tasks  NAME \0 INDEX → task
 //	documents  KEY → document
 //
-// Jobs, tasks and documents are checksums of key and text (4 bytes), then the text, of
-// jobs and tasks JSON: bbolt itself would not notice a flipped bit in it. Schema 1 had no
-// checksums, schema 2 no documents; such files are read and written anew. Schema 3 is laid
-// out alike, but releases that know no newer would not keep to what jobs and documents of
-// schema 4 say: jobs after others, matrices, cordons, quotas set by hand.
+// The value of a job, task or document is a checksum of key and text (4 bytes),
+// followed by the text, which is JSON for jobs and tasks. bbolt itself does not
+// detect a flipped bit in a value. Schema 1 has no checksums and schema 2 no
+// documents; OpenBolt rewrites such files. Schema 3 has the same layout as schema 4,
+// but releases that only know schema 3 would ignore what schema 4 added to jobs and
+// documents: job dependencies, matrices, cordons and manual quotas.
 const Schema = 4
 
-// lockTimeout is how long Open waits for another process to let go: a scheduler
-// that is being replaced.
+// lockTimeout is how long OpenBolt waits for another process, such as a scheduler
+// that is being replaced, to release the file.
 const lockTimeout = 2 * time.Second
 
 func metaBucket() []byte      { return []byte("meta") }
@@ -47,10 +48,10 @@ type BoltJournal struct {
 	path string
 }
 
-// OpenBolt opens the journal at path, or begins one there. The file is locked
-// until Close. Returns ErrLocked, ErrCorrupt or ErrNewer, wrapped with the
-// file's name and what to do; it changes no file it cannot read. A file that
-// is mostly empty is written anew, smaller.
+// OpenBolt opens the journal at path, or creates it. The file is locked until
+// Close. It returns ErrLocked, ErrCorrupt or ErrNewer, wrapped with the file's name
+// and the remedy, and never modifies a file that it cannot read. It rewrites a
+// mostly empty file into a smaller one.
 func OpenBolt(path string) (b *BoltJournal, err error) {
 	defer recoverCorruption(path, &err)()
 	if err := checkFileSize(path); err != nil {
@@ -70,8 +71,8 @@ func OpenBolt(path string) (b *BoltJournal, err error) {
 	return &BoltJournal{db: db, path: path}, nil
 }
 
-// openLocked opens the file once no other process has it. The one that had it may
-// have put another in its place.
+// openLocked opens and locks the file, after waiting up to lockTimeout. It opens the
+// path again if the previous owner has replaced the file meanwhile.
 func openLocked(path string) (*bolt.DB, error) {
 	for {
 		var opened fs.FileInfo
@@ -99,8 +100,8 @@ func openLocked(path string) (*bolt.DB, error) {
 	}
 }
 
-// checkFileSize refuses a file that is too short to be a journal, but not empty:
-// bbolt would take some of those for new ones.
+// checkFileSize rejects a file that is not empty but too short to be a journal:
+// bbolt would treat some of those as new databases.
 func checkFileSize(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -120,8 +121,8 @@ func corruptFile(path string, err error) error {
 	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it away to begin without the jobs it remembers", path, ErrCorrupt, err)
 }
 
-// checkOrCreate checks an old journal, without writing to it, and makes the buckets
-// of a new one. It returns the schema's version.
+// checkOrCreate validates an existing journal without writing to it, or creates the
+// buckets of a new one. It returns the schema version.
 func checkOrCreate(db *bolt.DB, path string) (version int, err error) {
 	err = db.View(func(tx *bolt.Tx) error {
 		if info, err := os.Stat(path); err != nil || info.Size() < tx.Size() {
@@ -164,8 +165,8 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 	return version, nil
 }
 
-// Commit writes the change and waits until the disk has it. It does not stop
-// halfway for ctx: a disk answers or fails.
+// Commit writes the change and waits until it is on disk. It ignores ctx: a local
+// write either completes or fails.
 func (b *BoltJournal) Commit(_ context.Context, c Change) error {
 	all, err := encodeChange(c)
 	if err != nil {
@@ -232,7 +233,7 @@ func recordChecksum(key string, text []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), table), table, text)
 }
 
-// addChecksum puts the checksum before the text.
+// addChecksum returns the record's value, prefixed with its checksum.
 func addChecksum(r journalRecord) []byte {
 	sealed := make([]byte, checksumSize, checksumSize+len(r.value))
 	binary.BigEndian.PutUint32(sealed, recordChecksum(r.key, r.value))
@@ -246,7 +247,7 @@ func checkChecksum(key string, sealed []byte) ([]byte, error) {
 	return sealed[checksumSize:], nil
 }
 
-// Close releases the file.
+// Close closes and unlocks the file.
 func (b *BoltJournal) Close() error {
 	if err := b.db.Close(); err != nil {
 		return fmt.Errorf("close journal %s: %w", b.path, err)

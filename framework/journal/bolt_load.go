@@ -9,8 +9,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// recoverCorruption turns what bbolt does to a damaged file, which is to panic or to read
-// beyond its end, into ErrCorrupt. Use: defer guard(path, &err)().
+// recoverCorruption converts a panic or a memory fault, which bbolt causes when it
+// reads a damaged file, into ErrCorrupt. Use: defer recoverCorruption(path, &err)().
 func recoverCorruption(path string, err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {
@@ -21,7 +21,7 @@ func recoverCorruption(path string, err *error) func() {
 	}
 }
 
-// Load reads all of it and checks every page and every record.
+// Load reads the whole journal and verifies every page and every record.
 func (b *BoltJournal) Load(context.Context) (all JournalContents, err error) {
 	defer recoverCorruption(b.path, &err)()
 	err = b.db.View(func(tx *bolt.Tx) error {
@@ -37,7 +37,8 @@ func (b *BoltJournal) Load(context.Context) (all JournalContents, err error) {
 	return all, err
 }
 
-// readImage makes the image of a file of that schema. It is of use in tx only.
+// readImage reads a file of schema version into an image, which is valid only
+// until tx ends.
 func readImage(tx *bolt.Tx, version int) (*contentsImage, error) {
 	if err := checkPages(tx); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func readImage(tx *bolt.Tx, version int) (*contentsImage, error) {
 		}
 		err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) (err error) {
 			if version == 1 {
-				v = bytes.Clone(v) // read here, where guard is
+				v = bytes.Clone(v) // faults here, where recoverCorruption catches it
 			} else if v, err = checkChecksum(string(k), v); err != nil {
 				return err
 			}
@@ -66,7 +67,8 @@ func readImage(tx *bolt.Tx, version int) (*contentsImage, error) {
 	return m, nil
 }
 
-// checkPages returns the first problem, after the checker's goroutine has ended.
+// checkPages returns the first problem, or nil. It waits until the checker's
+// goroutine has ended.
 func checkPages(tx *bolt.Tx) (first error) {
 	for problem := range tx.Check() {
 		if first == nil {

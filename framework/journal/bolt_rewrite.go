@@ -12,28 +12,26 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// minRewriteSize is the size from which a file that is mostly empty is written
-// anew.
+// minRewriteSize is the size in bytes from which a mostly empty file is rewritten.
 const minRewriteSize = 16 << 20
 
-// isSparse reports whether more than half of a large file is unused. bbolt uses
-// freed pages again, but never gives one back: a file stays as large as it was
-// when it held most.
+// isSparse reports whether the file is large and more than half of it is unused.
+// bbolt reuses free pages but never shrinks a file.
 func isSparse(db *bolt.DB) bool {
 	size := int64(0)
-	_ = db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil }) // it returns what we return
+	_ = db.View(func(tx *bolt.Tx) error { size = tx.Size(); return nil }) // the function never fails
 	free := int64(db.Stats().FreePageN+db.Stats().PendingPageN) * int64(db.Info().PageSize)
 	return size >= minRewriteSize && free > size/2
 }
 
-// rewriteFile copies all into a new file, has the disk write it, and puts it in
-// the old one's place. Whatever happens on the way, there is a whole file at
-// path. It returns the database that is open, with an error the old one.
+// rewriteFile copies the journal into a new file, syncs it to disk and renames it to
+// path. After a crash at any point, path is a complete journal. It returns the open
+// database: the new one, or the old one if err is not nil.
 func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
 	fail := func(err error) (*bolt.DB, error) { return old, fmt.Errorf("write journal %s anew: %w", path, err) }
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail(err) // it was left by a crash, and never in use
+		return fail(err) // a crash left the file; it was never in use
 	}
 	db, err := bolt.Open(fresh, 0o600, &bolt.Options{Timeout: lockTimeout})
 	if err != nil {
@@ -63,7 +61,7 @@ func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
 	if err != nil {
 		return fail(errors.Join(err, db.Close(), os.Remove(fresh)))
 	}
-	// From here on the new file is the journal, and its lock is held.
+	// From here on the new file is the journal and is locked.
 	if err := errors.Join(old.Close(), atomicfile.SyncDir(filepath.Dir(path))); err != nil {
 		return db, fmt.Errorf("write journal %s anew: %w", path, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// contentsImage is what all changes up to now add up to, still encoded: a snapshot
-// needs it so.
+// contentsImage is the result of all changes so far, in encoded form, as a snapshot
+// stores it.
 type contentsImage struct {
 	frameworkID string
 	jobs        map[string]jobImage
@@ -22,15 +22,15 @@ type contentsImage struct {
 
 type jobImage struct {
 	job   []byte
-	tasks [][]byte // by index, as far as they came; nil where none did
+	tasks [][]byte // by index, up to the last one recorded; nil for a task without a record
 }
 
 func newImage() *contentsImage {
 	return &contentsImage{jobs: map[string]jobImage{}, documents: map[string][]byte{}}
 }
 
-// applyRecords fails on records that contradict what was before: part of the past is
-// missing then.
+// applyRecords applies the records. It fails if they contradict the image, because
+// earlier records are then missing.
 func (m *contentsImage) applyRecords(all []journalRecord) error {
 	for _, r := range all {
 		switch r.kind {
@@ -64,7 +64,7 @@ func (m *contentsImage) applyRecords(all []journalRecord) error {
 	return nil
 }
 
-// allRecords are those that make the image again, by name, and share its values.
+// allRecords returns the records that recreate the image, sorted by job name. They share its values.
 func (m *contentsImage) allRecords() []journalRecord {
 	var all []journalRecord
 	if m.frameworkID != "" {
@@ -85,8 +85,8 @@ func (m *contentsImage) allRecords() []journalRecord {
 	return all
 }
 
-// decodeContents decodes the image, on all processors: it is most of the work of a
-// start.
+// decodeContents decodes the image on all processors: decoding takes most of the
+// time of a start.
 func (m *contentsImage) decodeContents() (JournalContents, error) {
 	names := slices.Sorted(maps.Keys(m.jobs))
 	jobs := make([]*job.Job, len(names))
@@ -113,13 +113,13 @@ func (m *contentsImage) decodeContents() (JournalContents, error) {
 	if len(m.documents) > 0 {
 		all.Documents = make(map[string][]byte, len(m.documents))
 		for key, value := range m.documents {
-			all.Documents[key] = bytes.Clone(value) // the image may be of a file that closes
+			all.Documents[key] = bytes.Clone(value) // the image may refer to a file that is closed later
 		}
 	}
 	return all, nil
 }
 
-// decodeStoredJob checks that no task is missing and each is in a state there is.
+// decodeJob decodes a job. It fails if a task is missing or has an unknown state.
 func (j jobImage) decodeJob(name string) (*job.Job, error) {
 	s, err := decodeStoredJob(name, j.job)
 	if err != nil {

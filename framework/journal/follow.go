@@ -11,26 +11,27 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 )
 
-// Replica is a copy of a journal's contents that Follow keeps up to date. Its
+// Replica is a copy of a journal's contents that FollowJournal keeps up to date. Its
 // methods are called by one goroutine.
 type Replica interface {
-	// ReplaceAll replaces all.
+	// ReplaceAll replaces the whole contents.
 	ReplaceAll(JournalContents)
-	// ApplyChange adds one change, in the order in which they were committed.
+	// ApplyChange applies one change. Changes arrive in the order of their commits.
 	ApplyChange(Change)
-	// ConfirmUpToDate says that all that was committed before asked has been handed
-	// over.
+	// ConfirmUpToDate reports that the replica has received every change that was
+	// committed before asked.
 	ConfirmUpToDate(asked time.Time)
-	// RefreshRequests has an element when Fresh is to be called soon.
+	// RefreshRequests returns a channel that has an element while the replica
+	// waits for ConfirmUpToDate.
 	RefreshRequests() <-chan struct{}
 }
 
-// confirmInterval is how often a journal that rests is asked whether it does.
+// confirmInterval is how often an idle journal is checked for new entries.
 const confirmInterval = time.Second
 
-// FollowJournal hands over what another scheduler commits, until ctx ends or the
-// session is lost. Where there is no journal yet it waits for one. Returns
-// ErrCorrupt or ErrNewer, wrapped, for what it cannot read.
+// FollowJournal copies another scheduler's commits to the replica until ctx ends or
+// the session is lost. If there is no journal yet, it waits for one. It returns
+// ErrCorrupt or ErrNewer, wrapped, if it cannot read the journal.
 func FollowJournal(ctx context.Context, session *zkconn.Session, path string, to Replica) error {
 	f := logFollower{znodeStore{session, path}, to}
 	for {
@@ -40,7 +41,7 @@ func FollowJournal(ctx context.Context, session *zkconn.Session, path string, to
 	}
 }
 
-// errLogCompacted says that the log was compacted beyond where the follower is.
+// errLogCompacted means that compaction has removed the entry that the follower needs next.
 var errLogCompacted = errors.New("the log moved on")
 
 type logFollower struct {
@@ -48,7 +49,7 @@ type logFollower struct {
 	replica Replica
 }
 
-// followFromSnapshot follows the log from the snapshot of now.
+// followFromSnapshot loads the current snapshot and follows the log from there.
 func (f *logFollower) followFromSnapshot(ctx context.Context) error {
 	h, moved, err := f.awaitHead(ctx)
 	if err != nil {
@@ -100,8 +101,8 @@ func (f *logFollower) applyEntry(ctx context.Context, n int64, data []byte) erro
 	return nil
 }
 
-// compactedOrCorrupt tells what is missing because it is needed no more from what should
-// be there.
+// compactedOrCorrupt returns errLogCompacted if compaction has removed the missing
+// znode, and ErrCorrupt, wrapped, if it should exist.
 func (f *logFollower) compactedOrCorrupt(ctx context.Context, n int64, err error) error {
 	if !errors.Is(err, zk.ErrNoNode) {
 		return f.corruptJournal(err)
@@ -116,7 +117,7 @@ func (f *logFollower) compactedOrCorrupt(ctx context.Context, n int64, err error
 	return f.corruptJournal(err)
 }
 
-// awaitHead returns the head, and a channel that tells when it has changed.
+// awaitHead returns the head and a channel that receives an event when it has changed.
 func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan zk.Event, err error) {
 	for {
 		var data []byte
@@ -125,7 +126,7 @@ func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan 
 			if data, _, events, err = f.session.Conn.GetW(f.path + headNode); errors.Is(err, zk.ErrNoNode) {
 				var there bool
 				if there, _, events, err = f.session.Conn.ExistsW(f.path + headNode); there && err == nil {
-					return zk.ErrConnectionClosed // made in between: once more
+					return zk.ErrConnectionClosed // created in between: retry
 				}
 			}
 			return err
@@ -151,7 +152,7 @@ func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan 
 	}
 }
 
-// nextEntry returns the entry, or a channel that tells when it may be there.
+// nextEntry returns entry n, or a channel that receives an event when it may exist.
 func (f *logFollower) nextEntry(ctx context.Context, n int64) (data []byte, changed <-chan zk.Event, err error) {
 	name := f.path + entryNodeName(n)
 	err = f.session.Retry(ctx, func() error {
@@ -166,7 +167,7 @@ func (f *logFollower) nextEntry(ctx context.Context, n int64) (data []byte, chan
 		}
 		there, _, events, err := f.session.Conn.ExistsW(name)
 		if there && err == nil {
-			return zk.ErrConnectionClosed // written in between: once more
+			return zk.ErrConnectionClosed // written in between: retry
 		}
 		changed = events
 		return err
@@ -174,9 +175,9 @@ func (f *logFollower) nextEntry(ctx context.Context, n int64) (data []byte, chan
 	return data, changed, wrapZnodeError("follow", name, err)
 }
 
-// awaitChange waits until one of both watches has an event (nil never does), and says
-// meanwhile that nothing has changed. It asks for that instead of trusting the
-// watches: after a broken connection they are set again later than it asks.
+// awaitChange waits for an event of either watch (a nil watch has none). While it
+// waits it confirms that the replica is up to date. It checks that with reads
+// instead of relying on the watches, which are restored late after a broken connection.
 func (f *logFollower) awaitChange(ctx context.Context, first, second <-chan zk.Event, behind func() (bool, error)) error {
 	ticks := time.NewTicker(confirmInterval)
 	defer ticks.Stop()
@@ -204,7 +205,7 @@ func (f *logFollower) awaitChange(ctx context.Context, first, second <-chan zk.E
 	}
 }
 
-// isBehind reports whether there is an entry n, or it has come and gone.
+// isBehind reports whether entry n exists, or existed and was compacted.
 func (f *logFollower) isBehind(ctx context.Context, n int64) (bool, error) {
 	if _, _, err := f.getZnode(ctx, entryNodeName(n)); !errors.Is(err, zk.ErrNoNode) {
 		return true, err

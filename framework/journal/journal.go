@@ -1,17 +1,17 @@
-// Package journal remembers what must survive the scheduler: its framework id,
-// its jobs with their tasks, and documents that others keep beside them. It stores and returns; what follows from a
-// record is decided elsewhere.
+// Package journal stores what must survive a restart of the scheduler: its framework
+// id, its jobs with their tasks, and documents of other components. It does not
+// interpret the records.
 //
-// Bolt keeps it in one file, for one scheduler. ZooKeeperJournal keeps it where
-// several schedulers reach it, of which the one that opened it last may
-// write. It is an append-only log there, one znode a change, and now and then
-// a snapshot from which the log goes on. A znode for each job or task would
-// need no snapshot, but a change of many tasks would not fit into the one
-// request that ZooKeeperJournal carries out as a whole, and loading would ask a
-// hundred thousand times. A log entry is made by a single request, which also
-// checks the epoch: it is there as a whole or not at all, and only from the
-// scheduler that leads. What is too large for a request is put down in parts
-// before, which mean nothing until the entry that names them is there.
+// BoltJournal stores the journal in one file, for one scheduler. ZooKeeperJournal
+// stores it where several schedulers can reach it; only the one that opened it last
+// may write. There it is an append-only log with one znode for each change, and an
+// occasional snapshot that replaces the log before it. One znode for each job or
+// task would need no snapshots, but a change of many tasks would not fit into one
+// atomic request, and loading would take a hundred thousand reads. A log entry is
+// created by a single request that also checks the epoch. It therefore exists
+// completely or not at all, and only the leader can write it. Texts that are too
+// large for one request are written in parts beforehand. The parts have no effect
+// until the entry that refers to them exists.
 package journal
 
 import (
@@ -21,58 +21,58 @@ import (
 	"mesos-gpu/job"
 )
 
-// Journal is where the scheduler records before it acts. It is used by one
+// Journal records changes before the scheduler acts on them. It is used by one
 // goroutine.
 type Journal interface {
-	// Load returns all that was committed, jobs by name. Returns ErrCorrupt,
-	// wrapped, if any of it cannot be read: a scheduler must not forget part
-	// of its tasks.
+	// Load returns everything that was committed, with the jobs sorted by name. It
+	// returns ErrCorrupt, wrapped, if any part cannot be read: a scheduler must not
+	// lose some of its tasks.
 	Load(ctx context.Context) (JournalContents, error)
-	// Commit records the change as a whole or not at all. When it returns nil
-	// the change survives a crash of the machine. Returns ErrFenced, and
-	// has recorded nothing, once another scheduler leads; ErrUnknown if it
-	// could not find out whether the change is recorded before ctx or the
-	// session ended. After an error the journal must be closed.
+	// Commit records the whole change or nothing. When it returns nil the change
+	// survives a crash of the machine. It returns ErrFenced, with nothing
+	// recorded, once another scheduler leads, and ErrUnknown if ctx or the session
+	// ended before it could determine whether the change is recorded. After an
+	// error the caller must close the journal.
 	Commit(ctx context.Context, c Change) error
 	// Close releases the journal. Commit must not be called after it.
 	Close() error
 }
 
-// JournalContents is a journal's memory.
+// JournalContents is everything that a journal stores.
 type JournalContents struct {
 	// FrameworkID is empty in a new journal.
 	FrameworkID string
 	Jobs        []*job.Job
-	// Documents are whatever else was put, by key.
+	// Documents are the stored documents by key.
 	Documents map[string][]byte
 }
 
-// Change is applied in the order of its fields.
+// Change is a set of modifications, which apply in the order of the fields.
 type Change struct {
-	// FrameworkID replaces the recorded one, unless empty.
+	// FrameworkID replaces the recorded one; "" leaves it unchanged.
 	FrameworkID string
-	// Removed jobs are forgotten with their tasks.
+	// Removed names jobs to delete together with their tasks.
 	Removed []string
-	// Jobs are new, or have changed: tasks that are recorded already stay.
-	// Their tasks are not taken from here.
+	// Jobs are new or changed jobs. Only their specifications and submission
+	// times are recorded; tasks are recorded through Tasks.
 	Jobs []*job.Job
-	// Tasks replace what was recorded under their job and index.
+	// Tasks replace the records with the same job and index.
 	Tasks []job.Task
-	// Documents replace what was put under their keys; an empty one is
-	// forgotten.
+	// Documents replace the documents with the same keys; an empty value deletes
+	// the document.
 	Documents map[string][]byte
 }
 
 var (
 	// ErrLocked means that another process has the journal open.
 	ErrLocked = errors.New("another process has it open")
-	// ErrCorrupt means that it is no journal, or a damaged one.
+	// ErrCorrupt means that the journal is damaged or something else than a journal.
 	ErrCorrupt = errors.New("it is damaged or no journal")
 	// ErrNewer means that a newer release wrote the journal.
 	ErrNewer = errors.New("a newer release wrote it")
-	// ErrFenced means that another scheduler has opened the journal since and
-	// leads now.
+	// ErrFenced means that another scheduler has opened the journal and is now the
+	// leader.
 	ErrFenced = errors.New("another scheduler leads now")
-	// ErrUnknown means that a change may be recorded or not; Load tells.
+	// ErrUnknown means that a change may or may not be recorded; Load shows which.
 	ErrUnknown = errors.New("whether it is recorded is not known")
 )

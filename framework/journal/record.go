@@ -11,20 +11,20 @@ import (
 	"mesos-gpu/job"
 )
 
-// recordKind says what a record is about.
+// recordKind is the type of a record.
 type recordKind byte
 
 const (
 	frameworkRecord recordKind = 'F' // value: the framework id
 	removedRecord   recordKind = 'R' // key: a job's name
-	jobRecord       recordKind = 'J' // key: the name; value: stored, as JSON
+	jobRecord       recordKind = 'J' // key: the name; value: storedJob, as JSON
 	taskRecord      recordKind = 'T' // key: formatTaskKey; value: job.Task, as JSON
-	documentRecord  recordKind = 'D' // value: the document; empty where it is forgotten
+	documentRecord  recordKind = 'D' // key: the document's; value: the document; empty deletes it
 )
 
-// journalRecord is one fact of a change, as every journal stores it. A job and its
-// tasks are apart, so that one task's update is one task, not a job of
-// thousands. Its value is never changed.
+// journalRecord is one item of a change, as every journal stores it. A job and its
+// tasks are separate records, so that an update of one task does not rewrite a job
+// with thousands of tasks. The value is never modified.
 type journalRecord struct {
 	kind  recordKind
 	key   string
@@ -37,7 +37,7 @@ type storedJob struct {
 	Submitted time.Time `json:"submitted"`
 }
 
-// formatTaskKey is NAME \0 INDEX (4 bytes, big endian).
+// formatTaskKey returns NAME \0 INDEX (4 bytes, big endian).
 func formatTaskKey(name string, index int) string {
 	return string(binary.BigEndian.AppendUint32(append([]byte(name), 0), uint32(index)))
 }
@@ -50,7 +50,7 @@ func parseTaskKey(k string) (name string, index int, ok bool) {
 	return k[:cut], int(binary.BigEndian.Uint32([]byte(k[cut+1:]))), true
 }
 
-// encodeChange makes records of a change, in the order in which they apply.
+// encodeChange returns the records of a change, in the order in which they apply.
 func encodeChange(c Change) ([]journalRecord, error) {
 	all := make([]journalRecord, 0, 1+len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(c.Documents))
 	if c.FrameworkID != "" {
@@ -84,7 +84,7 @@ func encodeChange(c Change) ([]journalRecord, error) {
 	return all, nil
 }
 
-// decodeChange makes a change of records.
+// decodeChange returns the change that the records describe.
 func decodeChange(all []journalRecord) (Change, error) {
 	var c Change
 	for _, r := range all {
@@ -117,7 +117,7 @@ func decodeChange(all []journalRecord) (Change, error) {
 	return c, nil
 }
 
-// maxTasks bounds what a damaged record may make us allocate.
+// maxTasks limits the tasks of a job, so that a damaged record cannot cause a huge allocation.
 const maxTasks = 1 << 20
 
 func decodeStoredJob(name string, value []byte) (s storedJob, err error) {

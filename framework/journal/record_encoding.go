@@ -12,17 +12,17 @@ import (
 const (
 	plainFormat    = 'p'
 	deflatedFormat = 'd'
-	// minDeflateSize is the size from which packing pays.
+	// minDeflateSize is the size in bytes from which texts are compressed.
 	minDeflateSize = 8 << 10
-	// maxUnpacked bounds what one blob may unpack to: a million tasks.
+	// maxUnpacked limits the uncompressed size of one blob, in bytes: about a million tasks.
 	maxUnpacked = 1 << 30
 )
 
-// recordPacker makes texts of records. It keeps what deflating needs.
+// recordPacker encodes records as texts. It reuses its compressor.
 type recordPacker struct{ deflater *flate.Writer }
 
-// packRecords makes one text: kind, then key and value with their lengths, one record
-// after the other; deflated if that is worth while.
+// packRecords encodes the records as one text: for each its kind, then key and value
+// with their lengths. It compresses the text if it is large enough.
 func (p *recordPacker) packRecords(all []journalRecord) ([]byte, error) {
 	size := 0
 	for _, r := range all {
@@ -59,7 +59,7 @@ func (p *recordPacker) packRecords(all []journalRecord) ([]byte, error) {
 	return small.Bytes(), nil
 }
 
-// unpackRecords is the reverse of pack. The records share one text.
+// unpackRecords is the inverse of packRecords. The records share one buffer.
 func unpackRecords(text []byte) ([]journalRecord, error) {
 	if len(text) == 0 {
 		return nil, errors.New("unpack records: there is nothing")

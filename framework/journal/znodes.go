@@ -15,12 +15,12 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 )
 
-// Below the journal's path there are
+// Nodes below the journal's path:
 //
-//	head      the head: schema, snapshot, and where the log goes on from it
-//	epoch     the epoch: who may write; its version is what writes check
-//	log/N     the Nth change: a blob, and its text if it is small
-//	parts/ID.I  the text of a large blob, in order
+//	head      the head: schema, snapshot, and the first log entry after it
+//	epoch     the epoch: which scheduler may write; writes check its version
+//	log/N     the Nth change: a blob header, and the text if it is small
+//	parts/ID.I  the Ith part of the text of a large blob
 const (
 	headNode  = "/head"
 	epochNode = "/epoch"
@@ -28,29 +28,29 @@ const (
 	partsNode = "/parts"
 )
 
-// maxPart is how much of a text goes into one znode. ZooKeeperJournal refuses
-// requests of 1 MiB, unless jute.maxbuffer says otherwise.
+// maxPart is the most bytes of a text in one znode. ZooKeeper rejects requests above
+// 1 MiB by default (jute.maxbuffer).
 const maxPart = 512 << 10
 
 type logHead struct {
 	Schema int `json:"schema"`
-	// Next is the first log entry that the snapshot does not hold.
+	// Next is the number of the first log entry that is not in the snapshot.
 	Next     int64       `json:"next"`
 	Snapshot *blobHeader `json:"snapshot,omitempty"`
 }
 
 type leaderEpoch struct {
 	Number int64 `json:"number"`
-	// ID is whose it is: unlike the number nobody else can have it.
+	// ID is random: unlike the number, two schedulers never write the same one.
 	ID string `json:"id"`
-	// Leader is for people.
+	// Leader is the leader's URL, for operators who inspect the znode.
 	Leader string `json:"leader,omitempty"`
 }
 
-// blobHeader says where a text is, and what it must be.
+// blobHeader locates a text and holds its size and checksum.
 type blobHeader struct {
 	ID string `json:"id"`
-	// Parts is 0 where the text follows, after a line feed.
+	// Parts is the number of znodes; 0 if the text follows the header after a line feed.
 	Parts int    `json:"parts,omitempty"`
 	Size  int    `json:"size"`
 	Sum   uint32 `json:"sum"`
@@ -66,14 +66,14 @@ func newBlobHeader(id string, text []byte) blobHeader {
 
 func blobChecksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
 
-// textPart is the Ith piece of the text.
+// textPart returns the Ith part of the text.
 func (b blobHeader) textPart(text []byte, i int) []byte {
 	return text[i*maxPart : min((i+1)*maxPart, len(text))]
 }
 
 func (b blobHeader) partName(i int) string { return b.ID + "." + strconv.Itoa(i) }
 
-// checkText returns the text if it is the blob's.
+// checkText returns the text, or an error if its size or checksum does not match.
 func (b blobHeader) checkText(text []byte) ([]byte, error) {
 	if len(text) != b.Size || blobChecksum(text) != b.Sum {
 		return nil, fmt.Errorf("%s has %d bytes with the checksum %x, it was written with %d and %x", b.ID, len(text), blobChecksum(text), b.Size, b.Sum)
@@ -81,7 +81,7 @@ func (b blobHeader) checkText(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// encodeEntry is a log entry as a znode's data.
+// encodeEntry returns the data of a log entry's znode.
 func encodeEntry(b blobHeader, text []byte) ([]byte, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -93,7 +93,7 @@ func encodeEntry(b blobHeader, text []byte) ([]byte, error) {
 	return data, nil
 }
 
-// znodeStore reads and writes below one path, through broken connections.
+// znodeStore reads and writes znodes below one path and retries after broken connections.
 type znodeStore struct {
 	session *zkconn.Session
 	path    string
@@ -101,7 +101,7 @@ type znodeStore struct {
 
 func entryNodeName(n int64) string { return fmt.Sprintf("%s/%016d", logNode, n) }
 
-// getZnode reads a znode. Returns zk.ErrNoNode if there is none.
+// getZnode reads a znode. It returns zk.ErrNoNode, wrapped, if the znode does not exist.
 func (z znodeStore) getZnode(ctx context.Context, name string) (data []byte, stat *zk.Stat, err error) {
 	err = z.session.Retry(ctx, func() (err error) {
 		data, stat, err = z.session.Conn.Get(z.path + name)
@@ -118,7 +118,7 @@ func (z znodeStore) listChildren(ctx context.Context, name string) (names []stri
 	return names, wrapZnodeError("list", z.path+name, err)
 }
 
-// syncServer waits until the server that answers has all that others wrote before.
+// syncServer waits until the connected server has received all earlier writes.
 func (z znodeStore) syncServer(ctx context.Context) error {
 	err := z.session.Retry(ctx, func() error { _, err := z.session.Conn.Sync(z.path); return err })
 	return wrapZnodeError("synchronize", z.path, err)
@@ -131,10 +131,10 @@ func wrapZnodeError(verb, name string, err error) error {
 	return nil
 }
 
-// maxRequestsInFlight bounds how many requests wait for their answers at a time.
+// maxRequestsInFlight limits the concurrent requests of getZnodes.
 const maxRequestsInFlight = 16
 
-// getZnodes reads many znodes.
+// getZnodes reads znodes concurrently and returns their data in the order of names.
 func (z znodeStore) getZnodes(ctx context.Context, names []string) ([][]byte, error) {
 	all, errs := make([][]byte, len(names)), make([]error, maxRequestsInFlight)
 	var done sync.WaitGroup
@@ -154,7 +154,7 @@ func (z znodeStore) getZnodes(ctx context.Context, names []string) ([][]byte, er
 	return all, nil
 }
 
-// readBlob reads what a blob names.
+// readBlob reads the parts of a blob and verifies its text.
 func (z znodeStore) readBlob(ctx context.Context, b blobHeader) ([]byte, error) {
 	if b.Size < 0 || b.Size > maxUnpacked || b.Parts != max(1, (b.Size+maxPart-1)/maxPart) {
 		return nil, fmt.Errorf("%s has %d parts of %d bytes", b.ID, b.Parts, b.Size)
@@ -170,7 +170,7 @@ func (z znodeStore) readBlob(ctx context.Context, b blobHeader) ([]byte, error) 
 	return b.checkText(bytes.Join(parts, nil))
 }
 
-// decodeEntry makes records of a log entry's data.
+// decodeEntry returns the header and the records of a log entry.
 func (z znodeStore) decodeEntry(ctx context.Context, data []byte) (blobHeader, []journalRecord, error) {
 	line, text, _ := bytes.Cut(data, []byte("\n"))
 	var b blobHeader
@@ -190,8 +190,8 @@ func (z znodeStore) decodeEntry(ctx context.Context, data []byte) (blobHeader, [
 	return b, all, err
 }
 
-// readHead returns zk.ErrNoNode, wrapped, where there is no journal, and
-// ErrNewer or ErrCorrupt where there is none that we can read.
+// readHead returns the journal's head. It returns zk.ErrNoNode, wrapped, if there is no
+// journal, and ErrNewer or ErrCorrupt if this release cannot read it.
 func (z znodeStore) readHead(ctx context.Context) (logHead, *zk.Stat, error) {
 	data, stat, err := z.getZnode(ctx, headNode)
 	if err != nil {
@@ -208,13 +208,13 @@ func (z znodeStore) parseHead(data []byte) (h logHead, err error) {
 		return h, z.corruptJournal(fmt.Errorf("parse %s: %w", headNode, err))
 	case h.Schema > Schema:
 		return h, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", z.path, ErrNewer, h.Schema, Schema)
-	case h.Schema < 2 || h.Next < 1: // 2 is the first that ZooKeeperJournal held
+	case h.Schema < 2 || h.Next < 1: // journals in ZooKeeper start with schema 2
 		return h, z.corruptJournal(fmt.Errorf("schema version %d, log from entry %d", h.Schema, h.Next))
 	}
 	return h, nil
 }
 
-// corruptJournal says what to do, unless the error tells of the connection only.
+// corruptJournal wraps err with ErrCorrupt and the remedy, unless only the connection failed.
 func (z znodeStore) corruptJournal(err error) error {
 	if errors.Is(err, zkconn.ErrLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("open journal %s: %w", z.path, err)

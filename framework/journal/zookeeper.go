@@ -14,19 +14,19 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 )
 
-// ZooKeeperConfig says where a journal is and on whose behalf it is opened.
+// ZooKeeperConfig configures a ZooKeeperJournal.
 type ZooKeeperConfig struct {
 	Session *zkconn.Session
 	Path    string
-	// Candidate is the znode by which this scheduler was elected. Without it
-	// the journal cannot be opened any more; "" asks for no election.
+	// Candidate is the znode with which this scheduler was elected. If it no longer
+	// exists, the journal cannot be opened; "" skips this check.
 	Candidate string
-	// Leader names this scheduler, for people.
+	// Leader is this scheduler's URL, for operators who inspect the epoch.
 	Leader string
 	Log    logrus.FieldLogger
 }
 
-// ZooKeeperJournal is a Journal that several schedulers reach and one may write.
+// ZooKeeperJournal is a Journal that several schedulers can reach and one may write.
 type ZooKeeperJournal struct {
 	znodeStore
 	cfg     ZooKeeperConfig
@@ -34,19 +34,19 @@ type ZooKeeperJournal struct {
 	version int32 // of the epoch's znode
 	next    int64 // number of the next log entry
 	image   *contentsImage
-	loaded  *JournalContents // what the image was when it was read, for one Load
-	failed  error            // why nothing more may be written
+	loaded  *JournalContents // the image as read at opening; the first Load returns and clears it
+	failed  error            // why Commit fails from now on; nil until an error or Close
 	compact logCompaction
 	packer  recordPacker
 
-	// faultHook stands in for a crash before the named step, in tests.
+	// faultHook lets tests simulate a crash before the named step.
 	faultHook func(step string) error
 }
 
-// OpenZooKeeper opens the journal, or begins one, and bars everybody who
-// opened it before from writing. Returns ErrCorrupt or ErrNewer, wrapped with
-// what to do, and changes nothing of a journal it cannot read; ErrFenced if
-// the candidate is gone.
+// OpenZooKeeper opens or creates the journal and prevents all schedulers that opened
+// it earlier from writing. It returns ErrCorrupt or ErrNewer, wrapped with the remedy,
+// if it cannot read the journal, which it then leaves unchanged. It returns ErrFenced
+// if the candidate no longer exists.
 func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeperJournal, error) {
 	z := &ZooKeeperJournal{
 		znodeStore: znodeStore{cfg.Session, cfg.Path}, cfg: cfg, image: newImage(),
@@ -64,7 +64,7 @@ func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeperJournal,
 	return z, nil
 }
 
-// createIfMissing makes a new journal where there is none.
+// createIfMissing creates a journal unless one exists.
 func (z *ZooKeeperJournal) createIfMissing(ctx context.Context) error {
 	_, _, err := z.readHead(ctx)
 	if !errors.Is(err, zk.ErrNoNode) {
@@ -85,7 +85,7 @@ func (z *ZooKeeperJournal) createIfMissing(ctx context.Context) error {
 		_, err := z.session.Conn.Multi(z.createRequest(headNode, h), z.createRequest(epochNode, e), z.createRequest(logNode, nil), z.createRequest(partsNode, nil))
 		return err
 	})
-	if errors.Is(err, zk.ErrNodeExists) { // somebody began it at the same time, or we did
+	if errors.Is(err, zk.ErrNodeExists) { // created by another scheduler, or by a request whose answer was lost
 		_, _, err = z.readHead(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
 			return z.corruptJournal(errors.New("there are parts of a journal without its head"))
@@ -99,7 +99,7 @@ func (z *ZooKeeperJournal) createRequest(name string, data []byte) *zk.CreateReq
 	return &zk.CreateRequest{Path: z.path + name, Data: data, Acl: z.session.ACL}
 }
 
-// takeEpoch makes this the one that may write. From then on the log is ours.
+// takeEpoch replaces the epoch, after which only this scheduler can write to the log.
 func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 	id := rand.Text()
 	err := z.session.Retry(ctx, func() error {
@@ -112,7 +112,7 @@ func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 			if err := json.Unmarshal(data, &old); err != nil {
 				return z.corruptJournal(fmt.Errorf("parse %s: %w", epochNode, err))
 			}
-			if old.ID == id { // the answer to an earlier try was lost
+			if old.ID == id { // the answer to an earlier attempt was lost
 				z.epoch, z.version = old, stat.Version
 				return nil
 			}
@@ -145,7 +145,7 @@ func (z *ZooKeeperJournal) replaceEpoch(ours leaderEpoch, version int32) error {
 	return err
 }
 
-// Load returns what was there when the journal was opened, and all since.
+// Load returns the contents at opening and all changes committed since.
 func (z *ZooKeeperJournal) Load(context.Context) (JournalContents, error) {
 	if z.loaded != nil {
 		all := *z.loaded
@@ -159,7 +159,7 @@ func (z *ZooKeeperJournal) Load(context.Context) (JournalContents, error) {
 	return all, nil
 }
 
-// Commit writes the change into the log, by one request unless it is large.
+// Commit appends the change to the log, in one request unless it is large.
 func (z *ZooKeeperJournal) Commit(ctx context.Context, c Change) error {
 	if z.failed != nil {
 		return z.failed
@@ -215,7 +215,8 @@ func (z *ZooKeeperJournal) appendEntry(ctx context.Context, text []byte) error {
 	return err
 }
 
-// multiIfLeading carries out all of the operations if we lead, else none.
+// multiIfLeading applies all of the operations atomically, or returns ErrFenced if
+// another scheduler has taken the epoch.
 func (z *ZooKeeperJournal) multiIfLeading(ops ...any) error {
 	check := &zk.CheckVersionRequest{Path: z.path + epochNode, Version: z.version}
 	_, err := z.session.Conn.Multi(append([]any{check}, ops...)...)
@@ -225,8 +226,8 @@ func (z *ZooKeeperJournal) multiIfLeading(ops ...any) error {
 	return err
 }
 
-// readBack finds out whether the entry was written by a request whose answer
-// was lost: nil if so, ErrFenced if not.
+// readBack determines whether a request whose answer was lost has written the entry.
+// It returns nil if so, ErrFenced if not, and ErrUnknown if the entry may have been compacted.
 func (z *ZooKeeperJournal) readBack(want []byte) error {
 	if _, err := z.session.Conn.Sync(z.path); err != nil {
 		return err
@@ -248,13 +249,13 @@ func (z *ZooKeeperJournal) readBack(want []byte) error {
 	if err != nil {
 		return err
 	}
-	if h.Next > z.next { // the next leader has a snapshot that may hold it
+	if h.Next > z.next { // the next leader's snapshot may contain the entry
 		return ErrUnknown
 	}
 	return ErrFenced
 }
 
-// writeParts writes the parts of a large text, which nothing names yet.
+// writeParts writes the parts of a large text. No entry or head refers to them yet.
 func (z *ZooKeeperJournal) writeParts(ctx context.Context, b blobHeader, text []byte) error {
 	for i := range b.Parts {
 		if err := z.faultHook("stage"); err != nil {
@@ -263,14 +264,14 @@ func (z *ZooKeeperJournal) writeParts(ctx context.Context, b blobHeader, text []
 		err := z.session.Retry(ctx, func() error {
 			return z.multiIfLeading(z.createRequest(partsNode+"/"+b.partName(i), b.textPart(text, i)))
 		})
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) { // by a request whose answer was lost
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) { // already written by a request whose answer was lost
 			return fmt.Errorf("write part %d of %d: %w", i, b.Parts, err)
 		}
 	}
 	return nil
 }
 
-// Close waits for what it began. The session stays.
+// Close cancels a running compaction and waits for it. It does not close the session.
 func (z *ZooKeeperJournal) Close() error {
 	z.compact.cancelAndWait()
 	z.failed = fmt.Errorf("write journal %s: it is closed", z.path)

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// compactEntries and compactBytes are how long the log grows before a
-	// snapshot takes its place. It also grows to the snapshot's size, so that
-	// writing snapshots costs no more than writing the log.
+	// compactEntries and compactBytes are the length of the log from which a
+	// snapshot replaces it. The log may also grow to the size of the snapshot, so
+	// that writing snapshots costs no more than writing the log.
 	compactEntries = 2048
 	compactBytes   = 4 << 20
-	// compactRetryEntries is how many entries later a failed one is tried again.
+	// compactRetryEntries is the number of entries after which a failed compaction is retried.
 	compactRetryEntries = 256
 )
 
-// logCompaction makes a snapshot beside the commits and removes the log that it
-// holds. A snapshot counts once the head names it, so that a crash leaves the
-// old one with its log or the new one with its.
+// logCompaction writes snapshots concurrently with commits and removes the log
+// entries that they contain. A snapshot takes effect when the head refers to it, so
+// after a crash either the old or the new snapshot is in effect, with its log.
 type logCompaction struct {
 	head     logHead
 	version  int32 // of the head's znode
-	size     int   // of the snapshot, packed
-	entries  int   // in the log since
-	bytes    int   // in those
-	notUntil int   // entries
-	limit    int   // of entries
+	size     int   // of the current snapshot, packed, in bytes
+	entries  int   // log entries since that snapshot
+	bytes    int   // total size of those entries
+	notUntil int   // after a failure: number of entries before the next attempt
+	limit    int   // number of entries that starts a compaction
 
 	running  sync.WaitGroup
 	cancel   context.CancelFunc
-	finished chan compactionResult // nil while none runs
+	finished chan compactionResult // nil while no compaction runs
 }
 
 type compactionResult struct {
@@ -74,7 +74,7 @@ func (c *logCompaction) startSnapshot(z *ZooKeeperJournal) {
 	c.entries, c.bytes, c.notUntil = 0, 0, 0
 	c.finished = make(chan compactionResult, 1)
 	var ctx context.Context
-	ctx, c.cancel = context.WithCancel(context.Background()) // Close ends it
+	ctx, c.cancel = context.WithCancel(context.Background()) // Close cancels it
 	finished := c.finished
 	c.running.Go(func() {
 		h, size, err := z.writeSnapshot(ctx, still, next, old, version)
@@ -110,9 +110,9 @@ func (m *contentsImage) cloneImage() *contentsImage {
 	return c
 }
 
-// writeSnapshot writes m, which all entries before next make, and then removes
-// those. It returns the snapshot's size once the head names it, even if the
-// removal failed: the next one removes what this one did not.
+// writeSnapshot writes m, the result of all entries before next, and then removes
+// those entries. Once the head refers to the snapshot it returns the snapshot's size,
+// even if the removal failed: the next compaction removes the remaining entries.
 func (z *ZooKeeperJournal) writeSnapshot(ctx context.Context, m *contentsImage, next int64, old logHead, version int32) (logHead, int, error) {
 	text, err := new(recordPacker).packRecords(m.allRecords())
 	if err != nil {
@@ -158,8 +158,8 @@ func (z *ZooKeeperJournal) setHead(ctx context.Context, data []byte, version int
 	return wrapZnodeError("set", z.path+headNode, err)
 }
 
-// removeBefore removes log entries and parts that the head has left behind.
-// Parts of entries from h.Next on may be being written now.
+// removeBefore removes the log entries and parts that precede the head. It keeps
+// parts of entries from h.Next on, which may be being written now.
 func (z *ZooKeeperJournal) removeBefore(ctx context.Context, h logHead) error {
 	numbers, err := z.entryNumbers(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (z *ZooKeeperJournal) removeBefore(ctx context.Context, h logHead) error {
 	return z.deleteZnodes(ctx, old)
 }
 
-// parseEntryNumber is the number of the log entry that the parts are of.
+// parseEntryNumber returns the number of the log entry to which the parts with this id belong.
 func parseEntryNumber(id string) (int64, bool) {
 	rest, ok := strings.CutPrefix(id, "log-")
 	_, number, _ := strings.Cut(rest, "-")

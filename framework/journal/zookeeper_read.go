@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// upgradeSchema gives the head this release's schema.
+// upgradeSchema sets the head's schema to this release's.
 func (z *ZooKeeperJournal) upgradeSchema(ctx context.Context, h *logHead, stat *zk.Stat) error {
 	h.Schema = Schema
 	data, err := json.Marshal(h)
@@ -25,8 +25,8 @@ func (z *ZooKeeperJournal) upgradeSchema(ctx context.Context, h *logHead, stat *
 	return nil
 }
 
-// readJournal makes the image and finds the end of the log. What a scheduler that
-// died left half done is removed then.
+// readJournal reads the image and finds the end of the log. It then removes what a
+// crashed scheduler left incomplete.
 func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 	if err := z.syncServer(ctx); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 		return err
 	}
 	if h.Schema < Schema {
-		// An older release must not follow what it cannot read.
+		// An older release must not open a journal that it cannot read.
 		if err := z.upgradeSchema(ctx, &h, stat); err != nil {
 			return fmt.Errorf("bring journal %s to schema %d: %w", z.path, Schema, err)
 		}
@@ -102,7 +102,7 @@ func (z *ZooKeeperJournal) readSnapshot(ctx context.Context, h logHead) (size in
 	return len(text), z.image.applyRecords(all)
 }
 
-// entryNumbers are those of the log entries, in order.
+// entryNumbers returns the numbers of the log entries in ascending order.
 func (z znodeStore) entryNumbers(ctx context.Context) ([]int64, error) {
 	names, err := z.listChildren(ctx, logNode)
 	if err != nil {
@@ -118,8 +118,8 @@ func (z znodeStore) entryNumbers(ctx context.Context) ([]int64, error) {
 	return numbers, nil
 }
 
-// removeUnreferenced removes log entries that the snapshot holds, and parts that nothing
-// names.
+// removeUnreferenced deletes the old log entries, and all parts that neither the
+// snapshot nor an entry refers to.
 func (z *ZooKeeperJournal) removeUnreferenced(ctx context.Context, h logHead, old, named []string) error {
 	if h.Snapshot != nil {
 		named = append(named, h.Snapshot.ID)
@@ -136,7 +136,7 @@ func (z *ZooKeeperJournal) removeUnreferenced(ctx context.Context, h logHead, ol
 	return z.deleteZnodes(ctx, old)
 }
 
-// maxDeletesPerRequest bounds how many znodes one request deletes.
+// maxDeletesPerRequest limits how many znodes one request deletes.
 const maxDeletesPerRequest = 256
 
 func (z *ZooKeeperJournal) deleteZnodes(ctx context.Context, names []string) error {
@@ -149,7 +149,7 @@ func (z *ZooKeeperJournal) deleteZnodes(ctx context.Context, names []string) err
 		err := z.session.Retry(ctx, func() error {
 			err := z.multiIfLeading(ops...)
 			if tried && err == zk.ErrNoNode {
-				return nil // by a request whose answer was lost
+				return nil // deleted by a request whose answer was lost
 			}
 			tried = true
 			return err
