@@ -9,32 +9,34 @@ import (
 	"mesos-gpu/framework/master"
 )
 
-// AgentLister asks a master one question at a time, however many people want to
-// know. Who comes while one is under way shares the answer to the next, which
-// is asked after they came: no answer is older than its request, unless it goes
-// on in a list.
+// AgentLister lists a master's agents with one request at a time, however many
+// clients need the list. A client that arrives while a request is running shares the
+// next one, which starts after its arrival. No list is older than the client's
+// request, except for later pages of a list.
 type AgentLister struct {
 	mu sync.Mutex
-	// next has not been asked yet, nil if none is to be; last was begun last.
+	// next is the listing that has not started yet, nil if there is none; running
+	// is the latest listing, for which a new one waits.
 	next, running *agentListing
-	// recentResult was answered last, and at that time.
+	// recentResult is the last successful listing, which ended at recentResultAt.
 	recentResult   *agentListing
 	recentResultAt time.Time
 }
 
-// listingLifetime is how long an answer will do for the pages of a list after the
-// first. A real master takes tenths of a second for thousands of agents.
+// listingLifetime is how long a result is used for the later pages of a list. A
+// master takes tenths of a second to list thousands of agents.
 const listingLifetime = 10 * time.Second
 
+// agentListing is one request to the master and its result.
 type agentListing struct {
 	previous      *agentListing
-	done          chan struct{}
+	done          chan struct{}        // closed when the result is there
 	agents        []master.ListedAgent // never modified
 	err           error
-	requesterLeft bool // who asked went away
+	requesterLeft bool // the client that ran the request disconnected; the others retry
 }
 
-// listAgents returns what list does, of this requester or of another.
+// listAgents returns the result of list, called for this client or for another one.
 func (s *AgentLister) listAgents(ctx context.Context, list func(context.Context) ([]master.ListedAgent, error)) ([]master.ListedAgent, error) {
 	if r := s.recentListing(); r != nil && api.IsContinuation(ctx) {
 		return r.agents, nil
@@ -60,7 +62,7 @@ func (s *AgentLister) listAgents(ctx context.Context, list func(context.Context)
 	}
 }
 
-// storeListing keeps what a round has brought.
+// storeListing remembers the listing as the most recent one, if it succeeded.
 func (s *AgentLister) storeListing(r *agentListing) {
 	if r.err != nil {
 		return
@@ -70,7 +72,7 @@ func (s *AgentLister) storeListing(r *agentListing) {
 	s.recentResult, s.recentResultAt = r, time.Now()
 }
 
-// recentListing is a round that was answered a moment ago, nil if none was.
+// recentListing returns the most recent listing, nil if it is too old.
 func (s *AgentLister) recentListing() *agentListing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +82,7 @@ func (s *AgentLister) recentListing() *agentListing {
 	return s.recentResult
 }
 
-// joinListing is the round to come. Its first requester asks for all.
+// joinListing returns the next listing. The first client that joins it runs the request.
 func (s *AgentLister) joinListing() (r *agentListing, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +94,8 @@ func (s *AgentLister) joinListing() (r *agentListing, first bool) {
 	return s.next, true
 }
 
-// startListing waits until it is the round's turn. Who comes later is of the next.
+// startListing waits until the previous listing is done. Clients that arrive later
+// join the next listing.
 func (s *AgentLister) startListing(r *agentListing) {
 	if r.previous != nil {
 		<-r.previous.done

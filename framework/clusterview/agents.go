@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// AgentFieldCache are what constraints compare of the agents that the master listed
-// last, by the names that they have there.
+// AgentFieldCache holds the fields of the agents that constraints compare, by name,
+// as of the master's last list.
 type AgentFieldCache struct {
 	byAgent atomic.Pointer[map[string]map[string]string]
 }
@@ -32,7 +32,7 @@ func (f *AgentFieldCache) UpdateAgents(agents []master.ListedAgent) {
 	for i := range agents {
 		a := &agents[i]
 		of := map[string]string{}
-		for _, at := range slices.Backward(a.Attributes) { // the first of a name counts
+		for _, at := range slices.Backward(a.Attributes) { // the first attribute of a name has precedence
 			of[at.Name] = at.Value
 		}
 		of["@region"], of["@zone"], of["@driver"] = a.Region, a.Zone, a.Host.Driver
@@ -48,7 +48,8 @@ func (f *AgentFieldCache) FieldsOf(agentID string) map[string]string {
 	return nil
 }
 
-// SortedAgents asks the master for its agents. Others may get the same ones.
+// SortedAgents requests the agents from the master. The slice may be shared and must
+// not be modified.
 func (r *Reader) SortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
 	agents, err := r.lister.listAgents(ctx, r.fetchSortedAgents)
 	if err != nil {
@@ -57,8 +58,8 @@ func (r *Reader) SortedAgents(ctx context.Context) ([]master.ListedAgent, error)
 	return agents, nil
 }
 
-// agentListProblem says that no master told of its agents. Of a request that got
-// nowhere people need the address, and not how it was made.
+// agentListProblem returns the problem for a failed request to the master. Of a
+// connection error it keeps the address and drops the HTTP method and path.
 func agentListProblem(err error) *api.Problem {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		return api.NewProblemf(http.StatusBadGateway, "the scheduler reaches no Mesos master: %v: start one, or name another by the scheduler's --master", u.Err)
@@ -111,8 +112,8 @@ func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, erro
 	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), ETag: CordonTag(cordon)}, nil
 }
 
-// gpuStateOf is a device's, "" where the agent does not offer GPUs by name. Of
-// such an agent every GPU that it offers has one.
+// gpuStateOf returns the state of a device, or "" if the agent does not offer its
+// GPUs by name.
 func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
 	shared := slices.ContainsFunc(a.Shared, func(s sched.SharedDevice) bool { return s.UUID == uuid })
 	switch {
@@ -127,15 +128,15 @@ func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
 	}
 }
 
-// namesItsGPUs reports whether an agent offers its GPUs by name. It counts those besides
-// that it withholds while tasks hold them still.
+// namesItsGPUs reports whether an agent offers its GPUs by name. The agent's count may
+// also include withheld GPUs that tasks still hold.
 func namesItsGPUs(a *master.ListedAgent) bool {
 	more := a.GPUs - len(a.DeviceIDs)
 	return more >= 0 && more <= len(a.Withheld)
 }
 
-// findWithheld is what the agent says of a device that it does not offer, nil
-// where it says nothing.
+// findWithheld returns the agent's record of a device that it withholds, nil if it
+// has none.
 func findWithheld(a *master.ListedAgent, uuid string) *gpu.WithheldDevice {
 	at := slices.IndexFunc(a.Withheld, func(w gpu.WithheldDevice) bool { return w.UUID == uuid })
 	if at < 0 {
@@ -144,7 +145,7 @@ func findWithheld(a *master.ListedAgent, uuid string) *gpu.WithheldDevice {
 	return &a.Withheld[at]
 }
 
-// gpuTypesOf are the agent's types, from its inventory if it has one.
+// gpuTypesOf returns the agent's GPU types, from its inventory if it has one.
 func gpuTypesOf(a *master.ListedAgent) []string {
 	if types := a.Host.Types(); len(types) > 0 {
 		return types
@@ -173,8 +174,8 @@ func (r *Reader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
 	return all, nil
 }
 
-// gpuReasonOf says what is to know of a GPU beside its state. What concerns it
-// alone goes before what concerns its agent.
+// gpuReasonOf returns the reason for a GPU's state and a text that explains it. A
+// reason that concerns only the GPU has precedence over one that concerns its agent.
 func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (api.GPUReason, string) {
 	switch {
 	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.WithheldUnhealthy:
@@ -213,7 +214,7 @@ func sharedGPUOf(a *master.ListedAgent, uuid string) *api.SharedCapacity {
 	return &s
 }
 
-// sumSharedGPUs sums up the devices that tasks share, nil where there are none.
+// sumSharedGPUs returns the totals of the devices that tasks share, nil if there are none.
 func sumSharedGPUs(a *master.ListedAgent) *api.SharedGPUs {
 	if len(a.Shared) == 0 {
 		return nil
@@ -228,8 +229,8 @@ func sumSharedGPUs(a *master.ListedAgent) *api.SharedGPUs {
 	return sum
 }
 
-// devicesOf lists an agent's GPUs as precisely as the agent reports them: by inventory, by
-// the names in its resources, or as so many.
+// devicesOf lists an agent's GPUs as precisely as the agent reports them: from its
+// inventory, from the names in its resources, or as unnamed devices by count.
 func devicesOf(a *master.ListedAgent) []gpu.Device {
 	if len(a.Host.Devices) > 0 {
 		return a.Host.Devices
@@ -244,7 +245,7 @@ func devicesOf(a *master.ListedAgent) []gpu.Device {
 			names = append(names, w.UUID)
 		}
 	}
-	slices.Sort(names) // pages need one order, whatever is withheld
+	slices.Sort(names) // pages need a stable order, even when devices are withheld
 	devices := make([]gpu.Device, max(a.GPUs, len(names)))
 	for i := range devices {
 		devices[i].Model = model
@@ -255,12 +256,12 @@ func devicesOf(a *master.ListedAgent) []gpu.Device {
 	return devices
 }
 
-// UnknownTypes are the names in a wish that NVIDIA gave to nothing.
+// UnknownTypes returns the names in a selector that are not names of NVIDIA products.
 func UnknownTypes(t gpu.TypeSelector) []string {
 	return slices.DeleteFunc(append(slices.Clone(t.Include), t.Exclude...), gpu.IsKnownType)
 }
 
-// countGPUTypes are the types of the agents' GPUs, and how many there are of each.
+// countGPUTypes returns the number of GPUs of each type; 0 if an agent reports a type without a count.
 func countGPUTypes(agents []master.ListedAgent) map[string]int {
 	count := map[string]int{}
 	for i := range agents {
@@ -275,7 +276,7 @@ func countGPUTypes(agents []master.ListedAgent) map[string]int {
 	return count
 }
 
-// CheckUnknownTypes says which name neither NVIDIA nor any agent knows.
+// CheckUnknownTypes returns an error for the first of the names that no agent has.
 func CheckUnknownTypes(strange []string, agents []master.ListedAgent) error {
 	for _, name := range strange {
 		wish := gpu.TypeSelector{Include: []string{name}}
@@ -293,7 +294,7 @@ func anyAgentHasType(agents []master.ListedAgent, wish gpu.TypeSelector) bool {
 	})
 }
 
-// formatTypeCounts reads "V100 (4), K80 (1)".
+// formatTypeCounts returns a text such as "V100 (4), K80 (1)", the most frequent type first.
 func formatTypeCounts(count map[string]int) string {
 	if len(count) == 0 {
 		return "no GPU"
@@ -311,12 +312,11 @@ func formatTypeCounts(count map[string]int) string {
 	return strings.Join(types, ", ")
 }
 
-// CordonTag is of what an operator has said of an agent. The time is read as
-// it is recorded.
+// CordonTag returns the ETag of an agent's cordon state.
 func CordonTag(c sched.CordonState) string { return api.ComputeETag(c) }
 
-// QuotaTypeWarnings are the types of a quota that no agent has. That is no mistake of
-// those who set quotas before the machines come.
+// QuotaTypeWarnings returns a warning for each type of a quota that no agent has. It
+// is not an error because operators may set quotas before they add machines.
 func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	var warnings []string
 	count := countGPUTypes(agents)

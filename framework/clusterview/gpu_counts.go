@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// GPUCountCache are those that the agents have which the master listed last.
+// GPUCountCache holds the GPU counts by type, as of the master's last list of agents.
 type GPUCountCache struct {
 	byType atomic.Pointer[map[string]metrics.GPUCount]
 }
@@ -22,8 +22,8 @@ func (g *GPUCountCache) Current() map[string]metrics.GPUCount {
 	return nil
 }
 
-// CountGPUs counts an agent's whole GPUs by type, as a task's are: those that
-// it does not name are "A|B" where it has several types.
+// CountGPUs counts an agent's whole GPUs by type. If the agent has several types and
+// does not name its GPUs, their type is "A|B", as in a task's record.
 func CountGPUs(a *master.ListedAgent) map[string]metrics.GPUCount {
 	types := slices.Clone(gpuTypesOf(a))
 	for i := range types {

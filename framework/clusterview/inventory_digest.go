@@ -9,17 +9,17 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// InventoryDigest detects whether a list of agents differs from the one before in agents and
-// their GPUs than the one before. Who holds a GPU is no part of it: that has
-// events of its own, as far as it is known. One goroutine uses it.
+// InventoryDigest detects changes of agents and their GPUs between two consecutive
+// agent lists. It ignores which task holds a GPU, because that has its own events.
+// It is used by one goroutine.
 type InventoryDigest struct {
 	seed    maphash.Seed
 	last    uint64
 	hasLast bool
 }
 
-// UpdateAndCompare compares the list with the last one; the first is no change, for
-// nobody can have seen another.
+// UpdateAndCompare reports whether the list differs from the previous one. It returns
+// false for the first list, because no client has seen an earlier one.
 func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
 	if !c.hasLast {
 		c.seed = maphash.MakeSeed()
@@ -30,7 +30,7 @@ func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
 	return changed
 }
 
-// hashAgents is the same in whichever order Mesos lists agents and devices.
+// hashAgents returns a hash that is independent of the order of agents and devices.
 func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (hashAgents uint64) {
 	type offered struct{ agent, device string }
 	type withheld struct {
@@ -57,7 +57,7 @@ func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (hashAgents ui
 	return hashAgents
 }
 
-// agentSummary has the fields of an agent, without its devices, that the API shows.
+// agentSummary holds the fields of an agent that the API shows, without its devices.
 type agentSummary struct {
 	id, hostname, url, driver, cuda, types string
 	active, draining, simulated            bool

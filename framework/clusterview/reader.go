@@ -1,6 +1,6 @@
-// Package clusterview describes agents and GPUs as the master lists them,
-// together with what the read model knows of their tasks. The leader and a
-// standby share it. It sends no command to the master.
+// Package clusterview describes agents and GPUs as the master lists them, together
+// with the read model's information about their tasks. The leader and a standby
+// share it. It sends no commands to the master.
 package clusterview
 
 import (
@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Reader answers what leader and standby both can: out of a view, and of
-// master and agents.
+// Reader serves the requests that a leader and a standby serve alike, from the read
+// model, the master and the agents.
 type Reader struct {
 	Model  *readmodel.Model
 	Client *master.Client
@@ -48,7 +48,8 @@ func (r *Reader) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.T
 // UsageReadTimeout bounds how long an agent may take to return a usage file.
 const UsageReadTimeout = 3 * time.Second
 
-// ReadUsage reads a task's file. A task may have put anything there.
+// ReadUsage reads and parses a running task's usage file. The file is untrusted: the
+// task can write any content to it.
 func (r *Reader) ReadUsage(ctx context.Context, t *job.Task) (gpu.TaskUsage, error) {
 	ctx, cancel := context.WithTimeout(ctx, UsageReadTimeout)
 	defer cancel()

@@ -12,11 +12,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// errLeadershipLost ends the commands of a leader.
+// errLeadershipLost cancels running commands when the leader stops.
 var errLeadershipLost = errors.New("this scheduler leads no more")
 
-// Exec runs a command in the container of a running task, by its agent. It ends
-// with the scheduler's lead.
+// Exec runs a command in the container of a running task, through its agent. It
+// returns the command's exit status. It fails when the scheduler loses leadership.
 func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
 	command, err := execCommand(b.Model, name, index, &r)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecReq
 	return 0, api.NewProblemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
 }
 
-// execCommand returns where a running task is, and the command to run there.
+// execCommand returns the command for the master client, with the task's agent and container.
 func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequest) (master.ExecCommand, error) {
 	j, ok := model.CopyJob(name)
 	switch {
@@ -61,7 +61,7 @@ func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequ
 	}, nil
 }
 
-// convertSizes puts a window's sizes into the master's words.
+// convertSizes converts the window sizes of the API to those of the master client.
 func convertSizes(ctx context.Context, in <-chan api.WindowSize) <-chan master.TerminalSize {
 	if in == nil {
 		return nil

@@ -11,30 +11,30 @@ import (
 	"mesos-gpu/job"
 )
 
-// WaitForChange waits until something has happened that Take has not told. It may
-// return for nothing.
+// WaitForChange waits until there may be changes that TakeChanges has not returned.
+// It may return without any.
 func (c *ExtensionHandle) WaitForChange(ctx context.Context) error {
 	return c.changes.AwaitChange(ctx)
 }
 
-// TakeChanges names the jobs that have changed since it was last called, the first
-// time those that were there. Moves are the tasks that have come into other
-// states meanwhile, as they were then, each change once and in order: also
-// those of attempts in whose place others have been started since. One that is
-// Lost may come once more, should it turn up and end after all.
+// TakeChanges returns the names of the jobs that have changed since the last call;
+// the first call returns all jobs. It also returns the task state changes since
+// then, each once and in order, with the task as it was after the change. They
+// include changes of attempts that have been replaced since. A task in state Lost
+// may appear again if it reappears and ends.
 func (c *ExtensionHandle) TakeChanges() (names []string, moves []job.Task) {
 	return c.changes.TakeChanges()
 }
 
-// ExtensionHandle is what an extension has jobs run by. What its methods do is
-// recorded when they return nil.
+// ExtensionHandle lets an extension submit and control jobs. When a method returns
+// nil, its effect is recorded in the journal.
 type ExtensionHandle struct {
 	leader  *Leader
 	changes *readmodel.ChangeFeed
 }
 
-// DescribeScheduler returns where this scheduler answers, its framework's id and the role of
-// jobs that name none.
+// DescribeScheduler returns the URL of this scheduler's API, the framework id and the
+// default role of jobs.
 func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error) {
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		url, frameworkID, role = c.leader.url, st.FrameworkID(), st.DefaultRole()
@@ -43,7 +43,7 @@ func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, framework
 	return url, frameworkID, role, err
 }
 
-// SubmitJobs submits the jobs, all or, where one may not be, none.
+// SubmitJobs submits all of the jobs, or none if one of them is not admitted.
 func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		for i := range specs {
@@ -58,7 +58,7 @@ func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) err
 	})
 }
 
-// ScaleJob has a service run so many tasks.
+// ScaleJob sets the number of a service's tasks.
 func (c *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitScale(name, tasks); err != nil {
@@ -69,8 +69,8 @@ func (c *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) 
 	})
 }
 
-// StopTasks ends tasks; a service starts others in their places unless they are
-// retired. Tasks that have ended are no error.
+// StopTasks kills tasks. A service starts replacements unless retire is true. Tasks
+// that have ended are ignored.
 func (c *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bool) error {
 	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.StopTasks{TaskIDs: ids, Retire: retire})
@@ -78,7 +78,7 @@ func (c *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bo
 	})
 }
 
-// EndBackoff ends the pauses of tasks that wait to be started again.
+// EndBackoff ends the backoff of pending tasks, so that they are restarted as soon as possible.
 func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.EndBackoff{TaskIDs: ids})
@@ -86,8 +86,8 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 	})
 }
 
-// CheckAdmission says whether the jobs may be submitted at all, and does nothing. Of a
-// job that is there already, and of a scheduler that is full, it says nothing.
+// CheckAdmission returns an error if a job could not be submitted. It changes
+// nothing. It ignores existing jobs of the same name and the limit on all tasks.
 func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
@@ -99,7 +99,7 @@ func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec)
 	})
 }
 
-// KillJobs ends jobs. Jobs that have ended are no error.
+// KillJobs kills jobs. Jobs that have ended are ignored.
 func (c *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
 	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		for _, name := range names {
@@ -109,7 +109,7 @@ func (c *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
 	})
 }
 
-// PutDocuments remembers documents, all or none; it forgets those that are empty.
+// PutDocuments stores all of the documents or none; an empty value deletes a document.
 func (c *ExtensionHandle) PutDocuments(ctx context.Context, documents map[string][]byte) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitDocuments(documents); err != nil {
@@ -132,17 +132,17 @@ func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]b
 	return all, err
 }
 
-// FindJob is a copy of the job of that name as it is recorded now.
+// FindJob returns a copy of the job as it is recorded now; false if there is none.
 func (c *ExtensionHandle) FindJob(name string) (job.Job, bool) { return c.leader.Model.CopyJob(name) }
 
-// AgentFields are what constraints compare of the agent of that id, such as @zone
-// and its attributes, as far as the master tells. Nobody changes them.
+// AgentFields returns the fields of an agent that constraints compare, such as @zone
+// and its attributes, as of the master's last list. The map must not be modified.
 func (c *ExtensionHandle) AgentFields(agentID string) map[string]string {
 	return c.leader.agentFields.FieldsOf(agentID)
 }
 
-// applyInLoop applies the events of step, unless it returns an error, and then reads
-// what they led to.
+// applyInLoop runs step in the loop. If step fails, it returns that error; otherwise
+// it calls read once the events that step applied are recorded.
 func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
 	var refused error
 	return b.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(b.loop.state, apply) }, func(st *sched.State) error {
@@ -158,10 +158,10 @@ func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, app
 	})
 }
 
-// MeasuredExtension is an Extension that counts things for /metrics.
+// MeasuredExtension is an Extension that exports metrics.
 type MeasuredExtension interface {
-	// Gauges adds the numbers of now; see metrics.ExtensionGauge. It may be called
-	// before Lead and after it, and tells nothing then.
+	// Gauges calls add for each current value; see metrics.ExtensionGauge. It may
+	// be called before and after Lead, and then adds nothing.
 	Gauges(ctx context.Context, add func(name, help string, labels map[string]string, value float64)) error
 }
 

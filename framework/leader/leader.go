@@ -1,7 +1,7 @@
-// Package leader is the scheduler while it leads. One loop applies events to the
-// state of package sched, records the changes in the journal and then carries
-// out the operations; requests, schedules and extensions use that loop. It never
-// acts on what is not recorded.
+// Package leader implements the scheduler while it is the leader. One loop applies
+// events to the state of package sched, records the changes in the journal and then
+// carries out the operations. API requests, schedules and extensions use the same
+// loop. It never carries out an operation whose cause is not recorded.
 package leader
 
 import (
@@ -27,39 +27,39 @@ import (
 	"mesos-gpu/job"
 )
 
-// Leader answers the API of the scheduler that leads: what is recorded out of
-// its view, the rest out of the loop's State and the master.
+// Leader is the leader's API backend. It serves recorded data from the read model,
+// and everything else from the loop's State and the master.
 type Leader struct {
 	clusterview.Reader
 	loop    *Loop
 	url     string
-	stopped <-chan struct{} // closed when it leads no more
-	// extension is nil if there is none that counts something.
+	stopped <-chan struct{} // closed when this scheduler stops leading
+	// extension exports metrics; nil if there is none.
 	extension   MeasuredExtension
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache
-	// ownerMaySubmit says whether the owner of a schedule may still submit in its role;
-	// nil: everybody may.
+	// ownerMaySubmit reports whether the owner of a schedule may still submit to its
+	// role; nil permits everything.
 	ownerMaySubmit func(owner, role string) bool
 	schedules      scheduleCache
-	// schedulesChanged has one when there is another schedule.
+	// schedulesChanged has an element after a schedule was added.
 	schedulesChanged chan struct{}
 	Usage            *usage.Collector
 	queuePages       readmodel.QueuePages
 	inventory        clusterview.InventoryDigest
 }
 
-// Config is what a leaderBackend needs besides its loop.
+// Config configures a Leader.
 type Config struct {
 	Client *master.Client
-	// URL is where this scheduler's API answers.
+	// URL is the URL of this scheduler's API.
 	URL string
 	// Stopped is closed when the scheduler stops leading.
 	Stopped <-chan struct{}
 	// OwnerMaySubmit reports whether the owner of a schedule may still submit to
-	// its role; nil means that everybody may.
+	// its role; nil permits everything.
 	OwnerMaySubmit func(owner, role string) bool
-	// Gauges adds the extension's metrics; nil where it has none.
+	// Gauges exports the extension's metrics; nil if it has none.
 	Gauges MeasuredExtension
 }
 
@@ -77,8 +77,8 @@ func (b *Leader) ListUsage(ctx context.Context, q api.UsageQuery) (api.UsageList
 	return b.Usage.ListUsage(ctx, q)
 }
 
-// runInLoop runs step and then read in the loop, read once all is recorded, and
-// waits for it.
+// runInLoop runs step in the loop and, once its changes are recorded, read. It waits
+// for both and returns read's error, or why the changes could not be recorded.
 func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
 	answered := make(chan error, 1)
 	r := loopRequest{apply: step, reply: func(st *sched.State, err error) {
@@ -89,15 +89,15 @@ func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 	}}
 	select {
 	case b.loop.requests <- r:
-		return journalProblem(<-answered) // the loop answers all that it takes
+		return journalProblem(<-answered) // the loop answers every request that it receives
 	case <-b.stopped:
 		return api.NewUnavailable("the scheduler is stopping")
-	case <-ctx.Done(): // which ends with the scheduler too
+	case <-ctx.Done(): // also when the scheduler stops
 		return api.NewUnavailable("the request ended before the scheduler took it: %v", context.Cause(ctx))
 	}
 }
 
-// journalProblem says what is known of a request whose record failed.
+// journalProblem converts the error of a failed commit to the client's problem.
 func journalProblem(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
@@ -142,12 +142,13 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 	return view, err
 }
 
-// maxQueuedToExplain is up to how many jobs in the queue a submission is told why
-// it waits: to find out, all of them are gone through. It may ask.
+// maxQueuedToExplain is the number of queued jobs up to which the answer to a
+// submission includes why the job waits. Computing the reasons visits all queued
+// jobs; with more of them the client can request the reason separately.
 const maxQueuedToExplain = 100
 
-// checkSameSubmission says what is in the way of answering with the job that was
-// submitted by the same key.
+// checkSameSubmission returns an error unless a repeated submission with the same
+// idempotency key has the same body and may see the job submitted first.
 func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 	api.AuditNoteOf(ctx).Role = old.Role
 	if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, old.Role); err != nil {
@@ -159,8 +160,9 @@ func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 	return nil
 }
 
-// checkSubmitPermission says what is in the way of who asks. A job takes the place of one
-// of its name that has ended, and with it what is known of that.
+// checkSubmitPermission returns an error if the client may not submit the job. A job
+// replaces an ended one with the same name and its history, so the client must be
+// permitted to change that one.
 func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
 	g := api.GrantOf(ctx)
 	if err := api.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
@@ -172,7 +174,7 @@ func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) erro
 	return nil
 }
 
-// admissionStatus is the HTTP status for a job that is not admitted.
+// admissionStatus returns the HTTP status for an admission error.
 func admissionStatus(err error) int {
 	switch {
 	case errors.As(err, new(*sched.JobNotEndedError)):
@@ -186,7 +188,8 @@ func admissionStatus(err error) int {
 	}
 }
 
-// checkTypes asks the master only where a name is not known anyhow.
+// checkTypes returns an error for an unknown GPU type. It requests the agents from
+// the master only if a name is not an NVIDIA product.
 func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
 	strange := clusterview.UnknownTypes(t)
 	if len(strange) == 0 {
@@ -202,7 +205,7 @@ func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
 	return nil
 }
 
-// pendingText is why a job waits, for people.
+// pendingText returns why a job is pending, as a text for users.
 func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
 	r, ok := reasons[name]
 	if !ok {
@@ -214,7 +217,7 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 	return r.Text()
 }
 
-// explainPending adds to jobs why they wait. It asks the loop once, if any does.
+// explainPending sets the wait reasons of pending jobs, with at most one request to the loop.
 func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string
 	for i := range views {
@@ -264,8 +267,8 @@ func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
 	})
 }
 
-// checkJobMatches says what is in the way of changing a job: that it is not there, or
-// another than the request means.
+// checkJobMatches returns an error if the job does not exist, or if it does not match
+// the request's If-Match header.
 func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 	j, ok := st.Job(name)
 	if !ok {
@@ -274,11 +277,11 @@ func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 	return api.CheckIfMatch(ctx, api.JobETag(j))
 }
 
-// readinessTimeout is how long the loop may take for a round, with its write to the
-// journal.
+// readinessTimeout is how long the loop may take for one iteration, including the
+// write to the journal.
 const readinessTimeout = 5 * time.Second
 
-// CheckReady asks the loop, which ends when it cannot write the journal.
+// CheckReady sends a request through the loop, which stops when it cannot write the journal.
 func (b *Leader) CheckReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
 	defer cancel()
@@ -287,7 +290,7 @@ func (b *Leader) CheckReady(ctx context.Context) error {
 	select {
 	case err := <-answered:
 		return err
-	case <-ctx.Done(): // a disk that does not answer
+	case <-ctx.Done(): // the disk does not respond
 		return api.NewUnavailable("the scheduler has written its journal for more than %s", readinessTimeout)
 	}
 }
@@ -296,11 +299,11 @@ func (b *Leader) GetHealth(context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{Connected: b.loop.connected.Load(), FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Leader, LeaderURL: b.url}, nil
 }
 
-// gaugesTimeout is how long an extension may take to begin counting.
+// gaugesTimeout is how long an extension may take to export its metrics.
 const gaugesTimeout = 2 * time.Second
 
-// MetricsSnapshot counts what is recorded. What the extension does not tell now is
-// left out.
+// MetricsSnapshot returns the metrics of the recorded state. It omits the extension's
+// metrics if they are not available in time.
 func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
 	s.GPUs = b.gpuCounts.Current()
@@ -322,7 +325,7 @@ func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 	return s, nil
 }
 
-// AsOf is zero: what is recorded is what the leader knows.
+// AsOf returns the zero time: the leader's data is always current.
 func (b *Leader) AsOf() time.Time { return time.Time{} }
 
 func hasPendingTask(v *api.JobView) bool {

@@ -14,35 +14,35 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// tickInterval is how often the State learns that time has passed.
+// tickInterval is how often the loop sends the current time to the State.
 const tickInterval = time.Second
 
-// maxBatch bounds how many events are recorded with one write to the disk.
+// maxBatch limits how many events are recorded with one write to the disk.
 const maxBatch = 256
 
-// loopRequest is something that people want of the State. Both functions run in
-// the loop: step applies events, done runs once those are recorded.
+// loopRequest is a request to the State. Both functions run in the loop: apply applies
+// events, and reply runs once those are recorded.
 type loopRequest struct {
 	apply func(apply func(sched.Event))
 	reply func(st *sched.State, err error)
 }
 
-// Loop owns the State: one goroutine applies events, records what they
-// changed, and only then has the operations performed and requests answered.
+// Loop owns the State. One goroutine applies events, records the changes and only
+// then carries out the operations and answers the requests.
 type Loop struct {
 	state    *sched.State
 	journal  journal.Journal
-	Model    *readmodel.Model // what is recorded, for readers
+	Model    *readmodel.Model // the recorded state, for readers
 	post     func(sched.Operation)
 	clock    func() time.Time
 	log      logrus.FieldLogger
 	events   chan sched.Event
 	requests chan loopRequest
-	// connected is the State's, for those who do not want to ask the loop.
+	// connected mirrors the State's, for readers outside the loop.
 	connected atomic.Bool
 
-	nextCycle  time.Time        // until when no cycle is begun
-	cycleTimer <-chan time.Time // then one is; nil where none has been put off
+	nextCycle  time.Time        // no cycle starts before this time
+	cycleTimer <-chan time.Time // fires when a delayed cycle is due; nil if none is delayed
 
 	heapBallast []byte // see heapBallastSize
 
@@ -51,12 +51,13 @@ type Loop struct {
 	loopMetrics
 }
 
-// heapBallastSize bytes are held and never touched: they take no memory, but the
-// collector waits until as much has been allocated. Requests leave garbage, and
-// a scheduler of few jobs, of a few MiB, would be gone through again and again.
+// heapBallastSize is the size in bytes of a heap allocation that is never touched and
+// so uses no memory. It makes the garbage collector run less often: requests leave
+// garbage, and a scheduler with few jobs has a heap of a few MiB, which would be
+// collected again and again.
 const heapBallastSize = 32 << 20
 
-// LoopConfig is what a schedulerLoop needs besides its journal.
+// LoopConfig configures a Loop.
 type LoopConfig struct {
 	Sched    sched.SchedulerSettings
 	Counters *metrics.SchedulerCounters
@@ -64,10 +65,10 @@ type LoopConfig struct {
 	Log      logrus.FieldLogger
 }
 
-// NewLoop returns a loop that continues from the journal's contents. It passes
-// operations to post once the journal has recorded what they follow from.
+// NewLoop returns a loop that continues from the journal's contents. It calls post
+// with each operation after the journal has recorded the operation's cause.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
-	v := readmodel.New(past) // a copy, before the State takes the jobs over
+	v := readmodel.New(past) // a copy, before the State takes ownership of the jobs
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
@@ -76,8 +77,8 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 	}
 }
 
-// Run goes on until ctx ends, or the journal cannot be written: what is not
-// recorded must not be done.
+// Run runs the loop until ctx ends or the journal cannot be written. Nothing may be
+// carried out that is not recorded.
 func (l *Loop) Run(ctx context.Context) error {
 	ticks := time.NewTicker(tickInterval)
 	defer ticks.Stop()
@@ -103,12 +104,12 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// longCycle is from when cycles leave time for what people ask.
+// longCycle is the duration above which cycles are spaced out.
 const longCycle = time.Millisecond
 
-// runCycle answers the offers that have come. It goes through all that waits:
-// where that takes long, the next one waits three times as long, so that most
-// of the time is left to take and record what comes meanwhile.
+// runCycle places pending jobs on the current offers, which visits all pending jobs.
+// After a long cycle the next one starts only after three times that duration, so that
+// most of the time remains for events and requests.
 func (l *Loop) runCycle() {
 	began := time.Now()
 	if wait := l.nextCycle.Sub(began); wait > 0 {
@@ -127,7 +128,7 @@ func (l *Loop) runCycle() {
 	}
 }
 
-// takeBatch takes what else has come, so that a burst costs one write.
+// takeBatch applies all waiting events and requests, so that a burst needs one write.
 func (l *Loop) takeBatch() {
 	for range maxBatch {
 		select {
@@ -153,7 +154,7 @@ func (l *Loop) applyRequest(r loopRequest) {
 	l.replies = append(l.replies, r.reply)
 }
 
-// commitBatch records, then acts, then answers.
+// commitBatch records the changes, then carries out the operations, then answers the requests.
 func (l *Loop) commitBatch(ctx context.Context) error {
 	changes := l.state.TakeChanges()
 	change := journal.Change{FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks, Documents: changes.Documents}
@@ -182,7 +183,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 	return err
 }
 
-// EventSender hands events to the loop, while there is one.
+// EventSender returns a function that sends an event to the loop, until ctx ends.
 func (l *Loop) EventSender(ctx context.Context) func(sched.Event) {
 	return func(ev sched.Event) {
 		select {

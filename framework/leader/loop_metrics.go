@@ -10,10 +10,10 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// gpuTimeRecordInterval is how often it is recorded for how long GPUs have been held.
+// gpuTimeRecordInterval is how often the GPU time used by tasks is recorded.
 const gpuTimeRecordInterval = 30 * time.Second
 
-// loopMetrics counts what a loop does.
+// loopMetrics holds the loop's counters.
 type loopMetrics struct {
 	counters *metrics.SchedulerCounters
 	gpuTime  *metrics.GPUTimeTracker
@@ -29,14 +29,14 @@ func newLoopMetrics(cfg LoopConfig, past journal.JournalContents) loopMetrics {
 	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now}
 }
 
-// countOperations counts what is recorded and about to be done.
+// countOperations counts recorded operations before they are carried out.
 func (m *loopMetrics) countOperations(now time.Time, ops []sched.Operation, moves []sched.StateTransition, held int) {
 	m.counters.CountActions(now, ops, moves, held)
 	m.gpuTime.ApplyActions(now, ops, moves)
 }
 
-// recordGPUTime has the next write to the journal say for how long GPUs have been
-// held, now and then.
+// recordGPUTime adds the GPU time used so far to the next write to the journal, once
+// every gpuTimeRecordInterval.
 func (l *Loop) recordGPUTime() {
 	now := l.clock()
 	if now.Sub(l.recorded) < gpuTimeRecordInterval {
@@ -48,8 +48,8 @@ func (l *Loop) recordGPUTime() {
 	}
 }
 
-// UpdateAgents takes in the master's list of agents: constraints and metrics
-// use it, and clients that watch the inventory are notified of changes.
+// UpdateAgents stores the master's list of agents for constraints and metrics, and
+// notifies clients that watch the inventory of changes.
 func (b *Leader) UpdateAgents(list []master.ListedAgent) {
 	b.agentFields.UpdateAgents(list)
 	b.countAgents(list)
@@ -58,7 +58,7 @@ func (b *Leader) UpdateAgents(list []master.ListedAgent) {
 	}
 }
 
-// countAgents learns how many GPUs there are, on agents that take tasks.
+// countAgents counts the GPUs of the agents that can run tasks.
 func (b *Leader) countAgents(agents []master.ListedAgent) {
 	all, cordons := map[string]metrics.GPUCount{}, b.Model.CordonedHosts()
 	for i := range agents {

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ListQueue asks the loop for the order and the reasons.
+// ListQueue returns a page of the queue with the reason why each job waits.
 func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.QueueList, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
 		order := func() ([]string, error) { return st.QueueOrder(), nil }
@@ -35,7 +35,7 @@ func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.Que
 	return list, err
 }
 
-// ListRoles asks the loop for what they hold.
+// ListRoles returns the roles with their usage.
 func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		list = readmodel.RoleViews(st)
@@ -44,7 +44,7 @@ func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err erro
 	return list, err
 }
 
-// SetQuota records a role's quota.
+// SetQuota sets and records a role's quota; a nil text removes it.
 func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set api.RoleStatus, err error) {
 	var limits quota.Quota
 	if text != nil {
@@ -75,11 +75,11 @@ func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set a
 	return set, nil
 }
 
-// quotaWarningTimeout bounds how long the answer to who has set a quota waits for what
-// there is to say of it.
+// quotaWarningTimeout is how long the answer to a changed quota may wait for the agent
+// list, from which warnings are computed.
 const quotaWarningTimeout = time.Second
 
-// CordonAgent records that the agent's host gets no tasks.
+// CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too.
 func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bool) error {
 	host, err := b.findHost(ctx, agent)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bo
 	})
 }
 
-// UncordonAgent records that it gets tasks again. One that does is no error.
+// UncordonAgent lets the agent's host get tasks again. It is no error if it is not cordoned.
 func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
 	host, err := b.findHost(ctx, agent)
 	if err != nil {
@@ -109,8 +109,8 @@ func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
 	})
 }
 
-// findHost finds what an agent is cordoned by. One that is away may be cordoned
-// before it is back: the master still lists it for a while.
+// findHost returns the host by which an agent is cordoned. It also finds an agent that
+// is disconnected, as long as the master still lists it.
 func (b *Leader) findHost(ctx context.Context, agent string) (findHost string, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		findHost = st.ResolveHost(agent)
@@ -131,8 +131,8 @@ func (b *Leader) findHost(ctx context.Context, agent string) (findHost string, e
 	return "", api.UnknownAgent(agent)
 }
 
-// GetDemand asks the loop what is lacking. A guess without offers would have
-// machines added that nobody needs.
+// GetDemand returns the unmet demand. It fails until enough offers have arrived: an
+// estimate without offers would make an autoscaler add machines that are not needed.
 func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		lacks, ok := st.UnmetDemand()

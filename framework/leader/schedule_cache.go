@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// scheduleCache keeps the schedules decoded, each until its document is another: a
-// large one takes milliseconds to decode. It belongs to the loop's goroutine.
+// scheduleCache caches decoded schedules until their documents change: a large one
+// takes milliseconds to decode. It is used by the loop's goroutine only.
 type scheduleCache struct{ byName map[string]*cachedSchedule }
 
 // cachedSchedule is a decoded schedule document. It is never modified.
@@ -25,10 +25,10 @@ type cachedSchedule struct {
 	text  []byte
 	entry *cron.ScheduleEntry
 	next  time.Time
-	err   error // why it cannot be read; nothing else is set then
+	err   error // why the document cannot be decoded; the entry is then nil
 }
 
-// allSchedules are the schedules by name, as they are when it is their turn.
+// allSchedules iterates over the schedules by name. Each is read when the iteration reaches it.
 func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedSchedule] {
 	var names []string
 	for key := range st.DocumentsIn(schedulePrefix) {
@@ -48,7 +48,7 @@ func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedS
 	}
 }
 
-// findSchedule returns the schedule of that name, nil if there is none.
+// findSchedule returns the schedule of that name, nil if it does not exist.
 func (a *scheduleCache) findSchedule(st *sched.State, name string) *cachedSchedule {
 	text := st.Document(schedulePrefix + name)
 	if text == nil {

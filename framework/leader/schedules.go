@@ -17,23 +17,24 @@ import (
 	"mesos-gpu/job"
 )
 
-// Schedules are documents of the journal, by name.
+// schedulePrefix precedes a schedule's name in the key of its document in the journal.
 const schedulePrefix = "schedule/"
 
 const (
-	// maxSchedules bounds them: each is looked at whenever one is due.
+	// maxSchedules limits the number of schedules: all are checked whenever one is due.
 	maxSchedules = 1000
-	// maxSchedule bounds one's document in bytes when it is new; its runs have
-	// room beside it.
+	// maxSchedule limits the size of a new schedule's document, in bytes. Its later
+	// runs may exceed it.
 	maxSchedule = 64 << 10
-	// maxScheduleBytes bounds all of them: other documents need room too.
+	// maxScheduleBytes limits the total size of all schedules, to leave space for
+	// other documents.
 	maxScheduleBytes = 16 << 20
-	// maxScheduleWait is how long the keeper of schedules sleeps at most, since the
-	// clock may be set meanwhile.
+	// maxScheduleWait is the longest time RunSchedules sleeps, because the clock may
+	// be adjusted meanwhile.
 	maxScheduleWait = time.Minute
 )
 
-// scheduleDocument is the event that records a schedule.
+// scheduleDocument returns the event that records a schedule.
 func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -42,8 +43,8 @@ func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	return sched.PutDocument{Key: schedulePrefix + e.Spec.Name, Value: text}, nil
 }
 
-// RunSchedules submits the jobs of schedules when they are due, until ctx
-// ends.
+// RunSchedules submits the jobs of schedules when they are due. It returns nil when
+// ctx ends.
 func (b *Leader) RunSchedules(ctx context.Context) error {
 	for {
 		wait := time.NewTimer(b.SubmitDue(ctx))
@@ -58,7 +59,7 @@ func (b *Leader) RunSchedules(ctx context.Context) error {
 	}
 }
 
-// SubmitDue does what is due and says how long to sleep.
+// SubmitDue submits the jobs that are due and returns the time until the next one is.
 func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 	now := b.loop.clock()
 	next := now.Add(maxScheduleWait)
@@ -83,15 +84,15 @@ func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// stepSchedule applies what one schedule wants done, and records with it that
-// it was done. What could not be recorded is not done: it would be again and
-// again.
+// stepSchedule applies the due actions of one schedule together with the record that
+// they are done. If that record is not admitted it applies nothing, because the
+// actions would otherwise be repeated.
 func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
 	e := *old
 	e.Runs = slices.Clone(old.Runs)
 	due, err := e.RunDue(now, func(name string) (known, live bool) {
 		j, ok := st.Job(name)
-		ok = ok && j.Spec.Owner == e.Spec.Owner // another's may have taken the name
+		ok = ok && j.Spec.Owner == e.Spec.Owner // another owner's job may have the same name
 		return ok, ok && !j.IsTerminal()
 	})
 	if due == nil || err != nil {
@@ -125,8 +126,8 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 	return nil
 }
 
-// admitScheduleRecord makes the event that records what a schedule has done, if there is
-// room for it.
+// admitScheduleRecord returns the event that records a schedule's runs, or an error if
+// the document limits are exceeded.
 func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	put, err := scheduleDocument(e)
 	if err != nil {
@@ -135,8 +136,8 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 	return put, st.AdmitDocuments(map[string][]byte{put.Key: put.Value})
 }
 
-// checkScheduledRun says what is in the way of a schedule's job. It takes the place of
-// its owner's ended ones alone, and its owner must still be permitted it.
+// checkScheduledRun returns an error if a schedule's job may not be submitted. The job
+// replaces only an ended job of the same owner, and the owner must still have permission.
 func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
 		return fmt.Errorf("%s may submit to role %s no more", run.Owner, run.Role)
@@ -147,7 +148,7 @@ func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	return st.AdmitCompleted(run)
 }
 
-// AddSchedule keeps a schedule whose jobs might be submitted now.
+// AddSchedule records a schedule. It fails if its jobs could not be submitted now.
 func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.ScheduleView, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
@@ -175,14 +176,14 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 	}
 	select {
 	case b.schedulesChanged <- struct{}{}:
-	default: // it looks anyway
+	default: // a wake-up is already pending
 	}
 	next, err := e.NextDue()
 	return scheduleView(e, next), err
 }
 
-// checkSchedule says what is in the way of a schedule: what would be in the
-// way of its jobs, or another of its name.
+// checkSchedule returns an error if the schedule's jobs are not admitted, if its name
+// is in use, or if a limit on schedules is exceeded.
 func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
 	run := e.Spec
 	run.Schedule = nil
@@ -214,7 +215,7 @@ func scheduleView(e *cron.ScheduleEntry, next time.Time) api.ScheduleView {
 	return v
 }
 
-// ListSchedules lists them by name. Those that cannot be read are in the log.
+// ListSchedules returns the schedules by name. It omits unreadable ones, which are logged.
 func (b *Leader) ListSchedules(ctx context.Context) (list []api.ScheduleView, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		for _, p := range b.schedules.allSchedules(st) {
@@ -227,7 +228,7 @@ func (b *Leader) ListSchedules(ctx context.Context) (list []api.ScheduleView, er
 	return list, err
 }
 
-// GetSchedule shows one.
+// GetSchedule returns one schedule.
 func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		switch p := b.schedules.findSchedule(st, name); {
@@ -243,7 +244,7 @@ func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.Schedul
 	return view, err
 }
 
-// EndSchedule forgets a schedule, also one that cannot be read.
+// EndSchedule deletes a schedule, even an unreadable one.
 func (b *Leader) EndSchedule(ctx context.Context, name string) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		key := schedulePrefix + name
@@ -252,7 +253,7 @@ func (b *Leader) EndSchedule(ctx context.Context, name string) error {
 			return api.UnknownSchedule(name)
 		}
 		created := time.Time{}
-		if p.err == nil { // a damaged one has no tag
+		if p.err == nil { // an unreadable schedule has no ETag
 			created = p.entry.Created
 		}
 		if err := api.CheckIfMatch(ctx, api.ScheduleETag(created)); err != nil {

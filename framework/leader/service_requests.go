@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// ScaleJob asks for so many tasks of a service.
+// ScaleJob sets the number of a service's tasks.
 func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := checkJobMatches(ctx, st, name); err != nil {
@@ -22,7 +22,7 @@ func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
 	})
 }
 
-// StopTask asks for a task's end.
+// StopTask kills a task. A service starts a replacement unless retire is true.
 func (b *Leader) StopTask(ctx context.Context, task string, retire bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		t, ok := st.Task(task)
