@@ -1,8 +1,7 @@
-// Package crash has no code of its own. Its tests kill schedulers, as
-// processes and outright, wherever the journal says that something was or is
-// about to be recorded, while jobs come in on the embedded cluster. Then they
-// ask everyone but the scheduler what happened: the tasks themselves, which
-// leave one line each and lock their devices, and the master's books. The
-// test binary is the scheduler, the executor and the container's first
-// process; nothing needs root, for what isolates devices is tested elsewhere.
+// Package crash contains only tests. They kill scheduler processes before and after
+// journal writes, while jobs are submitted to the embedded cluster. They then compare
+// the result with independent evidence: the tasks, each of which writes one line and
+// locks its devices, and the master's state. The test binary acts as the scheduler, the
+// executor and the container's first process. Nothing requires root, because device
+// isolation is tested elsewhere.
 package crash

@@ -1,6 +1,6 @@
-// Package cron decides when the jobs of schedules are due and what becomes of
-// those that went before. It is a pure function of a schedule, the time and
-// the jobs there are; its callers keep the schedule and do what it says.
+// Package cron decides when the jobs of schedules are due and what happens to earlier
+// runs. Its decisions are a pure function of a schedule, the time and the existing
+// jobs. The caller stores the schedule and carries out the actions.
 package cron
 
 import (
@@ -11,16 +11,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// ScheduleEntry is a schedule and what it has done.
+// ScheduleEntry is a schedule with its runs.
 type ScheduleEntry struct {
-	// Spec is that of its jobs, with the Schedule.
+	// Spec is the specification of its jobs, including the Schedule.
 	Spec    job.Spec  `json:"spec"`
 	Created time.Time `json:"created"`
-	// Seen is until when its times have been looked at.
+	// Seen is the time up to which due times have been processed.
 	Seen time.Time `json:"seen"`
-	// Runs are its jobs that are still known, oldest first.
+	// Runs are its jobs that still exist, oldest first.
 	Runs []ScheduledRun `json:"runs,omitempty"`
-	// Note says why the last time that was due brought no run, if so.
+	// Note is why the latest due time caused no run; "" if it did.
 	Note string `json:"note,omitempty"`
 }
 
@@ -30,30 +30,29 @@ type ScheduledRun struct {
 	Due time.Time `json:"due"`
 }
 
-// DueActions is what a schedule wants done.
+// DueActions are the actions that a schedule requires.
 type DueActions struct {
-	// At is the time that has come.
+	// At is the due time.
 	At time.Time
-	// Kill are runs to end, Forget those that have ended and are not kept any
-	// more.
+	// Kill names runs to kill; Forget names ended runs to delete.
 	Kill, Forget []string
-	// Submit is the job to submit, nil if the time is passed over.
+	// Submit is the job to submit, nil if this due time is skipped.
 	Submit *job.Spec
 }
 
-// JobLookup is what becomes of a job: whether it is known, and has not ended.
+// JobLookup reports whether a job exists, and whether it has not ended.
 type JobLookup func(name string) (known, live bool)
 
-// NewEntry makes the schedule of a Spec, whose first time is after now.
+// NewEntry returns a schedule whose first due time is after now.
 func NewEntry(spec job.Spec, now time.Time) *ScheduleEntry {
 	return &ScheduleEntry{Spec: spec, Created: now, Seen: now}
 }
 
-// NextDue is when it is due.
+// NextDue returns the next due time.
 func (e *ScheduleEntry) NextDue() (time.Time, error) { return e.Spec.Schedule.NextRun(e.Seen) }
 
-// RunDue looks at the times that have come since it was last asked. Of several,
-// as after a time without a scheduler, the last alone counts.
+// RunDue returns the actions of the due times since the last call, nil if there are
+// none. Of several due times, as after an outage, only the last one counts.
 func (e *ScheduleEntry) RunDue(now time.Time, known JobLookup) (*DueActions, error) {
 	next, err := e.Spec.Schedule.NextRunFunc()
 	if err != nil {
@@ -80,11 +79,11 @@ func (e *ScheduleEntry) RunDue(now time.Time, known JobLookup) (*DueActions, err
 	return due, nil
 }
 
-// lastDueTime is the last time that comes until now, from one that has come. Times
-// are a minute apart at least. It halves what is left: one that is due each
-// minute may have been missed for weeks.
+// lastDueTime returns the last due time until now, given an earlier one. Due times are
+// at least a minute apart. It uses binary search because a schedule that is due every
+// minute may have missed weeks of due times.
 func lastDueTime(next func(time.Time) time.Time, at, now time.Time) time.Time {
-	for none := now; none.Sub(at) >= time.Minute; { // none comes after none
+	for none := now; none.Sub(at) >= time.Minute; { // no due time is after none
 		middle := at.Add(none.Sub(at) / 2)
 		if later := next(middle); later.IsZero() || later.After(now) {
 			none = middle
@@ -95,8 +94,8 @@ func lastDueTime(next func(time.Time) time.Time, at, now time.Time) time.Time {
 	return at
 }
 
-// dropFinishedRuns drops what is known no more and what History does not keep; live are
-// the others that have not ended.
+// dropFinishedRuns drops runs that no longer exist or that exceed History. It returns
+// the runs that have not ended.
 func (e *ScheduleEntry) dropFinishedRuns(known JobLookup, due *DueActions) (live []string) {
 	kept := 0
 	for i := len(e.Runs) - 1; i >= 0; i-- {
@@ -117,12 +116,12 @@ func (e *ScheduleEntry) dropFinishedRuns(known JobLookup, due *DueActions) (live
 	return live
 }
 
-// RecordRun notes that the run is submitted.
+// RecordRun records that the run is submitted.
 func (e *ScheduleEntry) RecordRun(due *DueActions) {
 	e.Runs = append(e.Runs, ScheduledRun{Job: due.Submit.Name, Due: due.At})
 }
 
-// RecordRefusal notes that it could not be.
+// RecordRefusal records why the run was not submitted.
 func (e *ScheduleEntry) RecordRefusal(due *DueActions, why error) {
 	e.Note = fmt.Sprintf("no run at %s: %v", due.At.Format(time.RFC3339), why)
 }

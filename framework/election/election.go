@@ -1,6 +1,6 @@
-// Package election chooses the scheduler that leads among several, by
-// ephemeral sequential znodes: the oldest candidate leads. It says who leads;
-// that nobody else acts is for the journal's epoch to ensure.
+// Package election elects the leader among several schedulers, with ephemeral
+// sequential znodes: the oldest candidate leads. It only identifies the leader; the
+// journal's epoch ensures that no other scheduler acts.
 package election
 
 import (
@@ -18,29 +18,29 @@ import (
 	"mesos-gpu/framework/internal/zkconn"
 )
 
-// ErrNoLeader means that there is no candidate at all.
+// ErrNoLeader means that there are no candidates.
 var ErrNoLeader = errors.New("no scheduler leads")
 
-// prefix begins the candidates' names, of which the last digits count up.
+// Candidates' names start with namePrefix and end with sequenceDigits digits, which ZooKeeper counts up.
 const (
 	namePrefix     = "candidate-"
 	sequenceDigits = 10
 )
 
-// CandidateInfo is a scheduler as it presents itself to the others.
+// CandidateInfo is what a candidate publishes to other schedulers.
 type CandidateInfo struct {
-	// URL is where its API is reached.
+	// URL is the URL of its API.
 	URL string `json:"url"`
 }
 
-// Candidate stands for election as long as its session lasts.
+// Candidate takes part in the election until its session ends.
 type Candidate struct {
 	session *zkconn.Session
 	folder  string
 	name    string
 }
 
-// JoinElection makes a candidate in the folder. It leaves with its session.
+// JoinElection creates a candidate in the folder. ZooKeeper removes it when the session ends.
 func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m CandidateInfo) (*Candidate, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -51,8 +51,8 @@ func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m Candi
 	}
 	var made string
 	err = s.Retry(ctx, func() (err error) {
-		// Its name has a part of chance by which it is found again if the
-		// answer is lost.
+		// The name contains a random part by which the library finds the znode
+		// if the answer is lost.
 		made, err = s.Conn.CreateProtectedEphemeralSequential(folder+"/"+namePrefix, data, s.ACL)
 		return err
 	})
@@ -62,11 +62,11 @@ func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m Candi
 	return &Candidate{session: s, folder: folder, name: path.Base(made)}, nil
 }
 
-// ZnodePath is the candidate's znode.
+// ZnodePath returns the path of the candidate's znode.
 func (c *Candidate) ZnodePath() string { return c.folder + "/" + c.name }
 
-// AwaitLeadership returns nil when the candidate leads. Returns zkconn.ErrLost, wrapped,
-// if its session ends before.
+// AwaitLeadership returns nil when the candidate leads. It returns zkconn.ErrLost,
+// wrapped, if the session ends before that.
 func (c *Candidate) AwaitLeadership(ctx context.Context) error {
 	for {
 		names, err := listCandidates(ctx, c.session, c.folder)
@@ -79,7 +79,7 @@ func (c *Candidate) AwaitLeadership(ctx context.Context) error {
 		case 0:
 			return nil
 		default:
-			// The one before alone, so that the end of one wakes one.
+			// Watch the preceding candidate only, so that a removal wakes one candidate.
 			if err := c.awaitRemoval(ctx, names[i-1]); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (c *Candidate) AwaitLeadership(ctx context.Context) error {
 	}
 }
 
-// awaitRemoval waits until the candidate of that name is not there.
+// awaitRemoval waits until the candidate of that name does not exist.
 func (c *Candidate) awaitRemoval(ctx context.Context, name string) error {
 	var there bool
 	var events <-chan zk.Event
@@ -96,7 +96,7 @@ func (c *Candidate) awaitRemoval(ctx context.Context, name string) error {
 		var err error
 		there, stat, events, err = c.session.Conn.ExistsW(c.folder + "/" + name)
 		if err == nil && there && stat.EphemeralOwner == c.session.Conn.SessionID() {
-			// Ours too, made by a request whose answer was lost.
+			// Also this session's, created by a request whose answer was lost.
 			err = c.session.Conn.Delete(c.folder+"/"+name, -1)
 		}
 		return err
@@ -117,7 +117,7 @@ func (c *Candidate) awaitRemoval(ctx context.Context, name string) error {
 	}
 }
 
-// listCandidates are the names, the one that leads first.
+// listCandidates returns the names of the candidates, the leader's first.
 func listCandidates(ctx context.Context, s *zkconn.Session, folder string) (names []string, err error) {
 	err = s.Retry(ctx, func() (err error) {
 		names, _, err = s.Conn.Children(folder)
@@ -133,8 +133,8 @@ func listCandidates(ctx context.Context, s *zkconn.Session, folder string) (name
 	return names, nil
 }
 
-// FindLeader returns who leads, or is about to. Returns ErrNoLeader if nobody
-// stands for election.
+// FindLeader returns the scheduler that leads or is about to lead. It returns
+// ErrNoLeader if there are no candidates.
 func FindLeader(ctx context.Context, s *zkconn.Session, folder string) (CandidateInfo, error) {
 	for {
 		names, err := listCandidates(ctx, s, folder)
@@ -150,7 +150,7 @@ func FindLeader(ctx context.Context, s *zkconn.Session, folder string) (Candidat
 			return err
 		})
 		if errors.Is(err, zk.ErrNoNode) {
-			continue // it has left since
+			continue // the candidate has left meanwhile
 		}
 		if err != nil {
 			return CandidateInfo{}, fmt.Errorf("read candidate %s: %w", names[0], err)

@@ -7,16 +7,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// shownAttempts bounds the earlier attempts that are shown with their job.
+// shownAttempts limits how many earlier attempts the API shows with a job.
 const shownAttempts = sched.MaxAttemptsPerJob
 
-// attemptHistory are the ended ones that the journal remembers.
+// attemptHistory holds the ended attempts that the journal stores, by task id.
 type attemptHistory struct {
 	tasks map[string]job.Task
-	byJob map[string]map[string]bool // their ids
+	byJob map[string]map[string]bool // task ids by job
 }
 
-// applyRecord takes in what the journal says of an attempt: a zero one is forgotten.
+// applyRecord applies the journal's record of an attempt; a zero task deletes the attempt.
 func (a *attemptHistory) applyRecord(id string, t job.Task) {
 	if t.ID == "" {
 		name := a.tasks[id].Job
@@ -36,7 +36,7 @@ func (a *attemptHistory) applyRecord(id string, t job.Task) {
 	a.byJob[t.Job][id], a.tasks[id] = true, t
 }
 
-// latestAttempts are a job's last ones, oldest first.
+// latestAttempts returns a job's latest attempts, oldest first.
 func (a *attemptHistory) latestAttempts(name string) []job.Task {
 	list := make([]job.Task, 0, len(a.byJob[name]))
 	for id := range a.byJob[name] {

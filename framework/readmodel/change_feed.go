@@ -9,10 +9,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// ChangeFeed collects changes until they are taken. A nil feed collects
-// nothing.
+// ChangeFeed collects changes until TakeChanges is called. A nil feed discards
+// them.
 type ChangeFeed struct {
-	wake chan struct{} // has one when there may be some
+	wake chan struct{} // has an element when there may be changes
 
 	mu          sync.Mutex
 	changedJobs map[string]bool
@@ -35,7 +35,7 @@ func (n *ChangeFeed) addChanges(names []string, moves []job.Task) {
 	n.mu.Unlock()
 	select {
 	case n.wake <- struct{}{}:
-	default: // it has one
+	default: // an element is already there
 	}
 }
 
@@ -51,9 +51,9 @@ func (n *ChangeFeed) TakeChanges() (names []string, moves []job.Task) {
 	return names, moves
 }
 
-// taskMoves are the tasks of a change after each of its moves. What is known of
-// an attempt is what the change says of it or, where another has taken its
-// place, what was recorded last. The view is that before the change.
+// taskMoves returns the task after each of a change's state transitions. A task's
+// data comes from the change, or from the model if another attempt has replaced it.
+// The caller must not have applied the change to the model yet.
 func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job.Task {
 	if len(moves) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 			last = &list[i]
 		}
 		if last != nil && last.State == m.State {
-			continue // only why it ended has changed
+			continue // only the reason of its end has changed
 		}
 		t := job.Task{}
 		switch named := now[m.TaskID]; {
@@ -89,8 +89,8 @@ func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 	return list
 }
 
-// AwaitChange waits until there may be changes that takeChanges has not
-// returned, or ctx ends.
+// AwaitChange waits until there may be changes that TakeChanges has not returned, or
+// returns ctx's cause when it ends.
 func (n *ChangeFeed) AwaitChange(ctx context.Context) error {
 	select {
 	case <-n.wake:

@@ -11,29 +11,29 @@ import (
 	"mesos-gpu/job"
 )
 
-// listenerBuffer is how many events a listener may be behind.
+// listenerBuffer is how many unread events a listener may have before it is dropped.
 const listenerBuffer = 4096
 
-// storedEvents is how many events are kept for those who come back: more than one who
-// was too slow has not read.
+// storedEvents is how many events are stored for clients that reconnect. It exceeds
+// the events that a dropped listener can have missed.
 const storedEvents = 2 * listenerBuffer
 
-// eventHub passes events on to those who listen. One who is too slow is dropped:
-// publishing never blocks the loop.
+// eventHub publishes events to listeners. It drops a listener that is too slow, so
+// that publishing never blocks the loop.
 type eventHub struct {
-	epoch     string // of this hub: another one's events are others
+	epoch     string // identifies this hub; event ids of other hubs are unknown to it
 	mu        sync.Mutex
 	listeners map[*eventListener]bool
 	closed    bool
-	// last counts events; that of number n is past[(n-1)%kept], where it is
-	// not older than that.
+	// last is the number of the latest event. Event n is at
+	// stored[(n-1)%storedEvents], unless a later one has overwritten it.
 	last   uint64
 	stored []api.TaskEvent
 }
 
 type eventListener struct {
-	job string // "" is all
-	// inventory: it wants to know of changes to agents and GPUs.
+	job string // "" selects the events of all jobs
+	// inventory also selects changes of agents and GPUs.
 	inventory bool
 	ch        chan api.TaskEvent
 }
@@ -42,7 +42,7 @@ func newHub() *eventHub {
 	return &eventHub{epoch: rand.Text()[:8], listeners: map[*eventListener]bool{}}
 }
 
-// lastEventID is the id of the last event.
+// lastEventID returns the id of the latest event.
 func (h *eventHub) lastEventID() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,8 +51,8 @@ func (h *eventHub) lastEventID() string {
 
 func (h *eventHub) formatEventID(n uint64) string { return h.epoch + "-" + strconv.FormatUint(n, 10) }
 
-// eventsAfter are the events after q's, of its job. It is false where that one is of
-// another hub, or too long ago.
+// eventsAfter returns the events of q's job after q.After. known is false if that event
+// belongs to another hub or is no longer stored.
 func (h *eventHub) eventsAfter(q api.EventQuery) (missed []api.TaskEvent, known bool) {
 	number, ours := strings.CutPrefix(q.After, h.epoch+"-")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -88,7 +88,7 @@ func (h *eventHub) addListener(job string) *eventListener {
 	return l
 }
 
-// closeListeners drops all listeners, and those who join later.
+// closeListeners drops all listeners, also those that are added later.
 func (h *eventHub) closeListeners() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *eventHub) closeListeners() {
 	}
 }
 
-// removeListener may be called again, and after the hub dropped the listener.
+// removeListener drops a listener. It does nothing if the listener is already dropped.
 func (h *eventHub) removeListener(l *eventListener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,15 +133,15 @@ func (h *eventHub) sendOrDrop(l *eventListener, ev api.TaskEvent) {
 	}
 }
 
-// subscribeInventory has a listener hear of changes to agents and GPUs.
+// subscribeInventory makes a listener also receive changes of agents and GPUs.
 func (h *eventHub) subscribeInventory(l *eventListener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l.inventory = true
 }
 
-// publishInventoryChange says that agents or GPUs have changed. It has no place among the
-// events, for who comes back asks for the lists anyway.
+// publishInventoryChange notifies listeners that agents or GPUs have changed. The
+// notification is not stored: a client that reconnects reads the lists anyway.
 func (h *eventHub) publishInventoryChange() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +156,8 @@ func eventFromMove(m sched.StateTransition) api.TaskEvent {
 	return api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}
 }
 
-// appendStates adds a job's tasks as they are now.
+// appendStates appends an event with the current state of each of a job's tasks; with
+// live, only of tasks that have not ended.
 func appendStates(to []api.TaskEvent, j *job.Job, live bool) []api.TaskEvent {
 	for i := range j.Tasks {
 		if t := &j.Tasks[i]; !live || t.State.IsLive() {

@@ -15,7 +15,7 @@ type GPUTask struct {
 	Submitted time.Time
 }
 
-// RunningGPUTasks are the running tasks with GPUs that a query asks for.
+// RunningGPUTasks returns the running tasks with GPUs that match the query.
 func (v *Model) RunningGPUTasks(q api.UsageQuery) (list []GPUTask, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

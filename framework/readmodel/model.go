@@ -1,7 +1,7 @@
-// Package readmodel is the copy of the journal that answers reads, on the leader
-// and on a standby: jobs, tasks, earlier attempts, cordons, the event stream and
-// the changes that an extension follows. It applies recorded changes only and
-// decides nothing.
+// Package readmodel is an in-memory copy of the journal that serves reads, on the
+// leader and on a standby: jobs, tasks, earlier attempts, cordons, the event stream
+// and the changes that an extension follows. It applies only recorded changes and
+// makes no decisions.
 package readmodel
 
 import (
@@ -22,38 +22,38 @@ import (
 	"mesos-gpu/job"
 )
 
-// Model is a copy of what the journal holds, for readers: they take nothing of
-// the loop's time, and a standby has no loop. It is a journal.Replica.
+// Model is a copy of the journal's contents for concurrent readers. Reads take no time
+// of the leader's loop, and a standby has no loop. It implements journal.Replica.
 type Model struct {
 	mu           sync.RWMutex
 	frameworkID  string
 	jobs         map[string]*jobEntry
 	tasks        map[string]*job.Task
 	attempts     attemptHistory
-	bySubmission []*jobEntry // by submission; some may be gone
-	removedCount int
+	bySubmission []*jobEntry       // sorted by submission; may contain removed entries
+	removedCount int               // number of removed entries in bySubmission
 	ownDocuments map[string][]byte // the scheduler's own documents
-	asOf         time.Time
+	asOf         time.Time         // the model contains every change committed before this time
 	hub          *eventHub
 	changes      *ChangeFeed
 }
 
-// jobEntry is a job in a view.
+// jobEntry is a job in the model.
 type jobEntry struct {
 	job.Job
 	liveTasks int // tasks that have not ended
 	removed   bool
 }
 
-// jobView is the entry for somebody who reads it while the view goes on. What
-// its tasks hold is shared: that is replaced, never changed.
+// jobView returns a view that stays valid while the model changes. It shares the tasks'
+// slices and maps, which are replaced and never modified.
 func (e *jobEntry) jobView() api.JobView {
 	j := e.Job
 	j.Tasks = slices.Clone(j.Tasks)
 	return api.NewJobView(&j, "")
 }
 
-// isLive reports whether the job may still have tasks.
+// isLive reports whether the job has or may still get running tasks.
 func (e *jobEntry) isLive() bool { return e.liveTasks > 0 || !e.IsTerminal() }
 
 func New(all journal.JournalContents) *Model {
@@ -85,7 +85,7 @@ func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
 
-// addJob makes an entry whose tasks are not there yet.
+// addJob adds an entry with zero tasks, which the caller fills in.
 func (v *Model) addJob(j *job.Job) *jobEntry {
 	e := &jobEntry{Job: job.Job{Spec: j.Spec, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	v.jobs[j.Spec.Name] = e
@@ -93,7 +93,7 @@ func (v *Model) addJob(j *job.Job) *jobEntry {
 	return e
 }
 
-// ReplaceAll replaces all.
+// ReplaceAll replaces the contents and publishes an event for each task that differs.
 func (v *Model) ReplaceAll(all journal.JournalContents) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,8 +116,8 @@ func (v *Model) ApplyChange(c journal.Change) {
 	v.applyChange(c, v.publishDifference)
 }
 
-// ApplyRecorded adds a change, of which moves are all that happened to tasks, and late
-// the ends of attempts that had been given up.
+// ApplyRecorded applies a change on the leader. moves are all state transitions of
+// tasks in it; late are the ends of attempts that had been considered lost.
 func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -131,7 +131,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 }
 
-// WatchChanges has n collect the jobs that are there, and what happens from now on.
+// WatchChanges makes n collect all existing jobs and all later changes.
 func (v *Model) WatchChanges(n *ChangeFeed) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,7 +150,7 @@ func changedJobNames(c journal.Change) []string {
 	return names
 }
 
-// publishDifference publishes the difference between two states of a task.
+// publishDifference publishes an event if the task's state has changed.
 func (v *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
 		v.hub.publishEvent(api.TaskEvent{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message})
@@ -175,14 +175,14 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 		}
 		e := v.addJob(j)
 		if n := len(v.bySubmission); n > 1 && compareSubmission(v.bySubmission[n-2], e) > 0 {
-			slices.SortFunc(v.bySubmission, compareSubmission) // a clock went back between two schedulers
+			slices.SortFunc(v.bySubmission, compareSubmission) // the new leader's clock is behind the old one's
 		}
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		e := v.jobs[t.Job]
 		if e == nil || t.Index < 0 || t.Index >= len(e.Tasks) {
-			continue // of a job that the same change removes
+			continue // the same change removes the job
 		}
 		slot := &e.Tasks[t.Index]
 		if slot.ID != "" && slot.State.IsLive() {
@@ -203,7 +203,7 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 	}
 }
 
-// applyDocuments takes in the scheduler's own of some documents.
+// applyDocuments applies the documents that belong to the scheduler and ignores those of extensions.
 func (v *Model) applyDocuments(documents map[string][]byte) {
 	for key, value := range documents {
 		id, t, attempt := sched.ParseAttempt(key, value)
@@ -219,14 +219,14 @@ func (v *Model) applyDocuments(documents map[string][]byte) {
 	}
 }
 
-// CordonedHosts are the hosts whose agents get no tasks.
+// CordonedHosts returns the cordoned hosts, whose agents get no new tasks.
 func (v *Model) CordonedHosts() map[string]sched.CordonState {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return sched.ParseCordons(v.ownDocuments)
 }
 
-// LiveContents is what a scheduler would go on from, without what has ended.
+// LiveContents returns the state from which a scheduler would recover, without ended jobs.
 func (v *Model) LiveContents() sched.RecoveredState {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -239,7 +239,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 	return past
 }
 
-// updateSpec takes another specification of a job, with which it may have more
+// updateSpec replaces a job's specification, which may increase the number of its
 // tasks.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
 	e.Spec = j.Spec
@@ -267,7 +267,7 @@ func (v *Model) removeJob(name string) {
 	}
 }
 
-// ConfirmUpToDate notes when the view was certainly up to date.
+// ConfirmUpToDate records that the model contains every change committed before asked.
 func (v *Model) ConfirmUpToDate(asked time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -316,8 +316,8 @@ func (v *Model) CopyJob(name string) (job.Job, bool) {
 	return *e.Clone(), true
 }
 
-// OwnerOf are a job's role and owner. An id has the time of its job's
-// submission at the end.
+// OwnerOf returns a job's role and owner. If task is not empty it must be a task id of
+// that job: ids end with the job's submission time.
 func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -343,12 +343,11 @@ func (v *Model) FindTask(id string) (job.Task, error) {
 	return job.Task{}, api.UnknownTask(id)
 }
 
-// maxListCapacity bounds for how many jobs a list makes room before it has found
-// one.
+// maxListCapacity limits the initial capacity of a list of jobs.
 const maxListCapacity = 1000
 
-// ListJobs copies the jobs asked for, and no others: not even where a page ends
-// tells of one that its reader may not see.
+// ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
+// jobs that the client may not see.
 func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -370,7 +369,7 @@ func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
 	return listJobs, nil
 }
 
-// jobsAfter goes through the jobs that follow the query's place, in its order.
+// jobsAfter iterates over the jobs after the query's cursor, in the query's order.
 func (v *Model) jobsAfter(q api.JobQuery) (iter.Seq2[int, *jobEntry], error) {
 	from, to := 0, len(v.bySubmission)
 	if q.After != "" {
@@ -390,7 +389,7 @@ func (v *Model) jobsAfter(q api.JobQuery) (iter.Seq2[int, *jobEntry], error) {
 	return slices.All(v.bySubmission[from:]), nil
 }
 
-// jobCursor is a place in the list that stays when its job goes.
+// jobCursor returns a position in the list of jobs that stays valid when the job is removed.
 func jobCursor(j *job.Job) string {
 	return strconv.FormatInt(j.Submitted.UnixNano(), 36) + "." + j.Spec.Name
 }
@@ -427,8 +426,8 @@ func (v *Model) DeviceHolders() map[string]string {
 	return holder
 }
 
-// subscribeEvents are the states of now, or what has happened since q.After, and a
-// listener to all changes after them.
+// subscribeEvents returns the current task states, or the events after q.After, and a
+// listener that receives all later events.
 func (v *Model) subscribeEvents(q api.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()

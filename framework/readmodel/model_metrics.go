@@ -8,16 +8,16 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// jobsPerCount is of how many jobs a scrape counts at a time: what is recorded
-// meanwhile waits for so many, not for all.
+// jobsPerCount is how many jobs a scrape counts with one lock: changes wait for that
+// many jobs instead of all.
 const jobsPerCount = 1000
 
-// MetricsSnapshot counts all jobs, each as it was at some moment of the scrape.
+// MetricsSnapshot counts all jobs, each in its state at some time during the scrape.
 func (v *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Time) metrics.Snapshot {
 	s := counters.NewSnapshot(now)
 	v.mu.RLock()
 	s.Cordoned = len(sched.ParseCordons(v.ownDocuments))
-	s.GPUSeconds, _ = metrics.ReadGPUSeconds(v.ownDocuments[sched.CountersKey]) // who leads has said what is wrong with it
+	s.GPUSeconds, _ = metrics.ReadGPUSeconds(v.ownDocuments[sched.CountersKey]) // the leader logs a damaged document
 	all := slices.Clone(v.bySubmission)
 	v.mu.RUnlock()
 	for some := range slices.Chunk(all, jobsPerCount) {

@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// maxQueueOrders are kept, each for queueOrderLifetime after it was read last. One of
-	// 100,000 jobs takes 1.6 MB.
+	// maxQueueOrders is how many queue orders are cached, each for queueOrderLifetime
+	// after its last use. One with 100,000 jobs takes 1.6 MB.
 	maxQueueOrders     = 16
 	queueOrderLifetime = 5 * time.Minute
 )
 
-// QueuePages keep the orders of the queue that readers go through page by page. An
-// order takes long to find, half a second for 100,000 jobs, and changes with
-// each task that starts or ends: who goes on in the one that the first page had
-// misses nothing and has nothing twice.
+// QueuePages caches queue orders so that clients can page through them. Computing an
+// order takes half a second for 100,000 jobs, and the order changes with each task that
+// starts or ends. All pages of a list come from the order of its first page, so that
+// no job is missing or repeated.
 type QueuePages struct {
 	mu     sync.Mutex
-	orders []*cachedQueueOrder // the one read last is the last
+	orders []*cachedQueueOrder // the least recently used first
 }
 
-// cachedQueueOrder has a queue's jobs, by name.
+// cachedQueueOrder is a queue order: the names of the pending jobs.
 type cachedQueueOrder struct {
 	id       string
 	names    []string
 	lastRead time.Time
 }
 
-// findOrder finds a lineup and makes it the one read last; nil if it is kept no more.
+// findOrder returns a cached order and marks it as used; nil if it is no longer cached.
 func (l *QueuePages) findOrder(id string, now time.Time) *cachedQueueOrder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *QueuePages) findOrder(id string, now time.Time) *cachedQueueOrder {
 	return found
 }
 
-// storeOrder has room for it.
+// storeOrder caches an order and evicts the least recently used one if necessary.
 func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,10 +68,10 @@ func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
 
 const queueList = "queue"
 
-// startPage finds the lineup of a page, and where in it the page begins. Where that
-// is kept no more, or was another scheduler's, the order of now goes on after
-// the same job; where that waits no more it begins again, so that none is left
-// out.
+// startPage returns the order that contains a page and the index of the page's first
+// job. If that order is no longer cached, or was cached by another scheduler, it
+// computes a new one and continues after the last page's last job. If that job is no
+// longer pending it starts again from the beginning, so that no job is missing.
 func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
@@ -94,14 +94,14 @@ func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([
 	return &cachedQueueOrder{id: rand.Text(), names: names, lastRead: now}, slices.Index(names, last) + 1, nil
 }
 
-// ListPage lists what still waits of a page, without the reasons, of roles that the
-// grant lets its holder see. A place in the queue is that of the lineup.
+// ListPage returns the jobs of a page that are still pending and whose roles the grant
+// may see, without the reasons. A job's position is its index in the whole order.
 func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
 	line, from, err := l.startPage(p, time.Now(), order)
 	if err != nil {
 		return list, err
 	}
-	end := from // of what the list has
+	end := from // index after the last job in the list
 	for i := from; i < len(line.names); i++ {
 		j, ok := find(line.names[i])
 		if !ok || !g.HasPermission(access.View, j.Spec.Role) {
@@ -134,7 +134,7 @@ func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	return q
 }
 
-// gpuRequestText reads "2 x A100 or V100", "1 x any type", "1 x (4096 MiB, 30 %) of T4".
+// gpuRequestText returns a text such as "2 x A100 or V100", "1 x any type" or "1 x (4096 MiB, 30 %) of T4".
 func gpuRequestText(r *gpu.Request) string {
 	switch {
 	case r.GPUs == 0:

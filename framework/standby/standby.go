@@ -1,5 +1,5 @@
-// Package standby answers reads while another scheduler leads. It follows the
-// leader's journal and redirects everything else to the leader; it writes nothing.
+// Package standby serves reads while another scheduler leads. It follows the leader's
+// journal, redirects all other requests to the leader, and never writes to the journal.
 package standby
 
 import (
@@ -22,13 +22,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// Config is what a standbyBackend needs of the scheduler that it is part
-// of.
+// Config configures a Standby.
 type Config struct {
 	Session *zkconn.Session
 	// JournalPath and ElectionPath are znodes.
 	JournalPath, ElectionPath string
-	// URL is where this scheduler's API answers.
+	// URL is the URL of this scheduler's API.
 	URL string
 	// NewClient returns a client that finds the leading master. The standby
 	// closes it.
@@ -42,8 +41,7 @@ type Config struct {
 	Clock      func() time.Time
 }
 
-// Standby answers reads out of a read model that follows the leader's
-// journal.
+// Standby serves reads from a read model that follows the leader's journal.
 type Standby struct {
 	clusterview.Reader
 	cfg Config
@@ -63,7 +61,7 @@ func New(cfg Config) *Standby {
 	}
 }
 
-// Run keeps the view up to date. It answers once there is one.
+// Run keeps the read model up to date until ctx ends. It calls SetBackend once the model is complete.
 func (b *Standby) Run(ctx context.Context) error {
 	client, err := b.cfg.NewClient()
 	if err != nil {
@@ -78,7 +76,7 @@ func (b *Standby) Run(ctx context.Context) error {
 	return journal.FollowJournal(ctx, b.cfg.Session, b.cfg.JournalPath, b)
 }
 
-// CloseListeners ends what still listens, once another answers.
+// CloseListeners closes the standby's event streams and its master client. It is called once the leader's backend serves the API.
 func (b *Standby) CloseListeners() {
 	b.Model.CloseListeners()
 	if b.Client != nil {
@@ -86,7 +84,7 @@ func (b *Standby) CloseListeners() {
 	}
 }
 
-// ReplaceAll, Apply, Fresh and Wanted make it a journal.Replica.
+// ReplaceAll, ApplyChange, RefreshRequests and ConfirmUpToDate implement journal.Replica.
 func (b *Standby) ReplaceAll(all journal.JournalContents) { b.Model.ReplaceAll(all) }
 func (b *Standby) ApplyChange(c journal.Change)           { b.Model.ApplyChange(c) }
 func (b *Standby) RefreshRequests() <-chan struct{}       { return b.refreshWanted }
@@ -102,11 +100,11 @@ func (b *Standby) ConfirmUpToDate(asked time.Time) {
 	b.refreshed = make(chan struct{})
 }
 
-// catchUpTimeout is how long a standby tries to find out about what it does not
-// know: a client that has just submitted a job may ask for it here.
+// catchUpTimeout is how long a standby waits for missing changes: a client that has
+// just submitted a job to the leader may request it from a standby.
 const catchUpTimeout = 2 * time.Second
 
-// catchUp waits until the view has all that was recorded before now.
+// catchUp waits until the read model contains everything recorded before the call.
 func (b *Standby) catchUp(ctx context.Context) error {
 	since := time.Now()
 	limit := time.After(catchUpTimeout)
@@ -116,7 +114,7 @@ func (b *Standby) catchUp(ctx context.Context) error {
 		b.mu.Unlock()
 		select {
 		case b.refreshWanted <- struct{}{}:
-		default: // others want it too
+		default: // another request already waits for it
 		}
 		select {
 		case <-fresh:
@@ -129,7 +127,7 @@ func (b *Standby) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// retryAfterCatchUp asks again after a catch-up where find finds nothing.
+// retryAfterCatchUp calls find, and again after a catch-up if the result is 404.
 func (b *Standby) retryAfterCatchUp(ctx context.Context, find func() error) error {
 	err := find()
 	var p *api.Problem
@@ -142,7 +140,7 @@ func (b *Standby) retryAfterCatchUp(ctx context.Context, find func() error) erro
 	return find()
 }
 
-// CheckReady wants a leader to send changes to, and to be up to date.
+// CheckReady returns an error unless the leader is known and the read model is up to date.
 func (b *Standby) CheckReady(ctx context.Context) error {
 	if _, err := b.findLeader(ctx); err != nil {
 		return api.NewUnavailable("this standby does not know the leader: %v", err)
@@ -176,13 +174,13 @@ func (b *Standby) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.
 	return now, changes, err
 }
 
-// findLeader finds out who leads, now.
+// findLeader returns the URL of the current leader.
 func (b *Standby) findLeader(ctx context.Context) (string, error) {
 	m, err := election.FindLeader(ctx, b.cfg.Session, b.cfg.ElectionPath)
 	return m.URL, err
 }
 
-// LeaderRedirect sends a write to the leader.
+// LeaderRedirect returns the redirect of a request to the leader, or an error if there is none.
 func (b *Standby) LeaderRedirect(ctx context.Context) error {
 	url, err := b.findLeader(ctx)
 	switch {
@@ -194,7 +192,7 @@ func (b *Standby) LeaderRedirect(ctx context.Context) error {
 	return api.RedirectToLeader(url)
 }
 
-// MetricsSnapshot counts what the view has. A standby has no subscription.
+// MetricsSnapshot returns the metrics of the read model. A standby is never connected to a master.
 func (b *Standby) MetricsSnapshot(context.Context) (metrics.Snapshot, error) {
 	return b.Model.MetricsSnapshot(b.cfg.Counters, b.cfg.Clock()), nil
 }
@@ -207,8 +205,8 @@ func (b *Standby) GetHealth(ctx context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Standby, LeaderURL: url}, nil
 }
 
-// newStateCopy is a scheduler's State made of the view: what it decides is of no
-// effect, but it orders and counts as the leader's.
+// newStateCopy returns a State with the read model's contents. Its decisions have no
+// effect, but it orders jobs and counts usage as the leader does.
 func (b *Standby) newStateCopy() (st *sched.State, err error) {
 	cfg := b.cfg.Sched
 	if cfg.Policy, err = b.cfg.LoadPolicy(); err != nil {
@@ -219,8 +217,8 @@ func (b *Standby) newStateCopy() (st *sched.State, err error) {
 	return st, nil
 }
 
-// ListQueue is in order, and without the reasons: these are in offers that a
-// standby does not get.
+// ListQueue returns a page of the queue without the reasons why jobs wait: these depend
+// on offers, which a standby does not receive.
 func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error) {
 	order := func() ([]string, error) {
 		st, err := b.newStateCopy()

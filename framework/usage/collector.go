@@ -1,6 +1,6 @@
-// Package usage collects the GPU usage that agents measure for running tasks,
-// and keeps its recent history in memory. A new leader starts with an empty
-// history. Usage comes from files that tasks can write: nothing is decided by it.
+// Package usage collects the GPU usage that agents measure for running tasks and stores
+// its recent history in memory. A new leader starts with an empty history. Usage is
+// read from files that tasks can write, so no decision may depend on it.
 package usage
 
 import (
@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// sampleLifetime is how long what an agent told is told again, maxSampleAge the age
-	// from which on figures say nothing of now.
+	// sampleLifetime is how long a sample is returned without a new read;
+	// maxSampleAge is the age from which its values are stale.
 	sampleLifetime = 5 * time.Second
 	maxSampleAge   = 30 * time.Second
-	// maxConcurrentReads ask agents at a time, and each waits usageReadTimeout for its
-	// answer; usageCollectTimeout bounds all of a round.
+	// maxConcurrentReads limits concurrent reads from agents, each of which may take
+	// UsageReadTimeout; usageCollectTimeout limits a whole collection.
 	maxConcurrentReads  = 32
 	usageCollectTimeout = 15 * time.Second
 )
 
-// Collector keep what agents told of their tasks' GPUs, so that many people who
-// look cost the agents no more than one.
+// Collector reads usage files from agents and caches them, so that many clients cause
+// no more reads than one.
 type Collector struct {
 	model *readmodel.Model
-	// read returns what a running task's agent has measured last.
+	// read returns the latest usage that the task's agent has measured.
 	read func(context.Context, *job.Task) (gpu.TaskUsage, error)
 
 	once       sync.Once
-	collecting chan struct{} // one round at a time
+	collecting chan struct{} // limits collections to one at a time
 	last       map[string]Sample
 	history    History
 }
@@ -45,15 +45,15 @@ func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.Task
 	return &Collector{model: model, read: read}
 }
 
-// Sample is what an agent said of a task.
+// Sample is the result of one read of a task's usage.
 type Sample struct {
 	at    time.Time
 	usage gpu.TaskUsage
 	err   error
 }
 
-// CollectUsage asks for the tasks whose answers are not fresh. Who comes during a round
-// waits for its end, and has its answers.
+// CollectUsage returns a sample for each task and reads those that are not fresh. A
+// caller that arrives during a collection waits for its end and uses its results.
 func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]Sample, error) {
 	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]Sample{} })
 	select {
@@ -81,7 +81,7 @@ func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask,
 		u, err := read(ctx, &users[i].Task)
 		all[i] = Sample{time.Now(), u, err}
 	})
-	if ctx.Err() != nil { // its errors are not the agents'
+	if ctx.Err() != nil { // the reads failed because of ctx, not because of the agents
 		return nil, api.NewUnavailable("the request ended before the agents had answered: %v", context.Cause(ctx))
 	}
 	for _, i := range ask {
@@ -91,7 +91,7 @@ func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask,
 	return all, nil
 }
 
-// readConcurrently does something for each of those, several at a time.
+// readConcurrently calls do for each element, up to maxConcurrentReads at a time.
 func (s *Collector) readConcurrently(ctx context.Context, all []int, do func(context.Context, int)) {
 	ctx, cancel := context.WithTimeout(ctx, usageCollectTimeout)
 	defer cancel()
@@ -111,7 +111,7 @@ func (s *Collector) readConcurrently(ctx context.Context, all []int, do func(con
 	readers.Wait()
 }
 
-// usageView shows what an agent told of a task.
+// usageView returns the API's view of a sample.
 func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
 	v := api.TaskUsage{Task: u.ID, Job: u.Job, Index: u.Index, Role: u.Role, Hostname: u.Hostname, Devices: t.usage.Devices, Simulated: t.usage.Simulated}
 	switch {
@@ -133,7 +133,7 @@ func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
 	return v
 }
 
-// staleNote says why figures of that age say nothing of now, "" where they do.
+// staleNote returns why values of that age are stale, "" if they are not.
 func staleNote(age time.Duration) string {
 	switch {
 	case age > maxSampleAge:

@@ -14,44 +14,44 @@ import (
 )
 
 const (
-	// historyInterval is the time between two looks at all tasks, historyBatchInterval that between
-	// two batches of maxConcurrentReads tasks: 200 files a second at most. Where there
-	// are more than 3,000 tasks with GPUs a look takes longer, and the next
-	// begins at once.
+	// historyInterval is the time between two passes over all tasks,
+	// historyBatchInterval that between two batches of maxConcurrentReads tasks: at
+	// most 200 reads a second. With more than 3,000 GPU tasks a pass takes longer
+	// than the interval, and the next one starts immediately.
 	historyInterval      = 15 * time.Second
 	historyBatchInterval = maxConcurrentReads * time.Second / 200
-	// minSampleDistance is the least time between two values that are kept, maxSamplesPerTask
-	// the most of them.
+	// minSampleDistance is the minimum time between two stored samples,
+	// maxSamplesPerTask the maximum number of them.
 	historyLength     = api.MaxUsageMinutes * time.Minute
 	minSampleDistance = 14 * time.Second
 	maxSamplesPerTask = int(historyLength / minSampleDistance)
 )
 
-// History keep what the GPUs of running tasks did, since who looks does so once
-// something is odd. They are in memory alone: who leads next begins anew.
+// History stores the GPU usage of running tasks, because users look at it only after a
+// problem has occurred. It is in memory only: a new leader starts with an empty one.
 type History struct {
 	mu     sync.Mutex
 	start  time.Time
 	byTask map[string]*taskHistory
 }
 
-// taskHistory is that of a task: 16 bytes a value where it has one GPU.
+// taskHistory is the history of one task. A sample of one GPU takes 16 bytes.
 type taskHistory struct {
 	devices []string
-	times   []time.Duration // since pasts.began, oldest first
-	// values has for each time the duty and the used MiB of each device in turn;
-	// NaN is not told.
+	times   []time.Duration // since History.start, oldest first
+	// values holds, for each time, the utilization and the used MiB of each device
+	// in turn; NaN if unknown.
 	values []float32
 }
 
-// sampleTasks has the agents tell of those tasks, few at a time: people who look
-// meanwhile wait for a batch and not for all.
+// sampleTasks collects the usage of the tasks in small batches, so that clients wait for
+// one batch instead of all.
 func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) {
 	pace := time.NewTicker(historyBatchInterval)
 	defer pace.Stop()
 	for batch := range slices.Chunk(users, maxConcurrentReads) {
 		if _, err := s.CollectUsage(ctx, batch, read); err != nil {
-			return // ctx has ended; what agents do not tell is no such error
+			return // ctx has ended; failed reads are part of the samples
 		}
 		select {
 		case <-pace.C:
@@ -61,7 +61,7 @@ func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, 
 	}
 }
 
-// dropEndedTasks leaves the tasks that run still.
+// dropEndedTasks deletes the history of tasks that are not in running.
 func (p *History) dropEndedTasks(running []readmodel.GPUTask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +76,8 @@ func (p *History) dropEndedTasks(running []readmodel.GPUTask) {
 	}
 }
 
-// addSample keeps what was told of a task, of no more devices than it has GPUs: a
-// task may make devices up where nobody knows which it has.
+// addSample stores a sample, with at most as many devices as the task has GPUs: a task
+// could otherwise invent devices if its devices are unknown.
 func (p *History) addSample(u *readmodel.GPUTask, t Sample) {
 	if t.err != nil || staleNote(t.at.Sub(t.usage.Time)) != "" {
 		return
@@ -114,7 +114,7 @@ func (p *taskHistory) addSample(at time.Duration, devices []gpu.DeviceUsage) {
 	}
 }
 
-// countBefore is how many values were taken before a time.
+// countBefore returns how many samples were taken before a time.
 func (p *taskHistory) countBefore(before time.Duration) int {
 	n, _ := slices.BinarySearch(p.times, before)
 	return n
@@ -133,7 +133,7 @@ func toFloat32(v *float64) float32 {
 	return float32(*v)
 }
 
-// pastOf is the past of a task since that time, nil where there is none.
+// pastOf returns a task's samples since a time, nil if there are none.
 func (p *History) pastOf(task string, since, now time.Time) *api.UsageHistory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,8 @@ func (p *History) pastOf(task string, since, now time.Time) *api.UsageHistory {
 	return v
 }
 
-// valueSeries is every value of one kind, rounded to that part of a unit.
+// valueSeries returns all values at index kind from sample first on, rounded to
+// 1/part; nil for an unknown value.
 func (p *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
 	width := 2 * len(p.devices)
 	values, all := make([]float64, len(p.times)-first), make([]*float64, len(p.times)-first)
@@ -165,8 +166,8 @@ func (p *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
 	return all
 }
 
-// RecordHistory samples the usage of all running tasks every historyInterval,
-// the first time at once, until ctx ends. It drops the history of ended tasks.
+// RecordHistory samples the usage of all running tasks immediately and then every
+// historyInterval, until ctx ends. It drops the history of ended tasks.
 func (s *Collector) RecordHistory(ctx context.Context) error {
 	tick := time.NewTicker(historyInterval)
 	defer tick.Stop()
@@ -192,7 +193,7 @@ func (s *Collector) HistorySize() int {
 	return len(s.history.byTask)
 }
 
-// pastOf returns a task's samples since a time, nil where there are none.
+// pastOf returns a task's samples since a time, nil if there are none.
 func (s *Collector) pastOf(task string, since, now time.Time) *api.UsageHistory {
 	return s.history.pastOf(task, since, now)
 }

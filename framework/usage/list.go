@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/framework/readmodel"
 )
 
-// ListUsage reads the files in the tasks' sandboxes, but of those that the requester
-// may see, and of a page's alone.
+// ListUsage returns a page of the usage of tasks that the client may see. It reads the
+// files of that page's tasks only.
 func (s *Collector) ListUsage(ctx context.Context, q api.UsageQuery) (page api.UsageList, err error) {
 	users, err := s.model.RunningGPUTasks(q)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Collector) ListUsage(ctx context.Context, q api.UsageQuery) (page api.U
 	return page, nil
 }
 
-// gpuTaskKey has numbers such that their texts are in their order.
+// gpuTaskKey returns a task's sort key. Its numbers are formatted so that their texts sort numerically.
 func gpuTaskKey(users []readmodel.GPUTask, at int) api.SortKey {
 	u := &users[at]
 	return api.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}

@@ -1,5 +1,5 @@
-// Package frameworktest has jobs, changes and helpers that tests of several
-// framework packages share. Only tests import it.
+// Package frameworktest provides jobs, changes and helpers for the tests of several
+// framework packages. Only tests import it.
 package frameworktest
 
 import (
@@ -72,7 +72,7 @@ func ChangeOf(jobs ...*job.Job) journal.Change {
 	return c
 }
 
-// RecordedJob is a job of one task as a real cluster records it.
+// RecordedJob returns a job with one task, with the fields that a real cluster records.
 func RecordedJob(i int) *job.Job {
 	name := fmt.Sprintf("train-%06d", i)
 	began := time.Unix(1_700_000_000+int64(i), 5).UTC()
@@ -94,7 +94,7 @@ func RecordedJob(i int) *job.Job {
 	return j
 }
 
-// ProcessCPUTime is what this process has used of the processors, readers included.
+// ProcessCPUTime returns the CPU time of this process, user and system, over all threads.
 func ProcessCPUTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// WriteCertificate writes a certificate that vouches for itself, and its key. It is
-// for this machine's loopback, and for clients.
+// WriteCertificate writes a self-signed certificate and its key. It is valid for
+// loopback addresses and as a client certificate.
 func WriteCertificate(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

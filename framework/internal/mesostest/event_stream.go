@@ -16,7 +16,7 @@ const (
 	streamID = "Mesos-Stream-Id"
 )
 
-// readCall reads a call in protobuf, the only codec the framework uses.
+// readCall reads a call in protobuf, the only codec that the framework uses.
 func readCall(w http.ResponseWriter, r *http.Request, call proto.Message) bool {
 	body, err := io.ReadAll(r.Body)
 	if err == nil && r.Header.Get("Content-Type") == protobuf {
@@ -36,10 +36,10 @@ func writeAnswer(w http.ResponseWriter, m proto.Message) {
 		return
 	}
 	w.Header().Set("Content-Type", protobuf)
-	_, _ = w.Write(body) // the client went away
+	_, _ = w.Write(body) // fails only if the client disconnected
 }
 
-// eventStream is one subscription: events queue up and are written in order.
+// eventStream is one subscription. It queues events and writes them in order.
 type eventStream struct {
 	mu     sync.Mutex
 	queue  bytes.Buffer // RecordIO
@@ -52,15 +52,15 @@ func newStream() *eventStream { return &eventStream{wake: make(chan struct{}, 1)
 func (s *eventStream) sendMessage(m proto.Message) {
 	body, err := proto.Marshal(m)
 	if err != nil {
-		panic(err) // a test made an event that cannot be
+		panic(err) // the test made an invalid event
 	}
 	s.mu.Lock()
-	_ = recordio.NewWriter(&s.queue).WriteFrame(body) // a buffer takes all
+	_ = recordio.NewWriter(&s.queue).WriteFrame(body) // writing to a buffer never fails
 	s.mu.Unlock()
 	s.wakeWriter()
 }
 
-// closeAfterSent ends the stream after what was sent before.
+// closeAfterSent ends the stream once all queued events are written.
 func (s *eventStream) closeAfterSent() {
 	s.mu.Lock()
 	s.closed = true
@@ -83,7 +83,7 @@ func (s *eventStream) takeQueued() (data []byte, closed bool) {
 	return data, s.closed
 }
 
-// writeQueued writes until the stream is closed or the client goes away.
+// writeQueued writes events until the stream is closed or the client disconnects.
 func (s *eventStream) writeQueued(ctx context.Context, w http.ResponseWriter, id string) {
 	w.Header().Set("Content-Type", protobuf)
 	w.Header().Set(streamID, id)

@@ -17,21 +17,21 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// FakeCluster is a Master with one agent, "agent-1", that has named V100s. It
-// offers what is free to its first role when a framework subscribes or revives, tells each
-// launched task RUNNING, and ends tasks when the test says so.
+// FakeCluster is a FakeMaster with one agent, "agent-1", that has named V100 GPUs. It
+// offers all free resources to its framework's first role when a framework subscribes or
+// revives, reports each launched task as RUNNING, and ends tasks when the test calls EndTask.
 type FakeCluster struct {
 	*FakeMaster
 	mu    sync.Mutex
 	all   []string // device ids
-	free  []string // likewise
+	free  []string // device ids
 	tasks map[string]mesos.TaskInfo
 	state map[string]mesos.TaskState
 	offer int
-	role  string // the framework's first
+	role  string // the framework's first role
 }
 
-// NewCluster starts a Cluster with so many GPUs.
+// NewCluster starts a FakeCluster with that many GPUs.
 func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
 	c := &FakeCluster{FakeMaster: NewMaster(t, options...), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
 	for i := range gpus {
@@ -48,8 +48,8 @@ func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
 	return c
 }
 
-// WithholdDevices has the master list the agent without these devices, with what the
-// agent says of them; nothing else tells of it.
+// WithholdDevices removes these devices from the agent in the master's list and adds the
+// agent's records of them. It sends no event.
 func (c *FakeCluster) WithholdDevices(devices ...gpu.WithheldDevice) {
 	set, role := scalarResource(gpu.WithheldResource, 0, "*"), gpu.WithheldRole
 	kind := mesos.SET
@@ -107,7 +107,7 @@ func (c *FakeCluster) handleCall(call *scheduler.Call) {
 	}
 }
 
-// SendOffer offers all that is free.
+// SendOffer offers all free resources.
 func (c *FakeCluster) SendOffer() {
 	c.mu.Lock()
 	c.offer++
@@ -121,12 +121,12 @@ func (c *FakeCluster) SendOffer() {
 	c.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{o}}})
 }
 
-// agentMesosURL is what Mesos writes into offers: http, whatever agents speak, a name
-// and an IP without brackets.
+// agentMesosURL returns the agent's URL as Mesos writes it into offers: always http, with
+// a host name, and an IP address without brackets.
 func (c *FakeCluster) agentMesosURL() *mesos.URL {
 	u, err := url.Parse(c.URL())
 	if err != nil {
-		panic(err) // it is ours
+		panic(err) // the URL is the fake's own
 	}
 	port, err := strconv.ParseInt(u.Port(), 10, 32)
 	if err != nil {
@@ -162,7 +162,7 @@ func taskDevices(task mesos.TaskInfo) []string {
 	return nil
 }
 
-// answerReconcile answers for the tasks asked about, for all if none is named.
+// answerReconcile sends the state of the given tasks, or of all tasks if there are none.
 func (c *FakeCluster) answerReconcile(asked []scheduler.Call_Reconcile_Task) {
 	reason := mesos.REASON_RECONCILIATION
 	answer := func(id string) {
@@ -184,7 +184,7 @@ func (c *FakeCluster) answerReconcile(asked []scheduler.Call_Reconcile_Task) {
 	}
 }
 
-// SendUpdate sends a status with a uuid.
+// SendUpdate sends a status update with a UUID, which the framework must acknowledge.
 func (c *FakeCluster) SendUpdate(id string, state mesos.TaskState, message, exit string) {
 	c.mu.Lock()
 	c.state[id] = state
@@ -204,7 +204,7 @@ func (c *FakeCluster) sendStatus(status mesos.TaskStatus) {
 	c.SendEvents(&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: status}})
 }
 
-// EndTask ends a task and frees what it had.
+// EndTask ends a task and frees its devices.
 func (c *FakeCluster) EndTask(id string, state mesos.TaskState, message, exit string) {
 	c.mu.Lock()
 	if task, ok := c.tasks[id]; ok {
@@ -215,7 +215,7 @@ func (c *FakeCluster) EndTask(id string, state mesos.TaskState, message, exit st
 	c.SendUpdate(id, state, message, exit)
 }
 
-// RunningTasks lists the tasks that run.
+// RunningTasks returns the ids of the running tasks, sorted.
 func (c *FakeCluster) RunningTasks() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *FakeCluster) RunningTasks() []string {
 	return ids
 }
 
-// FindTask returns what was launched under that id.
+// FindTask returns the task that was launched with that id; false if there is none.
 func (c *FakeCluster) FindTask(id string) (mesos.TaskInfo, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

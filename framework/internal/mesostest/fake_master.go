@@ -1,6 +1,6 @@
-// Package mesostest is a small Mesos master for tests of the framework: the
-// v1 scheduler API over HTTP, with events and answers that the test decides.
-// It keeps no state of tasks; Cluster adds what little of that tests need.
+// Package mesostest provides a small fake Mesos master for tests of the framework: the
+// v1 scheduler API over HTTP, with events and answers that the test controls. FakeMaster
+// stores no task states; FakeCluster adds as much of them as tests need.
 package mesostest
 
 import (
@@ -22,20 +22,20 @@ import (
 	"mesos-gpu/internal/inmemory"
 )
 
-// FakeMaster is a fake. Set its fields before the first call.
+// FakeMaster is a fake Mesos master. Set its fields before the first call.
 type FakeMaster struct {
-	// OnCall is called with each call that was taken, in their order.
+	// OnCall is called with each accepted call, in order.
 	OnCall func(*scheduler.Call)
-	// RefuseStatus may answer a call, SUBSCRIBE too, with a status other than
-	// success, or Hang and never; 0 takes it. 307 leads to Leader.
+	// RefuseStatus returns the HTTP status that rejects a call, including SUBSCRIBE; 0
+	// accepts the call, Hang never answers it, 307 redirects to Leader.
 	RefuseStatus func(*scheduler.Call) int
-	// RefuseText is what refusals say.
+	// RefuseText is the body of rejections.
 	RefuseText string
-	// Agents answers GET_AGENTS.
+	// Agents is the answer to GET_AGENTS.
 	Agents master.Response_GetAgents
-	// Heartbeat is announced; Beat sends one.
+	// Heartbeat is the announced interval; SendHeartbeat sends one.
 	Heartbeat time.Duration
-	// Leader is where to redirect to; itself, if empty.
+	// Leader is the target of redirects; "" is this master.
 	Leader string
 
 	server            *httptest.Server
@@ -49,16 +49,16 @@ type FakeMaster struct {
 	stream        *eventStream
 	id            string // of the stream
 	calls         []scheduler.Call
-	more          chan struct{} // closed and replaced at each call
+	more          chan struct{} // closed and replaced at each accepted call
 	subscriptions int
 	demoted       bool
 	files         map[string]string
 }
 
-// Hang leaves a call without an answer, taken or not, until its client goes.
+// Hang leaves a call unanswered, accepted or not, until its client disconnects.
 const Hang = -1
 
-// NewMaster starts a Master that is stopped at the end of the test.
+// NewMaster starts a FakeMaster that stops at the end of the test.
 func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
 	m := &FakeMaster{Heartbeat: 15 * time.Second, more: make(chan struct{}), files: map[string]string{}}
 	mux := http.NewServeMux()
@@ -78,7 +78,7 @@ func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
 	return m
 }
 
-// Close ends the master as a crash would.
+// Close stops the master abruptly, as a crash would.
 func (m *FakeMaster) Close() {
 	m.DropSubscription()
 	if m.memory {
@@ -88,7 +88,7 @@ func (m *FakeMaster) Close() {
 	m.server.Close()
 }
 
-// URL is its address; AgentURL that of its agents, all of them.
+// URL returns the master's URL; AgentURL returns the URL that all of its agents share.
 func (m *FakeMaster) URL() string {
 	if m.memory {
 		return "http://master.in.memory:5050"
@@ -98,13 +98,13 @@ func (m *FakeMaster) URL() string {
 
 func (m *FakeMaster) AgentURL() string { return m.URL() + "/slave(1)" }
 
-// Transport reaches a Master that is InMemory.
+// Transport returns the transport to a FakeMaster with InMemory.
 func (m *FakeMaster) Transport() http.RoundTripper {
 	return inmemory.HandlerTransport{Handler: m.handler}
 }
 
-// redirectLocation is where a redirect leads, in Mesos's way: without a scheme, and
-// without the brackets of an ListenIPv6 address.
+// redirectLocation returns the target of redirects in Mesos's format: without a scheme,
+// and without the brackets of an IPv6 address.
 func (m *FakeMaster) redirectLocation() string {
 	leader := m.Leader
 	if leader == "" {
@@ -143,7 +143,7 @@ func (m *FakeMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	m.recordCall(&call)
 }
 
-// refuseCall answers what Refuse does not take.
+// refuseCall answers a call that RefuseStatus rejects and returns true.
 func (m *FakeMaster) refuseCall(w http.ResponseWriter, r *http.Request, call *scheduler.Call) bool {
 	if m.RefuseStatus == nil {
 		return false
@@ -166,7 +166,7 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 	stream := newStream()
 	m.mu.Lock()
 	m.subscriptions++
-	if m.stream != nil { // as Mesos does
+	if m.stream != nil { // Mesos does the same
 		m.stream.sendMessage(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
 		m.stream.closeAfterSent()
 	}
@@ -196,7 +196,7 @@ func (m *FakeMaster) recordCall(call *scheduler.Call) {
 	}
 }
 
-// SendEvents sends events on the current subscription, if any.
+// SendEvents sends events to the current subscription, if any.
 func (m *FakeMaster) SendEvents(events ...*scheduler.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,8 +210,8 @@ func (m *FakeMaster) SendEvents(events ...*scheduler.Event) {
 // SendHeartbeat sends a heartbeat.
 func (m *FakeMaster) SendHeartbeat() { m.SendEvents(&scheduler.Event{Type: scheduler.Event_HEARTBEAT}) }
 
-// Demote makes the Master redirect every operator call to the new leader. It
-// keeps its subscription until Drop.
+// Demote makes the FakeMaster redirect every operator call to the new leader. Its
+// subscription continues until DropSubscription.
 func (m *FakeMaster) Demote(leader string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,15 +228,15 @@ func (m *FakeMaster) DropSubscription() {
 	}
 }
 
-// Calls are those taken so far, SUBSCRIBE included.
+// Calls returns the calls accepted so far, including SUBSCRIBE.
 func (m *FakeMaster) Calls() []scheduler.Call {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]scheduler.Call(nil), m.calls...)
 }
 
-// AwaitCall waits for the nth call (from 1) of that type that match accepts; nil
-// accepts all.
+// AwaitCall waits for the nth call (from 1) of that type for which match returns true; a
+// nil match accepts all. It fails the test after a minute.
 func (m *FakeMaster) AwaitCall(t testing.TB, n int, kind scheduler.Call_Type, match func(*scheduler.Call) bool) *scheduler.Call {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -289,7 +289,7 @@ func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
 }
 
-// SetFile gives the agents a file.
+// SetFile adds a file to the agents' sandboxes.
 func (m *FakeMaster) SetFile(path, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

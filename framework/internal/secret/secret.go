@@ -1,5 +1,5 @@
-// Package secret reads files that should be their owner's alone. It says
-// where they are not, and nothing of what they hold.
+// Package secret reads files that only their owner should be able to read. It never
+// includes their contents in errors or warnings.
 package secret
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ReadFile returns the file's text without white space around it. The warning is
-// not empty where others may read the file, which Mesos warns of as well.
+// ReadFile returns the file's text without surrounding white space. The warning is not
+// empty if all users may access the file; Mesos warns in this case too.
 func ReadFile(path string) (text, warning string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

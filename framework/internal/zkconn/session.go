@@ -1,6 +1,6 @@
-// Package zkconn keeps one session with ZooKeeper and knows how long it can
-// be relied upon: a session that may have expired is over, whether or not a
-// server has said so. It decides nothing about what is stored.
+// Package zkconn maintains one session with ZooKeeper and tracks how long the caller
+// can rely on it: a session that may have expired counts as lost, even if no server has
+// reported that. It does not interpret what is stored.
 package zkconn
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// DefaultTimeout is how long ZooKeeper keeps a session of which it hears
-// nothing, as Mesos has it.
+// DefaultTimeout is how long ZooKeeper keeps a silent session. It is the default of
+// Mesos.
 const DefaultTimeout = 10 * time.Second
 
-// connectTimeoutDivisor is the part of a session's timeout that a server has at least to
-// answer who comes back to it; the library would wait for far longer than the
-// session lasts. The next may still be in time.
+// connectTimeoutDivisor gives a server at least timeout/connectTimeoutDivisor to answer
+// a reconnect. The library would wait far longer than the session lasts; with this
+// limit the next server may still answer in time.
 const connectTimeoutDivisor = 3
 
-// ErrLost means that the session has ended, or may have: it was out of touch
-// with ZooKeeper for too long, or was closed.
+// ErrLost means that the session has ended or may have ended: it was closed, or it had
+// no contact with ZooKeeper for too long.
 var ErrLost = errors.New("the session with ZooKeeper is lost")
 
-// Session is one session. Its methods may be used by many goroutines.
+// Session is a session with ZooKeeper. Its methods are safe for concurrent use.
 type Session struct {
-	// Conn is for what Do does. It must not outlive Lost.
+	// Conn is for calls inside Retry. It must not be used after the session is lost.
 	Conn *zk.Conn
-	// ACL is for every znode that is made.
+	// ACL applies to every znode that is created.
 	ACL []zk.ACL
 
 	log     logrus.FieldLogger
@@ -45,16 +45,16 @@ type Session struct {
 
 	mu                 sync.Mutex
 	ended              bool
-	lastReply          time.Time     // when ZooKeeper last said anything
-	timeout            time.Duration // as the server granted it
-	connected          chan struct{} // closed while there is a connection with a session
-	hadSession         bool          // there has been one
-	noConnectionLogged bool          // it was logged that there is none
-	lastConn           net.Conn      // the last connection
+	lastReply          time.Time     // when ZooKeeper last sent anything
+	timeout            time.Duration // as granted by the server
+	connected          chan struct{} // closed while a connection has a session
+	hadSession         bool          // a session has been established before
+	noConnectionLogged bool          // the current lack of a connection has been logged
+	lastConn           net.Conn      // the latest connection
 }
 
-// Dial connects and waits for a session, until ctx ends. The server may grant
-// a shorter timeout or a longer one.
+// Dial connects and waits for a session until ctx ends. The server may grant another
+// timeout than the requested one.
 func Dial(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus.FieldLogger) (*Session, error) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -73,7 +73,7 @@ func newSession(t TargetFolder, timeout time.Duration, log logrus.FieldLogger) *
 	}
 }
 
-// connectSession connects, and waits until there is a session.
+// connectSession connects, waits for a session and authenticates.
 func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 	var auth, user string
 	if t.AuthFile != "" {
@@ -94,7 +94,7 @@ func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 	s.Conn = conn
 	s.mu.Unlock()
 	s.done.Go(func() {
-		for range events { // the callback has seen them
+		for range events { // the callback has already handled them
 		}
 	})
 	if err := s.awaitConnection(ctx); err != nil {
@@ -111,12 +111,12 @@ func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 	return nil
 }
 
-// debugLogger passes on what the library complains about.
+// debugLogger writes the library's messages to the log at debug level.
 type debugLogger struct{ log logrus.FieldLogger }
 
 func (q debugLogger) Printf(format string, args ...any) { q.log.Debugf(format, args...) }
 
-// Close ends the session; ZooKeeper removes what lived with it.
+// Close ends the session, which makes ZooKeeper delete its ephemeral znodes.
 func (s *Session) Close() {
 	s.endSession()
 	s.done.Wait()
@@ -137,11 +137,11 @@ func (s *Session) endSession() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lastConn != nil {
-		_ = s.lastConn.Close() // the library may await an answer on it
+		_ = s.lastConn.Close() // unblocks the library if it awaits an answer
 	}
 }
 
-// Lost is closed when the session can be relied upon no longer.
+// Lost returns a channel that is closed when the session is lost.
 func (s *Session) Lost() <-chan struct{} { return s.lost }
 
 // AwaitLoss returns ErrLost when the session is lost, nil when ctx ends before.
@@ -154,18 +154,19 @@ func (s *Session) AwaitLoss(ctx context.Context) error {
 	}
 }
 
-// IsHeld reports whether ZooKeeper certainly keeps the session still.
+// IsHeld reports whether the session certainly has not expired.
 func (s *Session) IsHeld() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.ended && time.Now().Before(s.reliableUntil())
 }
 
-// reliableUntil is when ZooKeeper may let the session end. It counts from when it
-// heard of us, which was before we heard of it: a tenth is for the way.
+// reliableUntil returns the earliest time at which ZooKeeper may expire the session. The
+// server counts from our last message, which is older than its last reply; a tenth of
+// the timeout covers the difference.
 func (s *Session) reliableUntil() time.Time { return s.lastReply.Add(s.timeout * 9 / 10) }
 
-// watchSilence ends the session when too long nothing was heard.
+// watchSilence ends the session when ZooKeeper has been silent for too long.
 func (s *Session) watchSilence() {
 	for {
 		s.mu.Lock()
@@ -183,14 +184,14 @@ func (s *Session) watchSilence() {
 	}
 }
 
-// handleEvent is called by the library, in order, and must not wait.
+// handleEvent is the library's callback. The calls are sequential and must not block.
 func (s *Session) handleEvent(ev zk.Event) {
 	if ev.Type != zk.EventSession {
 		return
 	}
 	switch ev.State {
 	case zk.StateExpired, zk.StateAuthFailed:
-		go s.endSession() // it closes the connection that calls us
+		go s.endSession() // not here: it closes the connection that calls this function
 	case zk.StateHasSession:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// awaitConnection waits for a connection.
+// awaitConnection waits until a connection has a session.
 func (s *Session) awaitConnection(ctx context.Context) error {
 	s.mu.Lock()
 	connected := s.connected
@@ -234,9 +235,9 @@ func (s *Session) awaitConnection(ctx context.Context) error {
 	}
 }
 
-// Retry calls f, and again after the connection was lost, until it answers
-// otherwise, the session is lost (ErrLost) or ctx ends. A call that failed so
-// may have been carried out.
+// Retry calls f, and calls it again after a lost connection, until f returns another
+// result, the session is lost (ErrLost) or ctx ends. A call that failed because of the
+// connection may still have been carried out.
 func (s *Session) Retry(ctx context.Context, f func() error) error {
 	for {
 		if isClosed(s.lost) {
@@ -255,7 +256,7 @@ func (s *Session) Retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// MakeFolder makes the path, and what is above it.
+// MakeFolder creates the znode and its parents.
 func (s *Session) MakeFolder(ctx context.Context, folder string) error {
 	at := ""
 	for name := range strings.SplitSeq(strings.Trim(path.Clean(folder), "/"), "/") {
@@ -268,7 +269,7 @@ func (s *Session) MakeFolder(ctx context.Context, folder string) error {
 	return nil
 }
 
-// IsOutcomeUnknown reports whether an error leaves open if the call was carried out.
+// IsOutcomeUnknown reports whether a call with this error may have been carried out.
 func IsOutcomeUnknown(err error) bool {
 	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionMoved, zk.ErrSessionExpired} {
 		if errors.Is(err, e) {
@@ -278,8 +279,8 @@ func IsOutcomeUnknown(err error) bool {
 	return false
 }
 
-// dialServer opens connections that tell when ZooKeeper is heard, and which timeout
-// it grants: the library keeps both to itself.
+// dialServer opens connections that record when ZooKeeper replies and which timeout it
+// grants: the library exposes neither.
 func (s *Session) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := s.dialTCP(network, address, timeout)
 	if err != nil {
@@ -289,14 +290,14 @@ func (s *Session) dialServer(network, address string, timeout time.Duration) (ne
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		_ = c.Close() // nobody will
+		_ = c.Close() // no other code can close it
 		return nil, ErrLost
 	}
 	s.lastConn = c
 	return &observedConn{Conn: c, session: s}, nil
 }
 
-// logNoConnection says once, until there is a connection, why there is none.
+// logNoConnection logs the reason once until there is a connection again.
 func (s *Session) logNoConnection(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,15 +311,15 @@ func (s *Session) logNoConnection(err error) {
 type observedConn struct {
 	net.Conn
 	session         *Session
-	connectResponse []byte // the beginning of the answer to the connect request
+	connectResponse []byte // the first bytes of the answer to the connect request
 }
 
-// timeoutOffset is the offset of the timeout, in milliseconds, in that answer,
-// after its length and the protocol's version.
+// timeoutOffset is the offset of the timeout, in milliseconds, in connectResponse: after
+// the length and the protocol version.
 const timeoutOffset = 8
 
-// SetReadDeadline keeps the library from waiting too long for the answer to a
-// connect request, which is the first that it reads.
+// SetReadDeadline shortens the time that the library waits for the answer to a connect
+// request, which is the first thing that it reads.
 func (t *observedConn) SetReadDeadline(at time.Time) error {
 	return t.Conn.SetReadDeadline(t.boundDeadline(at))
 }
@@ -331,7 +332,7 @@ func (t *observedConn) boundDeadline(at time.Time) time.Time {
 	}
 	patience := max(t.session.timeout, DefaultTimeout) // a new session is written to disk first
 	if t.session.hadSession {
-		// While much is left a slow server is waited for rather than asked again.
+		// While much time is left, waiting for a slow server is better than reconnecting.
 		patience = max(t.session.timeout/connectTimeoutDivisor, time.Until(t.session.reliableUntil())/2)
 	}
 	if limit := time.Now().Add(patience); at.After(limit) {
@@ -340,8 +341,8 @@ func (t *observedConn) boundDeadline(at time.Time) time.Time {
 	return at
 }
 
-// Write tells the library's callers what it tells them where it reads of the
-// end: they learn of a failed write as it is, of which Unknown knows nothing.
+// Write wraps errors with zk.ErrConnectionClosed. The library returns write errors
+// unwrapped, so that IsOutcomeUnknown would not recognize them.
 func (t *observedConn) Write(p []byte) (int, error) {
 	n, err := t.Conn.Write(p)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"mesos-gpu/framework/internal/secret"
 )
 
-// URLScheme begins the address of a folder in ZooKeeper.
+// URLScheme is the prefix of the address of a folder in ZooKeeper.
 const URLScheme = "zk://"
 
 const defaultPort = "2181"
 
 // TargetFolder is a folder in ZooKeeper.
 type TargetFolder struct {
-	// Hosts are HOST:PORT.
+	// Hosts are HOST:PORT pairs.
 	Hosts []string
 	// Path is the folder, such as /mesos-gpu.
 	Path string
-	// AuthFile holds USER:PASSWORD for digest authentication. Without it
-	// everybody who reaches ZooKeeper may read and write.
+	// AuthFile holds USER:PASSWORD for digest authentication. If it is empty, every
+	// client of ZooKeeper may read and write the folder.
 	AuthFile string
 }
 
-// ParseTarget reads zk://HOST[:PORT][,HOST[:PORT]...]/PATH.
+// ParseTarget parses zk://HOST[:PORT][,HOST[:PORT]...]/PATH.
 func ParseTarget(url string) (TargetFolder, error) {
 	var t TargetFolder
 	refuse := func(why string) (TargetFolder, error) {
@@ -59,11 +59,11 @@ func ParseTarget(url string) (TargetFolder, error) {
 
 func (t TargetFolder) String() string { return URLScheme + strings.Join(t.Hosts, ",") + t.Path }
 
-// maxAuth bounds what ReadAuthFile takes, in bytes.
+// maxAuth limits the size of USER:PASSWORD, in bytes.
 const maxAuth = 4096
 
-// ReadAuthFile reads a file with USER:PASSWORD for ZooKeeper, and warns where
-// others may read it.
+// ReadAuthFile reads a file with USER:PASSWORD for ZooKeeper. It logs a warning if other
+// users may read the file.
 func ReadAuthFile(file string, log logrus.FieldLogger) (auth string, err error) {
 	auth, warning, err := secret.ReadFile(file)
 	if err != nil {
