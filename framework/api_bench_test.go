@@ -19,11 +19,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// submissions is how many jobs a round of BenchmarkSubmit submits.
+// submissions is how many jobs one iteration of BenchmarkSubmit submits.
 const submissions = 2000
 
-// BenchmarkSubmit has clients submit jobs over HTTP, each answered when it is
-// in the journal on disk. Of the jobs one runs and the rest wait, with reasons.
+// BenchmarkSubmit submits jobs over HTTP. The scheduler answers each once it is in the
+// journal on disk. One job runs; the others are pending and have a reason.
 func BenchmarkSubmit(b *testing.B) {
 	for _, clients := range []int{1, 64} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkSubmit(b *testing.B) {
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(b.N*submissions)/b.Elapsed().Seconds(), "jobs/s")
-			b.ReportMetric(float64(spent.Microseconds())/float64(b.N*submissions), "cpu-µs/job") // the clients' included
+			b.ReportMetric(float64(spent.Microseconds())/float64(b.N*submissions), "cpu-µs/job") // includes the clients
 		})
 	}
 }
@@ -70,7 +70,7 @@ func submitAll(b *testing.B, addr string, clients int) {
 
 const (
 	listedJobs = 100_000
-	// waitingJobs of them wait: why is said for each.
+	// waitingJobs of the listed jobs are pending, each with its reason.
 	waitingJobs = 10_000
 	pageOfJobs  = 500
 )
@@ -81,10 +81,10 @@ func BenchmarkListPages(b *testing.B) {
 	rememberJobs(b, path, waitingJobs)
 	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
 	defer in.stopAndWait(b)
-	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
+	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
 		b.Fatal(err)
 	}
-	var ended, waiting []time.Duration // pages of
+	var ended, waiting []time.Duration // times for pages with ended and with pending jobs
 	spent := frameworktest.ProcessCPUTime(b)
 	for b.Loop() {
 		listed := 0
@@ -109,7 +109,7 @@ func BenchmarkListPages(b *testing.B) {
 		}
 	}
 	all := append(slices.Clone(ended), waiting...)
-	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // the client's included
+	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // includes the client
 	reportPages(b, all, "page")
 	reportPages(b, waiting, "waiting")
 }
@@ -121,7 +121,7 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 	}
 }
 
-// rememberJobs writes listedJobs into a journal, of which the last wait.
+// rememberJobs writes listedJobs jobs into a journal; the last ones are pending.
 func rememberJobs(b *testing.B, path string, waiting int) {
 	b.Helper()
 	j, err := journal.OpenBolt(path)

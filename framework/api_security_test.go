@@ -24,14 +24,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// guardedConfig is a configuration with TLS, an audit log and an access file, and
-// the tokens of those whom it knows.
+// guardedConfig is a configuration with TLS, an audit log and an access file, and the
+// tokens of the users in it.
 type guardedConfig struct {
 	APIConfig
 	tokens map[string]string
 }
 
-// tokens are some with their hashes. They are made once: it takes a while.
+// tokens returns tokens with their hashes by user. They are created once because hashing is slow.
 var tokens = sync.OnceValues(func() (map[string][2]string, error) {
 	made := map[string][2]string{}
 	for _, name := range []string{"alice", "bob", "ops", "web"} {
@@ -44,8 +44,8 @@ var tokens = sync.OnceValues(func() (map[string][2]string, error) {
 	return made, nil
 })
 
-// newGuardedConfig knows alice and bob, who submit to research, ops, who operates
-// everything, and web, who sees prod.
+// newGuardedConfig returns a configuration for alice and bob, who submit to research,
+// ops, who operates all roles, and web, who views prod.
 func newGuardedConfig(t *testing.T) guardedConfig {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func (g *guardedConfig) writeAccessFile(t *testing.T, text string) {
 	}
 }
 
-// clientAs is a client of the schedulers with somebody's token.
+// clientAs returns a client of the schedulers with the user's token.
 func (g *guardedConfig) clientAs(t *testing.T, who string, instances ...*testInstance) *client.Client {
 	t.Helper()
 	var urls []string
@@ -100,7 +100,7 @@ func (g *guardedConfig) clientAs(t *testing.T, who string, instances ...*testIns
 	return c
 }
 
-// getAs asks with somebody's token as other programs do.
+// getAs sends a GET request with the user's token through a plain HTTP client.
 func (g *guardedConfig) getAs(t *testing.T, who string, in *testInstance, path string) (int, string) {
 	t.Helper()
 	transport, err := g.newLeaderTransport()
@@ -126,8 +126,8 @@ func (g *guardedConfig) getAs(t *testing.T, who string, in *testInstance, path s
 	return res.StatusCode, string(body)
 }
 
-// TestAccessAndAudit: over TLS, each does what the file lets them do, in the role that
-// the job comes to have, and what they changed is in the audit log.
+// TestAccessAndAudit: over TLS, each user can do what the access file permits, in the
+// role that the job gets, and the audit log contains the changes.
 func TestAccessAndAudit(t *testing.T) {
 	g := newGuardedConfig(t)
 	in := startInstance(t, mesostest.NewCluster(t, 4), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
@@ -140,7 +140,7 @@ func TestAccessAndAudit(t *testing.T) {
 	if _, err := alice.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = bob.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)) // her key tells him nothing
+	_, err = bob.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)) // alice's idempotency key reveals nothing to bob
 	wantProblem(t, err, http.StatusConflict, `there is a job "keyed" that is not yours`)
 	s := frameworktest.JobSpec("web", 1, 0)
 	s.Role = "prod"
@@ -193,7 +193,7 @@ func TestAccessAndAudit(t *testing.T) {
 	_, err = ops.SubmitJob(ctx, image)
 	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is none that the access file allows to jobs of this role: debian")
 	s.Name = "bare"
-	_, err = ops.SubmitJob(ctx, s) // of prod, about which the file says nothing
+	_, err = ops.SubmitJob(ctx, s) // in role prod, which the file does not mention
 	wantProblem(t, err, http.StatusForbidden, "without one the task sees its agent's files")
 	if h, err := in.GetHealth(ctx); err != nil || h.LeaderURL != "https://"+in.addr {
 		t.Errorf("health without a token: %+v, %v", h, err)
@@ -221,8 +221,8 @@ func TestAccessAndAudit(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// TestAccessToSchedulesAndQueue: schedules are their owner's and their role's, and who
-// sees one role sees its part of the queue and of the table.
+// TestAccessToSchedulesAndQueue: schedules belong to their owner and role, and a user
+// who may view one role sees only that role in the queue and in the list of roles.
 func TestAccessToSchedulesAndQueue(t *testing.T) {
 	g := newGuardedConfig(t)
 	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
@@ -278,8 +278,8 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// TestOpenAPIChecksHostNames: without an access file a name that is not the
-// scheduler's own is refused; with one, tokens tell who asks.
+// TestOpenAPIChecksHostNames: without an access file, a Host header that is not the
+// scheduler's is rejected; with one, tokens identify the client instead.
 func TestOpenAPIChecksHostNames(t *testing.T) {
 	made := newGuardedConfig(t)
 	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(frameworktest.DiscardLog())
@@ -305,8 +305,8 @@ func TestOpenAPIChecksHostNames(t *testing.T) {
 	}
 }
 
-// TestAccessIsReloaded: other permissions hold from the next request on, other
-// allowances for the next job, and a mistake changes nothing.
+// TestAccessIsReloaded: new permissions apply to the next request, new limits to the
+// next job, and an invalid file changes nothing.
 func TestAccessIsReloaded(t *testing.T) {
 	g := newGuardedConfig(t)
 	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
@@ -350,8 +350,8 @@ func TestAccessIsReloaded(t *testing.T) {
 	}
 }
 
-// TestAccessThroughAStandby: a token survives the redirect to the leader, and
-// goes along where a standby passes a request on.
+// TestAccessThroughAStandby: the client's token also reaches the leader when a standby
+// redirects or forwards the request.
 func TestAccessThroughAStandby(t *testing.T) {
 	g := newGuardedConfig(t)
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
@@ -386,7 +386,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 	if code, _ := g.getAs(t, "", second, "/ping"); code == http.StatusUnauthorized {
 		t.Error("a load balancer needs a token")
 	}
-	text, err := os.ReadFile(g.AuditFile) // of both
+	text, err := os.ReadFile(g.AuditFile) // shared by both schedulers
 	if err != nil || strings.Count(string(text), `"status":201`) != 1 || strings.Contains(string(text), `"status":307`) {
 		t.Errorf("the audit log: %v\n%s", err, text)
 	}
@@ -394,7 +394,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 	first.stopAndWait(t)
 }
 
-// TestTokenIsNotForwardedWithoutTLS: no token is passed on to a leader without TLS.
+// TestTokenIsNotForwardedWithoutTLS: a standby does not send a token to a leader without TLS.
 func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 	s := &Scheduler{url: "https://me"}
 	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
@@ -413,7 +413,7 @@ func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 	}
 }
 
-// leaderURLBackend is a standby's backend.
+// leaderURLBackend is a standby's backend with the URL of the leader.
 type leaderURLBackend struct {
 	api.ReadBackend
 	url string
@@ -423,8 +423,8 @@ func (l leaderURLBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{LeaderURL: l.url}, nil
 }
 
-// TestListenAddressNeedsAccessAndTLS: beyond loopback there is no API without TLS and
-// access file, unless somebody says so.
+// TestListenAddressNeedsAccessAndTLS: an address other than loopback requires TLS and an
+// access file, unless the operator opens the API explicitly.
 func TestListenAddressNeedsAccessAndTLS(t *testing.T) {
 	whole := APIConfig{AccessFile: "a", CertFile: "c", KeyFile: "k"}
 	for _, c := range []struct {
@@ -485,7 +485,7 @@ func TestAPIConfigIsValidated(t *testing.T) {
 	}
 }
 
-// TestExecCanBeDisabled: commands may be turned off.
+// TestExecCanBeDisabled: an operator can disable commands in tasks.
 func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}

@@ -24,8 +24,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// awaitCount waits until that many tasks of the job are in that state, none of
-// them one of the others.
+// awaitCount waits until that many tasks of the job are in that state, not counting the
+// tasks in others.
 func awaitCount(t *testing.T, in *testInstance, name string, want job.State, n int, others ...string) api.JobView {
 	t.Helper()
 	ctx := frameworktest.Timeout(t)
@@ -51,8 +51,8 @@ func awaitCount(t *testing.T, in *testInstance, name string, want job.State, n i
 	return api.JobView{}
 }
 
-// TestServiceKeepsTasksRunning: its tasks are kept running, over a failure, a stop, a scale and
-// a restart of the scheduler, until it is killed.
+// TestServiceKeepsTasksRunning: a service's tasks keep running after a failure, a stop, a
+// scaling and a restart of the scheduler, until the service is killed.
 func TestServiceKeepsTasksRunning(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -101,7 +101,7 @@ func TestServiceKeepsTasksRunning(t *testing.T) {
 	wantProblem(t, in.StopTask(ctx, third, false), http.StatusNotFound, "no task")
 }
 
-// testExtension answers with what it knows of its cluster.
+// testExtension answers requests with data from its handle.
 type testExtension struct{ led chan *leader.ExtensionHandle }
 
 func (e *testExtension) Paths() []string { return []string{"/v2"} }
@@ -113,7 +113,7 @@ func (e *testExtension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *testExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	select {
 	case e.led <- c:
-	case <-ctx.Done(): // nobody asks any more
+	case <-ctx.Done(): // the test has ended
 	}
 	<-ctx.Done()
 	return nil
@@ -133,8 +133,8 @@ func fetchText(t testing.TB, in *testInstance, path string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// TestExtensionPathPrefixes: what is below its paths is the extension's, as it was
-// asked for; what only begins with the same letters is not.
+// TestExtensionPathPrefixes: the extension serves everything below its paths, with the
+// request's path unchanged, but not paths that only share the prefix of a name.
 func TestExtensionPathPrefixes(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	e := &testExtension{led: make(chan *leader.ExtensionHandle, 1)}
@@ -150,7 +150,7 @@ func TestExtensionPathPrefixes(t *testing.T) {
 	}
 }
 
-// TestExtensionRunsJobsAndKeepsDocuments: it runs jobs and keeps documents, over a restart.
+// TestExtensionRunsJobsAndKeepsDocuments: an extension's jobs and documents survive a restart.
 func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -230,7 +230,7 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// awaitLeading is the cluster of the extension that leads next.
+// awaitLeading returns the handle of the extension that leads next.
 func (e *testExtension) awaitLeading(t *testing.T) *leader.ExtensionHandle {
 	t.Helper()
 	select {
@@ -242,8 +242,8 @@ func (e *testExtension) awaitLeading(t *testing.T) *leader.ExtensionHandle {
 	}
 }
 
-// TestStandbyForwardsExtensionRequests: the leader answers. That it leads no more when it has
-// ended is for its own word.
+// TestStandbyForwardsExtensionRequests: the leader's extension answers requests to a
+// standby.
 func TestStandbyForwardsExtensionRequests(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
 	extended := func() (*testInstance, *testExtension) {
@@ -267,7 +267,7 @@ func TestStandbyForwardsExtensionRequests(t *testing.T) {
 	second.stopAndWait(t)
 }
 
-// healthBackend is a backend that knows who leads, or does not.
+// healthBackend is a backend with the URL of the leader, or with an error.
 type healthBackend struct {
 	api.ReadBackend
 	leading string
@@ -278,7 +278,7 @@ func (e healthBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{LeaderURL: e.leading}, e.err
 }
 
-// TestExtensionWithoutLeader: what the extension is asked where it does not lead.
+// TestExtensionWithoutLeader: answers to requests for the extension on a scheduler that does not lead.
 func TestExtensionWithoutLeader(t *testing.T) {
 	var marks []string
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -324,7 +324,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestForwardedResponsesAreStreamed: a standby passes parts of an answer on as they come.
+// TestForwardedResponsesAreStreamed: a standby forwards parts of a response as they arrive.
 func TestForwardedResponsesAreStreamed(t *testing.T) {
 	more := make(chan struct{})
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -338,7 +338,7 @@ func TestForwardedResponsesAreStreamed(t *testing.T) {
 	s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}}
 	s.setBackend(api.Backend{Reads: healthBackend{leading: leader.URL}})
 	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.serveExtension))
-	standby.Config.WriteTimeout = time.Second // streams move theirs on
+	standby.Config.WriteTimeout = time.Second // streams extend their deadline
 	standby.Start()
 	defer standby.Close()
 	answer, err := http.Get(standby.URL)

@@ -26,9 +26,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// How long ZooKeeper waits for a leader that says nothing: brief for one that
-// is to lose its lead, and else so long that nothing that stalls this machine or
-// ZooKeeper meanwhile ends a lead.
+// Session timeouts in ZooKeeper: brief for a leader that is to lose leadership, lasting
+// for all others, so that a stall of this machine or of ZooKeeper does not end their
+// session.
 const (
 	brief   = 5 * time.Second
 	lasting = zktest.MaxSession
@@ -40,7 +40,7 @@ func startReplica(t *testing.T, c *mesostest.FakeCluster, addr string, session t
 	return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + addr + "/mesos-gpu/test", SessionTimeout: session, WrapJournal: wrap})
 }
 
-// awaitCondition asks until the answer is right. It is for what tells no event.
+// awaitCondition polls until right returns true. It is for conditions without an event.
 func awaitCondition(t *testing.T, what string, right func() bool) {
 	t.Helper()
 	limit := time.After(2 * patience)
@@ -66,16 +66,16 @@ func awaitRole(t *testing.T, in *testInstance, role string) api.HealthStatus {
 	return h
 }
 
-// longTimeout is for tests of many steps, or of tokens: each look at one takes its
-// hash's time, which the race detector makes seconds.
+// longTimeout returns the context for tests with many steps or with tokens: verifying a
+// token takes seconds with the race detector.
 func longTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestStandbyAnswersReadsAndRedirectsWrites: it answers reads as the leader does, says how old they are, and
-// sends writes to the leader.
+// TestStandbyAnswersReadsAndRedirectsWrites: a standby answers reads like the leader,
+// reports their age and redirects writes to the leader.
 func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	first := startReplica(t, c, server.Addr(), lasting, nil)
@@ -89,7 +89,7 @@ func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("train", 2, 1, "V100")); err != nil {
 		t.Fatal(err)
 	}
-	awaitState(t, second, "train", job.Running) // by the standby's events
+	awaitState(t, second, "train", job.Running) // from the standby's event stream
 	one, err := first.ListJobs(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +132,8 @@ func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 	second.stopAndWait(t)
 }
 
-// TestStandbyTakesOver: the leader dies; the standby goes on with its framework id and
-// tasks, and a client that waits does not notice.
+// TestStandbyTakesOver: after the leader dies the standby continues with its framework id
+// and tasks, and a waiting client is not interrupted.
 func TestStandbyTakesOver(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -162,7 +162,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		}
 		waited <- view
 	}()
-	// Gone at once, as by SIGKILL: its API and its word to ZooKeeper.
+	// Everything stops at once, as after SIGKILL: the API and the contact with ZooKeeper.
 	proxy.CutNetwork()
 	first.stop()
 	if h := awaitRole(t, second, api.Leader); h.FrameworkID != "framework-1" {
@@ -183,7 +183,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	second.stopAndWait(t)
 }
 
-// journalTrace notes what happens to the journals of several schedulers.
+// journalTrace records the operations on the journals of several schedulers, in order.
 type journalTrace struct {
 	mu    sync.Mutex
 	lines []string
@@ -232,8 +232,8 @@ func (n *tracedJournal) Commit(ctx context.Context, c journal.Change) error {
 	return err
 }
 
-// TestLeaderWithoutZooKeeperStops: a leader that ZooKeeper does not reach stops before another
-// leads, and comes back as a standby in the same process.
+// TestLeaderWithoutZooKeeperStops: a leader that loses contact with ZooKeeper stops before
+// another one leads, and becomes a standby in the same process.
 func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -265,7 +265,7 @@ func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	if view, err := first.GetJob(ctx, "runs"); err != nil || view.Tasks[0].ID != running.ID || view.State != job.Running {
 		t.Errorf("the running task became %+v, %v", view.Tasks, err)
 	}
-	// And back again.
+	// The first leads again.
 	second.stopAndWait(t)
 	awaitRole(t, first, api.Leader)
 	c.EndTask(running.ID, mesos.TASK_FINISHED, "", "0")
@@ -274,12 +274,12 @@ func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	first.stopAndWait(t)
 }
 
-// blockedJournal holds a commit back until it is released: a leader that sleeps while
-// its session ends, as a process that was stopped.
+// blockedJournal blocks a commit until it is released. It simulates a leader whose
+// process is paused while its session expires.
 type blockedJournal struct {
 	journal.Journal
 	mu      sync.Mutex
-	hold    chan struct{} // not nil while commits are held
+	hold    chan struct{} // not nil while commits are blocked; closed to release them
 	waiting chan struct{}
 }
 
@@ -294,8 +294,8 @@ func (s *blockedJournal) Commit(ctx context.Context, c journal.Change) error {
 	return s.Journal.Commit(context.WithoutCancel(ctx), c)
 }
 
-// TestPausedLeaderIsFenced: a leader that does not notice that it was
-// replaced records nothing and so does nothing more.
+// TestPausedLeaderIsFenced: a leader that has not noticed its replacement cannot record
+// anything and therefore carries out nothing more.
 func TestPausedLeaderIsFenced(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -326,7 +326,7 @@ func TestPausedLeaderIsFenced(t *testing.T) {
 	asleep.mu.Unlock()
 	proxy.HealNetwork()
 	close(hold)
-	// The client asks again, and the new leader takes the job.
+	// The client retries, and the new leader accepts the job.
 	if err := <-submitted; err != nil {
 		t.Errorf("submit: %v", err)
 	}
@@ -338,9 +338,9 @@ func TestPausedLeaderIsFenced(t *testing.T) {
 	second.stopAndWait(t)
 }
 
-// TestFencedLeaderBecomesStandby: somebody else has opened the journal, though this
-// one was elected and is well. It records nothing more, says so, and stands
-// for election again; what was refused is taken by whoever leads then.
+// TestFencedLeaderBecomesStandby: another process has opened the journal although this
+// scheduler is elected and healthy. It records nothing more, reports that, and joins the
+// election again. The next leader accepts the rejected request.
 func TestFencedLeaderBecomesStandby(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	book := &journalTrace{}
@@ -375,8 +375,8 @@ func TestFencedLeaderBecomesStandby(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// TestReplacedLeaderBecomesStandby: a scheduler from outside the election took the
-// framework over.
+// TestReplacedLeaderBecomesStandby: a scheduler outside the election has taken over the
+// framework.
 func TestReplacedLeaderBecomesStandby(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	book := &journalTrace{}
@@ -391,8 +391,8 @@ func TestReplacedLeaderBecomesStandby(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// TestCorruptJournalStopsScheduler: what it cannot read no standby goes on
-// with.
+// TestCorruptJournalStopsScheduler: neither a leader nor a standby continues with a
+// journal that it cannot read.
 func TestCorruptJournalStopsScheduler(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	in := startReplica(t, c, server.Addr(), lasting, nil)
@@ -415,8 +415,8 @@ func TestCorruptJournalStopsScheduler(t *testing.T) {
 	}
 }
 
-// TestZooKeeperRestartsUnderLoad: it is killed and started again while jobs
-// come in. Each that was taken runs once and ends.
+// TestZooKeeperRestartsUnderLoad: ZooKeeper is killed and restarted while jobs are
+// submitted. Each accepted job runs once and ends.
 func TestZooKeeperRestartsUnderLoad(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 2), zktest.StartServer(t)
 	react := c.OnCall
@@ -452,7 +452,7 @@ func TestZooKeeperRestartsUnderLoad(t *testing.T) {
 				}
 				name := fmt.Sprintf("job-%d-%d", w, i)
 				_, err := both.SubmitJob(ctx, frameworktest.JobSpec(name, 1, 0))
-				if err != nil { // perhaps it was taken
+				if err != nil { // the job may have been accepted
 					if _, unknown := both.GetJob(ctx, name); unknown != nil {
 						continue
 					}

@@ -11,9 +11,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestIdempotentSubmission: the same key and body bring the job that is there,
-// also after it has ended and from a scheduler that took over; another body is
-// refused; and the key is as good as new once the job is forgotten.
+// TestIdempotentSubmission: the same key and body return the existing job, also after it
+// has ended and from a scheduler that took over. Another body is rejected. The key can be
+// reused once the job is deleted.
 func TestIdempotentSubmission(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -53,5 +53,5 @@ func TestIdempotentSubmission(t *testing.T) {
 		t.Fatalf("by another key: again %t, %v", second.AlreadySubmitted, err)
 	}
 	_, err = in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 1, 0))
-	wantProblem(t, err, http.StatusConflict, "kill it first") // the first is forgotten, and its key
+	wantProblem(t, err, http.StatusConflict, "kill it first") // the first job is deleted, and its key with it
 }

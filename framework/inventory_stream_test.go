@@ -17,7 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// readEventLines reads a stream of events over HTTP until the test ends.
+// readEventLines opens an event stream over HTTP until the test ends. The function it
+// returns reads the next line.
 func readEventLines(t *testing.T, in *testInstance, query string) func() string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(frameworktest.Timeout(t), http.MethodGet, "http://"+in.addr+"/v1/events"+query, nil)
@@ -41,9 +42,9 @@ func readEventLines(t *testing.T, in *testInstance, query string) func() string 
 	}
 }
 
-// TestInventoryChangesAreStreamed: who asks for it hears that a GPU is withheld, and then
-// the lists say why; a cordon is heard at once. Who does not ask hears of tasks
-// alone.
+// TestInventoryChangesAreStreamed: a client that requests inventory changes is notified
+// when a GPU is withheld, after which the lists show the reason; a cordon is reported
+// immediately. Other clients receive only task events.
 func TestInventoryChangesAreStreamed(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
@@ -77,7 +78,7 @@ func TestInventoryChangesAreStreamed(t *testing.T) {
 	}
 	news := &scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &mesos.AgentID{Value: "agent-2"}}}
 	c.WithholdDevices(gpu.WithheldDevice{UUID: "GPU-1", Cause: gpu.WithheldUnhealthy, Note: "XID 79: GPU has fallen off the bus"})
-	c.SendEvents(news) // else it would be listed within 10 s
+	c.SendEvents(news) // otherwise the agents would be listed within 10 s
 	heard("a sick GPU")
 	if got, want := listed(ctx), "GPU-0 free; GPU-1 withheld sick GPU is sick: XID 79: GPU has fallen off the bus"; got != want {
 		t.Errorf("got %q, want %q", got, want)

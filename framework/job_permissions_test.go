@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestJobPermissions: host paths and the agents' IPC, as the operator allows,
-// also once the roles were read again.
+// TestJobPermissions: jobs can use host paths and the agent's IPC namespace as the
+// operator permits, also after the roles were reloaded.
 func TestJobPermissions(t *testing.T) {
 	roles := filepath.Join(t.TempDir(), "roles")
 	if err := os.WriteFile(roles, []byte("research: {}\n"), 0o600); err != nil {

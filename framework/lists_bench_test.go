@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// listedAgents have listedGPUs each.
+	// listedAgents is the number of agents, each with listedGPUs GPUs.
 	listedAgents = 1000
 	listedGPUs   = 8
-	// pagesOfList are read of each list, the first ones.
+	// pagesOfList is how many pages of each list are read, from the first on.
 	pagesOfList = 16
 )
 
-// BenchmarkLists reads the GPUs of a large cluster and a long queue over HTTP:
-// the first pages, and all at once.
+// BenchmarkLists reads the GPUs of a large cluster and a long queue over HTTP: the first
+// pages, and the whole list at once.
 func BenchmarkLists(b *testing.B) {
-	c := mesostest.NewCluster(b, 0) // offers none
+	c := mesostest.NewCluster(b, 0) // offers no GPUs
 	addManyAgents(c)
 	path := filepath.Join(b.TempDir(), "journal.db")
 	rememberJobs(b, path, listedJobs)
 	in := startInstance(b, c, SchedulerConfig{JournalPath: path})
 	defer in.stopAndWait(b)
-	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
+	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
 		b.Fatal(err)
 	}
 	for _, list := range []struct {
@@ -49,7 +49,7 @@ func BenchmarkLists(b *testing.B) {
 
 func readBothWays(b *testing.B, in *testInstance, path string, entries int) {
 	var first, pages, whole []time.Duration
-	var ofPages, ofWhole time.Duration // CPU time, the client's included
+	var ofPages, ofWhole time.Duration // CPU time, including the client's
 	for b.Loop() {
 		read, after, spent := 0, "", frameworktest.ProcessCPUTime(b)
 		for range pagesOfList {
@@ -77,7 +77,7 @@ func readBothWays(b *testing.B, in *testInstance, path string, entries int) {
 	reportPages(b, whole, "whole")
 }
 
-// readPart asks for a page, all where the limit is 0, and says how many it has.
+// readPart reads a page, or the whole list if limit is 0. It returns the number of entries and the next cursor.
 func readPart(b *testing.B, in *testInstance, path string, limit int, after string) (n int, next string) {
 	b.Helper()
 	query := url.Values{}
@@ -103,7 +103,7 @@ func readPart(b *testing.B, in *testInstance, path string, limit int, after stri
 	return len(list.GPUs) + len(list.Jobs), list.Next
 }
 
-// addManyAgents has the master list many that are like its one.
+// addManyAgents makes the master list listedAgents copies of its agent.
 func addManyAgents(c *mesostest.FakeCluster) {
 	like := c.Agents.Agents[0]
 	c.Agents = master.Response_GetAgents{}

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// countingExtension is an extension that counts something, or cannot.
+// countingExtension is an extension with metrics, which fail while broken is true.
 type countingExtension struct {
 	testExtension
 	broken atomic.Bool
@@ -30,7 +30,7 @@ func (m *countingExtension) Gauges(_ context.Context, add func(name, help string
 	return nil
 }
 
-// wantMetrics checks which lines a scheduler's page has, and which it lacks.
+// wantMetrics checks which lines a scheduler's metrics page contains, and which it does not.
 func wantMetrics(t *testing.T, in *testInstance, want []string, lacks ...string) {
 	t.Helper()
 	status, page := fetchText(t, in, "/metrics")
@@ -49,8 +49,8 @@ func wantMetrics(t *testing.T, in *testInstance, want []string, lacks ...string)
 	}
 }
 
-// TestMetrics: leader and standby show a service, a job that runs and one that
-// waits; the leader what its extension counts too.
+// TestMetrics: the leader and a standby export metrics of a service, a running and a
+// pending job; the leader also exports its extension's metrics.
 func TestMetrics(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 4), zktest.StartServer(t)
 	e := &countingExtension{testExtension: testExtension{led: make(chan *leader.ExtensionHandle, 2)}}
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 			awaitState(t, second, s.Name, job.Running)
 		}
 	}
-	if _, err := second.GetJob(ctx, "large"); err != nil { // catches up
+	if _, err := second.GetJob(ctx, "large"); err != nil { // makes the standby catch up
 		t.Fatal(err)
 	}
 	jobs := []string{
@@ -96,7 +96,7 @@ func TestMetrics(t *testing.T) {
 	first.stopAndWait(t)
 }
 
-// TestMetricsWithoutBackend: where there is nothing to count from, nothing is shown.
+// TestMetricsWithoutBackend: a scheduler without a backend exports no job metrics.
 func TestMetricsWithoutBackend(t *testing.T) {
 	s, err := New(SchedulerConfig{Master: "127.0.0.1:1", Log: frameworktest.DiscardLog()})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// onlyAgent asks for the one agent there is.
+// onlyAgent returns the cluster's only agent.
 func onlyAgent(t *testing.T, in *testInstance) api.AgentSummary {
 	t.Helper()
 	agents, err := in.ListAgents(frameworktest.Timeout(t))
@@ -31,16 +31,16 @@ func onlyAgent(t *testing.T, in *testInstance) api.AgentSummary {
 	return agents[0]
 }
 
-// awaitDecline waits until what was offered first is refused: what the Cluster offers
-// next it offers once.
+// awaitDecline waits until the first offer is declined. The FakeCluster sends each later
+// offer once.
 func awaitDecline(t *testing.T, c *mesostest.FakeCluster) {
 	t.Helper()
 	c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil)
 }
 
-// TestCordon: a cordoned agent keeps its tasks and gets no others, by the word
-// of a scheduler that goes on from the journal, too. Drained, it loses them,
-// and they come back once it is free again.
+// TestCordon: a cordoned agent keeps its tasks and gets no new ones, also after a restart
+// of the scheduler. When it is drained, its tasks are killed, and they start again once
+// it is uncordoned.
 func TestCordon(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -94,7 +94,7 @@ func TestCordon(t *testing.T) {
 	wantProblem(t, in.UncordonAgent(ctx, "agent-9"), http.StatusNotFound, `"agent-9"`)
 }
 
-// TestCordonOfUnreachableAgent: the master lists it, though it offers nothing.
+// TestCordonOfUnreachableAgent: an agent can be cordoned while the master lists it, even without offers.
 func TestCordonOfUnreachableAgent(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	c.Agents.Agents[0].Active = false
@@ -107,7 +107,7 @@ func TestCordonOfUnreachableAgent(t *testing.T) {
 	}
 }
 
-// writeRolesFile writes one.
+// writeRolesFile writes a roles file and returns its path.
 func writeRolesFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "roles.yaml")
@@ -117,8 +117,8 @@ func writeRolesFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestOperatorQuotaOverridesRolesFile: an operator's holds over the roles file's, whatever is read again
-// or taken over, until it is taken back.
+// TestOperatorQuotaOverridesRolesFile: an operator's quota has precedence over the roles
+// file's, also after a reload and a failover, until the operator removes it.
 func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n")}
@@ -184,7 +184,7 @@ func wantRoles(t *testing.T, in *testInstance, want []api.RoleStatus) {
 	}
 }
 
-// TestQueueOrderAndReasons: in the order in which they choose, with what they wait for.
+// TestQueueOrderAndReasons: the queue lists jobs in scheduling order with the reasons why they wait.
 func TestQueueOrderAndReasons(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
@@ -220,13 +220,13 @@ func TestQueueOrderAndReasons(t *testing.T) {
 	}
 }
 
-// shiftedClock goes as time does, and ahead as the test wants.
+// shiftedClock is the system clock, ahead by an offset that the test sets.
 type shiftedClock struct{ ahead atomic.Int64 }
 
 func (c *shiftedClock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// TestDemand: the scheduler says what is lacking once offers have had time to
-// come, and no more of what has come.
+// TestDemand: the scheduler reports unmet demand once there was enough time for offers,
+// and no longer reports demand that has been met.
 func TestDemand(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	var k shiftedClock
@@ -244,7 +244,7 @@ func TestDemand(t *testing.T) {
 	if status, text := fetchText(t, in, "/v1/demand"); status != http.StatusServiceUnavailable || !strings.Contains(text, "for long enough") {
 		t.Errorf("at once: %d %s", status, text)
 	}
-	k.ahead.Add(int64(30 * time.Second)) // the client asks until the scheduler has noticed
+	k.ahead.Add(int64(30 * time.Second)) // the client retries until the loop has noticed
 	var got []api.UnmetDemand
 	awaitCondition(t, "the agent has offered what is left: nothing", func() (both bool) {
 		list, err := in.GetDemand(ctx)
@@ -267,8 +267,8 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// TestStandbyOperations: reads are answered as the leader does but for what
-// only it can know, the rest is passed on to it and there after a takeover.
+// TestStandbyOperations: a standby answers reads like the leader, except for what only the
+// leader knows. It redirects changes, which are still in effect after a failover.
 func TestStandbyOperations(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
 	roles := writeRolesFile(t, "research: V100=1\nprod: {weight: 2}\n")

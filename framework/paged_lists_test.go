@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestPagedListsEqualWholeLists: a running scheduler's pages of queue, GPUs and use, put
-// together, are the whole lists, and the client reads them all.
+// TestPagedListsEqualWholeLists: the concatenated pages of queue, GPUs and usage equal the
+// whole lists, and the client reads all of them.
 func TestPagedListsEqualWholeLists(t *testing.T) {
 	const running, waiting = 3, 7
 	c := mesostest.NewCluster(t, running)
@@ -61,7 +61,7 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 	}
 }
 
-// wantUsagePages reads what GPUs do by two tasks at a time.
+// wantUsagePages reads the usage in pages of two tasks.
 func wantUsagePages(t *testing.T, ctx context.Context, b api.LeaderBackend, tasks int) {
 	t.Helper()
 	seen := map[string]int{}

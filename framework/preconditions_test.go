@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// sendRequest asks and returns the status, the ETag and the body.
+// sendRequest sends a request and returns the status, the ETag and the body.
 func sendRequest(t *testing.T, in *testInstance, method, path, body, match string) (int, string, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+in.addr+path, strings.NewReader(body))
@@ -36,9 +36,9 @@ func sendRequest(t *testing.T, in *testInstance, method, path, body, match strin
 	return res.StatusCode, res.Header.Get("ETag"), string(text)
 }
 
-// TestPreconditionsOfChanges: each kind of change is made where the tag is that of now,
-// or any will do, and not where it is another's; and it makes another tag,
-// which stays over a restart.
+// TestPreconditionsOfChanges: each kind of change is applied if If-Match is the current
+// ETag or *, and rejected for another ETag. It changes the ETag, which then survives a
+// restart.
 func TestPreconditionsOfChanges(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -102,7 +102,7 @@ func TestPreconditionsOfChanges(t *testing.T) {
 	_, before, _ := sendRequest(t, in, "GET", "/v1/jobs/web", "", "")
 	in.stopAndWait(t)
 	in = startWithJournal(t, c, path)
-	if _, err := in.GetJob(t.Context(), "web"); err != nil { // it waits for who leads
+	if _, err := in.GetJob(t.Context(), "web"); err != nil { // waits for the leader
 		t.Fatal(err)
 	}
 	if _, after, _ := sendRequest(t, in, "GET", "/v1/jobs/web", "", ""); after != before {
@@ -124,8 +124,8 @@ func TestPreconditionsOfChanges(t *testing.T) {
 	}
 }
 
-// TestTagIdentifiesSubmission: it stays as the job goes on, and a job that takes the
-// name is another.
+// TestTagIdentifiesSubmission: a job's ETag is constant while the job runs, and a new job
+// with the same name has another one.
 func TestTagIdentifiesSubmission(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
@@ -156,8 +156,8 @@ func TestTagIdentifiesSubmission(t *testing.T) {
 	}
 }
 
-// TestReadiness: a leader and a standby that knows one are, and one that begins
-// is not yet.
+// TestReadiness: a leader is ready, and so is a standby that knows a leader; a scheduler
+// that is starting is not.
 func TestReadiness(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
 	cfg := SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting}
@@ -166,7 +166,7 @@ func TestReadiness(t *testing.T) {
 	second := startInstance(t, c, cfg)
 	awaitRole(t, second, api.Standby)
 	for _, in := range []*testInstance{first, second} {
-		awaitCondition(t, in.addr+" is ready", func() bool { // a standby also has to hear from ZooKeeper in time
+		awaitCondition(t, in.addr+" is ready", func() bool { // a standby also needs a timely reply from ZooKeeper
 			code, _, body := sendRequest(t, in, "GET", "/readyz", "", "")
 			return code == http.StatusOK && strings.Contains(body, `"role":`)
 		})

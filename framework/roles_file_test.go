@@ -59,7 +59,7 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsOldRolesOnError: the file is read again, and a mistake in it changes nothing.
+// TestReloadKeepsOldRolesOnError: Reload reads the file again, and an invalid file changes nothing.
 func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roles.yaml")
 	write := func(text string) {
@@ -94,8 +94,7 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	}
 }
 
-// TestPackagedRolesFile: the example that packages bring is read, and has every
-// key.
+// TestPackagedRolesFile: the packages' example file is valid and contains every key.
 func TestPackagedRolesFile(t *testing.T) {
 	roles, err := LoadRoles(filepath.Join("..", "deploy", "etc", "roles.yaml"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// startGuarded starts a scheduler with that file, which speaks TLS.
+// startGuarded starts a scheduler with TLS and the configuration's access file.
 func startGuarded(t *testing.T, g *guardedConfig, clock func() time.Time) (*testInstance, string) {
 	t.Helper()
 	made, err := tokens()
@@ -34,7 +34,7 @@ func startGuarded(t *testing.T, g *guardedConfig, clock func() time.Time) (*test
 	return startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{Clock: clock, JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles, API: g.APIConfig}, client.WithTrustedCA(g.CAFile)), file.String()
 }
 
-// A schedule does nothing for an owner who may submit no more, and says so.
+// A schedule submits nothing once its owner may no longer submit, and notes why.
 func TestScheduleOfOwnerWithoutPermission(t *testing.T) {
 	g := newGuardedConfig(t)
 	var now atomic.Int64
@@ -63,7 +63,7 @@ func TestScheduleOfOwnerWithoutPermission(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// Who may not see a job learns nothing of it by waiting for it.
+// A job that depends on a job its owner may not view reveals nothing about that job.
 func TestDependencyOnHiddenJobReportsNothing(t *testing.T) {
 	g := newGuardedConfig(t)
 	in, _ := startGuarded(t, &g, nil)
@@ -90,8 +90,7 @@ func TestDependencyOnHiddenJobReportsNothing(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// A damaged schedule leaves the others alone, and an operator of all roles
-// ends it.
+// A damaged schedule does not affect others, and an operator of all roles can end it.
 func TestDamagedScheduleDoesNotAffectOthers(t *testing.T) {
 	g := newGuardedConfig(t)
 	in, _ := startGuarded(t, &g, nil)

@@ -27,7 +27,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// scrapeMetrics reads a scheduler's own metrics, by name and labels.
+// scrapeMetrics returns a scheduler's metrics page, and the values by name and labels.
 func scrapeMetrics(t testing.TB, in *testInstance) (page string, values map[string]float64) {
 	t.Helper()
 	status, page := fetchText(t, in, "/metrics")
@@ -44,8 +44,8 @@ func scrapeMetrics(t testing.TB, in *testInstance) (page string, values map[stri
 	return page, values
 }
 
-// TestLifecycleCounters: jobs of which one finishes, one fails, one is
-// killed and one waits move the counters, by just so much.
+// TestLifecycleCounters: one finished, one failed, one killed and one pending job change
+// the counters by exactly the expected amounts.
 func TestLifecycleCounters(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
@@ -120,7 +120,7 @@ func TestLifecycleCounters(t *testing.T) {
 	in.stopAndWait(t)
 }
 
-// checkMetricNames has Prometheus's own tool read a page and judge its names.
+// checkMetricNames checks a page with Prometheus's promtool.
 func checkMetricNames(t *testing.T, page string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testneeds.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh"), "check", "metrics")
@@ -130,11 +130,11 @@ func checkMetricNames(t *testing.T, page string) {
 	}
 }
 
-// TestGPUTimeSurvivesFailover: leader and standby show what the leader recorded, and
-// who leads next goes on from there.
+// TestGPUTimeSurvivesFailover: the leader and a standby export the GPU time that the leader
+// recorded, and the next leader continues from it.
 func TestGPUTimeSurvivesFailover(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 4), zktest.StartServer(t)
-	var ahead atomic.Int64 // of the clock: nobody waits for half a minute
+	var ahead atomic.Int64 // offset of the clock, so that the test need not wait half a minute
 	start := func() *testInstance {
 		return startInstance(t, c, SchedulerConfig{
 			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting,
@@ -173,15 +173,15 @@ func TestGPUTimeSurvivesFailover(t *testing.T) {
 	second.stopAndWait(t)
 }
 
-// BenchmarkMetrics scrapes a scheduler that remembers 100,000 jobs, of which
-// 10,000 wait, over HTTP. held is the longest that a write to its view waits
+// BenchmarkMetrics scrapes a scheduler with 100,000 jobs, 10,000 of them pending, over
+// HTTP. The metric held is the longest time that a write to the read model waits
 // meanwhile.
 func BenchmarkMetrics(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
 	rememberJobs(b, path, waitingJobs)
 	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
 	defer in.stopAndWait(b)
-	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // it has begun
+	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
 		b.Fatal(err)
 	}
 	v := in.currentBackend().Leader.(*leader.Leader).Model

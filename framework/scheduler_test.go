@@ -58,7 +58,7 @@ func TestJobFromSubmitToExit(t *testing.T) {
 	if view.State != job.Failed || !view.Terminal || view.ExitCode == nil || *view.ExitCode != 3 {
 		t.Errorf("ended as %s, exit %v", view.State, view.ExitCode)
 	}
-	// Each update was acknowledged once.
+	// Each update is acknowledged once.
 	for _, id := range []string{a.ID, b.ID} {
 		c.AwaitCall(t, 2, scheduler.Call_ACKNOWLEDGE, func(call *scheduler.Call) bool { return call.Acknowledge.TaskID.Value == id })
 	}
@@ -70,8 +70,8 @@ func TestJobFromSubmitToExit(t *testing.T) {
 	}
 }
 
-// TestRestartFromJournal stops a scheduler with a running, a waiting and an ended job,
-// and goes on with its journal.
+// TestRestartFromJournal stops a scheduler with a running, a pending and an ended job and
+// starts another one with its journal.
 func TestRestartFromJournal(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -107,7 +107,7 @@ func TestRestartFromJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range before {
-		before[i].WaitReason, after[i].WaitReason = "", "" // what was seen is seen anew
+		before[i].WaitReason, after[i].WaitReason = "", "" // reasons are computed again
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("jobs after the restart (-before +after):\n%s", diff)
@@ -121,12 +121,12 @@ func TestRestartFromJournal(t *testing.T) {
 	if view, err := in.WaitForJob(ctx, "runs"); err != nil || view.State != job.Finished {
 		t.Errorf("the running job ended as %s, %v", view.State, err)
 	}
-	c.SendOffer() // what became free
+	c.SendOffer() // offers the freed resources
 	awaitState(t, in, "waits", job.Running)
 }
 
-// TestSecondSchedulerTakesOver starts a second scheduler on what the first has on its disk at
-// that moment, as after kill -9, or when somebody starts two. The first stops.
+// TestSecondSchedulerTakesOver starts a second scheduler with a copy of the first one's
+// journal, as after kill -9 or when an operator starts two. The first one stops.
 func TestSecondSchedulerTakesOver(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -172,8 +172,8 @@ func TestSecondSchedulerTakesOver(t *testing.T) {
 	}
 }
 
-// TestCrashBetweenIntentAndAccept: the journal says LAUNCHING, and the master
-// never heard of it.
+// TestCrashBetweenIntentAndAccept: the journal contains LAUNCHING, but the master has not
+// received the ACCEPT.
 func TestCrashBetweenIntentAndAccept(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -271,7 +271,7 @@ func TestClusterViews(t *testing.T) {
 	}
 	gpus, err := in.ListGPUs(ctx)
 	wantGPUs := []api.GPUView{
-		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU}, // the fake master books nothing
+		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU}, // the fake master does not account for allocations
 		{UUID: "GPU-1", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", State: api.FreeGPU},
 	}
 	if diff := cmp.Diff(wantGPUs, gpus); diff != "" || err != nil {
@@ -294,7 +294,7 @@ func TestLogIsFollowed(t *testing.T) {
 	_, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{})
 	wantProblem(t, err, http.StatusNotFound, "has no stdout")
 	path := master.SandboxFilePath("framework-1", task.ID, "stdout")
-	log, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Follow: true}) // before there is one
+	log, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Follow: true}) // before the file exists
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// awaitJobs reads events until there are jobs of these names.
+// awaitJobs reads events until jobs with these names exist.
 func awaitJobs(t *testing.T, in *testInstance, names ...string) {
 	t.Helper()
 	missing := map[string]bool{}
@@ -36,8 +36,8 @@ func awaitJobs(t *testing.T, in *testInstance, names ...string) {
 	t.Fatalf("there are no jobs %v", missing)
 }
 
-// A schedule outlives its scheduler. The next one makes up for what was due
-// meanwhile by one job, and records that with the job.
+// A schedule survives a restart. The next scheduler makes up for missed due times with
+// one job, and records that together with the job.
 func TestSchedulesSurviveRestart(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -124,7 +124,7 @@ func TestScheduleRefusals(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// A schedule that cannot be read stops no other, and can be ended.
+// A schedule that cannot be read does not affect others and can be ended.
 func TestDamagedScheduleCanBeEnded(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -151,7 +151,7 @@ func TestDamagedScheduleCanBeEnded(t *testing.T) {
 	}
 }
 
-// TestJobDependenciesSurviveRestart: what a job has waited for is in the journal with it.
+// TestJobDependenciesSurviveRestart: the journal contains which of a job's dependencies are met.
 func TestJobDependenciesSurviveRestart(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	path := filepath.Join(t.TempDir(), "journal.db")
@@ -165,7 +165,7 @@ func TestJobDependenciesSurviveRestart(t *testing.T) {
 	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("prepare", 1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	awaitState(t, in, "prepare", job.Running) // and there is a connection to the master
+	awaitState(t, in, "prepare", job.Running) // now the scheduler is also connected to the master
 	view, err := in.SubmitJob(ctx, next)
 	if err != nil || !strings.Contains(view.WaitReason, "job prepare to finish; it is ") {
 		t.Fatalf("it waits for %q, %v", view.WaitReason, err)

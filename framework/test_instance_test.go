@@ -14,10 +14,10 @@ import (
 	"mesos-gpu/job"
 )
 
-// patience bounds every wait: a test that gets there has failed.
+// patience limits every wait: a test that waits longer fails.
 const patience = time.Minute
 
-// testInstance is a Scheduler that runs, and a client of its API.
+// testInstance is a running Scheduler with a client of its API.
 type testInstance struct {
 	*Scheduler
 	*client.Client
@@ -58,7 +58,7 @@ func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, 
 	return in
 }
 
-// stopAndWait stops the scheduler and waits until it has.
+// stopAndWait stops the scheduler and waits until it has stopped.
 func (in *testInstance) stopAndWait(t testing.TB) {
 	t.Helper()
 	in.stop()
@@ -72,7 +72,7 @@ func (in *testInstance) stopAndWait(t testing.TB) {
 	}
 }
 
-// awaitState reads events until the job's tasks are all in that state.
+// awaitState reads events until all of the job's tasks are in that state.
 func awaitState(t *testing.T, in *testInstance, name string, want job.State) api.JobView {
 	t.Helper()
 	ctx := frameworktest.Timeout(t)

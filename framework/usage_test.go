@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestUsage: the leader reads what lies in the sandboxes of running tasks, and
-// says of each what is wrong with it.
+// TestUsage: the leader reads usage files from the sandboxes of running tasks and reports
+// for each file what is wrong with it.
 func TestUsage(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
@@ -44,7 +44,7 @@ func TestUsage(t *testing.T) {
 	}
 	device := view.Tasks[0].DeviceIDs[0]
 	put(0, fmt.Sprintf(`{"time":%q,"simulated":true,"devices":[{"uuid":%q,"duty":0.75}]}`, time.Now().Add(-2*time.Second).Format(time.RFC3339Nano), device))
-	put(1, strings.Repeat("x", gpu.MaxUsageBytes+100)) // what the task has put there
+	put(1, strings.Repeat("x", gpu.MaxUsageBytes+100)) // written by the task itself
 
 	list, err := in.ListUsage(ctx, "")
 	if err != nil || len(list) != 3 {
@@ -74,7 +74,7 @@ func TestUsage(t *testing.T) {
 	_, err = in.ListUsage(ctx, "gone")
 	wantProblem(t, err, http.StatusNotFound, `no job "gone"`)
 
-	// Who may see nothing has no agent asked.
+	// A client that may view nothing causes no requests to agents.
 	nothing := api.WithGrant(ctx, (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"}))
 	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(nothing, api.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
@@ -84,7 +84,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageIsUnavailableWithoutLeader: no agent is read before this scheduler leads.
+// TestUsageIsUnavailableWithoutLeader: no usage is read before this scheduler leads.
 func TestUsageIsUnavailableWithoutLeader(t *testing.T) {
 	w := httptest.NewRecorder()
 	api.NewHandler(func() api.Backend { return api.NewUnavailableBackend("the scheduler is starting") }, frameworktest.DiscardLog()).
@@ -94,8 +94,8 @@ func TestUsageIsUnavailableWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderRecordsUsageHistory: it is part of leading, begins with it, and is answered
-// over HTTP.
+// TestLeaderRecordsUsageHistory: a leader records usage from its start on and returns the
+// history over HTTP.
 func TestLeaderRecordsUsageHistory(t *testing.T) {
 	c, journal := mesostest.NewCluster(t, 1), filepath.Join(t.TempDir(), "journal.db")
 	first := startWithJournal(t, c, journal)

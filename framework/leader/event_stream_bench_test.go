@@ -20,12 +20,12 @@ import (
 
 const (
 	streams     = 500
-	streamBurst = 50 // events between which all readers catch up
+	streamBurst = 50 // events after which all readers catch up
 )
 
-// BenchmarkEventStreams has 500 clients read the events of a scheduler with
-// 500 jobs over HTTP. One operation is a burst of 50 events;
-// ns/publish is what of an event the scheduler's loop waits for.
+// BenchmarkEventStreams has 500 clients read the events of a scheduler with 500 jobs over
+// HTTP. One operation is a burst of 50 events; ns/publish is the time for which an event
+// blocks the scheduler's loop.
 func BenchmarkEventStreams(b *testing.B) {
 	l := newTestLoop(&orderedJournal{})
 	for i := range streams {
@@ -35,9 +35,9 @@ func BenchmarkEventStreams(b *testing.B) {
 	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer l.Model.CloseListeners()
-	var left atomic.Int64 // to be read, by all clients
+	var left atomic.Int64 // events that the clients together have not read yet
 	left.Store(streams * streams)
-	all := make(chan struct{}, 1) // has one when none is left
+	all := make(chan struct{}, 1) // has an element when none is left
 	read := func() {
 		if left.Add(-1) == 0 {
 			all <- struct{}{}
@@ -67,8 +67,8 @@ func BenchmarkEventStreams(b *testing.B) {
 	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
 }
 
-// BenchmarkInventoryStreams has 500 clients of one scheduler hear that agents
-// or GPUs have changed; one operation is one change, heard by all.
+// BenchmarkInventoryStreams notifies 500 clients of one scheduler that agents or GPUs have
+// changed. One operation is one change, received by all clients.
 func BenchmarkInventoryStreams(b *testing.B) {
 	l := newTestLoop(&orderedJournal{})
 	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// execModel has a job of two tasks, the first of which runs on that agent.
+// execModel returns a model of a job with two tasks, the first of which runs on that agent.
 func execModel(agent string, c job.Containerizer) *readmodel.Model {
 	return readmodel.New(journal.JournalContents{FrameworkID: "f", Jobs: []*job.Job{{
 		Spec:  job.Spec{Name: "train", Tasks: 2, Containerizer: c},
@@ -52,7 +52,7 @@ func TestExecCommandOfATask(t *testing.T) {
 	}
 }
 
-// What keeps a command from running is told apart; the end of the lead ends it.
+// Exec returns different errors for different causes; losing leadership ends a command.
 func TestExecErrorsAreDistinguished(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	answer := func(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TestGPUTimeSurvivesRestart: a scheduler that is started again shows what the
-// one before recorded, and goes on from there.
+// TestGPUTimeSurvivesRestart: after a restart the scheduler exports the recorded GPU time
+// and continues from it.
 func TestGPUTimeSurvivesRestart(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "journal.db"), time.Unix(1_700_000_000, 0)
 	cfg := testLoopConfig()
@@ -65,7 +65,7 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	step(l, sched.Tick{})
 	want(l, 60)
 	now = now.Add(gpuTimeRecordInterval - time.Second)
-	step(l, sched.Tick{}) // not yet
+	step(l, sched.Tick{}) // too early to record
 	want(l, 60)
 	end()
 	now = now.Add(time.Minute)
@@ -77,8 +77,8 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	end()
 }
 
-// TestGPUCountsOfAgents: those of agents that take tasks, as their resources and
-// their inventories name them.
+// TestGPUCountsOfAgents: the counts include agents that can run tasks, by the types in
+// their resources and inventories.
 func TestGPUCountsOfAgents(t *testing.T) {
 	l := NewLoop(testLoopConfig(), journal.JournalContents{}, &orderedJournal{}, func(sched.Operation) {})
 	l.state.Step(time.Now(), sched.CordonHost{Host: "shut"})

@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// orderedJournal is a journal that notes in what order things happen.
+// orderedJournal is a journal that records the order of commits and operations.
 type orderedJournal struct {
 	lines []string
 	fail  error
@@ -58,8 +58,8 @@ func newTestLoop(d *orderedJournal) *Loop {
 	return NewLoop(testLoopConfig(), journal.JournalContents{}, d, d.postOperation)
 }
 
-// TestCommitPrecedesOperations: intent before ACCEPT, updates before ACKNOWLEDGE,
-// answers after both.
+// TestCommitPrecedesOperations: the intent is committed before ACCEPT, and updates before
+// ACKNOWLEDGE; requests are answered after both.
 func TestCommitPrecedesOperations(t *testing.T) {
 	d := &orderedJournal{}
 	l := newTestLoop(d)
@@ -97,8 +97,8 @@ func TestCommitPrecedesOperations(t *testing.T) {
 	}
 }
 
-// TestFailedCommitStopsOperations: when the journal cannot be written, no
-// operation goes out, the request fails and the loop ends.
+// TestFailedCommitStopsOperations: when the journal cannot be written, no operation is
+// sent, the request fails and the loop ends.
 func TestFailedCommitStopsOperations(t *testing.T) {
 	d := &orderedJournal{fail: errors.New("no space left on device")}
 	l := newTestLoop(d)
@@ -129,7 +129,7 @@ func TestLoopTicksAndStops(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- l.Run(ctx) }()
 		l.EventSender(ctx)(sched.Subscribed{FrameworkID: "f1"})
-		time.Sleep(20 * time.Second) // the implicit reconciliation is due after 15
+		time.Sleep(20 * time.Second) // implicit reconciliation is due after 15 s
 		synctest.Wait()
 		cancel()
 		if err := <-ended; err != nil {
@@ -147,12 +147,12 @@ func TestLoopTicksAndStops(t *testing.T) {
 		if err := b.KillJob(ctx, "train", false); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
 			t.Errorf("a request that ended: %v", err)
 		}
-		l.EventSender(ctx)(sched.Tick{}) // blocks nobody
+		l.EventSender(ctx)(sched.Tick{}) // does not block
 	})
 }
 
-// TestBallastDelaysGarbageCollection: a scheduler of no jobs is not gone through for each few
-// MiB that requests leave.
+// TestBallastDelaysGarbageCollection: the garbage collector does not run after every few
+// MiB of garbage in a scheduler without jobs.
 func TestBallastDelaysGarbageCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	l := newTestLoop(&orderedJournal{})

@@ -34,8 +34,8 @@ func fillJournal(b *testing.B, j journal.Journal) {
 	}
 }
 
-// BenchmarkRestart opens a journal of 100,000 finished and 10,000 live tasks,
-// each a job of its own, up to where the scheduler subscribes.
+// BenchmarkRestart opens a journal of 100,000 finished and 10,000 live tasks, each with its
+// own job, until the scheduler subscribes.
 func BenchmarkRestart(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
 	session, err := zkconn.Dial(context.Background(), zkconn.TargetFolder{Hosts: []string{zktest.StartWith(b, "256m").Addr()}, Path: "/x"}, 0, frameworktest.DiscardLog())

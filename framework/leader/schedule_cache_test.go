@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// stateWithSchedule is a State with a schedule whose document has about that many bytes.
+// stateWithSchedule returns a State with a schedule whose document has about size bytes.
 func stateWithSchedule(t testing.TB, size int, now time.Time) *sched.State {
 	t.Helper()
 	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
@@ -26,7 +26,7 @@ func stateWithSchedule(t testing.TB, size int, now time.Time) *sched.State {
 		t.Fatal(err)
 	}
 	s.Labels = map[string]string{}
-	for left := size - len(text); left > 0; left -= 100 << 10 { // a label's bound
+	for left := size - len(text); left > 0; left -= 100 << 10 { // the maximum size of a label
 		s.Labels[fmt.Sprintf("k%07d", left)] = strings.Repeat("x", min(left, 100<<10)-14)
 	}
 	put, err := scheduleDocument(cron.NewEntry(s, now))
@@ -41,7 +41,7 @@ func stateWithSchedule(t testing.TB, size int, now time.Time) *sched.State {
 	return st
 }
 
-// stateWithOtherDocuments is planned with so many documents of others.
+// stateWithOtherDocuments returns a State with a schedule and that many other documents.
 func stateWithOtherDocuments(t testing.TB, others int) *sched.State {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	st := stateWithSchedule(t, 1000, now)
@@ -51,14 +51,14 @@ func stateWithOtherDocuments(t testing.TB, others int) *sched.State {
 	return st
 }
 
-// TestScheduleLookupIgnoresOtherDocuments: what others have put costs the schedules
-// nothing.
+// TestScheduleLookupIgnoresOtherDocuments: other documents do not slow down the lookup of
+// schedules.
 func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
 	takes := func(others int) float64 {
 		st := stateWithOtherDocuments(t, others)
 		var a scheduleCache
 		least := math.Inf(1)
-		for range 5 { // what other tests have left to end allocates too
+		for range 5 { // goroutines of earlier tests may also allocate
 			least = min(least, testing.AllocsPerRun(10, func() {
 				for name := range a.allSchedules(st) {
 					if name != "nightly" {
@@ -88,7 +88,7 @@ func BenchmarkAgenda(b *testing.B) {
 	}
 }
 
-// A document is decoded once, until it is another.
+// A document is decoded once, until it changes.
 func TestScheduleIsDecodedOnce(t *testing.T) {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	st := stateWithSchedule(t, 1000, now)
@@ -115,7 +115,7 @@ func TestScheduleIsDecodedOnce(t *testing.T) {
 	}
 }
 
-// What cannot be recorded is not done: it would be done at each look.
+// A run that cannot be recorded is not submitted: it would be submitted repeatedly.
 func TestUnrecordableRunIsNotSubmitted(t *testing.T) {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	st := stateWithSchedule(t, 1<<20-20, now)
@@ -126,7 +126,7 @@ func TestUnrecordableRunIsNotSubmitted(t *testing.T) {
 	}
 }
 
-// A job of another owner that has the name of a run is none of the schedule's.
+// A job of another owner with the name of a run does not belong to the schedule.
 func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
