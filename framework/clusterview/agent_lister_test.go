@@ -12,14 +12,14 @@ import (
 	"mesos-gpu/framework/master"
 )
 
-// TestConcurrentRequestsShareOneListing: whoever comes while the master is asked shares the
-// next answer, which is younger than each of their requests.
+// TestConcurrentRequestsShareOneListing: clients that arrive during a request share the
+// next result, which is newer than each of their requests.
 func TestConcurrentRequestsShareOneListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s AgentLister
 		asked := 0
 		list := func(context.Context) ([]master.ListedAgent, error) {
-			asked++ // nobody else is here, or the race detector says so
+			asked++ // not concurrent, or the race detector reports it
 			agents := []master.ListedAgent{{Hostname: time.Now().String(), GPUs: asked}}
 			time.Sleep(time.Second)
 			return agents, nil
@@ -49,8 +49,8 @@ func TestConcurrentRequestsShareOneListing(t *testing.T) {
 	})
 }
 
-// TestListingSurvivesCancelledRequester: the others ask again; one that goes away waits for
-// nobody.
+// TestListingSurvivesCancelledRequester: the remaining clients retry, and a client that
+// disconnects does not wait.
 func TestListingSurvivesCancelledRequester(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s AgentLister
@@ -60,20 +60,20 @@ func TestListingSurvivesCancelledRequester(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var people sync.WaitGroup
-		people.Go(func() { // the first, who asks
+		people.Go(func() { // the first client, which runs the request
 			if _, err := s.listAgents(ctx, hangs); !errors.Is(err, context.Canceled) {
 				t.Errorf("the first got %v", err)
 			}
 		})
 		synctest.Wait()
 		second, end := context.WithCancel(context.Background())
-		people.Go(func() { // who would ask next, and goes
+		people.Go(func() { // would run the next request, but disconnects
 			if _, err := s.listAgents(second, hangs); !errors.Is(err, context.Canceled) {
 				t.Errorf("the second got %v", err)
 			}
 		})
 		synctest.Wait()
-		people.Go(func() { // who shares the second's, and stays
+		people.Go(func() { // shares the second client's request and stays
 			agents, err := s.listAgents(context.Background(), func(context.Context) ([]master.ListedAgent, error) { return make([]master.ListedAgent, 3), nil })
 			if len(agents) != 3 || err != nil {
 				t.Errorf("the third got %d agents, %v", len(agents), err)
@@ -93,8 +93,8 @@ func TestListingSurvivesCancelledRequester(t *testing.T) {
 	})
 }
 
-// TestLaterPagesReuseListing: who goes on in a list has the answer of a moment ago; who
-// begins one never has, nor anybody an old one or an error.
+// TestLaterPagesReuseListing: later pages of a list use a recent result; a first page never
+// does, and neither uses an old result or an error.
 func TestLaterPagesReuseListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s AgentLister
@@ -110,13 +110,13 @@ func TestLaterPagesReuseListing(t *testing.T) {
 			err  error
 			want int
 		}{
-			{later, 0, nil, 1}, // of a scheduler that has just begun
+			{later, 0, nil, 1}, // the scheduler has just started
 			{later, listingLifetime, nil, 1},
 			{later, time.Millisecond, nil, 2},
 			{first, 0, nil, 3},
 			{later, 0, nil, 3},
 			{first, 0, errors.New("no master"), 4},
-			{later, 0, nil, 3}, // what was there before the error
+			{later, 0, nil, 3}, // the result before the error
 			{later, 2 * listingLifetime, nil, 5},
 		} {
 			time.Sleep(step.wait)

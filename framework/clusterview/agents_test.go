@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TestAgentFieldsForConstraints: constraints compare these, of an attribute that an agent
-// has more than once the first.
+// TestAgentFieldsForConstraints: the fields that constraints compare; of several
+// attributes with the same name the first one has precedence.
 func TestAgentFieldsForConstraints(t *testing.T) {
 	var f AgentFieldCache
 	if got := f.FieldsOf("a"); got["@zone"] != "" {
@@ -38,12 +38,12 @@ func TestAgentFieldsForConstraints(t *testing.T) {
 	}
 }
 
-// TestGPUStates: an agent that offers by name offers what is well; of one
-// that offers so many, nobody knows.
+// TestGPUStates: an agent that offers GPUs by name offers the healthy ones; the states of
+// GPUs that are offered by count are unknown.
 func TestGPUStates(t *testing.T) {
 	named := &master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.SharedDevice{{UUID: "c"}}}
 	counted := &master.ListedAgent{GPUs: 2}
-	// A task holds one of those that it withholds, so that it counts it still.
+	// A task holds one of the withheld GPUs, so the agent's count still includes it.
 	telling := &master.ListedAgent{
 		GPUs: 2, DeviceIDs: []string{"a"}, DevicesHeld: []string{"sick"},
 		Withheld: []gpu.WithheldDevice{{UUID: "sick", Cause: gpu.WithheldUnhealthy}, {UUID: "cordoned", Cause: gpu.WithheldCordoned}},
@@ -57,14 +57,14 @@ func TestGPUStates(t *testing.T) {
 		{named, "b", api.HeldGPU},
 		{named, "c", api.FreeGPU},
 		{named, "cordoned", api.WithheldGPU},
-		{named, "sick", api.WithheldGPU}, // a task holds it still
+		{named, "sick", api.WithheldGPU}, // a task still holds it
 		{named, "", ""},
 		{telling, "a", api.FreeGPU},
 		{telling, "sick", api.WithheldGPU},
 		{telling, "cordoned", api.WithheldGPU},
 		{telling, "", ""},
 		{counted, "a", ""},
-		{&master.ListedAgent{}, "a", api.WithheldGPU}, // none is well
+		{&master.ListedAgent{}, "a", api.WithheldGPU}, // no GPU is healthy
 	} {
 		if got := gpuStateOf(test.agent, test.uuid); got != test.want {
 			t.Errorf("%q of %+v: got %q, want %q", test.uuid, test.agent, got, test.want)
@@ -72,8 +72,7 @@ func TestGPUStates(t *testing.T) {
 	}
 }
 
-// TestSharedGPUs: what an agent's shared devices have together, and what of it
-// is free.
+// TestSharedGPUs: the total and the free capacity of an agent's shared devices.
 func TestSharedGPUs(t *testing.T) {
 	a := &master.ListedAgent{
 		GPUs: 1, Shared: []sched.SharedDevice{{UUID: "a", MemMiB: 15360}, {UUID: "b", MemMiB: 15360}},
@@ -88,8 +87,8 @@ func TestSharedGPUs(t *testing.T) {
 	}
 }
 
-// TestGPUReasons: what a state does not say. A sick device is that first,
-// whatever its agent.
+// TestGPUReasons: the reasons for states. The reason of an unhealthy device has precedence
+// over its agent's.
 func TestGPUReasons(t *testing.T) {
 	plain, cordoned := &api.AgentSummary{}, &api.AgentSummary{Cordoned: "new fans"}
 	sick, kept := &gpu.WithheldDevice{UUID: "a", Cause: gpu.WithheldUnhealthy, Note: "XID 79"}, &gpu.WithheldDevice{UUID: "a", Cause: gpu.WithheldCordoned}
@@ -105,13 +104,13 @@ func TestGPUReasons(t *testing.T) {
 		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, plain, nil, "", ""},
 		{api.GPUView{State: api.HeldGPU}, plain, nil, api.ReasonForeignTask, "held by another framework"},
 		{api.GPUView{State: api.HeldGPU}, cordoned, nil, api.ReasonForeignTask, "held by another framework"},
-		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // a part may be, and another free
+		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // it may be partly free
 		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
 		{api.GPUView{State: api.WithheldGPU}, drained, sick, api.ReasonUnhealthy, "GPU is sick: XID 79"},
-		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // nobody said why
+		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // no reason was given
 		{api.GPUView{State: api.FreeGPU}, cordoned, nil, api.ReasonCordoned, "agent is cordoned: new fans"},
 		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.ReasonDraining, "agent is being drained: dust"},
-		{api.GPUView{}, draining, nil, api.ReasonDraining, "agent is being drained"}, // by Mesos, which gives no reason
+		{api.GPUView{}, draining, nil, api.ReasonDraining, "agent is being drained"}, // drained through Mesos, which gives no reason
 	} {
 		if got, note := gpuReasonOf(&test.gpu, test.agent, test.told); got != test.want || note != test.note {
 			t.Errorf("%+v of %+v: got %q, %q, want %q, %q", test.gpu, test.agent, got, note, test.want, test.note)
@@ -119,15 +118,15 @@ func TestGPUReasons(t *testing.T) {
 	}
 }
 
-// TestWithheldDeviceIsListed: without an inventory a device that is withheld is known
-// by what its agent says of it alone.
+// TestWithheldDeviceIsListed: without an inventory a withheld device is listed because of
+// its agent's record only.
 func TestWithheldDeviceIsListed(t *testing.T) {
 	for _, test := range []struct {
 		agent master.ListedAgent
 		want  []string
 	}{
 		{master.ListedAgent{GPUs: 1, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
-		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}}, // held still
+		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}}, // still held
 		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}}, []string{"a", ""}},
 		{master.ListedAgent{GPUs: 1, Host: gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
 	} {
@@ -141,7 +140,7 @@ func TestWithheldDeviceIsListed(t *testing.T) {
 	}
 }
 
-// TestUnreachableMasterProblem: people hear where no master is, not how it was asked.
+// TestUnreachableMasterProblem: the problem contains the master's address, but not the HTTP request.
 func TestUnreachableMasterProblem(t *testing.T) {
 	refused := errors.New("dial tcp 127.0.0.1:5050: connect: connection refused")
 	got := agentListProblem(fmt.Errorf("ask for the leading master: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:5050/master/redirect", Err: refused}))
@@ -157,7 +156,7 @@ func TestUnknownGPUTypes(t *testing.T) {
 	agents := []master.ListedAgent{
 		{GPUs: 3, Types: []string{"V100"}},
 		{Host: gpu.Host{Devices: []gpu.Device{{Model: "Tesla K80"}, {Model: "NVIDIA Prototype 7"}}}},
-		{GPUs: 2, Types: []string{"T4", "P4"}}, // nobody knows which is which
+		{GPUs: 2, Types: []string{"T4", "P4"}}, // which GPU has which type is unknown
 		{},
 	}
 	for name, want := range map[string]string{
@@ -174,7 +173,7 @@ func TestUnknownGPUTypes(t *testing.T) {
 	}
 }
 
-// TestQuotaTypeWarnings: who bounds what is not there learns it, and what there is.
+// TestQuotaTypeWarnings: a quota for a missing type causes a warning with the existing types.
 func TestQuotaTypeWarnings(t *testing.T) {
 	agents := []master.ListedAgent{{GPUs: 4, Types: []string{"V100"}}, {Host: gpu.Host{Devices: []gpu.Device{{Model: "NVIDIA Prototype 7"}}}}}
 	for text, want := range map[string][]string{

@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TestInventoryDigest: what is shown of agents and GPUs counts, in whatever order Mesos
-// lists it, and not who holds what.
+// TestInventoryDigest: the digest depends on what the API shows of agents and GPUs, but not
+// on the order in Mesos's list or on which task holds a GPU.
 func TestInventoryDigest(t *testing.T) {
 	list := func(change func(a, b *master.ListedAgent)) []master.ListedAgent {
 		a := master.ListedAgent{ID: "a", Hostname: "h", Active: true, GPUs: 2, GPUsFree: 2, DeviceIDs: []string{"1", "2"}, Shared: []sched.SharedDevice{{UUID: "3", MemMiB: 8}}}
@@ -60,7 +60,7 @@ func TestInventoryDigest(t *testing.T) {
 	}
 }
 
-// BenchmarkCensus compares the list of 1,000 agents with 8 GPUs with the last.
+// BenchmarkCensus computes the digest of 1,000 agents with 8 GPUs each and compares it with the last one.
 func BenchmarkCensus(b *testing.B) {
 	agents := make([]master.ListedAgent, 1000)
 	for i := range agents {

@@ -30,7 +30,7 @@ func nightlySpec(overlap job.OverlapPolicy, history int) job.Spec {
 	return s
 }
 
-// knownJobs are those that a test's scheduler knows: whether each lives.
+// knownJobs are the existing jobs; the value is true if a job has not ended.
 type knownJobs map[string]bool
 
 func (j knownJobs) lookUp(name string) (lookUp, live bool) {
@@ -38,7 +38,7 @@ func (j knownJobs) lookUp(name string) (lookUp, live bool) {
 	return lookUp, live
 }
 
-// runDueAt is a day at that time, and what the schedule does then, in words.
+// runDueAt calls RunDue at that time and returns the actions as a text.
 func runDueAt(t *testing.T, e *ScheduleEntry, j knownJobs, when string) string {
 	t.Helper()
 	due, err := e.RunDue(parseTime(t, when), j.lookUp)
@@ -88,7 +88,7 @@ func TestRunIsSubmittedWhenDue(t *testing.T) {
 	}
 }
 
-// Days without a scheduler are made up for by one run, the last.
+// After days without a scheduler only the last missed run is submitted.
 func TestMissedRunsSubmitTheLastOnly(t *testing.T) {
 	e := NewEntry(nightlySpec("", 0), parseTime(t, "1 02:00"))
 	if got := runDueAt(t, e, knownJobs{}, "9 12:00"); got != "submit nightly-20260109-0300; " {
@@ -112,10 +112,10 @@ func TestOverlapPolicies(t *testing.T) {
 	}
 }
 
-// So many runs that have ended stay; one that lives stays beside them.
+// The history limit applies to ended runs; a run that has not ended is kept in addition.
 func TestHistoryLimitForgetsOldRuns(t *testing.T) {
 	e, j := NewEntry(nightlySpec(job.AllowOverlap, 2), parseTime(t, "1 02:00")), knownJobs{}
-	runDueAt(t, e, j, "1 03:00") // lives on
+	runDueAt(t, e, j, "1 03:00") // this run does not end
 	for day := range 4 {
 		runDueAt(t, e, j, fmt.Sprintf("%d 03:00", day+2))
 		j[e.Runs[len(e.Runs)-1].Job] = false
@@ -123,7 +123,7 @@ func TestHistoryLimitForgetsOldRuns(t *testing.T) {
 	if got := runDueAt(t, e, j, "6 03:00"); got != "forget nightly-20260103-0300; submit nightly-20260106-0300; " {
 		t.Errorf("got %q", got)
 	}
-	delete(j, "nightly-20260104-0300") // by age
+	delete(j, "nightly-20260104-0300") // expired by age
 	runDueAt(t, e, j, "7 03:00")
 	var names []string
 	for _, r := range e.Runs {
@@ -134,7 +134,7 @@ func TestHistoryLimitForgetsOldRuns(t *testing.T) {
 	}
 }
 
-// What the scheduler refuses is told, and not tried again before the next time.
+// A rejected run is noted and not retried before the next due time.
 func TestRefusedRunIsNoted(t *testing.T) {
 	e := NewEntry(nightlySpec("", 0), parseTime(t, "1 02:00"))
 	due, err := e.RunDue(parseTime(t, "1 03:00"), knownJobs{}.lookUp)
@@ -153,8 +153,8 @@ func TestRefusedRunIsNoted(t *testing.T) {
 	}
 }
 
-// However the clock goes, no time brings two runs, no run is of the future,
-// and what is read back from its document does the same.
+// However the clock changes, no due time causes two runs, no run is in the future, and a
+// schedule decoded from its document behaves the same.
 func TestRunDueInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := nightlySpec(rapid.SampledFrom([]job.OverlapPolicy{job.SkipOverlap, job.AllowOverlap, job.ReplaceOverlap}).Draw(t, "overlap"), rapid.IntRange(1, 3).Draw(t, "history"))
@@ -206,7 +206,7 @@ func TestRunDueInvariants(t *testing.T) {
 	})
 }
 
-// The last time is the one that going from time to time finds, in few looks.
+// lastDueTime returns the same time as a linear search, with few calls of next.
 func TestLastDueTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := job.Schedule{

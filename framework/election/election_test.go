@@ -53,8 +53,8 @@ func wantLeader(t *testing.T, s *zkconn.Session, url string) {
 	}
 }
 
-// The lead goes down the line, each time to one, whether the one before left,
-// was cut off, or one in the middle went.
+// Leadership passes to exactly one candidate at a time, whether the leader left or lost its
+// connection, or a candidate in the middle left.
 func TestLeadershipPassesToNextCandidate(t *testing.T) {
 	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -63,9 +63,9 @@ func TestLeadershipPassesToNextCandidate(t *testing.T) {
 		t.Errorf("before anybody joins: %v", err)
 	}
 	sessions := []*zkconn.Session{
-		newSession(t, proxy.Addr(), 5*time.Second), // is cut off
+		newSession(t, proxy.Addr(), 5*time.Second), // loses its connection
 		newSession(t, server.Addr(), zktest.MaxSession),
-		newSession(t, server.Addr(), zktest.MaxSession), // leaves before it led
+		newSession(t, server.Addr(), zktest.MaxSession), // leaves before it leads
 		newSession(t, server.Addr(), zktest.MaxSession),
 	}
 	var leads []chan error
@@ -102,7 +102,7 @@ func TestLeadershipPassesToNextCandidate(t *testing.T) {
 	await(3)
 }
 
-// A restart of ZooKeeper does not change who leads.
+// A restart of ZooKeeper does not change the leader.
 func TestZooKeeperRestartKeepsCandidateOrder(t *testing.T) {
 	server := zktest.StartServer(t)
 	first, second := newSession(t, server.Addr(), zktest.MaxSession), newSession(t, server.Addr(), zktest.MaxSession)
@@ -116,15 +116,15 @@ func TestZooKeeperRestartKeepsCandidateOrder(t *testing.T) {
 	if len(b) > 0 {
 		t.Errorf("the second waits no more: %v", <-b)
 	}
-	wantLeader(t, first, "http://a") // it is connected again, and says when it leaves
+	wantLeader(t, first, "http://a") // also waits until the session is connected again
 	first.Close()
 	if err := <-b; err != nil {
 		t.Errorf("after the first left: %v", err)
 	}
 }
 
-// A candidate that was made twice, because the answer was lost, does not wait
-// for itself.
+// A candidate that was created twice, because the answer was lost, does not wait for
+// itself.
 func TestCandidateDoesNotWaitForItself(t *testing.T) {
 	s := newSession(t, zktest.StartServer(t).Addr(), zktest.MaxSession)
 	for range 2 {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkCommit records submitted jobs of one task, durably, so many with
-// one commit as the scheduler's loop would take together. The disk is that of
-// TMPDIR.
+// BenchmarkCommit durably commits submitted jobs with one task each, in batches of the sizes
+// that the scheduler's loop produces. The disk is that of TMPDIR.
 func BenchmarkCommit(b *testing.B) {
 	for name, at := range map[string]func(testing.TB) journalStore{"bolt": boltStore, "zookeeper": zkStore} {
 		for _, batch := range []int{1, 256} {

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// writeSchema1 makes a journal as schema 1 had it: without checksums.
+// writeSchema1 writes a journal with schema 1: without checksums.
 func writeSchema1(t *testing.T, path string, j *job.Job) {
 	t.Helper()
 	b := openBolt(t, path)
@@ -48,7 +48,7 @@ func TestOlderSchemaIsRewritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := testJob("train", 20)
 	writeSchema1(t, path, j)
-	// A crash while it was written anew left this.
+	// A crash during an earlier rewrite left this file.
 	if err := os.WriteFile(path+".new", []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func sizeOf(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// A file that was large once is made small at the next start, and one that is
-// written for long does not grow.
+// A file that was large once is shrunk at the next start, and a file that is written for
+// a long time does not grow.
 func TestSparseFileIsRewritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	b := openBolt(t, path)
@@ -115,7 +115,7 @@ func TestSparseFileIsRewritten(t *testing.T) {
 	if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{keep}}, loadContents(t, b)); diff != "" {
 		t.Error(diff)
 	}
-	// 300 jobs come and go, and 10 are there at a time.
+	// 300 jobs are added and removed; 10 exist at a time.
 	var last []string
 	sizes := map[int]int64{}
 	for i := range 300 {

@@ -56,8 +56,8 @@ func readFileBytes(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestCorruptFileIsRejectedUnchanged damages a good journal in many ways: each is refused by Open or
-// by Load, or harmless, and the file is left as it was.
+// TestCorruptFileIsRejectedUnchanged damages a valid journal in many ways: OpenBolt or Load
+// rejects each, or the damage is harmless, and the file is not modified.
 func TestCorruptFileIsRejectedUnchanged(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "good.db")
 	b := openBolt(t, good)
@@ -78,7 +78,7 @@ func TestCorruptFileIsRejectedUnchanged(t *testing.T) {
 	for page := 2; page < len(data)/4096; page++ {
 		flipped := bytes.Clone(data)
 		at := page * 4096
-		if page%2 == 1 { // in the middle of a text, perhaps
+		if page%2 == 1 { // possibly in the middle of a text
 			at += 2000
 		}
 		for i := range 64 {

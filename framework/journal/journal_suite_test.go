@@ -22,12 +22,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// journalStore is one place that journals can be opened at, again and again.
+// journalStore is one location at which a journal can be opened repeatedly.
 type journalStore struct {
 	open func(t testing.TB) Journal
 }
 
-// forEachJournal runs the test on each implementation.
+// forEachJournal runs the test with each implementation.
 func forEachJournal(t *testing.T, test func(t *testing.T, at journalStore)) {
 	t.Parallel()
 	t.Run("bolt", func(t *testing.T) { test(t, boltStore(t)) })
@@ -56,7 +56,7 @@ func testTimeout(t testing.TB) context.Context {
 	return ctx
 }
 
-// newSession is one that outlasts whatever stalls this machine or ZooKeeperJournal.
+// newSession returns a session that survives stalls of this machine or of ZooKeeper.
 func newSession(t testing.TB, addr string) *zkconn.Session {
 	t.Helper()
 	s, err := zkconn.Dial(testTimeout(t), zkconn.TargetFolder{Hosts: []string{addr}, Path: "/test"}, zktest.MaxSession, discardLog())
@@ -140,7 +140,7 @@ func TestCommittedChangesAreLoaded(t *testing.T) {
 		if diff := cmp.Diff(want, loadContents(t, b)); diff != "" {
 			t.Errorf("after reopening (-want +got):\n%s", diff)
 		}
-		// Removed before new: the name is used again, with fewer tasks.
+		// Removals apply before additions: the name is reused, with fewer tasks.
 		again := testJob("one", 1)
 		commitChange(t, b, Change{Removed: []string{"one", "nobody"}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
 		if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{again, two}}, loadContents(t, b)); diff != "" {
@@ -153,14 +153,14 @@ func TestCommittedChangesAreLoaded(t *testing.T) {
 	})
 }
 
-// A change that cannot be written as a whole leaves nothing.
+// A change that cannot be written completely has no effect.
 func TestFailedCommitLeavesNothing(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, at journalStore) {
 		b := at.open(t)
 		one := testJob("one", 2)
 		commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one}, Tasks: one.Tasks})
 		good, bad := testJob("good", 1), testJob("bad", 1)
-		bad.Spec.CPUs = math.NaN() // which JSON has not
+		bad.Spec.CPUs = math.NaN() // not representable in JSON
 		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []string{"one"}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
 		if err == nil {
 			t.Fatal("NaN was written")
@@ -174,7 +174,7 @@ func TestFailedCommitLeavesNothing(t *testing.T) {
 	})
 }
 
-// incompressibleText does not deflate, so that its size is that of the change.
+// incompressibleText returns a text that does not compress, so that a change has its full size.
 func incompressibleText(n int) string {
 	var b strings.Builder
 	for x := uint64(88172645463325252); b.Len() < n; {
@@ -192,7 +192,7 @@ func largeJob(name string, size int) *job.Job {
 	return j
 }
 
-// A change of many times what ZooKeeperJournal takes in one request.
+// A change can be many times larger than one request to ZooKeeper.
 func TestLargeChange(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, at journalStore) {
 		b := at.open(t)
@@ -223,7 +223,7 @@ func TestMissingTaskIsRejected(t *testing.T) {
 	})
 }
 
-// mapModel is the dumb alternative to a journal.
+// mapModel is a simple reference implementation of a journal.
 type mapModel struct {
 	frameworkID string
 	jobs        map[string]*job.Job
@@ -266,7 +266,7 @@ func (m *mapModel) contents() JournalContents {
 	return all
 }
 
-// change draws one that a scheduler might make.
+// change draws a random change that a scheduler might make.
 func (m *mapModel) change(t *rapid.T) Change {
 	var c Change
 	if rapid.IntRange(0, 9).Draw(t, "framework") == 0 {
@@ -308,8 +308,8 @@ func (m *mapModel) change(t *rapid.T) Change {
 	return c
 }
 
-// TestRandomChanges commits 5,000 changes, in 50 series with a new journal
-// opened now and then, and compares with a map.
+// TestRandomChanges commits 5,000 changes in 50 series, reopens the journal at random, and
+// compares the contents with a map.
 func TestRandomChanges(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, at journalStore) {
 		b := at.open(t)

@@ -31,8 +31,8 @@ func jobNames(all JournalContents) string {
 	return strings.Join(names, " ")
 }
 
-// Whoever opened it last writes; the one before changes nothing more, with a
-// small change or a large one.
+// Only the scheduler that opened the journal last can write; the previous one cannot change
+// anything, neither with a small change nor with a large one.
 func TestDeposedLeaderIsFenced(t *testing.T) {
 	server := zktest.StartServer(t)
 	for name, late := range map[string]Change{"small": putJob("late"), "large": {Jobs: []*job.Job{largeJob("late", 3<<20)}, Tasks: testJob("late", 3).Tasks}} {
@@ -57,7 +57,7 @@ func TestDeposedLeaderIsFenced(t *testing.T) {
 	}
 }
 
-// A scheduler whose candidacy has ended does not depose the next.
+// A scheduler whose candidate znode is gone cannot take the epoch from the next leader.
 func TestEndedCandidacyCannotTakeEpoch(t *testing.T) {
 	s := newSession(t, zktest.StartServer(t).Addr())
 	_, err := OpenZooKeeper(testTimeout(t), ZooKeeperConfig{Session: s, Path: "/journal", Candidate: "/gone", Log: discardLog()})
@@ -74,7 +74,7 @@ func TestEndedCandidacyCannotTakeEpoch(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// A crash at every step of a large commit leaves all of it or nothing, and the
+// After a crash at any step of a large commit, all of it or nothing is recorded, and the
 // next leader removes the rest.
 func TestCrashDuringLargeCommit(t *testing.T) {
 	t.Parallel()
@@ -113,8 +113,8 @@ func TestCrashDuringLargeCommit(t *testing.T) {
 	}
 }
 
-// Compaction, and a crash at each of its steps, change nothing of what is
-// loaded, and old entries go.
+// Compaction, and a crash at any of its steps, does not change the loaded contents, and
+// old entries are removed.
 func TestCompactionSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, zktest.StartServer(t).Addr())
@@ -159,7 +159,7 @@ func TestCompactionSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// The log of a long-lived scheduler is compacted by itself, beside commits.
+// The log is compacted automatically, concurrently with commits.
 func TestLogIsCompactedAutomatically(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, zktest.StartServer(t).Addr())
@@ -182,8 +182,8 @@ func TestLogIsCompactedAutomatically(t *testing.T) {
 	}
 }
 
-// Commits whose answers get lost are neither lost nor done twice: connections
-// break and the server restarts while they run.
+// Commits whose answers are lost, because of broken connections and a restart of the
+// server, are neither lost nor applied twice.
 func TestLostAnswersNeitherLoseNorRepeatCommits(t *testing.T) {
 	t.Parallel()
 	server := zktest.StartServer(t)
@@ -225,8 +225,8 @@ func TestLostAnswersNeitherLoseNorRepeatCommits(t *testing.T) {
 	}
 }
 
-// The answer to a commit is lost, and when the scheduler asks again another
-// leads: it is told exactly whether the change is recorded.
+// The answer to a commit is lost, and when the scheduler retries, another one leads: the
+// error shows exactly whether the change is recorded.
 func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 	s := newSession(t, zktest.StartServer(t).Addr())
 	first := openZooKeeper(t, s, "/journal")
@@ -252,8 +252,8 @@ func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 	}
 }
 
-// A journal of an older release is marked as this one's before anything is
-// written: the older release must not follow what it cannot read.
+// The schema of an older journal is upgraded before anything is written: the older release
+// must not follow a journal that it cannot read.
 func TestOlderSchemaIsUpgradedBeforeWriting(t *testing.T) {
 	s := newSession(t, zktest.StartServer(t).Addr())
 	closeJournal(t, openZooKeeper(t, s, "/journal"))
@@ -274,7 +274,7 @@ func TestOlderSchemaIsUpgradedBeforeWriting(t *testing.T) {
 	closeJournal(t, z)
 }
 
-// A commit that cannot reach ZooKeeperJournal ends with its session, not before.
+// A commit that cannot reach ZooKeeper fails when the session is lost, not before.
 func TestLostSessionLeavesTheOutcomeUnknown(t *testing.T) {
 	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -293,7 +293,7 @@ func TestLostSessionLeavesTheOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// dumpZnodes is every znode's data, but for the epoch, which each opener changes.
+// dumpZnodes returns the data of all znodes except the epoch, which changes at each opening.
 func dumpZnodes(t *testing.T, s *zkconn.Session, path string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -378,7 +378,7 @@ func TestCorruptZnodesAreRejected(t *testing.T) {
 	}
 }
 
-// testReplica is a Replica that tells when it is as somebody waits for.
+// testReplica is a Replica on which a test can wait for a confirmation.
 type testReplica struct {
 	mu    sync.Mutex
 	model mapModel
@@ -417,7 +417,7 @@ func (m *testReplica) ConfirmUpToDate(asked time.Time) {
 
 func (m *testReplica) RefreshRequests() <-chan struct{} { return nil }
 
-// awaitUpToDate waits until the mirror is fresh as of now and returns its contents.
+// awaitUpToDate waits until the replica contains everything committed before the call and returns its contents.
 func (m *testReplica) awaitUpToDate(t *testing.T) JournalContents {
 	t.Helper()
 	now := time.Now()
@@ -437,8 +437,8 @@ func (m *testReplica) awaitUpToDate(t *testing.T) JournalContents {
 	}
 }
 
-// A follower sees all that is committed: from before the journal is there,
-// through compactions and broken connections.
+// A follower receives all commits: from before the journal exists, through compactions and
+// broken connections.
 func TestFollowerSeesAllCommits(t *testing.T) {
 	t.Parallel()
 	server := zktest.StartServer(t)
@@ -476,7 +476,7 @@ func TestFollowerSeesAllCommits(t *testing.T) {
 	m.mu.Lock()
 	resets := m.reset
 	m.mu.Unlock()
-	// Away while the log moves on beyond where it was.
+	// The follower is disconnected while compaction removes entries that it has not read.
 	proxy.CutNetwork()
 	proxy.BreakConnections()
 	commitChange(t, z, putJob("three"))

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// failAttempt has the attempt that waits be placed and fail, and returns its id.
+// failAttempt launches the pending attempt, makes it fail and returns its id.
 func (l *stateAndModel) failAttempt(message string) string {
 	l.t.Helper()
 	id := l.launchAttempt()
@@ -24,7 +24,7 @@ func (l *stateAndModel) failAttempt(message string) string {
 	return id
 }
 
-// attemptMessages are those that are shown with the job, as "message, …".
+// attemptMessages returns the messages of the attempts shown with the job, as "message, …".
 func (l *stateAndModel) attemptMessages(name string) string {
 	l.t.Helper()
 	view, err := l.view.JobView(name)
@@ -38,7 +38,7 @@ func (l *stateAndModel) attemptMessages(name string) string {
 	return strings.Join(all, ", ")
 }
 
-// restartScheduler goes on from what a journal has: another scheduler with its view.
+// restartScheduler replaces the State and the model by new ones with the journal's contents.
 func (l *stateAndModel) restartScheduler() {
 	contents := journal.JournalContents{Jobs: l.st.Jobs(), Documents: l.st.Documents()}
 	l.view, l.st = New(contents), sched.New(sched.SchedulerSettings{}, sched.RecoveredState(contents))
@@ -46,8 +46,8 @@ func (l *stateAndModel) restartScheduler() {
 }
 
 // TestJobViewHasEarlierAttempts: a job is shown with its earlier attempts, oldest first,
-// also by the scheduler that takes over, but not with those of another job that
-// had its name; the oldest of many are forgotten.
+// also after a failover, but without those of an earlier job with the same name. Only the
+// latest attempts are stored.
 func TestJobViewHasEarlierAttempts(t *testing.T) {
 	l := &stateAndModel{t, sched.New(sched.SchedulerSettings{}, sched.RecoveredState{}), New(journal.JournalContents{}), time.Unix(1_700_000_000, 0)}
 	l.applyEvents(sched.Subscribed{FrameworkID: "f"}, sched.SubmitJob{Spec: frameworktest.ServiceSpec("web", 1)})
@@ -90,8 +90,8 @@ func TestJobViewHasEarlierAttempts(t *testing.T) {
 	}
 }
 
-// TestUnreceivedLaunchIsNoAttempt: of an attempt that got to no agent there is nothing
-// to be read.
+// TestUnreceivedLaunchIsNoAttempt: a launch that reached no agent is not shown as an
+// attempt.
 func TestUnreceivedLaunchIsNoAttempt(t *testing.T) {
 	l := &stateAndModel{t, sched.New(sched.SchedulerSettings{}, sched.RecoveredState{}), New(journal.JournalContents{}), time.Unix(1_700_000_000, 0)}
 	l.applyEvents(sched.Subscribed{FrameworkID: "f"}, sched.SubmitJob{Spec: frameworktest.ServiceSpec("web", 1)})

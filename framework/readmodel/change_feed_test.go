@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// stateAndModel plays a State's changes into a view, each Step recorded by itself
-// unless several are recorded together.
+// stateAndModel applies a State's changes to a model. Each call of applyEvents records the
+// changes of its events together.
 type stateAndModel struct {
 	t    *testing.T
 	st   *sched.State
@@ -34,7 +34,7 @@ func (l *stateAndModel) applyEvents(events ...sched.Event) []sched.Operation {
 	return ops
 }
 
-// launchAttempt has the attempt that waits placed, and returns its id.
+// launchAttempt launches the pending attempt and returns its id.
 func (l *stateAndModel) launchAttempt() string {
 	l.t.Helper()
 	l.applyEvents(sched.OffersReceived{Offers: []sched.Offer{{ID: fmt.Sprint("o", l.now.Unix()), AgentID: "S1", Hostname: "host", AgentURL: "http://10.0.0.1:5051/slave(1)", Free: sched.Amount{CPUs: 8, MemMiB: 8192}}}})
@@ -47,9 +47,9 @@ func (l *stateAndModel) launchAttempt() string {
 	return ""
 }
 
-// TestAttemptEndsAreReportedOnce: each end of an attempt is told once, with what the
-// attempt was, however many there are before somebody asks, and the attempt
-// is remembered as it ended.
+// TestAttemptEndsAreReportedOnce: each end of an attempt is reported once, with the
+// attempt's data, however many there are between two calls of TakeChanges, and the attempt
+// is stored as it ended.
 func TestAttemptEndsAreReportedOnce(t *testing.T) {
 	l := &stateAndModel{t, sched.New(sched.SchedulerSettings{}, sched.RecoveredState{}), New(journal.JournalContents{}), time.Unix(1_700_000_000, 0)}
 	n := NewChangeFeed()
@@ -65,7 +65,7 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 	var want []string
 	for _, end := range ends {
 		id := l.launchAttempt()
-		// All that becomes of it is recorded at once.
+		// All of its states are recorded together.
 		l.applyEvents(sched.TaskUpdate{TaskID: id, AgentID: "S1", State: job.Running, UUID: []byte{1}},
 			sched.TaskUpdate{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, ExitCode: codes[end.state], UUID: []byte{2}},
 			sched.TaskUpdate{TaskID: id, AgentID: "S1", State: end.state, Message: end.message, ExitCode: codes[end.state], UUID: []byte{2}})
@@ -103,8 +103,8 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 	}
 }
 
-// TestReturningAttemptEndsOnce: an attempt that was given up and turns up again is heard to
-// end, once; the repetition of an end that is known is not.
+// TestReturningAttemptEndsOnce: the end of a lost attempt that reappears is reported once;
+// a duplicate of a known end is not.
 func TestReturningAttemptEndsOnce(t *testing.T) {
 	l := &stateAndModel{t, sched.New(sched.SchedulerSettings{}, sched.RecoveredState{}), New(journal.JournalContents{}), time.Unix(1_700_000_000, 0)}
 	n := NewChangeFeed()
@@ -124,7 +124,7 @@ func TestReturningAttemptEndsOnce(t *testing.T) {
 		t.Errorf("told %+v", moves)
 	}
 
-	// Both ends in what is recorded at once.
+	// Both ends are recorded together.
 	l.now = l.now.Add(time.Minute)
 	l.applyEvents(sched.Tick{})
 	again := l.launchAttempt()

@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// eventTexts are the tasks, states and messages of events.
+// eventTexts returns the tasks, states and messages of events.
 func eventTexts(events []api.TaskEvent) (all []string) {
 	for _, ev := range events {
 		all = append(all, strings.TrimSpace(fmt.Sprint(ev.Task, " ", ev.State, " ", ev.Message)))
@@ -32,8 +32,8 @@ func recordMove(v *Model, task, message string) {
 	v.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: name, TaskID: task, State: job.Running, Message: message}}, nil)
 }
 
-// TestEventStreamResumes from where a client was, each once; from anywhere else they
-// begin with the present states.
+// TestEventStreamResumes: a stream continues after the client's last event, with each
+// event once; for an unknown event it starts with the current states.
 func TestEventStreamResumes(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Finished)))
@@ -89,7 +89,7 @@ func TestEventStreamResumes(t *testing.T) {
 	}
 }
 
-// eventBackend answers event streams out of a read model.
+// eventBackend serves event streams from a read model.
 type eventBackend struct {
 	api.ReadBackend
 	view *Model
@@ -101,8 +101,8 @@ func (b eventBackend) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.
 	return b.view.WatchEvents(ctx, q)
 }
 
-// TestBrokenEventStreamResumesOverHTTP over HTTP: what happens while nobody listens comes
-// with the next stream, once, and then what happens later.
+// TestBrokenEventStreamResumesOverHTTP: the next stream over HTTP first contains the events
+// that occurred without a stream, once each, and then later ones.
 func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running)))
@@ -154,8 +154,8 @@ func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	}
 }
 
-// TestCordonChangesAreStreamed on a standby too, which reads of them in the journal:
-// when they come and when they go, and of nothing else there.
+// TestCordonChangesAreStreamed: cordons and uncordons in the journal cause an inventory
+// event, also on a standby; other documents do not.
 func TestCordonChangesAreStreamed(t *testing.T) {
 	v := New(journal.JournalContents{})
 	l := v.hub.addListener("")
@@ -174,7 +174,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 			t.Errorf("%s %q: heard %d times, want %d", step.key, step.value, got, step.want)
 		}
 	}
-	// What a standby reads anew, when the journal was compacted.
+	// What a standby reads again after the journal was compacted.
 	all := journal.JournalContents{Documents: map[string][]byte{"scheduler/cordon/gpu7": []byte(`{"reason":"new fans"}`)}}
 	for range 2 {
 		v.ReplaceAll(all)
@@ -184,7 +184,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 	}
 }
 
-// TestSlowInventoryListenerIsDropped is let go, as any other.
+// TestSlowInventoryListenerIsDropped: a slow inventory listener is dropped like any other.
 func TestSlowInventoryListenerIsDropped(t *testing.T) {
 	h := newHub()
 	slow, other := h.addListener(""), h.addListener("")

@@ -28,8 +28,8 @@ func listNames(t *testing.T, v *Model, q api.JobQuery) (names, next string) {
 	return strings.Join(all, " "), list.Next
 }
 
-// Pages follow one another through jobs that come and go, and a filter holds
-// for all of them.
+// Pages continue correctly while jobs are added and removed, and a filter applies to all
+// of them.
 func TestJobPages(t *testing.T) {
 	v := New(journal.JournalContents{Jobs: []*job.Job{frameworktest.JobInStates("b", 2, job.Running), frameworktest.JobInStates("a", 1, job.Finished)}})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("c", 3, job.Waiting), frameworktest.JobInStates("d", 4, job.Failed, job.Killed), frameworktest.JobInStates("e", 5, job.Finished, job.Running)))
@@ -45,7 +45,7 @@ func TestJobPages(t *testing.T) {
 	if got != "a b" || next == "" {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	v.ApplyChange(journal.Change{Removed: []string{"b", "c"}}) // the one at which the page ended too
+	v.ApplyChange(journal.Change{Removed: []string{"b", "c"}}) // including the job at the page's end
 	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
@@ -62,8 +62,8 @@ func TestJobPages(t *testing.T) {
 	}
 }
 
-// TestJobPagesHideOtherRoles: what is left out is not counted, and no
-// cursor names it.
+// TestJobPagesHideOtherRoles: hidden jobs do not count towards a page's limit, and no
+// cursor contains their names.
 func TestJobPagesHideOtherRoles(t *testing.T) {
 	of := func(role string, j *job.Job) *job.Job { j.Spec.Role = role; return j }
 	v := New(journal.JournalContents{Jobs: []*job.Job{
@@ -80,8 +80,8 @@ func TestJobPagesHideOtherRoles(t *testing.T) {
 	}
 }
 
-// A service may be wanted to have no task, and has not ended for it; one that
-// grows keeps the tasks that it had.
+// A service scaled to zero tasks has not ended; one that is scaled up keeps its existing
+// tasks.
 func TestReadModelOfScaledService(t *testing.T) {
 	web := frameworktest.JobInStates("web", 1, job.Killed)
 	web.Spec.Service, web.Tasks[0].KillReason = &job.Service{}, job.KillByScaling
@@ -106,7 +106,7 @@ func TestReadModelOfScaledService(t *testing.T) {
 	}
 }
 
-// A view follows changes: names used again, tasks tried again, jobs gone.
+// The model follows changes: reused names, new attempts of tasks, removed jobs.
 func TestReadModelFollowsChanges(t *testing.T) {
 	v := New(journal.JournalContents{FrameworkID: "f1"})
 	_, l, err := v.subscribeEvents(api.EventQuery{})
@@ -138,12 +138,12 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	if diff := cmp.Diff(fresh, &view.Job); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	// What is read is a copy.
+	// Readers get copies.
 	view.Tasks[0].State = job.Running
 	if view, _ := v.JobView("a"); view.State != job.Waiting {
 		t.Error("a reader changed the view")
 	}
-	// A standby that begins anew tells only what is new.
+	// After a standby has reloaded the journal it publishes only differences.
 	v.ReplaceAll(journal.JournalContents{Jobs: []*job.Job{fresh, frameworktest.JobInStates("b", 10, job.Waiting)}})
 	var told []string
 	for len(l.ch) > 0 {
@@ -165,7 +165,7 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	}
 }
 
-// What is gone takes no place.
+// Removed jobs use no memory.
 func TestReadModelReleasesRemovedJobs(t *testing.T) {
 	v := New(journal.JournalContents{})
 	for i := range 1000 {

@@ -16,12 +16,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// pendingJobs are jobs that wait, in an order that a test says.
+// pendingJobs is a queue in an order that the test sets.
 type pendingJobs struct {
 	QueuePages
 	order  []string
 	jobs   map[string]*job.Job
-	sorted int // how often the order was asked for
+	sorted int // number of times the order was computed
 }
 
 func newPendingJobs(names ...string) *pendingJobs {
@@ -37,7 +37,7 @@ func (w *pendingJobs) readPage(p api.PageRequest, g *access.Grant) (api.QueueLis
 	return w.ListPage(p, g, order, func(name string) (*job.Job, bool) { j, ok := w.jobs[name]; return j, ok })
 }
 
-// pageText reads "1a,2b", places and names.
+// pageText returns a page as positions and names, such as "1a,2b", and the next cursor.
 func (w *pendingJobs) pageText(t *testing.T, p api.PageRequest) (text, next string) {
 	t.Helper()
 	list, err := w.readPage(p, nil)
@@ -51,8 +51,8 @@ func (w *pendingJobs) pageText(t *testing.T, p api.PageRequest) (text, next stri
 	return strings.Join(all, ","), list.Next
 }
 
-// TestQueuePagesSurviveReordering: whatever happens to the order between two pages, who still
-// waits comes once; who went takes nobody along.
+// TestQueuePagesSurviveReordering: however the order changes between two pages, each job
+// that is still pending appears once, and jobs that leave the queue do not hide others.
 func TestQueuePagesSurviveReordering(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(w *pendingJobs)
@@ -92,8 +92,8 @@ func (w *pendingJobs) startJobs(names ...string) {
 	}
 }
 
-// TestQueuePagesContinueOnAnotherScheduler: another scheduler, or one that has forgotten, goes on
-// after the same job by its own order, and begins again where that is gone.
+// TestQueuePagesContinueOnAnotherScheduler: a scheduler that does not have the order cached
+// continues after the same job in its own order, and starts again if that job is gone.
 func TestQueuePagesContinueOnAnotherScheduler(t *testing.T) {
 	w := newPendingJobs("a", "b", "c", "d")
 	_, next := w.pageText(t, api.PageRequest{Limit: 2})
@@ -107,8 +107,8 @@ func TestQueuePagesContinueOnAnotherScheduler(t *testing.T) {
 	}
 }
 
-// TestQueueOrdersExpire after a while, and when they are many; who goes on
-// reading is not.
+// TestQueueOrdersExpire: cached orders expire after their lifetime or when there are too
+// many, but not while a client reads them.
 func TestQueueOrdersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPendingJobs("a", "b", "c")
@@ -131,7 +131,7 @@ func TestQueueOrdersExpire(t *testing.T) {
 	})
 }
 
-// TestQueuePagesHideOtherRoles what their reader may not see, also in the cursor.
+// TestQueuePagesHideOtherRoles: pages and cursors do not contain jobs that the client may not see.
 func TestQueuePagesHideOtherRoles(t *testing.T) {
 	w := newPendingJobs("a", "b", "c", "d")
 	for name, j := range w.jobs {
@@ -152,7 +152,7 @@ func TestQueuePagesHideOtherRoles(t *testing.T) {
 	}
 }
 
-// TestInvalidQueueCursorsAreRejected are 400.
+// TestInvalidQueueCursorsAreRejected: the status is 400.
 func TestInvalidQueueCursorsAreRejected(t *testing.T) {
 	w := newPendingJobs("a", "b")
 	_, next := w.pageText(t, api.PageRequest{Limit: 1})

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestStaleUsageIsMarked: old figures say so, and those of a clock that is ahead.
+// TestStaleUsageIsMarked: old values and values of a clock that is ahead are marked as stale.
 func TestStaleUsageIsMarked(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -45,8 +45,8 @@ func TestStaleUsageIsMarked(t *testing.T) {
 	}
 }
 
-// TestUsageReadsAreLimited: no task's file is read twice within 5 s, however
-// many look, nor more than 32 at a time.
+// TestUsageReadsAreLimited: a task's file is read at most once in 5 s, however many clients
+// there are, and at most 32 files are read concurrently.
 func TestUsageReadsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Collector
@@ -88,8 +88,8 @@ func TestUsageReadsAreLimited(t *testing.T) {
 	})
 }
 
-// TestCancelledUsageRequestDoesNotAffectOthers: nobody else gets what a request's end has spoilt, and
-// who waits for a round may go.
+// TestCancelledUsageRequestDoesNotAffectOthers: errors of a cancelled request are not
+// returned to others, and a client that waits for a collection can disconnect.
 func TestCancelledUsageRequestDoesNotAffectOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Collector
@@ -100,7 +100,7 @@ func TestCancelledUsageRequestDoesNotAffectOthers(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var people sync.WaitGroup
-		for range 2 { // one asks, one waits
+		for range 2 { // one collects, one waits
 			people.Go(func() {
 				if _, err := s.CollectUsage(ctx, users, hangs); err == nil {
 					t.Error("got an answer of an agent that gave none")

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// deviceUsage is a device's figures; negative ones are not told.
+// deviceUsage returns a device's usage; a negative value is unknown.
 func deviceUsage(uuid string, duty, mem float64) gpu.DeviceUsage {
 	d := gpu.DeviceUsage{UUID: uuid}
 	if duty >= 0 {
@@ -27,8 +27,8 @@ func deviceUsage(uuid string, duty, mem float64) gpu.DeviceUsage {
 	return d
 }
 
-// TestUsageHistoryIsBounded: what is kept is apart, not stale, of no more GPUs than the
-// task has and no older than it may be.
+// TestUsageHistoryIsBounded: stored samples have a minimum distance, are not stale, have no
+// more devices than the task has GPUs, and are dropped after the history's length.
 func TestUsageHistoryIsBounded(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	u := &readmodel.GPUTask{Task: job.Task{ID: "train.0"}, GPUs: 1}
@@ -54,7 +54,7 @@ func TestUsageHistoryIsBounded(t *testing.T) {
 	}
 	wants("nothing was told", 15, 0, `null`)
 	say(0, true, deviceUsage("GPU-a", 0.33349, 1024.6))
-	say(5, true, deviceUsage("GPU-a", 1, 2048)) // somebody looks
+	say(5, true, deviceUsage("GPU-a", 1, 2048)) // caused by a client's request
 	say(15, true, deviceUsage("GPU-a", -1, 4096), deviceUsage("GPU-made-up", 1, 1))
 	say(30, false, deviceUsage("GPU-a", 1, 1))
 	p.addSample(u, Sample{began.Add(45 * time.Second), gpu.TaskUsage{}, errors.New("the agent is gone")})
@@ -80,8 +80,8 @@ func TestUsageHistoryIsBounded(t *testing.T) {
 	wants("it has ended", 15, 1e6, `null`)
 }
 
-// BenchmarkPast is what is kept of 8,000 tasks with a GPU each, or of 1,000
-// with 8, once it is full.
+// BenchmarkPast measures the memory of a full history of 8,000 tasks with one GPU each, or
+// of 1,000 with 8.
 func BenchmarkPast(b *testing.B) {
 	for _, gpus := range []int{1, 8} {
 		b.Run(fmt.Sprintf("%d-gpus", gpus), func(b *testing.B) {

@@ -23,7 +23,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// agentUsage is a collector for the tasks of an agent, and the reader behind it.
+// agentUsage is a collector for the tasks of one agent, with its reader.
 type agentUsage struct {
 	*Collector
 	reader *clusterview.Reader
@@ -50,14 +50,14 @@ func collectorOfTasks(t testing.TB, m *mesostest.FakeCluster, tasks int, transpo
 	return agentUsage{New(model, reader.ReadUsage), reader}
 }
 
-// writeUsage has the agent tell of a task.
+// writeUsage writes a task's usage file.
 func writeUsage(m *mesostest.FakeCluster, b agentUsage, id string, at time.Time, duty float64) {
 	name, _, _ := strings.Cut(id, ".")
 	m.SetFile(master.SandboxFilePath(b.model.CurrentFrameworkID(), id, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":"GPU-%s","duty":%g,"mem_used_mib":512}]}`, at.Format(time.RFC3339Nano), name, duty))
 }
 
-// TestUsageIsSampledWithoutRequests: the leader looks every 15 s though nobody asks, so
-// that who comes later sees what was before, and forgets tasks that end.
+// TestUsageIsSampledWithoutRequests: the leader samples every 15 s without any requests, so
+// that later clients see the history. It deletes the history of ended tasks.
 func TestUsageIsSampledWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
@@ -101,8 +101,8 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 	})
 }
 
-// TestUsageSamplingRate: 200 files a second at most, and who looks in the
-// middle of it waits for one batch and not for all, though agents are silent.
+// TestUsageSamplingRate: sampling reads at most 200 files a second, and a client's request
+// meanwhile waits for one batch only, even if agents do not answer.
 func TestUsageSamplingRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Collector
@@ -143,8 +143,8 @@ func TestUsageSamplingRate(t *testing.T) {
 	})
 }
 
-// BenchmarkSample reads tasks' files over HTTP as the leader does; one operation
-// is a file. CPU time is that of the made-up agent too, which is in this process.
+// BenchmarkSample reads tasks' usage files over HTTP as the leader does; one operation is
+// one file. CPU time includes the fake agent, which runs in this process.
 func BenchmarkSample(b *testing.B) {
 	m := mesostest.NewCluster(b, 1)
 	leads := collectorOfTasks(b, m, 1, nil)
@@ -176,7 +176,7 @@ func (b usageBackend) ListUsage(ctx context.Context, q api.UsageQuery) (api.Usag
 	return b.collector.ListUsage(ctx, q)
 }
 
-// BenchmarkUsageAnswer is what a page of a job with 8 GPUs gets.
+// BenchmarkUsageAnswer measures the answer with the usage of a job with 8 GPUs.
 func BenchmarkUsageAnswer(b *testing.B) {
 	m := mesostest.NewCluster(b, 1)
 	leads := collectorOfTasks(b, m, 8, nil)

@@ -61,8 +61,8 @@ func dialForTest(t *testing.T, addr string, timeout time.Duration) *Session {
 	return s
 }
 
-// A client that is cut off knows that its session is over before the server
-// ends it, which others see by the end of its ephemeral znode.
+// A disconnected client considers its session lost before the server expires it, which
+// others notice when its ephemeral znode disappears.
 func TestSessionIsLostBeforeServerExpiresIt(t *testing.T) {
 	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -83,7 +83,7 @@ func TestSessionIsLostBeforeServerExpiresIt(t *testing.T) {
 			t.Error("a lost session is held")
 		}
 		ended = <-gone
-	case ended = <-gone: // a machine that stalls brings both at once
+	case ended = <-gone: // if the machine stalls, both happen at the same time
 		if s.IsHeld() {
 			t.Error("the server ended the session before its owner knew")
 		}
@@ -98,7 +98,7 @@ func TestSessionIsLostBeforeServerExpiresIt(t *testing.T) {
 	}
 }
 
-// A session outlives broken connections and a restart of the server.
+// A session survives broken connections and a restart of the server.
 func TestSessionSurvivesARestart(t *testing.T) {
 	server := zktest.StartServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
@@ -115,8 +115,7 @@ func TestSessionSurvivesARestart(t *testing.T) {
 	}
 }
 
-// A server that takes a connection and never answers does not cost the
-// session.
+// A session survives a server that accepts a connection and never answers.
 func TestSessionSurvivesASilentServer(t *testing.T) {
 	proxy := zktest.NewProxy(t, zktest.StartServer(t).Addr())
 	s := dialForTest(t, proxy.Addr(), DefaultTimeout)
@@ -132,7 +131,7 @@ func TestSessionSurvivesASilentServer(t *testing.T) {
 	}
 }
 
-// Nor does it keep anybody who closes the session.
+// Close does not wait for a server that never answers.
 func TestCloseDoesNotWaitForSilentServer(t *testing.T) {
 	proxy := zktest.NewProxy(t, zktest.StartServer(t).Addr())
 	s := dialForTest(t, proxy.Addr(), zktest.MaxSession)
@@ -191,7 +190,7 @@ func TestPasswordThatOthersMayReadWarns(t *testing.T) {
 		if err := os.WriteFile(file, []byte("gpu:s3cret\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(file, mode); err != nil { // whatever the umask
+		if err := os.Chmod(file, mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 		log, said := logtest.NewNullLogger()

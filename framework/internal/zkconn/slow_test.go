@@ -17,14 +17,14 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// slowServer is a ZooKeeper that speaks as much as keeps a session: it answers who
-// connects after a delay, and pings at once.
+// slowServer is a fake ZooKeeper server that only maintains sessions: it answers connect
+// requests after a delay, and pings immediately.
 type slowServer struct {
 	granted time.Duration
 	mu      sync.Mutex
-	delay   time.Duration // until a connect request is answered
+	delay   time.Duration // before a connect request is answered
 	refuses bool
-	came    int      // connections so far
+	came    int      // number of connections so far
 	last    net.Conn // the server's end
 	serving sync.WaitGroup
 }
@@ -45,10 +45,10 @@ func (z *slowServer) reach(_, _ string, _ time.Duration) (net.Conn, error) {
 	return client, nil
 }
 
-// Lengths in bytes and codes of ZooKeeper's protocol.
+// Message lengths in bytes, and an operation code, of ZooKeeper's protocol.
 const (
-	connected = 36 // an answer to a connect request
-	answered  = 16 // an answer that is nothing but its header
+	connected = 36 // answer to a connect request
+	answered  = 16 // answer that consists of its header only
 	closing   = -11
 )
 
@@ -60,7 +60,7 @@ func (z *slowServer) serve(c net.Conn, delay time.Duration) {
 	hello := make([]byte, 4+connected)
 	binary.BigEndian.PutUint32(hello, connected)
 	binary.BigEndian.PutUint32(hello[8:], uint32(z.granted.Milliseconds()))
-	binary.BigEndian.PutUint64(hello[12:], 7) // the session
+	binary.BigEndian.PutUint64(hello[12:], 7) // session id
 	binary.BigEndian.PutUint32(hello[20:], 16)
 	_, err := c.Write(hello)
 	for err == nil {
@@ -70,7 +70,7 @@ func (z *slowServer) serve(c net.Conn, delay time.Duration) {
 		}
 		answer := make([]byte, 4+answered)
 		binary.BigEndian.PutUint32(answer, answered)
-		copy(answer[4:], asked[:4]) // which request it is
+		copy(answer[4:], asked[:4]) // request id
 		if _, err = c.Write(answer); int32(binary.BigEndian.Uint32(asked[4:])) == closing {
 			return
 		}
@@ -87,7 +87,7 @@ func request(c net.Conn) ([]byte, error) {
 	return body, err
 }
 
-// setDelayAndDisconnect changes how the server behaves and breaks the connection.
+// setDelayAndDisconnect changes the server's behaviour and breaks the current connection.
 func (z *slowServer) setDelayAndDisconnect(delay time.Duration, refuses bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -101,7 +101,7 @@ func (z *slowServer) connections() int {
 	return z.came
 }
 
-// connectTo connects to it. The session ends before the test's bubble does.
+// connectTo returns a session with the server, which ends before the test's bubble does.
 func (z *slowServer) connectTo(t *testing.T, log logrus.FieldLogger) *Session {
 	t.Helper()
 	target := TargetFolder{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}
@@ -113,8 +113,8 @@ func (z *slowServer) connectTo(t *testing.T, log logrus.FieldLogger) *Session {
 	return s
 }
 
-// A server that takes longer than a third of the session's time to answer who
-// comes back is waited for while more than that is left.
+// A client waits for a server that takes longer than a third of the session's timeout to
+// answer a reconnect, as long as more than that time is left.
 func TestSessionSurvivesASlowServer(t *testing.T) {
 	for delay, survives := range map[time.Duration]bool{3500 * time.Millisecond: true, 5 * time.Second: false} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -145,10 +145,10 @@ func TestSessionSurvivesASlowServer(t *testing.T) {
 	}
 }
 
-// deleteMissing asks for something whose answer is nothing but a header.
+// deleteMissing sends a request whose answer consists of its header only.
 func deleteMissing(s *Session) error { return s.Conn.Delete("/x", 0) }
 
-// What is in the way of a session is said once, and that it is so no more.
+// The reason for a lost connection is logged once, and so is the recovery.
 func TestConnectionLossIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logtest.NewNullLogger()
@@ -157,7 +157,7 @@ func TestConnectionLossIsLoggedOnce(t *testing.T) {
 		defer z.serving.Wait()
 		defer s.Close()
 		z.setDelayAndDisconnect(0, true)
-		time.Sleep(3 * time.Second) // it is tried again each second
+		time.Sleep(3 * time.Second) // the client reconnects every second
 		z.setDelayAndDisconnect(0, false)
 		if err := s.Retry(t.Context(), func() error { return deleteMissing(s) }); err != nil {
 			t.Fatal(err)
@@ -174,8 +174,7 @@ func TestConnectionLossIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A request that could not be written may have been carried out, as far as its
-// caller knows, and is asked again.
+// A request whose write failed counts as possibly carried out and is retried.
 func TestFailedWriteIsUnknown(t *testing.T) {
 	client, server := net.Pipe()
 	_ = server.Close()
