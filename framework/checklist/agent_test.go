@@ -19,8 +19,8 @@ import (
 	"mesos-gpu/internal/local/master"
 )
 
-// agent is a scripted one: it runs nothing, says RUNNING of what it is given
-// and KILLED of what it is to kill, and anything else when the test wants it.
+// agent is a scripted agent: it runs nothing. It reports RUNNING for launched tasks and
+// KILLED for killed ones, and other states when the test calls say or end.
 type agent struct {
 	machine
 	t testing.TB
@@ -29,8 +29,8 @@ type agent struct {
 	id      mesos.AgentID
 	master  link.MasterLink
 	tasks   map[string]runs
-	over    map[string]runs       // whose end is yet to be told
-	streams *status.UpdateStreams // of updates that nobody has acknowledged
+	over    map[string]runs       // ended tasks whose terminal update is not sent yet
+	streams *status.UpdateStreams // unacknowledged updates
 }
 
 type runs struct {
@@ -41,7 +41,7 @@ type runs struct {
 
 var _ link.AgentLink = (*agent)(nil)
 
-// repeatAfter is the pause before an update is sent again.
+// repeatAfter is the delay before an unacknowledged update is sent again.
 const repeatAfter = 3 * time.Second
 
 func newAgent(t testing.TB, m machine) *agent {
@@ -64,8 +64,8 @@ func newAgent(t testing.TB, m machine) *agent {
 	return a
 }
 
-// send tells the master what streams gives, asked with mu held. An executor
-// has exited once its task's end is told.
+// send sends the master the updates that streams returns; it calls streams with mu held. An
+// executor has exited once its task's terminal update is sent.
 func (a *agent) send(streams func() []status.PendingUpdate) {
 	a.mu.Lock()
 	updates, m, id := streams(), a.master, a.id
@@ -89,8 +89,8 @@ func scalar(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// join registers with a master, with all that runs, and tells it again what
-// nobody has acknowledged.
+// join registers with a master, including all running tasks, and sends unacknowledged
+// updates again.
 func (a *agent) join(m *master.EmbeddedMaster) {
 	a.mu.Lock()
 	info := mesos.AgentInfo{Hostname: a.ip, Port: new(int32)}
@@ -155,7 +155,7 @@ func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
 	}
 }
 
-// running are the ids of tasks that begin with the job's name.
+// running returns the ids of the job's running tasks; of all jobs if name is empty.
 func (a *agent) running(name string) (ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,8 +168,8 @@ func (a *agent) running(name string) (ids []string) {
 	return ids
 }
 
-// say sends a status of a task that runs, once those before it have been
-// acknowledged. change may be nil.
+// say sends a status update of a running task, once the earlier ones are acknowledged.
+// change may be nil.
 func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
 	id := uuid.New()
 	a.send(func() []status.PendingUpdate {
@@ -189,7 +189,7 @@ func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskS
 	})
 }
 
-// end says so and gives the task's resources back.
+// end sends a terminal update and releases the task's resources.
 func (a *agent) end(task string, state mesos.TaskState) {
 	a.mu.Lock()
 	r, runs := a.tasks[task]

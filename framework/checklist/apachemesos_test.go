@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/internal/apachemesos"
 )
 
-// cluster is a master and agents of Apache Mesos. Agents hand GPUs out by
-// count and confine nothing.
+// cluster is an Apache Mesos master with agents. The agents offer GPUs by count and do
+// not isolate them.
 type cluster struct {
 	t      testing.TB
 	proxy  http.Handler
@@ -23,7 +23,7 @@ type cluster struct {
 
 func newCluster(t testing.TB, _ string, machines []machine) *cluster {
 	t.Helper()
-	// An agent counts as unreachable after two pings that it does not answer.
+	// An agent becomes unreachable after two unanswered pings.
 	master := apachemesos.StartMaster(t, "--allocation_interval=100ms", "--agent_ping_timeout=1secs", "--max_agent_ping_timeouts=2").Addr
 	c := &cluster{t: t, proxy: reverse(t, master), agents: map[machine]*apachemesos.MesosProcess{}}
 	for _, machine := range machines {
@@ -44,7 +44,7 @@ func flags(m machine) []string {
 	return []string{isolation, fmt.Sprintf("%s;gpus:%d", resources, m.gpus), "--attributes=gpu_type:V100"}
 }
 
-// reverse is the master as a handler.
+// reverse returns a handler that forwards requests to the master.
 func reverse(t testing.TB, addr string) http.Handler {
 	target := &url.URL{Scheme: "http", Host: addr}
 	transport := &http.Transport{}
@@ -55,7 +55,7 @@ func reverse(t testing.TB, addr string) http.Handler {
 	}
 }
 
-// awaitAgents polls the master, which has no event for a test that is not
+// awaitAgents polls the master, which sends no events to a client that is not
 // subscribed.
 func (c *cluster) awaitAgents(n int) {
 	w := &world{t: c.t, cluster: c}
@@ -64,10 +64,10 @@ func (c *cluster) awaitAgents(n int) {
 
 func (c *cluster) handler() http.Handler { return c.proxy }
 
-// finish has nothing to do: tasks look for themselves.
+// finish does nothing: tasks poll for a file.
 func (c *cluster) finish(string) {}
 
-// partition stops an agent's process, heal lets it go on.
+// partition stops an agent's process, heal continues it.
 func (c *cluster) partition(m machine) { c.signal(m, syscall.SIGSTOP) }
 func (c *cluster) heal(m machine)      { c.signal(m, syscall.SIGCONT) }
 
@@ -78,10 +78,10 @@ func (c *cluster) signal(m machine, s syscall.Signal) {
 	}
 }
 
-// successor is the same master behind another address: without ZooKeeper
-// agents of Apache Mesos know one master only.
+// successor is the same master at another address: without ZooKeeper, agents of Apache
+// Mesos support one master only.
 func (c *cluster) successor(string) *cluster { return c }
 func (c *cluster) takeOver()                 {}
 
-// newRunningWorld is one whose agents run executors; all do here.
+// newRunningWorld returns a world whose agents run executors, as all do in this build.
 func newRunningWorld(t *testing.T) *world { t.Helper(); return newWorld(t, gpuAgent) }

@@ -18,8 +18,8 @@ import (
 	embedded "mesos-gpu/internal/local/master"
 )
 
-// bubble runs the scheduler's part that speaks to the master, under a clock
-// that jumps, against an embedded master, which prepare may break first.
+// bubble runs the scheduler's master client under a fake clock against an embedded master.
+// prepare may inject faults first.
 func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := embedded.New(embedded.MasterConfig{})
@@ -50,7 +50,7 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 			w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), faultproxy.AnswerOverloaded())
 		}
 		bubble(t, overloaded, func(w *world, _ *master.Client) {
-			time.Sleep(time.Hour) // of the bubble's
+			time.Sleep(time.Hour) // of the fake clock
 			calls := w.these(scheduler.Call_SUBSCRIBE, nil)
 			if n := len(calls); n < 3600/15 || n > 3600/15*3 {
 				t.Fatalf("%d attempts within an hour, want about one each 15 s", n)
@@ -75,7 +75,7 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 		bubble(t, func(*world) {}, func(w *world, c *master.Client) {
 			w.event(1, scheduler.Event_SUBSCRIBED, nil)
 			w.InjectFault(1, faultproxy.MatchType(scheduler.Call_REVIVE), faultproxy.NeverAnswer)
-			synctest.Wait() // until the client has taken SUBSCRIBED in
+			synctest.Wait() // until the client has processed SUBSCRIBED
 			c.PostOperation(sched.ReviveOffers{})
 			hung := w.call(1, scheduler.Call_REVIVE, nil)
 			time.Sleep(95 * time.Second)

@@ -40,10 +40,10 @@ func newMaster(t testing.TB, addr string) *master.EmbeddedMaster {
 	return m
 }
 
-// handler is the master's.
+// handler returns the master's handler.
 func (c *cluster) handler() http.Handler { return c.master.Handler() }
 
-// finish ends the job's tasks well.
+// finish ends the job's tasks as FINISHED.
 func (c *cluster) finish(name string) {
 	for _, a := range c.agents {
 		for _, id := range a.running(name) {
@@ -52,7 +52,7 @@ func (c *cluster) finish(name string) {
 	}
 }
 
-// partition cuts an agent off from the master, heal ends that.
+// partition disconnects an agent from the master, heal reconnects it.
 func (c *cluster) partition(m machine) { c.master.Lost(c.agent(m).id) }
 
 func (c *cluster) heal(m machine) { c.agent(m).join(c.master) }
@@ -67,7 +67,7 @@ func (c *cluster) agent(m machine) *agent {
 	return nil
 }
 
-// successor is a master that knows nothing; takeOver has the agents go there.
+// successor returns a cluster with a new master without state; takeOver makes the agents register there.
 func (c *cluster) successor(addr string) *cluster {
 	return &cluster{t: c.t, master: newMaster(c.t, addr), agents: c.agents}
 }

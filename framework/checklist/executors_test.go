@@ -29,14 +29,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// hall stands between executors and their agent, as the tap does between
-// scheduler and master.
+// hall is a fault proxy between executors and their agent.
 type hall struct {
 	agent http.Handler
 
 	mu     sync.Mutex
 	calls  []executorCall
-	refuse func(*executor.Call) bool // answered 503
+	refuse func(*executor.Call) bool // calls to answer with 503
 	cuts   []context.CancelFunc
 	more   chan struct{}
 }
@@ -84,14 +83,14 @@ func (h *hall) note(call executorCall, cut context.CancelFunc) (refused bool) {
 	return h.refuse != nil && h.refuse(call.Call)
 }
 
-// keepOut refuses the calls that match from now on; nil ends that.
+// keepOut rejects the calls that match from now on; nil ends that.
 func (h *hall) keepOut(match func(*executor.Call) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = match
 }
 
-// cut ends all that is under way.
+// cut breaks all current connections.
 func (h *hall) cut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +133,7 @@ func newRunningWorld(t *testing.T) *world {
 	return w
 }
 
-// newExecutors is a world with one embedded agent that runs executors, plain
+// newExecutors returns a world with one embedded agent that runs executors as plain
 // processes. stop ends the agent.
 func newExecutors(t *testing.T, change func(*embedded.AgentConfig)) (w *world, h *hall, stop func() error) {
 	t.Helper()
@@ -201,7 +200,7 @@ func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		checkpoint bool
-		recovery   time.Duration // which one without checkpoint does not wait for
+		recovery   time.Duration // the recovery timeout, which an executor without checkpointing ignores
 	}{{"checkpoint", true, 3 * time.Second}, {"none", false, time.Hour}} {
 		t.Run(tc.name, func(t *testing.T) {
 			w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
@@ -223,7 +222,7 @@ func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
 	}
 }
 
-// wantAttempts checks how an executor looked for its agent.
+// wantAttempts checks how an executor tried to reconnect to its agent.
 func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.Duration) {
 	t.Helper()
 	h.mu.Lock()
@@ -242,7 +241,7 @@ func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.
 		gaps = append(gaps, attempts[n].Sub(attempts[n-1]))
 	}
 	slices.Sort(gaps)
-	const slack = 300 * time.Millisecond // of a busy machine, which may hold up a few for longer
+	const slack = 300 * time.Millisecond // for a busy machine, which may delay a few attempts even longer
 	if n := len(gaps); n > 0 && gaps[n/2] > most+slack {
 		t.Errorf("most attempts came after %s, want %s at most: %s", gaps[n/2], most, gaps)
 	}
@@ -261,7 +260,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		in.task("stubborn", job.Running)
 		awaitFiles(t, w.dir, "polite", "stubborn")
 		start := time.Now()
-		if err := stop(); err != nil { // which says SHUTDOWN, and waits
+		if err := stop(); err != nil { // sends SHUTDOWN and waits
 			t.Error(err)
 		}
 		if took := time.Since(start); took > patience {
@@ -286,7 +285,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		}
 	})
 	t.Run("socket", func(t *testing.T) {
-		dir, err := os.MkdirTemp("", "mesos") // short: a socket's path may have 107 bytes
+		dir, err := os.MkdirTemp("", "mesos") // short: a socket's path is limited to 107 bytes
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +308,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 	})
 }
 
-// awaitFiles polls for what tasks write: they have no other way to tell.
+// awaitFiles polls for files that tasks write: tasks have no other way to report.
 func awaitFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	late := time.After(patience)

@@ -13,21 +13,21 @@ import (
 	"mesos-gpu/internal/faultproxy"
 )
 
-// rewriteCall gives the master another call than came.
+// rewriteCall changes a call before the master receives it.
 func rewriteCall(change func(*scheduler.Call)) faultproxy.CallFault {
 	return func(w http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		change(call)
 		body, err := proto.Marshal(call)
 		if err != nil {
-			panic(err) // it was read from the same bytes
+			panic(err) // impossible: it was decoded from a valid call
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		master.ServeHTTP(w, r)
 	}
 }
 
-// readCall leaves the body as it was.
+// readCall decodes the call and leaves the request's body readable.
 func readCall(r *http.Request) *scheduler.Call {
 	call := &scheduler.Call{}
 	body, err := io.ReadAll(r.Body)
@@ -35,14 +35,14 @@ func readCall(r *http.Request) *scheduler.Call {
 		err = proto.Unmarshal(body, call)
 	}
 	if err != nil {
-		panic(err) // the tap has read it before
+		panic(err) // impossible: the fault proxy has decoded it before
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return call
 }
 
-// giveBack has the master take an ACCEPT's offers back before it hears of it.
-// then says what becomes of the ACCEPT.
+// giveBack declines an ACCEPT's offers before the master receives the ACCEPT, so that they
+// are invalid. then decides what happens to the ACCEPT.
 func (w *world) giveBack(then faultproxy.CallFault) faultproxy.CallFault {
 	return func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
@@ -61,7 +61,7 @@ func (w *world) giveBack(then faultproxy.CallFault) faultproxy.CallFault {
 	}
 }
 
-// launchedTasks are the ids of the tasks that an ACCEPT launches.
+// launchedTasks returns the ids of the tasks that an ACCEPT launches.
 func launchedTasks(c *scheduler.Call) (ids []string) {
 	for _, op := range c.GetAccept().GetOperations() {
 		for _, t := range op.GetLaunch().GetTaskInfos() {
@@ -75,22 +75,22 @@ func launches(id string) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool { return slices.Contains(launchedTasks(c.Call), id) }
 }
 
-// reconciled are updates that repeat what the master knows.
+// reconciled reports whether an event is the answer to a reconciliation.
 func reconciled(e *scheduler.Event) bool {
 	return e.GetType() == scheduler.Event_UPDATE && e.GetUpdate().Status.GetReason() == mesos.REASON_RECONCILIATION
 }
 
-// implicit RECONCILEs name no task and ask for all.
+// implicit reports whether a RECONCILE is implicit: it names no task and requests the states of all.
 func implicit(c faultproxy.RecordedCall) bool { return len(c.GetReconcile().GetTasks()) == 0 }
 
-// reconcilesTask matches a RECONCILE about a task.
+// reconcilesTask matches explicit RECONCILEs of a task.
 func reconcilesTask(id string) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool {
 		return slices.ContainsFunc(c.GetReconcile().GetTasks(), func(t scheduler.Call_Reconcile_Task) bool { return t.TaskID.Value == id })
 	}
 }
 
-// dropEvents drops the events that match.
+// dropEvents returns a filter that drops the events that match.
 func dropEvents(match func(*scheduler.Event) bool) faultproxy.EventFilter {
 	return func(e *scheduler.Event) []*scheduler.Event {
 		if match(e) {

@@ -16,14 +16,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// atFirst makes a fault that copies the journal before the call is answered.
+// atFirst returns a fault that copies the journal before the first call is answered.
 func (in *testInstance) atFirst(then faultproxy.CallFault) (fault faultproxy.CallFault, copied chan string) {
 	copied = make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { copied <- in.copyJournal() })
 	return faultproxy.RunFirst(copyOnce, then), copied
 }
 
-// goOn starts a scheduler with a copy of another's journal.
+// goOn starts a scheduler with a copy of another one's journal.
 func (w *world) goOn(journal string) *testInstance {
 	return w.start(func(c *framework.SchedulerConfig) { c.JournalPath = journal })
 }
@@ -34,7 +34,7 @@ func TestMesos07_FrameworkIDIsRecordedBeforeUse(t *testing.T) {
 	started := make(chan struct{})
 	copied := make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { <-started; copied <- in.copyJournal() })
-	w.InjectFault(-1, other, faultproxy.RunFirst(copyOnce, faultproxy.ForwardCall)) // the id's first use
+	w.InjectFault(-1, other, faultproxy.RunFirst(copyOnce, faultproxy.ForwardCall)) // the first use of the id
 	in = w.start(nil)
 	close(started)
 	in.submit(w.spec("train", 1))
@@ -75,7 +75,7 @@ func TestMesos09_ErrorEndsTheSubscription(t *testing.T) {
 		t.Errorf("task %s became %s", id, got)
 	}
 
-	// A removed framework does not come back by itself, under whatever id.
+	// A removed framework does not register again by itself, under any id.
 	w.operate(&operator.Call{Type: operator.Call_TEARDOWN, Teardown: &operator.Call_Teardown{FrameworkID: mesos.FrameworkID{Value: w.frameworkID()}}})
 	if err := in.wait(); !errors.Is(err, master.ErrRemoved) {
 		t.Errorf("the scheduler ended with %v", err)
@@ -85,7 +85,7 @@ func TestMesos09_ErrorEndsTheSubscription(t *testing.T) {
 			t.Errorf("subscribed as %q", c.GetFrameworkID().GetValue())
 		}
 	}
-	// A new journal is the explicit wish for a new id.
+	// A new journal is an explicit request for a new id.
 	w.run(w.start(nil), "anew", 1)
 }
 

@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// How patient the schedulers of these tests are. They look at the time once a
+// Timeouts of the schedulers in these tests. A scheduler checks the time once a
 // second.
 const (
 	launchTimeout  = 2 * time.Second
@@ -29,13 +29,13 @@ const (
 	holdOffers     = time.Second
 )
 
-// clock runs as the machine's does, and further where a test says so.
+// clock is the system clock, ahead by an offset that the test sets.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// testInstance is a scheduler that runs, and a client of its API.
+// testInstance is a running scheduler with a client of its API.
 type testInstance struct {
 	*framework.Scheduler
 	*client.Client
@@ -44,10 +44,10 @@ type testInstance struct {
 	journal string
 	stop    context.CancelFunc
 	ended   chan struct{}
-	err     error // once ended
+	err     error // valid once ended is closed
 }
 
-// log shows what was logged if the test fails.
+// log returns a logger whose last lines are shown if the test fails.
 func log(t testing.TB, name string) logrus.FieldLogger {
 	buffer := &lockedBuffer{}
 	l := logrus.New()
@@ -79,7 +79,7 @@ func (b *lockedBuffer) tail() string {
 	return text[max(0, len(text)-6000):]
 }
 
-// start runs a scheduler on the world's master, with short patience.
+// start runs a scheduler with the world's master and short timeouts.
 func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 	w.t.Helper()
 	binary, err := os.Executable()
@@ -125,7 +125,7 @@ func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 	return in
 }
 
-// end stops the scheduler and waits until it has.
+// end stops the scheduler and waits until it has stopped.
 func (in *testInstance) end() {
 	in.t.Helper()
 	in.stop()
@@ -134,7 +134,7 @@ func (in *testInstance) end() {
 	}
 }
 
-// wait is for a scheduler that ends by itself.
+// wait waits for a scheduler that stops by itself and returns its error.
 func (in *testInstance) wait() error {
 	in.t.Helper()
 	select {
@@ -146,8 +146,8 @@ func (in *testInstance) wait() error {
 	}
 }
 
-// copyJournal is what would be on the disk if the scheduler died now. It may
-// be called from anywhere.
+// copyJournal copies the journal as it would be if the scheduler died now. It may be called
+// from any goroutine.
 func (in *testInstance) copyJournal() string {
 	in.t.Helper()
 	path := filepath.Join(in.t.TempDir(), "journal")
@@ -161,7 +161,7 @@ func (in *testInstance) copyJournal() string {
 	return path
 }
 
-// read shows the jobs of a journal, by a scheduler that has no master.
+// read returns the jobs of a journal, by a scheduler without a master.
 func (w *world) read(journal string) []api.JobView {
 	w.t.Helper()
 	in := w.start(func(c *framework.SchedulerConfig) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
@@ -188,7 +188,7 @@ func (in *testInstance) submit(specs ...job.Spec) {
 	}
 }
 
-// job is one as it stands.
+// job returns a job in its current state.
 func (in *testInstance) job(name string) api.JobView {
 	in.t.Helper()
 	view, err := in.GetJob(in.within(), name)
@@ -198,7 +198,7 @@ func (in *testInstance) job(name string) api.JobView {
 	return view
 }
 
-// task is a job's first one, once that is in one of the states.
+// task waits until a job's first task is in one of the states and returns it.
 func (in *testInstance) task(name string, states ...job.State) job.Task {
 	in.t.Helper()
 	return in.taskThat(name, stateNames(states), func(t job.Task) bool { return slices.Contains(states, t.State) })
@@ -212,8 +212,8 @@ func stateNames(states []job.State) string {
 	return strings.Join(names, " or ")
 }
 
-// taskThat is a job's first task, once it satisfies that. What changes
-// without a change of state shows at the next such change only.
+// taskThat waits until a job's first task satisfies that. It checks only after changes of
+// state, so it notices other changes late.
 func (in *testInstance) taskThat(name, what string, that func(job.Task) bool) job.Task {
 	in.t.Helper()
 	last := "nothing"
@@ -231,8 +231,8 @@ func (in *testInstance) taskThat(name, what string, that func(job.Task) bool) jo
 	return job.Task{}
 }
 
-// settled returns once all that the master sent before has been taken in: a
-// job that is submitted now runs and has ended.
+// settled returns once the scheduler has processed all earlier events: it runs a new job
+// until that has ended.
 func (w *world) settled(in *testInstance, name string) {
 	w.t.Helper()
 	in.submit(w.spec(name, 0))

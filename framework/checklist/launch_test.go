@@ -15,8 +15,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// The scheduler dies while its ACCEPT is on the way. The next one knows of
-// the launch and asks about it.
+// The scheduler dies while its ACCEPT is in flight. The next one finds the launch in its
+// journal and reconciles the task.
 func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
@@ -38,7 +38,7 @@ func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 	}
 }
 
-// The launch is taken and comes to nothing, without a word.
+// The master accepts the launch, but no task starts and no update arrives.
 func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.IgnoreCall()))
@@ -58,7 +58,7 @@ func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Every update comes twice, and at last an old one again.
+// Every update arrives twice, and finally an old one arrives again.
 func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
@@ -110,7 +110,7 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	var mu sync.Mutex
-	journals := map[string]string{} // by uuid, as they were when the ACKNOWLEDGE came
+	journals := map[string]string{} // the journal at the time of each ACKNOWLEDGE, by UUID
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		mu.Lock()
@@ -120,11 +120,11 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	})
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.CutStream() // the master will be asked, and answers without a uuid
+	w.CutStream() // causes a reconciliation, whose answers have no UUID
 	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
 	w.finish("train")
 	in.task("train", job.Finished)
-	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: its journal has been copied
+	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: the journal has been copied
 	in.end()
 	known := map[string]mesos.TaskState{}
 	for _, e := range w.Events() {

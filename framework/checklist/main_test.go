@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/internal/reexec"
 )
 
-// TestMain makes the test binary what agents start.
+// TestMain lets agents start the test binary as the executor.
 func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(nil)})
 }

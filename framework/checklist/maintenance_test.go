@@ -36,7 +36,7 @@ func TestMesos36_DrainedAgentsGetNoNewTasks(t *testing.T) {
 	if got := killed.Update.Status.GetReason(); got != mesos.REASON_AGENT_DRAINING {
 		t.Errorf("killed because of %s", got)
 	}
-	// A drain is no fault of the task.
+	// A drain does not count as a failure of the task.
 	again := in.taskThat("train", "running elsewhere", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
 	if again.AgentID == before.AgentID || again.Failures != 0 {
 		t.Errorf("runs again on %s with %d failures, was on %s", again.AgentID, again.Failures, before.AgentID)
@@ -68,7 +68,7 @@ func (w *world) plan(m machine, start time.Time, duration time.Duration) {
 func TestMesos37_InverseOffersAreAnswered(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	in := w.start(nil)
-	in.submit(w.spec("train", 1)) // who knows how long
+	in.submit(w.spec("train", 1)) // with an unknown duration
 	used, free := gpuAgent, otherGPUs
 	if in.task("train", job.Running).AgentID != w.agentID(gpuAgent).Value {
 		used, free = free, used
@@ -87,7 +87,7 @@ func TestMesos37_InverseOffersAreAnswered(t *testing.T) {
 	})
 	w.finish("train")
 	in.task("train", job.Finished)
-	// An agent that is about to go is no place for a task.
+	// An agent with imminent maintenance gets no tasks.
 	w.plan(used, time.Now().Add(time.Second), time.Hour)
 	for n := range 2 {
 		name := fmt.Sprint("next-", n)
@@ -98,7 +98,7 @@ func TestMesos37_InverseOffersAreAnswered(t *testing.T) {
 	}
 }
 
-// What an operator does to an agent shows in what people are told.
+// The API reports what an operator does to an agent.
 func TestMesos46_OperatorAPIReportsAgentState(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	w.drain(w.agentID(gpuAgent))

@@ -15,12 +15,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// answeredOffers are the offers that a call answers.
+// answeredOffers returns the offers that a call accepts or declines.
 func answeredOffers(c *scheduler.Call) []mesos.OfferID {
 	return append(c.GetAccept().GetOfferIDs(), c.GetDecline().GetOfferIDs()...)
 }
 
-// offered tells on which subscription each offer came.
+// offered returns the event with which each offer arrived.
 func (w *world) offered() map[mesos.OfferID]faultproxy.RecordedEvent {
 	all := map[mesos.OfferID]faultproxy.RecordedEvent{}
 	for _, e := range w.Events() {
@@ -31,8 +31,8 @@ func (w *world) offered() map[mesos.OfferID]faultproxy.RecordedEvent {
 	return all
 }
 
-// wantFairOffers checks what holds for every offer: it is answered once at
-// most, on the subscription it came by.
+// wantFairOffers checks the invariants of all offers: each is answered at most once, and
+// on the subscription on which it arrived.
 func (w *world) wantFairOffers() {
 	w.t.Helper()
 	offered, answered := w.offered(), map[mesos.OfferID]bool{}
@@ -52,7 +52,7 @@ func (w *world) wantFairOffers() {
 func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
-	// The offer is rescinded while the ACCEPT that names it is on its way.
+	// The offer is rescinded while the ACCEPT for it is in flight.
 	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.ForwardCall))
 	in.submit(w.spec("train", 1))
 	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
@@ -63,8 +63,8 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	if again := in.task("train", job.Running); again.ID == id {
 		t.Errorf("task %s runs, which the master refused", id)
 	}
-	// Offers that are in hand when the subscription ends are of no use later.
-	in.submit(w.spec("large", 2)) // more than is left: what comes is kept for a while
+	// Offers held when the subscription ends are void afterwards.
+	in.submit(w.spec("large", 2)) // more than is available: offers are held for a while
 	w.CutStream()
 	w.call(1, scheduler.Call_RECONCILE, func(c faultproxy.RecordedCall) bool { return c.Stream == 2 })
 	w.finish("train")
@@ -94,7 +94,7 @@ func TestMesos22_EachOfferIsAnsweredOnceAndTheUnusedAtOnce(t *testing.T) {
 	offered := w.offered()
 	for _, c := range w.these(scheduler.Call_DECLINE, nil) {
 		for _, id := range c.Decline.OfferIDs {
-			// The scheduler looks at the time once a second, on a machine that stalls later.
+			// The scheduler checks the time once a second, and later on a stalled machine.
 			if took := c.At.Sub(offered[id].At); took > holdOffers+patience/4 {
 				t.Errorf("offer %s was declined after %s", id.Value, took)
 			}
@@ -106,7 +106,7 @@ func TestMesos23_UnusedOffersAreRefusedForLong(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	in := w.start(nil)
 	s := w.spec("elsewhere", 1)
-	s.Request.Types.Include = []string{"H100"} // nobody has one
+	s.Request.Types.Include = []string{"H100"} // no agent has this type
 	in.submit(s)
 	c := w.call(1, scheduler.Call_DECLINE, nil)
 	const hour, year = 3600, 365 * 24 * 3600
@@ -121,9 +121,9 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.ReviveEvery = every })
 	w.run(in, "first", 1)
 	w.until("silence once nothing waits", w.suppressed)
-	// New work asks for offers, but not each piece of it.
+	// New jobs cause a REVIVE, but not one for each job.
 	for n := range 10 {
-		in.submit(w.spec(fmt.Sprint("large-", n), 5)) // which no agent has
+		in.submit(w.spec(fmt.Sprint("large-", n), 5)) // larger than any agent
 	}
 	in.submit(w.spec("last", 1))
 	in.task("last", job.Running)
@@ -132,14 +132,14 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	w.call(len(revived)+1, scheduler.Call_REVIVE, nil)
 	revived = w.these(scheduler.Call_REVIVE, nil)
 	for n := 1; n < len(revived); n++ {
-		if gap := revived[n].At.Sub(revived[n-1].At); gap < every/2 { // either may arrive late
+		if gap := revived[n].At.Sub(revived[n-1].At); gap < every/2 { // either may be late
 			t.Errorf("REVIVE %s after another, want about %s at least", gap, every)
 		}
 	}
 }
 
-// suppressed reports whether the framework's last word was that it wants no
-// offers.
+// suppressed reports whether the framework's latest accepted call about offers was
+// SUPPRESS.
 func (w *world) suppressed() bool {
 	calls := slices.DeleteFunc(w.Calls(), func(c faultproxy.RecordedCall) bool {
 		return c.Status != http.StatusAccepted && c.Status != http.StatusOK

@@ -30,8 +30,8 @@ func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
 	}
 	w.finish("train")
 	in.task("train", job.Finished)
-	// The others are the end of a task, and another attempt follows. UNKNOWN
-	// is what a master says that has no trace of it.
+	// The other states end a task, and another attempt follows. A master reports
+	// UNKNOWN for a task of which it has no record.
 	for _, state := range []mesos.TaskState{mesos.TASK_GONE, mesos.TASK_DROPPED, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_LOST, mesos.TASK_UNKNOWN} {
 		name := state.String()
 		in.submit(w.spec(name, 0))
@@ -67,7 +67,7 @@ func TestMesos35_UnreachableTasksAreReplacedAfterATime(t *testing.T) {
 	if again.AgentID == before.AgentID {
 		t.Errorf("the replacement runs on the same agent %s", again.AgentID)
 	}
-	// Should the first come back, there is no work for it.
+	// If the first task comes back, it is killed.
 	w.cluster.heal(lost)
 	w.call(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == before.ID })
 	w.settled(in, "after")

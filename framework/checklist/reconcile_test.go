@@ -13,13 +13,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// onSubscription matches calls of a type's match on one subscription.
+// onSubscription matches calls on the given subscription that match accepts.
 func onSubscription(stream int, match func(faultproxy.RecordedCall) bool) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool { return c.Stream == stream && match(c) }
 }
 
-// acknowledged waits until a task's update has been acknowledged: it would be
-// repeated in the next subscription.
+// acknowledged waits until a task's update is acknowledged: otherwise the agent would repeat
+// it on the next subscription.
 func (w *world) acknowledged(id string, state mesos.TaskState) {
 	w.t.Helper()
 	told := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
@@ -42,7 +42,7 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 	first := w.call(1, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
 	second := w.call(2, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
 	third := w.call(3, scheduler.Call_RECONCILE, onSubscription(2, reconcilesTask(id)))
-	if took := third.At.Sub(first.At); took < 5*reconcileRetry/2 { // two pauses alike would be 2 of them; each call may arrive late
+	if took := third.At.Sub(first.At); took < 5*reconcileRetry/2 { // two equal delays would be 2 of them; each call may be late
 		t.Errorf("asked again after %s, then after %s: want ever longer", second.At.Sub(first.At), third.At.Sub(second.At))
 	}
 	w.ClearFaults()
@@ -52,7 +52,7 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 	w.settled(in, "settled")
 	asked := len(w.these(scheduler.Call_RECONCILE, reconcilesTask(id)))
 	all := len(w.these(scheduler.Call_RECONCILE, implicit))
-	in.advance(14 * time.Minute) // any retry would be due
+	in.advance(14 * time.Minute) // any retry would be due by then
 	in.advance(6 * time.Minute)
 	w.call(all+1, scheduler.Call_RECONCILE, implicit)
 	if n := len(w.these(scheduler.Call_RECONCILE, reconcilesTask(id))); n != asked {
@@ -65,7 +65,7 @@ func TestMesos17_PeriodicImplicitReconciliation(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	in.task("train", job.Running)
-	w.call(1, scheduler.Call_RECONCILE, implicit) // soon after the subscription
+	w.call(1, scheduler.Call_RECONCILE, implicit) // shortly after the subscription
 	in.advance(10 * time.Minute)
 	w.settled(in, "settled")
 	if n := len(w.these(scheduler.Call_RECONCILE, implicit)); n != 1 {
@@ -77,8 +77,8 @@ func TestMesos17_PeriodicImplicitReconciliation(t *testing.T) {
 	}
 }
 
-// A subscription that follows another closely begins a round of its own,
-// and ends the one before.
+// A subscription that closely follows another one starts its own reconciliation and ends
+// the previous one.
 func TestMesos18_OneReconciliationAtATime(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
@@ -91,12 +91,12 @@ func TestMesos18_OneReconciliationAtATime(t *testing.T) {
 	w.CutStream()
 	first := w.call(1, scheduler.Call_RECONCILE, onSubscription(3, reconcilesTask(id)))
 	second := w.call(2, scheduler.Call_RECONCILE, onSubscription(3, reconcilesTask(id)))
-	if gap := second.At.Sub(first.At); gap < reconcileRetry*3/4 { // the first may arrive late
+	if gap := second.At.Sub(first.At); gap < reconcileRetry*3/4 { // the first may be late
 		t.Errorf("asked again after %s, want %s at least: an older round goes on", gap, reconcileRetry)
 	}
 }
 
-// The task was launched after the journal that the next scheduler has.
+// The task was launched after the journal of the next scheduler was copied.
 func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
@@ -112,7 +112,8 @@ func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
 	})
 }
 
-// What the master repeats is only its own words about a state.
+// The answer to a reconciliation contains only the state and the master's own message. It
+// must not erase what the task's updates have reported.
 func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)

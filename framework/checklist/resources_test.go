@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Offer constraints came with Mesos 1.11; mesos-go has no field for them.
+// Mesos 1.11 introduced offer constraints; mesos-go has no field for them.
 func TestMesos28_TinyRemaindersAreNotOffered(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.start(nil)
@@ -36,7 +36,7 @@ func TestMesos28_TinyRemaindersAreNotOffered(t *testing.T) {
 	}
 }
 
-// Nobody can submit half a GPU; the tap halves it on the way.
+// The API accepts no fractional GPUs; the fault proxy halves the number in the call.
 func TestMesos29_FractionalGPUsAreInvalid(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACCEPT), rewriteCall(func(c *scheduler.Call) {
@@ -78,7 +78,7 @@ func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	w.event(1, scheduler.Event_OFFERS, from(gpus))
 	in.end()
 
-	// Without the capability the GPU agent is as good as not there.
+	// Without the capability, the GPU agent is not offered.
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
@@ -127,13 +127,13 @@ func TestMesos32_QuotaStarvationIsReported(t *testing.T) {
 	}
 	w.wantFew(start, scheduler.Call_DECLINE, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS)
 	w.limit("research", 2)
-	in.submit(w.spec("next", 1)) // offers are asked for again at the latest now
+	in.submit(w.spec("next", 1)) // makes the scheduler revive offers, if it has not yet
 	in.task("train", job.Running)
 	in.task("next", job.Running)
 }
 
-// wantFew checks that there was no rush of calls: two a second each, with a
-// few to begin with.
+// wantFew checks the rate of each type of call: at most two a second, plus a few at the
+// start.
 func (w *world) wantFew(since time.Time, kinds ...scheduler.Call_Type) {
 	w.t.Helper()
 	allowed := 5 + int(2*time.Since(since).Seconds())
@@ -151,12 +151,12 @@ func TestMesos33_CallRateIsBoundedAndOverloadIsSurvived(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
 	for n := range 50 {
-		in.submit(w.spec(fmt.Sprint("large-", n), 5)) // which no agent has
+		in.submit(w.spec(fmt.Sprint("large-", n), 5)) // larger than any agent
 	}
 	w.wantFew(start, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS, scheduler.Call_DECLINE, scheduler.Call_RECONCILE)
 	w.InjectEvents(failureEvent("Message mesos.scheduler.Call dropped: capacity(100) exceeded"))
 	w.call(2, scheduler.Call_SUBSCRIBE, nil)
-	// The same as an answer: nobody is there to take the call now.
+	// The same condition, reported as the HTTP answer to a call.
 	w.InjectFault(1, other, faultproxy.AnswerOverloaded())
 	w.finish("train")
 	if got := in.task("train", job.Finished).ID; got != id {

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// withRoles subscribes to two roles.
+// withRoles configures two roles.
 func withRoles(c *framework.SchedulerConfig) {
 	c.Sched.Policy.Roles = []queue.Role{{Name: "prod"}, {Name: "research"}}
 }
@@ -36,7 +36,7 @@ func TestMesos25_SuppressedRolesAreRepeatedOnSubscribe(t *testing.T) {
 	in.task("done", job.Running)
 	w.finish("done")
 	in.task("done", job.Finished)
-	in.submit(w.specOf("research", "waits", 5)) // more than any agent has
+	in.submit(w.specOf("research", "waits", 5)) // larger than any agent
 	w.call(1, scheduler.Call_REVIVE, func(c faultproxy.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
 	w.until("prod to be suppressed", func() bool { return w.silent("prod") && !w.silent("research") })
 	w.CutStream()
@@ -46,8 +46,8 @@ func TestMesos25_SuppressedRolesAreRepeatedOnSubscribe(t *testing.T) {
 	}
 }
 
-// silent reports whether the framework's last word about a role was that it
-// wants no offers.
+// silent reports whether the framework's latest call about a role suppressed its
+// offers.
 func (w *world) silent(role string) bool {
 	silent := false
 	about := func(roles []string) bool { return len(roles) == 0 || slices.Contains(roles, role) }
@@ -82,7 +82,7 @@ func TestMesos26_TasksCarryTheirOffersRole(t *testing.T) {
 	}
 }
 
-// wantRole checks the ACCEPT that launched a task.
+// wantRole checks the role of the offers in the ACCEPT that launched a task.
 func (w *world) wantRole(id, role string) {
 	w.t.Helper()
 	accept := w.call(1, scheduler.Call_ACCEPT, launches(id))
@@ -109,12 +109,11 @@ func hasCapability(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Cap
 	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
 }
 
-// Roles change while a scheduler runs; here its part that speaks to the
-// master is told so.
+// Roles change while a scheduler runs; this test changes them in the master client.
 func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	c := w.client(func(c *master.ConnectionConfig) { c.Roles = []string{"prod", "research"} })
-	offers := map[string]bool{} // in hand, by id
+	offers := map[string]bool{} // outstanding offers by id
 	var rescinded []string
 	c.until("offers", func(ev sched.Event) bool {
 		if o, ok := ev.(sched.OffersReceived); ok {
@@ -122,7 +121,7 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 				offers[offer.ID] = true
 			}
 		}
-		return len(offers) == 2 // one to each role
+		return len(offers) == 2 // one for each role
 	})
 	c.PostOperation(sched.SetRoles{Roles: []string{"prod"}})
 	changed := w.call(1, scheduler.Call_UPDATE_FRAMEWORK, nil)
@@ -149,7 +148,7 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	}
 }
 
-// masterClient is the scheduler's part that speaks to the master.
+// masterClient is the scheduler's master client, with the events that it has emitted.
 type masterClient struct {
 	*master.Client
 	t      testing.TB
@@ -184,7 +183,7 @@ func (c *masterClient) emit(ev sched.Event) {
 	}
 }
 
-// until hands each event on, once, until done says that it was enough.
+// until passes each event to done, once, until done returns true.
 func (c *masterClient) until(what string, done func(sched.Event) bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

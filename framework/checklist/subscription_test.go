@@ -15,7 +15,7 @@ import (
 
 func other(c *faultproxy.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
 
-// run brings a job to RUNNING and lets it finish.
+// run submits a job, waits until it is RUNNING and lets it finish.
 func (w *world) run(in *testInstance, name string, gpus int) {
 	w.t.Helper()
 	in.submit(w.spec(name, gpus))
@@ -68,16 +68,16 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 	})
 	in := w.start(nil)
 	<-held
-	in.submit(w.spec("train", 1)) // recorded, and offers wanted for it
+	in.submit(w.spec("train", 1)) // recorded; offers are revived for it
 	if calls := w.story(); len(calls) != 1 {
 		t.Errorf("calls before SUBSCRIBED: %v", calls)
 	}
 	close(release)
 	in.task("train", job.Running)
 
-	// 403 says that the master knows nothing of a subscription.
+	// 403 means that the framework is not subscribed.
 	w.InjectFault(1, other, faultproxy.NotSubscribed())
-	w.finish("train") // the status is acknowledged, to no avail
+	w.finish("train") // the acknowledgement of its status fails
 	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
 	if first := w.call(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
 		t.Errorf("subscribed as %v, then as %v", first.FrameworkID, again.FrameworkID)
@@ -85,7 +85,7 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 	in.task("train", job.Finished)
 }
 
-// Every call to a master that does not lead is answered 307.
+// A master that does not lead answers every call with 307.
 func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	standby := w.door()
@@ -95,7 +95,7 @@ func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 	if calls := w.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
 		t.Error("the leader got no ACCEPT")
 	}
-	// The lead changes hands. An ordinary call is the first to hear of it.
+	// Leadership changes. The next call that is not SUBSCRIBE is redirected first.
 	standby.ReportLeader("")
 	w.InjectFault(-1, other, faultproxy.RedirectTo(standby.server.URL))
 	in.submit(w.spec("two", 1))
@@ -109,7 +109,7 @@ func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 	}
 }
 
-// The second master knows nothing but what agents and framework tell it.
+// The second master has only the state that agents and the framework send it.
 func TestMesos04_LeaderIsLost(t *testing.T) {
 	t.Run("list", func(t *testing.T) {
 		w := newWorld(t, gpuAgent)
@@ -150,7 +150,7 @@ func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
 	const interval = 200 * time.Millisecond
 	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() != scheduler.Event_SUBSCRIBED {
-			return nil // from now on silence
+			return nil // no events from now on
 		}
 		seconds := interval.Seconds()
 		e.Subscribed.HeartbeatIntervalSeconds = &seconds

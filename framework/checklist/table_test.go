@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// behaviourCount is how many there are.
+// behaviourCount is the number of behaviours in docs/mesos-behaviours.md.
 const behaviourCount = 46
 
 var (
@@ -17,8 +17,8 @@ var (
 	row      = regexp.MustCompile("(?m)^\\| (\\d+) \\| .+ \\| `(\\w+)` \\| (yes|no: )")
 )
 
-// TestEveryBehaviourHasTestAndTableRow compares the tests of this folder, those
-// of either build, with the table for people.
+// TestEveryBehaviourHasTestAndTableRow compares the tests of this folder, for both builds,
+// with the table in the documentation.
 func TestEveryBehaviourHasTestAndTableRow(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// FAILURE says that an agent or an executor is gone. What becomes of tasks,
-// their own updates say, before or after.
+// FAILURE reports that an agent or an executor is gone. The states of its tasks come from
+// their own updates, before or after it.
 func TestMesos38_FailureIsNoTaskState(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
@@ -36,7 +36,7 @@ func TestMesos38_FailureIsNoTaskState(t *testing.T) {
 	}
 	w.finish("train")
 	in.task("train", job.Finished)
-	for _, e := range w.Events() { // and one that is late
+	for _, e := range w.Events() { // and a delayed RESCIND
 		if e.GetType() == scheduler.Event_OFFERS {
 			gone = e.Offers.Offers[0].ID
 		}
@@ -50,7 +50,7 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
-	w.InjectFault(2, faultproxy.MatchType(scheduler.Call_KILL), faultproxy.IgnoreCall()) // lost on the way to the agent
+	w.InjectFault(2, faultproxy.MatchType(scheduler.Call_KILL), faultproxy.IgnoreCall()) // lost before it reaches the agent
 	if err := in.KillJob(in.within(), "train"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
 	}
 	in.task("train", job.Killed)
 
-	// A kill while the launch is on its way.
+	// A kill while the launch is in flight.
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), faultproxy.RunFirst(func() { close(arrived); <-release }, faultproxy.ForwardCall))
 	in.submit(w.spec("late", 1))
@@ -110,7 +110,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 	}
 }
 
-// The update of a running task is replaced by the end that a reason is for.
+// The test replaces each task's first update by a terminal one with the reason.
 func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.RetryDelay = 10 * time.Millisecond })
@@ -138,7 +138,7 @@ func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 				return []*scheduler.Event{e}
 			}
 			if first == status.TaskID.Value {
-				return nil // it has ended, as far as the scheduler may know
+				return nil // for the scheduler this task has ended
 			}
 			first = status.TaskID.Value
 			status.State, status.Reason, status.UUID = &tc.state, &tc.reason, nil
@@ -156,8 +156,8 @@ func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
 	}
 }
 
-// The framework performs no operation but launches, which have no id. What
-// it hears of others, of an earlier version's perhaps, it acknowledges.
+// The framework performs no operations except launches, which have no id. It acknowledges
+// feedback about other operations, for example of an earlier version.
 func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
@@ -181,7 +181,7 @@ func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
 	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c faultproxy.RecordedCall) bool {
 		return bytes.Equal(c.AcknowledgeOperationStatus.UUID, id[:]) && c.AcknowledgeOperationStatus.OperationID == *status.OperationID
 	})
-	status.UUID = nil // which wants no acknowledgement
+	status.UUID = nil // requires no acknowledgement
 	w.InjectEvents(feedback(status))
 	w.settled(in, "settled")
 	if n := len(w.these(scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, nil)); n != 1 {

@@ -20,30 +20,30 @@ import (
 	"mesos-gpu/job"
 )
 
-// patience bounds every wait: a test that gets there has failed.
+// patience limits every wait: a test that waits longer fails.
 const patience = time.Minute
 
-// machine is an agent to start, each at an address of its own.
+// machine is an agent to start, each at its own address.
 type machine struct {
 	ip   string
 	gpus int
 }
 
-// The agents of most worlds: one with two V100s, or one more without GPUs.
+// The agents of most tests: two with two V100s each, and one without GPUs.
 var (
 	gpuAgent   = machine{ip: "127.0.0.2", gpus: 2}
 	otherGPUs  = machine{ip: "127.0.0.3", gpus: 2}
 	plainAgent = machine{ip: "127.0.0.4"}
 )
 
-// world is a master with its agents, and the tap before it. What it is made
-// of, cluster, depends on the build tag.
+// world is a master with its agents, behind a fault proxy. The type cluster depends on the
+// build tag.
 type world struct {
 	*faultproxy.Proxy
 	t       testing.TB
 	server  *httptest.Server
 	cluster *cluster
-	dir     string // where tasks look whether they may end
+	dir     string // where tasks poll for the file that ends them
 }
 
 func newWorld(t *testing.T, machines ...machine) *world {
@@ -55,7 +55,7 @@ func newWorld(t *testing.T, machines ...machine) *world {
 func startWorld(t testing.TB, machines ...machine) *world {
 	t.Helper()
 	w := &world{t: t, server: httptest.NewUnstartedServer(nil), dir: t.TempDir()}
-	if err := os.Chmod(w.dir, 0o777); err != nil { // tasks are anybody's
+	if err := os.Chmod(w.dir, 0o777); err != nil { // tasks run as any user
 		t.Fatal(err)
 	}
 	w.cluster = newCluster(t, w.server.Listener.Addr().String(), machines)
@@ -66,13 +66,13 @@ func startWorld(t testing.TB, machines ...machine) *world {
 	return w
 }
 
-// lose ends the master as a crash would.
+// lose ends the master abruptly, as a crash would.
 func (w *world) lose() {
 	w.server.CloseClientConnections()
 	w.server.Close()
 }
 
-// door is another tap before the same master, at an address of its own.
+// door returns another fault proxy in front of the same master, at its own address.
 func (w *world) door() *world {
 	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: faultproxy.New(w.cluster.handler())}
 	d.server = httptest.NewServer(d.Proxy)
@@ -80,13 +80,13 @@ func (w *world) door() *world {
 	return d
 }
 
-// command is a task's: it ends once finish is called for its job. Scripted
-// agents run nothing and end tasks without it.
+// command returns a task's command, which exits once finish is called for its job.
+// Scripted agents run no commands and end tasks themselves.
 func (w *world) command(name string) []string {
 	return []string{"sh", "-c", "while [ ! -e " + w.dir + "/" + name + " ]; do sleep 0.05; done"}
 }
 
-// finish lets the tasks of a job end well.
+// finish lets the tasks of a job exit with status 0.
 func (w *world) finish(name string) {
 	w.t.Helper()
 	if err := os.WriteFile(w.dir+"/"+name, nil, 0o666); err != nil {
@@ -95,14 +95,14 @@ func (w *world) finish(name string) {
 	w.cluster.finish(name)
 }
 
-// spec is a job of one small task.
+// spec returns the specification of a job with one small task.
 func (w *world) spec(name string, gpus int) job.Spec {
 	s := job.Spec{Name: name, CPUs: 0.1, MemMiB: 32, Command: w.command(name)}
 	s.Request.GPUs = gpus
 	return s
 }
 
-// until waits until what came through the tap satisfies done.
+// until waits until the calls and events in the fault proxy satisfy done.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -112,8 +112,8 @@ func (w *world) until(what string, done func() bool) {
 	}
 }
 
-// call waits for the nth call, from 1, of that type that match takes; a nil
-// match takes all.
+// call waits for the nth call (from 1) of that type that match accepts; a nil match
+// accepts all.
 func (w *world) call(n int, kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found faultproxy.RecordedCall) {
 	w.t.Helper()
 	w.until(kind.String(), func() bool {
@@ -127,7 +127,7 @@ func (w *world) call(n int, kind scheduler.Call_Type, match func(faultproxy.Reco
 	return found
 }
 
-// these are the calls so far of a type that match takes.
+// these returns the calls so far of that type that match accepts.
 func (w *world) these(kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found []faultproxy.RecordedCall) {
 	for _, c := range w.Calls() {
 		if c.GetType() == kind && (match == nil || match(c)) {
@@ -137,7 +137,7 @@ func (w *world) these(kind scheduler.Call_Type, match func(faultproxy.RecordedCa
 	return found
 }
 
-// event waits for the nth event, from 1, of that type that match takes.
+// event waits for the nth event (from 1) of that type that match accepts.
 func (w *world) event(n int, kind scheduler.Event_Type, match func(faultproxy.RecordedEvent) bool) (found faultproxy.RecordedEvent) {
 	w.t.Helper()
 	w.until("event "+kind.String(), func() bool {
@@ -155,7 +155,7 @@ func (w *world) event(n int, kind scheduler.Event_Type, match func(faultproxy.Re
 	return found
 }
 
-// story is what the scheduler said, for people.
+// story returns the types of the scheduler's calls, for failure messages.
 func (w *world) story() (all []string) {
 	for _, c := range w.Calls() {
 		all = append(all, c.GetType().String())
@@ -163,7 +163,7 @@ func (w *world) story() (all []string) {
 	return all
 }
 
-// operate makes an operator's call; what is wrong with it ends the test.
+// operate makes an operator call; an error fails the test.
 func (w *world) operate(call *operator.Call) *operator.Response {
 	w.t.Helper()
 	body, err := proto.Marshal(call)
@@ -186,7 +186,7 @@ func (w *world) operate(call *operator.Call) *operator.Response {
 	return response
 }
 
-// agents are those of the master, by hostname.
+// agents returns the master's agents by hostname.
 func (w *world) agents() map[string]operator.Response_GetAgents_Agent {
 	w.t.Helper()
 	all := map[string]operator.Response_GetAgents_Agent{}
@@ -198,14 +198,14 @@ func (w *world) agents() map[string]operator.Response_GetAgents_Agent {
 
 func (w *world) agentID(m machine) mesos.AgentID { w.t.Helper(); return *w.agents()[m.ip].AgentInfo.ID }
 
-// frameworkID is what the master gave first.
+// frameworkID returns the framework id from the first subscription.
 func (w *world) frameworkID() string {
 	w.t.Helper()
 	return w.event(1, scheduler.Event_SUBSCRIBED, nil).Subscribed.FrameworkID.Value
 }
 
-// successor is another master, at an address of its own, that leads once
-// moveTo says so.
+// successor returns another master, at its own address, that leads once moveTo is
+// called.
 func (w *world) successor() *world {
 	next := &world{t: w.t, dir: w.dir, server: httptest.NewUnstartedServer(nil)}
 	next.cluster = w.cluster.successor(next.server.Listener.Addr().String())
@@ -217,7 +217,7 @@ func (w *world) successor() *world {
 	return next
 }
 
-// moveTo makes next lead, and takes the agents there.
+// moveTo makes next the leading master and makes the agents register there.
 func (w *world) moveTo(next *world) {
 	next.ReportLeader("")
 	next.cluster.takeOver()

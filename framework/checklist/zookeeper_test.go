@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-// election is where masters say that they are there, as Mesos's do: the
-// lowest number leads.
+// election is the ZooKeeper folder in which masters register, in Mesos's format: the
+// lowest sequence number leads.
 type election struct {
 	t    testing.TB
 	conn *zk.Conn
@@ -36,7 +36,7 @@ func newElection(t testing.TB) *election {
 	return &election{t, conn, "zk://" + server.Addr() + "/mesos"}
 }
 
-// join puts a master forward; leave takes it away.
+// join registers a master; leave removes it.
 func (e *election) join(w *world) (leave func()) {
 	e.t.Helper()
 	host, port, err := net.SplitHostPort(w.server.Listener.Addr().String())
