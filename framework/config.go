@@ -76,7 +76,7 @@ type SchedulerConfig struct {
 	// SessionTimeout is how long ZooKeeper waits for a silent leader before
 	// another scheduler takes over.
 	SessionTimeout time.Duration
-	// Extension is an optional part that manages more than jobs; nil if there is none.
+	// Extension is an optional part that manages more than jobs; nil without an extension.
 	Extension Extension
 	// ExecutorPath is the path of the mesos-gpu binary on the agents.
 	ExecutorPath string

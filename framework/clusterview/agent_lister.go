@@ -15,7 +15,7 @@ import (
 // request, except for later pages of a list.
 type AgentLister struct {
 	mu sync.Mutex
-	// next is the listing that has not started yet, nil if there is none; running
+	// next is the listing that has not started yet, or nil; running
 	// is the latest listing, for which a new one waits.
 	next, running *agentListing
 	// recentResult is the last successful listing, which ended at recentResultAt.

@@ -25,14 +25,14 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// Each of the agents has so many V100s.
+// The number of agents, and of V100s on each.
 const (
 	agents       = 3
 	gpusPerAgent = 2
 )
 
-// cluster is an embedded master with agents that run real executors. None of
-// them dies in these tests.
+// cluster is an embedded master with agents that run real executors. None of them is
+// killed in these tests.
 type cluster struct {
 	t      testing.TB
 	url    string // of the master
@@ -56,7 +56,7 @@ func newCluster(t testing.TB) *cluster {
 	c.url = server.URL
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = m.Run(ctx) }) // it returns nil
+	running.Go(func() { _ = m.Run(ctx) }) // always returns nil
 	t.Cleanup(func() { cancel(); running.Wait(); server.Close() })
 	for n := range agents {
 		c.startAgent(m, fmt.Sprint("agent-", n+1))
@@ -65,7 +65,7 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// startAgent starts one whose containers are plain processes.
+// startAgent starts an agent whose containers are plain processes.
 func (c *cluster) startAgent(m *master.EmbeddedMaster, name string) {
 	c.t.Helper()
 	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpusPerAgent), name)
@@ -101,13 +101,13 @@ func scalar(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// log is a file that show shows.
+// log returns a logger that writes to a file, which show prints.
 func (c *cluster) log(name string) logrus.FieldLogger {
 	f, err := os.Create(filepath.Join(c.logs, name+".log"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = f.Close() }) // a test's log
+	c.t.Cleanup(func() { _ = f.Close() }) // a lost line of a test's log is acceptable
 	l := logrus.New()
 	l.SetOutput(f)
 	l.SetFormatter(format())
@@ -118,12 +118,12 @@ func format() logrus.Formatter {
 	return &logrus.TextFormatter{DisableColors: true, TimestampFormat: "15:04:05.000", FullTimestamp: true}
 }
 
-// show tells what everybody logged last, if the test has failed.
+// show prints the ends of all logs if the test has failed.
 func (c *cluster) show() {
 	if !c.t.Failed() {
 		return
 	}
-	files, _ := filepath.Glob(filepath.Join(c.logs, "*.log")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(c.logs, "*.log")) // the pattern is valid
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -133,9 +133,9 @@ func (c *cluster) show() {
 	}
 }
 
-// address is one for an API that stays the same from process to process. No
-// client of this machine has its own end there, as on 127.0.0.1, and takes
-// the port away while nobody listens.
+// address returns an address for an API that several processes use one after the other.
+// Unlike on 127.0.0.1, no outgoing connection of this machine can take its port while no
+// process listens.
 func address(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.77:0")
@@ -146,7 +146,7 @@ func address(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// ask makes an operator's call to the master.
+// ask makes an operator call to the master.
 func (c *cluster) ask(kind operator.Call_Type) (*operator.Response, error) {
 	body, err := proto.Marshal(&operator.Call{Type: kind})
 	if err != nil {

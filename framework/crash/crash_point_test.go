@@ -9,16 +9,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// When a scheduler dies, as seen from a Commit.
+// When a scheduler dies, relative to a Commit.
 const (
-	before  = "before"  // nothing of it is recorded
-	after   = "after"   // it is recorded, and nothing was sent or answered
-	during  = "during"  // a moment later: some calls went out
-	anytime = "anytime" // whatever the journal does
+	before  = "before"  // before the change is recorded
+	after   = "after"   // after the change is recorded and before anything is sent or answered
+	during  = "during"  // shortly afterwards: some calls have been sent
+	anytime = "anytime" // independent of the journal
 )
 
-// kinds are what a change may record. A change may be of several kinds: what
-// happens at about the same time is recorded together.
+// kinds are the kinds of changes. A change may be of several kinds, because changes that
+// occur at about the same time are recorded together.
 var kinds = []struct {
 	name string
 	is   func(journal.Change) bool
@@ -26,7 +26,7 @@ var kinds = []struct {
 	{"framework", func(c journal.Change) bool { return c.FrameworkID != "" }},
 	{"submit", func(c journal.Change) bool { return len(c.Jobs) > 0 }},
 	{"launch", someTask(func(t job.Task) bool { return t.State == job.Launching })},
-	// It may be recorded as launched again at once.
+	// The task may be recorded as launched again in the same change.
 	{"requeue", someTask(func(t job.Task) bool {
 		return t.Attempt > 1 && (t.State == job.Waiting || t.State == job.Launching)
 	})},
@@ -47,16 +47,16 @@ func someTask(is func(job.Task) bool) func(journal.Change) bool {
 	}
 }
 
-// crashPoint is where a scheduler dies: at the Nth Commit of a kind, from 1. Delay
-// is from that Commit, or from the start of the process where When is anytime;
-// a process that dies before is that slow to record.
+// crashPoint is when a scheduler dies: at the Nth Commit of a kind, from 1. Delay counts from
+// that Commit, or from the start of the process if When is anytime. If When is before,
+// the Commit is delayed by it.
 type crashPoint struct {
 	When, Kind string
 	Nth        int
 	Delay      time.Duration
 }
 
-// String leaves out what differs between two deaths at the same point.
+// String omits the fields that may differ between two deaths at the same point.
 func (p crashPoint) String() string {
 	if p.When == anytime {
 		return anytime
@@ -64,20 +64,20 @@ func (p crashPoint) String() string {
 	return p.When + " " + p.Kind
 }
 
-// Delays. What is chosen by chance is less than the longest.
+// Delays; random ones are below the longest.
 const (
 	slowCommit   = 30 * time.Millisecond
 	longestCalls = 10 * time.Millisecond
 	longestLife  = 700 * time.Millisecond
 )
 
-// allCrashPoints are all there are, in an order in which each can be reached: a task
-// is lost when its launch was recorded and not sent.
+// allCrashPoints returns all crash points in an order in which each can be reached: a task
+// is lost when its launch was recorded but not sent.
 func allCrashPoints() (all []crashPoint) {
 	for _, k := range kinds {
 		for _, when := range []string{before, after, during} {
 			if k.name == "framework" {
-				continue // recorded once only: see newJournalCrashPoints
+				continue // recorded only once: see newJournalCrashPoints
 			}
 			if k.name == "requeue" {
 				all = append(all, crashPoint{When: after, Kind: "launch"})
@@ -88,7 +88,7 @@ func allCrashPoints() (all []crashPoint) {
 	return append(all, crashPoint{When: anytime}, crashPoint{When: anytime})
 }
 
-// newJournalCrashPoints are those of a new journal.
+// newJournalCrashPoints returns the crash points of a new journal.
 func newJournalCrashPoints() []crashPoint {
 	return []crashPoint{
 		{When: before, Kind: "framework", Nth: 1},
@@ -97,14 +97,14 @@ func newJournalCrashPoints() []crashPoint {
 	}
 }
 
-// planCrashes is so many deaths, each point about as often as the others.
+// planCrashes returns that many crash points, each about as often as the others.
 func planCrashes(deaths int, chance *rand.Rand) []crashPoint {
 	all := newJournalCrashPoints()
 	for len(all) < deaths {
 		for _, p := range allCrashPoints() {
 			p.Nth = 1 + chance.IntN(2)
 			if p.Kind == "requeue" {
-				p.Nth = 1 // the next one may never come
+				p.Nth = 1 // there may be no second one
 			}
 			switch p.When {
 			case before:
@@ -123,7 +123,7 @@ func planCrashes(deaths int, chance *rand.Rand) []crashPoint {
 // crashCounts counts deaths by point.
 type crashCounts map[string]int
 
-// formatTable is for people.
+// formatTable returns the counts as a table for the test's log.
 func (t crashCounts) formatTable() string {
 	text := fmt.Sprintf("%-10s%8s%8s%8s\n", "recorded", before, after, during)
 	for _, k := range kinds {

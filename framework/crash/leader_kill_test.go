@@ -9,8 +9,8 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-// TestKilledLeader kills the leader of two, the standby takes over, and what
-// was killed stands by.
+// TestKilledLeader repeatedly kills the leader of two schedulers. The standby takes over,
+// and a new process becomes the standby.
 func TestKilledLeader(t *testing.T) {
 	deaths := 24
 	if testing.Short() {
@@ -33,8 +33,8 @@ func TestKilledLeader(t *testing.T) {
 		schedulers.summarize(), jobs, books.most, agents*gpusPerAgent, books.looks, time.Since(began).Round(time.Millisecond), schedulers.hits.formatTable())
 }
 
-// planLeaderCrashes is so many deaths of a scheduler that has led for a while: what it
-// found in the journal is dealt with.
+// planLeaderCrashes returns that many crash points that a scheduler reaches after it has
+// led for a while and processed what it found in the journal.
 func planLeaderCrashes(deaths int, chance *rand.Rand) (all []crashPoint) {
 	for _, p := range planCrashes(2*deaths+30, chance) {
 		if p.Kind != "framework" && p.Kind != "requeue" && p.When != anytime {
@@ -44,7 +44,7 @@ func planLeaderCrashes(deaths int, chance *rand.Rand) (all []crashPoint) {
 	return all[:deaths]
 }
 
-// TestZooKeeperRestartsDuringSubmissions ends and starts ZooKeeper while jobs come in, alone
+// TestZooKeeperRestartsDuringSubmissions restarts ZooKeeper while jobs are submitted, alone
 // and together with the leader.
 func TestZooKeeperRestartsDuringSubmissions(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestZooKeeperRestartsDuringSubmissions(t *testing.T) {
 	for _, r := range []struct {
 		name              string
 		end               func()
-		before, meanwhile func(leader *pairMember) // nil is nothing
+		before, meanwhile func(leader *pairMember) // nil: does nothing
 	}{
 		{name: "stopped", end: zk.Stop},
 		{name: "killed", end: zk.Kill},
@@ -98,10 +98,10 @@ func (m *pairMember) die() {
 	m.await(m.ended, "its end")
 }
 
-// dieAtLaunch has it die at a moment that may come while ZooKeeper goes.
+// dieAtLaunch sets a crash point that may be reached while ZooKeeper stops.
 func (m *pairMember) dieAtLaunch() { m.setCrashPoint(crashPoint{When: after, Kind: "launch", Nth: 1}) }
 
-// awaitLoss waits until it leads no more.
+// awaitLoss waits until the scheduler no longer leads.
 func (m *pairMember) awaitLoss() {
 	m.t.Helper()
 	await(m.t, "the leader to give up", func() error {

@@ -10,19 +10,19 @@ import (
 	"mesos-gpu/internal/reexec"
 )
 
-// What makes the test binary a scheduler, and a task.
+// Commands of the test binary: a scheduler, and a task.
 const (
 	schedulerCommand = "scheduler"
 	taskCommand      = "task"
 )
 
-// TestMain makes the test binary what the tests kill and what agents start.
+// TestMain makes the test binary act as the scheduler, the executor and the tasks.
 func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(unconfined), schedulerCommand: runScheduler, taskCommand: runTask})
 }
 
-// unconfined is an executor that nothing confines, whatever this machine's
-// cgroups say of the test.
+// unconfined disables the executor's restrictions, independent of the cgroups in which the
+// test runs.
 func unconfined(cfg *executor.ExecutorConfig) {
 	cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) { return gpu.DeviceAccess{}, nil }
 	cfg.PrepareVolume = func(context.Context) (string, error) { return "", errors.New("these tests have no driver") }

@@ -11,16 +11,16 @@ import (
 	"mesos-gpu/isolator/advertise"
 )
 
-// lookEvery is how often the master's books are looked at.
+// lookEvery is how often the master's state is read.
 const lookEvery = 20 * time.Millisecond
 
-// masterAuditor looks at the master's books all the time.
+// masterAuditor continuously checks the master's state.
 type masterAuditor struct {
 	c       *cluster
 	stop    chan struct{}
 	running sync.WaitGroup
 
-	looks, most int // how often it looked, and how many devices were held at most
+	looks, most int // number of checks, and the most devices held at a time
 }
 
 func startAuditor(c *cluster) *masterAuditor {
@@ -41,7 +41,7 @@ func startAuditor(c *cluster) *masterAuditor {
 	return a
 }
 
-// stopAuditor stops it; it may be called again.
+// stopAuditor stops the checks; it may be called repeatedly.
 func (a *masterAuditor) stopAuditor() {
 	select {
 	case <-a.stop:
@@ -62,7 +62,7 @@ func (a *masterAuditor) checkMaster() {
 	a.most = max(a.most, len(held))
 }
 
-// holders are the live tasks by device. No device may have two.
+// holders returns the live tasks by device. It fails the test if a device has two.
 func holders(t testing.TB, tasks []mesos.Task) map[string]string {
 	held := map[string]string{}
 	for i := range tasks {

@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// patience bounds every wait: a test that gets there has failed.
+// patience limits every wait: a test that waits longer fails.
 const patience = 3 * time.Minute
 
-// schedulerProcess is one run of a scheduler.
+// schedulerProcess is one process of a scheduler.
 type schedulerProcess struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	up    chan struct{}  // closed when its API listens
-	leads chan time.Time // each time that it begins to lead
-	ended chan struct{}  // closed when all below is set
-	at    time.Time      // of the end
-	word  string         // where it says that it died, "" if elsewhere
+	leads chan time.Time // receives the time whenever it becomes the leader
+	ended chan struct{}  // closed when all fields below are set
+	at    time.Time      // when it ended
+	word  string         // the crash point that it reported, "" if none
 	err   error
 }
 
-// launch starts a scheduler. It ends with the test, and even if the test
-// dies, for its standard input ends then.
+// launch starts a scheduler. It ends with the test, even if the test process dies, because
+// its standard input ends then.
 func launch(t testing.TB, s processSettings) *schedulerProcess {
 	t.Helper()
 	text, err := json.Marshal(s)
@@ -64,12 +64,12 @@ func launch(t testing.TB, s processSettings) *schedulerProcess {
 	return p
 }
 
-// logFile is that of all processes with the same API.
+// logFile returns the log file that all processes with the same API share.
 func logFile(s processSettings) string {
 	return filepath.Join(s.Logs, "scheduler-"+strings.ReplaceAll(s.API, ":", "-")+".log")
 }
 
-// listen reads what the process says until it has ended.
+// listen reads the process's standard output until it has ended.
 func (p *schedulerProcess) listen(out io.Reader) {
 	up := sync.OnceFunc(func() { close(p.up) })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -79,7 +79,7 @@ func (p *schedulerProcess) listen(out io.Reader) {
 		case saysLeads:
 			select {
 			case p.leads <- time.Now():
-			default: // nobody wants to know
+			default: // the test does not read it
 			}
 		case saysDies:
 			p.word = rest
@@ -90,7 +90,7 @@ func (p *schedulerProcess) listen(out io.Reader) {
 	close(p.ended)
 }
 
-// setCrashPoint tells it where to die, from now on.
+// setCrashPoint replaces the process's crash point.
 func (p *schedulerProcess) setCrashPoint(at crashPoint) {
 	p.t.Helper()
 	text, err := json.Marshal(at)
@@ -102,20 +102,20 @@ func (p *schedulerProcess) setCrashPoint(at crashPoint) {
 	}
 }
 
-// kill ends it outright.
+// kill sends SIGKILL.
 func (p *schedulerProcess) kill() { _ = p.cmd.Process.Kill() } // it may have ended
 
-// stop ends it in good order.
+// stop ends the scheduler cleanly.
 func (p *schedulerProcess) stop() {
 	p.t.Helper()
-	_ = p.stdin.Close() // which it waits for
+	_ = p.stdin.Close() // makes the scheduler stop
 	p.await(p.ended, "the end of the scheduler")
 	if p.err != nil {
 		p.t.Errorf("the scheduler ended with %v", p.err)
 	}
 }
 
-// await waits for something that is closed.
+// await waits until the channel is closed.
 func (p *schedulerProcess) await(happens <-chan struct{}, what string) {
 	p.t.Helper()
 	select {
@@ -125,7 +125,7 @@ func (p *schedulerProcess) await(happens <-chan struct{}, what string) {
 	}
 }
 
-// awaitOr waits for something, or for the process's end, which is an error.
+// awaitOr waits until the channel is closed. It fails the test if the process ends first.
 func (p *schedulerProcess) awaitOr(happens <-chan struct{}, what string) {
 	p.t.Helper()
 	select {
@@ -137,7 +137,7 @@ func (p *schedulerProcess) awaitOr(happens <-chan struct{}, what string) {
 	}
 }
 
-// awaitDeath waits until it has been killed, and returns where it says so.
+// awaitDeath waits until the process has killed itself, and returns the crash point that it reported.
 func (p *schedulerProcess) awaitDeath(at crashPoint) string {
 	p.t.Helper()
 	p.await(p.ended, "the scheduler's death "+at.String())

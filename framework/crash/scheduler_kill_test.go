@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestKilledScheduler kills the only scheduler at every point there is, again
-// and again, each time as soon as the next one gets there.
+// TestKilledScheduler kills the only scheduler repeatedly, at every crash point, each time
+// as soon as the next process reaches the point.
 func TestKilledScheduler(t *testing.T) {
 	t.Parallel()
 	deaths := 200

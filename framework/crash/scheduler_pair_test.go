@@ -12,19 +12,19 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-// session is how long ZooKeeper waits for a leader that says nothing.
+// session is how long ZooKeeper waits for a silent leader.
 const session = time.Second
 
-// schedulerPair is two schedulers on one journal in ZooKeeper, one of which leads.
+// schedulerPair is two schedulers with one journal in ZooKeeper: a leader and a standby.
 type schedulerPair struct {
 	t       testing.TB
 	members [2]*pairMember
 	hits    crashCounts
-	takings []time.Duration // from a leader's death to the next one's lead
+	takings []time.Duration // times from a leader's death until the next one leads
 	deposed int
 }
 
-// pairMember is one of them, from process to process.
+// pairMember is one scheduler of the pair, in successive processes.
 type pairMember struct {
 	processSettings
 	*schedulerProcess
@@ -56,10 +56,10 @@ func (m *pairMember) start(t testing.TB) {
 	m.awaitOr(m.up, "its API listens")
 }
 
-// apis is both addresses, for clients.
+// apis returns both addresses, for clients.
 func (p *schedulerPair) apis() string { return p.members[0].API + "," + p.members[1].API }
 
-// awaitSettled waits until one leads, with a master, and the other stands by.
+// awaitSettled waits until one scheduler leads with a connected master and the other is a standby.
 func (p *schedulerPair) awaitSettled() (leader, standby *pairMember) {
 	p.t.Helper()
 	await(p.t, "a leader and a standby", func() error {
@@ -82,15 +82,15 @@ func (p *schedulerPair) awaitSettled() (leader, standby *pairMember) {
 	return leader, standby
 }
 
-// health does not wait for a takeover, as a client else would.
+// health returns the member's health. Unlike other client calls it does not wait for a takeover.
 func (m *pairMember) health() (api.HealthStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return m.api.GetHealth(ctx)
 }
 
-// killLeader has the leader die at that point, the standby take over, and
-// another process stand by.
+// killLeader makes the leader die at that point, waits until the standby has taken over, and
+// starts a new process as the standby.
 func (p *schedulerPair) killLeader(at crashPoint) {
 	p.t.Helper()
 	for {
@@ -104,7 +104,7 @@ func (p *schedulerPair) killLeader(at crashPoint) {
 			leader.start(p.t)
 			return
 		case <-standby.leads:
-			// On a busy machine the leader's session may end, and it with it.
+			// On a busy machine the leader's session may expire before it reaches the point.
 			p.deposed++
 			leader.kill()
 			<-leader.ended
@@ -117,7 +117,7 @@ func (p *schedulerPair) killLeader(at crashPoint) {
 
 func (p *schedulerPair) countCrash(dead *pairMember, at crashPoint) { p.hits[dead.awaitDeath(at)]++ }
 
-// awaitTakeover waits until the standby leads.
+// awaitTakeover waits until the standby leads and records how long that took.
 func (p *schedulerPair) awaitTakeover(dead, standby *pairMember) {
 	p.t.Helper()
 	select {
@@ -140,7 +140,7 @@ func drain(c <-chan time.Time) {
 	}
 }
 
-// summarize are for people.
+// summarize returns statistics of the takeovers for the test's log.
 func (p *schedulerPair) summarize() string {
 	slices.Sort(p.takings)
 	if len(p.takings) == 0 {
@@ -151,8 +151,7 @@ func (p *schedulerPair) summarize() string {
 		len(p.takings), session, ms(p.takings[0]), ms(p.takings[len(p.takings)/2]), ms(p.takings[len(p.takings)-1]), p.deposed)
 }
 
-// finish has the people see their jobs through, checks the proof and ends
-// both schedulers.
+// finish waits for all jobs, checks the evidence and stops both schedulers.
 func (p *schedulerPair) finish(c *cluster, all *testUsers, evidence *taskEvidence) (jobs int) {
 	p.t.Helper()
 	ended := all.finishAll()

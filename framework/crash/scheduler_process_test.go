@@ -17,24 +17,24 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// processSettings are what a scheduler process is started with, as JSON.
+// processSettings are the settings of a scheduler process, passed as JSON.
 type processSettings struct {
 	Master, API, Journal, Executor string
 	Logs                           string // the folder of its log
 	Session                        time.Duration
-	// Die is where it kills itself; later orders come by its standard input.
+	// Die is the first crash point; later ones arrive on standard input.
 	Die crashPoint
 }
 
-// What a scheduler process says on its standard output, a line each.
+// Lines that a scheduler process writes to its standard output.
 const (
-	saysUp    = "up"    // its API listens
-	saysLeads = "leads" // it has read the journal and is going to schedule
-	saysDies  = "dies"  // with the point: its last word
+	saysUp    = "up"    // the API listens
+	saysLeads = "leads" // the journal is loaded and scheduling starts
+	saysDies  = "dies"  // followed by the crash point; the last line
 )
 
-// runScheduler is cmd/mesos-gpu's scheduler, with short patience, that dies
-// where it is told to. It ends in good order when its standard input does.
+// runScheduler runs the scheduler of cmd/mesos-gpu with short timeouts. It kills itself at
+// its crash point, and stops cleanly when its standard input ends.
 func runScheduler(args []string) error {
 	var s processSettings
 	if err := json.Unmarshal([]byte(args[0]), &s); err != nil {
@@ -53,7 +53,7 @@ func runScheduler(args []string) error {
 			}
 		}
 	}()
-	log := logrus.New() // to standard error
+	log := logrus.New() // writes to standard error
 	log.SetFormatter(&logrus.TextFormatter{DisableColors: true, TimestampFormat: "15:04:05.000", FullTimestamp: true})
 	in, err := framework.New(framework.SchedulerConfig{
 		Master: s.Master, APIAddr: s.API, JournalPath: s.Journal, SessionTimeout: s.Session, ExecutorPath: s.Executor,
@@ -62,7 +62,7 @@ func runScheduler(args []string) error {
 		Sched: sched.SchedulerSettings{
 			LaunchTimeout: time.Second, KillRetry: 500 * time.Millisecond, ReconcileRetry: time.Second,
 			ReviveEvery: 50 * time.Millisecond, HoldOffers: time.Second,
-			// A task is lost as often as its scheduler dies.
+			// A task may be lost each time its scheduler dies.
 			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 1000,
 		},
 	})
@@ -72,10 +72,10 @@ func runScheduler(args []string) error {
 	return in.Run(ctx)
 }
 
-// printLine writes at once: the next moment may be the last.
+// printLine writes unbuffered because the process may die immediately afterwards.
 func printLine(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
 
-// crashingJournal is a journal whose process may die around a Commit.
+// crashingJournal is a journal whose process may kill itself around a Commit.
 type crashingJournal struct {
 	journal.Journal
 	fate *crashTrigger
@@ -92,7 +92,7 @@ func (d crashingJournal) Load(ctx context.Context) (journal.JournalContents, err
 func (d crashingJournal) Commit(ctx context.Context, c journal.Change) error {
 	p, now := d.fate.crashesAt(c)
 	if now && p.When == before {
-		time.Sleep(p.Delay) // whoever acts or answers too early has the time to
+		time.Sleep(p.Delay) // exposes code that acts or answers before the Commit
 		killSelf(p)
 	}
 	err := d.Journal.Commit(ctx, c)
@@ -105,21 +105,21 @@ func (d crashingJournal) Commit(ctx context.Context, c journal.Change) error {
 	return err
 }
 
-// killSelf is what the kernel does to a process at a power cut, but for the disk.
+// killSelf kills the process as a power failure would, except that written data survives.
 func killSelf(p crashPoint) {
 	printLine(saysDies + " " + p.String())
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // there is no way not to
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
 	select {}
 }
 
-// crashTrigger knows where the process dies.
+// crashTrigger holds the process's current crash point.
 type crashTrigger struct {
 	mu   sync.Mutex
-	next crashPoint // none if When is ""
+	next crashPoint // no crash if When is ""
 	seen int
 }
 
-// setPoint replaces the point; the zero one lets the process live.
+// setPoint replaces the crash point; the zero one disables it.
 func (f *crashTrigger) setPoint(p crashPoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +129,7 @@ func (f *crashTrigger) setPoint(p crashPoint) {
 	}
 }
 
-// crashesAt reports whether the process dies at that change.
+// crashesAt reports whether the process must die at this change, and at which point.
 func (f *crashTrigger) crashesAt(c journal.Change) (crashPoint, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

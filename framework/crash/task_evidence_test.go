@@ -18,11 +18,11 @@ import (
 	"mesos-gpu/job"
 )
 
-// taskEvidence is the folder in which tasks leave what they saw.
+// taskEvidence is the folder in which tasks record what they observed.
 type taskEvidence struct {
 	t      testing.TB
 	dir    string
-	binary string // which is the tasks' too
+	binary string // also runs the tasks
 }
 
 func newTaskEvidence(t testing.TB, binary string) *taskEvidence {
@@ -34,7 +34,7 @@ func newTaskEvidence(t testing.TB, binary string) *taskEvidence {
 	return p
 }
 
-// spec is a job of so many tasks of so many GPUs.
+// spec returns the specification of a job with that many tasks, each with that many GPUs.
 func (p *taskEvidence) spec(name string, gpus, tasks int) job.Spec {
 	s := job.Spec{
 		Name: name, Tasks: tasks, CPUs: 0.1, MemMiB: 32, Containerizer: job.Mesos, KillGrace: 20 * time.Second,
@@ -44,14 +44,14 @@ func (p *taskEvidence) spec(name string, gpus, tasks int) job.Spec {
 	return s
 }
 
-// endlessSpec is a job that is to be killed.
+// endlessSpec changes a specification so that the job runs until it is killed.
 func (p *taskEvidence) endlessSpec(s job.Spec) job.Spec {
 	s.Command = slices.Clone(s.Command)
 	s.Command[len(s.Command)-1] = forEver
 	return s
 }
 
-// checkAll holds what happened to what was promised.
+// checkAll compares the evidence with the results of the jobs.
 func (p *taskEvidence) checkAll(c *cluster, in *client.Client, jobs map[string]api.JobView) {
 	p.t.Helper()
 	p.checkJobs(in, jobs)
@@ -63,7 +63,7 @@ func (p *taskEvidence) checkAll(c *cluster, in *client.Client, jobs map[string]a
 	p.checkUnlocked()
 }
 
-// expectedState is how a job has to end: only those that nobody killed by themselves.
+// expectedState returns the final state of a job: KILLED for an endless one, else FINISHED.
 func expectedState(j *job.Job) job.State {
 	if j.Spec.Command[len(j.Spec.Command)-1] == forEver {
 		return job.Killed
@@ -71,8 +71,8 @@ func expectedState(j *job.Job) job.State {
 	return job.Finished
 }
 
-// checkJobs: the API lists the jobs that people submitted, ended as they saw
-// them end.
+// checkJobs checks that the API lists exactly the submitted jobs, in the final states that
+// the users saw.
 func (p *taskEvidence) checkJobs(in *client.Client, jobs map[string]api.JobView) {
 	p.t.Helper()
 	listed, err := in.ListJobs(within(p.t))
@@ -91,8 +91,8 @@ func (p *taskEvidence) checkJobs(in *client.Client, jobs map[string]api.JobView)
 	}
 }
 
-// checkLines: each task of each job has run exactly once, with its devices.
-// One that people killed may not have begun.
+// checkLines checks that each task of each job has run exactly once, with its devices. A
+// task of a killed job may not have started.
 func (p *taskEvidence) checkLines(jobs map[string]api.JobView) {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.dir, linesFile))
@@ -125,7 +125,7 @@ func (p *taskEvidence) checkLines(jobs map[string]api.JobView) {
 	}
 }
 
-// checkUnlocked: every device was used, and no process holds one.
+// checkUnlocked checks that every device was used and that no process still locks one.
 func (p *taskEvidence) checkUnlocked() {
 	p.t.Helper()
 	used, err := os.ReadDir(filepath.Join(p.dir, heldFolder))
@@ -141,7 +141,7 @@ func (p *taskEvidence) checkUnlocked() {
 	}
 }
 
-// checkFree: once the executors have left, nothing holds a GPU.
+// checkFree checks that no GPU is allocated once the executors have exited.
 func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
 	p.t.Helper()
 	await(p.t, "all GPUs to be free", func() error {
@@ -175,7 +175,7 @@ func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
 	}
 }
 
-// await asks until there is no error. It is for what tells no event.
+// await polls until ask returns no error. It is for conditions without an event.
 func await(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	limit := time.After(patience)

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// What tasks leave in the proof's folder.
+// Files that tasks write in the evidence folder.
 const (
-	linesFile     = "lines"     // a line each: job, index, devices
-	conflictsFile = "conflicts" // what a task found held by another
-	heldFolder    = "held"      // a file for each device, locked by its holder
+	linesFile     = "lines"     // one line for each task: job, index, devices
+	conflictsFile = "conflicts" // devices that a task found locked by another one
+	heldFolder    = "held"      // one file for each device, locked by its holder
 )
 
-// runTask is a task: it leaves a line, locks a file for each of its devices
-// and takes as long as it is told. The kernel lets go of its locks when it
-// ends, however it ends.
+// runTask runs a task: it writes a line, locks a file for each of its devices and sleeps
+// for the given time. The kernel releases the locks when it ends, for whatever reason.
 func runTask(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("a task takes a folder and a time, got %q", args)
@@ -48,7 +47,7 @@ func runTask(args []string) error {
 	return nil
 }
 
-// appendLine appends a line, with one write.
+// appendLine appends a line with a single write.
 func appendLine(dir, name string, words ...string) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -58,8 +57,8 @@ func appendLine(dir, name string, words ...string) error {
 	return errors.Join(err, f.Close())
 }
 
-// lockDevice returns EWOULDBLOCK, wrapped, if another process has the device. The
-// file is to be closed in any case.
+// lockDevice locks a device's file. It returns EWOULDBLOCK, wrapped, if another process has
+// locked it. The caller must close the file in any case.
 func lockDevice(dir, device string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, heldFolder, device), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

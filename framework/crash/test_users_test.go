@@ -14,34 +14,34 @@ import (
 	"mesos-gpu/job"
 )
 
-// So many jobs are live at a time: each person has one, and of the people so
-// many end theirs themselves.
+// crowd is the number of users, each with one live job at a time; hasty of them kill their
+// jobs.
 const (
 	crowd = 10
 	hasty = 3
 )
 
 const (
-	again   = 50 * time.Millisecond // between two tries of a submission
+	again   = 50 * time.Millisecond // delay before a submission is retried
 	dwells  = 30 * time.Millisecond // how long a task holds its devices
-	forEver = "1h"                  // or until it is killed
+	forEver = "1h"                  // duration of a task that is to be killed
 )
 
-// testUsers submit jobs, each the next one when the one before has ended.
+// testUsers submit jobs, each the next one when the previous one has ended.
 type testUsers struct {
 	t      testing.TB
 	c      *client.Client
 	proof  *taskEvidence
 	ctx    context.Context
 	going  sync.WaitGroup
-	enough chan struct{} // closed when nobody submits any more
+	enough chan struct{} // closed to stop further submissions
 
 	mu    sync.Mutex
-	ended map[string]api.JobView // what they were told in the end
+	ended map[string]api.JobView // the final views of ended jobs
 	more  chan struct{}          // closed when ended grows
 }
 
-// startUsers lets people submit through whichever scheduler of apis answers.
+// startUsers starts users that submit through any scheduler of apis.
 func startUsers(t testing.TB, p *taskEvidence, apis string) *testUsers {
 	t.Helper()
 	c, err := client.New(apis)
@@ -86,7 +86,7 @@ func (p *testUsers) runUser(n int) {
 	}
 }
 
-// runJob submits a job and sees it through.
+// runJob submits a job and waits until it has ended.
 func (p *testUsers) runJob(spec job.Spec, kill bool) (view api.JobView, err error) {
 	if err := p.submit(spec); err != nil {
 		return view, fmt.Errorf("submit: %w", err)
@@ -102,14 +102,14 @@ func (p *testUsers) runJob(spec job.Spec, kill bool) (view api.JobView, err erro
 	return view, nil
 }
 
-// submit tries until the job is certainly taken, and never makes two of it: a
-// submission whose answer was lost is looked for before it is made again.
+// submit retries until the job is certainly accepted, and never submits it twice: after a
+// lost answer it first looks for the job.
 func (p *testUsers) submit(spec job.Spec) error {
 	for {
 		_, err := p.c.SubmitJob(p.ctx, spec)
 		for err != nil && status(err) != http.StatusNotFound {
 			if status(err) == http.StatusConflict {
-				return nil // an earlier try was taken
+				return nil // an earlier attempt was accepted
 			}
 			if !client.IsTemporary(err) {
 				return err
@@ -142,7 +142,7 @@ func (p *testUsers) waitBetweenTries() error {
 	}
 }
 
-// killStarted kills a job once a task of it runs, or has ended as it should not.
+// killStarted kills a job once one of its tasks runs, or has ended unexpectedly.
 func (p *testUsers) killStarted(name string) error {
 	for ev, err := range p.c.FollowEvents(p.ctx, name) {
 		if err != nil {
@@ -177,7 +177,7 @@ func (p *testUsers) count() int {
 	return len(p.ended)
 }
 
-// awaitMore waits until so many more jobs have ended.
+// awaitMore waits until that many more jobs have ended.
 func (p *testUsers) awaitMore(jobs int) {
 	p.t.Helper()
 	late := time.After(patience)
@@ -196,7 +196,7 @@ func (p *testUsers) awaitMore(jobs int) {
 	}
 }
 
-// finishAll lets everybody see their last job through.
+// finishAll waits until the last job of each user has ended, and returns all final views.
 func (p *testUsers) finishAll() map[string]api.JobView {
 	p.t.Helper()
 	close(p.enough)

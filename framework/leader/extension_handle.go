@@ -132,7 +132,7 @@ func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]b
 	return all, err
 }
 
-// FindJob returns a copy of the job as it is recorded now; false if there is none.
+// FindJob returns a copy of the job as it is recorded now; false if it does not exist.
 func (c *ExtensionHandle) FindJob(name string) (job.Job, bool) { return c.leader.Model.CopyJob(name) }
 
 // AgentFields returns the fields of an agent that constraints compare, such as @zone

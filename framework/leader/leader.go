@@ -34,7 +34,7 @@ type Leader struct {
 	loop    *Loop
 	url     string
 	stopped <-chan struct{} // closed when this scheduler stops leading
-	// extension exports metrics; nil if there is none.
+	// extension exports metrics; nil without such an extension.
 	extension   MeasuredExtension
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache

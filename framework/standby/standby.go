@@ -180,7 +180,7 @@ func (b *Standby) findLeader(ctx context.Context) (string, error) {
 	return m.URL, err
 }
 
-// LeaderRedirect returns the redirect of a request to the leader, or an error if there is none.
+// LeaderRedirect returns the redirect of a request to the leader, or an error without a leader.
 func (b *Standby) LeaderRedirect(ctx context.Context) error {
 	url, err := b.findLeader(ctx)
 	switch {

@@ -227,7 +227,7 @@ func (c *FakeCluster) RunningTasks() []string {
 	return ids
 }
 
-// FindTask returns the task that was launched with that id; false if there is none.
+// FindTask returns the task that was launched with that id; false if no such task exists.
 func (c *FakeCluster) FindTask(id string) (mesos.TaskInfo, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
