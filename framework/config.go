@@ -180,7 +180,7 @@ func (c *SchedulerConfig) isReplicated() bool {
 	return strings.HasPrefix(c.JournalPath, zkconn.URLScheme)
 }
 
-// advertisedURL is the URL of the API that listens at addr.
+// advertisedURL returns the URL of the API that listens at addr.
 func (c *SchedulerConfig) advertisedURL(addr net.Addr) string {
 	if c.AdvertiseURL != "" {
 		return c.AdvertiseURL

@@ -27,6 +27,7 @@ type AgentFieldCache struct {
 	byAgent atomic.Pointer[map[string]map[string]string]
 }
 
+// UpdateAgents replaces the fields of all agents.
 func (f *AgentFieldCache) UpdateAgents(agents []master.ListedAgent) {
 	all := make(map[string]map[string]string, len(agents))
 	for i := range agents {
@@ -41,6 +42,8 @@ func (f *AgentFieldCache) UpdateAgents(agents []master.ListedAgent) {
 	f.byAgent.Store(&all)
 }
 
+// FieldsOf returns an agent's fields, nil if the agent is not in the last list. The map
+// must not be modified.
 func (f *AgentFieldCache) FieldsOf(agentID string) map[string]string {
 	if all := f.byAgent.Load(); all != nil {
 		return (*all)[agentID]
@@ -75,6 +78,7 @@ func (r *Reader) fetchSortedAgents(ctx context.Context) ([]master.ListedAgent, e
 	return agents, err
 }
 
+// ListAgents returns the master's agents, sorted, with their cordon states.
 func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
 	agents, err := r.SortedAgents(ctx)
 	if err != nil {
@@ -97,6 +101,7 @@ func agentView(a *master.ListedAgent, cordons map[string]sched.CordonState) api.
 	}
 }
 
+// GetAgent returns an agent with its devices; 404 if the master does not list it.
 func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, error) {
 	agents, err := r.SortedAgents(ctx)
 	if err != nil {
@@ -153,6 +158,7 @@ func gpuTypesOf(a *master.ListedAgent) []string {
 	return append([]string{}, a.Types...)
 }
 
+// ListGPUs returns the GPUs of all agents with their states and the tasks that hold them.
 func (r *Reader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
 	agents, err := r.SortedAgents(ctx)
 	if err != nil {
@@ -336,6 +342,7 @@ func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	return warnings
 }
 
+// SchedulableAgents returns the active and the draining agents of the master's list.
 func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
 	var agents []sched.Agent
 	for _, a := range list {

@@ -15,6 +15,8 @@ type GPUCountCache struct {
 	byType atomic.Pointer[map[string]metrics.GPUCount]
 }
 
+// Current returns the latest counts, nil before the first list of agents. The map must not
+// be modified.
 func (g *GPUCountCache) Current() map[string]metrics.GPUCount {
 	if byType := g.byType.Load(); byType != nil {
 		return *byType

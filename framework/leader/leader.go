@@ -32,21 +32,24 @@ import (
 type Leader struct {
 	clusterview.Reader
 	loop    *Loop
-	url     string
+	url     string          // of this scheduler's API
 	stopped <-chan struct{} // closed when this scheduler stops leading
 	// extension exports metrics; nil without such an extension.
 	extension   MeasuredExtension
-	agentFields clusterview.AgentFieldCache
-	gpuCounts   clusterview.GPUCountCache
+	agentFields clusterview.AgentFieldCache // replaced by UpdateAgents
+	gpuCounts   clusterview.GPUCountCache   // replaced by UpdateAgents
 	// ownerMaySubmit reports whether the owner of a schedule may still submit to its
 	// role; nil permits everything.
 	ownerMaySubmit func(owner, role string) bool
-	schedules      scheduleCache
+	schedules      scheduleCache // used in the loop only
 	// schedulesChanged has an element after a schedule was added.
 	schedulesChanged chan struct{}
-	Usage            *usage.Collector
-	queuePages       readmodel.QueuePages
-	inventory        clusterview.InventoryDigest
+	// Usage reads the GPU usage of running tasks and records its history.
+	Usage *usage.Collector
+	// queuePages caches the queue orders that clients page through.
+	queuePages readmodel.QueuePages
+	// inventory detects changes between agent lists; only UpdateAgents uses it.
+	inventory clusterview.InventoryDigest
 }
 
 // Config configures a Leader.
@@ -63,6 +66,7 @@ type Config struct {
 	Gauges MeasuredExtension
 }
 
+// New returns the API backend of a scheduler that leads with loop l.
 func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
@@ -108,6 +112,8 @@ func journalProblem(err error) error {
 	return err
 }
 
+// SubmitJob submits a job and returns it once it is recorded. For a repeated idempotency
+// key it returns the job that was submitted first.
 func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
 	strange := b.checkTypes(ctx, spec.Request.Types)
 	name, again := spec.Name, false
@@ -239,6 +245,7 @@ func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 	return err
 }
 
+// ListJobs returns the jobs that match the query, with the reasons why they are pending.
 func (b *Leader) ListJobs(ctx context.Context, q api.JobQuery) (api.JobList, error) {
 	list, err := b.Model.ListJobs(q)
 	if err != nil {
@@ -247,6 +254,7 @@ func (b *Leader) ListJobs(ctx context.Context, q api.JobQuery) (api.JobList, err
 	return list, b.explainPending(ctx, list.Jobs)
 }
 
+// GetJob returns a job, with the reason why it is pending.
 func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	view, err := b.Model.JobView(name)
 	if err != nil {
@@ -257,6 +265,7 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	return views[0], err
 }
 
+// KillJob kills a job, if it matches the request's If-Match header.
 func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := checkJobMatches(ctx, st, name); err != nil {
@@ -295,6 +304,8 @@ func (b *Leader) CheckReady(ctx context.Context) error {
 	}
 }
 
+// GetHealth returns the leader's health: the framework id, and whether it is connected to a
+// master.
 func (b *Leader) GetHealth(context.Context) (api.HealthStatus, error) {
 	return api.HealthStatus{Connected: b.loop.connected.Load(), FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Leader, LeaderURL: b.url}, nil
 }

@@ -30,14 +30,14 @@ type loopRequest struct {
 // Loop owns the State. One goroutine applies events, records the changes and only
 // then carries out the operations and answers the requests.
 type Loop struct {
-	state    *sched.State
+	state    *sched.State // used in the loop only
 	journal  journal.Journal
-	Model    *readmodel.Model // the recorded state, for readers
-	post     func(sched.Operation)
+	Model    *readmodel.Model      // the recorded state, for readers
+	post     func(sched.Operation) // called for each recorded operation, in order
 	clock    func() time.Time
 	log      logrus.FieldLogger
-	events   chan sched.Event
-	requests chan loopRequest
+	events   chan sched.Event // from the master client and Reload
+	requests chan loopRequest // from the API, schedules and extensions
 	// connected mirrors the State's, for readers outside the loop.
 	connected atomic.Bool
 
@@ -46,6 +46,8 @@ type Loop struct {
 
 	heapBallast []byte // see heapBallastSize
 
+	// ops and replies belong to the current batch. commitBatch carries them out and
+	// clears them.
 	ops     []sched.Operation
 	replies []func(*sched.State, error)
 	loopMetrics

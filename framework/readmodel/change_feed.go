@@ -19,6 +19,7 @@ type ChangeFeed struct {
 	moves       []job.Task
 }
 
+// NewChangeFeed returns an empty feed.
 func NewChangeFeed() *ChangeFeed {
 	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]bool{}}
 }
@@ -39,6 +40,8 @@ func (n *ChangeFeed) addChanges(names []string, moves []job.Task) {
 	}
 }
 
+// TakeChanges returns the names of changed jobs, and the task state changes in order, and
+// removes both from the feed.
 func (n *ChangeFeed) TakeChanges() (names []string, moves []job.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -27,15 +27,15 @@ import (
 type Model struct {
 	mu           sync.RWMutex
 	frameworkID  string
-	jobs         map[string]*jobEntry
-	tasks        map[string]*job.Task
+	jobs         map[string]*jobEntry // by name
+	tasks        map[string]*job.Task // the current attempts, by task id
 	attempts     attemptHistory
 	bySubmission []*jobEntry       // sorted by submission; may contain removed entries
 	removedCount int               // number of removed entries in bySubmission
 	ownDocuments map[string][]byte // the scheduler's own documents
 	asOf         time.Time         // the model contains every change committed before this time
-	hub          *eventHub
-	changes      *ChangeFeed
+	hub          *eventHub         // publishes the changes to event streams
+	changes      *ChangeFeed       // of the extension; nil if there is no extension
 }
 
 // jobEntry is a job in the model.
@@ -56,6 +56,7 @@ func (e *jobEntry) jobView() api.JobView {
 // isLive reports whether the job has or may still get running tasks.
 func (e *jobEntry) isLive() bool { return e.liveTasks > 0 || !e.IsTerminal() }
 
+// New returns a model of a copy of the journal's contents.
 func New(all journal.JournalContents) *Model {
 	v := &Model{hub: newHub()}
 	v.replaceAll(all)
@@ -274,24 +275,28 @@ func (v *Model) ConfirmUpToDate(asked time.Time) {
 	v.asOf = asked
 }
 
+// ConfirmedAt returns the time of the latest ConfirmUpToDate, zero before the first.
 func (v *Model) ConfirmedAt() time.Time {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.asOf
 }
 
+// CurrentFrameworkID returns the recorded framework id, "" before the first registration.
 func (v *Model) CurrentFrameworkID() string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.frameworkID
 }
 
+// JobCount returns the number of recorded jobs, including ended ones.
 func (v *Model) JobCount() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return len(v.jobs)
 }
 
+// JobView returns a job with its earlier attempts, or 404.
 func (v *Model) JobView(name string) (api.JobView, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -306,6 +311,7 @@ func (v *Model) JobView(name string) (api.JobView, error) {
 	return view, nil
 }
 
+// CopyJob returns a copy of a job; false if it does not exist.
 func (v *Model) CopyJob(name string) (job.Job, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -331,6 +337,7 @@ func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
 	return e.Spec.Role, e.Spec.Owner, nil
 }
 
+// FindTask returns a task, or an earlier attempt that is still stored; else 404.
 func (v *Model) FindTask(id string) (job.Task, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -5,6 +5,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
+// RoleViews returns all roles with their settings and usage.
 func RoleViews(st *sched.State) []api.RoleStatus {
 	var list []api.RoleStatus
 	for _, s := range st.RoleUsages() {
@@ -23,6 +24,7 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 	return list
 }
 
+// RoleView returns one role, zero if it does not exist.
 func RoleView(st *sched.State, name string) api.RoleStatus {
 	for _, r := range RoleViews(st) {
 		if r.Name == name {

@@ -54,6 +54,7 @@ type Standby struct {
 	refreshed chan struct{} // closed and replaced when the read model is confirmed
 }
 
+// New returns a standby that Run starts.
 func New(cfg Config) *Standby {
 	return &Standby{
 		Reader: clusterview.Reader{Model: readmodel.New(journal.JournalContents{})}, cfg: cfg,
@@ -148,12 +149,15 @@ func (b *Standby) CheckReady(ctx context.Context) error {
 	return b.catchUp(ctx)
 }
 
+// AsOf returns the time up to which the read model is known to be complete.
 func (b *Standby) AsOf() time.Time { return b.Model.ConfirmedAt() }
 
 func (b *Standby) ListJobs(_ context.Context, q api.JobQuery) (api.JobList, error) {
 	return b.Model.ListJobs(q)
 }
 
+// GetJob returns a job. Like the following methods, it catches up with the journal before
+// it returns 404.
 func (b *Standby) GetJob(ctx context.Context, name string) (view api.JobView, err error) {
 	err = b.retryAfterCatchUp(ctx, func() (err error) { view, err = b.Model.JobView(name); return err })
 	return view, err
@@ -197,6 +201,7 @@ func (b *Standby) MetricsSnapshot(context.Context) (metrics.Snapshot, error) {
 	return b.Model.MetricsSnapshot(b.cfg.Counters, b.cfg.Clock()), nil
 }
 
+// GetHealth returns the framework id and the leader's URL, "" without a leader.
 func (b *Standby) GetHealth(ctx context.Context) (api.HealthStatus, error) {
 	url, err := b.findLeader(ctx)
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
@@ -233,6 +238,7 @@ func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueLi
 	})
 }
 
+// ListRoles returns the roles with their usage, computed from the read model.
 func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	st, err := b.newStateCopy()
 	if err != nil {

@@ -19,22 +19,26 @@ import (
 	"mesos-gpu/job"
 )
 
+// DiscardLog returns a logger without output.
 func DiscardLog() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
+// Timeout returns a context that ends after a minute or with the test.
 func Timeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
+// JobSpec returns a job of tasks that each need that many GPUs of one of the types.
 func JobSpec(name string, tasks, gpus int, types ...string) job.Spec {
 	return job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Include: types}}, Command: []string{"sh", "-c", "true"}}
 }
 
+// ServiceSpec returns a service with that many tasks without GPUs, and with defaults set.
 func ServiceSpec(name string, tasks int) job.Spec {
 	s := JobSpec(name, tasks, 0)
 	s.Service = &job.Service{}
@@ -42,12 +46,14 @@ func ServiceSpec(name string, tasks int) job.Spec {
 	return s
 }
 
+// ScheduledSpec returns a schedule of a job with one task without GPUs.
 func ScheduledSpec(name, cron string) job.Spec {
 	s := JobSpec(name, 1, 0)
 	s.Schedule = &job.Schedule{Cron: cron}
 	return s
 }
 
+// StatusOf returns the HTTP status of an API problem, 0 for other errors.
 func StatusOf(err error) int {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -56,6 +62,7 @@ func StatusOf(err error) int {
 	return 0
 }
 
+// JobInStates returns a job with one task in each of the states, submitted at second.
 func JobInStates(name string, second int64, states ...job.State) *job.Job {
 	j := &job.Job{Spec: job.Spec{Name: name, Tasks: len(states)}, Submitted: time.Unix(second, 0)}
 	for i, s := range states {
@@ -64,6 +71,7 @@ func JobInStates(name string, second int64, states ...job.State) *job.Job {
 	return j
 }
 
+// ChangeOf returns the change that records the jobs and all of their tasks.
 func ChangeOf(jobs ...*job.Job) journal.Change {
 	var c journal.Change
 	for _, j := range jobs {
