@@ -1,7 +1,7 @@
-// Package cli has what the commands of mesos-gpu share: standard streams and
+// Package cli provides what the commands of mesos-gpu share: standard streams and
 // environment, the connection to the scheduler's API, output formats, completion,
-// advice on errors, the log, and notifications to systemd. It defines no command:
-// the packages below it do, and package main joins them.
+// hints for errors, the log, and notifications to systemd. It defines no command.
+// The packages below it define the commands, and package main combines them.
 package cli
 
 import (
@@ -15,21 +15,21 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-// ProcessIO is the process's outside: streams and environment.
+// ProcessIO is the interface of the process to its environment: streams and variables.
 type ProcessIO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 }
 
-// ExitStatus ends the program with a code and no message.
+// ExitStatus is an error that ends the program with a code and prints no message.
 type ExitStatus struct{ Code int }
 
 func (e *ExitStatus) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
 
 func AsExitStatus(err error, to **ExitStatus) bool { return errors.As(err, to) }
 
-// UsageError is a mistake in the command line itself.
+// UsageError is an error in the command line, such as a wrong flag or argument.
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -41,12 +41,12 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// App is what the commands share.
+// App is the state that all commands share.
 type App struct {
 	Version string
 	ProcessIO
-	// Format is the -o of the command, json that it is one for programs. bare tables
-	// have no first line.
+	// Format is the value of -o. ForPrograms is set if that is a machine-readable
+	// format. noHeaders omits the header line of tables.
 	Format    string
 	noHeaders bool
 
@@ -58,8 +58,8 @@ type App struct {
 
 const DefaultAPI = "http://127.0.0.1:8080"
 
-// RejectUnknownCommand refuses a word that is no command, with the one that was
-// probably meant.
+// RejectUnknownCommand returns a UsageError for an unknown subcommand. The error
+// suggests the nearest command, if there is one.
 func RejectUnknownCommand(c *cobra.Command, got []string) error {
 	if len(got) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func RejectUnknownCommand(c *cobra.Command, got []string) error {
 	return &UsageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
 }
 
-// AtLeast is args for one or more of a kind.
+// AtLeast accepts one or more arguments; name is used in the error.
 func AtLeast(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) > 0 && !slices.Contains(got, "") {
@@ -81,7 +81,7 @@ func AtLeast(name string) cobra.PositionalArgs {
 	}
 }
 
-// AtMost is args for one of a kind, or none.
+// AtMost accepts no argument or one; name is used in the error.
 func AtMost(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) == 0 {
@@ -91,7 +91,8 @@ func AtMost(name string) cobra.PositionalArgs {
 	}
 }
 
-// RequireArgs checks a command's arguments and names what is missing.
+// RequireArgs accepts exactly these arguments. The error names the first missing or
+// superfluous argument. An empty argument counts as missing.
 func RequireArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) < len(names) || slices.Contains(got, "") {

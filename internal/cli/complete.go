@@ -17,22 +17,22 @@ import (
 	"mesos-gpu/job"
 )
 
-// CompletionTimeout bounds what a shell waits for at a press of the tab key.
+// CompletionTimeout limits how long a shell waits for completions.
 const CompletionTimeout = 500 * time.Millisecond
 
-// CompleteFixed completes a flag's value by what it may be.
+// CompleteFixed completes a flag from a fixed list of values.
 func CompleteFixed(c *cobra.Command, flag string, values []string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// nameSources are the words that commands use for what the scheduler knows the
-// names of.
+// nameSources returns the functions that list completions from the scheduler, by
+// the placeholder that stands for the argument in a command's usage line.
 func nameSources() map[string]func(context.Context, *client.Client) ([]string, error) {
 	return map[string]func(context.Context, *client.Client) ([]string, error){
 		"JOB": func(ctx context.Context, c *client.Client) ([]string, error) {
 			return uniqueNames(sortLiveFirst(c.ListJobs(ctx)), jobName)
 		},
-		// Those that have not ended, and of them the services.
+		// LIVE is every job that has not ended; SERVICE is the services among them.
 		"LIVE": func(ctx context.Context, c *client.Client) ([]string, error) {
 			return uniqueNames(c.EachJob(ctx, api.LiveJobs), jobName)
 		},
@@ -57,8 +57,8 @@ func nameSources() map[string]func(context.Context, *client.Client) ([]string, e
 	}
 }
 
-// sortLiveFirst puts the jobs that have not ended before the others, the latest
-// first: those are what people ask for.
+// sortLiveFirst sorts live jobs before ended ones, and the latest first within each
+// group: users most often name those.
 func sortLiveFirst(jobs []api.JobView, err error) iter.Seq2[api.JobView, error] {
 	slices.Reverse(jobs)
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
@@ -99,8 +99,8 @@ func taskIDs(j *api.JobView) []string {
 	return ids
 }
 
-// AddCompletions gives all commands below root what their arguments and flags may
-// be, by the words in which their usage speaks of them.
+// AddCompletions adds completions for the arguments and flags of all commands below
+// root. It derives them from the placeholders in the usage lines.
 func (a *App) AddCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if usage := strings.Fields(c.Use)[1:]; c.ValidArgsFunction == nil && len(usage) > 0 {
@@ -141,8 +141,8 @@ func (a *App) CompleteArgument(usage []string) cobra.CompletionFunc {
 	}
 }
 
-// ListNames asks the scheduler. Where it does not answer there are none: a shell
-// has no place for the reason.
+// ListNames returns the names of all kinds from the scheduler. It ignores errors,
+// because a shell cannot display them during completion.
 func (a *App) ListNames(ctx context.Context, kinds []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, CompletionTimeout)
 	defer cancel()
@@ -160,7 +160,7 @@ func (a *App) ListNames(ctx context.Context, kinds []string) []string {
 	return all
 }
 
-// uniqueNames are the names of things, each once.
+// uniqueNames returns the names that of extracts, without duplicates.
 func uniqueNames[T any](things iter.Seq2[T, error], of func(*T) []string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-// apiCredential is by what the command line asks a scheduler. A token stands in a
-// file or the environment, never on a command line, which others can see.
+// apiCredential configures authentication to the scheduler's API. A token comes from a
+// file or the environment, never from the command line, which other users can read.
 type apiCredential struct{ tokenFile, ca string }
 
 func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
@@ -17,7 +17,7 @@ func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
 	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "certificates to trust for the scheduler, instead of the system's; also MESOS_GPU_CA")
 }
 
-// ConnectTo makes a client of the API at an address.
+// ConnectTo returns a client of the API at an address.
 func (a *App) ConnectTo(address string) (*client.Client, error) {
 	var options []client.ClientOption
 	token := ""

@@ -10,7 +10,8 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// DiscoverHost finds this machine's GPUs, or makes up what simulate asks for.
+// DiscoverHost discovers this machine's GPUs, or returns the simulated host that
+// simulate describes if it is not empty.
 func DiscoverHost(simulate string) (gpu.Host, error) {
 	if simulate == "" {
 		return nvml.DiscoverHost(nvml.LibraryConfig{})
@@ -22,7 +23,7 @@ func DiscoverHost(simulate string) (gpu.Host, error) {
 	return simulated.NewHost(simulate, name)
 }
 
-// GlobPaths gives the paths that a pattern finds on this machine.
+// GlobPaths returns the paths on this machine that match a pattern.
 func GlobPaths(pattern string) []string {
 	paths, _ := filepath.Glob(pattern) // an error means a bad pattern
 	return paths

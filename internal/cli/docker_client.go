@@ -4,7 +4,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// NewDockerClient is a client of this machine's Docker engine, as DOCKER_HOST says.
+// NewDockerClient returns a client of this machine's Docker engine. It honors
+// DOCKER_HOST.
 func NewDockerClient() (*client.Client, error) {
 	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 }

@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// listCommands are the commands that list what exists, by the code of what is
-// missing.
+// listCommands returns the command that lists existing objects, by the problem code
+// of a missing object.
 func listCommands() map[api.ProblemCode]string {
 	return map[api.ProblemCode]string{
 		api.CodeJobNotFound:      "mesos-gpu ps --all",
@@ -28,7 +28,7 @@ func listCommands() map[api.ProblemCode]string {
 	}
 }
 
-// joinedErrors are the errors of which errors.Join made one, nil of another.
+// joinedErrors returns the parts of an error made by errors.Join, and nil otherwise.
 func joinedErrors(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok || err.Error() != errors.Join(several.Unwrap()...).Error() {
@@ -37,7 +37,8 @@ func joinedErrors(err error) []error {
 	return several.Unwrap()
 }
 
-// AdviseError is an error with what to type next, of several that of each.
+// AdviseError returns the message of an error with a hint what to do next. It
+// advises each part of a joined error in a line of its own.
 func AdviseError(err error) string {
 	if several := joinedErrors(err); several != nil {
 		lines := make([]string, len(several))
@@ -58,7 +59,8 @@ func AdviseError(err error) string {
 	return text
 }
 
-// describeUnreachable says which scheduler did not answer, rather than how it was asked.
+// describeUnreachable names the scheduler that did not respond instead of the full
+// request.
 func describeUnreachable(u *url.Error) string {
 	at := u.URL
 	if whole, err := url.Parse(u.URL); err == nil {
@@ -78,7 +80,7 @@ func IsUnknownTask(err error) bool {
 	return errors.As(err, &p) && p.Code == api.CodeTaskNotFound
 }
 
-// DescribeFlagError adds what a flag accepts, if the type of the flag is known.
+// DescribeFlagError adds the values that a flag accepts, if its type is known.
 func DescribeFlagError(err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -102,8 +104,8 @@ func DescribeFlagError(err error) error {
 	return fmt.Errorf("invalid argument %q for %q flag: it takes %s", bad.GetValue(), name, takes)
 }
 
-// CommandAliases is by which words people know our commands from docker, kubectl,
-// Slurm and Mesos.
+// CommandAliases returns the names that users of docker, kubectl, Slurm and Mesos
+// know our commands by.
 func CommandAliases() map[string][]string {
 	return map[string][]string{
 		"run":      {"srun", "salloc", "start", "launch"},
@@ -125,7 +127,7 @@ func CommandAliases() map[string][]string {
 	}
 }
 
-// NearestCommand is the command below c that was probably meant, "" if none was.
+// NearestCommand returns the subcommand of c that was probably meant, or "".
 func NearestCommand(c *cobra.Command, word string) string {
 	word = strings.ToLower(word)
 	best, distance := "", 3
@@ -149,7 +151,7 @@ func NearestCommand(c *cobra.Command, word string) string {
 	return best
 }
 
-// RejectUnknownHelp has help refuse what is no command, as the program does.
+// RejectUnknownHelp makes the help command reject unknown commands, as the program does.
 func RejectUnknownHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -166,7 +168,7 @@ func RejectUnknownHelp(root *cobra.Command) {
 	}
 }
 
-// RejectUnknownShell has completion refuse shells that it does not know.
+// RejectUnknownShell makes the completion command reject unsupported shells.
 func RejectUnknownShell(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// FlagAliases are by which flags people know ours from docker, kubectl,
-// Slurm and Nomad. Only those that a command has are named to who uses it.
+// FlagAliases returns the names that users of docker, kubectl, Slurm and Nomad know
+// our flags by. A hint names a flag only if the command has it.
 func FlagAliases() map[string][]string {
 	return map[string][]string{
 		"gpus":       {"gres", "gpu", "gpus-per-task", "gpus-per-node", "G"},
@@ -39,8 +39,8 @@ func FlagAliases() map[string][]string {
 	}
 }
 
-// FlagAlternatives is what to do in place of flags that are none of ours, by the
-// command; "" is any.
+// FlagAlternatives returns hints for flags that have no counterpart here, by command
+// and flag. The command "" applies to all.
 func FlagAlternatives() map[string]map[string]string {
 	return map[string]map[string]string{
 		"run": {
@@ -67,8 +67,8 @@ func FlagAlternatives() map[string]map[string]string {
 	}
 }
 
-// SuggestFlag says what to type in place of a flag that a command does not have,
-// "" where nothing is near.
+// SuggestFlag returns a hint for an unknown flag of a command, or "" if no flag is
+// similar.
 func SuggestFlag(c *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -103,8 +103,8 @@ func flagSuggestion(name, word string) string {
 	return "did you mean --" + name + "?"
 }
 
-// suggestionError is an error about a name that nothing has, with the one that was
-// probably meant.
+// suggestionError is an error about an unknown name, with the name that was probably
+// meant.
 type suggestionError struct {
 	error
 	suggestion string
@@ -115,8 +115,8 @@ func (e *suggestionError) Error() string {
 }
 func (e *suggestionError) Unwrap() error { return e.error }
 
-// SuggestNames has the commands below root name what is like a job or an agent
-// that is not there.
+// SuggestNames makes the commands below root suggest a similar name if a job or an
+// agent does not exist.
 func (a *App) SuggestNames(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if do := c.RunE; do != nil {

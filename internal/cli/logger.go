@@ -8,7 +8,11 @@ import (
 	"io"
 	"os"
 	"strings"
-) // newLogger writes to the standard error: for a journal with each line's priority.
+)
+
+// NewLogger returns a logger that writes to standard error. If that is the systemd
+// journal, each line starts with its priority. It returns a UsageError for an
+// unknown level.
 func (a *App) NewLogger(level string) (*logrus.Logger, error) {
 	parsed, err := logrus.ParseLevel(level)
 	if err != nil {
@@ -23,8 +27,8 @@ func (a *App) NewLogger(level string) (*logrus.Logger, error) {
 	return log, nil
 }
 
-// isJournalStream reports whether w is what systemd gave this process for its log: the
-// journal takes "<3>" in front of a line for the line's priority.
+// isJournalStream reports whether w is the journal stream that systemd gave this
+// process. The journal reads a prefix such as "<3>" as the line's priority.
 func isJournalStream(w io.Writer) bool {
 	if w != os.Stderr {
 		return false
@@ -33,7 +37,7 @@ func isJournalStream(w io.Writer) bool {
 	return is && err == nil
 }
 
-// priorityFormatter puts priorities in front of lines.
+// priorityFormatter prefixes each line with its syslog priority.
 type priorityFormatter struct{ logrus.Formatter }
 
 func (p priorityFormatter) Format(e *logrus.Entry) ([]byte, error) {
@@ -56,8 +60,8 @@ func syslogPriority(level logrus.Level) []byte {
 	return fmt.Appendf(nil, "<%d>", p)
 }
 
-// PrintError writes why the program ends; each line is an error of its own in a
-// journal.
+// PrintError writes the error that ends the program. In the systemd journal each
+// line becomes an entry of its own, with the priority of an error.
 func PrintError(w io.Writer, text string) {
 	text = "mesos-gpu: " + text
 	if isJournalStream(w) {

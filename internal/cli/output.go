@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// Ways to print what a command shows, the values of -o.
+// Output formats, the values of -o.
 const (
 	formatTable = "table"
 	formatWide  = "wide"
@@ -26,7 +26,7 @@ const (
 
 func outputFormats() []string { return []string{formatTable, formatWide, FormatJSON, FormatYAML} }
 
-// OutputFormat is the value of -o.
+// OutputFormat is the flag value of -o.
 type OutputFormat struct{ A *App }
 
 func (f OutputFormat) String() string {
@@ -46,7 +46,7 @@ func (f OutputFormat) Set(text string) error {
 
 func (OutputFormat) Type() string { return "format" }
 
-// AddOutputFlag has a command print for people or, with -o, for programs.
+// AddOutputFlag adds the flag -o, which selects tables or machine-readable output.
 func (a *App) AddOutputFlag(c *cobra.Command) {
 	f := c.Flags()
 	f.VarP(OutputFormat{a}, "output", "o", "how to print: "+JoinWithOr(outputFormats())+"; wide cuts nothing and says more")
@@ -54,14 +54,14 @@ func (a *App) AddOutputFlag(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// JoinWithOr reads "a, b or c".
+// JoinWithOr formats a list as "a, b or c".
 func JoinWithOr(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// PrintJSON prints what a program may read: as JSON, or as the YAML that says
-// the same.
+// PrintJSON writes v to standard output as JSON, or as the equivalent YAML with
+// -o yaml.
 func (a *App) PrintJSON(v any) error { return a.writeEncoded(a.Stdout, v) }
 
 func (a *App) writeEncoded(to io.Writer, v any) error {
@@ -82,7 +82,8 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 	return err
 }
 
-// ToYAML keeps the order of the keys. JSON is YAML already, in flow style.
+// ToYAML converts JSON to block-style YAML and keeps the order of the keys. It parses
+// the JSON as YAML, because JSON is valid flow-style YAML.
 func ToYAML(text []byte) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -98,8 +99,9 @@ func ToYAML(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// clearStyles takes JSON's brackets and quotes away; what needs quotes gets them
-// back when it is written. Empty lists and mappings have no other form.
+// clearStyles removes flow style and quotes from n and its children. The encoder
+// restores quotes where they are required. Empty lists and mappings keep their style,
+// because YAML has no block form of them.
 func clearStyles(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
 		n.Style = 0
@@ -109,7 +111,9 @@ func clearStyles(n *yaml.Node) {
 	}
 }
 
-// CurrentScreen is asked for each time: people change the size of windows.
+// CurrentScreen returns the present size and color support of standard output. It
+// returns the zero value if that is not a terminal. The size changes when the user
+// resizes the window.
 func (a *App) CurrentScreen() term.TerminalScreen {
 	f, ok := a.Stdout.(*os.File)
 	if !ok || !term.IsTerminal(a.Stdout) {
@@ -127,8 +131,8 @@ func (a *App) NewPrinter() *term.TablePrinter {
 	return &term.TablePrinter{Writer: a.Stdout, TerminalScreen: a.CurrentScreen(), Wide: a.Format == formatWide, NoHeaders: a.noHeaders}
 }
 
-// PrintRows prints a head and n rows, cells separated by tabs, in columns, of which
-// those that are spared go first where a terminal is narrow.
+// PrintRows prints a header and n rows as a table. Cells are separated by tabs.
+// On a narrow terminal the spared columns are dropped first.
 func (a *App) PrintRows(head string, n int, row func(i int) string, spared ...string) error {
 	rows := make([][]string, n)
 	for i := range rows {

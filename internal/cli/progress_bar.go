@@ -5,9 +5,14 @@ import (
 	"mesos-gpu/internal/term"
 	"strings"
 	"sync"
-)                           // progressBarWidth is the bar's, in characters.
-const progressBarWidth = 30 // startProgress draws a bar on standard error where that is a terminal, and
-// nothing elsewhere. done takes the bar away.
+)
+
+// progressBarWidth is the width of the bar, in characters.
+const progressBarWidth = 30
+
+// StartProgress draws a progress bar on standard error if that is a terminal, and
+// nothing otherwise. part adds to the bytes read; it is nil without a bar. done
+// removes the bar.
 func (a *App) StartProgress(verb string, total int64) (part func(bytes int64), done func()) {
 	if !term.IsTerminal(a.Stderr) || total <= 0 {
 		return nil, func() {}
@@ -34,8 +39,8 @@ func progressBar(verb string, read, total int64) string {
 	return fmt.Sprintf("%s [%s%s] %3d%% of %s", verb, strings.Repeat("#", full), strings.Repeat(" ", progressBarWidth-full), read*100/total, term.FormatMiB(total))
 }
 
-// StartCountBar draws a bar that counts what is done, where there is a terminal.
-// one may be called by several goroutines at a time, done after all of them.
+// StartCountBar draws a bar that counts finished items, if standard error is a
+// terminal. one is safe for concurrent use; call done after the last call of one.
 func (a *App) StartCountBar(doing, what string, all int64) (one, done func()) {
 	if !term.IsTerminal(a.Stderr) || all == 0 {
 		return func() {}, func() {}

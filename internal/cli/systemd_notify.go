@@ -22,17 +22,18 @@ type systemdNotifier struct {
 
 	mu         sync.Mutex
 	lastStatus string
-	stopping   bool // what is logged while it ends is no state
+	stopping   bool // ignore further log entries
 }
 
-// DaemonState is what is known of a daemon's state.
+// DaemonState derives a daemon's state from its log entries. String returns the
+// state as one line for systemctl status.
 type DaemonState interface {
-	// update reports whether the entry was about the state.
+	// update reports whether the entry concerned the state.
 	update(e *logrus.Entry) bool
 	fmt.Stringer
 }
 
-// NewNotifier has the log's lines told.
+// NewNotifier returns a notifier and, if NOTIFY_SOCKET is set, attaches it to the log.
 func (a *App) NewNotifier(log *logrus.Logger, c DaemonState) *systemdNotifier {
 	n := &systemdNotifier{state: c, lastStatus: c.String()}
 	if a.Getenv("NOTIFY_SOCKET") != "" {
@@ -44,7 +45,7 @@ func (a *App) NewNotifier(log *logrus.Logger, c DaemonState) *systemdNotifier {
 	return n
 }
 
-// RunDaemon runs the daemon and reports its end.
+// RunDaemon runs serve and notifies systemd when ctx ends.
 func (n *systemdNotifier) RunDaemon(ctx context.Context, serve func(context.Context) error) error {
 	defer context.AfterFunc(ctx, n.notifyStopping)()
 	return serve(ctx)
@@ -57,7 +58,7 @@ func (n *systemdNotifier) notifyStopping() {
 	NotifySystemd(daemon.SdNotifyStopping, StatusLine("stopping"))
 }
 
-// Levels and Fire make it a logrus.Hook.
+// Levels implements logrus.Hook.
 func (n *systemdNotifier) Levels() []logrus.Level { return logrus.AllLevels }
 
 func (n *systemdNotifier) Fire(e *logrus.Entry) error {
@@ -73,22 +74,23 @@ func (n *systemdNotifier) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// NotifyReady reports that the daemon answers.
+// NotifyReady notifies systemd that the daemon serves requests.
 func (n *systemdNotifier) NotifyReady() { NotifySystemd(daemon.SdNotifyReady) }
 
-// NotifySystemd sends systemd assignments. That it cannot be told is no reason to end, and
-// the log says all of it too.
+// NotifySystemd sends assignments such as READY=1 to systemd. It ignores errors: the
+// daemon works without systemd, and the log contains the same information.
 func NotifySystemd(assignments ...string) {
 	_, _ = daemon.SdNotify(false, strings.Join(assignments, "\n"))
 }
 
-// MaxStatusSize bounds what systemctl shows in one line, in bytes.
+// MaxStatusSize limits the status line for systemctl, in bytes.
 const MaxStatusSize = 500
 
-// userinfoPattern is a name and password in a URL.
+// userinfoPattern matches the user name and password in a URL.
 var userinfoPattern = regexp.MustCompile(`//[^/\s"@]*@`)
 
-// StatusLine is one line. Unlike the log everybody on the machine may read it.
+// StatusLine returns a STATUS assignment of one line without passwords. Unlike the
+// log, all users of the machine can read the status.
 func StatusLine(text string) string {
 	text = userinfoPattern.ReplaceAllString(text, "//…@")
 	text = strings.NewReplacer("\n", "; ", "\t", " ").Replace(term.EscapeControls(text))
@@ -98,7 +100,7 @@ func StatusLine(text string) string {
 	return "STATUS=" + strings.ToValidUTF8(text, "")
 }
 
-// levelFormatter leaves out the lines of lower levels.
+// levelFormatter omits the lines below a level.
 type levelFormatter struct {
 	logrus.Formatter
 	level logrus.Level
@@ -111,7 +113,7 @@ func (u levelFormatter) Format(e *logrus.Entry) ([]byte, error) {
 	return u.Formatter.Format(e)
 }
 
-// SchedulerState is a scheduler's state.
+// SchedulerState is the DaemonState of a scheduler.
 type SchedulerState struct{ zookeeper, role, master string }
 
 const awaitsMaster = "waiting for a master"
@@ -130,7 +132,7 @@ func (s *SchedulerState) update(e *logrus.Entry) bool {
 		s.role, s.master = "leading", awaitsMaster
 	case "no leading master in ZooKeeper":
 		if !strings.HasPrefix(s.master, awaitsMaster) {
-			return false // a standby, or one that has a master
+			return false // a standby, or a leader connected to a master
 		}
 		s.master = awaitsMaster + errorSuffix(e)
 	case "no subscription to a master":
@@ -147,7 +149,7 @@ func (s *SchedulerState) String() string {
 	return cmp.Or(joinClauses(s.role, s.zookeeper, s.master), "starting")
 }
 
-// AgentState is the state of an agent's daemon.
+// AgentState is the DaemonState of the agent daemon.
 type AgentState struct{ gpus, offers, volume, cgroups string }
 
 func (t *AgentState) update(e *logrus.Entry) bool {
@@ -176,7 +178,7 @@ func (t *AgentState) String() string {
 	return joinClauses(cmp.Or(t.gpus, "looking for GPUs"), t.offers, t.volume, t.cgroups)
 }
 
-// errorSuffix is the entry's error, behind a colon.
+// errorSuffix returns ": " and the entry's error, or "" if it has none.
 func errorSuffix(e *logrus.Entry) string {
 	if cause := e.Data[logrus.ErrorKey]; cause != nil {
 		return fmt.Sprint(": ", cause)

@@ -14,20 +14,21 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// WatchInterval is how often what is watched is fetched.
+// WatchInterval is the interval between two requests of --watch.
 const WatchInterval = 2 * time.Second
 
-// CommandResult is something fetched: the data for programs, and how people see it.
+// CommandResult is the result of a command: the data for machine-readable formats and
+// a function that prints it as text.
 type CommandResult struct {
 	Data  any
 	Print func(*term.TablePrinter) error
 }
 
-// fetchFunc gets what a command shows.
+// fetchFunc fetches the result of a command.
 type fetchFunc func(ctx context.Context, api *client.Client, args []string) (CommandResult, error)
 
-// NewShowCommand makes a command that fetches something and prints it, once or, with
-// --watch, again and again.
+// NewShowCommand returns a command that fetches a result and prints it: once, or
+// repeatedly with --watch.
 func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) *cobra.Command {
 	watched := false
 	c := &cobra.Command{
@@ -59,9 +60,9 @@ func (a *App) PrintResult(what CommandResult, p *term.TablePrinter) error {
 	return what.Print(p)
 }
 
-// WatchResult shows something until ctx ends: on a terminal always in the same
-// place, elsewhere one after the other, as often as it has changed. What may
-// pass by itself it says, and goes on.
+// WatchResult prints the result repeatedly until ctx ends. On a terminal it redraws
+// in place; otherwise it prints each changed result below the last. It reports
+// temporary errors on standard error and continues.
 func (a *App) WatchResult(ctx context.Context, get func(context.Context) (CommandResult, error)) error {
 	tick := time.NewTicker(WatchInterval)
 	defer tick.Stop()
@@ -90,7 +91,8 @@ func (a *App) WatchResult(ctx context.Context, get func(context.Context) (Comman
 	}
 }
 
-// PrintFrame prints one state of what is watched, and returns it as text.
+// PrintFrame prints one result and returns its text, which the caller passes as last
+// next time.
 func (a *App) PrintFrame(what CommandResult, last string, first bool) (string, error) {
 	p := a.NewPrinter()
 	var text bytes.Buffer
