@@ -1,6 +1,6 @@
-// Package jobs has the commands about jobs: they submit, list, describe, follow and
-// end jobs and schedules, read job files, and run commands in tasks. They decide
-// nothing about scheduling: every request goes to the scheduler's API.
+// Package jobs provides the commands about jobs. They submit, list, describe, follow
+// and end jobs and schedules, read job files, and run commands in tasks. They make no
+// scheduling decisions: every request goes to the scheduler's API.
 package jobs
 
 import (
@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has a method for each command of this package.
+// commands has one method for each command of this package.
 type commands struct{ *cli.App }
 
 // Commands returns the commands that submit, show and end jobs.

@@ -76,7 +76,7 @@ func PrintJob(p *term.TablePrinter, j *api.JobView) error {
 	}, endingColumns()...), timeColumns()...)
 }
 
-// FormatCPUs reads "1 CPU", "0.5 CPUs".
+// FormatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".
 func FormatCPUs(n float64) string {
 	if n == 1 {
 		return "1 CPU"
@@ -84,7 +84,7 @@ func FormatCPUs(n float64) string {
 	return fmt.Sprintf("%g CPUs", n)
 }
 
-// endingColumns are how a task ended, or what it said last.
+// endingColumns returns the columns about how a task ended, or its last message.
 func endingColumns() []term.TableColumn[job.Task] {
 	return []term.TableColumn[job.Task]{
 		{Name: "EXIT", Value: func(t job.Task) string {
@@ -105,8 +105,8 @@ func timeColumns() []term.TableColumn[job.Task] {
 	}
 }
 
-// formatDevices are the GPUs that a task holds, with what it holds of those that
-// others share.
+// formatDevices lists the GPUs that a task holds. For a shared GPU it adds the task's
+// share.
 func formatDevices(t *job.Task) string {
 	if len(t.Shares) == 0 {
 		return strings.Join(t.DeviceIDs, ",")
@@ -118,7 +118,7 @@ func formatDevices(t *job.Task) string {
 	return strings.Join(parts, ", ")
 }
 
-// formatHealth is what a task's checks found last.
+// formatHealth returns the last result of a task's health checks.
 func formatHealth(t *job.Task) string {
 	words := map[bool]string{true: "healthy", false: "unhealthy"}
 	var found []string

@@ -40,8 +40,9 @@ func (a *commands) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printEvents takes the states of now from the jobs: in the stream nothing tells
-// where they end.
+// printEvents prints the past changes and, with follow, new ones. It reads the
+// present states from the jobs, because the event stream does not mark where the
+// present states end and new changes start.
 func (a *commands) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
 	past, err := lastChanges(ctx, c, name)
 	if err != nil {
@@ -75,7 +76,7 @@ func (a *commands) printEvents(ctx context.Context, c *client.Client, name strin
 	return nil
 }
 
-// lastChanges are the last ones of all tasks, by time.
+// lastChanges returns the last state change of every task, in order of time.
 func lastChanges(ctx context.Context, c *client.Client, name string) ([]api.TaskEvent, error) {
 	jobs, err := jobsNamed(ctx, c, name)
 	if err != nil {
@@ -91,7 +92,7 @@ func lastChanges(ctx context.Context, c *client.Client, name string) ([]api.Task
 	return events, nil
 }
 
-// jobsNamed is one job, or all where name is empty.
+// jobsNamed returns one job, or all jobs if name is empty.
 func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobView, error) {
 	if name == "" {
 		return c.ListJobs(ctx)
@@ -100,7 +101,8 @@ func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobVie
 	return []api.JobView{view}, err
 }
 
-// printEvent prints one, below others of whose tasks the longest id is so wide.
+// printEvent prints one event. width is the width of the task column, so that the row
+// aligns with earlier ones.
 func (a *commands) printEvent(ev api.TaskEvent, width int) error {
 	switch a.Format {
 	case cli.FormatJSON:
@@ -116,8 +118,8 @@ func (a *commands) printEvent(ev api.TaskEvent, width int) error {
 	return PrintEventRows(p, []api.TaskEvent{ev}, width)
 }
 
-// printPastEvents prints those that are there already, and returns how wide their
-// tasks' ids are.
+// printPastEvents prints the events that have already occurred and returns the width
+// of their longest task id, in characters.
 func (a *commands) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
 	for _, ev := range past {
 		width = max(width, utf8.RuneCountInString(ev.Task))
@@ -137,8 +139,8 @@ func (a *commands) printPastEvents(past []api.TaskEvent, follow bool) (width int
 	return width, nil
 }
 
-// stateWidth is as long as UNREACHABLE: lines that come later stand below
-// those that are there.
+// stateWidth is the length of the longest state, UNREACHABLE. It aligns later rows
+// with earlier ones.
 const stateWidth = 11
 
 func PrintEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int) error {

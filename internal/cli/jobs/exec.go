@@ -35,7 +35,7 @@ func (a *commands) execCommand() *cobra.Command {
 		ValidArgsFunction: a.completeRunning,
 	}
 	f := c.Flags()
-	f.SetInterspersed(false) // what follows COMMAND is its own
+	f.SetInterspersed(false) // flags after COMMAND belong to COMMAND
 	f.BoolVarP(&stdin, "stdin", "i", false, "pass standard input on")
 	f.BoolVarP(&tty, "tty", "t", false, "run it on a terminal; with -i its keys are passed on, Ctrl-C too")
 	return c
@@ -49,8 +49,8 @@ func (a *commands) shellCommand() *cobra.Command {
 	}
 }
 
-// splitExec takes the job and the command out of the arguments. Flags may stand
-// behind the job as well as before it. There is no job where help was asked for.
+// splitExec splits the arguments into the job and the command. Flags may precede or
+// follow the job. It returns an empty name after printing help.
 func splitExec(c *cobra.Command, args []string) (name string, argv []string, err error) {
 	if len(args) > 0 {
 		name, argv = args[0], args[1:]
@@ -94,10 +94,10 @@ func (a *commands) execInTask(ctx context.Context, name string, argv []string, s
 	return a.runExec(ctx, c, task, r, t, keys)
 }
 
-// ShellCommandLine becomes bash, or stays sh where there is none.
+// ShellCommandLine starts bash if the container has it, and sh otherwise.
 const ShellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
 
-// openShell runs the best shell that the task's container has.
+// openShell opens an interactive shell in the task's container.
 func (a *commands) openShell(ctx context.Context, name string) error {
 	if a.terminalInput() == nil {
 		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
@@ -105,7 +105,7 @@ func (a *commands) openShell(ctx context.Context, name string) error {
 	return a.execInTask(ctx, name, []string{"sh", "-c", ShellCommandLine}, true, true)
 }
 
-// runExec runs a command on this terminal, which is as it was afterwards.
+// runExec runs a command on this terminal and restores the terminal's mode afterwards.
 func (a *commands) runExec(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *ttyInput) error {
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
@@ -138,14 +138,15 @@ func (a *commands) runExec(ctx context.Context, c *client.Client, task job.Task,
 	return nil
 }
 
-// launcherOutput hears what Mesos's launcher says in place of a program that it
-// cannot start, for it exits with 1 then.
+// launcherOutput records the start of the output to detect the message of the Mesos
+// launcher for a program that it cannot start. The launcher exits with 1 then, as
+// the program itself might.
 type launcherOutput struct {
 	io.Writer
 	first []byte
 }
 
-// maxLauncherLine is as much as its line may have.
+// maxLauncherLine limits how much output is recorded, in bytes.
 const maxLauncherLine = 4 << 10
 
 func (l *launcherOutput) Write(p []byte) (int, error) {
@@ -153,7 +154,7 @@ func (l *launcherOutput) Write(p []byte) (int, error) {
 	return l.Writer.Write(p)
 }
 
-// exitStatus is the command's own but for what was not started.
+// exitStatus returns the command's exit status, or 126 or 127 if it was not started.
 func (l *launcherOutput) exitStatus(code int) int {
 	line := string(l.first)
 	switch {
@@ -165,15 +166,15 @@ func (l *launcherOutput) exitStatus(code int) int {
 	return exitCannotRun
 }
 
-// Statuses of commands that do not run, as shells and docker exec have them.
+// Exit statuses of commands that cannot be started, as in shells and docker exec.
 const (
 	exitCannotRun = 126
 	exitNotFound  = 127
 )
 
-// execFailed prints nothing after an interrupt: the code does. Of
-// a program that cannot be started it says so, and not by which way that was
-// tried.
+// execFailed returns the error of a failed exec. After an interrupt it prints nothing
+// and returns the status of SIGINT. For a program that cannot be started it prints
+// only the reason, without the details of the API request.
 func (a *commands) execFailed(ctx context.Context, program string, err error) error {
 	if ctx.Err() != nil {
 		return &cli.ExitStatus{Code: 128 + int(syscall.SIGINT)}
@@ -186,8 +187,8 @@ func (a *commands) execFailed(ctx context.Context, program string, err error) er
 	return &cli.ExitStatus{Code: status}
 }
 
-// parseStartError returns the exit status and the reason where the container does
-// not start the program, and status 0 for other errors.
+// parseStartError returns the exit status and the reason if the container cannot
+// start the program, and status 0 for other errors.
 func parseStartError(err error) (status int, reason string) {
 	var p *api.Problem
 	if !errors.As(err, &p) {
@@ -206,8 +207,8 @@ func parseStartError(err error) (status int, reason string) {
 	return 0, ""
 }
 
-// resolveTask is the task that a name means: a job's, where it has one, JOB.NUMBER,
-// or an id.
+// resolveTask returns the task that name refers to: the only task of a job,
+// JOB.NUMBER, or a task id.
 func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task, err error) {
 	view, err := c.GetJob(ctx, name)
 	if err == nil {
@@ -217,7 +218,7 @@ func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task
 		return view.Tasks[0], nil
 	}
 	unknown := err
-	for dot := len(name); isNotFound(err); { // ids and names of jobs have dots
+	for dot := len(name); isNotFound(err); { // job names and task ids may contain dots
 		if dot = strings.LastIndexByte(name[:dot], '.'); dot < 1 {
 			return t, unknown
 		}
@@ -235,13 +236,13 @@ func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task
 	return t, err
 }
 
-// firstRunning is the index of one that a command could run in.
+// firstRunning returns the index of the first running task, or 0.
 func firstRunning(tasks []job.Task) int {
 	return max(0, slices.IndexFunc(tasks, func(t job.Task) bool { return t.State == job.Running }))
 }
 
-// completeRunning completes the names of jobs that run, and of tasks where a job
-// has several.
+// completeRunning completes the names of running jobs, and of the tasks of jobs with
+// several tasks.
 func (a *commands) completeRunning(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(before) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

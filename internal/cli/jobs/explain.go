@@ -37,7 +37,7 @@ func (a *commands) explainCommand() *cobra.Command {
 	return c
 }
 
-// explainedKey is a key for programs.
+// explainedKey is a job file key in machine-readable output.
 type explainedKey struct {
 	Key     string   `json:"key"`
 	What    string   `json:"what"`
@@ -52,8 +52,8 @@ func keysAsData(keys []jobfile.KeyInfo) (list []explainedKey) {
 	return list
 }
 
-// completeKeys returns the keys that complete what is typed: the outer ones, or those
-// inside of what stands before the last dot.
+// completeKeys returns completions for a partial key: top-level keys, or the keys
+// within the part before the last dot.
 func completeKeys(typed string) (names []string) {
 	dot := strings.LastIndexByte(typed, '.')
 	if dot < 0 {
@@ -90,8 +90,8 @@ func printKey(p *term.TablePrinter, k jobfile.KeyInfo) error {
 	return err
 }
 
-// wrapText breaks text into lines of at most so many bytes, as far as its words
-// let it, each set off by two blanks.
+// wrapText wraps text at spaces into lines of at most width bytes and indents each by
+// two spaces. A longer word makes a longer line.
 func wrapText(text string, width int) string {
 	var lines []string
 	line := " "

@@ -15,42 +15,43 @@ import (
 	"mesos-gpu/job"
 )
 
-// jobFollower shows a job as it runs: each change of its tasks and what they
-// write.
+// jobFollower follows a running job: it prints the state changes of its tasks and
+// their output.
 type jobFollower struct {
 	api          *client.Client
 	job          string
 	Outputs      []streamOutput
-	tailLines    int                      // so many of the lines that are there, 0 is all
-	startedTasks []string                 // tasks that have run, though their states do not say so
-	labels       lineLabels               // tell the tasks' output apart
-	notes        *syncWriter              // why tasks wait, and what is missing
-	States       *syncWriter              // where changes go
-	copies       map[string]chan struct{} // by task; closed once all of its output was shown
-	ended        map[string]bool          // tasks whose end was seen
+	tailLines    int                      // number of existing lines to print; 0 is all
+	startedTasks []string                 // tasks that have run although their state does not show it
+	labels       lineLabels               // prefixes that identify each task's output
+	notes        *syncWriter              // receives wait reasons and notices about lost output
+	States       *syncWriter              // receives state changes
+	copies       map[string]chan struct{} // by task; closed when all of its output is printed
+	ended        map[string]bool          // tasks whose final state was received
 	cancel       context.CancelCauseFunc
 }
 
-// streamOutput is what tasks write to one of their streams, and where it goes.
+// streamOutput is one output stream of the tasks and its destination.
 type streamOutput struct {
 	stream string
 	To     *syncWriter
 }
 
-// syncWriter takes what is written to it one by one. That nobody reads one of them
-// keeps nothing from the others.
+// syncWriter serializes writes to one destination. Each destination has a lock of its
+// own, so that a blocked one does not block the others.
 type syncWriter struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-// writeError says that our own output takes no more.
+// writeError is a failure to write to our own output.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return fmt.Sprintf("write output: %v", e.err) }
 func (e *writeError) Unwrap() error { return e.err }
 
-// NewFollower shows both streams of all tasks, and no changes.
+// NewFollower returns a follower that prints both output streams of all tasks and
+// discards state changes.
 func NewFollower(a *cli.App, c *client.Client, name string) *jobFollower {
 	out, errs := &syncWriter{to: a.Stdout}, &syncWriter{to: a.Stderr}
 	return &jobFollower{
@@ -59,8 +60,8 @@ func NewFollower(a *cli.App, c *client.Client, name string) *jobFollower {
 	}
 }
 
-// FollowToEnd returns the job once it has ended and all of its output was shown. Its
-// error is an *writeError where that could not be.
+// FollowToEnd returns the job after it has ended and all of its output is printed. It
+// returns a *writeError if the output cannot be written.
 func (f *jobFollower) FollowToEnd(ctx context.Context) (api.JobView, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -77,14 +78,14 @@ func (f *jobFollower) FollowToEnd(ctx context.Context) (api.JobView, error) {
 	switch {
 	case cause == nil:
 		return view, err
-	case cause == context.Canceled: // and no error that only has to do with it
+	case cause == context.Canceled: // replaces errors that result from the cancellation
 		return view, fmt.Errorf("stopped following job %s", f.job)
 	default:
 		return view, cause
 	}
 }
 
-// followEvents follows the job until the end of each of its tasks was seen.
+// followEvents follows the job until it has received the end of every task.
 func (f *jobFollower) followEvents(ctx context.Context) (view api.JobView, err error) {
 	for ev, err := range f.api.FollowEvents(ctx, f.job) {
 		if err != nil {
@@ -114,7 +115,8 @@ func (f *jobFollower) sawAllEnd(view api.JobView) bool {
 	return true
 }
 
-// showEvent shows one change: a task's end after all that it wrote.
+// showEvent prints one state change. It prints the end of a task after all of the
+// task's output.
 func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 	if ev.State == job.Running || ev.State == job.Finished || ev.State == job.Failed {
 		f.startCopy(ctx, ev.Task)
@@ -122,7 +124,7 @@ func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 	if copied := f.copies[ev.Task]; copied != nil && !ev.State.IsLive() {
 		select {
 		case <-copied:
-		case <-ctx.Done(): // the output is closed, or no longer followed
+		case <-ctx.Done(): // the output failed, or following was canceled
 		}
 	}
 	line := fmt.Sprintf("%s %s", ev.Task, ev.State)
@@ -132,7 +134,7 @@ func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 	f.writeOutput(f.States, []byte(term.EscapeControls(line)+"\n"))
 }
 
-// startCopy starts to show a task's output.
+// startCopy starts to copy a task's output, once for each task.
 func (f *jobFollower) startCopy(ctx context.Context, task string) {
 	if f.copies[task] != nil {
 		return
@@ -159,18 +161,18 @@ func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutpu
 		err = errors.Join(err, to.flushLine())
 		body.Close()
 	}
-	// A task that failed before it ran has no output; its message says why.
+	// A task that failed before it started has no output; its message has the reason.
 	if err == nil || ctx.Err() != nil || isNotFound(err) {
 		return
 	}
 	f.cancel(fmt.Errorf("read %s of task %s: %w", o.stream, task, err))
 }
 
-// explainInterval is how often a waiting job is asked why.
+// explainInterval is the interval between two requests for the wait reason.
 const explainInterval = 2 * time.Second
 
-// explainWaiting says why tasks wait, once they have for a while, and again when the
-// reason changes.
+// explainWaiting prints why the job's tasks wait, first after explainInterval and
+// then whenever the reason changes.
 func (f *jobFollower) explainWaiting(ctx context.Context) {
 	tick := time.NewTicker(explainInterval)
 	defer tick.Stop()
@@ -188,7 +190,7 @@ func (f *jobFollower) explainWaiting(ctx context.Context) {
 	}
 }
 
-// writeOutput passes on what there is. Once a write has failed, following ends.
+// writeOutput writes text to a destination. A failed write cancels following.
 func (f *jobFollower) writeOutput(to *syncWriter, text []byte) (int, error) {
 	to.mu.Lock()
 	defer to.mu.Unlock()

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// killRequestTimeout bounds the wait for the scheduler after an interrupt.
+	// killRequestTimeout limits the kill request after an interrupt.
 	killRequestTimeout = 10 * time.Second
-	// finalKillTimeout is what is left of it after a second one: people press twice,
-	// and the job shall still end.
+	// finalKillTimeout limits the rest of that request after a second interrupt. It
+	// is not 0, because users often interrupt twice and the job must still be killed.
 	finalKillTimeout = time.Second
 )
 
-// leftRunning ends following while the job goes on, as the user asked.
+// leftRunning ends following and leaves the job running, as the user requested.
 type leftRunning struct{ job string }
 
 func (l leftRunning) Error() string {
 	return fmt.Sprintf("interrupted; job %s goes on: see mesos-gpu logs -f %s", l.job, l.job)
 }
 
-// notifyInterrupt ends with the next interrupt: also with the end of the
-// terminal, unless nohup says that this shall be none.
+// notifyInterrupt returns a context that ends at the next SIGINT or SIGTERM, and at
+// SIGHUP unless that is ignored, as under nohup.
 func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -36,9 +36,8 @@ func notifyInterrupt(ctx context.Context) (context.Context, context.CancelFunc) 
 	return signal.NotifyContext(ctx, signals...)
 }
 
-// notifyQuit reports SIGQUIT, by which people leave a job running that they would
-// have ended by an interrupt. Where it is ignored, as in a script's background,
-// it stays so.
+// notifyQuit reports SIGQUIT, which detaches from the job and leaves it running. If
+// SIGQUIT is ignored, as in background jobs of a script, it stays ignored.
 func notifyQuit() (quit <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGQUIT) {
@@ -47,8 +46,8 @@ func notifyQuit() (quit <-chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// handleInterrupt ends the job, or lets it go on where it is to be kept. What it
-// does is followed by leave: at once, or with the next interrupt.
+// handleInterrupt kills the job, or leaves it running if keep is set. It then calls
+// leave: immediately if keep is set or the kill fails, otherwise at the next interrupt.
 func (a *commands) handleInterrupt(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
 	if keep {
 		leave(leftRunning{name})
@@ -68,7 +67,7 @@ func (a *commands) handleInterrupt(following context.Context, leave context.Canc
 	leave(fmt.Errorf("interrupted again; job %s is being killed", name))
 }
 
-// killWithin asks for a job's end for as long as an impatient person waits.
+// killWithin kills the job, with killRequestTimeout as the limit.
 func killWithin(ctx context.Context, api *client.Client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, killRequestTimeout)
 	defer cancel()

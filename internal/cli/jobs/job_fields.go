@@ -13,13 +13,13 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// DescribedKeys are the keys of a job file that describe has words of its own for.
+// DescribedKeys returns the job file keys that describe formats itself.
 func DescribedKeys() []string {
 	return []string{"name", "tasks", "matrix", "max_parallel", "gpus", "share", "gpu_type", "cpus", "mem", "command", "image", "container", "service", "after"}
 }
 
-// otherJobKeys are the other keys of a job's file: those that are not as they are
-// anyway, or all, with the defaults of keys that are not given.
+// otherJobKeys returns the remaining keys of a job. It omits keys with their default
+// value unless all is set; then it shows the default of keys that are not set.
 func otherJobKeys(s *job.Spec, all bool) ([]term.LabeledFact, error) {
 	given, err := jobKeyValues(s)
 	if err != nil {
@@ -41,8 +41,8 @@ func otherJobKeys(s *job.Spec, all bool) ([]term.LabeledFact, error) {
 	return list, nil
 }
 
-// jobKeyValues are the values of a job's file, each in a line. Of the environment
-// they are the names alone: values are long, and may be secret.
+// jobKeyValues returns the job file keys of a job, each value on one line. For env it
+// lists only the names, because values are long and may be secret.
 func jobKeyValues(s *job.Spec) (map[string]string, error) {
 	var text bytes.Buffer
 	if err := jobfile.Write(&text, s); err != nil {
@@ -75,7 +75,7 @@ func mappingKeys(mapping *yaml.Node) (names []string) {
 	return names
 }
 
-// flowYAML returns a value in the form of one line of a job file.
+// flowYAML formats a value as YAML on one line.
 func flowYAML(value *yaml.Node) (string, error) {
 	if value.Kind == yaml.ScalarNode {
 		return value.Value, nil

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// jobFlags are the flags that describe a job: those of the job file's keys.
-// Their texts are read when all flags are parsed.
+// jobFlags are the flags that describe a job, one for each job file key. Their values
+// are parsed in JobSpec, after all flags are read.
 type jobFlags struct{ values []*jobFlagValue }
 
 // AddJobFlags adds the flags of the job file's keys.
@@ -32,8 +32,8 @@ func AddJobFlags(set *pflag.FlagSet) *jobFlags {
 	return flags
 }
 
-// JobSpec returns the job that the flags describe, with its defaults. It
-// returns a *usageError for flags that describe none.
+// JobSpec returns the job that the flags describe, with defaults applied. It returns a
+// UsageError if the flags do not describe a valid job.
 func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {
 	given := map[string][]string{}
 	for _, v := range f.values {
@@ -66,8 +66,7 @@ func countTrue(conditions ...bool) (n int) {
 	return n
 }
 
-// jobFlagValue collects the texts that a flag is given, in the form in which
-// the job file has them.
+// jobFlagValue collects the values of one flag, in the syntax of the job file.
 type jobFlagValue struct {
 	flag  jobfile.Flag
 	texts []string
@@ -82,7 +81,7 @@ func (v *jobFlagValue) String() string {
 	return v.flag.Default
 }
 
-// Set rejects what is not of the flag's kind, as the flags of package pflag do.
+// Set rejects a value of the wrong type, as the flags of package pflag do.
 func (v *jobFlagValue) Set(text string) error {
 	var err error
 	switch v.flag.Kind {

@@ -10,17 +10,18 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// maxBufferedLine is how much of a line without an end is kept back.
+// maxBufferedLine limits how much of an unfinished line is buffered, in bytes.
 const maxBufferedLine = 64 << 10
 
-// lineLabels tell the output of a job's tasks apart: each line begins with its
-// task's number. Of a single task lines stay as they are.
+// lineLabels prefixes each output line with its task's number. A job with a single
+// task gets no prefixes.
 type lineLabels struct {
 	tasks int
 	term.TerminalScreen
 }
 
-// labelWriter is a writer for the output of the task with a number, to be ended.
+// labelWriter returns a writer for the output of the task with this index. The caller
+// must call flushLine at the end.
 func (l lineLabels) labelWriter(index int, to io.Writer) *labelledWriter {
 	if l.tasks < 2 {
 		return &labelledWriter{to: to}
@@ -29,18 +30,18 @@ func (l lineLabels) labelWriter(index int, to io.Writer) *labelledWriter {
 	return &labelledWriter{label: l.Colorize(term.TerminalColor(32+index%5), text), to: to}
 }
 
-// taskIndex is the number of a job's task by its id, JOB.NUMBER.….
+// taskIndex returns the index of a job's task from its id, JOB.INDEX.….
 func taskIndex(job, id string) int {
 	number, _, _ := strings.Cut(strings.TrimPrefix(id, job+"."), ".")
-	n, _ := strconv.Atoi(number) // 0 for the id of another framework's task
+	n, _ := strconv.Atoi(number) // 0 for a task id of another framework
 	return n
 }
 
-// labelledWriter passes whole lines on, as others write to the same place.
+// labelledWriter writes whole lines only, because other tasks write to the same output.
 type labelledWriter struct {
 	label   string
 	to      io.Writer
-	partial []byte // a line that has no end yet
+	partial []byte // the start of an unfinished line
 }
 
 func (l *labelledWriter) Write(p []byte) (int, error) {
@@ -65,7 +66,7 @@ func (l *labelledWriter) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// flushLine passes on what came last, as a line.
+// flushLine writes the buffered text as a line.
 func (l *labelledWriter) flushLine() error {
 	if len(l.partial) == 0 {
 		return nil

@@ -66,14 +66,14 @@ func (a *commands) printLogs(ctx context.Context, api *client.Client, name strin
 	}
 }
 
-// isNotFound reports whether the scheduler knows no such thing.
+// isNotFound reports whether the API returned status 404.
 func isNotFound(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
 }
 
-// resolveTaskID is the id of the task that a name means: JOB.NUMBER is the job's
-// present attempt, all else an id.
+// resolveTaskID returns the task id that name refers to. JOB.NUMBER is the task's
+// present attempt; any other name is returned unchanged.
 func resolveTaskID(ctx context.Context, api *client.Client, name string) (string, error) {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 1 {
@@ -91,7 +91,7 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string) (string
 	return name, err
 }
 
-// copyTaskLog returns no error after an interrupt.
+// copyTaskLog copies a task's output to to. It returns no error after an interrupt.
 func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
 	o.OnOutputLost = func() { fmt.Fprintln(a.Stderr, outputLostNotice) }
 	body, err := api.OpenTaskLog(ctx, task, o)
@@ -105,8 +105,9 @@ func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task str
 	return nil
 }
 
-// printJobLogs prints what there is, task by task. That one has written nothing is
-// worth a word only where none has; an agent that is away hides no other's.
+// printJobLogs prints the existing output task by task. It returns a not-found error
+// only if no task has output, and continues with the other tasks if an agent cannot
+// be reached.
 func (a *commands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
 	names := lineLabels{len(view.Tasks), a.CurrentScreen()}
 	found, none := false, error(nil)
@@ -130,7 +131,7 @@ func (a *commands) printJobLogs(ctx context.Context, api *client.Client, view *a
 	return errors.Join(errs...)
 }
 
-// followJobLogs shows a job's output until it has ended.
+// followJobLogs prints a job's output until the job ends.
 func (a *commands) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
 	f := NewFollower(a.App, api, view.Spec.Name)
 	f.Outputs, f.tailLines = []streamOutput{{cmp.Or(o.Stream, "stdout"), f.Outputs[0].To}}, o.TailLines
@@ -142,10 +143,10 @@ func (a *commands) followJobLogs(ctx context.Context, api *client.Client, view *
 	}
 	_, err := f.FollowToEnd(ctx)
 	if ctx.Err() != nil {
-		return nil // people end it so
+		return nil // an interrupt is the normal way to stop following
 	}
 	return err
 }
 
-// outputLostNotice is printed where a reader was slower than the rotation.
+// outputLostNotice is printed if log rotation removed output before it was read.
 const outputLostNotice = "mesos-gpu: output is missing here: it was rotated away before it was read"

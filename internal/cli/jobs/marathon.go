@@ -48,7 +48,7 @@ func (a *commands) marathonTranslateCommand() *cobra.Command {
 	return c
 }
 
-// translateApp reads an app definition as one that was never deployed.
+// translateApp parses an app definition as a new app.
 func (a *commands) translateApp(name string, s marathon.ParseSettings) (spec job.Spec, err error) {
 	if s.GPUBehavior != marathon.GPURestricted && s.GPUBehavior != marathon.GPUUnrestricted {
 		return spec, &cli.UsageError{Err: fmt.Errorf("--gpu-scheduling-behavior %s: use %s or %s", s.GPUBehavior, marathon.GPURestricted, marathon.GPUUnrestricted)}
@@ -89,7 +89,7 @@ func (a *commands) readDefinition(name string) ([]byte, error) {
 	return text, nil
 }
 
-// splitDetails writes what is wrong with a definition line by line.
+// splitDetails returns an error with one line for each error in a definition.
 func splitDetails(name string, err error) error {
 	invalid := (*marathon.ValidationError)(nil)
 	if !errors.As(err, &invalid) {
@@ -104,7 +104,7 @@ func splitDetails(name string, err error) error {
 	return errors.Join(lines...)
 }
 
-// AddMarathonFlags say how app definitions are read.
+// AddMarathonFlags adds the flags that control how app definitions are parsed.
 func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
 	f.StringVar(&s.DefaultNetwork, "default-network", "", "container network of Marathon apps that name none")
 	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "what Marathon apps call the bridge in ipAddress")

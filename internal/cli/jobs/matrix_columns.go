@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// matrixColumns show which values each task has; there are none without a
+// matrixColumns returns a column for each axis of a job's matrix, and nil without a
 // matrix.
 func matrixColumns(s *job.Spec) []term.TableColumn[job.Task] {
 	if s.Matrix == nil {
@@ -30,7 +30,7 @@ func matrixColumns(s *job.Spec) []term.TableColumn[job.Task] {
 	}}}
 }
 
-// formatDependencies are the jobs that a job waits for, or has waited for.
+// formatDependencies lists the jobs that a job depends on.
 func formatDependencies(list []job.Dependency) string {
 	words := make([]string, len(list))
 	for i, d := range list {

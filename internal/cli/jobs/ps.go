@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// jobSelection says which jobs ps lists, and in which order.
+// jobSelection selects and orders the jobs that ps lists.
 type jobSelection struct {
 	all    bool
 	role   string
@@ -27,7 +27,7 @@ type jobSelection struct {
 	sort   string
 }
 
-// jobOrders are the ways to sort jobs. Those that are equal stay by submission.
+// jobOrders returns the sort orders by name. Equal jobs stay in submission order.
 func jobOrders() map[string]func(a, b *api.JobView) int {
 	return map[string]func(a, b *api.JobView) int{
 		"submitted": func(a, b *api.JobView) int { return a.Submitted.Compare(b.Submitted) },
@@ -101,8 +101,8 @@ func (s *jobSelection) validate() error {
 	return nil
 }
 
-// queryState is what the scheduler is asked for. Who asks for a state in which jobs
-// have ended wants those too.
+// queryState returns the state filter for the API. If the user selects a state of
+// ended jobs, the query includes ended jobs.
 func (s *jobSelection) queryState() string {
 	ended := slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).IsLive() })
 	if s.all || ended {
@@ -113,7 +113,7 @@ func (s *jobSelection) queryState() string {
 
 func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 	jobs = slices.DeleteFunc(jobs, func(j api.JobView) bool {
-		like, _ := path.Match(s.name, j.Spec.Name) // check has seen the pattern
+		like, _ := path.Match(s.name, j.Spec.Name) // validate has checked the pattern
 		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || len(s.states) > 0 && !slices.Contains(s.states, string(j.State))
 	})
 	key, back := strings.CutPrefix(s.sort, "-")
@@ -144,7 +144,7 @@ func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
 	)
 }
 
-// FormatHealthy counts the tasks that run and are well.
+// FormatHealthy counts the running tasks that are healthy.
 func FormatHealthy(j *api.JobView) string {
 	if j.Spec.HealthCheck == nil {
 		return "-"

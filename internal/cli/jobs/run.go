@@ -53,7 +53,7 @@ func (a *commands) runCommand() *cobra.Command {
 	return c
 }
 
-// runDetached prints the name, which may be made up, for others to use.
+// runDetached submits the job and prints its name, which may be generated.
 func (a *commands) runDetached(ctx context.Context, spec *job.Spec) error {
 	api, err := a.NewClient()
 	if err != nil {
@@ -66,7 +66,8 @@ func (a *commands) runDetached(ctx context.Context, spec *job.Spec) error {
 	return err
 }
 
-// runAttached shows what the tasks write, and why a task waits or never ran.
+// runAttached submits the job and follows it: it prints the output of its tasks, wait
+// reasons, and why a task never started. An interrupt kills the job unless keep is set.
 func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
 	api, err := a.NewClient()
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, kee
 		if ctx.Err() == nil || keep {
 			return err
 		}
-		// It may have been taken.
+		// The scheduler may have accepted the job.
 		if err := killWithin(context.WithoutCancel(ctx), api, spec.Name); err != nil {
 			return fmt.Errorf("interrupted; %w", err)
 		}
@@ -95,7 +96,7 @@ func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, kee
 	watching.Go(func() {
 		select {
 		case <-ctx.Done():
-			stopQuit() // from now on it ends this program, as any
+			stopQuit() // from here on SIGQUIT ends this program as usual
 			a.handleInterrupt(following, leave, api, spec.Name, keep)
 		case <-quit:
 			leave(leftRunning{spec.Name})
@@ -118,7 +119,8 @@ func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, kee
 	return a.reportOutcome(&view)
 }
 
-// reportOutcome is a job's end as the command's own.
+// reportOutcome returns the job's exit code as an ExitStatus, and nil on success. It
+// prints the message of each task that ended without an exit code.
 func (a *commands) reportOutcome(view *api.JobView) error {
 	if view.State == job.Finished {
 		return nil

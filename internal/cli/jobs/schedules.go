@@ -40,7 +40,8 @@ func PrintSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 	})
 }
 
-// submitSpec submits a job, or a schedule of jobs.
+// submitSpec submits a job or, if spec has a schedule, a schedule of jobs. said is a
+// message for the user.
 func (a *commands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
 	if spec.Schedule == nil {
 		view, err = c.SubmitJob(ctx, *spec)
@@ -50,8 +51,8 @@ func (a *commands) submitSpec(ctx context.Context, c *client.Client, spec *job.S
 	return schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), err
 }
 
-// describeSchedule is for a name that no job has. Where no schedule has it
-// either it is unknown, as unknown says.
+// describeSchedule describes the schedule of a name that no job has. If there is no
+// such schedule either, it returns unknown, the error about the job.
 func describeSchedule(ctx context.Context, c *client.Client, name string, unknown error) (cli.CommandResult, error) {
 	s, err := c.GetSchedule(ctx, name)
 	if isNotFound(err) {
@@ -71,7 +72,8 @@ func describeSchedule(ctx context.Context, c *client.Client, name string, unknow
 	}}, err
 }
 
-// endScheduleOr is for a name that no job has; see describeSchedule.
+// endScheduleOr ends the schedule of a name that no job has. If there is no such
+// schedule either, it returns unknown, the error about the job.
 func (a *commands) endScheduleOr(ctx context.Context, c *client.Client, name string, unknown error) error {
 	switch err := c.EndSchedule(ctx, name); {
 	case isNotFound(err):

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// schemaCommand prints what editors and other programs check job files by.
+// schemaCommand prints the JSON schema of job files, for editors and validators.
 func (a *commands) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of job files", Args: cli.RequireArgs(),

@@ -12,10 +12,10 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// ttyInput is the terminal that standard input is.
+// ttyInput is standard input if that is a terminal.
 type ttyInput struct{ fd int }
 
-// terminalInput returns nil if standard input is no terminal.
+// terminalInput returns nil if standard input is not a terminal.
 func (a *commands) terminalInput() *ttyInput {
 	f, ok := a.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -24,7 +24,7 @@ func (a *commands) terminalInput() *ttyInput {
 	return &ttyInput{int(f.Fd())}
 }
 
-// windowSize is 0 by 0 where the terminal does not tell.
+// windowSize returns 0 by 0 if the terminal does not report its size.
 func (k *ttyInput) windowSize() (rows, cols int) {
 	cols, rows, err := term.GetSize(k.fd)
 	if err != nil {
@@ -33,16 +33,16 @@ func (k *ttyInput) windowSize() (rows, cols int) {
 	return rows, cols
 }
 
-// makeRaw has keys passed on as they are, until restore is called.
+// makeRaw sets the terminal to raw mode until restore is called.
 func (k *ttyInput) makeRaw() (restore func(), err error) {
 	before, err := term.MakeRaw(k.fd)
 	if err != nil {
 		return nil, fmt.Errorf("have the terminal pass keys on: %w", err)
 	}
-	return func() { _ = term.Restore(k.fd, before) }, nil // a terminal that has gone needs none
+	return func() { _ = term.Restore(k.fd, before) }, nil // a closed terminal needs no restore
 }
 
-// watchResizes sends the size whenever it changes, until ctx ends or stop is called.
+// watchResizes sends the window size after each change, until ctx ends or stop is called.
 func (k *ttyInput) watchResizes(ctx context.Context) (sizes <-chan api.WindowSize, stop func()) {
 	changed, told := make(chan os.Signal, 1), make(chan api.WindowSize)
 	signal.Notify(changed, syscall.SIGWINCH)

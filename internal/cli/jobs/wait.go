@@ -14,13 +14,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// What to wait for, the values of --for.
+// Conditions to wait for, the values of --for.
 const (
 	waitForEnd     = "ended"
 	waitForRunning = "running"
 )
 
-// exitTimedOut is the exit status of timeout(1).
+// exitTimedOut is the exit status of timeout(1) after a timeout.
 const exitTimedOut = 124
 
 func (a *commands) waitCommand() *cobra.Command {
@@ -51,7 +51,8 @@ func (a *commands) waitCommand() *cobra.Command {
 	return c
 }
 
-// waitForJobs asks for all jobs first: of one that is not there people hear at once.
+// waitForJobs waits for all jobs. It first requests each of them, so that an unknown
+// job is reported immediately.
 func (a *commands) waitForJobs(ctx context.Context, api *client.Client, names []string, what string) error {
 	for _, name := range names {
 		if _, err := api.GetJob(ctx, name); err != nil {
@@ -91,7 +92,7 @@ func awaitJob(ctx context.Context, api *client.Client, name, what string) (api.J
 	return awaitRunning(ctx, api, name)
 }
 
-// awaitRunning returns a job whose tasks run, or that has ended before.
+// awaitRunning returns the job when all of its tasks run, or when it has ended.
 func awaitRunning(ctx context.Context, c *client.Client, name string) (view api.JobView, err error) {
 	for ev, err := range c.FollowEvents(ctx, name) {
 		if err != nil {
@@ -110,7 +111,7 @@ func awaitRunning(ctx context.Context, c *client.Client, name string) (view api.
 	return view, context.Cause(ctx)
 }
 
-// hasAllRunning reports whether as many tasks as are wanted run, or have finished.
+// hasAllRunning reports whether as many tasks as the job requests run or have finished.
 func hasAllRunning(view *api.JobView) bool {
 	n := 0
 	for i := range view.Tasks {
