@@ -24,14 +24,14 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// Ways to advertise, the values of --advertise.
+// Ways to advertise GPUs, the values of --advertise.
 const (
 	advertiseProvider = "provider"
 	advertiseFlags    = "flags"
 )
 
-// agentFlags are those that the daemon and `agent flags` share: both must
-// speak of the same GPUs.
+// agentFlags are the flags that the daemon and `agent flags` share, because both must
+// describe the same GPUs.
 type agentFlags struct {
 	simulate, advertise, stock, role string
 	share                            ShareFlags
@@ -136,7 +136,7 @@ func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) 
 	return docker.RemoveOrphans(ctx, cli.NewDockerClient, executor.ContainerLocksDirFor(volumes), log)
 }
 
-// openHardware opens this machine's GPUs, or makes them up.
+// openHardware opens this machine's GPUs, or simulates the GPUs that simulate describes.
 func (a *commands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
 		return daemon.OpenNVML(nvml.LibraryConfig{Log: log})
@@ -145,7 +145,8 @@ func (a *commands) openHardware(simulate string, log logrus.FieldLogger) (daemon
 	return daemon.SimulatedHardware(h), err
 }
 
-// loadAgentCredential reads the files by which the agent knows the daemon.
+// loadAgentCredential reads the credential and the TLS files with which the daemon
+// authenticates to the Mesos agent.
 func loadAgentCredential(cfg *daemon.DaemonConfig, credential string, encryption master.TLSFiles, log logrus.FieldLogger) (err error) {
 	if credential != "" {
 		c, warning, err := master.LoadCredential(credential)
@@ -163,7 +164,7 @@ func loadAgentCredential(cfg *daemon.DaemonConfig, credential string, encryption
 	return err
 }
 
-// imageNeedsDriver is image.Examine for an environment without doubles.
+// imageNeedsDriver calls image.Examine with an environment without duplicate names.
 func imageNeedsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
 	var entries []string
 	for name, value := range env {
@@ -173,7 +174,7 @@ func imageNeedsDriver(labels, env map[string]string, h gpu.Host) (bool, error) {
 	return ask.NeedsDriver(), err
 }
 
-// convertNumbers is a list in the type that flags, or policies, have.
+// convertNumbers converts a list between the integer types of flags and policies.
 func convertNumbers[To, From uint | uint64](list []From) []To {
 	numbers := make([]To, len(list))
 	for i, n := range list {
@@ -182,7 +183,7 @@ func convertNumbers[To, From uint | uint64](list []From) []To {
 	return numbers
 }
 
-// agentURL completes http://HOST:PORT by the agent's libprocess name.
+// agentURL appends the agent's libprocess name to http://HOST:PORT.
 func agentURL(url string) string {
 	if strings.Count(strings.TrimSuffix(url, "/"), "/") > 2 {
 		return url
@@ -216,15 +217,15 @@ func (a *commands) agentFlagsCommand(common *agentFlags) *cobra.Command {
 	}
 }
 
-// errNoSuchDevice is for UUIDs that the daemon does not know.
+// errNoSuchDevice means that no device has the minor number or the UUID.
 var errNoSuchDevice = errors.New("no such device")
 
 // fullUUIDLength is the length of "GPU-" and a UUID.
 const fullUUIDLength = 40
 
-// resolveDevice completes what a person types of a device: its minor number, or the
-// beginning of its UUID. A whole UUID is the daemon's to know: it may be that
-// of a GPU cut into slices, or of one that is away.
+// resolveDevice returns the UUID of the device with a minor number or with a UUID
+// prefix. It returns a full UUID unchecked, because only the daemon knows them all:
+// the device may be a GPU that is partitioned by MIG, or be absent now.
 func resolveDevice(devices []gpu.Device, name string) (string, error) {
 	if len(name) >= fullUUIDLength {
 		return name, nil

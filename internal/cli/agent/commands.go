@@ -1,6 +1,6 @@
-// Package agent has the commands that run on an agent's machine: the agent daemon,
-// the executor, and those that show and change this machine's GPUs through the
-// daemon's socket. It turns flags into configurations; the daemons decide.
+// Package agent provides the commands that run on an agent's machine: the agent
+// daemon, the executor, and the commands that show and change this machine's GPUs
+// through the daemon's socket. It converts flags to configurations; the daemons decide.
 package agent
 
 import (
@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has a method for each command of this package.
+// commands has one method for each command of this package.
 type commands struct{ *cli.App }
 
 // DaemonCommands returns the daemons of an agent's machine: agent and executor.

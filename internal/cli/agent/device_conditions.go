@@ -8,12 +8,12 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// conditionsRetryDelay is the pause before a daemon that does not answer is asked
-// again. Agents without one are common.
+// conditionsRetryDelay is the pause before the next request to a daemon that does not
+// respond. Many agents have no daemon.
 const conditionsRetryDelay = 5 * time.Second
 
-// watchConditions reports changes of devices' conditions from the daemon at that
-// socket, until ctx ends.
+// watchConditions returns a function that reports changes of device conditions from
+// the daemon at the socket path, until its ctx ends.
 func watchConditions(path string) func(context.Context, []string, func(string, gpu.DeviceCondition)) {
 	return func(ctx context.Context, devices []string, tell func(string, gpu.DeviceCondition)) {
 		client := socket.NewDaemonClient(path)

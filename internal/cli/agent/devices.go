@@ -46,7 +46,7 @@ func (a *commands) devicesCommand() *cobra.Command {
 	return c
 }
 
-// deviceState is the device's health and what else keeps it from tasks.
+// deviceState formats the device's health and other reasons why tasks do not get it.
 func deviceState(d socket.DeviceInfo) string {
 	words := []string{string(d.Condition.Health)}
 	if d.Condition.Cordoned {
@@ -109,7 +109,7 @@ func (a *commands) uncordonCommand() *cobra.Command {
 	return c
 }
 
-// changeDevice does something to the one device that name means, and says what.
+// changeDevice applies do to the device that name refers to and prints the result.
 func (a *commands) changeDevice(ctx context.Context, path, name string, do func(*socket.DaemonClient, string) (done string, err error)) error {
 	client := socket.NewDaemonClient(path)
 	defer client.Close()

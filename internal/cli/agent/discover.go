@@ -46,8 +46,8 @@ func (a *commands) discoverCommand() *cobra.Command {
 	return c
 }
 
-// printHost shows devices, what joins them, and the nodes they are reached
-// by, with those that the function there finds.
+// printHost prints the host's devices, the links between them, and their device nodes.
+// there lists the paths that match a pattern.
 func (a *commands) printHost(h gpu.Host, there func(pattern string) []string) error {
 	made := ""
 	if h.Simulated {
@@ -65,7 +65,8 @@ func (a *commands) printHost(h gpu.Host, there func(pattern string) []string) er
 	return nil
 }
 
-// HostColumns leaves out the ones that none of the host's devices needs.
+// HostColumns returns the columns for a host's devices. It omits the MIG columns if no
+// device is a MIG device.
 func HostColumns(h gpu.Host) []term.TableColumn[gpu.Device] {
 	columns := []term.TableColumn[gpu.Device]{
 		{Name: "MINOR", Value: func(d gpu.Device) string { return fmt.Sprint(d.Minor) }},
@@ -94,7 +95,7 @@ func HostColumns(h gpu.Host) []term.TableColumn[gpu.Device] {
 	)
 }
 
-// modelName is the product's name: of a MIG device, its GPU's.
+// modelName returns the product name; for a MIG device, that of its GPU.
 func modelName(d gpu.Device) string {
 	if d.MIG != nil {
 		name, _, _ := strings.Cut(d.Model, " MIG ")
@@ -110,7 +111,8 @@ func migProfile(d gpu.Device) string {
 	return d.MIG.Profile
 }
 
-// migCaps are the N of the two /dev/nvidia-caps/nvidia-capN of a MIG device.
+// migCaps returns the numbers N of a MIG device's two nodes
+// /dev/nvidia-caps/nvidia-capN.
 func migCaps(d gpu.Device) string {
 	if d.MIG == nil {
 		return "-"

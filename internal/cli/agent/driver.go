@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// hostReadTimeout is for a daemon that is there but hangs: what it would
-	// say is worth no more of a task's start.
+	// hostReadTimeout limits the request to a daemon that hangs. The result does not
+	// justify a longer delay of a task's start.
 	hostReadTimeout = time.Second
-	// kernelModule is the file with the version of the driver's kernel module.
+	// kernelModule is the file that contains the version of the driver's kernel module.
 	kernelModule = "/sys/module/nvidia/version"
 )
 
-// hostReader returns what is known of this machine's driver, and of the GPUs that
-// this process may open: the daemon at that socket knows most, the kernel what
-// version the driver is.
+// hostReader returns a function that reads this machine's driver version and the GPUs
+// that this process may open. It requests them from the daemon at the socket path. If
+// the daemon does not respond, it reads only the driver version, from the kernel.
 func hostReader(path string) func(context.Context) image.HostDriver {
 	return hostReaderFor(path, isolator.DetectDeviceAccess)
 }
@@ -45,8 +45,8 @@ func hostReaderFor(path string, granted func() (gpu.DeviceAccess, error)) func(c
 	}
 }
 
-// grantedDevices are the devices that this process may open; none if that is unknown.
-// Others of the machine are no business of its task's image.
+// grantedDevices returns the devices that this process may open, or none if that is
+// unknown. The task's image does not depend on the machine's other devices.
 func grantedDevices(ctx context.Context, client *socket.DaemonClient, granted func() (gpu.DeviceAccess, error)) []gpu.Device {
 	reach, err := granted()
 	if err != nil || !reach.Confined || len(reach.Minors) == 0 {
@@ -65,7 +65,7 @@ func grantedDevices(ctx context.Context, client *socket.DaemonClient, granted fu
 	return devices
 }
 
-// imageHost is the host in package image's words; its GPUs go by their UUIDs.
+// imageHost converts the host to the type of package image. GPUs are named by UUID.
 func imageHost(h gpu.Host) image.HostDriver {
 	known := image.HostDriver{Driver: h.Driver, CUDA: h.CUDA}
 	for _, d := range h.Devices {
@@ -74,8 +74,8 @@ func imageHost(h gpu.Host) image.HostDriver {
 	return known
 }
 
-// checkImage is an error where an image cannot run on one of those devices. What the
-// host has lost is not the image's fault.
+// checkImage returns an error if the image cannot run on one of the devices. It
+// returns nil if the host has lost a device, since that is not a fault of the image.
 func checkImage(labels, env map[string]string, devices []string, h gpu.Host) error {
 	on, err := h.ByUUID(devices)
 	if err != nil {

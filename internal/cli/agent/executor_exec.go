@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// executorExecCommand is what the scheduler has an agent run beside an executor
-// whose task the Docker engine runs.
+// executorExecCommand runs a command in a Docker container. The scheduler starts it on
+// the agent, alongside the executor of the task.
 func (a *commands) executorExecCommand() *cobra.Command {
 	var tty, stdin bool
 	c := &cobra.Command{
@@ -40,7 +40,7 @@ func (a *commands) executorExecCommand() *cobra.Command {
 			if cli.AsExitStatus(err, new(*cli.ExitStatus)) || err == nil {
 				return err
 			}
-			// As docker exec: its own faults are none of the command's statuses.
+			// As in docker exec, a failure of exec itself has a status of its own.
 			fmt.Fprintf(a.Stderr, "mesos-gpu: %s\n", term.EscapeControls(err.Error()))
 			return &cli.ExitStatus{Code: exitExecFault}
 		},
@@ -50,7 +50,7 @@ func (a *commands) executorExecCommand() *cobra.Command {
 	return c
 }
 
-// exitExecFault is the status of exec where the command did not run.
+// exitExecFault is the exit status if exec itself fails.
 const exitExecFault = 125
 
 func runSession(ctx context.Context, cfg executor.ExecutorConfig, s docker.ExecSession) error {
@@ -60,7 +60,7 @@ func runSession(ctx context.Context, cfg executor.ExecutorConfig, s docker.ExecS
 	}
 	defer engine.Close()
 	if s.TTY {
-		// All that is typed is the command's, the engine's terminal echoes.
+		// Pass all input to the command: the terminal of the engine echoes it.
 		before, err := xterm.MakeRaw(int(os.Stdin.Fd()))
 		if err != nil {
 			return fmt.Errorf("pass the terminal on: %w", err)
@@ -77,8 +77,8 @@ func runSession(ctx context.Context, cfg executor.ExecutorConfig, s docker.ExecS
 	return &cli.ExitStatus{Code: code}
 }
 
-// windowSizes sends the size of this process's terminal, at once and at each
-// change, until stop is called. Of several quick changes it sends the last.
+// windowSizes sends the size of this process's terminal immediately and after each
+// change, until stop is called. After several quick changes it sends the latest size.
 func windowSizes(tty *os.File) (sizes <-chan docker.TerminalSize, stop func()) {
 	changes := make(chan os.Signal, 1)
 	signal.Notify(changes, syscall.SIGWINCH)

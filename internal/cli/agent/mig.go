@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/isolator/stock"
 )
 
-// migFlags say which GPUs the daemon may cut into MIG devices, and into which.
+// migFlags select the GPUs that the daemon may partition by MIG, and their layout.
 type migFlags struct{ list, layout string }
 
 func (f *migFlags) register(p *pflag.FlagSet) {
@@ -29,7 +29,7 @@ func (f *migFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.layout, "mig-layout", "", "what they are cut into until `mesos-gpu agent mig` asks for another layout, such as 3g.20gb,2x2g.10gb; empty leaves them as they are")
 }
 
-// migGPUs are the GPUs that may be cut.
+// migGPUs returns the GPUs that the daemon may partition.
 func (f *agentFlags) migGPUs() ([]nvml.MIGGPU, error) {
 	switch {
 	case f.mig.list == "" || f.mig.list == mig.None:
@@ -43,8 +43,8 @@ func (f *agentFlags) migGPUs() ([]nvml.MIGGPU, error) {
 	return slices.DeleteFunc(all, func(g nvml.MIGGPU) bool { return !mig.IsSelected(f.mig.list, g.Device) }), err
 }
 
-// describeMachine is what a host has to advertise: in the attributes, which stand for
-// good, something that holds of any slice in place of those that come and go.
+// describeMachine returns what a host advertises. MIG devices come and go, but
+// attributes are fixed, so placeholders that fit any MIG device replace them.
 func (f *agentFlags) describeMachine(ctx context.Context, host gpu.Host, log logrus.FieldLogger) (advertise.MachineGPUs, error) {
 	named, aside, err := stock.SplitHost(host, f.stock)
 	if err != nil {
@@ -66,13 +66,13 @@ func (f *agentFlags) describeMachine(ctx context.Context, host gpu.Host, log log
 	return m, err
 }
 
-// discoveredHost is what `discover -o json` prints.
+// discoveredHost is the output of `discover -o json`.
 type discoveredHost struct {
 	gpu.Host
 	MIG []nvml.MIGGPU `json:"mig,omitempty"`
 }
 
-// listCuttable are this machine's GPUs in MIG mode; made-up ones are in none.
+// listCuttable returns this machine's GPUs in MIG mode. Simulated GPUs have none.
 func (a *commands) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
 	if simulate != "" {
 		return nil, nil
@@ -80,7 +80,7 @@ func (a *commands) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
 	return nvml.DiscoverMIG(nvml.LibraryConfig{})
 }
 
-// printProfiles shows what each GPU in MIG mode can be cut into.
+// printProfiles prints the MIG profiles of each GPU in MIG mode.
 func (a *commands) printProfiles(list []nvml.MIGGPU) error {
 	for _, g := range list {
 		fmt.Fprintf(a.Stdout, "\n%s, cut into %s, can be cut into\n", term.EscapeControls(g.Device.String()), term.DashIfEmpty(formatLayout(g.Instances)))

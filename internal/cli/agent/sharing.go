@@ -24,7 +24,7 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// ShareFlags say which GPUs are shared, and how.
+// ShareFlags select the GPUs to share and the enforcement of shares.
 type ShareFlags struct {
 	List, Limit, library string
 	Scaling              share.ShareScaling
@@ -40,13 +40,13 @@ func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
-// NewLimiters are the methods that this program knows. The driver's is for whom
-// names it: it holds no docker task.
+// NewLimiters returns the available enforcement methods. The driver method is included
+// only if --share-limit names it, because it does not limit Docker tasks.
 func (f *ShareFlags) NewLimiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
 	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
 	byPreload := preload.New(preload.LibraryLimiterConfig{
 		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.Scaling.Memory > 1,
-		Simulated: simulated && f.Limit == share.AutoMethod, // who names it may have a driver that is made up too
+		Simulated: simulated && f.Limit == share.AutoMethod, // with an explicit method the driver may be simulated too
 	})
 	all := []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}
 	if f.Limit == string(gpu.EnforcedByDriver) {
@@ -57,8 +57,8 @@ func (f *ShareFlags) NewLimiters(runtimeDir, cgroupsRoot string, simulated bool,
 	return all, err
 }
 
-// addSharing adds to a machine what its flags and attributes say of sharing. An
-// agent whose devices may be shared while it runs says what would hold tasks.
+// addSharing adds the shared GPUs and the enforcement method to m. If live is set,
+// devices may become shared later, so the method is chosen even without shared GPUs.
 func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, simulated, live bool, log logrus.FieldLogger) error {
 	if err := f.Scaling.Validate(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (a *commands) shareCommand(shared bool) *cobra.Command {
 	return c
 }
 
-// formatShares reads "12288/32510 MiB, 60/100 % (mps)".
+// formatShares formats a device's shares, such as "12288/32510 MiB, 60/100 % (mps)".
 func formatShares(d socket.DeviceInfo) string {
 	s := d.Share
 	if s == nil {
@@ -132,7 +132,8 @@ func formatShares(d socket.DeviceInfo) string {
 	return words
 }
 
-// shareReader asks the daemon at that socket how it holds a container to its parts.
+// shareReader returns a function that requests from the daemon at the socket path how
+// it enforces the shares of a container.
 func shareReader(path string) func(context.Context, string) (executor.ShareEnforcement, error) {
 	return func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
 		client := socket.NewDaemonClient(path)

@@ -7,7 +7,8 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// usageReader asks the daemon at that socket what a container's devices do.
+// usageReader returns a function that requests the usage of a container's devices from
+// the daemon at the socket path.
 func usageReader(path string) func(context.Context, string, []string, bool) (gpu.TaskUsage, error) {
 	return func(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
 		client := socket.NewDaemonClient(path)

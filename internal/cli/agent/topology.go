@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// boardDevices is one GPU of the topology matrix: the devices that share a node.
+// boardDevices is one GPU of the topology matrix: the devices that share a device node.
 type boardDevices struct {
 	minor   int
 	devices []gpu.Device
@@ -28,7 +28,7 @@ func groupByBoard(h gpu.Host) []boardDevices {
 	return all
 }
 
-// linkBetween is what joins two GPUs, in the words of `nvidia-smi topo -m`.
+// linkBetween returns the link between two GPUs in the notation of `nvidia-smi topo -m`.
 func linkBetween(a, b boardDevices) string {
 	links, path := 0, gpu.PCIePath("")
 	for _, x := range a.devices {
@@ -53,7 +53,7 @@ func linkBetween(a, b boardDevices) string {
 
 const linkUnknown = "-"
 
-// linkLegend explains the words of the matrix, nearest first.
+// linkLegend explains the entries of the matrix, the closest link first.
 var linkLegend = []struct{ word, means string }{
 	{"X", "itself"},
 	{"NV#", "that many NVLinks"},
@@ -66,7 +66,7 @@ var linkLegend = []struct{ word, means string }{
 	{linkUnknown, "not told, as of GPUs in MIG mode"},
 }
 
-// topologyMatrix draws what joins the host's GPUs. One GPU alone has none.
+// topologyMatrix formats the links between the host's GPUs. It returns "" for one GPU.
 func topologyMatrix(h gpu.Host) string {
 	all := groupByBoard(h)
 	if len(all) < 2 {
@@ -102,11 +102,12 @@ func topologyMatrix(h gpu.Host) string {
 	return b.String() + "\n" + wrapWords("", words, "; ")
 }
 
-// matrixCellWidth is how wide the longest word of the matrix is.
+// matrixCellWidth is the width of the longest entry of the matrix.
 const matrixCellWidth = 4
 
-// listDeviceNodes lists the device nodes that the host's GPUs are reached by, and those
-// of NVSwitches. A simulated host's stand nowhere but in containers.
+// listDeviceNodes lists the present and the missing device nodes of the host's GPUs,
+// and the nodes of NVSwitches. The nodes of a simulated host exist only in containers,
+// so they count as present.
 func listDeviceNodes(h gpu.Host, there func(pattern string) []string) string {
 	var present, absent []string
 	for _, n := range rules.HostNodes(h, rules.MajorNumbers{UVM: 1, Caps: 2}) {
@@ -122,10 +123,10 @@ func listDeviceNodes(h gpu.Host, there func(pattern string) []string) string {
 	return wrapWords("nodes    ", present, " ") + wrapWords("missing  ", absent, " ")
 }
 
-// listWidth is where lists are broken.
+// listWidth is the width at which lists wrap, in characters.
 const listWidth = 100
 
-// wrapWords lists the words behind a head, in lines as long as the head's begin.
+// wrapWords formats a list after a header and aligns wrapped lines with the first word.
 func wrapWords(head string, words []string, between string) string {
 	if len(words) == 0 {
 		return ""

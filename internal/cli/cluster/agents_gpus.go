@@ -38,8 +38,8 @@ func PrintAgents(p *term.TablePrinter, agents []api.AgentSummary) error {
 	}, term.TableColumn[api.AgentSummary]{Name: "URL", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.URL) }})
 }
 
-// FormatWholeGPUs counts GPUs that tasks have whole, of which an agent that shares all
-// has none to count.
+// FormatWholeGPUs formats the number n of GPUs that are not shared. It returns "-" for
+// an agent that shares all of its GPUs.
 func FormatWholeGPUs(g *api.AgentSummary, n int) string {
 	if g.GPUs == 0 && g.Shared != nil {
 		return "-"
@@ -47,8 +47,8 @@ func FormatWholeGPUs(g *api.AgentSummary, n int) string {
 	return fmt.Sprint(n)
 }
 
-// FormatSharedGPUs reads "2, 9216/30720 MiB", how many there are and what is taken of
-// their memory.
+// FormatSharedGPUs formats the number of shared GPUs and their allocated memory, such
+// as "2, 9216/30720 MiB".
 func FormatSharedGPUs(s *api.SharedGPUs) string {
 	if s == nil {
 		return "-"
@@ -56,7 +56,7 @@ func FormatSharedGPUs(s *api.SharedGPUs) string {
 	return fmt.Sprintf("%d, %d/%d MiB", s.GPUs, s.MemMiB-s.MemFreeMiB, s.MemMiB)
 }
 
-// formatAgentNote says what keeps tasks off an agent.
+// formatAgentNote returns why an agent gets no tasks, or "".
 func formatAgentNote(g api.AgentSummary) string {
 	switch {
 	case g.Draining && g.Cordoned != "":
@@ -99,8 +99,8 @@ func PrintGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
 	return err
 }
 
-// FormatSharedCapacity reads "9216/15360 MiB, 60/100 % (mps)", what is taken of what there
-// is, and what holds tasks to their parts.
+// FormatSharedCapacity formats the allocated and total capacity and the enforcement
+// method, such as "9216/15360 MiB, 60/100 % (mps)".
 func FormatSharedCapacity(s *api.SharedCapacity) string {
 	if s == nil {
 		return "-"
@@ -116,9 +116,9 @@ func FormatSharedCapacity(s *api.SharedCapacity) string {
 	}
 }
 
-// formatGPUState is free only of what a job may get: not of a GPU whose agent takes
-// no tasks. One that is withheld is sick or cordoned, where that is known.
-// Where the master names no GPUs, those that our tasks hold are held.
+// formatGPUState returns the state of a GPU. A GPU is free only if a job can get it,
+// not if its agent takes no tasks. A withheld GPU is shown as unhealthy or cordoned if
+// the reason is known. If the master does not list GPUs, those of our tasks are held.
 func formatGPUState(g api.GPUView) string {
 	telling := g.Reason == api.ReasonCordoned || g.Reason == api.ReasonDraining || g.Reason == api.ReasonUnhealthy
 	switch {
@@ -132,8 +132,8 @@ func formatGPUState(g api.GPUView) string {
 	return term.DashIfEmpty(string(g.State))
 }
 
-// SummarizeGPUs sums up who holds what: whole GPUs, and memory of shared ones, and
-// those that no job gets.
+// SummarizeGPUs summarizes the held GPUs, the allocated memory of shared GPUs, and the
+// GPUs that jobs cannot get.
 func SummarizeGPUs(gpus []api.GPUView) string {
 	whole, shared, in := 0, 0, map[string]int{}
 	var all, free int64

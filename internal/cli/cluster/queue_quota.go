@@ -94,7 +94,7 @@ func PrintRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	)
 }
 
-// formatQuota marks a quota that an operator has set in place of the roles file's.
+// formatQuota formats a role's quota and marks one that overrides the roles file.
 func formatQuota(r *api.RoleStatus) string {
 	text := formatByType(r.Quota)
 	if text == "" {
@@ -106,7 +106,7 @@ func formatQuota(r *api.RoleStatus) string {
 	return text
 }
 
-// formatByType reads "V100=8, *=16", all types at the end.
+// formatByType formats counts by GPU type, such as "V100=8, *=16", with "*" last.
 func formatByType[N int | float64](gpus map[string]N) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(gpus)) {
@@ -136,8 +136,8 @@ func (a *commands) setQuota(ctx context.Context, role string, quota *string) err
 	return nil
 }
 
-// cordonCommands keep tasks off whole agents, as the scheduler sees them. That
-// of single devices is `mesos-gpu agent cordon`, on the agent itself.
+// cordonCommands returns the commands that cordon, drain and uncordon whole agents in
+// the scheduler. `mesos-gpu agent cordon` cordons single devices on the agent itself.
 func (a *commands) cordonCommands() []*cobra.Command {
 	var why string
 	cordon := a.newAgentCommand("cordon", "Keep new tasks off agents; those on them go on", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
@@ -157,7 +157,7 @@ func (a *commands) cordonCommands() []*cobra.Command {
 	return []*cobra.Command{cordon, uncordon, drain}
 }
 
-// newAgentCommand makes a command that does something to agents and says what.
+// newAgentCommand returns a command that applies do to agents and prints the result.
 func (a *commands) newAgentCommand(verb, short, done string, do func(context.Context, *client.Client, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " AGENT...", Short: short, Args: cli.AtLeast("AGENT"),

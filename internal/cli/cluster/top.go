@@ -18,14 +18,14 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// The things of which top shows a line each.
+// Kinds of rows in top.
 const (
 	topByTask  = "task"
 	topByAgent = "agent"
 )
 
-// topOrders are the ways to sort what top shows: names upwards, figures with the
-// largest first, and unknown figures at the end.
+// topOrders returns the sort orders of top by name: names ascending, numbers
+// descending, unknown numbers last.
 func topOrders() map[string]func(a, b *UsageRow) int {
 	figure := func(of func(*UsageRow) *float64) func(a, b *UsageRow) int {
 		return func(a, b *UsageRow) int { return cmp.Compare(valueOrLeast(of(b)), valueOrLeast(of(a))) }
@@ -58,7 +58,7 @@ func (a *commands) topCommand() *cobra.Command {
 	c.Use, c.Args = "top [JOB]", cli.AtMost("JOB")
 	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal anew every 2 s, unless --watch=false.\n" +
 		"What nobody measures is a dash. Duty, power and temperature of a GPU that tasks share are the whole GPU's."
-	// On a terminal it stays.
+	// A terminal is redrawn until interrupted, as with --watch.
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags(); !f.Changed("watch") && !a.ForPrograms && term.IsTerminal(a.Stdout) {
 			return f.Set("watch", "true")
@@ -126,7 +126,7 @@ func PrintAgentUsage(p *term.TablePrinter, uses []UsageRow) error {
 	}, usageColumns()...))
 }
 
-// usageColumns are the columns of tasks and agents alike.
+// usageColumns returns the columns that task and agent rows share.
 func usageColumns() []term.TableColumn[UsageRow] {
 	return []term.TableColumn[UsageRow]{
 		{Name: "DUTY", Value: func(u UsageRow) string { return formatUsage("%.0f %%", u.Duty, 100) }},
@@ -145,7 +145,7 @@ func formatUsage(format string, v *float64, unit float64) string {
 	return fmt.Sprintf(format, *v*unit)
 }
 
-// formatMemory reads "1.5 of 16.0 GiB".
+// formatMemory formats memory in MiB, such as "1.5 of 16.0 GiB".
 func formatMemory(used, all *float64) string {
 	gib := func(v *float64) string {
 		if v == nil {
@@ -162,7 +162,7 @@ func formatMemory(used, all *float64) string {
 	return gib(used) + " of " + gib(all) + " GiB"
 }
 
-// usageNote says what is to be known of a task's figures.
+// usageNote returns the note of a task's usage; it marks simulated values.
 func usageNote(t *api.TaskUsage) string {
 	switch {
 	case t.Simulated && t.Note == "":

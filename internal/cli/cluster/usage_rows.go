@@ -8,10 +8,11 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// UsageRow is a line of top: a GPU of a task, or an agent. As JSON it is an agent's.
+// UsageRow is a row of top: one GPU of a task, or an agent. The JSON output has agents
+// only.
 type UsageRow struct {
 	Hostname string `json:"hostname"`
-	// Tasks and GPUs are counted; GPUs that several share once.
+	// Tasks and GPUs are counts. A GPU that several tasks share counts once.
 	Tasks      int      `json:"tasks"`
 	GPUs       int      `json:"gpus"`
 	Duty       *float64 `json:"duty,omitempty"`
@@ -26,7 +27,7 @@ type UsageRow struct {
 	throttled         *float64 `json:"-"`
 }
 
-// taskUsageRows has a line for each GPU of each task.
+// taskUsageRows returns a row for each GPU of each task.
 func taskUsageRows(tasks []api.TaskUsage) []UsageRow {
 	var uses []UsageRow
 	for i := range tasks {
@@ -48,16 +49,16 @@ func taskUsageRows(tasks []api.TaskUsage) []UsageRow {
 	return uses
 }
 
-// agentUsage add up an agent's GPUs.
+// agentUsage accumulates the usage of an agent's GPUs.
 type agentUsage struct {
 	UsageRow
-	seen       map[string]bool // GPUs, some shared
-	dutyCount  int             // of which Duty is the sum
-	staleTasks int             // tasks whose figures are not of now
+	seen       map[string]bool // UUIDs of the GPUs counted so far
+	dutyCount  int             // number of GPUs that Duty is the sum of
+	staleTasks int             // tasks without current values
 }
 
-// agentUsageRows has a line for each agent. Figures that are not of now are in no
-// sum.
+// agentUsageRows returns a row for each agent. The sums exclude values that are not
+// current.
 func agentUsageRows(tasks []api.TaskUsage) []UsageRow {
 	byHost := map[string]*agentUsage{}
 	var hosts []string
@@ -101,7 +102,8 @@ func (s *agentUsage) addTask(t *api.TaskUsage) {
 	s.AgeSeconds = maxKnown(s.AgeSeconds, t.AgeSeconds)
 }
 
-// addDevice adds a device. Of one that tasks share each has its own memory.
+// addDevice adds a device of a task. again is set if another task shares the device:
+// then only memory is added, because each task reports its own.
 func (s *agentUsage) addDevice(d *gpu.DeviceUsage, again bool) {
 	s.MemUsedMiB, s.MemMiB = addKnown(s.MemUsedMiB, d.MemUsedMiB), addKnown(s.MemMiB, d.MemMiB)
 	if again {
@@ -123,7 +125,7 @@ func (s *agentUsage) finishRow() UsageRow {
 	return s.UsageRow
 }
 
-// addKnown is the sum of what is known.
+// addKnown returns the sum of the known values, and nil if both are unknown.
 func addKnown(a, b *float64) *float64 {
 	if a == nil || b == nil {
 		return copyValue(cmp.Or(a, b))

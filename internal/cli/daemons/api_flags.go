@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/framework"
 )
 
-// AddAPIFlags say who gets at a scheduler's API.
+// AddAPIFlags adds the flags for access to a scheduler's API.
 func AddAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.StringVar(&a.AccessFile, "access", "", "file that says who may do what, and what jobs may have; read again on SIGHUP")
 	f.StringVar(&a.CertFile, "api-tls-cert", "", "certificate by which the API speaks TLS; read again when it changes")
@@ -20,7 +20,7 @@ func AddAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.BoolVar(&a.Open, "insecure-api", false, "let the API listen beyond loopback without --access and a certificate: whoever reaches it may do everything")
 }
 
-// negatedBool is a flag for what is on where its value is false.
+// negatedBool is a boolean flag that stores the negation of its value.
 type negatedBool bool
 
 func (n *negatedBool) String() string { return strconv.FormatBool(!bool(*n)) }

@@ -1,5 +1,5 @@
-// Package daemons has the commands that run a scheduler: against a Mesos master, or
-// with an embedded cluster on one machine. It turns flags into configurations.
+// Package daemons provides the commands that run a scheduler: against a Mesos master,
+// or with an embedded cluster on one machine. It converts flags to configurations.
 package daemons
 
 import (
@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has a method for each command of this package.
+// commands has one method for each command of this package.
 type commands struct{ *cli.App }
 
 // Commands returns the commands that run a scheduler: against a Mesos

@@ -23,7 +23,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// localFlags are the command line of "mesos-gpu local".
+// localFlags are the flags of "mesos-gpu local".
 type localFlags struct {
 	gpus, listen, master, agent, workDir, imageDir, jobFile, level string
 	share                                                          agent.ShareFlags
@@ -117,7 +117,8 @@ func (a *commands) runLocal(ctx context.Context, f localFlags) error {
 	return errors.Join(err, release())
 }
 
-// prepareWorkDir makes the folder that was named, or a temporary one.
+// prepareWorkDir locks the named work directory, or creates a temporary one if named is
+// empty. The caller must call release.
 func prepareWorkDir(named string) (dir string, release func() error, err error) {
 	if named == "" {
 		return local.TempWorkDir()
@@ -129,7 +130,8 @@ func prepareWorkDir(named string) (dir string, release func() error, err error) 
 	return dir, release, err
 }
 
-// listenAddress is what a flag says, or any free port of this machine's.
+// listenAddress returns the value of an address flag, or any free loopback port if
+// freePorts is set and the user has not set the flag.
 func (f *localFlags) listenAddress(flag, value string) string {
 	if f.freePorts && !f.isSet(flag) {
 		return "127.0.0.1:0"
@@ -137,7 +139,7 @@ func (f *localFlags) listenAddress(flag, value string) string {
 	return value
 }
 
-// passedEnv picks variables that are set.
+// passedEnv returns those of the environment variables that are set.
 func (a *commands) passedEnv(names ...string) map[string]string {
 	env := map[string]string{}
 	for _, name := range names {
@@ -166,7 +168,7 @@ func (a *commands) localHost(f localFlags) (gpu.Host, error) {
 	return host, err
 }
 
-// runOnce brings the cluster up for one job.
+// runOnce starts the cluster, runs one job and stops the cluster.
 func (a *commands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *job.Spec) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +194,7 @@ func (a *commands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *j
 	}
 }
 
-// followToEnd follows the job and turns its end into ours.
+// followToEnd follows the job and returns its exit code as an ExitStatus.
 func (a *commands) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
 	if _, err := api.SubmitJob(ctx, *spec); err != nil {
 		return err

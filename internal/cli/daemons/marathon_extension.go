@@ -11,7 +11,7 @@ import (
 	marathoncontrol "mesos-gpu/marathon/control"
 )
 
-// marathonExtension has a scheduler keep Marathon's apps.
+// marathonExtension makes a scheduler manage Marathon apps while it leads.
 type marathonExtension struct{ *marathoncontrol.Controller }
 
 // Lead implements framework.Extension.

@@ -79,21 +79,21 @@ func (a *commands) schedulerCommand() *cobra.Command {
 	return c
 }
 
-// addPolicyFlags say whose jobs a scheduler runs, and where their tasks go.
+// addPolicyFlags adds the flags about roles and placement.
 func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "where tasks go: "+strings.Join(fit.PolicyNames(), ", "))
 }
 
-// addAllowFlags say what jobs may have of their agents' own.
+// addAllowFlags adds the flags that permit jobs to use resources of the host.
 func addAllowFlags(f *pflag.FlagSet, a *sched.HostPermissions) {
 	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths of the agents that jobs may mount, with all below them, such as /data,/scratch; else none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
 }
 
-// reloadOnHangup reads roles and permissions again on SIGHUP, until the function it
-// returns is called.
+// reloadOnHangup reloads roles and permissions on SIGHUP until the returned function is
+// called.
 func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -115,7 +115,7 @@ func reloadOnHangup(s *framework.Scheduler, log logrus.FieldLogger) func() {
 	}
 }
 
-// ContainerInitCommand is what the embedded agent starts inside a new
+// ContainerInitCommand returns the command that the embedded agent starts inside a new
 // container before the container's own program.
 func ContainerInitCommand() *cobra.Command {
 	return &cobra.Command{

@@ -1,5 +1,5 @@
-// Package simulate has the command that judges placement policies on recorded
-// clusters. It reads records and prints results; package sim computes them.
+// Package simulate provides the command that evaluates placement policies on recorded
+// clusters. It reads traces and prints results; package sim computes them.
 package simulate
 
 import (
@@ -8,10 +8,10 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has a method for each command of this package.
+// commands has one method for each command of this package.
 type commands struct{ *cli.App }
 
-// Command returns the command that judges placement policies.
+// Command returns the command that evaluates placement policies.
 func Command(app *cli.App) *cobra.Command {
 	a := &commands{app}
 	return a.simulateCommand()

@@ -27,18 +27,18 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// timedFlags are those of simulate --arrival timed.
+// timedFlags are the flags of simulate --arrival timed.
 type timedFlags struct {
 	order, runTimes, clusters string
 	strict                    bool
 	patience, short           time.Duration
 }
 
-// The clusters of a record that has several.
+// How to simulate a trace of several clusters, the values of --clusters.
 const (
 	clustersPooled = "pooled" // all agents and one queue
-	clustersShared = "shared" // all agents, and a role for each, which take turns by share
-	clustersOwn    = "own"    // each by itself
+	clustersShared = "shared" // all agents, and a role with a fair share for each cluster
+	clustersOwn    = "own"    // each cluster with its own agents
 )
 
 func (f *timedFlags) register(flags *pflag.FlagSet) {
@@ -50,7 +50,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs said to end within it may preempt the others")
 }
 
-// rejectForeign says which of the flags that are given are of another arrival.
+// rejectForeign returns an error if a flag of timed arrivals is set for another arrival.
 func (f *timedFlags) rejectForeign(given *pflag.FlagSet, arrival string) error {
 	if arrival == "timed" {
 		return nil
@@ -66,8 +66,8 @@ func (f *timedFlags) rejectForeign(given *pflag.FlagSet, arrival string) error {
 	return err
 }
 
-// detectForm names the form of a file that only timed arrivals take; none where
-// it may be CSV of tasks.
+// detectForm returns the format of a file that only timed arrivals accept, or "" if the
+// file may be CSV of tasks.
 func detectForm(path string) string {
 	head, err := readHead(path)
 	switch {
@@ -89,7 +89,7 @@ func detectForm(path string) string {
 	return "a job file"
 }
 
-// validate says what is wrong with the flags.
+// validate returns an error for invalid flags, and the seed otherwise.
 func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 	switch {
 	case all.agents == "" || all.tasks == "":
@@ -130,21 +130,22 @@ func (f *timedFlags) newRole(name string) queue.Role {
 	return r
 }
 
-// replayCase is one cluster and its works.
+// replayCase is one simulated cluster and its jobs.
 type replayCase struct {
 	agents []replay.ReplayAgent
 	roles  []queue.Role
 	jobs   []replay.JobRecord
 }
 
-// replayRecord is all that is replayed, and what of the record is not.
+// replayRecord is the part of a trace that is replayed, and the number of omitted jobs
+// with the reason.
 type replayRecord struct {
 	cases         []replayCase
 	leftOut       int
 	leftOutReason string
 }
 
-// ReplayReport is what -o json prints.
+// ReplayReport is the output of -o json.
 type ReplayReport struct {
 	Policy   string `json:"policy"`
 	Order    string `json:"order"`
@@ -152,17 +153,17 @@ type ReplayReport struct {
 	RunTimes string `json:"run_times"`
 	Clusters string `json:"clusters"`
 	Seed     int64  `json:"seed"`
-	// LeftOut counts what of the record could not be replayed.
+	// LeftOut counts the jobs of the trace that cannot be replayed.
 	LeftOut        int    `json:"left_out"`
 	LeftOutBecause string `json:"left_out_because,omitempty"`
-	// BoundMean is a mean completion time that no schedule can beat, with the
-	// same GPUs apart as they are here.
+	// BoundMean is a lower bound of the mean completion time of any schedule in which
+	// the clusters have the same GPUs, in seconds.
 	BoundMean          float64 `json:"bound_mean_completion"`
 	DecisionsPerSecond float64 `json:"decisions_per_second"`
 	*replay.ReplayResult
 }
 
-// simulateTimed replays a record under a virtual clock, once for each policy.
+// simulateTimed replays a trace with a virtual clock, once for each policy.
 func (a *commands) simulateTimed(ctx context.Context, all *simulateFlags) error {
 	f := &all.timed
 	seed, err := f.validate(all)
@@ -196,7 +197,7 @@ func (a *commands) simulateTimed(ctx context.Context, all *simulateFlags) error 
 	return a.printReports(reports)
 }
 
-// printReports prints one report whole, and several side by side.
+// printReports prints a single report in full, and several as one table.
 func (a *commands) printReports(reports []*ReplayReport) error {
 	switch {
 	case a.ForPrograms && len(reports) == 1:
@@ -221,7 +222,7 @@ func writeWaitPlot(path, title string, reports []*ReplayReport) error {
 	return writePlot(path, func(w io.Writer) error { return replay.PlotWaits(w, "Waiting: "+title, names, results) })
 }
 
-// replayPolicy has one policy run all cases.
+// replayPolicy replays all cases with one policy.
 func (record *replayRecord) replayPolicy(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*ReplayReport, error) {
 	begun := time.Now()
 	list, err := replayCases(ctx, record.cases, policy, seed, f, ended)
@@ -239,7 +240,7 @@ func (record *replayRecord) replayPolicy(ctx context.Context, policy string, see
 	return r, nil
 }
 
-// replayCases uses all cores.
+// replayCases replays the cases in parallel, as many at a time as there are cores.
 func replayCases(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, ended func()) ([]*replay.ReplayResult, error) {
 	list, errs := make([]*replay.ReplayResult, len(cases)), make([]error, len(cases))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -258,7 +259,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 	return list, errors.Join(errs...)
 }
 
-// loadRecord reads agents and works, each in one of the forms there are.
+// loadRecord reads agents and jobs from files in any of the supported formats.
 func (a *commands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
 	head, err := readHead(tasks)
 	switch {
@@ -300,7 +301,7 @@ func (c *replayCase) loadTasks(path string) error {
 	return nil
 }
 
-// readHead are a file's first bytes.
+// readHead returns the first 1024 bytes of a file.
 func readHead(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -310,14 +311,14 @@ func readHead(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<10))
 }
 
-// isJournal reports whether a file begins as bbolt's do: its magic number
-// stands behind the header of the first page.
+// isJournal reports whether head is the start of a bbolt file: its magic number follows
+// the header of the first page.
 func isJournal(head []byte) bool {
 	return len(head) > 20 && bytes.Equal(head[16:20], []byte{0xed, 0xda, 0x0c, 0xed})
 }
 
-// loadJournal replays what a journal remembers. The scheduler that writes it
-// must not run: copy it from where it does.
+// loadJournal loads the jobs in a scheduler's journal. No scheduler may have the journal
+// open; use a copy of the journal of a running one.
 func (c *replayCase) loadJournal(ctx context.Context, path string, f *timedFlags) (left int, because string, err error) {
 	j, err := journal.OpenBolt(path)
 	if err != nil {
@@ -358,8 +359,8 @@ func (c *replayCase) loadJobFile(path string) error {
 	return nil
 }
 
-// loadPhilly reports each row that cannot be read, and leaves out the jobs of
-// virtual clusters that have no agents.
+// loadPhilly loads a Philly trace. It reports each row that it cannot parse and omits
+// the jobs of virtual clusters without agents.
 func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
 	clusters, err := readFile(agents, replay.ReadPhillyClusters)
 	if err != nil {
@@ -407,7 +408,7 @@ func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecor
 	return record, nil
 }
 
-// printReport prints the report for people, times in seconds.
+// printReport prints a report as text, with times in seconds.
 func (a *commands) printReport(r *ReplayReport) error {
 	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents, r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
 	fmt.Fprintf(a.Stdout, "GPUs in use %.1f %%, free while tasks waited %.1f %%, of the free ones on agents in use %.1f %%\n", r.Allocation, r.Idle, r.Broken)

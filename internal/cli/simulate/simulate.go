@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// Bounds of what takes long.
+// Limits of long computations.
 const (
 	maxSeeds          = 10_000
 	maxSimulatedQueue = 10_000
@@ -108,7 +108,7 @@ func (a *commands) runSimulation(ctx context.Context, f *simulateFlags) error {
 	}
 }
 
-// newSweep checks what the flags say before anything is read.
+// newSweep validates the flags before it reads any file.
 func (f *simulateFlags) newSweep() (*sim.PolicySweep, error) {
 	s := &sim.PolicySweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
 	if f.agents == "" || f.tasks == "" {
@@ -133,7 +133,7 @@ func (f *simulateFlags) newSweep() (*sim.PolicySweep, error) {
 	return s, err
 }
 
-// parseSeeds reads "42" or "42-51".
+// parseSeeds parses a seed or a range, such as "42" or "42-51".
 func parseSeeds(text string) ([]int64, error) {
 	first, last, several := strings.Cut(text, "-")
 	if !several {
@@ -178,7 +178,7 @@ func readFile[T any](path string, read func(r io.Reader, name string) ([]T, erro
 	return read(f, path)
 }
 
-// writePlot writes a file that a function fills.
+// writePlot creates a file with the content that fill writes.
 func writePlot(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func writePlot(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// printAllocations prints a row a policy.
+// printAllocations prints one row for each policy.
 func (a *commands) printAllocations(results []sim.PolicyResult) error {
 	r := &results[0]
 	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
@@ -216,7 +216,7 @@ func (a *commands) printAllocations(results []sim.PolicyResult) error {
 	}, slices.Concat([]string{"DECISIONS/S", "FRAGMENTED"}, head[1:len(sim.ArrivalPercents())])...)
 }
 
-// formatBound is what no policy can exceed.
+// formatBound formats the upper bound for any policy.
 func formatBound(r *sim.PolicyResult) string {
 	row := []string{"(bound)"}
 	for _, arrival := range sim.ArrivalPercents() {

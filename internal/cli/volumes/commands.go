@@ -1,5 +1,5 @@
-// Package volumes has the commands about driver volumes: create, check, repair,
-// remove and share them. Package volumemgr does the work.
+// Package volumes provides the commands about driver volumes: create, check, repair,
+// remove and share them. Package volumemgr implements the operations.
 package volumes
 
 import (
@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has a method for each command of this package.
+// commands has one method for each command of this package.
 type commands struct{ *cli.App }
 
 // Command returns the commands about driver volumes.

@@ -12,14 +12,15 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// volumeFlags are what the volume commands share.
+// volumeFlags are the flags that the volume commands share.
 type volumeFlags struct{ dir, root string }
 
 func (f *volumeFlags) addRootFlag(c *cobra.Command) {
 	c.Flags().StringVar(&f.root, "driver-root", "/", "file system that holds the driver")
 }
 
-// driverSearch looks on PATH as well where it means folders of that file system.
+// driverSearch returns the search for the driver in a root file system. It includes
+// PATH only for the root of this machine, which PATH refers to.
 func (a *commands) driverSearch(root string) volumemgr.DriverSearch {
 	s := volumemgr.DriverSearch{Root: root}
 	if root == "/" {
@@ -176,8 +177,8 @@ func (a *commands) repairVolume(c *cobra.Command, f *volumeFlags) error {
 	return err
 }
 
-// RepairDriverVolume repairs the volume of the driver that is found, and returns what was
-// damaged.
+// RepairDriverVolume repairs the volume of the installed driver and returns the damage
+// that it found.
 func RepairDriverVolume(ctx context.Context, s volumemgr.DriverSearch, dir string) ([]string, error) {
 	driver, err := s.Find()
 	if err != nil {
@@ -191,7 +192,8 @@ func RepairDriverVolume(ctx context.Context, s volumemgr.DriverSearch, dir strin
 	return told, err
 }
 
-// findVolumes finds volumes, all where none is named.
+// findVolumes returns the named volumes, or all volumes if names is empty. It returns
+// ErrNoVolume, wrapped, for an unknown name.
 func findVolumes(dir string, names []string) ([]volumemgr.DriverVolume, error) {
 	all, err := volumemgr.Store{Dir: dir}.List()
 	if err != nil || len(names) == 0 {

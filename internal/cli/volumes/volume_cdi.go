@@ -60,7 +60,7 @@ from /etc/cdi or /var/run/cdi:
 	return c
 }
 
-// ensureVolume makes the volume whole and reads what is in it.
+// ensureVolume creates or completes the driver's volume and reads its manifest.
 func (a *commands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.DriverVolume, volumemgr.Manifest, error) {
 	driver, err := a.driverSearch(f.root).Find()
 	if err != nil {
@@ -78,10 +78,10 @@ func (a *commands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.Dri
 	return volume, manifest, err
 }
 
-// cdiDevices names each GPU by its place on the host and by its UUID. Of the
-// control nodes it takes those that are there: nvidia-modeset may not be.
+// cdiDevices returns a CDI device for each GPU, named by its index and its UUID, and
+// the control nodes that exist. Optional nodes such as nvidia-modeset may be absent.
 func cdiDevices(h gpu.Host, dev string, there func(pattern string) []string) (devices []cdi.SpecDevice, common []cdi.SpecNode) {
-	majors := rules.MajorNumbers{UVM: 1, Caps: 2} // paths do not depend on them
+	majors := rules.MajorNumbers{UVM: 1, Caps: 2} // the paths do not depend on them
 	node := func(name string) cdi.SpecNode {
 		return cdi.SpecNode{Path: "/dev/" + name, Host: filepath.Join(dev, name)}
 	}
@@ -92,7 +92,7 @@ func cdiDevices(h gpu.Host, dev string, there func(pattern string) []string) (de
 				device.Nodes = append(device.Nodes, node(n.Name))
 			}
 		}
-		if !h.Simulated && d.MIG == nil { // slices do not draw
+		if !h.Simulated && d.MIG == nil { // MIG devices do not support graphics
 			for _, name := range drmNodes(d.PCI, there) {
 				device.GraphicsNodes = append(device.GraphicsNodes, node(name))
 			}
@@ -107,8 +107,8 @@ func cdiDevices(h gpu.Host, dev string, there func(pattern string) []string) (de
 	return devices, common
 }
 
-// drmNodes are the names below /dev of a GPU's nodes in the kernel's rendering
-// manager, which knows it by its PCI address.
+// drmNodes returns the names below /dev of a GPU's DRM (Direct Rendering Manager)
+// nodes, which the kernel lists by PCI address.
 func drmNodes(pci string, there func(pattern string) []string) []string {
 	var names []string
 	for _, kind := range []string{"card", "renderD"} {
@@ -119,7 +119,7 @@ func drmNodes(pci string, there func(pattern string) []string) []string {
 	return names
 }
 
-// cdiSockets are those that the driver's daemons listen on now.
+// cdiSockets returns the sockets that the driver's daemons listen on now.
 func cdiSockets(root string, there func(pattern string) []string) []cdi.SpecNode {
 	var sockets []cdi.SpecNode
 	for _, path := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket"} {

@@ -66,9 +66,9 @@ func (a *commands) printCollected(removed []volumemgr.DriverVolume, kept []volum
 	return nil
 }
 
-// ListDockerMounts lists what the engine's containers mount, those that do not run
-// too, and what its local volumes lead to. A machine without an engine has
-// none.
+// ListDockerMounts returns the paths that Docker containers mount, including stopped
+// containers, and the devices of local volumes. It returns none if the machine has no
+// Docker engine.
 func ListDockerMounts(ctx context.Context, dir string) ([]string, error) {
 	engine, err := cli.NewDockerClient()
 	if err != nil {
