@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commandExamples are what people type, by the verb: the commonest first. Those of run,
-// exec and quota set stand with these verbs.
+// commandExamples returns the examples in the help of each command, the most common
+// first. The key is the name of the command without its parents.
 func commandExamples() map[string][]string {
 	return map[string][]string{
 		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
@@ -61,7 +61,7 @@ func commandExamples() map[string][]string {
 	}
 }
 
-// addExamples gives the commands below root theirs.
+// addExamples adds the examples to the commands below root.
 func addExamples(root *cobra.Command) {
 	for verb, lines := range commandExamples() {
 		c, _, err := root.Find(strings.Fields(verb))

@@ -1,7 +1,6 @@
-// Command mesos-gpu schedules GPUs on Apache Mesos: the framework, the
-// executor, the agent-side daemon and the command line in one binary. This
-// package turns flags and environment into configurations and runs them;
-// it decides nothing else.
+// Command mesos-gpu schedules GPUs on Apache Mesos: the framework, the executor, the
+// agent daemon and the command line in one binary. This package converts flags and
+// environment to configurations and runs them. It contains no other logic.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 var version = "unknown"
 
 func main() {
-	// A closed pipe shall be an error of the write, so that run can end its job.
+	// Let a write to a closed pipe return an error, so that run can kill its job.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := runCommandLine(ctx, os.Args[1:], cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv})
@@ -30,8 +29,8 @@ func main() {
 	os.Exit(code)
 }
 
-// runCommandLine executes one command line and returns the exit status: 0, the task's
-// own for run, 2 for a usage mistake, 1 for all else.
+// runCommandLine executes one command line and returns the exit status: 0 on success,
+// the task's own for run, 2 for a usage error, 1 for other errors.
 func runCommandLine(ctx context.Context, args []string, s cli.ProcessIO) int {
 	root := newRoot(s)
 	root.SetArgs(args)
@@ -43,7 +42,7 @@ func runCommandLine(ctx context.Context, args []string, s cli.ProcessIO) int {
 	case cli.AsExitStatus(err, &status):
 		return status.Code
 	case errors.Is(err, syscall.EPIPE):
-		return 128 + int(syscall.SIGPIPE) // as a shell reports it; the pipe is closed
+		return 128 + int(syscall.SIGPIPE) // as a shell reports a closed pipe
 	default:
 		why := term.EscapeControls(cli.AdviseError(err))
 		cli.PrintError(s.Stderr, why)

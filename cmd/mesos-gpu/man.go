@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// manCommand writes the manual's pages, one for each command that people use.
-// Packages hold what it writes.
+// manCommand writes the manual pages, one for each visible command. Packages install
+// its output.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual's pages", Hidden: true, Args: cli.RequireArgs("DIR"),
@@ -20,7 +20,7 @@ func manCommand() *cobra.Command {
 				return fmt.Errorf("write the manual: %w", err)
 			}
 			root := c.Root()
-			root.DisableAutoGenTag = true // its date would make each build another
+			root.DisableAutoGenTag = true // its date would make builds irreproducible
 			header := &doc.GenManHeader{Section: "1", Source: "mesos-gpu " + version, Manual: "mesos-gpu"}
 			if err := doc.GenManTree(root, header, to[0]); err != nil {
 				return fmt.Errorf("write the manual: %w", err)

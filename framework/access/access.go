@@ -1,6 +1,6 @@
-// Package access decides which users may do what to the jobs of which roles, and
-// what jobs may have, by one file that the operator writes. It does no I/O and knows
-// no requests: package gate identifies users.
+// Package access decides what users may do to the jobs of each role, and what jobs may
+// use, from an access file that the operator writes. It does no I/O and does not handle
+// requests: package gate identifies users.
 package access
 
 import (
@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Permission is what a user may do to the jobs of a role. Each includes those
-// below it.
+// Permission is a level of access to the jobs of a role. Each level includes the lower
+// ones.
 type Permission int
 
-// The permissions, the least first.
+// The permissions, the lowest first.
 const (
 	// None is no permission.
 	None Permission = iota
-	// View sees jobs, tasks, what they write and what happens to them.
+	// View permits reading jobs, tasks, their output and their events.
 	View
-	// Submit submits jobs, and ends, stops and scales one's own.
+	// Submit permits submitting jobs, and ending, stopping and scaling one's own.
 	Submit
-	// Operate does so to everybody's.
+	// Operate permits ending, stopping and scaling the jobs of all users.
 	Operate
-	// Admin sets what the role itself has, such as its quota.
+	// Admin permits changing the role itself, such as its quota.
 	Admin
 )
 
@@ -36,7 +36,7 @@ func (p Permission) String() string {
 	return permissionNames[p]
 }
 
-// ParsePermission reads view, submit, operate or admin.
+// ParsePermission parses view, submit, operate or admin.
 func ParsePermission(text string) (Permission, error) {
 	if i := slices.Index(permissionNames[:], text); i > int(None) {
 		return Permission(i), nil
@@ -48,13 +48,13 @@ func ParsePermission(text string) (Permission, error) {
 type Identity struct {
 	// Name is a token's name, or OIDCPrefix and the user's name at the issuer.
 	Name string
-	// Groups likewise.
+	// Groups are the token's groups, or OIDCPrefix and the groups at the issuer.
 	Groups []string
 }
 
-// OIDCPrefix begins the names and groups that an OIDC issuer tells, so that none
-// is taken for a token's.
+// OIDCPrefix is the prefix of user names and groups from an OIDC issuer. It keeps them
+// distinct from the names of tokens.
 const OIDCPrefix = "oidc:"
 
-// AnyUser, as a group, is every user with a token.
+// AnyUser is a group that contains every user with a valid token.
 const AnyUser = "*"

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxTokenSize bounds what a request brings: an issuer's token names many groups.
+// maxTokenSize limits a token, in bytes: an issuer's token may contain many groups.
 const maxTokenSize = 16 << 10
 
-// ParseBearer reads the values of an Authorization header: a token, or "" where
-// there is none. Its errors hold nothing of what was sent.
+// ParseBearer parses the values of an Authorization header. It returns the token, or ""
+// without a header. Its errors do not contain any of the values.
 func ParseBearer(values []string) (string, error) {
 	switch {
 	case len(values) == 0:
@@ -33,7 +33,7 @@ func ParseBearer(values []string) (string, error) {
 	return token, nil
 }
 
-// isNotTokenRune finds what is not in RFC 6750's b64token.
+// isNotTokenRune reports whether c is not allowed in a b64token of RFC 6750.
 func isNotTokenRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/=", r))
 }

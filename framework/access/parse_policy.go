@@ -16,10 +16,10 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// MaxPolicySize bounds an access file in bytes: thousands of tokens fit.
+// MaxPolicySize limits an access file, in bytes. Thousands of tokens fit.
 const MaxPolicySize = 1 << 20
 
-// ParsePolicy reads an access file. Its error names every mistake with its line.
+// ParsePolicy parses an access file. Its error lists all mistakes with their lines.
 func ParsePolicy(data []byte) (*AccessPolicy, error) {
 	if len(data) > MaxPolicySize {
 		return nil, fmt.Errorf("the access file has %d bytes, more than %d", len(data), MaxPolicySize)
@@ -52,7 +52,8 @@ func ParsePolicy(data []byte) (*AccessPolicy, error) {
 	return p, nil
 }
 
-// withDefaultDeny has what no entry is about be refused: the file speaks for all.
+// withDefaultDeny appends an entry that denies host resources to all other roles, unless
+// the file has an entry for all roles.
 func withDefaultDeny(jobs []sched.RolePermissions) []sched.RolePermissions {
 	if slices.ContainsFunc(jobs, func(j sched.RolePermissions) bool { return j.Role == sched.AllRoles }) {
 		return jobs
@@ -60,14 +61,14 @@ func withDefaultDeny(jobs []sched.RolePermissions) []sched.RolePermissions {
 	return append(jobs, sched.RolePermissions{Role: sched.AllRoles, Permissions: sched.HostPermissions{AllowList: &sched.SpecAllowList{}}})
 }
 
-// subjectNames is where a rule or entry stood, for what can be checked only at the
-// end.
+// subjectNames are the users and groups of a rule, with its line. They are checked after
+// the whole file is parsed.
 type subjectNames struct {
 	line         int
 	users, group []string
 }
 
-// policyReader collects what is wrong with a file.
+// policyReader parses a file and collects its errors.
 type policyReader struct {
 	errs     []error
 	subjects []subjectNames
@@ -77,7 +78,7 @@ func (r *policyReader) addError(n *yaml.Node, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("line %d: "+format, append([]any{n.Line}, args...)...))
 }
 
-// readMapping reads each key by its function, and refuses those without.
+// readMapping parses each key by its function and rejects unknown and duplicate keys.
 func (r *policyReader) readMapping(n *yaml.Node, keys map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.addError(n, "a mapping is wanted here, with %s", listKeys(keys))
@@ -120,7 +121,7 @@ func (r *policyReader) readList(each func(*yaml.Node)) func(*yaml.Node) {
 	}
 }
 
-// readText reads one word into a variable.
+// readText returns a function that stores a string in into.
 func (r *policyReader) readText(into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Value == "" {
@@ -131,7 +132,7 @@ func (r *policyReader) readText(into *string) func(*yaml.Node) {
 	}
 }
 
-// readTexts reads a list of them, and each by check.
+// readTexts returns a function that stores a list of strings and validates each by check.
 func (r *policyReader) readTexts(into *[]string, check func(string) error) func(*yaml.Node) {
 	*into = []string{}
 	return r.readList(func(n *yaml.Node) {
@@ -176,7 +177,7 @@ func (r *policyReader) readToken(n *yaml.Node) (t TokenEntry) {
 	return t
 }
 
-// checkGroup keeps the file's own groups apart from an issuer's.
+// checkGroup rejects a group name with OIDCPrefix, which is reserved for the issuer.
 func checkGroup(name string) error {
 	if name == AnyUser || strings.HasPrefix(name, OIDCPrefix) {
 		return fmt.Errorf("group %q: %s is everybody, and %s begins an issuer's groups: use another name", name, AnyUser, OIDCPrefix)
@@ -257,8 +258,7 @@ func checkVolume(name string) error {
 	return nil
 }
 
-// checkReferences checks the file as a whole: duplicate names, and names that no
-// token has.
+// checkReferences rejects duplicate token names, and rules that refer to unknown names.
 func (r *policyReader) checkReferences(p *AccessPolicy) {
 	users, groups, roles := map[string]bool{}, map[string]bool{AnyUser: true}, map[string]bool{}
 	for _, t := range p.Tokens {
@@ -282,7 +282,7 @@ func (r *policyReader) checkReferences(p *AccessPolicy) {
 	}
 }
 
-// checkNames rejects a name that no token has: it is misspelt, or lacks the prefix.
+// checkNames rejects a name that no token has: it is misspelled, or lacks OIDCPrefix.
 func (r *policyReader) checkNames(line int, kind, why string, names []string, there map[string]bool, oidc bool) {
 	for _, name := range names {
 		switch issued := strings.HasPrefix(name, OIDCPrefix); {

@@ -6,46 +6,47 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// AccessPolicy is what an access file says.
+// AccessPolicy is the content of an access file.
 type AccessPolicy struct {
-	// Tokens are those of the file.
+	// Tokens are the tokens that the file defines.
 	Tokens []TokenEntry
-	// OIDCConfig is nil if no issuer is trusted.
+	// OIDC is nil if no issuer is trusted.
 	OIDC *OIDCConfig
-	// Rules give permissions. A user has no others.
+	// Rules grant permissions. A user has no others.
 	Rules []PermissionRule
-	// JobLimits says what jobs may have, by role.
+	// JobLimits restricts what jobs may use, by role.
 	JobLimits []sched.RolePermissions
-	// OpenMetrics lets everybody read /metrics.
+	// OpenMetrics permits reading /metrics without a token.
 	OpenMetrics bool
 }
 
-// PermissionRule gives a permission on roles, with all below them, to users and groups.
+// PermissionRule grants users and groups a permission on roles and their descendants.
 type PermissionRule struct {
 	Permission    Permission
 	Roles         []string
 	Users, Groups []string
 }
 
-// OIDCConfig says whose identity tokens are believed, and what is read in them.
+// OIDCConfig configures the trusted issuer and the claims that are read.
 type OIDCConfig struct {
-	// Issuer is its URL, https but for tests on loopback.
+	// Issuer is its URL. It must be https, except on loopback for tests.
 	Issuer string
-	// Audience must be among those that a token is for.
+	// Audience must be one of the audiences of a token.
 	Audience string
-	// NameClaim and Groups are the claims that have them.
+	// NameClaim and GroupsClaim are the claims with the user's name and groups.
 	NameClaim, GroupsClaim string
-	// CAFile has the certificates to trust for the issuer; "" is the system's.
+	// CAFile is a PEM file of certificates to trust for the issuer; "" means the
+	// system's certificates.
 	CAFile string
 }
 
-// Defaults of the claims. An issuer does not give the subject to another.
+// Default claims. An issuer never assigns a subject to another user.
 const (
 	DefaultNameClaim   = "sub"
 	DefaultGroupsClaim = "groups"
 )
 
-// GrantFor returns what a user may do.
+// GrantFor returns the permissions of a user.
 func (p *AccessPolicy) GrantFor(who Identity) *Grant {
 	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics}
 	for _, r := range p.Rules {
@@ -61,7 +62,7 @@ func (r *PermissionRule) appliesTo(who Identity) bool {
 		slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(who.Groups, g) })
 }
 
-// Grant is what one requester may do. A nil Grant permits everything: no
+// Grant is the permissions of one requester. A nil Grant permits everything, because no
 // access file is configured.
 type Grant struct {
 	userName    string
@@ -69,8 +70,8 @@ type Grant struct {
 	openMetrics bool
 }
 
-// UserName is the requester's name, "" for one who did not say or where it does
-// not matter.
+// UserName returns the requester's name, or "" for a request without a token or without
+// a configured access file.
 func (g *Grant) UserName() string {
 	if g == nil {
 		return ""
@@ -78,7 +79,7 @@ func (g *Grant) UserName() string {
 	return g.userName
 }
 
-// IsKnown reports whether the requester has a name, or needs none.
+// IsKnown reports whether the requester is authenticated or no access file is configured.
 func (g *Grant) IsKnown() bool { return g == nil || g.userName != "" }
 
 // HasPermission reports whether the requester has the permission on the role.
@@ -88,24 +89,24 @@ func (g *Grant) HasPermission(p Permission, role string) bool {
 	})
 }
 
-// HasPermissionOnAllRoles reports whether the requester has it on all roles, those that
-// are to come included.
+// HasPermissionOnAllRoles reports whether the requester has the permission on all roles,
+// including future ones.
 func (g *Grant) HasPermissionOnAllRoles(p Permission) bool { return g.HasPermission(p, sched.AllRoles) }
 
-// HasPermissionOnAnyRole reports whether there may be a role on which the requester has
-// it.
+// HasPermissionOnAnyRole reports whether the requester may have the permission on some
+// role.
 func (g *Grant) HasPermissionOnAnyRole(p Permission) bool {
 	return g == nil || slices.ContainsFunc(g.rules, func(r PermissionRule) bool { return r.Permission >= p })
 }
 
-// CanChangeJob reports whether the requester may end, stop or scale a job of that
-// role and owner.
+// CanChangeJob reports whether the requester may end, stop or scale a job of this role
+// and owner.
 func (g *Grant) CanChangeJob(role, owner string) bool {
 	return g.HasPermission(Operate, role) || owner != "" && owner == g.UserName() && g.HasPermission(Submit, role)
 }
 
-// CanReadMetrics reports whether the requester may read /metrics, which count the
-// jobs of all roles.
+// CanReadMetrics reports whether the requester may read /metrics, which cover the jobs
+// of all roles.
 func (g *Grant) CanReadMetrics() bool {
 	return g == nil || g.openMetrics || g.HasPermissionOnAnyRole(View)
 }

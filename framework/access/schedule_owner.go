@@ -7,9 +7,9 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// CanSubmit reports whether somebody may submit in a role who is not there to
-// show a token, as the owner of a schedule is not. The groups of those whom an
-// issuer knows are not known then: any of its groups may be theirs.
+// CanSubmit reports whether the owner of a schedule may submit in a role. The owner does
+// not present a token then, so groups at an OIDC issuer are unknown: the owner may be in
+// any of them.
 func (p *AccessPolicy) CanSubmit(name, role string) bool {
 	if strings.HasPrefix(name, OIDCPrefix) {
 		return p.OIDC != nil && slices.ContainsFunc(p.Rules, func(r PermissionRule) bool {

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// EscapeControls shows control characters of untrusted text as escapes, so
-// that they change nothing on a terminal. Line ends stay.
+// EscapeControls replaces control characters in untrusted text by escape sequences, so
+// that they cannot affect the terminal. It keeps line feeds.
 func EscapeControls(s string) string {
 	if !strings.ContainsFunc(s, isControl) {
 		return s

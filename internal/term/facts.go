@@ -8,7 +8,7 @@ import (
 // LabeledFact is one line that describe prints: a name and a text.
 type LabeledFact struct{ Name, Text string }
 
-// PrintFacts prints each in a line of its own, on a terminal in as many as it needs.
+// PrintFacts prints each fact on a line of its own. On a terminal it wraps long texts.
 func (p *TablePrinter) PrintFacts(all []LabeledFact) {
 	width := 11
 	for _, f := range all {

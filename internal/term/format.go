@@ -21,7 +21,7 @@ func DashIfEmpty(s string) string {
 
 const day = 24 * time.Hour
 
-// FormatAge is how long ago something was, as people say it.
+// FormatAge formats the time since t in one unit.
 func FormatAge(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TerminalScreen is the terminal that output goes to, or what takes its place.
+// TerminalScreen describes the terminal of the output; it is zero for other outputs.
 type TerminalScreen struct {
-	Columns, Rows int // 0 where it is no terminal
+	Columns, Rows int // 0 if the output is not a terminal
 	UseColor      bool
 }
 
@@ -23,8 +23,8 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// RedrawScreen puts text where the last one stood, line by line so that nothing
-// flickers, and no more lines than there are.
+// RedrawScreen returns the escape sequences that replace the last text by this one. It
+// overwrites line by line to avoid flicker and omits lines below the last row.
 func RedrawScreen(text string, rows int, first bool) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) >= rows {

@@ -1,6 +1,6 @@
-// Package term prints for people: tables whose columns fit the terminal, facts
-// line by line, colours, times and sizes. It knows the terminal and nothing of
-// the scheduler, and it escapes control characters in all that it prints.
+// Package term formats output for users: tables that fit the terminal, labeled facts,
+// colors, times and sizes. It does not depend on the scheduler, except for the job
+// states that it colors. It escapes control characters in all output.
 package term
 
 import (
@@ -12,22 +12,22 @@ import (
 	"mesos-gpu/job"
 )
 
-// TablePrinter writes tables for people.
+// TablePrinter writes tables as text.
 type TablePrinter struct {
 	io.Writer
 	TerminalScreen
 	Wide, NoHeaders bool
-	droppable       []string // see spare
-	emptyText       string   // said in place of a table without rows
+	droppable       []string // set by DropFirst
+	emptyText       string   // printed instead of a table without rows
 }
 
-// TableColumn is one fact of each thing in a table.
+// TableColumn is a column of a table: its header and the cell for an item.
 type TableColumn[T any] struct {
 	Name  string
 	Value func(T) string
 }
 
-// PrintTable prints things in columns, with -o wide also those in more.
+// PrintTable prints a row for each item. With -o wide it adds the columns in more.
 func PrintTable[T any](p *TablePrinter, things []T, columns []TableColumn[T], more ...TableColumn[T]) error {
 	if p.Wide {
 		columns = append(columns[:len(columns):len(columns)], more...)
@@ -45,7 +45,7 @@ func PrintTable[T any](p *TablePrinter, things []T, columns []TableColumn[T], mo
 	return p.WriteTable(head, rows)
 }
 
-// ColumnNames are the columns'.
+// ColumnNames returns the headers of the columns.
 func ColumnNames[T any](columns []TableColumn[T]) (list []string) {
 	for _, c := range columns {
 		list = append(list, c.Name)
@@ -53,7 +53,7 @@ func ColumnNames[T any](columns []TableColumn[T]) (list []string) {
 	return list
 }
 
-// cellCleaner keeps cells in their places.
+// cellCleaner removes line feeds and tabs, which would break the layout.
 var cellCleaner = strings.NewReplacer("\n", " ", "\t", " ")
 
 func (p *TablePrinter) WriteTable(head []string, rows [][]string) error {
@@ -90,17 +90,16 @@ func (p *TablePrinter) WriteTable(head []string, rows [][]string) error {
 	return err
 }
 
-// WithEmptyText is a printer that says so where a table has no rows: the head alone
-// looks as if something were missing.
+// WithEmptyText returns a printer that prints none instead of a table without rows.
 func (p *TablePrinter) WithEmptyText(none string) *TablePrinter {
 	with := *p
 	with.emptyText = none
 	return &with
 }
 
-// writeLine writes one row; of states, by the head, it shows the colours.
+// writeLine writes one row. It colors cells of the STATE column.
 func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells []string) {
-	pad := 0 // which nothing ends a line with
+	pad := 0 // pending spaces, not written at the end of a line
 	for i, cell := range cells {
 		if widths[i] == 0 {
 			continue
@@ -119,7 +118,7 @@ func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells 
 	to.WriteByte('\n')
 }
 
-// TerminalColor is a number of the terminal's eight.
+// TerminalColor is the ANSI code of a foreground color; 0 is the default.
 type TerminalColor int
 
 const (
@@ -136,8 +135,8 @@ func (s TerminalScreen) Colorize(c TerminalColor, text string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, text)
 }
 
-// stateColor is red for what went wrong, green for what runs and yellow for
-// what is on its way. What has ended well, or as people wanted, stays plain.
+// stateColor returns red for failures, green for running tasks and yellow for other
+// live states. Tasks that finished or were killed have no color.
 func stateColor(state string) TerminalColor {
 	switch s := job.State(state); {
 	case s == job.Failed || s == job.Refused || s == job.Lost || s == job.Unreachable:

@@ -7,40 +7,41 @@ import (
 )
 
 const (
-	// columnGap is between two columns.
+	// columnGap is the number of spaces between two columns.
 	columnGap = 2
-	// minNameWidth is how far a name is cut while something else may give way.
+	// minNameWidth is the least width of a name while other columns can shrink.
 	minNameWidth = 12
-	// minSentenceWidth is the part of a sentence that is enough to recognize it.
+	// minSentenceWidth is the least width at which a sentence is recognizable.
 	minSentenceWidth = 30
 )
 
-// sentenceColumns are the columns that are read, not copied: they are cut at their
-// end, others in the middle.
+// sentenceColumns returns the columns with prose. Their cells are truncated at the end,
+// those of other columns in the middle.
 func sentenceColumns() []string {
 	return []string{"WAITS", "NOTE", "MESSAGE", "REASON", "WHAT", "QUOTA", "HELD"}
 }
 
-// DropFirst is a printer that leaves columns out where a line does not fit the
-// terminal, the first named ones first. -o wide has them all.
+// DropFirst returns a printer that drops columns if a row does not fit the terminal, in
+// the given order. With -o wide it keeps all.
 func (p *TablePrinter) DropFirst(columns ...string) *TablePrinter {
 	with := *p
 	with.droppable = columns
 	return &with
 }
 
-// columnLayout says how wide columns become, 0 where one is left out.
+// columnLayout computes the widths of the columns; width 0 drops a column.
 type columnLayout struct {
 	head      []string
-	wanted    []int // as they would like to be
+	wanted    []int // widths without truncation
 	empty     []bool
 	droppable []string
 	lineWidth int
 }
 
-// fitColumns leaves out what may be spared, then gives sentences what is left over,
-// then cuts: names down to a dozen characters, sentences below what is
-// readable, and at last all of them.
+// fitColumns returns the column widths for a narrow terminal. It drops columns, gives
+// the remaining space to sentences, and then truncates: first names and sentences down
+// to their least widths, then every column down to one character. At last it drops
+// columns from the right.
 func (l *columnLayout) fitColumns() []int {
 	least := slices.Clone(l.wanted)
 	for i, name := range l.head {
@@ -49,7 +50,7 @@ func (l *columnLayout) fitColumns() []int {
 		}
 	}
 	got := l.chooseColumns(least)
-	for i := range got { // what is left over, to the first sentence first
+	for i := range got { // the remaining space, from the first sentence on
 		if got[i] > 0 {
 			got[i] += min(l.wanted[i]-got[i], max(0, l.lineWidth-lineLength(got)))
 		}
@@ -67,9 +68,9 @@ func (l *columnLayout) fitColumns() []int {
 	return got
 }
 
-// chooseColumns has the widths of the columns that stay: all that cannot be spared and
-// of the others, the more important before, those for which there is room. One
-// that says nothing in any row is the least important.
+// chooseColumns returns the widths of the columns that remain: all required columns
+// and, while they fit, the droppable ones, the most important first. A column that is
+// empty in every row is the least important.
 func (l *columnLayout) chooseColumns(least []int) []int {
 	order := slices.Clone(l.droppable)
 	for i, name := range l.head {
@@ -100,7 +101,7 @@ func (l *columnLayout) chooseColumns(least []int) []int {
 	return got
 }
 
-// lineLength is how long a line is.
+// lineLength returns the length of a row with these column widths.
 func lineLength(widths []int) int {
 	sum := 0
 	for _, w := range widths {
@@ -111,8 +112,8 @@ func lineLength(widths []int) int {
 	return max(0, sum-columnGap)
 }
 
-// shrinkColumns makes the widest column that is above its floor narrower, until a
-// line fits or all are at theirs.
+// shrinkColumns narrows the widest column that exceeds its floor, one character at a
+// time, until a row fits or all columns are at their floors.
 func shrinkColumns(widths []int, room int, floor func(i int) int) {
 	for lineLength(widths) > room {
 		widest := -1
@@ -128,8 +129,8 @@ func shrinkColumns(widths []int, room int, floor func(i int) int) {
 	}
 }
 
-// truncateCell shortens a cell: a sentence at its end, a name in the middle, for names
-// often differ at their ends.
+// truncateCell truncates a cell: a sentence at its end, a name in the middle, because
+// names often differ only at their ends.
 func truncateCell(cell, head string, width int) string {
 	letters := []rune(cell)
 	if len(letters) <= width {
@@ -142,8 +143,7 @@ func truncateCell(cell, head string, width int) string {
 	return string(letters[:width-1-tail]) + "…" + string(letters[len(letters)-tail:])
 }
 
-// WrapAt breaks a text into lines of at most so many characters, at blanks where
-// it can.
+// WrapAt wraps a text into lines of at most width characters, at spaces if possible.
 func WrapAt(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -1,6 +1,6 @@
-// Package audit writes the audit log: one line of JSON for each request that may
-// change something, with its user. It decides nothing, and writes no body, no
-// header and no query, except the beginning of a command.
+// Package audit writes the audit log: one line of JSON for each request that may change
+// state, with its user. It does not record bodies, headers or queries, except the start
+// of an exec command.
 package audit
 
 import (
@@ -18,31 +18,31 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// maxFieldSize bounds each text of an entry, in bytes.
+// maxFieldSize limits each string of an entry, in bytes.
 const maxFieldSize = 512
 
-// AuditEntry is a line of the log.
+// AuditEntry is one line of the log.
 type AuditEntry struct {
 	Time time.Time `json:"time"`
-	// User is the requester's name, as the access file knows it.
+	// User is the requester's name in the access file.
 	User string `json:"who,omitempty"`
-	// RemoteAddr is the address that the request came from.
+	// RemoteAddr is the address of the requester, without the port.
 	RemoteAddr string `json:"from"`
 	Method     string `json:"method"`
 	Path       string `json:"path"`
-	// Job and Role are what the request was about; empty where that is not known.
+	// Job and Role are the objects of the request; "" if unknown.
 	Job  string `json:"job,omitempty"`
 	Role string `json:"role,omitempty"`
-	// Task and Argv are where a command was run, and how it begins.
+	// Task is the task of an exec command, and Argv the start of the command.
 	Task string `json:"task,omitempty"`
 	Argv string `json:"argv,omitempty"`
-	// Created is the path of what it has made.
+	// Created is the path of the object that the request created.
 	Created string `json:"made,omitempty"`
-	// Status is the HTTP status of the answer.
+	// Status is the HTTP status of the response.
 	Status int `json:"status"`
 }
 
-// AuditLog is a file to which entries are added.
+// AuditLog appends entries to a file. It is safe for concurrent use.
 type AuditLog struct {
 	path  string
 	log   logrus.FieldLogger
@@ -52,7 +52,7 @@ type AuditLog struct {
 	file *os.File
 }
 
-// Open opens the file, which is made for its owner alone.
+// Open opens the file, or creates it with mode 0600.
 func Open(path string, log logrus.FieldLogger) (*AuditLog, error) {
 	l := &AuditLog{path: path, log: log, clock: time.Now}
 	return l, l.openFile()
@@ -74,10 +74,10 @@ func (l *AuditLog) Close() error {
 	return l.file.Close()
 }
 
-// Wrap writes down the requests to h that may change something: those of
-// people who are known, where that matters. What a standby only sends
-// elsewhere changes nothing here. A connection that becomes another kind is
-// written down when it does: it may last for days.
+// Wrap logs the requests to h that may change state, unless an access file is
+// configured and the requester is not authenticated. It omits requests that a standby
+// redirects. An upgraded connection is logged at the upgrade, because it may last for
+// days.
 func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && len(r.Header["Upgrade"]) == 0
@@ -114,7 +114,7 @@ func (l *AuditLog) addEntry(r *http.Request, note *api.AuditNote, told *statusRe
 	}
 }
 
-// writeEntry adds a line, to a new file if the old one was moved away.
+// writeEntry appends a line. If the file was moved, it creates a new one.
 func (l *AuditLog) writeEntry(e AuditEntry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *AuditLog) writeEntry(e AuditEntry) error {
 	return nil
 }
 
-// reopenIfMoved opens the file of that name where ours has another by now.
+// reopenIfMoved reopens the file if its path refers to another file, or to none.
 func (l *AuditLog) reopenIfMoved() error {
 	ours, err := l.file.Stat()
 	if err != nil {
@@ -147,11 +147,11 @@ func (l *AuditLog) reopenIfMoved() error {
 	return old.Close()
 }
 
-// statusRecorder notes the status of an answer.
+// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	code      int
-	onUpgrade func() // is called when there will be no answer but another protocol
+	onUpgrade func() // called when the connection switches to another protocol
 }
 
 func (s *statusRecorder) WriteHeader(code int) {
@@ -171,5 +171,5 @@ func (s *statusRecorder) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap supports http.ResponseController.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// maxHashing bounds how many tokens are hashed at the same time: each takes 50 ms
-	// of a core, which the scheduler needs.
+	// maxHashing limits how many tokens are hashed concurrently. Each takes 50 ms of a
+	// core, which the scheduler needs.
 	maxHashing = 1
-	// maxWaiting bounds how many requests with tokens of one name wait for that:
-	// those who know a name are not to hold up who has the token for long.
+	// maxWaiting limits how many requests with tokens of the same name wait for
+	// hashing. A client that knows only a name must not block the token's user for long.
 	maxWaiting = 32
 )
 
-// Gate identifies users by the access file, as it was read last.
+// Gate identifies users by the latest version of the access file.
 type Gate struct {
 	path      string
 	log       logrus.FieldLogger
@@ -42,17 +42,18 @@ type Gate struct {
 type loadedPolicy struct {
 	policy       *access.AccessPolicy
 	tokens       map[string]*tokenVerifier
-	unknownToken *tokenVerifier // takes as long as one of tokens, and is never right
-	issuer       *oidcIssuer    // nil for none
+	unknownToken *tokenVerifier // for unknown names: takes as long as a real one, and always fails
+	issuer       *oidcIssuer    // nil if none is configured
 }
 
-// tokenVerifier remembers the SHA-256 of its secret once bcrypt has said yes: that is
-// as good for 128 random bits, and takes a microsecond.
+// tokenVerifier verifies the secret of a token. After bcrypt has accepted the secret it
+// compares SHA-256 digests, which takes a microsecond and is as secure for a secret of
+// 128 random bits.
 type tokenVerifier struct {
 	access.TokenEntry
 	proven    atomic.Pointer[[sha256.Size]byte]
-	waitSlots chan struct{} // who waits, or is looked at
-	hashTurn  chan struct{} // who is looked at, or is next of all
+	waitSlots chan struct{} // one for each request that waits for hashing or is being hashed
+	hashTurn  chan struct{} // held by the one request of this token that competes for a hash slot
 }
 
 func newTokenVerifier(t access.TokenEntry) *tokenVerifier {
@@ -75,8 +76,8 @@ func (g *Gate) Reload() error {
 	return nil
 }
 
-// PrepareReload reads the file again: what it says jobs may have, and take, which has it
-// hold.
+// PrepareReload reads the file again without applying it. It returns the job
+// permissions of the new file, and take, which makes the new file effective.
 func (g *Gate) PrepareReload() (jobs []sched.RolePermissions, take func(), err error) {
 	data, err := readPolicyFile(g.path)
 	if err != nil {
@@ -114,10 +115,11 @@ func readPolicyFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, access.MaxPolicySize+1))
 }
 
-// JobLimits is what the file says jobs may have.
+// JobLimits returns what jobs may use, by role.
 func (g *Gate) JobLimits() []sched.RolePermissions { return g.current.Load().policy.JobLimits }
 
-// Wrap binds requests to h. The open paths are answered whatever token comes.
+// Wrap authenticates requests to h and attaches their permissions. It ignores the tokens
+// of requests to the open paths.
 func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 	free := map[string]bool{}
 	for _, path := range open {
@@ -159,7 +161,7 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 	return who, invalidToken()
 }
 
-// invalidToken is the same error for an unknown name and for a wrong secret.
+// invalidToken returns the same error for an unknown name and for a wrong secret.
 func invalidToken() error {
 	return api.NewProblemf(http.StatusUnauthorized, "the token is none that the scheduler knows")
 }
@@ -179,9 +181,10 @@ func (t *tokenVerifier) isProven(sum *[sha256.Size]byte) bool {
 	return proven != nil && subtle.ConstantTimeCompare(proven[:], sum[:]) == 1
 }
 
-// hashSecret hashes the secret when its turn comes. Of those with the same name one
-// at a time asks for a turn among all, so that tokens of another name wait for
-// one of them and not for all.
+// hashSecret verifies the secret by bcrypt when a hash slot is free. At most one request
+// of each token competes for a slot. A token therefore waits for at most one request of
+// each other token. It returns a Problem if the secret is wrong, too many requests wait,
+// or ctx ends.
 func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
 	select {
 	case t.waitSlots <- struct{}{}:
@@ -197,7 +200,7 @@ func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha
 			return api.NewUnavailable("the request ended before its token was looked at: %v", context.Cause(ctx))
 		}
 	}
-	if t.isProven(sum) { // since it waited
+	if t.isProven(sum) { // another request has verified the secret meanwhile
 		return nil
 	}
 	if right := t.MatchesSecret(secret); !right || t.Name == "" {

@@ -20,36 +20,35 @@ import (
 )
 
 const (
-	// issuerTimeout is how long an issuer may take.
+	// issuerTimeout limits each request to the issuer.
 	issuerTimeout = 5 * time.Second
-	// issuerRetryInterval is how often an issuer is asked for its keys: whoever sends
-	// tokens of keys that are none must not have it asked for each.
+	// issuerRetryInterval is the least interval between requests for the issuer's keys.
+	// Without it, each token with an unknown key would cause a request.
 	issuerRetryInterval = 5 * time.Second
-	// maxIssuerAnswer bounds what it may say.
+	// maxIssuerAnswer limits a response of the issuer, in bytes.
 	maxIssuerAnswer = 1 << 20
 )
 
-// errRetryTooSoon is the answer to who asks again too soon.
+// errRetryTooSoon rejects a request within issuerRetryInterval of the last one.
 var errRetryTooSoon = errors.New("the issuer was asked a moment ago")
 
-// signatureAlgorithms are those with which a signature proves something: none is not
-// among them, nor is HMAC, whose key would be ours.
+// signatureAlgorithms returns the accepted algorithms. "none" proves nothing, and HMAC
+// would require a secret shared with the issuer.
 func signatureAlgorithms() []string {
 	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
 }
 
-// oidcIssuer verifies an OIDC issuer's tokens. It is asked where its keys are when
-// they are first needed: that it cannot be reached is nobody's matter but its
-// own users'.
+// oidcIssuer verifies the tokens of an OIDC issuer. It discovers the issuer's keys when
+// the first token arrives, so that an unreachable issuer affects only its own users.
 type oidcIssuer struct {
 	access.OIDCConfig
 	client    *http.Client
-	transport *limitedTransport // by which client asks
+	transport *limitedTransport // the transport of client
 	clock     func() time.Time
 
 	mu             sync.Mutex
 	verifier       *oidc.IDTokenVerifier
-	failedAt       time.Time // when its discovery failed last
+	failedAt       time.Time // time of the last discovery
 	discoveryError error
 }
 
@@ -69,7 +68,7 @@ func newOIDCIssuer(o *access.OIDCConfig) (*oidcIssuer, error) {
 	return &oidcIssuer{OIDCConfig: *o, client: &http.Client{Transport: asks, Timeout: issuerTimeout}, transport: asks, clock: time.Now}, nil
 }
 
-// identifyToken verifies a token and reads in it whose it is.
+// identifyToken verifies a token and returns the user and groups in its claims.
 func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access.Identity, err error) {
 	verifier, err := i.loadVerifier(ctx)
 	if err != nil {
@@ -96,7 +95,7 @@ func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access
 	return access.Identity{Name: access.OIDCPrefix + name, Groups: parseGroups(claims[i.GroupsClaim])}, nil
 }
 
-// parseGroups reads a list, or one text.
+// parseGroups parses a claim that is a list or a single string, and adds OIDCPrefix.
 func parseGroups(claim any) (groups []string) {
 	list, ok := claim.([]any)
 	if !ok {
@@ -110,8 +109,8 @@ func parseGroups(claim any) (groups []string) {
 	return groups
 }
 
-// loadVerifier finds out where the issuer's keys are, once. While it cannot be
-// reached, that it could not a moment ago is the answer.
+// loadVerifier discovers the issuer's keys and caches the verifier. After a failure it
+// returns the same error for issuerRetryInterval.
 func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -121,7 +120,7 @@ func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, e
 	case i.discoveryError != nil && i.clock().Sub(i.failedAt) < issuerRetryInterval:
 		return nil, i.discoveryError
 	}
-	// Its keys are asked for later, when this request has ended.
+	// The verifier requests the keys later, possibly after this request has ended.
 	ctx = oidc.ClientContext(context.WithoutCancel(ctx), i.client)
 	provider, err := oidc.NewProvider(ctx, i.Issuer)
 	if i.failedAt, i.discoveryError = i.clock(), err; err != nil {
@@ -131,9 +130,9 @@ func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, e
 	return i.verifier, nil
 }
 
-// limitedTransport asks for one thing only every issuerRetryInterval, and bounds answers. Of an
-// issuer with TLS it asks nothing without: whoever is on the way could say
-// which keys are its own.
+// limitedTransport sends at most one request per URL and issuerRetryInterval, and limits
+// the size of responses. For an issuer with an https URL it rejects plain HTTP, because
+// an attacker on the network could replace the keys.
 type limitedTransport struct {
 	next       http.RoundTripper
 	clock      func() time.Time
@@ -141,7 +140,7 @@ type limitedTransport struct {
 
 	mu          sync.Mutex
 	lastRequest map[string]time.Time
-	lastFailed  bool // the last answer
+	lastFailed  bool // whether the last request failed
 }
 
 func (s *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -154,7 +153,7 @@ func (s *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	soon := s.clock().Sub(s.lastRequest[at]) < issuerRetryInterval
 	if !soon {
-		if len(s.lastRequest) > 100 || s.lastRequest == nil { // an issuer has two addresses
+		if len(s.lastRequest) > 100 || s.lastRequest == nil { // normally there are two URLs
 			s.lastRequest = map[string]time.Time{}
 		}
 		s.lastRequest[at] = s.clock()
@@ -174,8 +173,8 @@ func (s *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// isFailing reports whether the issuer has not answered when it was last asked: a
-// token that seems wrong may then be right.
+// isFailing reports whether the last request to the issuer failed. A token that cannot
+// be verified may then be valid.
 func (s *limitedTransport) isFailing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

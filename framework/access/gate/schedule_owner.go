@@ -1,6 +1,6 @@
 package gate
 
-// CanSubmit is as access.AccessPolicy has it, in the file as it was read last.
+// CanSubmit calls AccessPolicy.CanSubmit on the latest version of the access file.
 func (g *Gate) CanSubmit(name, role string) bool {
 	return g.current.Load().policy.CanSubmit(name, role)
 }
