@@ -10,15 +10,15 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// ReloadingCertificate is a server's, in two files that may be exchanged while it
-// serves.
+// ReloadingCertificate is a server certificate in two files. It reloads them when they
+// change, without a restart. It is safe for concurrent use.
 type ReloadingCertificate struct {
 	certPath, keyPath string
 	log               logrus.FieldLogger
 
 	mu         sync.Mutex
 	current    *tls.Certificate
-	loadedFrom [2]fileStamp // of the files that pair was read from, or that were refused
+	loadedFrom [2]fileStamp // versions of the files at the last attempt to load them
 }
 
 // fileStamp identifies a version of a file.
@@ -27,13 +27,13 @@ type fileStamp struct {
 	size     int64
 }
 
-// LoadCertificate reads the files.
+// LoadCertificate loads the pair. It returns an error if the files are not a valid pair.
 func LoadCertificate(cert, key string, log logrus.FieldLogger) (*ReloadingCertificate, error) {
 	c := &ReloadingCertificate{certPath: cert, keyPath: key, log: log}
 	return c, c.loadPair(c.fileStamps())
 }
 
-// TLSConfig serves with the files as they are at each handshake.
+// TLSConfig returns a server configuration that checks the files at each handshake.
 func (c *ReloadingCertificate) TLSConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
@@ -41,8 +41,8 @@ func (c *ReloadingCertificate) TLSConfig() *tls.Config {
 	}
 }
 
-// currentPair reads the files again where they have changed. A pair that is no good,
-// as between two writes, leaves the old one.
+// currentPair reloads the files if they have changed. If the new pair is invalid, as
+// between the writes of both files, it keeps the old one and logs the error.
 func (c *ReloadingCertificate) currentPair() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

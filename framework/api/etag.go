@@ -13,25 +13,24 @@ import (
 	"mesos-gpu/job"
 )
 
-// ComputeETag is an ETag of what people can change of something. It does not change
-// with what happens by itself, and is thus good for If-Match alone: no answer
-// is kept by it.
+// ComputeETag returns an ETag of the fields that clients can change. It ignores fields
+// that change by themselves, so it is only useful for If-Match, not for caching.
 func ComputeETag(of any) string {
 	text, err := json.Marshal(of)
 	if err != nil {
-		panic(err) // it is given texts, numbers and times alone
+		panic(err) // callers pass only strings, numbers and times
 	}
 	sum := sha256.Sum256(text)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// JobETag is of a submission and how many tasks it wants: the rest of its
-// specification stays.
+// JobETag returns the ETag of a submission and its requested number of tasks. The rest
+// of the specification cannot change.
 func JobETag(j *job.Job) string {
 	return ComputeETag([]int64{j.Submitted.UnixNano(), int64(j.WantedTasks())})
 }
 
-// QuotaETag is of a role's quota.
+// QuotaETag returns the ETag of a role's quota.
 func QuotaETag(r *RoleStatus) string {
 	return ComputeETag(struct {
 		Quota map[string]int
@@ -39,17 +38,17 @@ func QuotaETag(r *RoleStatus) string {
 	}{r.Quota, r.QuotaSet})
 }
 
-// ScheduleETag is of the schedule, which stays as it was made.
+// ScheduleETag returns the ETag of a schedule, which cannot change after creation.
 func ScheduleETag(created time.Time) string { return ComputeETag(created.UnixNano()) }
 
-// conditionalRequests are the changes that may be bound to a tag.
+// conditionalRequests are the requests that accept If-Match.
 var conditionalRequests = []string{
 	"DELETE /v1/jobs/{name}", "POST /v1/jobs/{name}/scale", "PUT /v1/roles/{role}/quota", "DELETE /v1/schedules/{name}",
 	"POST /v1/agents/{id}/cordon", "POST /v1/agents/{id}/drain", "POST /v1/agents/{id}/uncordon",
 }
 
-// parseIfMatch has the request's context bind a change to the tags in its If-Match.
-// Where that would mean nothing it is refused, not forgotten.
+// parseIfMatch stores the tags of If-Match in the request's context. It returns a
+// *Problem if the request does not support If-Match or the header is malformed.
 func parseIfMatch(r *http.Request, pattern string) (*http.Request, error) {
 	values := r.Header.Values("If-Match")
 	if len(values) == 0 {
@@ -73,8 +72,8 @@ func isQuoted(text string) bool {
 	return len(text) > 1 && text[0] == '"' && strings.IndexByte(text[1:], '"') == len(text)-2
 }
 
-// CheckIfMatch says what is in the way of a change to something that is there, with
-// that tag now: nothing where the request wants none.
+// CheckIfMatch returns a *Problem with status 412 if the request has an If-Match header
+// that does not contain the present tag.
 func CheckIfMatch(ctx context.Context, tag string) error {
 	tags, bound := ctx.Value(ifMatchKey).([]string)
 	if !bound || slices.Contains(tags, "*") || slices.Contains(tags, tag) {
@@ -83,7 +82,7 @@ func CheckIfMatch(ctx context.Context, tag string) error {
 	return NewProblemf(http.StatusPreconditionFailed, "it is another than If-Match says: it has the ETag %s now: look at it again", tag)
 }
 
-// writeJSONWithETag answers with a tag.
+// writeJSONWithETag writes a response with an ETag.
 func writeJSONWithETag(w http.ResponseWriter, tag string, v any) {
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-store")

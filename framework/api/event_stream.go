@@ -8,20 +8,20 @@ import (
 	"mesos-gpu/framework/access"
 )
 
-// keepAliveInterval is how often an idle stream says that it is alive.
+// keepAliveInterval is the interval of keep-alive messages on an idle stream.
 const keepAliveInterval = 15 * time.Second
 
-// lastEventID is the header by which a client goes on where its stream broke.
-// Browsers send it by themselves.
+// lastEventID is the header with which a client resumes a broken stream. Browsers send
+// it automatically.
 const lastEventID = "Last-Event-ID"
 
-// inventoryEvent is for who asked for it: it has a name, so that clients that
-// take every event for a task's are not disturbed.
+// inventoryEvent is sent only to clients that request it. It has an event name, so that
+// clients that expect only task events ignore it.
 const inventoryEvent = "event: inventory\ndata: {}\n\n"
 
-// handleEvents streams states as server-sent events: first all as they are, or only
-// those of tasks that have not ended, or what the client has missed; then each
-// change. A client that is too slow is cut off, and may go on likewise.
+// handleEvents streams task states as server-sent events. It first sends the present
+// states, only those of live tasks, or the events that the client has missed; then each
+// change. It disconnects a client that is too slow; the client can resume the stream.
 func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	q := EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
 	switch state := r.URL.Query().Get("state"); state {
@@ -63,7 +63,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if err := writeAndFlush(out, w, first); err != nil {
-		return nil // the client went away; so below
+		return nil // the client has disconnected; likewise below
 	}
 	idle := time.NewTicker(keepAliveInterval)
 	defer idle.Stop()
@@ -88,17 +88,17 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// maxEventBatch bounds what is written to a stream at once.
+// maxEventBatch limits the size of one write to a stream, in bytes.
 const maxEventBatch = 64 << 10
 
-// appendPending adds what else has happened meanwhile: events come in bursts, and
-// each push is a system call for each client.
+// appendPending appends the events that are already available. Events come in bursts,
+// and each write costs a system call per client.
 func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan TaskEvent) []byte {
 	for len(to) < maxEventBatch {
 		select {
 		case ev, ok := <-changes:
 			if !ok {
-				return to // the next receive finds out too
+				return to // the next receive in the caller detects the closed channel
 			}
 			to = s.appendIfVisible(r, to, ev)
 		default:
@@ -108,8 +108,8 @@ func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan Tas
 	return to
 }
 
-// appendIfVisible leaves out what the requester may not see. The job may have gone
-// meanwhile, and its owner is not known any more.
+// appendIfVisible appends an event if the requester may see it. It omits the event of a
+// job that has been removed, because the job's owner is no longer known.
 func (s *apiServer) appendIfVisible(r *http.Request, to []byte, ev TaskEvent) []byte {
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
@@ -123,7 +123,7 @@ func (s *apiServer) appendIfVisible(r *http.Request, to []byte, ev TaskEvent) []
 func appendEvent(to []byte, ev TaskEvent) []byte {
 	text, err := json.Marshal(ev)
 	if err != nil {
-		return to // strings and a time: it cannot fail
+		return to // cannot fail: the event has only strings and a time
 	}
 	if ev.ID != "" {
 		to = append(append(append(to, "id: "...), ev.ID...), '\n')

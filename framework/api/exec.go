@@ -12,42 +12,42 @@ import (
 	"mesos-gpu/job"
 )
 
-// ExecRequest is what to run in a task's container.
+// ExecRequest is a command to run in a task's container.
 type ExecRequest struct {
-	// Argv is the program and its arguments: at least one, MaxArgv in all.
+	// Argv is the program and its arguments: at least one element, MaxArgv in total.
 	Argv []string
-	// TTY has it run on a terminal of its own, Stdin have input.
+	// TTY allocates a terminal for the command. Stdin connects its standard input.
 	TTY   bool
 	Stdin bool
-	// Rows and Cols are the terminal's at first; 0: not known.
+	// Rows and Cols are the initial size of the terminal; 0 means unknown.
 	Rows, Cols int
 }
 
-// Terminal is the other end of a command: what is typed, what it prints, and
-// how big the window is.
+// Terminal is the client's side of a command: its input, its output and the size of the
+// window.
 type Terminal struct {
-	Stdin          io.Reader         // nil: none; a Read waits for input, until Exec returns or its ctx ends
-	Stdout, Stderr io.Writer         // with a TTY all goes to Stdout
-	Resize         <-chan WindowSize // nil: never
+	Stdin          io.Reader         // nil for none; a Read may block until Exec returns or its ctx ends
+	Stdout, Stderr io.Writer         // with a TTY all output goes to Stdout
+	Resize         <-chan WindowSize // nil if the size never changes
 }
 
-// WindowSize is a terminal window's, in characters.
+// WindowSize is the size of a terminal window, in characters.
 type WindowSize struct {
 	Rows int `json:"rows"`
 	Cols int `json:"cols"`
 }
 
 const (
-	// MaxArgv bounds a command's arguments, in bytes, each with the one that
-	// ends it.
+	// MaxArgv limits the total size of the arguments, in bytes. Each argument counts
+	// one byte for its terminator.
 	MaxArgv = 64 << 10
-	// maxWindowSide bounds a window's rows and columns, as the kernel does.
+	// maxWindowSide limits rows and columns, as the kernel does.
 	maxWindowSide = 1<<16 - 1
-	// maxExecSessions bounds how many commands run through one scheduler.
+	// maxExecSessions limits how many commands run through one scheduler concurrently.
 	maxExecSessions = 128
 )
 
-// Validate says what is wrong with the request.
+// Validate returns an error if the request is invalid.
 func (r *ExecRequest) Validate() error {
 	if len(r.Argv) == 0 || r.Argv[0] == "" {
 		return fmt.Errorf("argv: say which program to run")
@@ -69,7 +69,7 @@ func (s WindowSize) validate() error {
 	return nil
 }
 
-// EncodeQuery is the request as its URL has it.
+// EncodeQuery returns the request as URL query parameters.
 func (r *ExecRequest) EncodeQuery() url.Values {
 	q := url.Values{"argv": r.Argv}
 	for name, on := range map[string]bool{"tty": r.TTY, "stdin": r.Stdin} {
@@ -107,8 +107,8 @@ func parseExecRequest(q url.Values) (r ExecRequest, err error) {
 	return r, nil
 }
 
-// handleExec runs a command in a task's container, and speaks of it over a WebSocket.
-// What can be known to be in the way is answered before that begins.
+// handleExec runs a command in a task's container, over a WebSocket. It checks what it
+// can before the upgrade, so that the client gets an HTTP status.
 func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	if !s.execEnabled {
 		return NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(CodeExecDisabled, "")
@@ -162,7 +162,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	return leader, t, nil
 }
 
-// maxAuditArgv bounds what the audit log gets of a command, in characters.
+// maxAuditArgv limits the part of a command in the audit log, in characters.
 const maxAuditArgv = 256
 
 func auditArgv(argv []string) string {

@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// execInput is what was typed and the command has not read: ExecWindow at most. It
-// is the command's standard input.
+// execInput is the command's standard input. It buffers input from the client that the
+// command has not read, at most ExecWindow bytes.
 type execInput struct {
-	onConsumed func(n int) // reports to the client, now and then, how much was read
+	onConsumed func(n int) // called with the number of bytes read since the last call
 
 	mu             sync.Mutex
-	changed        sync.Cond // of buf, or that it has ended
+	changed        sync.Cond // signaled when buf or ended changes
 	buf            []byte
 	ended          bool
-	unacknowledged int // read, and not told yet
+	unacknowledged int // bytes read, but not yet reported to onConsumed
 }
 
 func newInput(took func(n int)) *execInput {
@@ -24,7 +24,8 @@ func newInput(took func(n int)) *execInput {
 	return in
 }
 
-// appendData adds what was typed; nothing is the end.
+// appendData appends input from the client; an empty p is the end of input. It returns an
+// error if the client exceeds ExecWindow.
 func (in *execInput) appendData(p []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -41,7 +42,7 @@ func (in *execInput) appendData(p []byte) error {
 	return nil
 }
 
-// Read implements io.Reader. It waits for more, and thus ends with the session.
+// Read implements io.Reader. It blocks until there is input or closeInput is called.
 func (in *execInput) Read(p []byte) (int, error) {
 	n, told, err := in.readBuffered(p)
 	if told > 0 {
@@ -67,7 +68,7 @@ func (in *execInput) readBuffered(p []byte) (n, told int, err error) {
 	return n, told, nil
 }
 
-// closeInput ends it, also with the session.
+// closeInput marks the end of input; the session calls it when it ends.
 func (in *execInput) closeInput() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

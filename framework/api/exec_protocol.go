@@ -7,54 +7,53 @@ import (
 	"github.com/coder/websocket"
 )
 
-// ExecChannel is the first byte of each message about a command, all of which are
-// binary. An empty message says that its sender is there.
+// ExecChannel is the first byte of each message of a session. All messages are binary.
+// An empty message is a heartbeat.
 type ExecChannel byte
 
 const (
-	// StdinChannel takes input; an empty message is its end.
+	// StdinChannel carries input; a message without data is the end of input.
 	StdinChannel ExecChannel = iota
 	StdoutChannel
 	StderrChannel
-	// ExitChannel has the last message: {"exit": CODE}, or a Problem.
+	// ExitChannel carries the last message: {"exit": CODE}, or a Problem.
 	ExitChannel
-	// ResizeChannel takes a Size.
+	// ResizeChannel carries a WindowSize.
 	ResizeChannel
-	// InputAckChannel says how much more of the input the command has read: see
-	// ExecInputAck.
+	// InputAckChannel carries an ExecInputAck: how much more input the command has read.
 	InputAckChannel
 )
 
 const (
-	// ExecChunk is the most that a message holds after its first byte; ExecReadLimit
-	// is what a reader should allow.
+	// ExecChunk limits the data of one message, without the first byte, in bytes.
+	// ExecReadLimit is the message size that a receiver should accept.
 	ExecChunk     = 32 << 10
 	ExecReadLimit = 64<<10 + 1
-	// ExecWindow is how much input may be on its way: sent, and not yet taken.
-	// More ends the session, so that a command that reads nothing fills no
-	// memory, and its reader can wait for other messages meanwhile.
+	// ExecWindow limits the input that is sent and not yet acknowledged, in bytes. A
+	// client that exceeds it ends the session. The limit bounds the memory for a
+	// command that does not read, and keeps input from blocking other messages.
 	ExecWindow = 256 << 10
 )
 
-// ExecInputAck is a message on InputAckChannel.
+// ExecInputAck acknowledges input that the command has read, in bytes.
 type ExecInputAck struct {
 	Bytes int `json:"bytes"`
 }
 
-// ExecStream writes to a channel, as fast as the other end reads.
+// ExecStream is an io.Writer to a channel. Write blocks while the receiver is slow.
 type ExecStream struct {
-	ctx  context.Context // a writer's methods take none
+	ctx  context.Context // stored, because io.Writer has no context parameter
 	conn *websocket.Conn
 	buf  []byte
 }
 
-// NewExecStream is good for one goroutine, until ctx ends, which breaks the
-// connection where it is being written to.
+// NewExecStream returns a stream for use by one goroutine. If ctx ends during a Write,
+// the connection breaks.
 func NewExecStream(ctx context.Context, conn *websocket.Conn, to ExecChannel) *ExecStream {
 	return &ExecStream{ctx: ctx, conn: conn, buf: []byte{byte(to)}}
 }
 
-// Write implements io.Writer. Of nothing it makes a message, too.
+// Write implements io.Writer. An empty p sends a message without data.
 func (s *ExecStream) Write(p []byte) (n int, err error) {
 	for more := true; more; more = n < len(p) {
 		part := p[n:min(len(p), n+ExecChunk)]
@@ -67,7 +66,7 @@ func (s *ExecStream) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// WriteExecMessage writes one message of JSON.
+// WriteExecMessage sends v as one JSON message.
 func WriteExecMessage(ctx context.Context, conn *websocket.Conn, to ExecChannel, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -76,7 +75,8 @@ func WriteExecMessage(ctx context.Context, conn *websocket.Conn, to ExecChannel,
 	return writeMessage(ctx, conn, append([]byte{byte(to)}, text...))
 }
 
-// writeMessage leaves a connection whole that is not being written to when ctx ends.
+// writeMessage returns an error if ctx has already ended, and then leaves the connection
+// intact.
 func writeMessage(ctx context.Context, conn *websocket.Conn, message []byte) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// clientTimeout is how long a client that says now and then that it is there may
-	// say nothing.
+	// clientTimeout is the time without messages after which a client that sends
+	// heartbeats counts as disconnected.
 	clientTimeout = 4 * keepAliveInterval
-	// drainTimeout is how long a client may take to read the last of what a
-	// command has printed, once that has ended.
+	// drainTimeout limits how long the client may take to read the remaining output
+	// after the command has ended.
 	drainTimeout = 10 * time.Minute
-	// closeTimeout is how long it may take once the session is to end.
+	// closeTimeout limits that time if the session is ended before the command.
 	closeTimeout = time.Second
 )
 
-// checkSameOrigin refuses pages of other sites, which Guard does not where a request
-// only asks: what comes over a WebSocket any page may read and write.
+// checkSameOrigin rejects requests from pages of other sites. RejectCrossOrigin does not
+// check GET requests, but any page can read from and write to a WebSocket.
 func checkSameOrigin(r *http.Request) error {
 	asking := r.WithContext(r.Context())
 	asking.Method = http.MethodPost
@@ -36,8 +36,8 @@ func checkSameOrigin(r *http.Request) error {
 	return nil
 }
 
-// handshakeRecorder keeps a refusal of package websocket's for who can put it into a
-// Problem.
+// handshakeRecorder records an error response of package websocket, so that the caller
+// can return it as a Problem.
 type handshakeRecorder struct {
 	http.ResponseWriter
 	status  int
@@ -54,20 +54,20 @@ func (h *handshakeRecorder) WriteHeader(code int) {
 
 func (h *handshakeRecorder) Write(p []byte) (int, error) { return h.message.Write(p) }
 
-// Unwrap is for package websocket.
+// Unwrap lets package websocket reach the underlying writer.
 func (h *handshakeRecorder) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// execSession is a command's connection with who asked for it.
+// execSession is the connection between a command and its client.
 type execSession struct {
 	conn            *websocket.Conn
-	in              *execInput // nil: it takes none
+	in              *execInput // nil if the command has no input
 	sizes           chan WindowSize
-	lastHeard       atomic.Int64 // when the client last said something, in nanoseconds
-	sendsHeartbeats atomic.Bool  // it says that it is there even where there is nothing to say
+	lastHeard       atomic.Int64 // time of the last message from the client, in Unix nanoseconds
+	sendsHeartbeats atomic.Bool  // whether the client has sent a heartbeat
 }
 
-// runExecSession upgrades the connection, runs the command with it, and returns when
-// all that has to do with both has ended.
+// runExecSession upgrades the connection, runs the command, and returns after the
+// command and all goroutines of the session have ended.
 func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run func(context.Context, Terminal) (int, error), stdin bool) error {
 	shake := &handshakeRecorder{ResponseWriter: w}
 	conn, err := websocket.Accept(shake, r, nil)
@@ -81,25 +81,25 @@ func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run f
 	x := &execSession{conn: conn, sizes: make(chan WindowSize, 1)}
 	ctx, leave := context.WithCancelCause(r.Context())
 	defer leave(nil)
-	lasting := context.WithoutCancel(ctx) // the connection outlives ctx by the last message
+	lasting := context.WithoutCancel(ctx) // the exit message is sent after ctx ends
 	printing, stop := context.WithCancel(lasting)
 	defer stop()
 	t := Terminal{Stdout: NewExecStream(printing, conn, StdoutChannel), Stderr: NewExecStream(printing, conn, StderrChannel), Resize: x.sizes}
 	if stdin {
-		x.in = newInput(func(n int) { _ = WriteExecMessage(printing, conn, InputAckChannel, ExecInputAck{n}) }) // the reader finds out too
+		x.in = newInput(func(n int) { _ = WriteExecMessage(printing, conn, InputAckChannel, ExecInputAck{n}) }) // readMessages reports a broken connection
 		t.Stdin = x.in
 	}
 	closed := make(chan struct{})
 	var side sync.WaitGroup
 	defer side.Wait()
 	defer close(closed)
-	defer func() { _ = conn.CloseNow() }() // most often it is closed
+	defer func() { _ = conn.CloseNow() }() // normally it is closed already
 	side.Go(func() { leave(x.readMessages(lasting)) })
 	side.Go(func() { x.sendHeartbeats(lasting, closed) })
 	side.Go(func() { x.watchSilence(closed, leave) })
 	defer context.AfterFunc(ctx, func() {
 		x.endInput()
-		time.AfterFunc(closeTimeout, stop) // what is not read by then breaks the connection
+		time.AfterFunc(closeTimeout, stop) // breaks the connection if output is still unread
 	})()
 	code, err := run(ctx, t)
 	x.endInput()
@@ -113,7 +113,8 @@ func (x *execSession) endInput() {
 	}
 }
 
-// readMessages takes what the client says until it goes, and says why it did.
+// readMessages handles messages from the client until the connection ends or a message
+// is invalid, and returns the reason.
 func (x *execSession) readMessages(ctx context.Context) error {
 	for {
 		kind, data, err := x.conn.Read(ctx)
@@ -148,7 +149,7 @@ func (x *execSession) handleMessage(kind websocket.MessageType, data []byte) err
 	}
 }
 
-// resizeTerminal passes the window's size on, the last one where there are several.
+// resizeTerminal passes the window size on. A newer size replaces an unread one.
 func (x *execSession) resizeTerminal(data []byte) error {
 	var size WindowSize
 	if err := json.Unmarshal(data, &size); err != nil {
@@ -161,13 +162,13 @@ func (x *execSession) resizeTerminal(data []byte) error {
 	case <-x.sizes:
 	default:
 	}
-	x.sizes <- size // this goroutine alone sends
+	x.sizes <- size // does not block: only this goroutine sends
 	return nil
 }
 
-// sendHeartbeats keeps an idle connection from being cut off on the way. It waits for a
-// client that does not read, who may be a person before a page of the output:
-// WebSocket's own ping would give it 5 s.
+// sendHeartbeats keeps an idle connection open. The write blocks while the client does
+// not read, for example while a user pages through the output. WebSocket's own ping
+// would fail after 5 s then.
 func (x *execSession) sendHeartbeats(ctx context.Context, closed <-chan struct{}) {
 	for waitInterval(keepAliveInterval, closed) {
 		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
@@ -176,7 +177,7 @@ func (x *execSession) sendHeartbeats(ctx context.Context, closed <-chan struct{}
 	}
 }
 
-// watchSilence ends a session whose client has gone without a word.
+// watchSilence ends the session if the client stops sending heartbeats.
 func (x *execSession) watchSilence(closed <-chan struct{}, leave context.CancelCauseFunc) {
 	for waitInterval(keepAliveInterval, closed) {
 		if x.sendsHeartbeats.Load() && time.Since(time.Unix(0, x.lastHeard.Load())) > clientTimeout {
@@ -186,7 +187,7 @@ func (x *execSession) watchSilence(closed <-chan struct{}, leave context.CancelC
 	}
 }
 
-// waitInterval waits, and reports whether nothing has ended meanwhile.
+// waitInterval waits for d and returns true, or returns false as soon as ended is closed.
 func waitInterval(d time.Duration, ended <-chan struct{}) bool {
 	select {
 	case <-time.After(d):
@@ -196,8 +197,8 @@ func waitInterval(d time.Duration, ended <-chan struct{}) bool {
 	}
 }
 
-// sendExit sends the client how the command ended, and waits until the client has
-// read all output.
+// sendExit sends the exit code or the error, and waits until the client has read all
+// output.
 func (s *apiServer) sendExit(ctx context.Context, r *http.Request, x *execSession, code int, err error) {
 	var end any = struct {
 		Exit int `json:"exit"`
@@ -213,13 +214,13 @@ func (s *apiServer) sendExit(ctx context.Context, r *http.Request, x *execSessio
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if WriteExecMessage(ctx, x.conn, ExitChannel, end) == nil && limit == drainTimeout {
-		_ = x.conn.Ping(ctx) // answered once all before it is read
+		_ = x.conn.Ping(ctx) // answered after the client has read everything before it
 	}
 	_ = x.conn.Close(websocket.StatusNormalClosure, "") // the client that went away learns nothing more
 }
 
-// closeReason is why a session ended before its command, for the client, should it
-// still be there.
+// closeReason returns the Problem to send to the client if the session ends before the
+// command.
 func closeReason(cause error, stopping bool) error {
 	if p := (*Problem)(nil); errors.As(cause, &p) {
 		return p

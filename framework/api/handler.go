@@ -284,8 +284,8 @@ func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// gpuSortKey names a GPU among those of its agent, which are in the agent's order:
-// by its UUID or, where the agent names none, by its number there.
+// gpuSortKey returns the sort key of a GPU among those of its agent, which keep the
+// agent's order. It uses the UUID, or the index if the agent reports no UUIDs.
 func gpuSortKey(gpus []GPUView, at int) SortKey {
 	g := &gpus[at]
 	name := g.UUID
@@ -333,7 +333,7 @@ func (s *apiServer) handleMetrics(w http.ResponseWriter, r *http.Request) error 
 	return s.metricsHandler.ServeScrape(w, r, reads)
 }
 
-// emptyIfNil makes a list of none an empty one, which JSON does not call null.
+// emptyIfNil returns an empty list for nil, because JSON encodes nil as null.
 func emptyIfNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

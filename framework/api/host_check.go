@@ -10,10 +10,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// RestrictHosts refuses requests to hosts other than localhost, an IP address and
-// the names. A page of another site can have its own name lead to this
-// machine; to the browser, and to Guard, it is then of the same site. What
-// monitors read is of little use to such a page, and they have names of their own.
+// RestrictHosts rejects requests to hosts other than localhost, IP addresses and the
+// given names. A page of another site can make its own DNS name resolve to this machine
+// (DNS rebinding); the browser and RejectCrossOrigin then treat it as the same site. The
+// paths that monitoring systems read are exempt: they reveal little, and monitoring
+// systems use names of their own.
 func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Handler {
 	monitored := append(OpenPaths(), "/metrics", "/metrics/prometheus")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +28,7 @@ func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http
 	})
 }
 
-// hostName is what a Host header names, without port and final dot.
+// hostName returns the name in a Host header, without port and final dot.
 func hostName(header string) string {
 	return strings.TrimSuffix((&url.URL{Host: header}).Hostname(), ".")
 }

@@ -15,22 +15,22 @@ import (
 	"mesos-gpu/job"
 )
 
-// IdempotencyKey is the header by which a client names a submission, so that
-// it may make it again without the job's being there twice. A key counts among
-// the jobs of its owner, as long as the job is remembered.
+// IdempotencyKey is the header by which a client identifies a submission, so that a retry
+// does not create a second job. Keys are scoped to the owner of the job and are valid as
+// long as the scheduler remembers the job.
 const IdempotencyKey = "Idempotency-Key"
 
-// maxIdempotencyKey bounds a key, in bytes.
+// maxIdempotencyKey limits a key, in bytes.
 const maxIdempotencyKey = 255
 
-// readSubmission reads a job, and what its client calls the submission.
+// readSubmission reads a job and the idempotency key of the request.
 func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err error) {
 	key, err := readClientKey(r)
 	if err != nil {
 		return spec, err
 	}
 	spec, body, err := readSpec(w, r)
-	spec.ClientKey = nil // the header's, not the body's
+	spec.ClientKey = nil // only the header sets the key
 	if err != nil || key == "" {
 		return spec, err
 	}
@@ -46,7 +46,7 @@ func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err 
 	return spec, nil
 }
 
-// readClientKey is "" where the request has none.
+// readClientKey returns the idempotency key, or "" if the request has none.
 func readClientKey(r *http.Request) (string, error) {
 	keys := r.Header.Values(IdempotencyKey)
 	if len(keys) == 0 {
@@ -62,10 +62,10 @@ func isPrintableASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-// bodyDigest is equal for bodies that say the same: order and space count for
-// nothing, but where a body says a thing twice, of which one may hold. It is of
-// the body, not of the Spec made of it, so that it stays when a newer scheduler
-// has other defaults.
+// bodyDigest returns a digest of the canonical form of a body. Bodies with the same
+// content have the same digest: the order of keys and whitespace do not matter, except
+// for duplicate keys. The digest covers the body and not the resulting Spec, so that it
+// does not change when a newer scheduler has other defaults.
 func bodyDigest(body []byte, said func([]byte) (any, error)) (string, error) {
 	what, err := said(body)
 	if err != nil {
@@ -85,9 +85,9 @@ func canonicalJSON(body []byte) (said any, err error) {
 	return readCanonicalValue(d)
 }
 
-// readCanonicalValue reads the next value. To the decoder keys that differ in case alone
-// are one, and what it makes of two of them depends on their order: so does
-// what is read here.
+// readCanonicalValue reads the next value. encoding/json treats keys that differ only in
+// case as duplicates, and its result then depends on their order. The canonical form
+// keeps that order.
 func readCanonicalValue(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -96,7 +96,7 @@ func readCanonicalValue(d *json.Decoder) (any, error) {
 	if _, holds := t.(json.Delim); !holds {
 		return t, nil
 	}
-	held := []any{} // of an object its keys too
+	held := []any{} // elements; for an object, keys and values in turn
 	for d.More() {
 		one, err := readCanonicalValue(d)
 		if err != nil {
@@ -110,7 +110,7 @@ func readCanonicalValue(d *json.Decoder) (any, error) {
 	return held, err
 }
 
-// canonicalObject is a map, but keeps the order where a key is there twice.
+// canonicalObject returns a map, or the ordered list if there are duplicate keys.
 func canonicalObject(held []any) any {
 	pairs, seen := make(map[string]any, len(held)/2), make(map[string]bool, len(held)/2)
 	for i := 0; i+1 < len(held); i += 2 {
@@ -123,8 +123,8 @@ func canonicalObject(held []any) any {
 	return pairs
 }
 
-// foldCase is the least of the letters that are one but for their case, as
-// encoding/json compares keys.
+// foldCase returns the smallest rune that equals c under case folding, as encoding/json
+// compares keys.
 func foldCase(c rune) rune {
 	for {
 		next := unicode.SimpleFold(c)
@@ -143,11 +143,11 @@ func canonicalYAML(body []byte) (any, error) {
 	return canonicalNode(&n, false), nil
 }
 
-// orderedKey is the key of the mapping whose order counts: which task is which.
+// orderedKey is the mapping whose order matters: it determines the task indexes.
 const orderedKey = "matrix"
 
-// canonicalNode keeps the texts of scalars, as job files are read, with their kinds: a
-// quoted number is another value. Comments and styles go.
+// canonicalNode returns scalars as text with their type, as the parser of job files sees
+// them: a quoted number differs from a number. It drops comments and styles.
 func canonicalNode(n *yaml.Node, ordered bool) any {
 	switch n.Kind {
 	case yaml.MappingNode:

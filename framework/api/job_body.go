@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// yamlMediaTypes say that a body is a job file, which may be JSON all the same:
-// that is YAML too.
+// yamlMediaTypes mark a body as a job file. The job file may also be JSON, which is
+// valid YAML.
 var yamlMediaTypes = []string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}
 
 func isJobFile(r *http.Request) bool {
@@ -51,7 +51,7 @@ func readJobFile(w http.ResponseWriter, r *http.Request) (job.Spec, error) {
 	return *spec, nil
 }
 
-// hintAtYAML is for those who sent a job file as JSON.
+// hintAtYAML adds a hint for a client that has sent a job file with the type of JSON.
 func hintAtYAML(err error) error {
 	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusBadRequest {
 		p.Detail += "; send a job file with Content-Type: application/yaml"

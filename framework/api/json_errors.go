@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// describeJSONError says in words of the API what encoding/json found wrong with a body.
+// describeJSONError rewrites an error of encoding/json in terms of the API.
 func describeJSONError(err error, into any) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s needs %s, not %s", cmp.Or(e.Field, "the body"), expectedKind(e.Type), actualKind(e.Value))
@@ -29,7 +29,7 @@ func describeJSONError(err error, into any) error {
 	return fmt.Errorf("unknown field %q%s", key, suggestField(key, into))
 }
 
-// expectedKind names what a value of the type is written as.
+// expectedKind names the JSON type that a Go type requires.
 func expectedKind(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a whole number of nanoseconds"
@@ -50,7 +50,7 @@ func expectedKind(t reflect.Type) string {
 	}
 }
 
-// actualKind names what the body has instead, by encoding/json's name for it.
+// actualKind names the JSON type of the body's value, from encoding/json's description.
 func actualKind(value string) string {
 	switch value {
 	case "string":
@@ -67,7 +67,7 @@ func actualKind(value string) string {
 	return value // such as "number 1.5"
 }
 
-// suggestField names the key that was probably meant, with the keys that it is in.
+// suggestField returns the path of the most similar key, or "" if none is similar.
 func suggestField(key string, into any) string {
 	names, paths := fieldNames(reflect.TypeOf(into))
 	best := editdistance.Nearest(key, names)
@@ -77,8 +77,8 @@ func suggestField(key string, into any) string {
 	return fmt.Sprintf("; did you mean %q?", paths[best])
 }
 
-// fieldNames lists the keys of a type and of those in it, the outermost first, and
-// the first place of each.
+// fieldNames returns the keys of a type and its nested types, outermost first, and the
+// first path of each.
 func fieldNames(root reflect.Type) (names []string, paths map[string]string) {
 	type place struct {
 		t    reflect.Type

@@ -7,53 +7,53 @@ import (
 )
 
 const (
-	// MaxPreceding bounds LogPreceding: by so much of what precedes it a place in a log
-	// is known again when its file has got another name.
+	// MaxPreceding limits LogPreceding, in bytes. These bytes identify a position in a
+	// log after its file was renamed.
 	MaxPreceding = 128
-	// maxLogFiles bounds the search for a log's older files.
+	// maxLogFiles limits the search for rotated files of a log.
 	maxLogFiles = 100
-	// maxFindTries is how often a place is looked for before it counts as gone,
-	// and maxRotationTries how often files may change places under a read.
+	// maxFindTries is how often a position is searched before its output counts as
+	// lost. maxRotationTries is how often a read is retried because files are renamed.
 	maxFindTries, maxRotationTries = 3, 30
 )
 
 var (
-	// errRotating: files change places; a moment later they have.
+	// errRotating means that files are being renamed; retry shortly.
 	errRotating = errors.New("the log's files are changing places")
-	// errOutputLost: the file that was read is gone, and with it what followed.
+	// errOutputLost means that the file was removed before it was read to its end.
 	errOutputLost = errors.New("output was rotated away before it was read")
-	// errFileEnded: what follows is of another file than the answer.
+	// errFileEnded means that the file is read completely and another one follows.
 	errFileEnded = errors.New("another file follows")
 )
 
-// logPosition is where a reader is in a log.
+// logPosition is a reader's position in a log.
 type logPosition struct {
-	file      int // 0 is the present one, n is the one that ends in .n
+	file      int // 0 is the current file, n the rotated file with suffix .n
 	offset    uint64
-	preceding []byte // the known bytes before it in its file
+	preceding []byte // the bytes before offset that have been read, at most MaxPreceding
 }
 
-// rotatedLog reads a log through the rotation of its files. An agent names no
-// file but by its path, so each read looks whether the bytes before it are
-// still those that were read: output that repeats itself to the byte over a
-// whole file may be taken for another's.
+// rotatedLog reads a log while its files are rotated. An agent identifies a file only by
+// its path, so each read checks that the bytes before the position are those read
+// earlier. The check cannot distinguish files with exactly the same content.
 type rotatedLog struct {
-	// readFile returns ErrNoLog, wrapped, where there is no such file.
+	// readFile reads from a file and returns its size. It returns ErrNoLog, wrapped, if
+	// the file does not exist.
 	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
 	stream   string
-	// singleFile keeps what is of two files apart, by errFileEnded, once told is set:
-	// the reader knows that what comes begins at from.
+	// singleFile ends the answer with errFileEnded where another file follows, once
+	// answerStarted is set: the client then knows that the data starts at answerOffset.
 	singleFile, answerStarted bool
 	answerOffset              uint64
 
 	position        logPosition
-	unread          bool   // nothing was read yet: begin with the oldest
-	tailBytes       uint64 // or, if not 0, so many bytes before the end
-	nextFilePending bool   // the file at the place is complete, the next one is to come
-	attempts        int    // since the last byte
+	unread          bool   // nothing is read yet: start with the oldest file
+	tailBytes       uint64 // if not 0, start so many bytes before the end instead
+	nextFilePending bool   // the file at position is complete and the next one is expected
+	attempts        int    // failed attempts since the last data
 }
 
-// readNext returns what follows, nil where there is nothing yet.
+// readNext returns the next data, or nil if there is none yet.
 func (l *rotatedLog) readNext() ([]byte, error) {
 	if l.unread && l.tailBytes > 0 {
 		if err := l.seekToTail(); err != nil {
@@ -75,7 +75,7 @@ func (l *rotatedLog) readNext() ([]byte, error) {
 	case !same:
 		return nil, l.retryOrGiveUp()
 	case len(data) > 0 && l.singleFile && l.answerStarted && l.nextFilePending:
-		return nil, errFileEnded // it was not complete after all
+		return nil, errFileEnded // the file has grown although it seemed complete
 	case len(data) > 0:
 		l.answerOffset, l.nextFilePending = l.position.offset, false
 		l.setPosition(l.position.file, l.position.offset+uint64(len(data)), append(l.position.preceding, data...))
@@ -89,8 +89,8 @@ func (l *rotatedLog) readNext() ([]byte, error) {
 	return l.readNewerFile()
 }
 
-// readCurrent reads on in the file at the place; same reports whether it is still that
-// file.
+// readCurrent continues in the file at the position. same reports whether the path still
+// refers to that file.
 func (l *rotatedLog) readCurrent() (data []byte, same bool, err error) {
 	n := uint64(len(l.position.preceding))
 	data, _, err = l.readFile(l.fileName(l.position.file), l.position.offset-n, n+logChunk)
@@ -103,8 +103,8 @@ func (l *rotatedLog) readCurrent() (data []byte, same bool, err error) {
 	return data[n:], true, nil
 }
 
-// readNewerFile begins the file after the one that was read to its end. While that is
-// where it was, so is its successor.
+// readNewerFile starts the file after one that was read to its end. It then checks that
+// the old file still has its name, because only then the new one is its successor.
 func (l *rotatedLog) readNewerFile() ([]byte, error) {
 	l.answerOffset, l.nextFilePending = 0, true
 	file := l.position.file - 1
@@ -128,7 +128,8 @@ func (l *rotatedLog) readNewerFile() ([]byte, error) {
 	return data, nil
 }
 
-// readOldestFile reads the oldest file. It was the oldest if none is older after that.
+// readOldestFile reads the start of the oldest file. It afterwards checks that no older
+// one has appeared.
 func (l *rotatedLog) readOldestFile() ([]byte, error) {
 	oldest := 0
 	for ; oldest < maxLogFiles; oldest++ {
@@ -157,7 +158,7 @@ func (l *rotatedLog) readOldestFile() ([]byte, error) {
 	return data, nil
 }
 
-// seekToTail goes to where the last bytes of the present file begin.
+// seekToTail sets the position to tailBytes before the end of the current file.
 func (l *rotatedLog) seekToTail() error {
 	_, size, err := l.readFile(l.stream, 0, 1)
 	if err != nil {
@@ -167,9 +168,10 @@ func (l *rotatedLog) seekToTail() error {
 	return nil
 }
 
-// findRotatedFile looks for the place among the older files. A file whose head was moved
-// out, rather than all of it, keeps the rest: the place is then as far behind
-// as the older file is long. One that was emptied has lost what came last.
+// findRotatedFile searches the position in older files and updates it. If only the start
+// of a file was moved out, the rest continues in the newer file, and the offset there is
+// smaller by the length of the older file. If the file was truncated, the search
+// continues at the end of the older file, and the last output is lost.
 func (l *rotatedLog) findRotatedFile() error {
 	p, n := l.position, uint64(len(l.position.preceding))
 	for file, holes := p.file+1, 0; file <= maxLogFiles && holes < 2; file++ {
@@ -214,7 +216,7 @@ func (l *rotatedLog) findRotatedFile() error {
 	return errOutputLost
 }
 
-// fileEndsWith reports whether a file of that size ends in the text.
+// fileEndsWith reports whether a file of this size ends with the text.
 func (l *rotatedLog) fileEndsWith(file int, size uint64, text []byte) (bool, error) {
 	n := uint64(len(text))
 	if n == 0 || n > size {
@@ -227,7 +229,7 @@ func (l *rotatedLog) fileEndsWith(file int, size uint64, text []byte) (bool, err
 	return bytes.Equal(data, text), err
 }
 
-// setPosition is at an offset of a file that has the text before it.
+// setPosition sets the position after text, which ends at offset of the file.
 func (l *rotatedLog) setPosition(file int, offset uint64, text []byte) {
 	tail := bytes.Clone(text[max(0, len(text)-MaxPreceding):])
 	l.position, l.unread, l.nextFilePending, l.attempts = logPosition{file, offset, tail}, false, false, 0

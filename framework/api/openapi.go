@@ -7,18 +7,18 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// openAPIDocument says what the API takes and answers, for programs.
+// openAPIDocument is the OpenAPI description of the API.
 //
 //go:embed openapi.yaml
 var openAPIDocument []byte
 
 func (s *apiServer) handleOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(openAPIDocument) // the client that went away learns nothing more
+	_, _ = w.Write(openAPIDocument) // an error means that the client has disconnected
 	return nil
 }
 
-// handleJobSchema says what a job file holds, for editors and other programs.
+// handleJobSchema returns the JSON schema of job files.
 func (s *apiServer) handleJobSchema(w http.ResponseWriter, _ *http.Request) error {
 	text, err := jobfile.Schema()
 	if err != nil {

@@ -12,119 +12,119 @@ import (
 	"mesos-gpu/job"
 )
 
-// QueuedJob is a job with tasks that wait for a place.
+// QueuedJob is a job with tasks that wait for resources.
 type QueuedJob struct {
-	// Position counts from 1.
+	// Position is the position in the queue, from 1.
 	Position  int       `json:"position"`
 	Name      string    `json:"name"`
 	Role      string    `json:"role"`
 	Priority  int       `json:"priority"`
 	Submitted time.Time `json:"submitted"`
-	// Waiting of its Tasks have no place.
+	// Waiting is the number of its Tasks that wait.
 	Tasks   int `json:"tasks"`
 	Waiting int `json:"waiting"`
-	// GPUs is what each task wants, as "2 x A100"; "" for none.
+	// GPUs is the request of each task, such as "2 x A100"; "" for none.
 	GPUs string `json:"gpus"`
-	// Reason is JobView's Waits.
+	// Reason is the WaitReason of JobView.
 	Reason string `json:"reason"`
 }
 
-// QueueList answers GET /v1/queue.
+// QueueList is the response to GET /v1/queue.
 type QueueList struct {
 	Jobs []QueuedJob `json:"jobs"`
 	Next string      `json:"next,omitempty"`
 }
 
-// RoleStatus is a role as it is now.
+// RoleStatus is the present state of a role.
 type RoleStatus struct {
 	Name     string  `json:"name"`
 	Weight   float64 `json:"weight"`
 	Order    string  `json:"order"`
 	Policy   string  `json:"policy"`
 	Backfill bool    `json:"backfill"`
-	// Quota bounds the GPUs by type, "*" all of them; QuotaSet says that it is
-	// not the roles file's but was set since.
+	// Quota limits GPUs by type, and "*" all GPUs. QuotaSet means that an operator has
+	// replaced the quota of the roles file.
 	Quota    map[string]int `json:"quota"`
 	QuotaSet bool           `json:"quota_set"`
-	// Allocated are the GPUs that its tasks and those of roles below it hold, by
-	// type; "*" is the sum. A share counts as a fraction.
+	// Allocated is the number of GPUs that tasks of the role and its descendants hold,
+	// by type; "*" is the sum. Shares count as fractions.
 	Allocated map[string]float64 `json:"held"`
-	// Waiting counts its tasks that wait for a place.
+	// Waiting is the number of its tasks that wait for resources.
 	Waiting int `json:"waiting"`
-	// Warnings are of a quota that has just been set: types in it that no agent
-	// has, which bound nothing as yet.
+	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
+	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// RoleList answers GET /v1/roles.
+// RoleList is the response to GET /v1/roles.
 type RoleList struct {
 	Roles []RoleStatus `json:"roles"`
 	Next  string       `json:"next,omitempty"`
 }
 
-// QuotaChange sets a role's quota, as the roles file writes it: "V100=8, *=16".
-// "" is no bound, null the roles file's again.
+// QuotaChange sets a role's quota in the syntax of the roles file: "V100=8, *=16". ""
+// means unlimited, null restores the quota of the roles file.
 type QuotaChange struct {
 	Quota *string `json:"quota"`
 }
 
-// CordonRequest says why an agent shall get no tasks.
+// CordonRequest has the reason why an agent is cordoned.
 type CordonRequest struct {
 	Reason string `json:"reason"`
 }
 
-// defaultReason is the reason of a cordon without one.
+// defaultReason is the reason of a cordon if the operator gives none.
 const defaultReason = "no reason given"
 
-// AnyType is Demand.Type where every type is accepted, except NotTypes.
+// AnyType is UnmetDemand.Type if every type is accepted, except NotTypes.
 const AnyType = "any"
 
-// UnmetDemand is what equal tasks wait for though nothing but what is in use is in
-// their way.
+// UnmetDemand is a group of waiting tasks with equal requirements that would run if
+// machines were added.
 type UnmetDemand struct {
 	// Type is the only accepted GPU type, AnyType, or "" if several are accepted.
 	// Types are the accepted ones, empty for any.
 	Type     string   `json:"type"`
 	Types    []string `json:"types"`
 	NotTypes []string `json:"not_types,omitempty"`
-	// GPUs are lacking in all, none where other things are; a task wants
-	// PerAgent on one agent. For shares of devices GPUs is what those are worth
-	// together.
+	// GPUs is the total number of missing GPUs, 0 if only other resources are missing.
+	// Each task needs PerAgent GPUs on one agent. For shares, GPUs is the number of
+	// devices that the shares add up to.
 	GPUs     int `json:"gpus"`
 	PerAgent int `json:"per_agent"`
-	// InsufficientResources is what there is too little of: "gpus", or where these are free
-	// "cpus", "mem", "disk" and "ports".
+	// InsufficientResources lists the missing resources: "gpus" or, if enough GPUs are
+	// free, "cpus", "mem", "disk" and "ports".
 	InsufficientResources []string `json:"short"`
-	// Share is set where a task wants that much of each of PerAgent devices.
+	// Share is set if a task needs this share of each of PerAgent devices.
 	Share *gpu.ShareRequest `json:"share,omitempty"`
-	// MemMiB is the least memory of a device, Topology how the devices of one
-	// task must hang together: "nvlink", "same-numa" or "".
+	// MemMiB is the least memory of a device. Topology is the required link between the
+	// devices of one task: "nvlink", "same-numa" or "".
 	MemMiB   int64  `json:"mem_mib"`
 	Topology string `json:"topology"`
-	// MinDriver and MinCUDA are the oldest versions that are accepted.
+	// MinDriver and MinCUDA are the oldest accepted versions.
 	MinDriver string `json:"min_driver,omitempty"`
 	MinCUDA   string `json:"min_cuda,omitempty"`
-	// Constraints are those that the agent must meet, too.
+	// Constraints are the constraints that the agent must also satisfy.
 	Constraints []job.Constraint `json:"constraints,omitempty"`
-	// Tasks of Jobs, of Roles, lack it.
+	// Tasks is the number of waiting tasks; Jobs and Roles are theirs.
 	Tasks int      `json:"tasks"`
 	Jobs  []string `json:"jobs"`
 	Roles []string `json:"roles"`
-	// CPUs and TaskMemMiB are what each task needs besides its GPUs, its
-	// executor included.
+	// CPUs and TaskMemMiB are what each task needs in addition to GPUs, including its
+	// executor.
 	CPUs       float64 `json:"cpus"`
 	TaskMemMiB float64 `json:"task_mem_mib"`
 }
 
-// DemandList answers GET /v1/demand.
+// DemandList is the response to GET /v1/demand.
 type DemandList struct {
 	Demand []UnmetDemand `json:"demand"`
-	// NotYetCounted are jobs that are not counted yet: they have waited for less
-	// time than offers may take.
+	// NotYetCounted lists jobs that have waited for less time than offers may take to
+	// arrive.
 	NotYetCounted []string `json:"settling"`
 }
 
-// registerOperatorRoutes routes what operators ask for.
+// registerOperatorRoutes registers the routes for operators.
 func (s *apiServer) registerOperatorRoutes(route func(path string, methods map[string]handlerFunc)) {
 	route("/v1/queue", map[string]handlerFunc{http.MethodGet: s.handleListQueue})
 	route("/v1/roles", map[string]handlerFunc{http.MethodGet: s.handleListRoles})
@@ -170,7 +170,7 @@ func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// roleSortKey has a name alone: the roles are in the order of their file.
+// roleSortKey has only a name, because roles keep the order of their file.
 func roleSortKey(roles []RoleStatus, at int) SortKey { return SortKey{roles[at].Name} }
 
 func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error {
@@ -215,7 +215,7 @@ func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// maxReason bounds the reason of a cordon, in bytes.
+// maxReason limits the reason of a cordon, in bytes.
 const maxReason = 1024
 
 func (s *apiServer) handleCordonAgent(drain bool) handlerFunc {

@@ -32,8 +32,8 @@ func parsePageRequest(v url.Values) (p PageRequest, err error) {
 	return p, nil
 }
 
-// SortKey has the fields that order an entry in its list. The last one identifies it
-// among entries that are equal otherwise; it is "" where there are none.
+// SortKey is the sort key of an entry in its list. The last field distinguishes entries
+// that are otherwise equal; it is "" if there are none.
 type SortKey []string
 
 func (k SortKey) orderFields() SortKey { return k[:len(k)-1] }
@@ -44,13 +44,13 @@ func (k SortKey) tieBreaker() string { return k[len(k)-1] }
 func EncodeCursor(list string, k SortKey) string {
 	text, err := json.Marshal(append(SortKey{list}, k...))
 	if err != nil {
-		panic(err) // texts can be written
+		panic(err) // strings can always be encoded
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// DecodeCursor reads a Cursor of the list again, of so many texts. Its error is a
-// *Problem.
+// DecodeCursor parses a cursor of the list, which must have so many fields. Its error is
+// a *Problem.
 func (p PageRequest) DecodeCursor(list string, texts int) (SortKey, error) {
 	var k SortKey
 	text, err := base64.RawURLEncoding.DecodeString(p.After)
@@ -63,15 +63,15 @@ func (p PageRequest) DecodeCursor(list string, texts int) (SortKey, error) {
 	return k[1:], nil
 }
 
-// InvalidCursor is the problem of an after that is not a cursor of the list.
+// InvalidCursor returns the Problem of an after parameter that is not a cursor of the list.
 func InvalidCursor(after string) *Problem {
 	return NewProblemf(http.StatusBadRequest, "after %q is no place in the list: it is the next of the page before", after)
 }
 
-// CutPage cuts a page of a list that has its entries in the order of their keys,
-// of so many texts. What comes or goes between two pages costs no other entry
-// its place. Where the very entry has gone after which a page begins, those
-// that are equal to it but for the name come again, and none is left out.
+// CutPage cuts a page from a list that is sorted by keys with so many fields. Entries
+// that are added or removed between two pages do not affect other entries. If the last
+// entry of the previous page is removed, entries with equal keys may be repeated, but
+// none is omitted.
 func CutPage[T any](name string, texts int, list []T, p PageRequest, key func(list []T, at int) SortKey) (page []T, next string, err error) {
 	from := 0
 	if p.After != "" {
@@ -103,7 +103,7 @@ func indexAfterCursor[T any](list []T, last SortKey, key func(list []T, at int) 
 	return first
 }
 
-// listPage answers a request with a page of what read finds.
+// listPage returns the requested page of the list that read returns.
 func listPage[T any](r *http.Request, name string, texts int, read func(context.Context) ([]T, error), key func([]T, int) SortKey) (page []T, next string, err error) {
 	p, err := parsePageRequest(r.URL.Query())
 	if err != nil {
@@ -120,8 +120,8 @@ func listPage[T any](r *http.Request, name string, texts int, read func(context.
 	return CutPage(name, texts, list, p, key)
 }
 
-// WithContinuation has a request be one that goes on in a list: what its first
-// page was made of is recent enough.
+// WithContinuation marks a request as a later page of a list. It may then be answered
+// from the data of the first page.
 func WithContinuation(ctx context.Context) context.Context {
 	return context.WithValue(ctx, continuationKey, true)
 }

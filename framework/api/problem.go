@@ -17,8 +17,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Retryable is set if nothing has been done and a retry may succeed.
 	Retryable bool `json:"undone,omitempty"`
-	// Code classifies the problem for programs. It is empty where the answer is
-	// a proxy's or an earlier scheduler's.
+	// Code classifies the problem for programs. It is empty if the response comes from
+	// a proxy or an earlier version of the scheduler.
 	Code ProblemCode `json:"code"`
 	// Name is the name that Code is about, such as that of the missing job.
 	Name string `json:"name,omitempty"`
@@ -54,9 +54,9 @@ func NewUnavailable(format string, args ...any) *Problem {
 	return p
 }
 
-// UnknownJob is the problem of a job that does not exist, and of one that the
-// client may not see: both answers are equal, so that a client cannot find out
-// which it is. The same holds of UnknownTask and UnknownSchedule.
+// UnknownJob returns the problem of a job that does not exist, and of one that the
+// client may not see. Both responses are equal, so that a client cannot distinguish
+// them. The same applies to UnknownTask and UnknownSchedule.
 func UnknownJob(name string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no job %q", name).WithCode(CodeJobNotFound, name)
 }
@@ -78,12 +78,12 @@ func UnknownAgent(name string) *Problem {
 
 const problemMediaType = "application/problem+json"
 
-// WriteProblem answers with what err is, as the API does.
+// WriteProblem writes err as a Problem, as the API does.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLogger) {
 	(&apiServer{log: log}).writeProblem(w, r, err)
 }
 
-// problemFrom is the Problem in err; an err without one is our fault.
+// problemFrom returns the Problem in err. An err without one is an internal error.
 func (s *apiServer) problemFrom(r *http.Request, err error) *Problem {
 	var p *Problem
 	if !errors.As(err, &p) {
@@ -93,7 +93,7 @@ func (s *apiServer) problemFrom(r *http.Request, err error) *Problem {
 	return p
 }
 
-// writeProblem answers with the Problem in err.
+// writeProblem writes the Problem in err.
 func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemFrom(r, err)
 	if p.LeaderURL != "" {
@@ -107,7 +107,7 @@ func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err err
 	}
 	w.Header().Set("Content-Type", problemMediaType)
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client that went away learns nothing more
+	_ = json.NewEncoder(w).Encode(p) // an error means that the client has disconnected
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

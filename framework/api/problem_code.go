@@ -13,7 +13,7 @@ import (
 // code that they do not know like the HTTP status.
 type ProblemCode string
 
-// Codes that say no more than the HTTP status.
+// Codes that only repeat the HTTP status.
 const (
 	CodeInvalidRequest     ProblemCode = "invalid_request"
 	CodeUnauthenticated    ProblemCode = "unauthenticated"
@@ -31,8 +31,8 @@ const (
 	CodeOther              ProblemCode = "other"
 )
 
-// Codes that say more than the HTTP status. Problem.Name has the name that a
-// code is about: of the job, the parameter, the program.
+// Codes that are more specific than the HTTP status. Problem.Name is the name that a
+// code refers to: of the job, the parameter, or the program.
 const (
 	// CodeLeaderElsewhere: a standby redirects the request to the leader.
 	CodeLeaderElsewhere      ProblemCode = "leader_elsewhere"

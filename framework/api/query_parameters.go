@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// knownParameters are the query parameters of requests, by method and pattern;
-// nothing may where a request is not listed.
+// knownParameters returns the query parameters of each request, by method and pattern. A
+// request that is not listed accepts none.
 func knownParameters() map[string][]string {
 	return map[string][]string{
 		"GET /v1/jobs":                          {"limit", "after", "state", "order"},
@@ -29,9 +29,9 @@ func knownParameters() map[string][]string {
 	}
 }
 
-// checkQuery refuses parameters that mean nothing: who misspells a bound or a
-// filter must not be answered as if there were none. What needs no token,
-// and metrics, other people's programs ask for: those take anything.
+// checkQuery rejects unknown parameters, because ignoring a misspelled limit or filter
+// would return a wrong result. The open paths and /metrics accept any parameter, because
+// third-party programs request them.
 func (s *apiServer) checkQuery(r *http.Request, pattern string) error {
 	request := r.Method + " " + pattern
 	if r.URL.RawQuery == "" || !strings.HasPrefix(pattern, "/v1/") || s.accessRules[request].permission == access.None {

@@ -16,24 +16,23 @@ const (
 	continuationKey
 )
 
-// WithGrant has a request be bound by what its requester may do.
+// WithGrant attaches the permissions of the requester to the context.
 func WithGrant(ctx context.Context, g *access.Grant) context.Context {
 	return context.WithValue(ctx, grantKey, g)
 }
 
-// GrantOf is what the requester may do: everything, where no access file
-// is configured.
+// GrantOf returns the permissions of the requester. Without an access file it returns
+// nil, which permits everything.
 func GrantOf(ctx context.Context) *access.Grant {
 	g, _ := ctx.Value(grantKey).(*access.Grant)
 	return g
 }
 
-// AuditNote is what is found out about a request while it is answered, for who
-// keeps account of it. Task and Argv are where a command runs, and how it
-// begins.
+// AuditNote collects details of a request for the audit log while the request is
+// handled. Task and Argv are the task and the start of an exec command.
 type AuditNote struct{ Job, Role, Task, Argv string }
 
-// WithAuditNote has what is found out noted.
+// WithAuditNote attaches a note for the handlers to fill in.
 func WithAuditNote(ctx context.Context, n *AuditNote) context.Context {
 	return context.WithValue(ctx, auditNoteKey, n)
 }

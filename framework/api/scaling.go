@@ -2,15 +2,15 @@ package api
 
 import "net/http"
 
-// ScaleRequest asks for so many tasks of a service.
+// ScaleRequest sets the number of tasks of a service.
 type ScaleRequest struct {
 	Tasks *int `json:"tasks"`
 }
 
-// StopRequest asks for a task's end.
+// StopRequest ends a task.
 type StopRequest struct {
-	// Retire has its service run one task fewer; else another is started in
-	// its place. Tasks of other jobs are never replaced.
+	// Retire reduces the service by one task. Otherwise another task replaces the
+	// stopped one. Tasks of other jobs are never replaced.
 	Retire bool `json:"retire,omitempty"`
 }
 

@@ -9,29 +9,29 @@ import (
 	"mesos-gpu/job"
 )
 
-// ErrScheduleDamaged says that a schedule is there and cannot be read. It can be ended.
+// ErrScheduleDamaged means that a schedule exists but cannot be decoded. It can be ended.
 var ErrScheduleDamaged = errors.New("it is damaged")
 
-// ScheduleView is a schedule as the API shows it.
+// ScheduleView is the API representation of a schedule.
 type ScheduleView struct {
-	// Spec is that of its jobs, with the schedule in it.
+	// Spec is the specification of its jobs, including the schedule.
 	Spec    job.Spec  `json:"spec"`
 	Created time.Time `json:"created"`
-	// NextRun is when it is due, in its time zone.
+	// NextRun is the time of the next run, in the schedule's time zone.
 	NextRun time.Time `json:"next"`
-	// Runs are its jobs that are still known, oldest first.
+	// Runs are its remembered jobs, oldest first.
 	Runs []ScheduledRun `json:"runs"`
-	// Note says why the last time that was due brought no run, if so.
+	// Note says why the last due time started no run, or is empty.
 	Note string `json:"note,omitempty"`
 }
 
-// ScheduledRun is a job of a schedule.
+// ScheduledRun is a job that a schedule has submitted.
 type ScheduledRun struct {
 	Job string    `json:"job"`
 	Due time.Time `json:"due"`
 }
 
-// ScheduleList answers GET /v1/schedules, by name.
+// ScheduleList is the response to GET /v1/schedules, ordered by name.
 type ScheduleList struct {
 	Schedules []ScheduleView `json:"schedules"`
 	Next      string         `json:"next,omitempty"`
@@ -50,7 +50,7 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	if spec.Schedule == nil {
 		return NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
 	}
-	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run has a name of its own
+	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	leader, err := s.leader(r.Context())

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Listen opens the API's port. Its error is one line that says what to do.
+// Listen opens the API's port. Its error is one line with a hint how to solve it.
 func Listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -23,10 +23,10 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// shutdownTimeout is how long requests may take to end when the server does.
+// shutdownTimeout limits how long active requests may take during shutdown.
 const shutdownTimeout = 5 * time.Second
 
-// Serve answers on l until ctx ends, and returns when its goroutines have.
+// Serve serves requests on l until ctx ends. It returns after its goroutines have ended.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	var requests sync.WaitGroup
 	s := &http.Server{
@@ -37,7 +37,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      time.Minute, // masters and agents may take 30 s to answer; streams move theirs on
+		WriteTimeout:      time.Minute, // masters and agents may take 30 s to answer; streams extend their deadlines
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    256 << 10, // the URL contains a command's arguments
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -49,14 +49,14 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		return fmt.Errorf("serve the API on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	// Streams end with ctx, from which their requests descend.
+	// Streams end with ctx, because the contexts of their requests derive from it.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.Shutdown(end); err != nil {
-		_ = s.Close() // some client would not stop
+		_ = s.Close() // some client did not disconnect in time
 	}
 	<-failed
-	// The server forgets connections that became WebSockets.
+	// The server does not track connections that became WebSockets.
 	answered := make(chan struct{})
 	go func() {
 		requests.Wait()

@@ -12,33 +12,32 @@ import (
 )
 
 const (
-	// logChunk is how much is read from an agent at a time.
+	// logChunk is the size of a read from an agent, in bytes.
 	logChunk = 128 << 10
-	// logPoll is how often a followed log is asked for more.
+	// logPoll is the polling interval of a followed log.
 	logPoll = 300 * time.Millisecond
 )
 
-// Headers of a log that is read in parts.
+// Headers of partial reads of a log.
 const (
-	// NextOffset is the trailer that says where the answer ended, in its file.
-	// An answer without it was cut off.
+	// NextOffset is the trailer with the offset in the file where the response ends. A
+	// response without it was truncated.
 	NextOffset = "X-Next-Offset"
-	// LogPreceding, in a request, has the bytes before the offset, at most MaxPreceding
-	// of them and in base64: the place is then found though the file has got
-	// another name. The answer is of one file. Empty, with offset 0, is the
-	// log's beginning.
+	// LogPreceding in a request has the bytes before the offset, at most MaxPreceding of
+	// them, in base64. The position is then found even if the file was renamed. The
+	// response covers only one file. Empty, with offset 0, it means the start of the log.
 	LogPreceding = "X-Log-Tail"
-	// LogOffset says where in its file the answer begins: at the offset asked
-	// for, or at 0 in the file that follows.
+	// LogOffset is the offset in the file where the response starts: the requested
+	// offset, or 0 in the file that follows.
 	LogOffset = "X-Log-Offset"
-	// LogRotated is the trailer that says that another file follows.
+	// LogRotated is the trailer which says that another file follows.
 	LogRotated = "X-Log-Rotated"
-	// LogOutputLost says that the place was not found: output is missing, and the
-	// answer begins with the oldest that is left.
+	// LogOutputLost means that the position was not found: output is missing, and the
+	// response starts with the oldest file that is left.
 	LogOutputLost = "X-Log-Missed"
 )
 
-// streamWriteTimeout is how long a client may take to read what a stream sends.
+// streamWriteTimeout limits how long a client may take to read one write of a stream.
 const streamWriteTimeout = 30 * time.Second
 
 type logRequest struct {
@@ -83,9 +82,9 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 	return q, nil
 }
 
-// handleTaskLog copies a task's output from its agent, the oldest file first, or the
-// last bytes of the present one.
-// Followed, it ends when the task has ended and all of it was read.
+// handleTaskLog copies a task's output from its agent: from the oldest file on, or from
+// the last bytes of the current file. With follow, the response ends when the task has
+// ended and all of its output is read.
 func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseLogRequest(r)
 	if err != nil {
@@ -103,20 +102,20 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 		},
 	}
 	out := http.NewResponseController(w)
-	got := false // any of the log
+	got := false // whether any output was read
 	for {
 		reads, err := s.reads(r.Context())
 		if err == nil {
 			task, err = reads.GetTask(r.Context(), q.id)
 		}
 		if gone := (*Problem)(nil); files.answerStarted && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
-			s.finishLogAnswer(w, files, false) // lost, and tried again under another id
+			s.finishLogAnswer(w, files, false) // the task was lost, and its next attempt has another id
 			return nil
 		}
 		if err != nil {
 			return abortIfStarted(files.answerStarted, err)
 		}
-		// Asked before the file is read: what the task wrote last is there.
+		// Read the state before the file, so that the file has the last output of an ended task.
 		ended := !task.State.IsLive()
 		var data []byte
 		if hasLog(&task) {
@@ -128,7 +127,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 			return abortIfStarted(files.answerStarted, NewProblemf(http.StatusServiceUnavailable, "the request ended: %v", err))
 		}
 		wait := q.follow && !ended
-		none := errors.Is(err, ErrNoLog) && !got // one that was there is lost
+		none := errors.Is(err, ErrNoLog) && !got // after the first output a missing file is an error
 		switch {
 		case errors.Is(err, errOutputLost) && q.singleFile && !files.answerStarted:
 			w.Header().Set(LogOutputLost, "true")
@@ -148,7 +147,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 		startLogAnswer(w, files)
 		got = got || len(data) > 0
 		if err := writeAndFlush(out, w, data); err != nil {
-			return nil // the client went away
+			return nil // the client has disconnected
 		}
 		if len(data) > 0 {
 			continue
@@ -161,7 +160,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	}
 }
 
-// waitForLog waits before the log is read again. The caller checks ctx.
+// waitForLog waits before the next read, or until ctx ends. The caller checks ctx.
 func waitForLog(ctx context.Context) {
 	select {
 	case <-time.After(logPoll):
@@ -169,7 +168,7 @@ func waitForLog(ctx context.Context) {
 	}
 }
 
-// startLogAnswer begins the answer, once.
+// startLogAnswer writes the header, once.
 func startLogAnswer(w http.ResponseWriter, files *rotatedLog) {
 	if files.answerStarted {
 		return
@@ -182,8 +181,8 @@ func startLogAnswer(w http.ResponseWriter, files *rotatedLog) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// finishLogAnswer says that the answer is whole, and whether another file follows. One
-// without these trailers was cut off, and the reader may ask for the rest.
+// finishLogAnswer sets the trailers that mark a complete response, and whether another
+// file follows. A response without them was truncated, and the client may request the rest.
 func (s *apiServer) finishLogAnswer(w http.ResponseWriter, files *rotatedLog, rotated bool) {
 	w.Header().Set(NextOffset, strconv.FormatUint(files.position.offset, 10))
 	if rotated {
@@ -191,8 +190,8 @@ func (s *apiServer) finishLogAnswer(w http.ResponseWriter, files *rotatedLog, ro
 	}
 }
 
-// hasLog reports whether the task's output is in its sandbox. Before it runs
-// the file there is the executor's, and may give way to the task's own.
+// hasLog reports whether the task's output is in its sandbox. Before the task starts, the
+// file there belongs to the executor and may be replaced.
 func hasLog(t *job.Task) bool {
 	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.IsLive())
 }
@@ -204,8 +203,8 @@ func noLogProblem(t job.Task, stream string) error {
 	return NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream).WithCode(CodeLogNotFound, t.ID)
 }
 
-// abortIfStarted reports an error, or breaks an answer that has begun: the client must
-// not take half a log for a whole one.
+// abortIfStarted returns err, or aborts a response that has started, so that the client
+// does not mistake partial output for all of it.
 func abortIfStarted(started bool, err error) error {
 	if started {
 		panic(http.ErrAbortHandler)
@@ -213,9 +212,9 @@ func abortIfStarted(started bool, err error) error {
 	return err
 }
 
-// writeAndFlush sends what there is, now.
+// writeAndFlush writes data and sends it immediately.
 func writeAndFlush(out *http.ResponseController, w http.ResponseWriter, data []byte) error {
-	_ = out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // a recorder in a test has none
+	_ = out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // test recorders do not support it
 	if _, err := w.Write(data); err != nil {
 		return err
 	}

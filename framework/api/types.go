@@ -1,6 +1,5 @@
-// Package api is the scheduler's REST interface: it reads requests, bounds
-// and checks them, and writes answers. What they lead to is decided by the
-// Backend behind it.
+// Package api is the scheduler's REST interface. It parses, limits and validates
+// requests and writes responses. A Backend performs the operations.
 package api
 
 import (
@@ -11,25 +10,24 @@ import (
 	"mesos-gpu/job"
 )
 
-// JobView is a job as the API shows it.
+// JobView is the API representation of a job.
 type JobView struct {
 	job.Job
 	State job.State `json:"state"`
 	// ExitCode is set once the job has ended.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// WaitReason says why tasks wait, in numbers, while some do. The answer to a
-	// submission leaves it out where the queue is long.
+	// WaitReason says why tasks wait, with numbers; it is empty if none waits. The
+	// response to a submission omits it if the queue is long.
 	WaitReason string `json:"waits,omitempty"`
 	Terminal   bool   `json:"terminal"`
-	// Attempts are the earlier ones of its tasks that reached an agent:
-	// the last 100 that this scheduler remembers since it was started, oldest
-	// first. Lists leave them out.
+	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:
+	// the last 100 since this scheduler started. Lists omit them.
 	Attempts []job.Task `json:"attempts,omitempty"`
-	// AlreadySubmitted: the job was there already, by the client key of this submission.
+	// AlreadySubmitted means that the job existed, with the client key of this submission.
 	AlreadySubmitted bool `json:"-"`
 }
 
-// NewJobView shows a job.
+// NewJobView returns the view of a job with the wait reason waits.
 func NewJobView(j *job.Job, waits string) JobView {
 	v := JobView{Job: *j, State: j.State(), Terminal: j.IsTerminal(), WaitReason: waits}
 	if v.Terminal {
@@ -39,30 +37,30 @@ func NewJobView(j *job.Job, waits string) JobView {
 	return v
 }
 
-// JobList answers GET /v1/jobs, oldest first unless the query says otherwise.
+// JobList is the response to GET /v1/jobs, oldest first unless requested otherwise.
 type JobList struct {
 	Jobs []JobView `json:"jobs"`
-	// Next, given as the query's after, continues a list that was cut off; so
-	// in the other lists.
+	// Next is the cursor of the next page, or "" on the last page. It is passed as the
+	// query parameter after; likewise in other lists.
 	Next string `json:"next,omitempty"`
 }
 
-// JobQuery says which jobs to list.
+// JobQuery selects the jobs to list.
 type JobQuery struct {
 	PageRequest
-	// State is LiveJobs or EndedJobs; empty is both.
+	// State is LiveJobs or EndedJobs; "" selects both.
 	State string
-	// NewestFirst begins with the job submitted last.
+	// NewestFirst lists the job that was submitted last first.
 	NewestFirst bool
-	// Grant has the list leave out what its reader may not see; nil sees all.
-	// It is never sent.
+	// Grant restricts the list to what the requester may see; nil permits all. It is
+	// not encoded in requests.
 	Grant *access.Grant
 }
 
-// NewestFirst is the order that a query may ask for.
+// NewestFirst is the value of the query parameter order.
 const NewestFirst = "newest"
 
-// The states in a JobQuery.
+// Values of JobQuery.State.
 const (
 	LiveJobs  = "live"
 	EndedJobs = "ended"
@@ -78,42 +76,42 @@ type AgentSummary struct {
 	GPUsFree int      `json:"gpus_free"`
 	CPUs     float64  `json:"cpus"`
 	MemMiB   float64  `json:"mem_mib"`
-	// Shared sums up the GPUs that tasks share, which GPUs does not count; nil
-	// where there are none.
+	// Shared summarizes the shared GPUs, which GPUs does not count; nil if there are
+	// none.
 	Shared *SharedGPUs `json:"shared,omitempty"`
 	Driver string      `json:"driver,omitempty"`
 	CUDA   string      `json:"cuda,omitempty"`
-	// Simulated agents have GPUs that no driver serves.
+	// Simulated means that the agent's GPUs are not real.
 	Simulated bool `json:"simulated,omitempty"`
-	// Cordoned says why it gets no tasks of this scheduler, "" where it may.
+	// Cordoned is the reason why the agent gets no tasks of this scheduler, or "".
 	Cordoned string `json:"cordoned,omitempty"`
-	// Draining agents are to be empty: by this scheduler's word, or Mesos's.
+	// Draining means that this scheduler or Mesos drains the agent.
 	Draining bool `json:"draining,omitempty"`
 }
 
-// SharedGPUs are those of an agent that tasks share, with their memory.
+// SharedGPUs summarizes an agent's shared GPUs and their memory.
 type SharedGPUs struct {
 	GPUs       int   `json:"gpus"`
 	MemMiB     int64 `json:"mem_mib"`
 	MemFreeMiB int64 `json:"mem_free_mib"`
 }
 
-// AgentDetail answers GET /v1/agents/{id}.
+// AgentDetail is the response to GET /v1/agents/{id}.
 type AgentDetail struct {
 	AgentSummary
-	// Devices are those of its inventory; empty where it has no inventory.
+	// Devices are the devices of the agent's inventory; empty without an inventory.
 	Devices []gpu.Device `json:"devices"`
-	// ETag is that of its cordon.
+	// ETag is the ETag of the agent's cordon.
 	ETag string `json:"-"`
 }
 
-// AgentList answers GET /v1/agents.
+// AgentList is the response to GET /v1/agents.
 type AgentList struct {
 	Agents []AgentSummary `json:"agents"`
 	Next   string         `json:"next,omitempty"`
 }
 
-// GPUView is one device. UUID is empty on an agent that hands GPUs out by count.
+// GPUView is one device. UUID is empty on an agent that offers GPUs by count.
 type GPUView struct {
 	UUID     string `json:"uuid"`
 	Model    string `json:"model"`
@@ -121,31 +119,31 @@ type GPUView struct {
 	MemMiB   int64  `json:"mem_mib"`
 	Agent    string `json:"agent"`
 	Hostname string `json:"hostname"`
-	// Task holds it, if it is one of this scheduler's. Those that share it
-	// stand with commas between; Hidden are those that the requester may not
-	// see.
+	// Task is the id of this scheduler's task that holds the GPU, or "". The ids of
+	// tasks that share it are separated by commas. HiddenTaskID replaces the id of a task
+	// that the requester may not see.
 	Task string `json:"task,omitempty"`
-	// Shared is set where tasks share it.
+	// Shared is set if tasks share the GPU.
 	Shared *SharedCapacity `json:"shared,omitempty"`
-	// State is what the master reports of it, for all frameworks; empty on an agent
-	// that hands GPUs out by count.
+	// State is the state that the master reports, for all frameworks; empty on an agent
+	// that offers GPUs by count.
 	State GPUState `json:"state,omitempty"`
-	// Reason says what State does not: why no job of this scheduler gets it, or
-	// who has it. Note has it in words, an operator's among them.
+	// Reason explains State: why no job of this scheduler gets the GPU, or which
+	// framework holds it. Note is the reason as text, including an operator's.
 	Reason GPUReason `json:"reason,omitempty"`
 	Note   string    `json:"note,omitempty"`
 }
 
-// GPUState says whether a task may get a GPU.
+// GPUState tells whether a GPU is available to tasks.
 type GPUState string
 
 const (
-	// FreeGPU: no task holds it, or not all of it.
+	// FreeGPU means that no task holds the GPU, or not all of it.
 	FreeGPU GPUState = "free"
-	// HeldGPU: a task holds it, perhaps another framework's.
+	// HeldGPU means that a task holds the GPU, possibly of another framework.
 	HeldGPU GPUState = "held"
-	// WithheldGPU: its agent does not offer it: it is sick, or an operator has
-	// cordoned it. A task may hold it still.
+	// WithheldGPU means that the agent does not offer the GPU, because it is unhealthy
+	// or cordoned. A task may still hold it.
 	WithheldGPU GPUState = "withheld"
 )
 
@@ -153,77 +151,78 @@ const (
 type GPUReason string
 
 const (
-	// ReasonCordoned: its agent gets no tasks or, of a withheld one, itself.
+	// ReasonCordoned means that the agent is cordoned or, for a withheld GPU, the GPU.
 	ReasonCordoned GPUReason = "cordoned"
-	// ReasonDraining: its agent gets no tasks, and those it has are stopped.
+	// ReasonDraining means that the agent gets no tasks and its tasks are stopped.
 	ReasonDraining GPUReason = "draining"
-	// ReasonUnhealthy: its agent's daemon has seen a fault; a withheld one.
+	// ReasonUnhealthy means that the agent's daemon withholds the GPU after a fault.
 	ReasonUnhealthy GPUReason = "sick"
-	// ReasonForeignTask: a task of another framework holds it.
+	// ReasonForeignTask means that a task of another framework holds the GPU.
 	ReasonForeignTask GPUReason = "foreign"
-	// ReasonNotOffered: it is sick or cordoned, and it is unknown which: its agent's daemon
-	// is of an earlier version, or gone, or Mesos does not let the scheduler see
-	// the role gpu-withheld.
+	// ReasonNotOffered means that the GPU is unhealthy or cordoned, and it is unknown
+	// which: the agent's daemon is an earlier version or does not run, or Mesos does not
+	// permit the scheduler to see the role gpu-withheld.
 	ReasonNotOffered GPUReason = "not-offered"
 )
 
-// SharedCapacity is what there is of a device that tasks share, and what is free of
-// it. Tasks of any framework may hold the rest.
+// SharedCapacity is the total and the free capacity of a shared device. Tasks of any
+// framework may hold the rest.
 type SharedCapacity struct {
 	MemMiB     int64 `json:"mem_mib"`
 	MemFreeMiB int64 `json:"mem_free_mib"`
-	// Cores are in percent of the device's.
+	// Cores is in percent of the device's compute capacity.
 	Cores     int `json:"cores"`
 	CoresFree int `json:"cores_free"`
-	// LimitedBy is what holds tasks to their parts of it, "" where the agent does
-	// not tell.
+	// LimitedBy is the method that enforces the shares, "" if the agent does not report
+	// it.
 	LimitedBy gpu.EnforcementMethod `json:"limit,omitempty"`
 }
 
-// GPUList answers GET /v1/gpus.
+// GPUList is the response to GET /v1/gpus.
 type GPUList struct {
 	GPUs []GPUView `json:"gpus"`
 	Next string    `json:"next,omitempty"`
 }
 
-// TaskEvent is a task's change of state, or its state when the stream began.
+// TaskEvent is a state change of a task, or its state when the stream started.
 type TaskEvent struct {
 	Time    time.Time `json:"time"`
 	Job     string    `json:"job"`
 	Task    string    `json:"task"`
 	State   job.State `json:"state"`
 	Message string    `json:"message,omitempty"`
-	// ID is the place in the stream, "" for a state that was there before it
-	// began, but for the last of those.
+	// ID is the position in the stream. It is "" for the initial states, except for the
+	// last of them.
 	ID string `json:"-"`
-	// InventoryChanged is set, and nothing else, where agents or GPUs have changed.
+	// InventoryChanged means that agents or GPUs have changed. All other fields are
+	// then zero.
 	InventoryChanged bool `json:"-"`
 }
 
-// EventQuery says which events are asked for.
+// EventQuery selects the events of a stream.
 type EventQuery struct {
-	// Job is "" for all.
+	// Job is the job to watch; "" means all jobs.
 	Job string
-	// LiveOnly leaves out the states of tasks that have ended; their ends come.
+	// LiveOnly omits the initial states of tasks that have ended. Later ends are sent.
 	LiveOnly bool
-	// WithInventory adds an event whenever agents or GPUs have changed.
+	// WithInventory requests an event whenever agents or GPUs have changed.
 	WithInventory bool
-	// After is the ID of the last event that the client has had. Where it is
-	// not known, or too old, all states come first, as where it is "".
+	// After is the ID of the last event that the client has received. If it is unknown,
+	// too old or "", the stream starts with all states.
 	After string
 }
 
-// HealthStatus answers GET /healthz and /readyz.
+// HealthStatus is the response to GET /healthz and /readyz.
 type HealthStatus struct {
-	// Connected: there is a subscription to a master.
+	// Connected means that the scheduler is subscribed to a master.
 	Connected   bool   `json:"connected"`
 	FrameworkID string `json:"framework_id,omitempty"`
-	// Role is Leader or Standby, Leading the address of the leader's API.
+	// Role is Leader or Standby. Leading is the address of the leader's API.
 	Role      string `json:"role"`
 	LeaderURL string `json:"leader,omitempty"`
 }
 
-// The roles in Health.
+// Values of HealthStatus.Role.
 const (
 	Leader  = "leader"
 	Standby = "standby"

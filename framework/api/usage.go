@@ -9,57 +9,56 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// MaxUsageMinutes is how much of the past is kept at most.
+// MaxUsageMinutes limits the history that is kept, in minutes.
 const MaxUsageMinutes = 15
 
-// UsageQuery says whose use is asked for; "" is anybody's, and of Agent, an
-// agent's id, that of any.
+// UsageQuery selects tasks by job and role, "" meaning all, and by Agent, an agent's id.
 type UsageQuery struct {
 	PageRequest
 	Job, Role, Task, Agent string
-	// Minutes of the past are asked for too, 0 to MaxUsageMinutes.
+	// Minutes is the length of the requested history, 0 to MaxUsageMinutes.
 	Minutes int
 }
 
-// TaskUsage is what the GPUs of a running task did a moment ago. The task could
-// have made it up: it is for people to look at.
+// TaskUsage is the latest usage of a running task's GPUs. A task can falsify it, so it is
+// only for display.
 type TaskUsage struct {
 	Task     string `json:"task"`
 	Job      string `json:"job"`
 	Index    int    `json:"index"`
 	Role     string `json:"role"`
 	Hostname string `json:"hostname"`
-	// Devices without a sample have a UUID alone; where the agent hands GPUs
-	// out by count there are none.
+	// Devices has one entry for each GPU; one without a sample has only a UUID. It is
+	// empty if the agent offers GPUs by count.
 	Devices []gpu.DeviceUsage `json:"devices"`
-	// Simulated figures are made up.
+	// Simulated means that the values are simulated.
 	Simulated bool `json:"simulated,omitempty"`
-	// AgeSeconds is how long ago that was, by the clocks of agent and scheduler;
-	// nil where nothing is known.
+	// AgeSeconds is the age of the values, by the clocks of agent and scheduler; nil if
+	// there are no values.
 	AgeSeconds *float64 `json:"age_seconds,omitempty"`
-	// Note says why nothing is known, or that it is old.
+	// Note says why values are missing or outdated.
 	Note string `json:"note"`
-	// History is nil where none was asked for or is known.
+	// History is nil if it was not requested or there is none.
 	History *UsageHistory `json:"past,omitempty"`
 }
 
-// UsageHistory is what a task's GPUs did in the last minutes, as far as the
-// scheduler that leads has seen it. What was stale is left out.
+// UsageHistory is the usage of a task's GPUs in the last minutes, as recorded by the
+// leading scheduler. It omits outdated values.
 type UsageHistory struct {
-	// AgesSeconds is how long ago values were read, the oldest first: mostly
-	// each 15 s, each 40 s where 8,000 tasks have GPUs.
+	// AgesSeconds are the ages of the values, oldest first. The interval is usually
+	// 15 s, and 40 s with 8,000 tasks that hold GPUs.
 	AgesSeconds []float64       `json:"ages_seconds"`
 	Devices     []DeviceHistory `json:"devices"`
 }
 
-// DeviceHistory has a value for each age, nil where it is not known.
+// DeviceHistory has one value for each age, nil if unknown.
 type DeviceHistory struct {
 	UUID       string     `json:"uuid"`
 	Duty       []*float64 `json:"duty"`
 	MemUsedMiB []*float64 `json:"mem_used_mib"`
 }
 
-// UsageList answers GET /v1/usage.
+// UsageList is the response to GET /v1/usage.
 type UsageList struct {
 	Tasks []TaskUsage `json:"tasks"`
 	Next  string      `json:"next,omitempty"`

@@ -9,11 +9,11 @@ import (
 	"mesos-gpu/framework/access"
 )
 
-// HiddenTaskID stands for the id of a task that the requester may not see.
+// HiddenTaskID replaces the id of a task that the requester may not see.
 const HiddenTaskID = "hidden"
 
-// canSeeJob reports whether the requester may see a job, or one of its tasks. One
-// that does not exist is not visible to any client.
+// canSeeJob reports whether the requester may see a job or, if task is not empty, one of
+// its tasks. A job that does not exist is not visible.
 func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, error) {
 	g := GrantOf(ctx)
 	if g.HasPermissionOnAllRoles(access.View) {
@@ -31,7 +31,7 @@ func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, err
 	return err == nil && g.HasPermission(access.View, role), err
 }
 
-// hideTaskIDs leaves no task's id of a role that the requester may not see.
+// hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
 func (s *apiServer) hideTaskIDs(r *http.Request, gpus []GPUView) error {
 	if GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
 		return nil
