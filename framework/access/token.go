@@ -10,22 +10,22 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// TokenEntry is one of the access file's. It holds no secret.
+// TokenEntry is a token of the access file. It does not contain the secret.
 type TokenEntry struct {
 	Name   string
 	Groups []string
-	// Hash is bcrypt's, of the token's secret.
+	// Hash is the bcrypt hash of the token's secret.
 	Hash string
 }
 
-// A token is mgpu.NAME.SECRET: the name says which hash to try, so that a
-// wrong one costs one try at most.
+// A token is mgpu.NAME.SECRET. The name selects the hash, so that verifying a token
+// costs at most one bcrypt comparison.
 const tokenPrefix = "mgpu."
 
-// maxSecretSize is as much as bcrypt looks at.
+// maxSecretSize is the number of bytes that bcrypt uses.
 const maxSecretSize = 72
 
-// Bounds of a hash's cost: what is guessed at, and what a request may take.
+// Limits of the bcrypt cost: a lower one is easy to guess, a higher one delays requests.
 const minBcryptCost, maxBcryptCost = 10, 14
 
 var (
@@ -33,8 +33,8 @@ var (
 	bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 )
 
-// NewToken makes a token of that name and its hash. The secret has 128 random
-// bits, at least.
+// NewToken returns a new token with this name, and its hash. The secret has at least 128
+// random bits. It returns an error for an invalid name.
 func NewToken(name string) (token, hash string, err error) {
 	if err := checkTokenName(name); err != nil {
 		return "", "", err
@@ -54,15 +54,15 @@ func checkTokenName(name string) error {
 	return nil
 }
 
-// SplitToken takes a token of the access file's form apart; ok is false for
-// others, such as an issuer's.
+// SplitToken splits a token of an access file. ok is false for other tokens, such as
+// those of an issuer.
 func SplitToken(token string) (name, secret string, ok bool) {
 	rest, ours := strings.CutPrefix(token, tokenPrefix)
 	name, secret, cut := strings.Cut(rest, ".")
 	return name, secret, ours && cut && tokenName.MatchString(name) && secret != "" && len(secret) <= maxSecretSize
 }
 
-// MatchesSecret reports whether the secret is this token's. It takes bcrypt's time.
+// MatchesSecret reports whether the secret matches the hash. It takes at least 50 ms.
 func (t *TokenEntry) MatchesSecret(secret string) bool {
 	return bcrypt.CompareHashAndPassword([]byte(t.Hash), []byte(secret)) == nil
 }

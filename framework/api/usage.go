@@ -12,7 +12,7 @@ import (
 // MaxUsageMinutes limits the history that is kept, in minutes.
 const MaxUsageMinutes = 15
 
-// UsageQuery selects tasks by job and role, "" meaning all, and by Agent, an agent's id.
+// UsageQuery selects tasks by job, role, task id and agent id; "" selects all.
 type UsageQuery struct {
 	PageRequest
 	Job, Role, Task, Agent string

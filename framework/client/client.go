@@ -26,17 +26,17 @@ type Client struct {
 	token    string
 
 	mu        sync.Mutex
-	lastIndex int // index of the base that answered last
+	lastIndex int // index of the base URL that responded last
 }
 
-// New makes a client of the API at address: a URL, or host:port, or several
-// with commas between.
+// New returns a client of the API at address: a URL, host:port, or several of them
+// separated by commas.
 func New(address string, options ...ClientOption) (*Client, error) {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
 	c := &Client{http: &http.Client{
 		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // once does
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // sendOnce follows redirects
 	}}
 	for _, set := range options {
 		if err := set(c); err != nil {
@@ -57,7 +57,7 @@ func New(address string, options ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func (c *Client) getJSON(ctx context.Context, path string, into any) error {
@@ -72,7 +72,7 @@ func (c *Client) sendJSON(ctx context.Context, method, path string, body, into a
 	return decodeResponse(res, into)
 }
 
-// decodeResponse parses an answer, unless into is nil.
+// decodeResponse decodes a response into into, unless that is nil.
 func decodeResponse(res *http.Response, into any) error {
 	defer res.Body.Close()
 	if into == nil {
@@ -84,14 +84,14 @@ func decodeResponse(res *http.Response, into any) error {
 	return nil
 }
 
-// SubmitJob submits a job. It is made again while it is not known whether it was
-// taken: by its key the scheduler knows that it is the same.
+// SubmitJob submits a job. It uses a new idempotency key, so that it can retry if the
+// result of a request is unknown.
 func (c *Client) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error) {
 	return c.SubmitJobWithKey(ctx, rand.Text(), spec)
 }
 
-// SubmitJobWithKey submits a job by a key of the caller's, 1 to 255 printable
-// characters: asked again with the same, it answers with the job that is there.
+// SubmitJobWithKey submits a job with the caller's idempotency key, 1 to 255 printable
+// ASCII characters. A second call with the same key returns the existing job.
 func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
 	res, err := c.sendWith(ctx, leaderTimeout, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Client) ListJobsByState(ctx context.Context, state string) ([]api.JobVi
 	return collectAll(c.EachJob(ctx, state))
 }
 
-// ListJobsPage lists some jobs.
+// ListJobsPage returns one page of a list of jobs.
 func (c *Client) ListJobsPage(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
 	v := queryValues(nil, q.PageRequest)
 	if q.State != "" {
@@ -131,23 +131,22 @@ func (c *Client) GetJob(ctx context.Context, name string) (view api.JobView, err
 	return view, err
 }
 
-// KillJob asks for a job's end, with its kill grace.
+// KillJob ends a job, with its grace period.
 func (c *Client) KillJob(ctx context.Context, name string) error {
 	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)
 }
 
-// ForceKillJob has a job's processes killed at once, also where Kill was called.
+// ForceKillJob kills a job's processes immediately, even after KillJob.
 func (c *Client) ForceKillJob(ctx context.Context, name string) error {
 	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name)+"?force=true", nil, nil)
 }
 
-// ScaleJob asks for so many tasks of a service.
+// ScaleJob sets the number of tasks of a service.
 func (c *Client) ScaleJob(ctx context.Context, name string, tasks int) error {
 	return c.sendJSON(ctx, http.MethodPost, "/v1/jobs/"+url.PathEscape(name)+"/scale", api.ScaleRequest{Tasks: &tasks}, nil)
 }
 
-// StopTask asks for a task's end; a service starts another in its place unless it
-// is retired.
+// StopTask ends a task. A service replaces the task unless retire is set.
 func (c *Client) StopTask(ctx context.Context, task string, retire bool) error {
 	return c.sendJSON(ctx, http.MethodPost, "/v1/tasks/"+url.PathEscape(task)+"/stop", api.StopRequest{Retire: retire}, nil)
 }
@@ -162,8 +161,8 @@ func (c *Client) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
 	return collectAll(c.EachGPU(ctx))
 }
 
-// GetHealth asks whether the scheduler is up, and connected to a master. It waits
-// for no takeover: that there is one is an answer.
+// GetHealth returns the health of the scheduler and whether it is connected to a master.
+// It does not wait for a new leader, because a failover is a valid result.
 func (c *Client) GetHealth(ctx context.Context) (h api.HealthStatus, err error) {
 	res, err := c.sendWithin(ctx, 0, http.MethodGet, "/healthz", nil)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"mesos-gpu/framework/internal/secret"
 )
 
-// ClientOption says how a Client asks.
+// ClientOption configures a Client.
 type ClientOption func(*Client) error
 
-// WithToken has requests bear a token. It goes out over TLS alone, or to this
-// machine's loopback.
+// WithToken adds a token to requests. The client sends it only over TLS or to a loopback
+// address.
 func WithToken(token string) ClientOption {
 	return func(c *Client) error {
 		c.token = token
@@ -24,8 +24,7 @@ func WithToken(token string) ClientOption {
 	}
 }
 
-// WithTrustedCA has the certificates in a PEM file vouch for schedulers, instead of
-// the system's.
+// WithTrustedCA trusts the certificates in a PEM file instead of the system's.
 func WithTrustedCA(file string) ClientOption {
 	return func(c *Client) error {
 		pem, err := os.ReadFile(file)
@@ -41,8 +40,8 @@ func WithTrustedCA(file string) ClientOption {
 	}
 }
 
-// ReadToken reads a token from a file. The warning is not empty where others
-// may read it too.
+// ReadToken reads a token from a file. It returns a warning if other users can read the
+// file.
 func ReadToken(file string) (token, warning string, err error) {
 	if token, warning, err = secret.ReadFile(file); err != nil {
 		return "", "", fmt.Errorf("read the token: %w", err)
@@ -53,8 +52,8 @@ func ReadToken(file string) (token, warning string, err error) {
 	return token, warning, nil
 }
 
-// IsConfidential reports whether no other machine can read what is sent to
-// the address: it speaks TLS, or is this machine's own.
+// IsConfidential reports whether other machines cannot read requests to the address: it
+// uses TLS or is a loopback address.
 func IsConfidential(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "https" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

@@ -22,15 +22,15 @@ const (
 	// heartbeatInterval is the interval of empty messages that both sides send while
 	// a session is idle.
 	heartbeatInterval = 15 * time.Second
-	// serverTimeout is how long it may say nothing before it is taken for gone.
+	// serverTimeout is the time without messages after which the connection counts as
+	// lost.
 	serverTimeout = 4 * heartbeatInterval
 )
 
-// Exec runs a command in the container of a job's running task, on this
-// terminal, until it ends or ctx does; then it is ended. It returns the
-// command's exit code: 128 and the signal's number where one ended it. A Read of
-// Stdin that waits then is left waiting. An error that is an *api.Problem is the
-// scheduler's: there is no such task, or it was lost.
+// Exec runs a command in the container of a job's running task, with t as its terminal,
+// until the command or ctx ends; the end of ctx ends the command. It returns the exit
+// code, which is 128 plus the signal number after a signal. A blocked Read of Stdin may
+// outlive Exec. An *api.Problem is an error of the scheduler, such as an unknown task.
 func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
 	r.Stdin = t.Stdin != nil
 	if err := r.Validate(); err != nil {
@@ -48,7 +48,7 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	defer leave(nil)
 	defer func() { _ = x.conn.CloseNow() }()
 	if t.Stdin != nil {
-		go func() { // not waited for: a terminal's reader may stay where it is
+		go func() { // Exec does not wait for it, because a Read from a terminal may block forever
 			if err := x.sendInput(ctx); err != nil {
 				leave(err)
 			}
@@ -70,18 +70,19 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	return code, err
 }
 
-// execSession is a command that runs elsewhere.
+// execSession is the client's side of a remote command.
 type execSession struct {
 	conn      *websocket.Conn
 	terminal  api.Terminal
 	window    *inputWindow
-	lastHeard atomic.Int64 // when the scheduler last said something, in nanoseconds
-	printing  atomic.Bool  // output is being written, and no message is read meanwhile
+	lastHeard atomic.Int64 // time of the last message from the scheduler, in Unix nanoseconds
+	printing  atomic.Bool  // whether output is being written; no messages are read meanwhile
 }
 
 func (x *execSession) noteHeard() { x.lastHeard.Store(time.Now().UnixNano()) }
 
-// openConnection asks the scheduler that leads, as other requests do.
+// openConnection opens the WebSocket to the leader, with retries and redirects as for
+// other requests.
 func (x *execSession) openConnection(ctx context.Context, c *Client, path string) (err error) {
 	asker := &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		return c.sendWith(r.Context(), leaderTimeout, r.Method, r.URL.RequestURI(), nil, r.Header)
@@ -97,12 +98,12 @@ func (x *execSession) openConnection(ctx context.Context, c *Client, path string
 	return nil
 }
 
-// roundTripFunc is an http.RoundTripper.
+// roundTripFunc adapts a function to http.RoundTripper.
 type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// showOutput prints what comes until the command ends.
+// showOutput writes the output until the command ends, and returns its exit code.
 func (x *execSession) showOutput(ctx context.Context) (int, error) {
 	for {
 		_, data, err := x.conn.Read(ctx)
@@ -139,7 +140,7 @@ func (x *execSession) writeOutput(to io.Writer, data []byte) error {
 	return err
 }
 
-// parseExit reads the last message.
+// parseExit decodes the message on ExitChannel.
 func parseExit(data []byte) (int, error) {
 	var end struct {
 		Exit *int `json:"exit"`
@@ -154,7 +155,7 @@ func parseExit(data []byte) (int, error) {
 	return *end.Exit, nil
 }
 
-// sendInput sends standard input at the pace at which the command reads it.
+// sendInput sends standard input as fast as the command reads it.
 func (x *execSession) sendInput(ctx context.Context) error {
 	to := api.NewExecStream(ctx, x.conn, api.StdinChannel)
 	buf := make([]byte, api.ExecChunk)
@@ -166,12 +167,12 @@ func (x *execSession) sendInput(ctx context.Context) error {
 				return nil // the session has ended
 			}
 			if _, err := to.Write(rest[:k]); err != nil {
-				return nil // so has it, or will: who shows the output finds out why
+				return nil // the session has ended or will end; showOutput returns the reason
 			}
 			rest = rest[k:]
 		}
 		if errors.Is(err, io.EOF) {
-			_, _ = to.Write(nil) // the end of input; likewise
+			_, _ = to.Write(nil) // marks the end of input; showOutput reports a broken connection
 			return nil
 		}
 		if err != nil {
@@ -193,9 +194,9 @@ func (x *execSession) sendResizes(ctx context.Context) {
 	}
 }
 
-// sendHeartbeats sends an empty message at each interval, and checks whether the
-// scheduler is: a terminal in raw mode has no other way out. Its error is that
-// it is not.
+// sendHeartbeats sends an empty message at each interval. It returns an error if the
+// scheduler has sent nothing for serverTimeout: a user whose terminal is in raw mode could
+// not end the session otherwise.
 func (x *execSession) sendHeartbeats(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
@@ -209,23 +210,23 @@ func (x *execSession) sendHeartbeats(ctx context.Context) error {
 			return fmt.Errorf("the scheduler has said nothing for %s: the connection is lost, and the command with it", serverTimeout)
 		}
 		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
-			return nil // who shows the output finds out why
+			return nil // showOutput returns the reason
 		}
 	}
 }
 
-// inputWindow is how much input may be on its way.
+// inputWindow limits the input that is sent and not yet acknowledged.
 type inputWindow struct {
 	mu       sync.Mutex
 	free     int
-	released chan struct{} // has one when there may be more
+	released chan struct{} // signaled when bytes are released
 }
 
 func newInputWindow(size int) *inputWindow {
 	return &inputWindow{free: size, released: make(chan struct{}, 1)}
 }
 
-// acquireBytes waits until some of what is wanted may be sent.
+// acquireBytes blocks until some bytes may be sent, and returns how many, at most wanted.
 func (w *inputWindow) acquireBytes(ctx context.Context, wanted int) (int, error) {
 	for {
 		w.mu.Lock()
@@ -249,6 +250,6 @@ func (w *inputWindow) releaseBytes(n int) {
 	w.free += n
 	select {
 	case w.released <- struct{}{}:
-	default: // who waits has not looked since
+	default: // a signal is pending already
 	}
 }

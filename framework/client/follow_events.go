@@ -16,12 +16,12 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// maxEventLine bounds one event of the stream.
+// maxEventLine limits one line of the stream, in bytes.
 const maxEventLine = 1 << 20
 
-// StreamEvents streams the states of a job's tasks, of all jobs' if name is empty:
-// first as they are, then each change. It ends with ctx, or with an error
-// when the stream breaks; the next call starts again with all states.
+// StreamEvents streams the states of a job's tasks, or of all tasks if name is empty:
+// first the present states, then each change. It ends with ctx, or with an error when the
+// stream breaks. The next call starts with all states again.
 func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
 		path := "/v1/events"
@@ -41,7 +41,7 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 			named = lines.Text() != "" && (named || strings.HasPrefix(lines.Text(), "event:"))
 			text, ok := strings.CutPrefix(lines.Text(), "data: ")
 			if !ok || named {
-				continue // a comment, the end of an event, or one that is no task's
+				continue // a comment, the end of an event, or an event with a name
 			}
 			var ev api.TaskEvent
 			if err := json.Unmarshal([]byte(text), &ev); err != nil {
@@ -58,12 +58,12 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 	}
 }
 
-// FollowEvents streams as Events does, but goes on when the stream breaks: each state
-// comes once. It ends with ctx, or with the error that does not pass.
+// FollowEvents is like StreamEvents, but reconnects when the stream breaks and yields each
+// state once. It ends with ctx, or with the first permanent error.
 func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
 		seen := map[string]api.TaskEvent{}
-		var down time.Time // when it broke after the last event
+		var down time.Time // time of the first failure after the last event
 		for tries := 0; ; tries++ {
 			var broke error
 			for ev, err := range c.StreamEvents(ctx, name) {
@@ -72,7 +72,7 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 					break
 				}
 				down, tries = time.Time{}, 0
-				// A standby may not have heard of what we have seen.
+				// A standby may lag behind the scheduler that sent the earlier events.
 				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || ev.Time.Before(old.Time)) {
 					continue
 				}
@@ -98,10 +98,10 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 	}
 }
 
-// WaitForJob follows a job until it has ended, through restarts of the scheduler,
-// and returns it as it then is.
+// WaitForJob waits until a job has ended, through restarts of the scheduler, and returns
+// the job.
 func (c *Client) WaitForJob(ctx context.Context, name string) (view api.JobView, err error) {
-	live := map[string]bool{} // tasks that have not ended, whichever their attempt
+	live := map[string]bool{} // tasks that have not ended, by JOB.INDEX
 	for ev, err := range c.FollowEvents(ctx, name) {
 		if err != nil {
 			return view, err
@@ -125,8 +125,8 @@ func (c *Client) WaitForJob(ctx context.Context, name string) (view api.JobView,
 	return view, context.Cause(ctx)
 }
 
-// taskPrefix is the part JOB.INDEX of a task's id. An attempt may be lost, and the
-// next begin, while the stream is broken: the end of the first is never heard.
+// taskPrefix returns the part JOB.INDEX of a task id. While the stream is broken an
+// attempt may be lost and the next one start, so the end of the first is never received.
 func taskPrefix(id string) string {
 	for range 2 {
 		if i := strings.LastIndexByte(id, '.'); i > 0 {

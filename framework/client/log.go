@@ -14,25 +14,25 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// LogOptions say what of a task's output to read.
+// LogOptions selects the part of a task's output to read.
 type LogOptions struct {
-	// Stream is stdout, if empty, or stderr.
+	// Stream is stdout or stderr; "" means stdout.
 	Stream string
-	// Offset is a place in the present file of the stream; 0 is the beginning
-	// of the oldest that is left.
+	// Offset is an offset in the current file of the stream. 0 is the start of the oldest
+	// file that is left.
 	Offset int64
-	// TailLines is how many of the lines that are there to read; 0 is all.
+	// TailLines is the number of existing lines to read, from the end; 0 is all.
 	TailLines int
-	// Follow waits for more until the task has ended.
+	// Follow waits for further output until the task has ended.
 	Follow bool
-	// OnOutputLost, if not nil, is called where output is missing: it was rotated
-	// away before it was read.
+	// OnOutputLost, if not nil, is called if log rotation removed output before it was
+	// read.
 	OnOutputLost func()
 }
 
-// OpenTaskLog returns a task's output, to be closed by the caller. It goes on where it
-// was when the scheduler restarts, or another takes over. An error while
-// reading it means that there is more.
+// OpenTaskLog returns a task's output; the caller must close it. The reader resumes after
+// the scheduler restarts or another one takes over. A read error other than io.EOF means
+// that the output is incomplete.
 func (c *Client) OpenTaskLog(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
 	if o.TailLines > 0 {
 		return c.openTail(ctx, task, o)
@@ -44,18 +44,18 @@ func (c *Client) OpenTaskLog(ctx context.Context, task string, o LogOptions) (io
 	return l, nil
 }
 
-// logReader reads a log through broken connections.
+// logReader reads a log and resumes after broken connections.
 type logReader struct {
-	ctx          context.Context // a reader's methods take none
+	ctx          context.Context // stored, because io.Reader has no context parameter
 	client       *Client
 	task         string
-	options      LogOptions // with the offset reached in the present file
-	preceding    []byte     // what precedes it there
-	answerOffset int64      // where in its file the answer begins, until it has
+	options      LogOptions // Offset is the position in the current file
+	preceding    []byte     // the bytes before that position
+	answerOffset int64      // offset in its file at which the next data of the response starts
 	res          *http.Response
-	readError    error     // why res is read no further
-	rotated      bool      // which is that its file has ended, and another follows
-	failingSince time.Time // of the first failure after the last success
+	readError    error     // why res cannot be read further
+	rotated      bool      // whether the file has ended and another one follows
+	failingSince time.Time // time of the first failure after the last success
 	tries        int
 }
 
@@ -77,7 +77,7 @@ func (l *logReader) openAnswer() error {
 		return err
 	}
 	if l.answerOffset, err = strconv.ParseInt(res.Header.Get(api.LogOffset), 10, 64); err != nil {
-		l.answerOffset = l.options.Offset // a scheduler that knows of no rotation
+		l.answerOffset = l.options.Offset // an earlier scheduler that does not support rotation
 	}
 	if res.Header.Get(api.LogOutputLost) != "" && l.options.OnOutputLost != nil {
 		l.options.OnOutputLost()
@@ -85,8 +85,8 @@ func (l *logReader) openAnswer() error {
 	return nil
 }
 
-// trackPosition notes where the reader is after what has come. The first byte of an
-// answer may be another file's.
+// trackPosition updates the position after reading p. The first byte of a response may
+// belong to another file.
 func (l *logReader) trackPosition(p []byte) {
 	if len(p) == 0 {
 		return
@@ -100,7 +100,7 @@ func (l *logReader) trackPosition(p []byte) {
 	l.preceding = slices.Clone(l.preceding[max(0, len(l.preceding)-api.MaxPreceding):])
 }
 
-// Close ends the reading.
+// Close closes the connection.
 func (l *logReader) Close() error {
 	if l.res == nil {
 		return nil
@@ -134,17 +134,17 @@ func (l *logReader) Read(p []byte) (int, error) {
 	}
 }
 
-// isComplete reports whether the answer ended as it should. A scheduler says so in
-// a trailer.
+// isComplete reports whether the response is complete. The scheduler marks a complete
+// response by a trailer.
 func (l *logReader) isComplete(err error) bool {
 	_, announced := l.res.Trailer[http.CanonicalHeaderKey(api.NextOffset)]
 	return errors.Is(err, io.EOF) && (!announced || l.res.Trailer.Get(api.NextOffset) != "")
 }
 
-// resumeReading opens the log where it broke off, or goes on with the file after the
+// resumeReading reopens the log at the position where it broke, or opens the file after
 // one that has ended.
 func (l *logReader) resumeReading() error {
-	_ = l.res.Body.Close() // it is broken, or read to its end
+	_ = l.res.Body.Close() // broken, or read to its end
 	if l.rotated {
 		l.rotated = false
 		return l.reopenAnswer()
@@ -170,7 +170,7 @@ func (l *logReader) reopenAnswer() error {
 	case err == nil:
 		l.readError = nil
 	case errors.As(err, &p) && p.Status == http.StatusNotFound:
-		return io.EOF // lost, and tried again under another id
+		return io.EOF // the task was lost, and its next attempt has another id
 	case IsTemporary(err):
 		l.res, l.readError = old, err
 	default:

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// openTail returns the last lines there are and, followed, what comes after them.
-// The log is read from its beginning: an agent knows no lines.
+// openTail returns the last lines and, with Follow, the output after them. It reads the
+// log from the start, because agents do not index lines.
 func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
 	past := o
 	past.TailLines, past.Follow = 0, false
@@ -22,7 +22,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	var p *api.Problem
 	if o.Follow && errors.As(err, &p) && p.Status == http.StatusNotFound {
 		o.TailLines = 0
-		return c.OpenTaskLog(ctx, task, o) // there is nothing yet
+		return c.OpenTaskLog(ctx, task, o) // no output yet
 	}
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	if !o.Follow {
 		return io.NopCloser(bytes.NewReader(last)), nil
 	}
-	// On from where the first reading ended, which the bytes before it show.
+	// Continue where the first read ended; the preceding bytes identify the position.
 	o.Offset, o.TailLines = l.options.Offset, 0
 	rest := &logReader{ctx: ctx, client: c, task: task, options: o, preceding: l.preceding}
 	if err := rest.openAnswer(); err != nil {
@@ -47,11 +47,11 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	}{io.MultiReader(bytes.NewReader(last), rest), rest}, nil
 }
 
-// readLastLines keeps no more than it returns.
+// readLastLines returns the last n lines. It stores no more than those.
 func readLastLines(r io.Reader, n int) ([]byte, error) {
 	lines := make([][]byte, 0, min(n, 1000))
 	in := bufio.NewReader(r)
-	first := 0 // the oldest of a full ring
+	first := 0 // index of the oldest line once the ring is full
 	for {
 		line, err := in.ReadBytes('\n')
 		switch {

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// ListQueue lists the jobs with tasks that wait, in the order in which they choose.
+// ListQueue lists the jobs with waiting tasks in queue order.
 func (c *Client) ListQueue(ctx context.Context) ([]api.QueuedJob, error) {
 	return collectAll(c.EachQueued(ctx))
 }
@@ -18,24 +18,24 @@ func (c *Client) ListRoles(ctx context.Context) ([]api.RoleStatus, error) {
 	return collectAll(c.EachRole(ctx))
 }
 
-// SetQuota bounds what a role may hold: "V100=8, *=16". "" is no bound, nil
-// what the roles file says.
+// SetQuota sets a role's quota, such as "V100=8, *=16". "" means unlimited, nil restores
+// the quota of the roles file.
 func (c *Client) SetQuota(ctx context.Context, role string, quota *string) (r api.RoleStatus, err error) {
 	err = c.sendJSON(ctx, http.MethodPut, "/v1/roles/"+url.PathEscape(role)+"/quota", api.QuotaChange{Quota: quota}, &r)
 	return r, err
 }
 
-// CordonAgent keeps tasks off the agent of that id or hostname.
+// CordonAgent keeps new tasks off the agent with this id or hostname.
 func (c *Client) CordonAgent(ctx context.Context, agent, reason string) error {
 	return c.postToAgent(ctx, agent, "cordon", api.CordonRequest{Reason: reason})
 }
 
-// DrainAgent cordons it, and has its tasks stopped and queued again.
+// DrainAgent cordons the agent, stops its tasks and queues them again.
 func (c *Client) DrainAgent(ctx context.Context, agent, reason string) error {
 	return c.postToAgent(ctx, agent, "drain", api.CordonRequest{Reason: reason})
 }
 
-// UncordonAgent lets it have tasks again.
+// UncordonAgent allows new tasks on the agent.
 func (c *Client) UncordonAgent(ctx context.Context, agent string) error {
 	return c.postToAgent(ctx, agent, "uncordon", struct{}{})
 }
@@ -44,8 +44,8 @@ func (c *Client) postToAgent(ctx context.Context, agent, verb string, body any) 
 	return c.sendJSON(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/"+verb, body, nil)
 }
 
-// GetDemand says what machines could be added for. It waits until the scheduler
-// can tell, which takes some seconds after it has begun.
+// GetDemand returns the requirements of waiting tasks that would run if machines were
+// added. It waits until the scheduler can answer, some seconds after its start.
 func (c *Client) GetDemand(ctx context.Context) (list api.DemandList, err error) {
 	err = c.getJSON(ctx, "/v1/demand", &list)
 	return list, err

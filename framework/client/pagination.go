@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// jobsPerPage is how many jobs are asked for at a time, which come with all
-	// their tasks.
+	// jobsPerPage is the page size for jobs, which include all of their tasks.
 	jobsPerPage = 500
-	// entriesPerPage are those of other lists. In a long queue a page costs the
-	// scheduler a tenth of a second before its first line.
+	// entriesPerPage is the page size for other lists. A page of a long queue costs the
+	// scheduler a tenth of a second regardless of its size.
 	entriesPerPage = 5000
 )
 
-// listPages goes through a list page by page, so that no more than one of them is
-// in memory. It ends with the first error. Each answer is an L, of which entries
-// returns the entries and the cursor of the next page.
+// listPages iterates over a list page by page, so that only one page is in memory. It ends
+// at the first error. Each response is an L; entries returns its entries and the cursor of
+// the next page.
 func listPages[L, T any](ctx context.Context, c *Client, path string, query url.Values, limit int, entries func(*L) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query := queryValues(query, api.PageRequest{Limit: limit})
@@ -61,7 +60,7 @@ func lacksPagination(err error) bool {
 		p.Code == "" && p.Status == http.StatusBadRequest && strings.Contains(p.Detail, `has no parameter "limit"`))
 }
 
-// queryValues is a query with the page in it.
+// queryValues returns a copy of the query with the parameters of the page.
 func queryValues(query url.Values, p api.PageRequest) url.Values {
 	all := url.Values{}
 	maps.Copy(all, query)
@@ -74,7 +73,7 @@ func queryValues(query url.Values, p api.PageRequest) url.Values {
 	return all
 }
 
-// collectAll reads all of a list.
+// collectAll reads a whole list.
 func collectAll[T any](list iter.Seq2[T, error]) ([]T, error) {
 	all := []T{}
 	for one, err := range list {
@@ -86,10 +85,9 @@ func collectAll[T any](list iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// EachJob goes through the jobs in a state of api.JobQuery, "" being all, the
-// oldest first. Like all that is called Each it reads one page at a time, and
-// ends with the first error; what comes or goes meanwhile costs no other entry
-// its place.
+// EachJob iterates over the jobs in a state of api.JobQuery, "" meaning all, oldest first.
+// Like all Each methods it reads one page at a time and ends at the first error. Entries
+// that are added or removed meanwhile do not affect other entries.
 func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobView, error] {
 	query := url.Values{}
 	if state != "" {
@@ -98,35 +96,34 @@ func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobVie
 	return listPages(ctx, c, "/v1/jobs", query, jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
 }
 
-// EachAgent goes through the cluster's agents by hostname.
+// EachAgent iterates over the cluster's agents by hostname.
 func (c *Client) EachAgent(ctx context.Context) iter.Seq2[api.AgentSummary, error] {
 	return listPages(ctx, c, "/v1/agents", nil, entriesPerPage, func(l *api.AgentList) ([]api.AgentSummary, string) { return l.Agents, l.Next })
 }
 
-// EachGPU goes through the cluster's GPUs, by the hostname of their agent.
+// EachGPU iterates over the cluster's GPUs by the hostname of their agent.
 func (c *Client) EachGPU(ctx context.Context) iter.Seq2[api.GPUView, error] {
 	return listPages(ctx, c, "/v1/gpus", nil, entriesPerPage, func(l *api.GPUList) ([]api.GPUView, string) { return l.GPUs, l.Next })
 }
 
-// EachQueued goes through the jobs with tasks that wait, in the order in which
-// they choose as it is now. Those that wait no more when it is their turn are
-// left out.
+// EachQueued iterates over the jobs with waiting tasks, in the queue order at the time of
+// the call. It omits jobs that no longer wait when their page is read.
 func (c *Client) EachQueued(ctx context.Context) iter.Seq2[api.QueuedJob, error] {
 	return listPages(ctx, c, "/v1/queue", nil, entriesPerPage, func(l *api.QueueList) ([]api.QueuedJob, string) { return l.Jobs, l.Next })
 }
 
-// EachRole goes through the scheduler's roles, the default first.
+// EachRole iterates over the scheduler's roles, the default role first.
 func (c *Client) EachRole(ctx context.Context) iter.Seq2[api.RoleStatus, error] {
 	return listPages(ctx, c, "/v1/roles", nil, entriesPerPage, func(l *api.RoleList) ([]api.RoleStatus, string) { return l.Roles, l.Next })
 }
 
-// EachSchedule goes through the schedules by name.
+// EachSchedule iterates over the schedules by name.
 func (c *Client) EachSchedule(ctx context.Context) iter.Seq2[api.ScheduleView, error] {
 	return listPages(ctx, c, "/v1/schedules", nil, entriesPerPage, func(l *api.ScheduleList) ([]api.ScheduleView, string) { return l.Schedules, l.Next })
 }
 
-// EachUsage goes through what the GPUs of running tasks do, of all jobs or of
-// one.
+// EachUsage iterates over the GPU usage of running tasks, of one job or, if job is empty,
+// of all.
 func (c *Client) EachUsage(ctx context.Context, job string) iter.Seq2[api.TaskUsage, error] {
 	query := url.Values{}
 	if job != "" {

@@ -6,8 +6,7 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// Codes of the problems that programs most often decide by. Package api has the
-// other ones.
+// Codes of the problems that programs most often handle. Package api defines the others.
 const (
 	CodeJobNotFound          = api.CodeJobNotFound
 	CodeTaskNotFound         = api.CodeTaskNotFound

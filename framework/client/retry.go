@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// maxProblem is the limit of what is read of an error.
+	// maxProblem limits how much of an error response is read, in bytes.
 	maxProblem = 64 << 10
-	// maxRedirects is how many redirects a request follows.
+	// maxRedirects limits the redirects of a request.
 	maxRedirects = 3
-	// leaderTimeout is how long a request waits for a leader while standbys say
-	// that there is none.
+	// leaderTimeout is how long a request waits for a leader while standbys report that
+	// there is none.
 	leaderTimeout = 30 * time.Second
-	// FollowTimeout is how long what follows a job goes on without an answer.
+	// FollowTimeout is how long requests that follow a job are retried without a response.
 	FollowTimeout = 2 * time.Minute
 
 	minRetryDelay, maxRetryDelay = 200 * time.Millisecond, 5 * time.Second
 )
 
-// retryDelay returns the wait after so many failures in a row.
+// retryDelay returns the delay after so many consecutive failures.
 func retryDelay(tries int) time.Duration { return min(minRetryDelay<<min(tries, 10), maxRetryDelay) }
 
-// sleepContext waits, unless ctx ends before.
+// sleepContext sleeps for d. It returns the cause if ctx ends first.
 func sleepContext(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -45,10 +45,10 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sendRequest makes a request of one scheduler after the other, and of all again
-// while a new leader takes over. What might be done twice is asked for again
-// only where it was certainly not done, or where it has a key by which the
-// scheduler knows it. Its error is an *api.Problem where the scheduler gave one.
+// sendRequest sends a request to one scheduler after the other, and repeats that while a
+// new leader takes over. It retries a request that is not idempotent only if it was
+// certainly not executed, or has an idempotency key. It returns an *api.Problem if a
+// scheduler responded with one.
 func (c *Client) sendRequest(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	return c.sendWithin(ctx, leaderTimeout, method, path, body)
 }
@@ -66,7 +66,7 @@ func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path
 		}
 	}
 	keyed := header.Get(api.IdempotencyKey) != ""
-	began, open := time.Now(), false // open: it may have been done
+	began, open := time.Now(), false // open: the request may have been executed
 	for round := 0; ; round++ {
 		leaderless, refused := error(nil), error(nil)
 		for range c.baseURLs {
@@ -119,8 +119,8 @@ func isRetryable(err error) bool {
 	return errors.As(err, &p) && p.Retryable
 }
 
-// canRepeat reports whether the request may be made again: it was not taken,
-// or does no harm twice. What upgrades a connection has a command run.
+// canRepeat reports whether the request may be retried: it was not executed, or it is
+// idempotent. A request that upgrades the connection runs a command, so it is not.
 func canRepeat(method string, header http.Header, err error) bool {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -129,14 +129,14 @@ func canRepeat(method string, header http.Header, err error) bool {
 	return method != http.MethodPost && header.Get("Upgrade") == "" || neverConnected(err)
 }
 
-// neverConnected reports whether no request reached a scheduler.
+// neverConnected reports whether the request did not reach a scheduler.
 func neverConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// outcomeUnknown reports whether the request may or may not have been executed: its
-// answer was lost, or is that the scheduler does not know either.
+// outcomeUnknown reports whether the request may have been executed: the response was
+// lost, or reports that the scheduler does not know.
 func outcomeUnknown(err error) bool {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -145,14 +145,14 @@ func outcomeUnknown(err error) bool {
 	return !neverConnected(err)
 }
 
-// IsTemporary reports whether an error may be temporary: no scheduler answered, or
-// with a fault of the scheduler's own.
+// IsTemporary reports whether an error may be temporary: no scheduler responded, or it
+// responded with an internal error.
 func IsTemporary(err error) bool {
 	var p *api.Problem
 	return !errors.As(err, &p) || p.Retryable || p.Status >= http.StatusInternalServerError
 }
 
-// sendOnce makes a request, and follows redirects of standbys to the leader.
+// sendOnce sends a request and follows redirects from standbys to the leader.
 func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
 	for hop := 0; ; hop++ {
 		res, err := c.sendTo(ctx, method, url, data, header)
@@ -169,7 +169,7 @@ func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, 
 		if res.StatusCode != http.StatusTemporaryRedirect || lost != nil || hop == maxRedirects {
 			return nil, readProblem(res, url)
 		}
-		_ = res.Body.Close() // it repeats what the header says
+		_ = res.Body.Close() // it only repeats the header
 		url = to.String()
 	}
 }
@@ -210,8 +210,8 @@ func readProblem(res *http.Response, url string) error {
 	return &p
 }
 
-// retryTemporary calls f until it answers otherwise than by a temporary error, or
-// Patience is over.
+// retryTemporary calls f until it succeeds, fails with a permanent error, or FollowTimeout
+// has passed.
 func retryTemporary(ctx context.Context, f func() error) error {
 	began := time.Now()
 	for tries := 0; ; tries++ {

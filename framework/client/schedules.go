@@ -9,13 +9,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// AddSchedule has the Spec's jobs run when its Schedule says.
+// AddSchedule adds a schedule. spec must have a Schedule.
 func (c *Client) AddSchedule(ctx context.Context, spec job.Spec) (view api.ScheduleView, err error) {
 	err = c.sendJSON(ctx, http.MethodPost, "/v1/schedules", spec, &view)
 	return view, err
 }
 
-// ListSchedules lists them by name.
+// ListSchedules lists the schedules by name.
 func (c *Client) ListSchedules(ctx context.Context) ([]api.ScheduleView, error) {
 	return collectAll(c.EachSchedule(ctx))
 }
@@ -26,7 +26,7 @@ func (c *Client) GetSchedule(ctx context.Context, name string) (view api.Schedul
 	return view, err
 }
 
-// EndSchedule ends a schedule; the jobs that it has submitted go on.
+// EndSchedule ends a schedule. The jobs that it has submitted continue.
 func (c *Client) EndSchedule(ctx context.Context, name string) error {
 	return c.sendJSON(ctx, http.MethodDelete, "/v1/schedules/"+url.PathEscape(name), nil, nil)
 }

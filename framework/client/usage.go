@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// ListUsage is what the GPUs of running tasks do, of all jobs or of one.
+// ListUsage lists the GPU usage of running tasks, of one job or, if job is empty, of all.
 func (c *Client) ListUsage(ctx context.Context, job string) ([]api.TaskUsage, error) {
 	return collectAll(c.EachUsage(ctx, job))
 }

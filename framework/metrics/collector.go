@@ -16,14 +16,14 @@ const (
 	subsystem = "scheduler"
 )
 
-// snapshotCollector shows one Snapshot.
+// snapshotCollector exports one Snapshot.
 type snapshotCollector struct {
 	Snapshot
 	jobs, tasks, allocated, isLeader, connected, cordoned                 *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
 }
 
-// newCollector makes the collector for one scrape.
+// newCollector returns the collector for one scrape.
 func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, error) {
 	s, err := v.MetricsSnapshot(ctx)
 	if err != nil {

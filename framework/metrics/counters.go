@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// SchedulerCounters count what a scheduler does while it leads, from the start of its
-// process: each term as leader adds to those before. They are safe for concurrent
-// use, and none of their methods blocks.
+// SchedulerCounters counts what a scheduler does while it leads, since its process
+// started: each term as leader adds to the earlier ones. It is safe for concurrent use,
+// and its methods do not block.
 type SchedulerCounters struct {
 	registry *prometheus.Registry
 	types    *labelValues
@@ -27,9 +27,9 @@ type SchedulerCounters struct {
 	planTime, offerToAccept, commitTime, callTime prometheus.Histogram
 }
 
-// Buckets, in seconds. A plan takes from what a quiet cluster's does to what
-// makes the scheduler late for the next; a commit from a fast disk's to one at
-// which ZooKeeper gives up; a call up to its timeout.
+// Histogram buckets, in seconds. Planning ranges from a quiet cluster to a delay of the
+// next cycle, a commit from a fast disk to the timeout of ZooKeeper, and a call up to its
+// timeout.
 var (
 	waitBuckets   = []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600}
 	placeBuckets  = prometheus.ExponentialBuckets(0.0001, 4, 9)
@@ -38,7 +38,7 @@ var (
 	callBuckets   = []float64{0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1, 2.5, 10, 30, 75}
 )
 
-// NewSchedulerCounters makes Counters at 0.
+// NewSchedulerCounters returns counters at 0.
 func NewSchedulerCounters() *SchedulerCounters {
 	m := metricFactory{prometheus.NewRegistry()}
 	c := &SchedulerCounters{
@@ -66,8 +66,8 @@ func NewSchedulerCounters() *SchedulerCounters {
 	return c
 }
 
-// initializeLabels has what is known to be counted there at 0: Prometheus sees no increase
-// in what begins at 1.
+// initializeLabels sets counters with known labels to 0. Prometheus does not see an
+// increase if a series starts at 1.
 func (c *SchedulerCounters) initializeLabels() {
 	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned} {
 		c.declined.WithLabelValues(string(why))
@@ -77,7 +77,7 @@ func (c *SchedulerCounters) initializeLabels() {
 	}
 }
 
-// metricFactory makes metrics and registers them.
+// metricFactory creates metrics and registers them.
 type metricFactory struct{ registry *prometheus.Registry }
 
 func (m metricFactory) newCounter(name, help string) prometheus.Counter {
@@ -105,7 +105,7 @@ func mustRegister[C prometheus.Collector](m metricFactory, c C) C {
 	return c
 }
 
-// CountEvent counts what has come.
+// CountEvent counts an event that the scheduler has received.
 func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 	switch e := ev.(type) {
 	case sched.OffersReceived:
@@ -117,11 +117,11 @@ func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 	}
 }
 
-// CountPlan counts one pass over the offers in hand.
+// CountPlan records the duration of one planning cycle.
 func (c *SchedulerCounters) CountPlan(took time.Duration) { c.planTime.Observe(took.Seconds()) }
 
-// CountActions counts what is recorded and about to be done, and the offers that are
-// then in hand.
+// CountActions counts operations and state changes after they are recorded and before
+// they are executed. held is the number of offers that the scheduler then holds.
 func (c *SchedulerCounters) CountActions(now time.Time, ops []sched.Operation, moves []sched.StateTransition, held int) {
 	c.offersHeld.Set(float64(held))
 	for _, op := range ops {
@@ -141,7 +141,7 @@ func (c *SchedulerCounters) CountActions(now time.Time, ops []sched.Operation, m
 	}
 }
 
-// ResetOffers says that this scheduler does not lead any more: its offers are gone.
+// ResetOffers records that this scheduler no longer leads and holds no offers.
 func (c *SchedulerCounters) ResetOffers() { c.offersHeld.Set(0) }
 
 func (c *SchedulerCounters) countAccept(now time.Time, o *sched.AcceptOffers) {
@@ -150,13 +150,13 @@ func (c *SchedulerCounters) countAccept(now time.Time, o *sched.AcceptOffers) {
 	for i := range o.Launches {
 		l := &o.Launches[i]
 		c.launches.WithLabelValues(sanitizeLabel(l.Spec.Role), c.types.launchedLabel(&l.Spec.Request, l.GPUTypes, l.Shares)).Inc()
-		if l.Spec.MaxParallel == 0 { // those wait for their own tasks, which says nothing of the cluster
+		if l.Spec.MaxParallel == 0 { // otherwise tasks wait for their own job, not for the cluster
 			c.waitTimes.WithLabelValues(sanitizeLabel(l.Spec.Role), c.types.requestLabel(&l.Spec.Request)).Observe(l.Waited.Seconds())
 		}
 	}
 }
 
-// causeUnlaunched is the reason of attempts that were ended while they waited.
+// causeUnlaunched is the reason label of attempts that ended before they were launched.
 const causeUnlaunched = "unlaunched"
 
 func (c *SchedulerCounters) causeLabel(m *sched.StateTransition) string {

@@ -13,44 +13,42 @@ import (
 	"mesos-gpu/job"
 )
 
-// GPUTimeTracker adds up for how long tasks hold GPUs, by role and type, from their
-// launch to their end. What it has is recorded in the journal now and then, and
-// that is what all schedulers show: it neither falls nor is counted twice when
-// another one leads, which goes on from the last record. GPUTimeTracker belongs to one
-// goroutine.
+// GPUTimeTracker accumulates how long tasks hold GPUs, by role and type, from launch to
+// end. The totals are recorded in the journal periodically, and schedulers export the
+// recorded totals. They never decrease and count nothing twice across failovers, because
+// the next leader continues from the last record. It is not safe for concurrent use.
 type GPUTimeTracker struct {
 	types        *labelValues
-	countedUntil time.Time // up to when it has counted
+	countedUntil time.Time // end of the time that gpuSeconds covers
 	current      map[roleAndType]int
 	tasks        map[string][]taskHolding
-	gpuSeconds   map[roleAndType]float64 // GPU seconds
-	changed      bool                    // since the last record
+	gpuSeconds   map[roleAndType]float64 // totals in GPU seconds
+	changed      bool                    // whether gpuSeconds has changed since the last record
 }
 
-// roleAndType is who holds GPUs of which type.
+// roleAndType is the key of the totals.
 type roleAndType struct{ role, kind string }
 
-// taskHolding is what a task holds, in thousandths of GPUs.
+// taskHolding is the GPUs of one type that a task holds, in thousandths.
 type taskHolding struct {
 	roleAndType
 	milli int
 }
 
-// gpuTimeRecord is the document that GPUTimeTracker writes.
+// gpuTimeRecord is the document in the journal.
 type gpuTimeRecord struct {
 	At         time.Time    `json:"at"`
 	GPUSeconds []GPUSeconds `json:"gpu_seconds"`
 }
 
-// GPUSeconds is for how long a role's tasks have held GPUs of a type.
+// GPUSeconds is how long a role's tasks have held GPUs of a type, in GPU seconds.
 type GPUSeconds struct {
 	Role    string  `json:"role"`
 	Type    string  `json:"type"`
 	Seconds float64 `json:"seconds"`
 }
 
-// ReadGPUSeconds are those of the document that GPUTimeTracker wrote last, none where
-// there is none.
+// ReadGPUSeconds returns the totals in the last record, or none if document is empty.
 func ReadGPUSeconds(document []byte) ([]GPUSeconds, error) {
 	r, err := readRecord(document)
 	return r.GPUSeconds, err
@@ -66,9 +64,9 @@ func readRecord(document []byte) (r gpuTimeRecord, err error) {
 	return r, nil
 }
 
-// RestoreGPUTime goes on at now from what a journal remembers. Attempts that ended
-// since the last record count up to their end. It starts from zero, and returns why,
-// where the record cannot be read.
+// RestoreGPUTime returns a tracker that continues at now from a journal. Attempts that
+// ended since the last record count until their end. If the record cannot be decoded, it
+// starts at zero and also returns the error.
 func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.Time) (*GPUTimeTracker, error) {
 	g := &GPUTimeTracker{types: c.types, countedUntil: now, current: map[roleAndType]int{}, tasks: map[string][]taskHolding{}, gpuSeconds: map[roleAndType]float64{}}
 	r, err := readRecord(past.Documents[sched.CountersKey])
@@ -80,7 +78,7 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.T
 		since = now
 	}
 	if since.After(now) {
-		g.countedUntil = since // another one's clock was ahead
+		g.countedUntil = since // the clock of the last leader was ahead
 	}
 	specs := make(map[string]*job.Spec, len(past.Jobs))
 	for _, j := range past.Jobs {
@@ -97,7 +95,7 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.T
 	return g, err
 }
 
-// restoreTask takes in a task of the past.
+// restoreTask adds the time of a task or attempt from the journal.
 func (g *GPUTimeTracker) restoreTask(spec *job.Spec, t *job.Task, since time.Time) {
 	from, to := t.Started, t.Ended
 	switch {
@@ -135,7 +133,7 @@ func (g *GPUTimeTracker) addSpan(h roleAndType, milli int, span time.Duration) {
 	g.changed = true
 }
 
-// ApplyActions takes in who gets GPUs, and whose tasks have ended.
+// ApplyActions updates the held GPUs by the launches and the ended tasks.
 func (g *GPUTimeTracker) ApplyActions(now time.Time, ops []sched.Operation, moves []sched.StateTransition) {
 	for _, op := range ops {
 		if a, ok := op.(sched.AcceptOffers); ok {
@@ -174,8 +172,8 @@ func (g *GPUTimeTracker) taskEnded(id string) {
 	delete(g.tasks, id)
 }
 
-// advanceTo counts up to now. A clock that goes back stops it until it is where
-// it was.
+// advanceTo adds the time until now. If the clock goes back, it adds nothing until the
+// clock reaches its previous value.
 func (g *GPUTimeTracker) advanceTo(now time.Time) {
 	span := now.Sub(g.countedUntil)
 	if span <= 0 {
@@ -187,7 +185,7 @@ func (g *GPUTimeTracker) advanceTo(now time.Time) {
 	g.countedUntil = now
 }
 
-// EncodeRecord is the document to write at now, nil where there is nothing new.
+// EncodeRecord returns the document to write at now, or nil if nothing has changed.
 func (g *GPUTimeTracker) EncodeRecord(now time.Time) []byte {
 	g.advanceTo(now)
 	if !g.changed {
@@ -202,7 +200,7 @@ func (g *GPUTimeTracker) EncodeRecord(now time.Time) []byte {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // texts, numbers and a time have a form
+		panic(err) // strings, numbers and a time can always be encoded
 	}
 	return text
 }

@@ -1,8 +1,8 @@
-// Package metrics shows a scheduler to Prometheus. A Snapshot has what there
-// is: jobs, tasks, the GPUs they hold, whether it leads, and what its extension
-// counts; it is taken again for each scrape. Counters have what has happened
-// since the process began, GPUTimeTracker for how long GPUs were held since the
-// journal did. It decides nothing, and never waits for a master.
+// Package metrics exports a scheduler's metrics to Prometheus. A Snapshot has the present
+// state: jobs, tasks, their GPUs, leadership, and the gauges of an extension; it is taken
+// for each scrape. SchedulerCounters count events since the process started.
+// GPUTimeTracker accumulates GPU time since the journal was created. The package never
+// waits for a Mesos master.
 package metrics
 
 import (
@@ -15,26 +15,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// SnapshotSource is what a scheduler knows.
+// SnapshotSource provides the state of a scheduler.
 type SnapshotSource interface {
-	// MetricsSnapshot counts what there is now.
+	// MetricsSnapshot returns the present state.
 	MetricsSnapshot(ctx context.Context) (Snapshot, error)
 }
 
-// MetricsHandler answers scrapes. It has Go's and the process's metrics as well as a
-// View's.
+// MetricsHandler answers scrapes. It exports the metrics of Go and of the process in
+// addition to a snapshot.
 type MetricsHandler struct{ processMetrics prometheus.Gatherer }
 
-// NewMetricsHandler makes Pages.
+// NewMetricsHandler returns a handler with the metrics of this process.
 func NewMetricsHandler() MetricsHandler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return MetricsHandler{registry}
 }
 
-// ServeScrape answers a scrape from the view of the moment: as Prometheus' text, or
-// to those who accept JSON and no text in Marathon's form of it. It returns an
-// error of the view before anything is written.
+// ServeScrape answers a scrape with a new snapshot of v, in the text format of Prometheus.
+// A client that accepts JSON and no text gets Marathon's JSON format. If the snapshot
+// fails, it returns the error and writes nothing.
 func (p MetricsHandler) ServeScrape(w http.ResponseWriter, r *http.Request, v SnapshotSource) error {
 	c, err := newCollector(r.Context(), v)
 	if err != nil {

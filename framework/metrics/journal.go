@@ -8,20 +8,20 @@ import (
 	"mesos-gpu/framework/journal"
 )
 
-// measuredJournal is a journal whose commits are counted.
+// measuredJournal is a journal that measures its commits.
 type measuredJournal struct {
 	journal.Journal
 	counters *SchedulerCounters
 }
 
-// WrapJournal counts how j does.
+// WrapJournal returns a journal that measures commits, errors and size of j.
 func (c *SchedulerCounters) WrapJournal(j journal.Journal) journal.Journal {
 	m := measuredJournal{j, c}
 	m.recordSize()
 	return m
 }
 
-// sizedJournal is a journal that knows its size, in bytes.
+// sizedJournal is a journal that reports its size, in bytes.
 type sizedJournal interface{ Size() int64 }
 
 func (m measuredJournal) recordSize() {
@@ -43,15 +43,15 @@ func (m measuredJournal) Commit(ctx context.Context, c journal.Change) error {
 	return nil
 }
 
-// Why a change was not recorded.
+// Values of the reason label of failed commits.
 const (
 	reasonFenced   = "fenced"   // another scheduler leads
-	reasonUnknown  = "unknown"  // or was recorded after all
-	reasonCanceled = "canceled" // the scheduler stops
+	reasonUnknown  = "unknown"  // the change may have been recorded
+	reasonCanceled = "canceled" // the scheduler is stopping
 	reasonFailed   = "failed"
 )
 
-// failureReason says in a word why a change was not recorded.
+// failureReason returns the reason label of a failed commit.
 func failureReason(err error) string {
 	switch {
 	case errors.Is(err, journal.ErrFenced):

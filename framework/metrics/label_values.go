@@ -8,22 +8,22 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// maxLabelSize bounds a label's value, in bytes: agents tell the types.
+// maxLabelSize limits a label value, in bytes, because agents choose the type names.
 const maxLabelSize = 256
 
-// maxLabelValues bounds how many values a label has, but for those that other bounds.
+// maxLabelValues limits the number of values of a label that nothing else limits.
 const maxLabelValues = 64
 
-// The types that are no models: of tasks that want no GPUs, of those that take
-// whatever there is, and of all beyond maxLabelValues or of unknown names.
+// Values of the type label that are not models: for tasks without GPUs, for tasks that
+// accept any type, and for types beyond maxLabelValues or with unknown names.
 const (
 	labelNoGPU   = "none"
 	labelAnyType = "any"
 	labelOther   = "other"
 )
 
-// sanitizeLabel makes a text fit to be a label's value: one that is not UTF-8 would
-// fail the whole scrape.
+// sanitizeLabel returns a valid label value. A value that is not UTF-8 would fail the
+// whole scrape.
 func sanitizeLabel(s string) string {
 	if len(s) > maxLabelSize {
 		s = s[:maxLabelSize]
@@ -31,20 +31,20 @@ func sanitizeLabel(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// labelValues are the values that a label has had. The first maxLabelValues stay, what
-// comes after them is other. They may be used by several goroutines.
+// labelValues limits the values of a label. It keeps the first maxLabelValues values and
+// maps later ones to labelOther. It is safe for concurrent use.
 type labelValues struct {
 	mu        sync.Mutex
 	known     map[string]bool
-	gpuModels []string          // the GPU models, as agents spell them
-	requests  map[string]string // labels found for requests, for these models
+	gpuModels []string          // GPU types in the spelling of the agents
+	requests  map[string]string // cached labels of requests; cleared when gpuModels changes
 }
 
 func newLabelValues() *labelValues {
 	return &labelValues{known: map[string]bool{}, requests: map[string]string{}}
 }
 
-// bounded is the value for a text.
+// bounded returns the label value for a text.
 func (n *labelValues) bounded(text string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,8 +63,8 @@ func (n *labelValues) boundedLocked(text string) string {
 	return text
 }
 
-// deviceLabel is the value for the type of a GPU that there is: "" where no agent
-// tells it, "A|B" where it is one of several.
+// deviceLabel returns the label of a device's type: "" if no agent reports it, "A|B" if
+// it is one of several.
 func (n *labelValues) deviceLabel(kind string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +74,7 @@ func (n *labelValues) deviceLabel(kind string) string {
 	return n.boundedLocked(kind)
 }
 
-// launchedLabel is the value for what a task has got.
+// launchedLabel returns the type label of the GPUs that a task was given.
 func (n *labelValues) launchedLabel(request *gpu.Request, types map[string]int, parts []gpu.DeviceShare) string {
 	if request.GPUs == 0 {
 		return labelNoGPU
@@ -89,7 +89,7 @@ func (n *labelValues) launchedLabel(request *gpu.Request, types map[string]int, 
 	return n.joinLabels(kinds)
 }
 
-// requestLabel is the value for what a task wants, whether or not there is such a GPU.
+// requestLabel returns the type label of a request, whether or not such GPUs exist.
 func (n *labelValues) requestLabel(request *gpu.Request) string {
 	switch {
 	case request.GPUs == 0:
@@ -112,21 +112,21 @@ func (n *labelValues) requestLabel(request *gpu.Request) string {
 	found = n.joinLabels(kinds)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.requests) > 16*maxLabelValues { // people may write one in many ways
+	if len(n.requests) > 16*maxLabelValues { // the same request may be spelled in many ways
 		clear(n.requests)
 	}
 	n.requests[key] = found
 	return found
 }
 
-// joinLabels is one value for several types.
+// joinLabels returns one label for several types.
 func (n *labelValues) joinLabels(kinds []string) string {
 	slices.Sort(kinds)
 	return n.bounded(strings.Join(slices.Compact(kinds), "|"))
 }
 
-// canonicalType is a type's name as agents spell it, or in capitals where no agent
-// has it. A name that NVIDIA gave to nothing is other.
+// canonicalType returns a type in the spelling of the agents, or in capitals if no agent
+// has it. It returns labelOther for a name that is not an NVIDIA type.
 func canonicalType(name string, models []string) string {
 	wish := gpu.TypeSelector{Include: []string{name}}
 	if i := slices.IndexFunc(models, wish.Match); i >= 0 {
@@ -138,8 +138,8 @@ func canonicalType(name string, models []string) string {
 	return labelOther
 }
 
-// GPUsByLabel are GPUs by the values that their types have as labels, for wishes to
-// be named alike.
+// GPUsByLabel returns the counts by label instead of type, so that they match the labels
+// of requests.
 func (c *SchedulerCounters) GPUsByLabel(byType map[string]GPUCount) map[string]GPUCount {
 	all := make(map[string]GPUCount, len(byType))
 	for kind, n := range byType {

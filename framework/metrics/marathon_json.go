@@ -12,11 +12,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// reportVersion is what Marathon calls this form of metrics.
+// reportVersion is the version of Marathon's format.
 const reportVersion = "4.0.0"
 
-// marathonReport is what Marathon answers at /metrics. There are no meters and timers
-// here: what changes is counted, and Prometheus makes rates of it.
+// marathonReport is Marathon's response at /metrics. Meters and timers are empty: rates
+// can be derived from the counters.
 type marathonReport struct {
 	Version    string                    `json:"version"`
 	Gauges     map[string]gaugeValue     `json:"gauges"`
@@ -34,11 +34,11 @@ type counterValue struct {
 	Count float64 `json:"count"`
 }
 
-// histogramValue has the quantiles that are known, as p50 and p99.
+// histogramValue has count, mean and the known quantiles, such as p50 and p99.
 type histogramValue map[string]float64
 
-// wantsJSON reports whether the reader accepts JSON and does not mention text,
-// as Prometheus and browsers do.
+// wantsJSON reports whether the client accepts JSON and no text. Prometheus and browsers
+// accept text.
 func wantsJSON(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/")
@@ -54,7 +54,7 @@ func serveJSON(w http.ResponseWriter, from prometheus.Gatherer) error {
 		return fmt.Errorf("write metrics as JSON: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client that went away learns nothing more
+	_, _ = w.Write(body) // an error means that the client has disconnected
 	return nil
 }
 
@@ -71,7 +71,7 @@ func buildReport(families []*dto.MetricFamily) marathonReport {
 	return r
 }
 
-// addMetric leaves out numbers that JSON has no form for.
+// addMetric adds a metric. It omits NaN and infinity, which JSON cannot represent.
 func (r *marathonReport) addMetric(name string, kind dto.MetricType, m *dto.Metric) {
 	switch kind {
 	case dto.MetricType_GAUGE:
@@ -104,7 +104,7 @@ func newHistogramValue(count, sum float64) histogramValue {
 	return h
 }
 
-// quantileName names one as Marathon does: min, p50, p999, max.
+// quantileName returns Marathon's name of a quantile: min, p50, p999, max.
 func quantileName(q float64) string {
 	switch q {
 	case 0:
@@ -119,7 +119,7 @@ func quantileName(q float64) string {
 	return "p" + digits
 }
 
-// dottedName is a name with its labels: name.key.value.
+// dottedName appends the labels to a name: name.key.value.
 func dottedName(name string, labels []*dto.LabelPair) string {
 	for _, l := range labels {
 		name += "." + l.GetName() + "." + l.GetValue()

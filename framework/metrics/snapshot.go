@@ -7,21 +7,20 @@ import (
 	"mesos-gpu/job"
 )
 
-// Snapshot is what there was to count at one moment. The zero value has
-// counted nothing.
+// Snapshot is the state of a scheduler at one time. The zero value is empty.
 type Snapshot struct {
-	// IsLeader: this scheduler schedules. Connected: it has a subscription to a
-	// master, which a standby never has.
+	// IsLeader means that this scheduler leads. Connected means that it is subscribed to
+	// a master; a standby never is.
 	IsLeader, Connected bool
-	// Cordoned counts the hosts whose agents get no tasks by an operator's word.
+	// Cordoned is the number of hosts whose agents operators have cordoned.
 	Cordoned int
-	// Now is when it was taken. Without it the waiting times are unknown.
+	// Now is the time of the snapshot. Without it, waiting times are unknown.
 	Now time.Time
-	// GPUs are those of the agents that take tasks, by type. A standby has none.
+	// GPUs counts the GPUs of agents that accept tasks, by type. A standby has none.
 	GPUs map[string]GPUCount
-	// GPUSeconds are those recorded last.
+	// GPUSeconds are the last recorded totals of GPU time.
 	GPUSeconds []GPUSeconds
-	// Gauges are an extension's.
+	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
 	counters *SchedulerCounters
@@ -30,15 +29,15 @@ type Snapshot struct {
 	roles    map[string]*roleCounts
 }
 
-// NewSnapshot begins one, which is shown together with what has been counted.
+// NewSnapshot returns an empty snapshot that is exported together with the counters.
 func (c *SchedulerCounters) NewSnapshot(now time.Time) Snapshot {
 	return Snapshot{Now: now, counters: c, types: c.types}
 }
 
-// GPUCount counts devices: all of them, and those that no framework's task holds.
+// GPUCount counts GPUs: all of them, and those that no task of any framework holds.
 type GPUCount struct{ All, Free int }
 
-// roleCounts is what is counted of the jobs of one role.
+// roleCounts counts the tasks and GPUs of one role.
 type roleCounts struct {
 	tasks     map[job.State]int
 	allocated map[string]int // thousandths of GPUs, by type
@@ -46,25 +45,24 @@ type roleCounts struct {
 	deferred  map[pending.DeferralReason]int
 }
 
-// queueCounts is what waits for places with one type.
+// queueCounts counts the waiting tasks that request one type.
 type queueCounts struct {
 	tasks int
 	gpus  int
-	since time.Time // the oldest; zero if unknown
+	since time.Time // start of the longest wait; zero if unknown
 }
 
-// ExtensionGauge is a number that an extension counts.
+// ExtensionGauge is a gauge of an extension.
 type ExtensionGauge struct {
-	// Name is without the prefix mesos_gpu_ that all have. Gauges of one name
-	// have the same Help and the same keys in Labels.
+	// Name excludes the common prefix mesos_gpu_. Gauges with the same Name must have
+	// the same Help and the same keys in Labels.
 	Name, Help string
-	// Labels have few values: each combination is a series that Prometheus
-	// keeps.
+	// Labels must have few values: Prometheus stores a series for each combination.
 	Labels map[string]string
 	Value  float64
 }
 
-// CountJob adds a job with its tasks.
+// CountJob adds a job and its tasks to the snapshot.
 func (s *Snapshot) CountJob(j *job.Job) {
 	if s.jobs == nil {
 		s.jobs, s.roles = map[job.State]int{}, map[string]*roleCounts{}
@@ -105,8 +103,8 @@ func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 	return r
 }
 
-// countWaiting adds the tasks of a job that wait: for a place, or for something else
-// first.
+// countWaiting counts the waiting tasks of a job: those that wait for resources, and
+// those that are deferred, by reason.
 func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job) {
 	ready, since := pending.CountReady(s.Now, j, func(why pending.DeferralReason, tasks int) { r.deferred[why] += tasks })
 	if ready == 0 {
@@ -125,5 +123,5 @@ func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job) {
 	}
 }
 
-// milliPerGPU is one GPU in thousandths, by which shares of one are counted.
+// milliPerGPU is the number of units per GPU; shares are counted in thousandths.
 const milliPerGPU = 1000
