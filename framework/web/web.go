@@ -1,6 +1,6 @@
-// Package web serves the page at the scheduler's address: static files in the
-// binary, which read the REST API of the same scheduler. It decides nothing and
-// changes nothing.
+// Package web serves the user interface at the scheduler's address: static files that are
+// embedded in the binary and read the REST API of the same scheduler. The user interface
+// is read-only.
 package web
 
 import (
@@ -18,18 +18,18 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// contentSecurityPolicy lets the page load nothing but its own files and connect only to its
-// own scheduler, and lets no text become markup.
+// contentSecurityPolicy permits the page to load only its own files, to connect only to
+// its own scheduler. It forbids inline scripts and turning text into markup.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// staticFile is one of the page's, as it is answered.
+// staticFile is a file of the page with its response headers.
 type staticFile struct {
 	text              []byte
 	contentType, etag string
 }
 
-// NewHandler answers reads of the page's files, and has next answer all else.
+// NewHandler serves the page's files and passes all other requests to next.
 func NewHandler(next http.Handler) http.Handler {
 	files := loadFiles()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,13 +43,13 @@ func NewHandler(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", contentSecurityPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache") // kept, and asked for by its tag
+		h.Set("Cache-Control", "no-cache") // the browser revalidates its copy by the ETag
 		h.Set("ETag", f.etag)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.text))
 	})
 }
 
-// loadFiles reads the files by the paths at which they are answered.
+// loadFiles returns the embedded files by URL path.
 func loadFiles() map[string]staticFile {
 	files := map[string]staticFile{}
 	err := fs.WalkDir(staticFiles, "static", func(name string, d fs.DirEntry, err error) error {
@@ -76,7 +76,7 @@ func newStaticFile(name string, text []byte) staticFile {
 	return staticFile{text: text, contentType: contentTypeOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`}
 }
 
-// contentTypeOf does not ask the machine's own table, which may say anything.
+// contentTypeOf does not use the machine's MIME table, which may be wrong.
 func contentTypeOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":

@@ -1,4 +1,4 @@
-// The agents, and one of them with its devices and what joins them.
+// The list of agents, and the page of one agent with its devices and their links.
 import { attribute, el, facts, filter, plural, number, size, sync, table, text } from './dom.js';
 import { get, path } from './api.js';
 import { drawCell, stateText } from './map.js';
@@ -60,7 +60,7 @@ export function agent(store, id) {
     ],
   });
   const gpus = usage((t) => ({ name: t.task, href: `#/jobs/${path(t.job)}/tasks/${path(t.task)}` }));
-  let told = new Map(); // what the agent's inventory says, by UUID
+  let told = new Map(); // devices of the agent's inventory, by UUID
   const update = () => {
     const a = survey(store).agents.find((x) => x.id === id);
     note.hidden = Boolean(a);
@@ -93,7 +93,7 @@ function drawTasks(cell, c) {
   attribute(cell, 'data-empty', c.tasks.length === 0);
 }
 
-// drawTopology is the matrix of nvidia-smi topo -m.
+// drawTopology draws the matrix of nvidia-smi topo -m.
 function drawTopology(section, devices) {
   if (devices.length < 2) return;
   const name = (d) => `nvidia${d.minor}${d.mig ? ` ${d.mig.profile}` : ''}`;

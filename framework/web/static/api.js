@@ -1,6 +1,6 @@
-// Asks the scheduler's REST API, which lies beside this page.
+// Client of the scheduler's REST API, which has the same origin as this page.
 
-// Problem is an answer other than success.
+// Problem is an unsuccessful response.
 export class Problem extends Error {
   constructor(status, detail) {
     super(detail);
@@ -8,17 +8,17 @@ export class Problem extends Error {
   }
 }
 
-// answered is what the last answer's headers said: a standby's copy has an age.
+// answered has the Age header of the last response: the age of a standby's copy.
 export const answered = { age: null };
 
 const tokenKey = 'mesos-gpu.token';
 
-// signIn keeps a token for as long as the tab is open.
+// signIn stores a token until the tab is closed.
 export function signIn(token) {
   sessionStorage.setItem(tokenKey, token);
 }
 
-// signedIn: a token was given.
+// signedIn reports whether there is a token.
 export function signedIn() {
   return sessionStorage.getItem(tokenKey) !== null;
 }
@@ -51,7 +51,7 @@ export async function get(path, signal) {
   return (await ask(path, signal)).json();
 }
 
-// read hands on the text of an answer as it comes, until its end.
+// read passes the text of a response to each, chunk by chunk, until its end.
 export async function read(res, each) {
   const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
@@ -61,8 +61,8 @@ export async function read(res, each) {
   }
 }
 
-// events reads server-sent events. each gets the data of one, parsed, and its
-// name, '' for none; alive is called whenever anything arrives, comments too.
+// events reads server-sent events. It calls each with the parsed data and the
+// name of an event, '' for none, and alive for all input, including comments.
 export async function events(path, signal, each, alive) {
   const res = await ask(path, signal);
   alive();
@@ -80,7 +80,7 @@ export async function events(path, signal, each, alive) {
   });
 }
 
-// path makes a path of parts, each escaped.
+// path joins the parts to a path and escapes each.
 export function path(...parts) {
   return parts.map(encodeURIComponent).join('/');
 }

@@ -1,5 +1,5 @@
-// Starts the page: which view the address names, and how well it hears the
-// scheduler.
+// Starts the page: routes the address to a view, and shows the state of the
+// connection to the scheduler.
 import { signIn, signedIn } from './api.js';
 import { attribute, el, span, text } from './dom.js';
 import { Store } from './store.js';
@@ -11,7 +11,7 @@ import { agent, agents } from './agents.js';
 import { quotas } from './quotas.js';
 import { sample } from './chart.js';
 
-const stale = 10; // seconds from which on a standby's copy is old
+const stale = 10; // seconds; a standby's copy that is older counts as old
 
 const routes = [
   [/^\/?$/, overview],
@@ -31,7 +31,7 @@ const stream = document.getElementById('stream');
 const form = document.getElementById('sign-in');
 let leave = () => {};
 
-// route shows what the address names.
+// route shows the view of the address.
 function route(byPerson) {
   const address = location.hash.replace(/^#/, '');
   leave();

@@ -1,5 +1,5 @@
-// Keeps what the counts were in the last minutes, for as long as the page is
-// open, and draws it.
+// Records the counts of the last minutes while the page is open, and draws
+// them.
 import { attribute, el, number, svg, text } from './dom.js';
 import { keptBack, survey } from './cluster.js';
 
@@ -11,7 +11,7 @@ const height = 120;
 
 const samples = [];
 
-// sample notes the counts now and then, from when they are known.
+// sample records the counts periodically, once they are known.
 export function sample(store) {
   const note = () => {
     if (!store.streaming || store.loads === 0) return;
@@ -24,8 +24,8 @@ export function sample(store) {
   setInterval(note, every * 1000);
 }
 
-// chart draws GPUs in use as an area below those there are, and those wanted
-// as a line.
+// chart draws the GPUs in use as an area below the number of GPUs, and the
+// requested GPUs as a line.
 export function chart() {
   const area = svg('path', { class: 'area' });
   const all = svg('path', { class: 'all' });
@@ -57,8 +57,8 @@ function draw(parts) {
   attribute(parts.drawing, 'aria-label', `${number(last.used + last.shared)} of ${number(last.all)} GPUs in use, ${number(last.wanted)} wanted by waiting tasks`);
 }
 
-// xOf puts the newest sample at the right edge. The first minutes fill the
-// chart with what there is.
+// xOf puts the newest sample at the right edge. In the first minutes the
+// samples fill the whole width.
 function xOf(i) {
   const shown = Math.max(samples.length, fewest);
   return width * (1 - (samples.length - 1 - i) / (shown - 1));

@@ -1,24 +1,24 @@
-// What follows from the jobs and the lists of agents and GPUs: which GPU is
-// free, used, shared or kept back, and the counts. It changes nothing.
+// Derives the state of each GPU and the counts from the jobs and the lists of
+// agents and GPUs. It changes none of them.
 
 const placed = new Set(['LAUNCHING', 'STAGING', 'STARTING', 'RUNNING', 'UNREACHABLE', 'KILLING']);
 
-// isPlaced: the task holds its GPUs.
+// isPlaced reports whether the task holds its GPUs.
 export function isPlaced(task) {
   return placed.has(task.state);
 }
 
-// isLive: the job may still run.
+// isLive reports whether the job has not ended.
 export function isLive(job) {
   return !job.terminal;
 }
 
-// stateOf is a job's state: the API's, until an event has told of a newer one.
+// stateOf returns a job's state. For a single task it includes later events.
 export function stateOf(job) {
   return job.tasks.length === 1 ? job.tasks[0].state : job.state;
 }
 
-// words say what a cell's state means.
+// words are the descriptions of cell states.
 export const words = {
   free: 'free',
   used: 'used',
@@ -34,36 +34,36 @@ export function keptBack(count) {
   return count.sick + count.cordoned + count.withheld;
 }
 
-// tasksOf counts a job's tasks by what they do: "2 RUNNING, 1 WAITING".
+// tasksOf counts a job's tasks by state: "2 RUNNING, 1 WAITING".
 export function tasksOf(job) {
   const count = new Map();
   for (const t of job.tasks) count.set(t.state, (count.get(t.state) ?? 0) + 1);
   return [...count].map(([state, n]) => `${n} ${state}`).join(', ');
 }
 
-// typesOf reads "A100 or H100", "any type" where all will do.
+// typesOf formats the accepted types: "A100 or H100", or "any type".
 export function typesOf(request) {
   const { include = [], exclude = [] } = request.types ?? {};
   const wish = include.length ? include.join(' or ') : 'any type';
   return exclude.length ? `${wish} but ${exclude.join(', ')}` : wish;
 }
 
-// wishOf reads what one task asks for: "2 × A100", "30 % of V100".
+// wishOf formats the request of one task: "2 × A100", "30 % of V100".
 export function wishOf({ request }) {
   if (!request.gpus) return 'no GPU';
   const part = request.share?.cores ? `${request.share.cores} % of ` : request.share ? 'part of ' : '';
   return `${request.gpus} × ${part}${typesOf(request)}`;
 }
 
-// milliOf is what a task counts for, in thousandths of GPUs.
+// milliOf returns the GPUs that a task holds, in thousandths.
 function milliOf(task) {
   let milli = 1000 * Object.values(task.gpu_types ?? {}).reduce((a, b) => a + b, 0);
   for (const p of task.parts ?? []) milli += p.milli ?? 0;
   return milli;
 }
 
-// holdings are the live tasks by the devices that they hold, and the GPUs held
-// without a name by agent.
+// holdings returns the placed tasks by device, and by agent the number of held
+// GPUs without a device id.
 function holdings(jobs) {
   const byDevice = new Map();
   const byAgent = new Map();
@@ -81,8 +81,8 @@ function holdings(jobs) {
   return { byDevice, byAgent };
 }
 
-// cellOf is one GPU as the map shows it. The list of GPUs is older than the
-// jobs: of the tasks of known jobs the jobs are believed, of others the list.
+// cellOf returns the cell of a GPU. The list of GPUs is older than the jobs:
+// for tasks of known jobs the jobs are used, for other tasks the list.
 function cellOf(gpu, tasks, jobs) {
   const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', part: 0, note: '' };
   if (gpu.state === 'withheld') {
@@ -100,15 +100,15 @@ function cellOf(gpu, tasks, jobs) {
   return cell;
 }
 
-// jobOf is the part JOB of a task's id, JOB.INDEX.ATTEMPT.UNIQUE.
+// jobOf returns the part JOB of a task id, JOB.INDEX.ATTEMPT.UNIQUE.
 function jobOf(id) {
   return id.split('.').slice(0, -3).join('.');
 }
 
-const others = new WeakMap(); // by GPU as listed: what tasks that we do not know had of it
+const others = new WeakMap(); // by listed GPU: capacity that unknown tasks held then
 
-// partOf is how much of a shared device is taken: the larger of memory and
-// cores.
+// partOf returns the allocated fraction of a shared device, 0 to 1: the larger
+// one of memory and cores.
 function partOf(gpu, tasks) {
   const { shared } = gpu;
   const ours = partsOf(gpu.uuid, tasks);
@@ -130,26 +130,26 @@ function partsOf(uuid, tasks) {
   return sum;
 }
 
-// markUnnamed colours so many of the GPUs that an agent hands out by count as
-// are held.
+// markUnnamed marks as many cells as GPUs are held, on an agent that offers
+// GPUs by count.
 function markUnnamed(cells, agent, ours) {
   const unnamed = cells.filter((c) => !c.named);
   const taken = Math.max(ours, agent.gpus - agent.gpus_free);
   unnamed.slice(0, taken).forEach((c, i) => { c.state = i < ours ? 'used' : 'other'; });
 }
 
-// noteOf says why an agent takes no tasks, '' if it does.
+// noteOf returns why an agent takes no tasks, '' if it does.
 export function noteOf(agent) {
   if (agent.draining) return 'draining';
   return agent.cordoned ? `cordoned: ${agent.cordoned}` : '';
 }
 
-// isIdle: nobody has anything of it.
+// isIdle reports whether no task holds any part of the GPU.
 function isIdle(cell) {
   return cell.state === 'free' || (cell.state === 'shared' && cell.part === 0);
 }
 
-// survey is all agents with their cells, and the counts.
+// survey returns all agents with their cells, and the counts.
 export function survey(store) {
   const { byDevice, byAgent } = holdings(store.jobs);
   const cellsBy = new Map();
@@ -183,7 +183,7 @@ function add(count, cell) {
   count[cell.state]++;
 }
 
-// demand counts tasks and the GPUs that waiting ones want.
+// demand counts live jobs, tasks by state, and the GPUs that waiting tasks request.
 function demand(jobs) {
   const d = { live: 0, running: 0, waiting: 0, wanted: 0 };
   for (const job of jobs.values()) {
@@ -198,8 +198,8 @@ function demand(jobs) {
   return d;
 }
 
-// heldByRole is what each role's tasks hold of each type, in GPUs, for a
-// scheduler that does not tell.
+// heldByRole returns the GPUs that each role's tasks hold, by type. It replaces
+// the list of roles of a scheduler that does not provide one.
 export function heldByRole(jobs) {
   const roles = new Map();
   for (const job of jobs.values()) {

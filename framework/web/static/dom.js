@@ -1,15 +1,15 @@
-// Makes and changes elements. Text from elsewhere becomes text nodes and
-// attributes, never markup.
+// Creates and updates elements. Data becomes text nodes and attributes, never
+// markup.
 
-// el makes an element. Properties are attributes, but for "on", which has
-// listeners by event; null and false leave an attribute out.
+// el creates an element. Properties are attributes, except "on", which has
+// listeners by event; null and false omit an attribute.
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
 const svgNS = 'http://www.w3.org/2000/svg';
 
-// svg is el for drawings.
+// svg is like el, for SVG elements.
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(svgNS, tag), attributes, children);
 }
@@ -26,7 +26,7 @@ function fill(node, attributes, children) {
   return node;
 }
 
-// attribute sets one if it differs.
+// attribute sets an attribute if its value differs.
 export function attribute(node, name, value) {
   if (value === null || value === undefined || value === false) {
     node.removeAttribute(name);
@@ -36,15 +36,15 @@ export function attribute(node, name, value) {
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-// text sets a node's text if it differs: a selection in it stays.
+// text sets a node's text if it differs, so that a selection in it is kept.
 export function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
 const rows = new WeakMap(); // by parent: its children by key
 
-// sync makes parent's children those of the items, in their order, and leaves
-// those that stay in place: focus and scrolling too.
+// sync makes parent's children match the items, in order. It does not move
+// children that are in place, so that they keep focus and scroll position.
 export function sync(parent, items, key, make, update) {
   const old = rows.get(parent) ?? new Map();
   const now = new Map();
@@ -64,11 +64,12 @@ export function sync(parent, items, key, make, update) {
   rows.set(parent, kept);
 }
 
-// table makes a table that keeps its rows by key. A column has a name and
-// text(item), and may have href(item), state(item), which colours it, and
-// draw(cell, item), which does it all; an optional one is hidden while it says
-// nothing. Where not all is known yet, none is not said to be there. At phone width each row is a list of
-// its columns; the roles keep it a table for those who hear it.
+// table creates a table that keeps its rows by key. A column has a name and
+// text(item), and optionally href(item), state(item), which sets the color, and
+// draw(cell, item), which draws the whole cell. An optional column is hidden
+// while all of its texts are empty. The text for an empty table is shown only
+// once the items are known. On narrow screens each row is a list of its
+// columns; ARIA roles keep the table structure for screen readers.
 export function table({ caption, columns, key, empty }) {
   const head = el('tr', { role: 'row' }, ...columns.map((c) => el('th', { scope: 'col', role: 'columnheader', class: c.number && 'number' }, c.name)));
   const body = el('tbody', { role: 'rowgroup' });
@@ -86,7 +87,7 @@ export function table({ caption, columns, key, empty }) {
   return { node, update };
 }
 
-const long = 48; // characters from which on a text may break anywhere
+const long = 48; // characters; longer texts may break anywhere
 
 function drawCell(cell, column, item) {
   if (column.draw) {
@@ -104,7 +105,7 @@ function drawCell(cell, column, item) {
   if (column.state) attribute(cell, 'data-state', column.state(item));
 }
 
-// facts is a list of names and values that keeps its entries.
+// facts creates a list of names and values that keeps its entries.
 export function facts() {
   const node = el('dl', { class: 'facts' });
   const update = (pairs) => sync(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
@@ -117,29 +118,29 @@ export function facts() {
   return { node, update };
 }
 
-// filter is a labelled box that calls each with what is typed.
+// filter creates a labelled input that calls each with its text.
 export function filter(label, each) {
   return el('label', { class: 'filter' }, label, ' ', el('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => each(e.target.value.trim().toLowerCase()) } }));
 }
 
-// plural reads "1 GPU", "2 GPUs".
+// plural formats a count: "1 GPU", "2 GPUs".
 export function plural(n, word) {
   return `${number(n)} ${word}${n === 1 ? '' : 's'}`;
 }
 
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
-// number writes 8000 as 8,000.
+// number formats 8000 as 8,000.
 export function number(n) {
   return grouped.format(n);
 }
 
-// size writes MiB in a unit that fits.
+// size formats MiB in a suitable unit.
 export function size(mib) {
   return mib >= 1024 ? `${number(Math.round(mib / 102.4) / 10)} GiB` : `${number(mib)} MiB`;
 }
 
-// span writes seconds with one unit or two: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
+// span formats seconds in one or two units: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
 export function span(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s} s`;
@@ -148,7 +149,7 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// since is the span from a time of the API's until another, or now; '' of no time.
+// since formats the time from one API time to another, or to now; '' if unset.
 export function since(from, until) {
   if (!from) return '';
   return span(((until ? Date.parse(until) : Date.now()) - Date.parse(from)) / 1000);

@@ -1,4 +1,4 @@
-// One job: what it is, its tasks, and what one of them writes.
+// The page of one job: its properties, its tasks, and the output of one task.
 import { attribute, el, facts, number, plural, since, size, table, text } from './dom.js';
 import { isLive, stateOf, wishOf } from './cluster.js';
 import { log } from './log.js';
@@ -21,8 +21,8 @@ export function job(store, name, chosen) {
   const rest = el('div', {}, tasks.node, note, el('div', { class: 'beside' }, output.node, gpus.node));
   let known = false;
   let matrix = null;
-  let absent = ''; // why it is not here
-  let asked = -1; // in which load of all
+  let absent = ''; // why the job is not shown
+  let asked = -1; // value of store.loads at the last request
   const show = (j) => {
     known = true;
     if (j.spec.matrix && JSON.stringify(j.spec.matrix) !== matrix) {
@@ -46,25 +46,25 @@ export function job(store, name, chosen) {
     text(gone, j ? '' : known ? 'The scheduler has forgotten this job.' : absent || `Looking for the job ${name}.`);
     gone.hidden = !gone.textContent;
     if (j || asked === store.loads) return;
-    asked = store.loads; // it has ended, or there is none
+    asked = store.loads; // it has ended, or does not exist
     ask();
   };
   const ask = async () => {
     try {
       if (!await store.job(name)) absent = `There is no job ${name}.`;
     } catch (err) {
-      absent = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner says it
+      absent = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
     }
     store.changed();
   };
-  store.focus = name; // so that it is kept though it has ended
+  store.focus = name; // keeps the job in the store after its end
   const node = el('div', {}, el('h2', { tabindex: -1 }, name), gone, waits, about.node, rest);
   const close = () => { store.focus = ''; output.close(); gpus.close(); };
   return { title: name, node, update, close, early: true };
 }
 
-// pick keeps the task whose output is shown as long as it is there; else it is
-// the one that says most.
+// pick returns the task whose output is shown. It keeps the present one while
+// it exists, and otherwise selects the one with the most interesting state.
 function pick(j, before) {
   const order = ['FAILED', 'RUNNING', 'REFUSED', 'LOST', 'KILLED'];
   if (j.tasks.some((t) => t.id === before)) return before;
@@ -95,7 +95,7 @@ function stateText(t) {
   return t.state + health + (t.kill_reason ? ` (${t.kill_reason})` : '');
 }
 
-// attempts reads "3: 1 failed, 1 lost".
+// attempts formats the number of the attempt: "3: 1 failed, 1 lost".
 function attempts(t) {
   const before = [t.failures && `${t.failures} failed`, t.losses && `${t.losses} lost`].filter(Boolean).join(', ');
   return `${t.attempt ?? 1}${before && `: ${before}`}`;
@@ -123,12 +123,12 @@ function factsOf(j) {
   ];
 }
 
-// quoted is a word as a shell takes it for one.
+// quoted quotes a word for a shell, if necessary.
 function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-// pairs reads "lr=0.1 seed=2", by name as the command line has it.
+// pairs formats matrix values by name, as on the command line: "lr=0.1 seed=2".
 function pairs(values = {}) {
   return Object.keys(values).sort().map((name) => `${name}=${values[name]}`).join(' ');
 }

@@ -1,4 +1,4 @@
-// All jobs: the live ones, and those that ended last.
+// All jobs: the live ones, and the newest ended ones.
 import { el, filter, number, plural, since, table, text } from './dom.js';
 import { isLive, stateOf, tasksOf, wishOf } from './cluster.js';
 import { path } from './api.js';
@@ -22,7 +22,7 @@ export function jobs(store) {
   let wish = '';
   let ended = true;
   let loads = 0;
-  let told = false; // those that ended are known
+  let told = false; // whether the ended jobs are loaded
   const update = () => {
     if (store.loads !== loads) {
       loads = store.loads;

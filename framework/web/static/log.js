@@ -1,10 +1,10 @@
-// The end of what a task writes, as it comes.
+// The end of a task's output, followed while the task runs.
 import { Problem, ask, path, read } from './api.js';
 import { el, text } from './dom.js';
 
 const tail = 64 << 10; // bytes from the end
 const kept = 512 << 10; // characters on the page
-const again = 3000; // milliseconds after which a broken answer is asked for again
+const again = 3000; // milliseconds before a broken response is requested again
 const slack = 8; // pixels from the bottom that count as the bottom
 
 export function log() {
@@ -22,7 +22,7 @@ class Log {
   stop = new AbortController();
   #state = '';
   #stream = 'stdout';
-  #reading = false; // or has read all
+  #reading = false; // true also after everything is read
   #text = el('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
   #name = el('code');
   #note = el('p', { class: 'note', 'aria-live': 'polite' });
@@ -40,8 +40,8 @@ class Log {
     return el('label', {}, el('input', { type: 'radio', name: 'stream', checked, on: { change } }), ' ', stream);
   }
 
-  // show begins with another task, or again where a state may have brought
-  // output that was not there.
+  // show switches to another task, or retries if the state has changed and
+  // there was no output before.
   show(task, state) {
     const other = task !== this.task;
     const again = !this.#reading && state !== this.#state;

@@ -3,10 +3,10 @@ import { attribute, el, plural, sync, text } from './dom.js';
 import { noteOf, words } from './cluster.js';
 import { path } from './api.js';
 
-const many = 200; // agents from which on tiles are small
+const many = 200; // agents; with more, tiles are small
 
-// map makes one that keeps its tiles. One of them is reached by Tab, the
-// others from there by the arrow keys.
+// map creates a map that keeps its tiles. Tab focuses one tile, and the arrow
+// keys move the focus.
 export function map() {
   const list = el('ul', { class: 'map', 'aria-label': 'Agents and their GPUs', on: { keydown, focusin } });
   const about = el('ul', { class: 'about', id: 'about', hidden: true });
@@ -34,7 +34,7 @@ function makeTile(agent) {
   return el('li', {}, el('a', { href: `#/agents/${path(agent.id)}`, tabindex: -1, 'aria-describedby': 'about' }, el('span', { class: 'host' }, el('span'), el('b')), el('span', { class: 'cells', 'aria-hidden': 'true' })));
 }
 
-// domainOf is what all names end with from a dot on, '' if they differ there.
+// domainOf returns the common domain of all host names, '' if they differ.
 function domainOf(agents) {
   const [first = ''] = agents.map((a) => a.hostname);
   const domain = first.slice(first.indexOf('.'));
@@ -42,7 +42,7 @@ function domainOf(agents) {
   return common ? domain : '';
 }
 
-const drawn = new WeakMap(); // tile: what it shows
+const drawn = new WeakMap(); // by tile: signature of its content
 
 function drawTile(tile, agent, domain) {
   const signature = `${agent.hostname} ${domain} ${noteOf(agent)} ${agent.cells.map(signatureOf).join()}`;
@@ -61,14 +61,14 @@ function signatureOf(cell) {
   return cell.uuid + cell.state + cell.note + cell.part + cell.tasks.map((t) => t.id).join();
 }
 
-// drawCell is for lists of devices too.
+// drawCell draws a GPU; lists of devices use it too.
 export function drawCell(node, cell) {
   attribute(node, 'class', `cell ${cell.state}`);
   attribute(node, 'title', titleOf(cell));
   if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.part)}%`);
 }
 
-// drawFact tells of a GPU what the pointer is told by its title.
+// drawFact describes a GPU in text, as the cell's title does for the pointer.
 function drawFact(item, [, cell]) {
   drawCell(item.firstChild, cell);
   text(item.lastChild, titleOf(cell));
@@ -79,7 +79,7 @@ function titleOf(cell) {
   return [cell.type || 'GPU', stateText(cell), who && `by ${who}`, cell.uuid].filter(Boolean).join(' · ');
 }
 
-// stateText reads "free", "shared, 40 % taken", "GPU is sick: XID 79".
+// stateText formats a state: "free", "shared, 40 % taken", "GPU is sick: XID 79".
 export function stateText(cell) {
   if (cell.note) return cell.note;
   return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.part)} % taken` : words[cell.state];
@@ -94,7 +94,7 @@ function labelOf(agent) {
   return [...parts, noteOf(agent)].filter(Boolean).join(', ');
 }
 
-// legend explains the cells.
+// legend creates the legend of the cells.
 export function legend() {
   return el('ul', { class: 'legend', 'aria-label': 'What the cells mean' },
     ...Object.entries(words).map(([state, word]) => {
@@ -132,7 +132,7 @@ function step(key, tile, list) {
   }
 }
 
-// columns is how many tiles stand in the first line.
+// columns returns the number of tiles in the first row.
 function columns(tiles) {
   const line = [...tiles].findIndex((t) => t.offsetTop !== tiles[0].offsetTop);
   return line < 0 ? tiles.length : line;

@@ -1,8 +1,8 @@
-// Which values a task of a matrix has. The API tells the matrix as it was
-// written, and a task by its index: this counts as the scheduler does.
+// Computes the matrix values of a task. The API returns the matrix as written,
+// and tasks by index; the order of combinations is that of the scheduler.
 
-// combinations makes a function from a task's index to its values, by name;
-// undefined beyond the last.
+// combinations returns a function from a task's index to its values by name;
+// it returns undefined after the last combination.
 export function combinations({ axes = [], exclude = [], include = [] }) {
   const crossed = axes.length ? cross(axes).filter((c) => !exclude.some((entry) => agrees(entry, c))) : [];
   const lone = include.filter((entry) => !crossed.some((c) => agrees(pick(entry, axes), c)));
@@ -13,12 +13,12 @@ export function combinations({ axes = [], exclude = [], include = [] }) {
   };
 }
 
-// cross is all combinations of the axes' values, the last axis fastest.
+// cross returns all combinations of the axes' values; the last axis varies fastest.
 function cross(axes) {
   return axes.reduce((all, { name, values }) => all.flatMap((one) => values.map((v) => ({ ...one, [name]: v }))), [{}]);
 }
 
-// pick is what an entry says of the axes.
+// pick returns an entry's values for the axes.
 function pick(entry, axes) {
   return Object.fromEntries(axes.filter(({ name }) => name in entry).map(({ name }) => [name, entry[name]]));
 }

@@ -1,4 +1,4 @@
-// The first page: counts, what is in use over time, what waits, the map.
+// The start page: counts, usage over time, waiting jobs, and the map.
 import { el, filter, number, plural, sync, text } from './dom.js';
 import { isLive, keptBack, survey } from './cluster.js';
 import { chart } from './chart.js';
@@ -57,7 +57,7 @@ function drawTypes(list, types) {
     (item, [, n]) => text(item.lastChild, `${number(n.free)} free of ${number(n.all)}${keptBack(n) ? `, ${number(keptBack(n))} not offered` : ''}`));
 }
 
-// drawWaiting lists the first jobs that wait, and returns how many there are.
+// drawWaiting lists the first waiting jobs and returns the number of all.
 function drawWaiting(list, store) {
   const waits = [...store.jobs.values()].filter((j) => isLive(j) && j.waits);
   sync(list, waits.slice(0, shownWaiting), (j) => j.spec.name,

@@ -1,4 +1,4 @@
-// The queue, in the order in which the scheduler chooses.
+// The jobs with waiting tasks, in queue order.
 import { el, since, table, text } from './dom.js';
 import { wishOf } from './cluster.js';
 import { path } from './api.js';
@@ -28,7 +28,7 @@ export function queue(store) {
   return { title: 'Queue', node: el('div', {}, el('h2', { tabindex: -1 }, 'Queue'), note, jobs.node), update, close: stop };
 }
 
-// fromJobs is the queue as far as the jobs tell it.
+// fromJobs derives the queue from the jobs, as far as possible.
 function fromJobs(jobs) {
   return [...jobs.values()].filter((j) => j.tasks.some((t) => t.state === 'WAITING'))
     .sort((a, b) => (b.spec.priority ?? 0) - (a.spec.priority ?? 0) || Date.parse(a.submitted) - Date.parse(b.submitted))

@@ -1,4 +1,4 @@
-// What each role holds of each type of GPU, and may hold.
+// The GPUs that each role holds, by type, and its quotas.
 import { el, number, sync, text } from './dom.js';
 import { heldByRole } from './cluster.js';
 
@@ -28,7 +28,7 @@ function drawRole(section, role) {
     (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type]));
 }
 
-// typeOrder has "*", the sum, last.
+// typeOrder sorts "*", the sum, last.
 function typeOrder(a, b) {
   return (a === '*') - (b === '*') || (a < b ? -1 : 1);
 }
@@ -37,9 +37,9 @@ function drawBar(bar, held, quota) {
   const [, words, meter] = bar.children;
   const bounded = quota !== undefined;
   meter.hidden = !bounded;
-  meter.max = quota || 1; // a quota of nothing is full
+  meter.max = quota || 1; // a quota of 0 is shown as full
   meter.value = quota === 0 ? 1 : held;
-  meter.high = 0.999 * meter.max; // what is full is not green
+  meter.high = 0.999 * meter.max; // a full meter is not green
   const full = held >= quota ? ', full' : '';
   text(words, bounded ? `${number(held)} of ${number(quota)} held${full}` : `${number(held)} held, no bound`);
 }

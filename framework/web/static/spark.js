@@ -1,12 +1,12 @@
-// Draws what one figure was in the last minutes: a small chart with its scale
-// and the value of now, and the same in words for those who hear it.
+// Draws one value over the last minutes: a small chart with its scale and the
+// current value, and the same as text for screen readers.
 import { attribute, el, svg, text } from './dom.js';
 
 const width = 300;
 const height = 60;
 
-// spark makes one. A point has age, in seconds, and value; null where nobody
-// knew it.
+// spark creates a chart. A point has age, in seconds, and value, null if
+// unknown.
 export function spark(name) {
   const area = svg('path', { class: 'area' });
   const line = svg('path', { class: 'line' });
@@ -27,7 +27,7 @@ export function spark(name) {
   return { node, update };
 }
 
-// runsOf parts the points where nothing was known for longer than usual.
+// runsOf splits the points at gaps that are longer than usual.
 function runsOf(points, seconds) {
   const runs = [];
   const pauses = points.slice(1).map((p, i) => points[i].age - p.age).sort((a, b) => a - b);

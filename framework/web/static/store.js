@@ -1,47 +1,47 @@
-// What the page knows of the cluster, and how it keeps knowing: the stream of
-// events says which jobs have changed, and those are asked for again. Of agents
-// and GPUs it says that something has: those are asked for soon after, and now
-// and then for what no event tells, but not often, since it costs the master.
+// The page's copy of the cluster's state. The event stream reports changed jobs,
+// which are then requested. It also reports that some agent or GPU has changed:
+// the lists of them are requested shortly after, and periodically for changes
+// without events, but not often, because the lists are expensive for the master.
 import { Problem, answered, events, get, path } from './api.js';
 
 const second = 1000;
-const silence = 40 * second; // the scheduler says something each 15 s
-const settle = 300; // events come in bursts: so long, one answer does for all
-const spread = 3 * second; // in which all pages ask once something has changed
-const seldom = 10 * second; // between two questions for agents and GPUs
-const few = 25; // jobs that are asked for one by one
+const silence = 40 * second; // the scheduler sends something every 15 s
+const settle = 300; // events come in bursts: collect them before a request
+const spread = 3 * second; // spreads the requests of all pages after a change
+const seldom = 10 * second; // least interval between requests for agents and GPUs
+const few = 25; // up to so many jobs are requested one by one
 const newestEnded = 200;
 const keptEnded = 1000;
 
 export class Store {
-  jobs = new Map(); // live ones, and those that ended while the page was open
+  jobs = new Map(); // live jobs, and those that have ended while the page is open
   agents = [];
   gpus = [];
   queue = null;
   roles = null;
   health = null;
   streaming = false;
-  trouble = ''; // why it is not
+  trouble = ''; // why there is no stream
   denied = false;
-  signing = false; // a token is being tried
-  loads = 0; // counts them
-  noAgents = ''; // why the master does not tell its agents
-  focus = ''; // the job whose waiting is looked at
-  wanted = new Set(); // what is on view of: queue, roles
-  missing = new Set(); // what this scheduler does not tell, or not to us
+  signing = false; // whether a new token is being tried
+  loads = 0; // number of complete loads
+  noAgents = ''; // why the list of agents is not available
+  focus = ''; // name of the job whose page is open
+  wanted = new Set(); // lists that are shown: queue, roles
+  missing = new Set(); // lists that this scheduler does not provide to the user
 
   #listeners = new Set();
   #telling = false;
   #dirty = new Set();
-  #early = null; // events while all is being loaded
+  #early = null; // events received during a load
   #flushing = false;
-  #again = new Set(); // paths whose next asking is due
-  #signal = null; // of the present stream
-  #listed = 0; // when agents were asked for last
-  #took = 0; // how long that took
-  #due = 0; // the timer of the next time, where an event said so
+  #again = new Set(); // lists that were requested less than 2 s ago
+  #signal = null; // abort signal of the present stream
+  #listed = 0; // time of the last request for agents
+  #took = 0; // duration of that request
+  #due = 0; // timer of the next request after an event
 
-  // watch calls back after changes, soon, and at once; it returns how to stop.
+  // watch calls listener now and after changes, and returns a function that stops it.
   watch(listener) {
     this.#listeners.add(listener);
     listener();
@@ -57,7 +57,7 @@ export class Store {
     }, 100);
   }
 
-  // run follows the scheduler for ever.
+  // run follows the event stream and reconnects forever.
   async run() {
     for (let tries = 0; ; tries++) {
       try {
@@ -73,7 +73,7 @@ export class Store {
     }
   }
 
-  // retry ends the pause before the next try.
+  // retry ends the delay before the next attempt.
   retry = () => {};
 
   #pause(tries) {
@@ -116,11 +116,11 @@ export class Store {
     }
   }
 
-  // #load asks for everything, and then applies what came in between.
+  // #load requests everything and then applies the events received meanwhile.
   async #load(signal) {
     this.missing.clear();
     const [list] = await Promise.all([get('v1/jobs?state=live', signal), this.#hardware(signal), this.#health(signal)]);
-    for (const name of this.#take(list.jobs)) this.jobs.delete(name); // who shows it asks again
+    for (const name of this.#take(list.jobs)) this.jobs.delete(name); // a job's page requests it again
     this.loads++;
     const early = this.#early;
     this.#early = null;
@@ -143,17 +143,17 @@ export class Store {
       this.noAgents = '';
     } catch (err) {
       if (signal.aborted) throw err;
-      this.noAgents = err.message; // the master does not answer: jobs are still known
+      this.noAgents = err.message; // the master does not respond; the jobs are still known
     }
     this.#took = Date.now() - began;
     this.changed();
   }
 
-  // hardware asks for agents, GPUs and health anew.
+  // hardware requests agents, GPUs and health again.
   hardware() {
     const signal = this.#signal;
     if (!this.streaming) return;
-    Promise.all([this.#hardware(signal), this.#health(signal)]).catch(() => {}); // the stream says so
+    Promise.all([this.#hardware(signal), this.#health(signal)]).catch(() => {}); // the stream reports it
   }
 
   #hear(ev, name) {
@@ -161,10 +161,10 @@ export class Store {
     else if (!name) this.#apply(ev);
   }
 
-  // #restock asks for agents and GPUs soon: not when all other pages do, and seldom, the
-  // more so the longer the answers take.
+  // #restock requests agents and GPUs soon, at a random time so that pages do not
+  // synchronize, and less often the longer the responses take.
   #restock() {
-    if (this.#due || document.hidden) return; // who comes back to the page asks
+    if (this.#due || document.hidden) return; // a page that is shown again requests them
     const now = Date.now();
     const at = Math.max(now, this.#listed + Math.max(seldom, 60 * this.#took)) + spread * Math.random();
     this.#due = setTimeout(() => {
@@ -190,7 +190,7 @@ export class Store {
     this.#flush();
   }
 
-  // #flush asks for the jobs that have changed, again and again until none has.
+  // #flush requests the changed jobs repeatedly until none is left.
   async #flush() {
     if (this.#flushing) return;
     this.#flushing = true;
@@ -204,9 +204,9 @@ export class Store {
       try {
         await (names.length > few ? this.#list() : this.#each(names));
       } catch {
-        names.forEach((name) => this.#dirty.add(name)); // the stream says why
+        names.forEach((name) => this.#dirty.add(name)); // the stream reports the reason
       }
-      rest = Math.max(settle, 4 * (Date.now() - began)); // a busy scheduler is asked less
+      rest = Math.max(settle, 4 * (Date.now() - began)); // reduces the load of a busy scheduler
       this.#forget();
       if (this.#strangers() && Date.now() - this.#listed > seldom) this.hardware();
       for (const what of this.wanted) this.#more(what);
@@ -222,7 +222,7 @@ export class Store {
     await this.#each(over);
   }
 
-  // #take takes in the live jobs, and names those that live no more.
+  // #take stores the live jobs and returns the names of those that are no longer live.
   #take(live) {
     const names = new Set(live.map((j) => j.spec.name));
     const over = [...this.jobs.values()].filter((j) => !j.terminal && !names.has(j.spec.name)).map((j) => j.spec.name);
@@ -230,13 +230,13 @@ export class Store {
     return over;
   }
 
-  // #strangers tells whether a task is on an agent that no list had.
+  // #strangers reports whether a task is on an agent that is not in the list.
   #strangers() {
     const known = new Set(this.agents.map((a) => a.id));
     return [...this.jobs.values()].some((j) => !j.terminal && j.tasks.some((t) => t.agent_id && !known.has(t.agent_id)));
   }
 
-  // #forget bounds how many ended jobs a page that stays open remembers.
+  // #forget limits how many ended jobs the page stores.
   #forget() {
     const ended = [...this.jobs.values()].filter((j) => j.terminal && j.spec.name !== this.focus);
     for (const job of ended.slice(0, -keptEnded)) this.jobs.delete(job.spec.name);
@@ -250,7 +250,7 @@ export class Store {
     await Promise.all([one(), one(), one()]);
   }
 
-  // job asks for one job. One that is not there is forgotten, and undefined.
+  // job requests one job. It removes a job that does not exist and returns undefined.
   async job(name) {
     try {
       const job = await get(`v1/jobs/${path(name)}`);
@@ -265,21 +265,21 @@ export class Store {
     }
   }
 
-  // ended asks for the jobs that ended, the newest of them.
+  // ended requests the newest ended jobs.
   async ended() {
     const { jobs } = await get(`v1/jobs?state=ended&order=newest&limit=${newestEnded}`);
     for (const job of jobs) this.jobs.set(job.spec.name, job);
     this.changed();
   }
 
-  // want keeps the queue or the roles up to date until it is told to stop.
+  // want keeps the queue or the roles up to date until the returned function is called.
   want(what) {
     this.wanted.add(what);
     if (this.loads > 0) this.#more(what);
     return () => this.wanted.delete(what);
   }
 
-  // #more asks for what is wanted, each 2 s at most.
+  // #more requests a list, at most every 2 s.
   async #more(what) {
     if (this.missing.has(what) || this.#again.has(what)) return;
     this.#again.add(what);
@@ -293,7 +293,7 @@ export class Store {
     setTimeout(() => this.#again.delete(what), 2 * second);
   }
 
-  // age is how many seconds old a standby's answers are; null is now.
+  // age is the age of a standby's responses, in seconds; null if they are current.
   get age() {
     return answered.age;
   }

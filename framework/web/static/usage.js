@@ -1,16 +1,16 @@
-// What the GPUs of running tasks do, and did in the last minutes. No event
-// tells of it: it is asked for as long as somebody looks.
+// The present and recent usage of running tasks' GPUs. There are no events for
+// usage: it is polled while it is shown.
 import { get } from './api.js';
 import { attribute, el, number, plural, size, sync, text } from './dom.js';
 import { spark } from './spark.js';
 
 const minutes = 15;
 const every = 10000; // milliseconds
-const many = 16; // GPUs of a job of which only one task's are shown
-const most = 64; // cards
+const many = 16; // GPUs of a job; with more, only one task's are shown
+const most = 64; // cards that are shown
 
-// usage makes a section of charts. headOf(task) names a card: its text, and
-// where it leads, if anywhere.
+// usage creates a section of charts. headOf(task) returns the name of a card
+// and, optionally, its link.
 export function usage(headOf) {
   const list = el('ul', { class: 'gpus' });
   const note = el('p', { class: 'note' });
@@ -29,8 +29,8 @@ export function usage(headOf) {
     }
     setTimeout(() => { if (!signal.aborted) ask(signal); }, every);
   };
-  // update is told of which tasks, as the API's parameters; null is of none. A
-  // standby's answer would lead to another address, which the page may not ask.
+  // update selects the tasks by API parameters; null selects none. A standby would
+  // redirect to another origin, which the page may not request.
   const update = (of, role) => {
     node.hidden = !of;
     const wanted = of && role && role !== 'standby' ? new URLSearchParams(of).toString() : '';
@@ -44,8 +44,8 @@ export function usage(headOf) {
   return { node, update, close: () => { closed = true; stop.abort(); } };
 }
 
-// ofJob is what to ask for of a job: all its GPUs, or where they are many the
-// chosen task's.
+// ofJob returns the parameters for a job: all of its GPUs or, if they are many,
+// those of the chosen task.
 export function ofJob(job, chosen) {
   const { gpus } = job.spec.request;
   const running = job.tasks.filter((t) => t.state === 'RUNNING');
@@ -53,13 +53,13 @@ export function ofJob(job, chosen) {
   return running.length * gpus > many ? { job: job.spec.name, task: chosen } : { job: job.spec.name };
 }
 
-// ofAgent likewise, of all tasks there.
+// ofAgent returns the parameters for the tasks on an agent.
 export function ofAgent(store, id) {
   const there = [...store.jobs.values()].some((j) => j.spec.request.gpus > 0 && j.tasks.some((t) => t.agent_id === id && t.state === 'RUNNING'));
   return there ? { agent: id } : null;
 }
 
-// draw returns what is to be said of the whole.
+// draw draws the cards and returns a note about the whole list.
 function draw(list, tasks, headOf) {
   const cards = tasks.flatMap(cardsOf);
   const shown = cards.slice(0, most);
@@ -68,13 +68,13 @@ function draw(list, tasks, headOf) {
   return cards.length ? '' : 'The task has no GPU now.';
 }
 
-// cardsOf is one for each device, or one that says why nobody knows any.
+// cardsOf returns a card for each device, or one card with the reason if there are none.
 function cardsOf(task) {
   const devices = task.devices.length ? task.devices : [{ uuid: '' }];
   return devices.map((device) => ({ key: `${task.task} ${device.uuid}`, task, device, past: task.past?.devices.find((d) => d.uuid === device.uuid) }));
 }
 
-const parts = new WeakMap(); // card: what changes in it
+const parts = new WeakMap(); // by card: the elements that are updated
 
 function makeCard({ task, device }, headOf) {
   const { name, href } = headOf(task);
@@ -111,7 +111,7 @@ function percent(part) {
   return `${Math.round(100 * part)} %`;
 }
 
-// moreOf reads "312 W, 64 °C".
+// moreOf formats further values: "312 W, 64 °C".
 function moreOf({ watts, celsius, health, throttled_seconds: throttled }) {
   return [
     watts !== undefined && `${Math.round(watts)} W`, celsius !== undefined && `${Math.round(celsius)} °C`, health && health !== 'healthy' && health,
