@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// statusAs serves a backend to whoever a test names in the header Who.
+// statusAs serves a backend to the user that a test names in the header Who.
 func statusAs(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
 	t.Helper()
 	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
@@ -31,8 +31,8 @@ func statusAs(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
 	return s.URL
 }
 
-// rolePolicy gives each of four users another permission on research, and root all
-// on all.
+// rolePolicy grants each of four users a different permission on research, and root all
+// permissions on all roles.
 func rolePolicy() *access.AccessPolicy {
 	rule := func(p access.Permission, role string, users ...string) access.PermissionRule {
 		return access.PermissionRule{Permission: p, Roles: []string{role}, Users: users}
@@ -43,8 +43,8 @@ func rolePolicy() *access.AccessPolicy {
 	}}
 }
 
-// TestAccessRules: each request by each kind of user. One that nobody has put
-// into the table only who may do everything makes.
+// TestAccessRules checks each request by each kind of user. A request without a rule is
+// permitted only to a user with all permissions.
 func TestAccessRules(t *testing.T) {
 	users := []string{"", "stranger", "viewer", "submitter", "owner", "operator", "root"}
 	for _, c := range []struct{ method, path, body, want string }{
@@ -90,8 +90,8 @@ func TestAccessRules(t *testing.T) {
 	}
 }
 
-// TestInvisibleJobsAreNotFound: who may not see a job or a task is answered, word for
-// word, as if there were none.
+// TestInvisibleJobsAreNotFound checks that a job or task which the requester may not see
+// gets exactly the response of one that does not exist.
 func TestInvisibleJobsAreNotFound(t *testing.T) {
 	there := &fakeBackend{task: job.Task{ID: "train.0", Job: "train"}, whose: map[string][2]string{"train": {"research", "owner"}}}
 	url := statusAs(t, there, rolePolicy())
@@ -109,11 +109,10 @@ func TestInvisibleJobsAreNotFound(t *testing.T) {
 	}
 }
 
-// registered finds what the package serves, in its source.
+// registered matches the routes in the package's source.
 var registered = regexp.MustCompile(`route\("([^"]+)", map\[string\]handlerFunc\{([^}]*)\}\)`)
 
-// TestEveryRouteHasAccessRule: each request that is served stands in the table, so that
-// somebody has thought about it.
+// TestEveryRouteHasAccessRule checks that each route has an explicit access rule.
 func TestEveryRouteHasAccessRule(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -158,7 +157,7 @@ func TestUnlistedRequestNeedsAdmin(t *testing.T) {
 	}
 }
 
-// TestRoleRequests: what a role itself has is its admins' to change.
+// TestRoleRequests checks that only admins of a role can change it.
 func TestRoleRequests(t *testing.T) {
 	p := rolePolicy()
 	p.Rules = append(p.Rules, access.PermissionRule{Permission: access.Admin, Roles: []string{"research"}, Users: []string{"head"}})
@@ -175,7 +174,7 @@ func TestRoleRequests(t *testing.T) {
 	}
 }
 
-// TestListsHideInvisibleEntries what is of roles that the requester may not see.
+// TestListsHideInvisibleEntries checks that lists omit roles which the requester may not see.
 func TestListsHideInvisibleEntries(t *testing.T) {
 	view := func(name, role string) JobView { return JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}} }
 	f := &fakeBackend{
@@ -225,8 +224,8 @@ func words(text, pattern string) (found []string) {
 	return found
 }
 
-// TestOwnerIsSetByScheduler, whatever a body claims; refusals say what is
-// missing.
+// TestOwnerIsSetByScheduler checks that the owner in a body is ignored, and that a
+// rejection names the missing permission.
 func TestOwnerIsSetByScheduler(t *testing.T) {
 	f := &fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}}}
 	url := statusAs(t, f, rolePolicy())
@@ -258,7 +257,7 @@ func TestOwnerIsSetByScheduler(t *testing.T) {
 	}
 }
 
-// TestOpenPaths: what is open without a token is that and nothing else.
+// TestOpenPaths checks which paths need no token.
 func TestOpenPaths(t *testing.T) {
 	want := []string{"/healthz", "/readyz", "/v1/job.schema.json", "/v1/openapi.yaml"}
 	if got := OpenPaths(); !slices.Equal(got, want) {

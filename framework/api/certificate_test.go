@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestCertificateReloads: a new pair serves from the next connection on,
-// and a broken one leaves the old.
+// TestCertificateReloads checks that a new pair is used for the next connection, and that
+// an invalid one is ignored.
 func TestCertificateReloads(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := mesostest.WriteCertificate(t, dir)
@@ -34,7 +34,7 @@ func TestCertificateReloads(t *testing.T) {
 		t.Errorf("read again for nothing: %s", said)
 	}
 	later := time.Now()
-	change := func(path string) { // as file systems with coarse times would not show it
+	change := func(path string) { // sets the time explicitly, because file systems may have coarse times
 		later = later.Add(time.Second)
 		if err := os.Chtimes(path, later, later); err != nil {
 			t.Fatal(err)
@@ -62,8 +62,8 @@ func TestCertificateReloads(t *testing.T) {
 	}
 }
 
-// TestStreamsOverHTTP2: browsers speak it over TLS; events come as they happen,
-// longer than an answer may otherwise take.
+// TestStreamsOverHTTP2 checks events over HTTP/2, which browsers use with TLS: they arrive
+// immediately, and the stream may exceed the write timeout.
 func TestStreamsOverHTTP2(t *testing.T) {
 	cert, key := mesostest.WriteCertificate(t, t.TempDir())
 	c, err := LoadCertificate(cert, key, discardLogger())
@@ -80,7 +80,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	go func() {
 		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
 	}()
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // who serves is not asked here
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the test does not verify the server
 	defer transport.CloseIdleConnections()
 	res, err := (&http.Client{Transport: transport}).Get("https://" + l.Addr().String() + "/v1/events")
 	if err != nil {

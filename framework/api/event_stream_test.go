@@ -9,12 +9,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestLiveEventsOmitEndedTasks: who asks for what lives is given only that to begin with.
-// Events that come together are pushed together, each once and in order.
+// TestLiveEventsOmitEndedTasks checks that a stream of live tasks starts with those only.
+// Simultaneous events are sent together, each once and in order.
 func TestLiveEventsOmitEndedTasks(t *testing.T) {
 	for query, want := range map[string]string{"": "WAITING KILLED", "?state=live": ""} {
 		f := &fakeBackend{changes: make(chan TaskEvent, 2*maxEventBatch), ended: []TaskEvent{{Job: "old", Task: "old.0", State: job.Killed}}}
-		for range maxEventBatch / 100 { // more than one push takes
+		for range maxEventBatch / 100 { // more than one batch
 			f.changes <- TaskEvent{Job: "train", Task: "train.0", State: job.Running}
 			f.changes <- TaskEvent{Job: "train", Task: "train.0", State: job.Finished}
 		}
@@ -35,8 +35,8 @@ func TestLiveEventsOmitEndedTasks(t *testing.T) {
 	}
 }
 
-// TestEventIDsAdvancePastHiddenEvents: a client learns its place with each event, also where it
-// may not see the last of the first, and says it to go on.
+// TestEventIDsAdvancePastHiddenEvents checks that a client receives the stream position
+// with each event, even if it may not see the last initial one, and can resume there.
 func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	f := &fakeBackend{
 		now:     []TaskEvent{{Job: "train", Task: "train.0"}, {Job: "web", Task: "web.0", ID: "e-7"}},
@@ -60,8 +60,8 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	}
 }
 
-// TestInventoryEvents have a name, for clients that asked for them, and no
-// place; what the requester may see of tasks does not matter.
+// TestInventoryEvents checks that they have a name and no position, and are sent only to
+// clients that request them, whatever tasks the requester may see.
 func TestInventoryEvents(t *testing.T) {
 	for query, want := range map[string]bool{"": false, "?inventory=false": false, "?inventory=true": true, "?inventory=true&job=train": true} {
 		f := &fakeBackend{now: []TaskEvent{}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}, changes: make(chan TaskEvent, 3)}
@@ -79,7 +79,7 @@ func TestInventoryEvents(t *testing.T) {
 	}
 }
 
-// states are those of a stream's events, in order.
+// states returns the states of a stream's events, in order.
 func states(stream string) string {
 	var all []string
 	for line := range strings.Lines(stream) {

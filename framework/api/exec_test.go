@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// pipeNet is a listener whose connections are in memory, so that a test's clock
-// knows of all who wait.
+// pipeNet is a listener with in-memory connections, so that the fake clock of a test
+// accounts for all blocked goroutines.
 type pipeNet chan net.Conn
 
 func (p pipeNet) Accept() (net.Conn, error) {
@@ -44,7 +44,7 @@ func (p pipeNet) client() *http.Client {
 	}}}
 }
 
-// execClient is a client's end of a session.
+// execClient is the client's side of a session.
 type execClient struct {
 	t testing.TB
 	*websocket.Conn
@@ -52,8 +52,8 @@ type execClient struct {
 
 const echo = "http://scheduler/v1/jobs/train/tasks/0/exec?argv=echo"
 
-// startExecSession serves a job that runs within the test's bubble, and calls f with
-// what opens sessions. The server has ended afterwards.
+// startExecSession serves a job in the test's synctest bubble and calls f with a function
+// that opens sessions. It returns after the server has ended.
 func startExecSession(t *testing.T, run func(context.Context, ExecRequest, Terminal) (int, error), f func(t *testing.T, open func(query string) execClient, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -84,7 +84,7 @@ func (c execClient) send(to ExecChannel, text string) {
 	}
 }
 
-// next is the next message that has one.
+// next returns the next message that is not empty.
 func (c execClient) next() (data []byte) {
 	c.t.Helper()
 	for len(data) == 0 {
@@ -96,7 +96,7 @@ func (c execClient) next() (data []byte) {
 	return data
 }
 
-// expect compares the next message, as its channel and its text.
+// expect compares the channel and the text of the next message.
 func (c execClient) expect(want string) {
 	c.t.Helper()
 	data := c.next()
@@ -105,7 +105,7 @@ func (c execClient) expect(want string) {
 	}
 }
 
-// expectClosed waits for the end of the connection.
+// expectClosed waits until the connection is closed.
 func (c execClient) expectClosed() {
 	c.t.Helper()
 	if _, data, err := c.Read(c.t.Context()); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
@@ -113,8 +113,8 @@ func (c execClient) expectClosed() {
 	}
 }
 
-// TestExecSession: what is typed is read, what is printed is heard, each on its
-// channel, and the exit code comes last.
+// TestExecSession checks that input reaches the command, that output arrives on its
+// channels, and that the exit code comes last.
 func TestExecSession(t *testing.T) {
 	var got ExecRequest
 	run := func(_ context.Context, r ExecRequest, term Terminal) (int, error) {
@@ -141,7 +141,7 @@ func TestExecSession(t *testing.T) {
 	})
 }
 
-// TestExecWithoutStdin has none to read, and ends a client that sends some.
+// TestExecWithoutStdin checks that a client which sends unexpected input is disconnected.
 func TestExecWithoutStdin(t *testing.T) {
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
 		fmt.Fprint(term.Stdout, term.Stdin)
@@ -157,7 +157,7 @@ func TestExecWithoutStdin(t *testing.T) {
 	})
 }
 
-// TestExecReportsProblem: what goes wrong once it has begun is the last message.
+// TestExecReportsProblem checks that an error after the start is the last message.
 func TestExecReportsProblem(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
@@ -176,7 +176,7 @@ func TestExecReportsProblem(t *testing.T) {
 	}
 }
 
-// TestExecRejectsMalformedMessages ends a session, and the command with it.
+// TestExecRejectsMalformedMessages checks that such a message ends session and command.
 func TestExecRejectsMalformedMessages(t *testing.T) {
 	for message, want := range map[string]string{
 		"\x04{}x":                       "a window's size",
@@ -214,8 +214,8 @@ func TestExecRejectsMalformedMessages(t *testing.T) {
 	}
 }
 
-// TestExecEndsWhenClientDisconnects: its command ends, however it goes and whatever the command
-// does.
+// TestExecEndsWhenClientDisconnects checks that the command ends, however the client
+// disconnects and whatever the command does.
 func TestExecEndsWhenClientDisconnects(t *testing.T) {
 	for name, does := range map[string]func(context.Context, Terminal){
 		"waits":  func(ctx context.Context, _ Terminal) { <-ctx.Done() },
@@ -248,13 +248,13 @@ func TestExecEndsWhenClientDisconnects(t *testing.T) {
 	}
 }
 
-// endlessReader is much to print.
+// endlessReader is endless output.
 type endlessReader struct{}
 
 func (endlessReader) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestExecWaitsForSlowReader: a command goes no faster than its output is read, and all of
-// it arrives, hours later if need be.
+// TestExecWaitsForSlowReader checks that a command blocks while its output is not read,
+// and that all output arrives, even hours later.
 func TestExecWaitsForSlowReader(t *testing.T) {
 	const size = 8 << 20
 	written := 0
@@ -288,10 +288,10 @@ func TestExecWaitsForSlowReader(t *testing.T) {
 	})
 }
 
-// TestExecInputIsBounded: what a command does not read waits up to a bound, and
-// keeps nothing else from being heard; what it reads makes room for more.
+// TestExecInputIsBounded checks that unread input is buffered up to a limit without
+// blocking other messages, and that reading frees space for more.
 func TestExecInputIsBounded(t *testing.T) {
-	var read chan int // of the bubble, as is the other
+	var read chan int // created in the bubble, like the next one
 	var sizes chan WindowSize
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
 		go func() { sizes <- <-term.Resize }()
@@ -325,15 +325,15 @@ func TestExecInputIsBounded(t *testing.T) {
 	})
 }
 
-// TestIdleExecSessionIsKeptAlive goes on for hours: the client hears that the scheduler is there,
-// and may say so itself. One that did, and no longer does, is gone.
+// TestIdleExecSessionIsKeptAlive checks that an idle session lasts for hours by heartbeats,
+// and ends if the client stops sending them.
 func TestIdleExecSessionIsKeptAlive(t *testing.T) {
 	for name, tt := range map[string]struct {
 		beats int
 		ends  bool
 	}{"never says a word": {0, false}, "says that it is there, and goes": {2, true}} {
 		t.Run(name, func(t *testing.T) {
-			var ended chan time.Time // of the bubble
+			var ended chan time.Time // created in the bubble
 			run := func(ctx context.Context, _ ExecRequest, _ Terminal) (int, error) {
 				<-ctx.Done()
 				ended <- time.Now()
@@ -369,12 +369,12 @@ func TestIdleExecSessionIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestExecSessionsEndOnShutdown, which says so.
+// TestExecSessionsEndOnShutdown checks that sessions end with a message about the shutdown.
 func TestExecSessionsEndOnShutdown(t *testing.T) {
 	ended := false
 	run := func(ctx context.Context, _ ExecRequest, _ Terminal) (int, error) {
 		<-ctx.Done()
-		time.Sleep(time.Second) // to clear up
+		time.Sleep(time.Second) // time for cleanup
 		ended = true
 		return 0, ctx.Err()
 	}
@@ -389,7 +389,7 @@ func TestExecSessionsEndOnShutdown(t *testing.T) {
 	}
 }
 
-// TestUnreadExecSessionEndsOnShutdown though its last words are not read.
+// TestUnreadExecSessionEndsOnShutdown checks the same if the client does not read.
 func TestUnreadExecSessionEndsOnShutdown(t *testing.T) {
 	ended := false
 	run := func(ctx context.Context, _ ExecRequest, term Terminal) (int, error) {
@@ -409,8 +409,8 @@ func TestUnreadExecSessionEndsOnShutdown(t *testing.T) {
 	})
 }
 
-// TestExecSessionsAreLimited: one more than may be is told so, and has its turn when
-// another ends.
+// TestExecSessionsAreLimited checks that a session beyond the limit is rejected until
+// another one ends.
 func TestExecSessionsAreLimited(t *testing.T) {
 	f := &fakeBackend{state: job.Running, exec: func(_ context.Context, _ ExecRequest, term Terminal) (int, error) {
 		_, err := io.Copy(term.Stdout, term.Stdin)
@@ -434,7 +434,7 @@ func TestExecSessionsAreLimited(t *testing.T) {
 	c.send(StdinChannel, "")
 	c.expect(`3 {"exit":0}`)
 	c.expectClosed()
-	for status = 503; status == 503; { // the place is free a moment later
+	for status = 503; status == 503; { // the slot is freed shortly afterwards
 		conn, res, err := websocket.Dial(t.Context(), url, nil)
 		if res == nil {
 			t.Fatal(err)
@@ -448,12 +448,12 @@ func TestExecSessionsAreLimited(t *testing.T) {
 	}
 }
 
-// TestExecPreconditions: all that can be known before is a Problem like others, and
-// nothing is run.
+// TestExecPreconditions checks that errors which are known before the upgrade are
+// returned as Problems, and that no command runs.
 func TestExecPreconditions(t *testing.T) {
 	long := "?argv=" + strings.Repeat("x", MaxArgv)
 	for name, tt := range map[string]struct {
-		path     string // after /v1/jobs/train/tasks/
+		path     string // relative to /v1/jobs/train/tasks/
 		state    job.State
 		err      error
 		header   []string
@@ -510,7 +510,7 @@ func TestExecPreconditions(t *testing.T) {
 	}
 }
 
-// TestExecSameOrigin, as a program has.
+// TestExecSameOrigin checks that a request from the same origin is accepted.
 func TestExecSameOrigin(t *testing.T) {
 	url := serve(t, &fakeBackend{state: job.Running}).URL
 	for _, header := range [][]string{nil, {"Origin", url}, {"Origin", url, "Sec-Fetch-Site", "same-origin"}} {
@@ -518,7 +518,7 @@ func TestExecSameOrigin(t *testing.T) {
 	}
 }
 
-// openExec opens a session by hand, so that all headers may be told.
+// openExec opens a session with a raw request, so that it can set any header.
 func openExec(t *testing.T, url string, header ...string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -539,7 +539,7 @@ func openExec(t *testing.T, url string, header ...string) {
 	}
 }
 
-// TestStandbyRedirectsExec to who leads, if anybody does.
+// TestStandbyRedirectsExec checks the redirect to the leader, if there is one.
 func TestStandbyRedirectsExec(t *testing.T) {
 	for _, tt := range []struct {
 		err      error
@@ -558,8 +558,7 @@ func TestStandbyRedirectsExec(t *testing.T) {
 	}
 }
 
-// TestExecIsAudited for who keeps account: its job, its task, and the first of
-// its words.
+// TestExecIsAudited checks the job, the task and the start of the command in the audit note.
 func TestExecIsAudited(t *testing.T) {
 	f := &fakeBackend{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
 	note := &AuditNote{}

@@ -25,15 +25,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeBackend is a Backend with one job, "train", and what a test puts in.
+// fakeBackend is a Backend with one job, "train", and the data that a test sets.
 type fakeBackend struct {
-	LeaderBackend // the methods that no test calls
+	LeaderBackend // nil: methods that no test calls
 	submitted     job.Spec
 	killed        string
 	forced        bool
 	err           error
 	task          job.Task
-	readLog       func(offset uint64) ([]byte, error) // of stdout; there is no other file
+	readLog       func(offset uint64) ([]byte, error) // reads stdout, the only file
 	changes       chan TaskEvent
 	ended         []TaskEvent
 	query         JobQuery
@@ -42,11 +42,11 @@ type fakeBackend struct {
 	asOf          time.Time
 	did           string
 	demand        []UnmetDemand
-	whose         map[string][2]string // roles and owners of jobs
+	whose         map[string][2]string // role and owner by job
 	jobs          []JobView
 	gpus          []GPUView
 	now           []TaskEvent
-	state         job.State // of train's task; "" is Waiting
+	state         job.State // state of train's task; "" is Waiting
 	exec          func(context.Context, ExecRequest, Terminal) (int, error)
 }
 
@@ -135,7 +135,7 @@ func serve(t *testing.T, f *fakeBackend) *httptest.Server {
 	return s
 }
 
-// sendRequest makes a request and returns status, content type and body.
+// sendRequest sends a request and returns status, content type and body.
 func sendRequest(t *testing.T, method, url, body string, header ...string) (int, string, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -259,7 +259,7 @@ func TestEventStream(t *testing.T) {
 func TestLogIsReadToItsEnd(t *testing.T) {
 	text := strings.Repeat("line\n", 100)
 	f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
-	f.readLog = func(offset uint64) ([]byte, error) { // in small pieces
+	f.readLog = func(offset uint64) ([]byte, error) { // in small chunks
 		return []byte(text[offset:min(int(offset)+MaxPreceding+20, len(text))]), nil
 	}
 	res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
@@ -276,8 +276,8 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestTruncatedLogIsAborted: when the agent fails in between, the client sees a
-// broken answer, not a short one.
+// TestTruncatedLogIsAborted checks that after an agent's failure the client gets an aborted
+// response, not a short one.
 func TestTruncatedLogIsAborted(t *testing.T) {
 	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
 	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", ErrNoLog)} {
@@ -310,8 +310,8 @@ func TestLogOfWaitingTask(t *testing.T) {
 	}
 }
 
-// TestLogOfStartingTask: its sandbox has the executor's output until then,
-// which the task's own may replace.
+// TestLogOfStartingTask checks that there is no log until the task starts: before that the
+// sandbox has the executor's output, which the task's own may replace.
 func TestLogOfStartingTask(t *testing.T) {
 	get := func(state job.State) (status int, body string) {
 		f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: state}, readLog: func(uint64) ([]byte, error) { return nil, nil }}
@@ -321,7 +321,7 @@ func TestLogOfStartingTask(t *testing.T) {
 	if status, body := get(job.Starting); status != 404 || !strings.Contains(body, "t is STARTING and has no stdout yet") {
 		t.Errorf("got %d %s", status, body)
 	}
-	// One that failed before it ran left what the executor says of it.
+	// If the task failed before it started, the file has the executor's output about it.
 	if status, body := get(job.Failed); status != 200 {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -380,8 +380,8 @@ func TestListPagination(t *testing.T) {
 	}
 }
 
-// A standby sends writes to the leader, method and body kept, and says how old
-// its answers are.
+// TestStandbyRedirects checks that a standby redirects writes to the leader with method and
+// body, and returns the age of its data.
 func TestStandbyRedirects(t *testing.T) {
 	leader := &fakeBackend{}
 	at := serve(t, leader).URL

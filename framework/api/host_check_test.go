@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRestrictHosts: a name that another site has lead here is refused, though the
-// browser takes the request for one of the same site.
+// TestRestrictHosts checks that a DNS name of another site that resolves to this machine is
+// rejected, although the browser treats the request as same-origin.
 func TestRestrictHosts(t *testing.T) {
 	taken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 	h := RestrictHosts(RejectCrossOrigin(taken, discardLogger()), discardLogger(), "s1", "gpu.example.org")

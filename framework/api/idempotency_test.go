@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestIdempotencyKey: what reaches the backend is the header's key with a digest of
-// what the body says, however it is written, and nothing that the body claims.
+// TestIdempotencyKey checks that the backend gets the key of the header and a digest of the
+// body's content, independent of its formatting, and ignores a key in the body.
 func TestIdempotencyKey(t *testing.T) {
 	const body = `{"name":"train","command":["true"],"env":{"A":"1","B":"2"}}`
 	submit := func(body string, header ...string) (int, *fakeBackend) {
@@ -42,9 +42,9 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestBodyDigestOfDuplicateKeys: of keys that are there twice, or differ in case
-// alone, the decoder takes the last or joins them. Bodies that it takes for
-// different jobs have different digests.
+// TestBodyDigestOfDuplicateKeys checks bodies with keys that are duplicate or differ only in
+// case. The decoder takes the last one or merges them. Bodies that it decodes differently
+// must have different digests.
 func TestBodyDigestOfDuplicateKeys(t *testing.T) {
 	digest := func(body string) string {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestBodyDigestOfDuplicateKeys(t *testing.T) {
 			t.Errorf("%s and %s have one digest", one, other)
 		}
 	}
-	// Journals have those of bodies that say everything once.
+	// Existing journals contain digests of bodies without duplicates; they must not change.
 	sum := sha256.Sum256([]byte(`{"command":["true"],"env":{"A":"1","B":"2"},"name":"train","priority":1}`))
 	if got, want := digest(`{"name":"train", "priority":1, "env":{"B":"2","A":"1"},`+rest), fmt.Sprintf("%x", sum[:16]); got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// detail is what a problem says.
+// detail returns the detail of a problem.
 func detail(t *testing.T, body string) string {
 	t.Helper()
 	var p Problem
@@ -34,9 +34,8 @@ command: "true"
 mem: 4GiB
 `
 
-// TestJobFiles: what jobfile reads from a body is what the backend gets, and
-// its mistakes come with their lines. JSON is read so too, where the type says
-// that it is a job file.
+// TestJobFiles checks that the backend gets the job which jobfile parses, and that errors
+// have line numbers. JSON is parsed as a job file if the content type says so.
 func TestJobFiles(t *testing.T) {
 	want, err := jobfile.Read(strings.NewReader(jobYAML), "want")
 	if err != nil {
@@ -75,7 +74,7 @@ func TestJobFiles(t *testing.T) {
 	}
 }
 
-// scheduleBackendStub is a Backend that keeps the schedule that it is given.
+// scheduleBackendStub is a Backend that stores the added schedule.
 type scheduleBackendStub struct {
 	*fakeBackend
 	kept *job.Spec
@@ -86,7 +85,7 @@ func (s scheduleBackendStub) AddSchedule(_ context.Context, spec job.Spec) (Sche
 	return ScheduleView{Spec: spec}, nil
 }
 
-// TestScheduleFiles: a schedule's file is one at its own address.
+// TestScheduleFiles checks that the schedules path accepts job files with a schedule.
 func TestScheduleFiles(t *testing.T) {
 	f := scheduleBackendStub{&fakeBackend{}, &job.Spec{}}
 	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
@@ -97,8 +96,8 @@ func TestScheduleFiles(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKeyOfJobFile: of a job file, too, order, space, comments and styles
-// count for nothing, and what it says does.
+// TestIdempotencyKeyOfJobFile checks that order, whitespace, comments and styles of a job
+// file do not change its digest, and that its content does.
 func TestIdempotencyKeyOfJobFile(t *testing.T) {
 	submit := func(body string) job.ClientKey {
 		t.Helper()
@@ -122,14 +121,14 @@ func TestIdempotencyKeyOfJobFile(t *testing.T) {
 			t.Errorf("%s has the same digest", other)
 		}
 	}
-	// In another order of its axes a matrix has other tasks.
+	// The order of its axes determines the tasks of a matrix.
 	if ab, ba := submit(jobYAML+"matrix: {a: [1, 2], b: [3, 4]}\n"), submit(jobYAML+"matrix: {b: [3, 4], a: [1, 2]}\n"); ab.Digest == ba.Digest {
 		t.Error("the order of a matrix's axes counts for nothing")
 	}
 }
 
-// TestJSONErrors are told in the API's words: no Go, the key that was
-// meant, and how a job file is sent where one can be.
+// TestJSONErrors checks that messages use the terms of the API, without Go types, suggest
+// the intended key, and explain how to send a job file.
 func TestJSONErrors(t *testing.T) {
 	const hint = "; send a job file with Content-Type: application/yaml"
 	for _, c := range []struct{ method, path, body, want string }{
@@ -159,8 +158,7 @@ func TestJSONErrors(t *testing.T) {
 	}
 }
 
-// TestUnknownParameters are refused below /v1, but not by what is open to
-// anybody.
+// TestUnknownParameters checks that they are rejected below /v1, but not on open paths.
 func TestUnknownParameters(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
@@ -189,7 +187,7 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
-// TestServedJobSchema is the one that jobfile has.
+// TestServedJobSchema checks that the API serves the schema of package jobfile.
 func TestServedJobSchema(t *testing.T) {
 	want, err := jobfile.Schema()
 	if err != nil {
@@ -201,7 +199,7 @@ func TestServedJobSchema(t *testing.T) {
 	}
 }
 
-// TestDocumentedCurlCommands of the documentation submit what they say, by the real curl.
+// TestDocumentedCurlCommands runs the curl commands of the documentation.
 func TestDocumentedCurlCommands(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {

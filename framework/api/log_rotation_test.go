@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rotatingSandbox is a log whose files a writer rotates while they are read.
+// rotatingSandbox is a log whose files are rotated while they are read.
 type rotatingSandbox struct {
 	files map[string]string
 	keep  int
@@ -39,7 +39,7 @@ func (b *rotatingSandbox) write(n int) {
 	}
 }
 
-// shiftFiles makes room for stdout.1.
+// shiftFiles renames the rotated files so that stdout.1 is free.
 func (b *rotatingSandbox) shiftFiles() {
 	for i := b.keep - 1; i > 0; i-- {
 		if text, ok := b.files[fmt.Sprintf("stdout.%d", i)]; ok && i < b.keep-1 {
@@ -49,8 +49,8 @@ func (b *rotatingSandbox) shiftFiles() {
 	}
 }
 
-// rotate begins a new file; less is how many of the last bytes stay in it, as
-// where the head of a file that is held open is moved out.
+// rotate starts a new file. less is the number of final bytes that stay in it, as if only
+// the start of an open file were moved out.
 func (b *rotatingSandbox) rotate(less int) {
 	text := b.files["stdout"]
 	if cut := len(text) - less; cut > 0 {
@@ -59,8 +59,8 @@ func (b *rotatingSandbox) rotate(less int) {
 	}
 }
 
-// readAll reads to the end, through files that change places. busy reports
-// whether the writer goes on.
+// readAll reads to the end while files are rotated. busy reports whether the writer is
+// still active.
 func readAll(t *testing.T, l *rotatedLog, busy func() bool, news func()) string {
 	t.Helper()
 	var all strings.Builder
@@ -83,14 +83,14 @@ func readAll(t *testing.T, l *rotatedLog, busy func() bool, news func()) string 
 	return all.String()
 }
 
-// TestRotatedLogIsComplete: the writer rotates at random, by a new file and
-// by moving the head out, between any two reads of the agent's files.
+// TestRotatedLogIsComplete rotates at random between any two reads of the agent's files, by
+// starting a new file and by moving the start of the file out.
 func TestRotatedLogIsComplete(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		b := newSandbox()
 		rotations, budget := 0, 100
-		sinceNews := 0 // rotations since the reader got something
+		sinceNews := 0 // rotations since the reader last got data
 		act := func() {
 			if budget--; budget <= 0 {
 				return
@@ -98,7 +98,7 @@ func TestRotatedLogIsComplete(t *testing.T) {
 			b.write(r.IntN(60))
 			if r.IntN(4) == 0 && sinceNews < 2 {
 				less := 0
-				if sinceNews == 0 { // twice as much could be cut before it is seen
+				if sinceNews == 0 { // after two such rotations data could be lost before it is read
 					less = r.IntN(2) * r.IntN(1500)
 				}
 				rotations, sinceNews = rotations+1, sinceNews+1
@@ -108,7 +108,7 @@ func TestRotatedLogIsComplete(t *testing.T) {
 				b.rotate(less)
 			}
 		}
-		calm := 0 // reads since the last act: files are not rotated faster than they are read
+		calm := 0 // reads since the last change: files are read faster than they are rotated
 		l := &rotatedLog{stream: "stdout", unread: true, readFile: func(file string, offset, length uint64) ([]byte, uint64, error) {
 			if calm++; calm > 12 && r.IntN(3) == 0 {
 				calm = 0
@@ -137,8 +137,8 @@ func differ(got, want string) string {
 	return "one is the other's beginning"
 }
 
-// TestLogTail: the last bytes of the present file, however many files
-// precede it, and then what follows.
+// TestLogTail checks that the last bytes of the current file are read first, however many
+// files precede it, and then the output that follows.
 func TestLogTail(t *testing.T) {
 	for last, want := range map[uint64]string{6: "ine 5\n", 14: "line 4\nline 5\n", 1000: "line 4\nline 5\n"} {
 		b := newSandbox()

@@ -24,7 +24,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestOpenAPIHasAllRoutes, all of them and no others.
+// TestOpenAPIHasAllRoutes checks that the document has exactly the registered routes.
 func TestOpenAPIHasAllRoutes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, openAPIDocument, "")
 	var got []string
@@ -63,7 +63,7 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 	}
 }
 
-// texts are values of types that take not just any.
+// texts are valid values of string types with a restricted set of values.
 var texts = map[reflect.Type]string{
 	reflect.TypeFor[job.State]():             string(job.Running),
 	reflect.TypeFor[job.Containerizer]():     string(job.Docker),
@@ -78,7 +78,7 @@ var texts = map[reflect.Type]string{
 	reflect.TypeFor[ProblemCode]():           string(CodeJobNotFound),
 }
 
-// fillValue sets all that there is in a value.
+// fillValue sets all fields of a value, recursively.
 func fillValue(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0).UTC()))
@@ -121,8 +121,8 @@ func filledValue[T any]() (v T) {
 	return v
 }
 
-// TestOpenAPISchemasMatchTypes of the types that are written and read, all of them
-// and no others.
+// TestOpenAPISchemasMatchTypes checks that the document has exactly the fields of the types
+// that are encoded and decoded.
 func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, openAPIDocument, "")
 	for name, v := range map[string]any{
@@ -156,7 +156,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	}
 }
 
-// fullBackend is a Backend that has all there is to say of everything.
+// fullBackend is a Backend whose responses have all fields set.
 type fullBackend struct{ *fakeBackend }
 
 func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (JobView, error) {
@@ -210,11 +210,10 @@ func (f fullBackend) AddSchedule(context.Context, job.Spec) (ScheduleView, error
 	return filledValue[ScheduleView](), f.err
 }
 
-// upgrade are a WebSocket's headers.
+// upgrade is the headers of a WebSocket request.
 var upgrade = []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
 
-// asked are requests that succeed: what the path has for its parameters, the
-// query, and the body.
+// asked are successful requests: values of the path's parameters, the query, and the body.
 var asked = map[string]struct {
 	query, body string
 	header      []string
@@ -242,8 +241,8 @@ var asked = map[string]struct {
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 }
 
-// TestResponsesMatchOpenAPI: each route's request is one that the document
-// allows, and so are its answer and all errors that it may have.
+// TestResponsesMatchOpenAPI checks each route's request, response and possible errors
+// against the document.
 func TestResponsesMatchOpenAPI(t *testing.T) {
 	doc := openapitest.ReadDocument(t, openAPIDocument, "")
 	for route := range accessRules() {
@@ -280,8 +279,8 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// hijackableRecorder is a recorder whose connection becomes one with somebody who goes
-// away at the first word.
+// hijackableRecorder is a recorder that supports hijacking, with a peer that disconnects at
+// the first message.
 type hijackableRecorder struct{ *httptest.ResponseRecorder }
 
 func (hijackableRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -293,8 +292,8 @@ func (hijackableRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return ours, bufio.NewReadWriter(bufio.NewReader(ours), bufio.NewWriter(ours)), nil
 }
 
-// checkAgainstSchema asks the server, holds request and answer against the document, and
-// returns the status.
+// checkAgainstSchema sends a request, validates request and response against the document,
+// and returns the status.
 func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error, method, path, body string, header ...string) int {
 	t.Helper()
 	changes := make(chan TaskEvent)

@@ -81,7 +81,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestDemandResponse: what is not wished for is there as nothing, or left out.
+// TestDemandResponse checks that requirements which are not set are empty or omitted.
 func TestDemandResponse(t *testing.T) {
 	f := &fakeBackend{demand: []UnmetDemand{
 		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, InsufficientResources: []string{"gpus"}, Topology: "nvlink", Tasks: 2, Jobs: []string{"train"}, Roles: []string{"research"}, CPUs: 8.1, TaskMemMiB: 4128},

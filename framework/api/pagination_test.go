@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// listBackend is a Backend of lists that a test changes between pages.
+// listBackend is a Backend whose lists a test changes between pages.
 type listBackend struct {
 	*fakeBackend
 	agents    []AgentSummary
@@ -41,7 +41,7 @@ func newLists() *listBackend {
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		l.schedules = append(l.schedules, ScheduleView{Spec: job.Spec{Name: name}})
 		l.agents = append(l.agents, AgentSummary{Hostname: "host-" + strings.Repeat("x", i/2), ID: "S" + name})
-		for n := range 4 { // of one agent in two nobody tells names
+		for n := range 4 { // every second agent reports no UUIDs
 			g := GPUView{Hostname: l.agents[i].Hostname, Agent: l.agents[i].ID, Model: fmt.Sprintf("%s-%d", name, n)}
 			if i%2 == 0 {
 				g.UUID = fmt.Sprintf("GPU-%s-%d", name, 9-n) // in no order
@@ -59,7 +59,7 @@ func serveLists(t *testing.T, l *listBackend) string {
 	return s.URL
 }
 
-// readPage returns the names in one page of a list, and what continues it.
+// readPage returns the names in one page of a list, and the cursor of the next page.
 func readPage(t *testing.T, base, path string, limit int, after string) (names []string, next string) {
 	t.Helper()
 	query := url.Values{}
@@ -98,7 +98,7 @@ func readPage(t *testing.T, base, path string, limit int, after string) (names [
 	return names, list.Next
 }
 
-// TestPagesCoverList: pages of any size, put together, are the list.
+// TestPagesCoverList checks that the pages of any size add up to the list.
 func TestPagesCoverList(t *testing.T) {
 	l := newLists()
 	base := serveLists(t, l)
@@ -123,7 +123,7 @@ func TestPagesCoverList(t *testing.T) {
 				t.Errorf("%s by %d (-whole +pages):\n%s", path, limit, diff)
 			}
 		}
-		// The rest without a limit.
+		// Read the rest without a limit.
 		_, next = readPage(t, base, path, 1, "")
 		if rest, next := readPage(t, base, path, 0, next); !slices.Equal(rest, whole[1:]) || next != "" {
 			t.Errorf("%s: the rest is %v, next %q", path, rest, next)
@@ -131,8 +131,8 @@ func TestPagesCoverList(t *testing.T) {
 	}
 }
 
-// TestListChangesBetweenPages: who goes between two pages loses no other its place,
-// also who was the last of a page.
+// TestListChangesBetweenPages checks that removing an entry between two pages does not
+// affect other entries, even if it was the last one of a page.
 func TestListChangesBetweenPages(t *testing.T) {
 	for _, test := range []struct {
 		path, first string
@@ -147,7 +147,7 @@ func TestListChangesBetweenPages(t *testing.T) {
 		{"/v1/agents", "Sa Sb", 2, func(l *listBackend) { l.agents = l.agents[:2] }, ""},
 		{"/v1/schedules", "a b", 2, func(l *listBackend) { l.schedules = slices.Delete(l.schedules, 1, 3) }, "d e"},
 		{"/v1/roles", "* prod", 2, func(l *listBackend) { l.roles = slices.Delete(l.roles, 0, 1) }, "dev lab"},
-		// Whose place nobody knows any more: nothing is left out.
+		// The entry of the cursor is gone and its position unknown: nothing is omitted.
 		{"/v1/roles", "* prod", 2, func(l *listBackend) { l.roles = slices.Delete(l.roles, 1, 2) }, "* dev lab"},
 		{"/v1/gpus", "a-0 a-1", 2, func(l *listBackend) { l.gpus = slices.Delete(l.gpus, 0, 1) }, "a-2 a-3 b-0 b-1 b-2 b-3"},
 		{"/v1/gpus", "a-0 a-1", 2, func(l *listBackend) { l.gpus = slices.Delete(l.gpus, 1, 2) }, "a-0 a-2 a-3 b-0 b-1 b-2 b-3"},
@@ -175,8 +175,8 @@ func TestListChangesBetweenPages(t *testing.T) {
 	}
 }
 
-// TestInvalidPageRequests: what no page answered, or another list's did, and limits that
-// are none.
+// TestInvalidPageRequests checks invalid limits, and cursors that are invalid or of another
+// list.
 func TestInvalidPageRequests(t *testing.T) {
 	base := serveLists(t, newLists())
 	_, ofAgents := readPage(t, base, "/v1/agents", 1, "")
@@ -203,8 +203,8 @@ func TestInvalidPageRequests(t *testing.T) {
 	}
 }
 
-// TestPagesHideInvisibleEntries: pages are of what their reader sees, and a cursor names nothing
-// else.
+// TestPagesHideInvisibleEntries checks that pages and cursors contain only entries that the
+// requester may see.
 func TestPagesHideInvisibleEntries(t *testing.T) {
 	l := newLists()
 	l.roles = []RoleStatus{{Name: "prod"}, {Name: "research"}, {Name: "prod/web"}, {Name: "research/a"}}

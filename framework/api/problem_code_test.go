@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The constants and the enum of openapi.yaml are the same codes.
+// TestOpenAPIHasAllProblemCodes compares the constants with the enum of openapi.yaml.
 func TestOpenAPIHasAllProblemCodes(t *testing.T) {
 	source, err := os.ReadFile("problem_code.go")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestOpenAPIHasAllProblemCodes(t *testing.T) {
 	}
 }
 
-// A start error gets a code if it is about the program itself.
+// TestClassifyStartError checks that an error gets a code only if it is about the program itself.
 func TestClassifyStartError(t *testing.T) {
 	for detail, want := range map[string]ProblemCode{
 		"launch container: start x: no such program in /usr/bin":     CodeProgramNotFound,

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// pipeListener accepts one connection, made of memory.
+// pipeListener accepts one in-memory connection.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed context.CancelFunc
@@ -38,7 +38,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// get makes one request of a server that Serve runs until the test ends.
+// get sends one request to a server that runs until the test ends.
 func get(t *testing.T, h http.Handler, path string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -63,8 +63,7 @@ func get(t *testing.T, h http.Handler, path string) *http.Response {
 	return res
 }
 
-// TestSlowResponsesComplete: what took as long as a call to the master may is
-// answered still.
+// TestSlowResponsesComplete checks that a response may take as long as a call to the master.
 func TestSlowResponsesComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		res := get(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +79,7 @@ func TestSlowResponsesComplete(t *testing.T) {
 	})
 }
 
-// TestStreamsOutliveWriteTimeout: a log is followed for as long as its task runs.
+// TestStreamsOutliveWriteTimeout checks that a log is followed as long as its task runs.
 func TestStreamsOutliveWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

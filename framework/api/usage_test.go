@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// ListUsage has a task for each job.
+// ListUsage returns one task for each job.
 func (f *fakeBackend) ListUsage(_ context.Context, q UsageQuery) (UsageList, error) {
 	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []TaskUsage
@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageHidesInvisibleTasks what tasks of roles do that the requester may not see.
+// TestUsageHidesInvisibleTasks checks that tasks of roles which the requester may not see are omitted.
 func TestUsageHidesInvisibleTasks(t *testing.T) {
 	spec := func(name, role string) JobView { return JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}} }
 	f := &fakeBackend{jobs: []JobView{spec("train", "research"), spec("web", "prod")}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}}
