@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/internal/cli/daemons"
 )
 
-// TestToken: what it prints for the access file is one, in which what it prints
-// for the user holds.
+// TestToken checks that the printed entry is valid in an access file, and that the printed
+// token matches it.
 func TestToken(t *testing.T) {
 	var out, lines bytes.Buffer
 	if code := runCommandLine(t.Context(), []string{"token", "ci"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &lines, Getenv: func(string) string { return "" }}); code != 0 {
@@ -41,7 +41,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestTokenReachesTheScheduler from a file or the environment, and no output.
+// TestTokenReachesTheScheduler checks a token from a file and from the environment, and that
+// no output contains it.
 func TestTokenReachesTheScheduler(t *testing.T) {
 	heard := ""
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +83,7 @@ func TestTokenReachesTheScheduler(t *testing.T) {
 	}
 }
 
-// TestExecFlag: commands in containers are on, unless somebody turns them off.
+// TestExecFlag checks that commands in containers are enabled by default.
 func TestExecFlag(t *testing.T) {
 	for line, want := range map[string]bool{"": false, "--exec": false, "--exec=true": false, "--exec=false": true} {
 		var a framework.APIConfig

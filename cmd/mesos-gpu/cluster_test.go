@@ -20,28 +20,28 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeCluster is a scheduler's API with jobs that are made up. Kill ends a job.
+// fakeCluster is a scheduler's API with fake jobs. KillJob ends a job immediately.
 type fakeCluster struct {
 	api.ReadBackend // the test calls only the methods below
 	api.LeaderBackend
 	agents    []api.AgentSummary
 	gpus      []api.GPUView
 	schedules []api.ScheduleView
-	logs      map[string]string // what a task has written to stdout
-	stubborn  bool              // jobs outlive that they are killed
+	logs      map[string]string // stdout by task
+	stubborn  bool              // whether jobs survive KillJob without force
 
 	mu      sync.Mutex
 	jobs    []*job.Job
 	waits   map[string]string
 	past    map[string][]job.Task
-	changed chan struct{} // closed at each change
+	changed chan struct{} // closed and replaced at each change
 }
 
 func newFakeCluster(jobs ...*job.Job) *fakeCluster {
 	return &fakeCluster{jobs: jobs, changed: make(chan struct{})}
 }
 
-// fakeJob is a job with a task for each state, submitted so long ago.
+// fakeJob returns a job of this age with one task for each state.
 func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
 	j := &job.Job{Spec: job.Spec{Name: name, Role: "*", Tasks: len(states)}, Submitted: time.Now().Add(-age)}
 	for i, s := range states {
@@ -92,7 +92,7 @@ func (c *fakeCluster) ListJobs(_ context.Context, q api.JobQuery) (list api.JobL
 	return list, nil
 }
 
-// changeTask sets a task's state and tells those who listen.
+// changeTask sets a task's state and notifies the event streams.
 func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) 
 	c.changed = make(chan struct{})
 }
 
-// SubmitJob takes a job whose tasks run at once.
+// SubmitJob adds a job whose tasks run immediately.
 func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {
 func (c *fakeCluster) ListAgents(context.Context) ([]api.AgentSummary, error) { return c.agents, nil }
 func (c *fakeCluster) ListGPUs(context.Context) ([]api.GPUView, error)        { return c.gpus, nil }
 
-// WatchEvents tells all states again at each change, which clients do not mind.
+// WatchEvents repeats all states at each change; clients ignore duplicates.
 func (c *fakeCluster) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
 	name := q.Job
 	if _, err := c.findJob(name); name != "" && err != nil {
@@ -215,7 +215,7 @@ func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan 
 	return events, c.changed
 }
 
-// serve gives the cluster an address, for the environment of commands.
+// serve starts a server for the cluster and returns its URL.
 func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 
 func serveBackend(t *testing.T, b interface {
@@ -229,13 +229,13 @@ func serveBackend(t *testing.T, b interface {
 	return s.URL
 }
 
-// commandRun is what a command line has printed, and its exit status.
+// commandRun is the output and the exit status of a command line.
 type commandRun struct {
 	out, err string
 	status   int
 }
 
-// command runs a command line on the cluster.
+// command runs a command line against the cluster.
 func (c *fakeCluster) command(t *testing.T, line string) commandRun {
 	t.Helper()
 	return commandAt(t, c.serve(t), strings.Fields(line)...)
@@ -250,8 +250,7 @@ func commandAt(t *testing.T, address string, args ...string) commandRun {
 	return commandRun{out.String(), errs.String(), status}
 }
 
-// expect compares what a command printed with what it should: where err is
-// empty, nothing may stand there.
+// expect compares the output and the status. If err is empty, standard error must be empty.
 func (r commandRun) expect(t *testing.T, out, err string, status int) {
 	t.Helper()
 	if r.out != out {

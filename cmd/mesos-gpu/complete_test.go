@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// completionsOf is what a shell offers for a command line; \t means that files
-// will do.
+// completionsOf returns the completions of a command line; \t means that files are also
+// accepted.
 func completionsOf(t *testing.T, address string, line ...string) string {
 	t.Helper()
 	r := commandAt(t, address, append([]string{"__complete"}, line...)...)
@@ -66,7 +66,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A scheduler that does not answer holds no shell up, and says nothing in it.
+// A scheduler that does not respond does not block completion or cause output.
 func TestCompletionTimesOut(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

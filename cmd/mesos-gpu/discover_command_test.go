@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// -o json is the whole host, for programs.
+// -o json prints the whole host.
 func TestDiscoverJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}

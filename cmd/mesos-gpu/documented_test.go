@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// manualPages are what people read, by file.
+// manualPages returns the documentation for users, by file.
 func manualPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -33,8 +33,8 @@ func manualPages(t *testing.T) map[string]string {
 	return all
 }
 
-// documentedCommands are the commands in a page's blocks: of a transcript, the lines that
-// begin with "$ ".
+// documentedCommands returns the commands in a page's code blocks; of a transcript only the
+// lines that start with "$ ".
 func documentedCommands(text string) (commands []string) {
 	prompt := ""
 	if strings.Contains(text, "\n$ ") {
@@ -50,15 +50,15 @@ func documentedCommands(text string) (commands []string) {
 	return commands
 }
 
-// comment begins what a line says of its command, redirect what the shell does
-// with it.
+// comment matches the start of a comment on a command, redirect a redirection or pipe of the
+// shell.
 var (
 	comment  = regexp.MustCompile(` #|   `)
 	redirect = regexp.MustCompile(`^([<>|;&].*|.*;)$`)
 )
 
-// shellWords splits a line as a shell does, as far as the documentation goes:
-// quotes keep words together, and what is in brackets may be left out.
+// shellWords splits a line as a shell does, as far as the documentation requires: it supports
+// quotes and removes optional parts in brackets.
 func shellWords(line string) (words []string) {
 	if at := comment.FindStringIndex(line); at != nil {
 		line = line[:at[0]]
@@ -83,10 +83,10 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// inline finds commands within a page's text.
+// inline matches commands within a page's text.
 var inline = regexp.MustCompile("`mesos-gpu ([a-z][^`]*)`")
 
-// What the documentation says people type, they can.
+// All documented commands parse.
 func TestDocumentedCommands(t *testing.T) {
 	seen := 0
 	for name, text := range manualPages(t) {
@@ -114,8 +114,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand finds the command of some words and parses its flags; nil where
-// that fails.
+// checkCommand returns the command that the words refer to after parsing its flags, or nil
+// on failure.
 func checkCommand(t *testing.T, file string, words []string) *cobra.Command {
 	t.Helper()
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
@@ -131,13 +131,13 @@ func checkCommand(t *testing.T, file string, words []string) *cobra.Command {
 	return c
 }
 
-// code finds what a page's text quotes, flagName the flags in it.
+// code matches inline code in a page, flagName the flags in it.
 var (
 	code     = regexp.MustCompile("`[^`\\n]*`")
 	flagName = regexp.MustCompile("(?:^|[\\s`([])--([a-z][a-z0-9_-]*)")
 )
 
-// foreign are the flags of other programs that the documentation names.
+// foreign lists flags of other programs that the documentation mentions.
 var foreign = map[string][]string{
 	"Mesos": {
 		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root", "containerizers",
@@ -150,7 +150,7 @@ var foreign = map[string][]string{
 	"any of ours":       {"flags"},
 }
 
-// The flags that the documentation names are there.
+// All documented flags exist.
 func TestDocumentedFlags(t *testing.T) {
 	ours := map[string]bool{}
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})

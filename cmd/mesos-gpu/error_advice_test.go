@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// What is wrong says what to type.
+// Errors suggest what to type next.
 func TestErrorsSuggestCommands(t *testing.T) {
 	for _, test := range []struct {
 		line, want string
@@ -69,15 +69,14 @@ func TestErrorsSuggestCommands(t *testing.T) {
 	}
 }
 
-// What the scheduler does not know leads to the list of what it does.
+// Errors about unknown objects name the command that lists the existing ones.
 func TestNotFoundErrorsNameListCommand(t *testing.T) {
 	address := serveBackend(t, &rejectingCluster{newFakeCluster()})
 	commandAt(t, address, "cordon", "gpu9").expect(t, "", `there is no agent with the id or hostname "gpu9": see mesos-gpu agents`, 1)
 	commandAt(t, address, "stop", "x").expect(t, "", `there is no task "x": see mesos-gpu describe JOB`, 1)
 }
 
-// Where no scheduler is, people hear which address that was, and not which
-// request was made.
+// If no scheduler responds, the error has its address and not the URL of the request.
 func TestUnreachableAddresses(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,7 +99,7 @@ func TestUnreachableAddresses(t *testing.T) {
 	}
 }
 
-// The nearest command is meant, and one that has another name elsewhere.
+// Misspelled commands and names from other tools suggest the right command.
 func TestNearestCommand(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	for word, want := range map[string]string{
@@ -114,8 +113,7 @@ func TestNearestCommand(t *testing.T) {
 	}
 }
 
-// Words from elsewhere lead to a command that there is, each to one, and none
-// is a command's own name.
+// Each alias belongs to exactly one existing command and is not itself a command.
 func TestCommandAliases(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	var names []string
@@ -147,7 +145,7 @@ func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error 
 	return api.UnknownTask(task)
 }
 
-// Flags from elsewhere lead to ones that some command has, each to one of them.
+// Each flag alias belongs to exactly one flag of some command.
 func TestFlagAliases(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	have := map[string]bool{}

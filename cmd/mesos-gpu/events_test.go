@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// The last changes come by time, whichever job's they are.
+// The last changes are ordered by time across jobs.
 func TestEvents(t *testing.T) {
 	late, early := fakeJob("late", time.Minute, job.Running), fakeJob("early", time.Hour, job.Failed)
 	early.Tasks[0].Message = "exited\nwith 1\x07"
@@ -35,7 +35,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Followed, each change comes once, until somebody interrupts it.
+// With --follow each change is printed once until an interrupt.
 func TestEventsAreFollowed(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Minute, job.Waiting, job.Waiting))
 	address := c.serve(t)

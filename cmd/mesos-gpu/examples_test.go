@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// Each verb has examples, and they can be typed.
+// Each command has examples, and they parse.
 func TestExamples(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	var check func(c *cobra.Command)
@@ -38,7 +38,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// exampleWorks parses a line as a shell and the program would.
+// exampleWorks parses a line as the shell and the program do.
 func exampleWorks(t *testing.T, of, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, " > ")

@@ -26,12 +26,12 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeContainers is a cluster whose containers are this machine, but for programs
-// that they lack.
+// fakeContainers is a cluster that runs commands on this machine, except for programs that
+// its containers lack.
 type fakeContainers struct {
 	*fakeCluster
 	lack []string
-	ran  chan string // the commands
+	ran  chan string // the commands that were run
 }
 
 func newContainers(lack ...string) fakeContainers {
@@ -88,7 +88,7 @@ func onTerminal(cmd *exec.Cmd, r api.ExecRequest, t api.Terminal) (int, error) {
 			}
 		}
 	})
-	_, _ = io.Copy(t.Stdout, f) // its error is the terminal's end
+	_, _ = io.Copy(t.Stdout, f) // a terminal ends with an error
 	return exitOf(cmd.Wait())
 }
 
@@ -100,8 +100,7 @@ func exitOf(err error) (int, error) {
 	return 0, err
 }
 
-// TestExecCommands: how a task is named, where flags may stand, what is piped,
-// and the code.
+// TestExecCommands checks names of tasks, the position of flags, piped input, and exit codes.
 func TestExecCommands(t *testing.T) {
 	for _, tt := range []struct {
 		args     []string
@@ -143,17 +142,17 @@ func TestExecCommands(t *testing.T) {
 	}
 }
 
-// ttySession is somebody at a terminal with a command line that runs.
+// ttySession is a user at a terminal with a running command line.
 type ttySession struct {
 	t      *testing.T
-	keys   *os.File // and screen
-	tty    *os.File // the command line's end
+	keys   *os.File // the user's end: keyboard and screen
+	tty    *os.File // the program's end
 	shows  *noticeBuffer
 	before *term.State
 	ended  chan int
 }
 
-// startOnTerminal runs a command line at a terminal of 24 by 80.
+// startOnTerminal runs a command line on a terminal of 24 rows and 80 columns.
 func startOnTerminal(t *testing.T, ctx context.Context, address string, args ...string) *ttySession {
 	t.Helper()
 	keys, tty, err := pty.Open()
@@ -187,7 +186,7 @@ func (d *ttySession) typeText(text string) {
 	}
 }
 
-// expectExit waits for the end, after which the terminal is as it was.
+// expectExit waits for the exit and checks that the terminal's mode is restored.
 func (d *ttySession) expectExit(status int) {
 	d.t.Helper()
 	if got := <-d.ended; got != status {
@@ -199,8 +198,7 @@ func (d *ttySession) expectExit(status int) {
 	}
 }
 
-// TestExecOnATerminal: keys go to the command, Ctrl-C too, and the window's
-// size with its changes.
+// TestExecOnATerminal checks that keys, including Ctrl-C, and window sizes reach the command.
 func TestExecOnATerminal(t *testing.T) {
 	c := newContainers()
 	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "exec", "train", "-it", "--", "sh")
@@ -221,7 +219,7 @@ func TestExecOnATerminal(t *testing.T) {
 	d.expectExit(9)
 }
 
-// TestTerminalIsRestored whatever the end is.
+// TestTerminalIsRestored checks the terminal's mode after each kind of end.
 func TestTerminalIsRestored(t *testing.T) {
 	for name, end := range map[string]func(interrupt func()){
 		"an interrupt":             func(interrupt func()) { interrupt() },
@@ -245,22 +243,22 @@ func TestTerminalIsRestored(t *testing.T) {
 	})
 }
 
-// failingContainers containers are lost.
+// failingContainers is a cluster whose containers are lost.
 type failingContainers struct{ fakeContainers }
 
 func (failingContainers) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
 	return 0, api.NewProblemf(502, "its agent is away")
 }
 
-// TestExecWithOutputTerminal has no keys, but a size.
+// TestExecWithOutputTerminal checks that a terminal without input has a window size.
 func TestExecWithOutputTerminal(t *testing.T) {
 	d := startOnTerminal(t, t.Context(), serveBackend(t, newContainers()), "exec", "-t", "train", "stty", "size")
 	d.expectExit(0)
 	d.shows.await(t, "24 80\r")
 }
 
-// TestShell runs sh, which becomes what there is; it ends with the shell's own
-// status, also where the last command of it was not there.
+// TestShell checks that shell starts the best shell and returns its exit status, even if
+// the last command in it was not found.
 func TestShell(t *testing.T) {
 	c := newContainers()
 	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "shell", "train")
@@ -272,7 +270,7 @@ func TestShell(t *testing.T) {
 	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
 }
 
-// TestShellFallback is bash, where there is one, else sh.
+// TestShellFallback checks that shell starts bash if it exists, and sh otherwise.
 func TestShellFallback(t *testing.T) {
 	for _, there := range [][]string{{"bash", "sh"}, {"sh"}} {
 		dir := t.TempDir()
@@ -289,7 +287,8 @@ func TestShellFallback(t *testing.T) {
 	}
 }
 
-// TestExecCompletion by what runs, with a number where a job has several tasks.
+// TestExecCompletion checks that running jobs are completed, with a task number if a job has
+// several tasks.
 func TestExecCompletion(t *testing.T) {
 	address := serveBackend(t, newContainers())
 	for line, want := range map[string]string{"exec _": "train v1.2.0 v1.2.2", "shell _": "train v1.2.0 v1.2.2", "exec -it _": "train v1.2.0 v1.2.2", "exec train _": "", "shell train _": ""} {
@@ -301,7 +300,7 @@ func TestExecCompletion(t *testing.T) {
 	}
 }
 
-// unstartableContainers are containers where nothing starts, for the reason that an agent gives.
+// unstartableContainers is a cluster that starts no program, for the agent's reason.
 type unstartableContainers struct {
 	fakeContainers
 	why string
@@ -311,8 +310,8 @@ func (u unstartableContainers) Exec(context.Context, string, int, api.ExecReques
 	return 0, api.NewProblemf(502, "task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s", "train.0.1.x", u.why)
 }
 
-// Of what cannot be started people hear in a line, and scripts by the status
-// that shells have for it. Other faults stay as they are told.
+// A program that cannot be started is reported on one line, with the exit status that shells
+// use. Other errors are unchanged.
 func TestExecStartErrors(t *testing.T) {
 	for why, want := range map[string]commandRun{
 		"start nosuch: no such program in /usr/bin":                        {err: "mesos-gpu: exec \"nosuch\": there is no such program in the task's container\n", status: 127},
@@ -332,8 +331,8 @@ func TestExecStartErrors(t *testing.T) {
 	}
 }
 
-// Mesos's own launcher says in a line that it cannot start a program, and exits
-// with 1. A program that exits with 1 keeps its status.
+// The Mesos launcher exits with 1 and prints a line if it cannot start a program. A program
+// that exits with 1 itself keeps its status.
 func TestMesosLauncherExitStatus(t *testing.T) {
 	for line, want := range map[string]int{
 		"Failed to execute 'nosuch': No such file or directory": 127,

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// Each key is listed and explained; a wrong one leads to the right one.
+// Each key is listed and explained; an unknown key suggests the right one.
 func TestExplain(t *testing.T) {
 	all := newFakeCluster().command(t, "explain")
 	for _, key := range jobfile.Keys() {
@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 	newFakeCluster().command(t, "explain gpu").expect(t, "", `a job file has no key "gpu"; did you mean "gpus"?: see mesos-gpu explain`, 2)
 }
 
-// Whatever explain names inside of a key it explains too, however deep.
+// All nested keys that explain lists have an explanation.
 func TestExplainNestedKeys(t *testing.T) {
 	var walk func(path string)
 	walk = func(path string) {

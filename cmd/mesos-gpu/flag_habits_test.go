@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// Whatever shows something from the scheduler shows it in all the ways.
+// All commands that show data from the scheduler have the same output flags.
 func TestOtherToolsFlags(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	for _, name := range []string{"ps", "describe", "agents", "gpus", "queue", "quota get"} {
@@ -26,7 +26,7 @@ func TestOtherToolsFlags(t *testing.T) {
 	}
 }
 
-// Each verb has a word for people who read the list of them.
+// Each command has a short description in the list of commands.
 func TestCommandsHaveExamples(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
 	var check func(c *cobra.Command)

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// noticeBuffer is a standard error on which something can be waited for.
+// noticeBuffer is a standard error on which a test can wait for a text.
 type noticeBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,15 +49,15 @@ func (n *noticeBuffer) await(t *testing.T, what string) {
 	}
 }
 
-// runInterrupted runs a job on the cluster and interrupts it once it runs. again
-// is called when run says what it does about it.
+// runInterrupted runs a job on the cluster and interrupts it once it runs. It calls again
+// when run has printed its reaction.
 func runInterrupted(t *testing.T, c *fakeCluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
 	return runSignalled(t, ctx, interrupt, c, out, again, flags...)
 }
 
-// runSignalled is interrupted by whatever does it.
+// runSignalled is like runInterrupted with any kind of interrupt.
 func runSignalled(t *testing.T, ctx context.Context, interrupt func(), c *fakeCluster, out io.Writer, again func(), flags ...string) (errs string, status int) {
 	t.Helper()
 	address, ended := c.serve(t), make(chan int)
@@ -76,7 +76,7 @@ func runSignalled(t *testing.T, ctx context.Context, interrupt func(), c *fakeCl
 	return said.String(), status
 }
 
-// An interrupt ends the job; its end is still shown, and is run's own.
+// An interrupt kills the job. run still prints its end and returns its exit status.
 func TestInterruptKillsJob(t *testing.T) {
 	c := newFakeCluster()
 	errs, status := runInterrupted(t, c, io.Discard, nil)
@@ -85,8 +85,8 @@ func TestInterruptKillsJob(t *testing.T) {
 	}
 }
 
-// A second interrupt waits for nothing more, neither the job nor who should
-// read its output. Here it is the end of the terminal.
+// After a second interrupt run waits neither for the job nor for a reader of its output. The
+// second interrupt here is a hangup of the terminal.
 func TestSecondInterrupt(t *testing.T) {
 	unread, in := io.Pipe()
 	defer unread.Close()
@@ -109,7 +109,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 }
 
-// A job that was to be left running is.
+// With --detach-on-interrupt an interrupt leaves the job running.
 func TestInterruptDetaches(t *testing.T) {
 	c := newFakeCluster()
 	errs, status := runInterrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
@@ -118,8 +118,7 @@ func TestInterruptDetaches(t *testing.T) {
 	}
 }
 
-// SIGQUIT leaves the job running too, without a word beforehand; it is no
-// reason to show what run's goroutines do.
+// SIGQUIT also leaves the job running, and does not print goroutines.
 func TestQuitDetaches(t *testing.T) {
 	c := newFakeCluster()
 	errs, status := runSignalled(t, t.Context(), func() {

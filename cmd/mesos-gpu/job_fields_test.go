@@ -45,8 +45,8 @@ max_wait: 30m
 kill_grace: 90s
 `
 
-// describeFile is what describe prints of a job file's job, by the first word of
-// each line before the table of tasks.
+// describeFile returns the output of describe for a job file's job, by the first word of each
+// line before the table of tasks.
 func describeFile(t *testing.T, file string, wide bool) (lines map[string]string, all string) {
 	t.Helper()
 	spec, err := jobfile.Read(strings.NewReader(file), "f")
@@ -67,8 +67,8 @@ func describeFile(t *testing.T, file string, wide bool) (lines map[string]string
 	return lines, out.String()
 }
 
-// What was asked for is told, by the job file's words; of the environment only
-// the names.
+// describe shows the keys that are set, by their names in the job file; of the environment
+// only the names.
 func TestDescribeShowsJobKeys(t *testing.T) {
 	got, all := describeFile(t, asksMuch, false)
 	for key, want := range map[string]string{
@@ -90,8 +90,7 @@ func TestDescribeShowsJobKeys(t *testing.T) {
 	}
 }
 
-// Of a job that asks for nothing special nothing is told but with -o wide, and
-// then of each key there is.
+// Keys that are not set are shown only with -o wide, and then all of them.
 func TestWideDescribeShowsDefaults(t *testing.T) {
 	const plain = "name: a\ncommand: train\n"
 	narrow, _ := describeFile(t, plain, false)
@@ -122,7 +121,7 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 	}
 }
 
-// A GPU that no job gets does not look like a free one.
+// A GPU that no job can get is not shown as free.
 func TestGPUStates(t *testing.T) {
 	c := newFakeCluster()
 	c.gpus = []api.GPUView{

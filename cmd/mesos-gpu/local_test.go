@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// buildBinary is the program, for what starts itself again.
+// buildBinary builds the program, for commands that start it again.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mesos-gpu")
@@ -22,8 +22,7 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// A cluster of this machine alone runs the examples, with roles and policies
-// as a scheduler takes them.
+// A local cluster runs the examples, with roles and policies as a scheduler has them.
 func TestLocalRuns(t *testing.T) {
 	binary, dir := buildBinary(t), t.TempDir()
 	file := func(name, text string) string {
@@ -61,9 +60,8 @@ func TestLocalRuns(t *testing.T) {
 	}
 }
 
-// TestServiceExample: its health check finds the task, on the port it was
-// given, on a cluster of this machine alone; when its program ends it is
-// started again, until somebody interrupts.
+// TestServiceExample runs a service on a local cluster: its health check finds the task on
+// its assigned port, and the service restarts the program when it ends, until an interrupt.
 func TestServiceExample(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")

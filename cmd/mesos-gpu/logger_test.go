@@ -15,11 +15,11 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// logsInChild has this test's binary be a process with a log.
+// logsInChild makes this test's binary run as a process with a log.
 const logsInChild = "MESOS_GPU_TEST_LOGS"
 
-// Where the standard error is a journal's, each line has its priority in front,
-// and nowhere else: what is inherited of JOURNAL_STREAM may be another file's.
+// Each line has a priority only if standard error is the journal. An inherited
+// JOURNAL_STREAM may refer to another file.
 func TestPriorities(t *testing.T) {
 	if os.Getenv(logsInChild) != "" {
 		runChild(t)
@@ -63,7 +63,7 @@ func TestPriorities(t *testing.T) {
 
 func errOf(_ int64, err error) error { return err }
 
-// withoutTimes leaves out the times.
+// withoutTimes removes the timestamps.
 func withoutTimes(log []byte) []byte {
 	var all []byte
 	for line := range bytes.Lines(log) {

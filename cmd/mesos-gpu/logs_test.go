@@ -18,7 +18,7 @@ func clusterWithOutput() *fakeCluster {
 	return c
 }
 
-// A name is a job's, a task's id, or a job's and a task's number.
+// logs accepts the name of a job, a task's id, or a job's name and a task's number.
 func TestLogs(t *testing.T) {
 	for _, test := range []struct{ line, out, err string }{
 		{"logs train", "0 | one\n0 | two\n1 | three\n1 | no end\n", ""},
@@ -48,8 +48,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Followed, a job's log goes on with the tasks that start later, and ends with
-// the last of them.
+// With --follow a job's log includes tasks that start later, and ends with the last of them.
 func TestFollowJobLogs(t *testing.T) {
 	c := clusterWithOutput()
 	out, in := io.Pipe()

@@ -13,11 +13,11 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// pageName is what `man` calls a command's page.
+// pageName returns the file name of a command's manual page.
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1" }
 
-// TestManual: each command that people see has a page, which names each of its
-// flags; hidden ones have none.
+// TestManual checks that each visible command has a page with all of its flags, and hidden
+// ones have none.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
@@ -58,12 +58,11 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// setting is a line of a configuration file, commented out or not.
+// setting matches a line of a configuration file, commented out or not.
 var setting = regexp.MustCompile(`^(#?)([a-z][a-z-]*)=(.*)$`)
 
-// TestConfigurationFiles: a daemon's file names each of its flags once, below an
-// explanation; what is commented out is the flag's default, and what is not is
-// a value that the flag takes.
+// TestConfigurationFiles checks that a daemon's file has each of its flags once, below an
+// explanation. A commented-out value is the flag's default; other values are valid.
 func TestConfigurationFiles(t *testing.T) {
 	for _, name := range []string{"scheduler", "agent"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// marathonTranslate runs the command on a definition in a file, with what is
-// written after it.
+// marathonTranslate runs the command on a definition in a file, with additional flags.
 func marathonTranslate(t *testing.T, definition string, flags ...string) (printed string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.json")
@@ -56,7 +55,7 @@ func TestTranslateAsJSON(t *testing.T) {
 	}
 }
 
-// What is printed without -o json is a job file with the same job.
+// Without -o json the output is a job file with the same job.
 func TestTranslatePrintsAJobFile(t *testing.T) {
 	asJSON, err := marathonTranslate(t, service, "-o", "json")
 	if err != nil {
@@ -104,7 +103,7 @@ func TestTranslateErrors(t *testing.T) {
 	}
 }
 
-// The definition that runs the scheduler gives it flags that it has.
+// The app definition of the scheduler uses only existing flags.
 func TestSchedulerDefinitionHasFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "marathon", "mesos-gpu-scheduler.json"))
 	if err != nil {

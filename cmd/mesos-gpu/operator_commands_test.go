@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// operateOn runs a command line against a scheduler that gives one answer, and
-// returns what it was asked.
+// operateOn runs a command line against a scheduler with one fixed response, and returns the
+// requests.
 func operateOn(t *testing.T, answer string, args ...string) (asked []string, r commandRun) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,7 @@ func operateOn(t *testing.T, answer string, args ...string) (asked []string, r c
 const rolesAnswer = `{"roles":[{"name":"research","weight":2,"order":"fifo","policy":"headroom","backfill":true,"quota":{"V100":8,"*":16},"quota_set":true,"held":{"*":3.5,"V100":3.5},"waiting":2},
 	{"name":"a/b","weight":1,"order":"shortest","policy":"binpack","backfill":false,"quota":{},"quota_set":false,"held":{},"waiting":0}]}`
 
-// What operators ask for goes to the scheduler as they mean it, and they hear
-// what came of it.
+// Operator commands send the right requests and print the results.
 func TestOperatorCommands(t *testing.T) {
 	role := `{"name":"a/b","weight":1,"quota":{"V100":8},"quota_set":true,"held":{"V100":9,"*":9},"waiting":0}`
 	for _, test := range []struct {

@@ -19,8 +19,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// The YAML of a thing says what its JSON says, and in the same order. Words
-// that YAML would take for something else keep their quotes.
+// The YAML output has the same content and order as the JSON output. Strings that YAML would
+// parse as another type keep their quotes.
 func TestYAMLMatchesJSON(t *testing.T) {
 	one := 1
 	v := map[string]any{"a_list": []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"}, "number": 1.5e-7, "large": 1 << 53, "yes": true, "none": nil, "empty": []int{}, "nothing": map[string]int{}, "deep": map[string]*int{"one": &one}}
@@ -56,7 +56,7 @@ func TestYAMLMatchesJSON(t *testing.T) {
 	}
 }
 
-// What a program reads is the API's own answer.
+// The machine-readable output is the response of the API.
 func TestJSONMatchesAPI(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
 	c.gpus = []api.GPUView{{UUID: "GPU-1", Type: "V100", MemMiB: 16384}}
@@ -72,9 +72,8 @@ func TestJSONMatchesAPI(t *testing.T) {
 	newFakeCluster().command(t, "ps -o yaml").expect(t, "[]\n", "", 0)
 }
 
-// Tables fit a terminal: columns that can be spared go, then sentences are cut
-// at their ends, and names in the middle where nothing else helps. They are whole
-// where somebody else reads, or all is asked for.
+// Tables fit a terminal: droppable columns are dropped first, then sentences are truncated at
+// their ends and names in the middle. With -o wide or without a terminal they are complete.
 func TestTablesFit(t *testing.T) {
 	head := []string{"TASK", "STATE", "GPUS", "MESSAGE"}
 	rows := func() [][]string {
@@ -110,7 +109,7 @@ func TestTablesFit(t *testing.T) {
 	}
 }
 
-// Colours are states' alone.
+// Only states have colors.
 func TestStateColors(t *testing.T) {
 	var out bytes.Buffer
 	p := &term.TablePrinter{Writer: &out, TerminalScreen: term.TerminalScreen{Columns: 80, UseColor: true}}
@@ -122,7 +121,7 @@ func TestStateColors(t *testing.T) {
 	}
 }
 
-// pseudoTerminal is a terminal that is so wide, and what is shown on it.
+// pseudoTerminal returns both ends of a terminal with so many columns.
 func pseudoTerminal(t *testing.T, columns uint16) (shown, tty *os.File) {
 	t.Helper()
 	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -145,8 +144,7 @@ func pseudoTerminal(t *testing.T, columns uint16) (shown, tty *os.File) {
 	return shown, tty
 }
 
-// A terminal is asked how wide it is, and has colours unless somebody wants
-// none.
+// The width is that of the terminal, and colors are on unless the user disables them.
 func TestTerminal(t *testing.T) {
 	_, tty := pseudoTerminal(t, 57)
 	for env, want := range map[string]term.TerminalScreen{"": {Columns: 57, Rows: 10, UseColor: true}, "NO_COLOR=1": {Columns: 57, Rows: 10, UseColor: false}, "TERM=dumb": {Columns: 57, Rows: 10, UseColor: false}} {

@@ -18,7 +18,7 @@ func jobsOfAllKinds() *fakeCluster {
 	return c
 }
 
-// ps lists what has not ended, and what flags ask for, by name.
+// ps lists live jobs by default, and jobs selected by flags.
 func TestJobSelection(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"ps", "train queued"},

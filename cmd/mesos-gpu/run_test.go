@@ -24,7 +24,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// specOf is what "mesos-gpu run --image i --name a" makes of the flags.
+// specOf returns the job of "mesos-gpu run --image i --name a" with these flags.
 func specOf(line ...string) (*job.Spec, error) {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	flags := jobs.AddJobFlags(f)
@@ -34,7 +34,7 @@ func specOf(line ...string) (*job.Spec, error) {
 	return flags.JobSpec(nil)
 }
 
-// TestFlagsMatchJobFile: what flags ask for, a job file does.
+// TestFlagsMatchJobFile checks that flags and job file keys have the same effect.
 func TestFlagsMatchJobFile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -137,7 +137,7 @@ func TestEnvironmentFlags(t *testing.T) {
 	}
 }
 
-// runAgainst runs a command line against an API that takes jobs.
+// runAgainst runs a command line against an API that accepts jobs.
 func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.Spec, err error) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.S
 	return out.String(), submitted, err
 }
 
-// Detached, run submits the job, prints its name and waits for nothing.
+// With --detach run submits the job, prints its name and returns.
 func TestRunDetached(t *testing.T) {
 	for _, line := range [][]string{
 		{"--detach", "--name", "web", "--restart", "always", "--", "serve"},
@@ -174,7 +174,7 @@ func TestRunDetached(t *testing.T) {
 	}
 }
 
-// A grace of nothing is no wish: the job would have the default.
+// A grace period of 0 is rejected, because the job would get the default.
 func TestRunRejectsZeroGrace(t *testing.T) {
 	_, submitted, err := runAgainst(t, "-d", "--kill-grace", "0", "--", "train")
 	if !cli.IsUsage(err) || !strings.Contains(err.Error(), "--kill-grace") || len(submitted) > 0 {
@@ -182,7 +182,7 @@ func TestRunRejectsZeroGrace(t *testing.T) {
 	}
 }
 
-// A service does not end, and so has no exit status to wait for.
+// A service does not end, so there is no exit status to wait for.
 func TestRunServiceNeedsDetach(t *testing.T) {
 	_, submitted, err := runAgainst(t, "--restart", "always", "--", "serve")
 	if !cli.IsUsage(err) || !strings.Contains(err.Error(), "give --detach too") || len(submitted) > 0 {
@@ -224,8 +224,7 @@ func TestHealthColumn(t *testing.T) {
 	}
 }
 
-// What a task asks of each device, and what it holds, as ps and describe show
-// it.
+// ps and describe show the requested share of each device and the share that a task holds.
 func TestSharedGPUColumns(t *testing.T) {
 	j := api.JobView{State: job.Running}
 	j.Spec = job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}, Types: gpu.TypeSelector{Include: []string{"V100"}}}}

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Schedules are shown where jobs are, and ended as they are.
+// Job commands also show and end schedules.
 func TestSchedulesCommand(t *testing.T) {
 	c := newFakeCluster(fakeJob("train", time.Hour, job.Running))
 	due := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)

@@ -45,8 +45,8 @@ func runTimed(t *testing.T, agents, tasks string, more ...string) simulate.Repla
 	return got
 }
 
-// TestTimedClusters: apart, the second job of x waits for the first; pooled it
-// has the agent of y, and y's job waits.
+// TestTimedClusters checks two clusters: with their own agents, the second job of x waits for
+// the first; pooled, it gets the agent of y, and y's job waits.
 func TestTimedClusters(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	apart := runTimed(t, agents, tasks, "--clusters", "own")
@@ -84,7 +84,7 @@ func TestTimedTable(t *testing.T) {
 	}
 }
 
-// TestTimedPolicies: several stand side by side, and each has its line.
+// TestTimedPolicies checks that several policies get one row each.
 func TestTimedPolicies(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	plot := filepath.Join(t.TempDir(), "waits.svg")
@@ -111,7 +111,7 @@ func TestTimedPolicies(t *testing.T) {
 	}
 }
 
-// TestSimulateSuggestsTimedArrival where files or flags are of the other.
+// TestSimulateSuggestsTimedArrival checks the hint for files or flags of timed arrivals.
 func TestSimulateSuggestsTimedArrival(t *testing.T) {
 	agents, csv := smallTrace(t)
 	_, philly := phillyTrace(t)
@@ -134,7 +134,7 @@ func TestSimulateSuggestsTimedArrival(t *testing.T) {
 	}
 }
 
-// TestTimedOpenb: tasks that came and left.
+// TestTimedOpenb replays a trace with arrival and end times.
 func TestTimedOpenb(t *testing.T) {
 	agents, tasks := smallTrace(t)
 	writeText(t, tasks, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,4,1000,T4,5,105\nb,1000,1024,1,500,T4,15,115\nc,1000,1024,4,1000,,15,25\n")

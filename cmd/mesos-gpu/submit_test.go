@@ -19,8 +19,7 @@ func writeJobFile(t *testing.T, text string) string {
 	return path
 }
 
-// Files are checked without a scheduler, all of them, and every mistake has
-// its line.
+// validate checks all files without a scheduler and reports every error with its line.
 func TestValidate(t *testing.T) {
 	good, bad := writeJobFile(t, "name: a\ntasks: 2\ngpus: 1\ncommand: ls\n"), writeJobFile(t, "name: b\ngpu: 1\ncpus: none\ncommand: ls\n")
 	newFakeCluster().command(t, "validate "+good).expect(t, good+": job a, 2 tasks with 1 GPU each\n", "", 0)
@@ -36,7 +35,7 @@ func TestValidate(t *testing.T) {
 	newFakeCluster().command(t, "validate /none").expect(t, "", "open job file: open /none: no such file", 1)
 }
 
-// A dry run submits nothing: the cluster would not take it.
+// A dry run submits nothing; the cluster would reject the job.
 func TestSubmitDryRun(t *testing.T) {
 	path := writeJobFile(t, "name: a\ncommand: ls\n")
 	for _, line := range []string{"submit --dry-run " + path, "submit --dry-run -f " + path} {
@@ -51,7 +50,7 @@ func TestSubmitDryRun(t *testing.T) {
 	newFakeCluster().command(t, "submit -f x y").expect(t, "", "mesos-gpu submit takes one file: y or x", 2)
 }
 
-// Killing goes on after a job that cannot be killed.
+// kill continues after a job that cannot be killed.
 func TestKillManyJobs(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Hour, job.Running), fakeJob("b", time.Hour, job.Finished), fakeJob("c", time.Hour, job.Waiting))
 	c.command(t, "kill a nobody b c").expect(t, "job a: kill requested\njob b is FINISHED already\njob c: kill requested\n", `there is no job "nobody"`, 1)
@@ -60,7 +59,7 @@ func TestKillManyJobs(t *testing.T) {
 	}
 }
 
-// A job that outlives its kill can be ended by force.
+// --force ends a job that survives a normal kill.
 func TestKillForce(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
 	c.stubborn = true

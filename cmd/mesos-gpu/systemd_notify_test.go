@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// fakeSystemd is the socket where this process's systemd would listen.
+// fakeSystemd listens on the socket of this process's systemd.
 func fakeSystemd(t *testing.T) (read func() string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n") // short, as a socket's path has to be
@@ -51,11 +51,10 @@ func fakeSystemd(t *testing.T) (read func() string) {
 type loggedEntry struct {
 	message string
 	fields  logrus.Fields
-	want    string // "" for nothing told
+	want    string // "" for no notification
 }
 
-// What a daemon waits for and does is told whatever its log leaves out, each
-// state once.
+// A daemon reports each state once, whatever the log level omits.
 func TestDaemonStateFromLog(t *testing.T) {
 	refused := logrus.Fields{"error": errors.New("connection refused")}
 	for name, c := range map[string]struct {
@@ -110,7 +109,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 			for _, line := range c.lines {
 				log.WithFields(line.fields).Info(line.message)
 				if line.want == "" || line.want == told {
-					continue // what comes next shows that nothing was told
+					continue // the next notification shows that this entry sent none
 				}
 				told = line.want
 				if got := read(); got != "STATUS="+told {
@@ -124,7 +123,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 	}
 }
 
-// The messages that a condition knows are those that the daemons log.
+// The messages that a DaemonState recognizes are logged by the daemons.
 func TestDaemonStateMessagesExist(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "cli", "systemd_notify.go"), nil, 0)
 	if err != nil {
@@ -150,7 +149,7 @@ func TestDaemonStateMessagesExist(t *testing.T) {
 	}
 }
 
-// readSources are the texts of the daemons' packages.
+// readSources returns the source of the daemons' packages.
 func readSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -185,8 +184,8 @@ func TestStatusLineHidesSecrets(t *testing.T) {
 	}
 }
 
-// A scheduler is ready when it answers, without a master; it says what it waits
-// for, and that it stops.
+// A scheduler is ready when it serves requests, even without a master. It reports what it
+// waits for, and that it stops.
 func TestSchedulerNotifiesSystemd(t *testing.T) {
 	read := fakeSystemd(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -222,7 +221,7 @@ func TestSchedulerNotifiesSystemd(t *testing.T) {
 	}
 }
 
-// Other commands tell nothing: they may be part of somebody's service.
+// Other commands do not notify systemd: they may be part of another service.
 func TestOtherCommandsDoNotNotify(t *testing.T) {
 	read := fakeSystemd(t)
 	for _, args := range [][]string{{"ps", "--api", "http://127.0.0.1:1"}, {"no-such"}, {"agent", "devices", "--no-such"}} {
@@ -236,7 +235,7 @@ func TestOtherCommandsDoNotNotify(t *testing.T) {
 	}
 }
 
-// Why a program ends is told last, before it has begun to serve too.
+// The error that ends a program is its last status, even before it serves.
 func TestFinalErrorIsReported(t *testing.T) {
 	for name, args := range map[string][]string{
 		"--log-level loud: use":     {"agent", "--log-level", "loud"},

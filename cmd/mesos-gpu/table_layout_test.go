@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// everyTable has the CLI's tables, each with rows that are as long as they get.
+// everyTable returns the tables of all commands, with rows of the greatest length.
 func everyTable() map[string]struct {
 	rows  int
 	print func(*term.TablePrinter) error
@@ -78,8 +78,7 @@ func everyTable() map[string]struct {
 	}
 }
 
-// Whatever a terminal's width, no line of any table is longer, and no row is
-// lost.
+// At any terminal width no line of any table is longer, and no row is lost.
 func TestEveryTableFitsTerminal(t *testing.T) {
 	for name, table := range everyTable() {
 		for columns := 40; columns <= 200; columns++ {
@@ -102,7 +101,7 @@ func TestEveryTableFitsTerminal(t *testing.T) {
 	}
 }
 
-// Why a job waits can be read at 80 columns.
+// The wait reason of a job is readable at 80 columns.
 func TestReasonsAreReadable(t *testing.T) {
 	tables := everyTable()
 	for _, name := range []string{"ps", "queue"} {
@@ -116,8 +115,8 @@ func TestReasonsAreReadable(t *testing.T) {
 	}
 }
 
-// For any head, cells and width: each row stands in a line that fits, in the
-// order of its columns, and with room enough nothing is cut.
+// For any header, cells and width each row fits on a line, in the order of its columns, and is
+// complete if there is enough space.
 func TestGeneratedTablesFitTerminal(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -149,7 +148,7 @@ func TestGeneratedTablesFitTerminal(t *testing.T) {
 	}
 }
 
-// What describe tells is wrapped on a terminal alone, below where it begins.
+// describe wraps texts only on a terminal, and aligns wrapped lines.
 func TestFactsAreWrapped(t *testing.T) {
 	var out bytes.Buffer
 	all := []term.LabeledFact{{Name: "job", Text: "train"}, {Name: "waits", Text: strings.Repeat("word ", 12)}, {Name: "command", Text: strings.Repeat("x", 70)}}

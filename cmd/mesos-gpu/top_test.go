@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/cli/cluster"
 )
 
-// usageCluster is a cluster whose tasks use their GPUs.
+// usageCluster is a cluster with GPU usage.
 type usageCluster struct {
 	*fakeCluster
 	tasks []api.TaskUsage
@@ -34,8 +34,8 @@ func (u *usageCluster) ListUsage(_ context.Context, q api.UsageQuery) (list api.
 
 func floatPtr(v float64) *float64 { return &v }
 
-// newUsageCluster has a task with two GPUs, two that share one, of which one's memory
-// nobody measures, one whose agent tells nothing and one that is stale.
+// newUsageCluster returns a cluster with a task with two GPUs, two tasks that share a GPU, of
+// which one has no memory value, one whose agent reports nothing, and one with stale values.
 func newUsageCluster() *usageCluster {
 	part := func(task string, used *float64) api.TaskUsage {
 		return api.TaskUsage{Task: task, Job: task[:5], Hostname: "b", AgeSeconds: floatPtr(4), Devices: []gpu.DeviceUsage{
@@ -72,8 +72,8 @@ func TestTop(t *testing.T) {
 		"infer.1  b  GPU-3 (shared)  90 %  - of 4.0 GiB    70 W  50 °C  4 s  healthy  12 s\n", "", 0)
 }
 
-// What an agent's tasks share counts once, but each has its own memory; what is
-// not of now counts nowhere.
+// A shared GPU of an agent counts once, with the memory of each task; stale values are
+// ignored.
 func TestTopByAgent(t *testing.T) {
 	newUsageCluster().command(t, "top --by agent").expect(t, ""+
 		"HOST  TASKS  GPUS  DUTY  MEMORY           POWER  TEMP   AGE  NOTE\n"+
@@ -131,8 +131,8 @@ func TestInvalidTopFlags(t *testing.T) {
 	newUsageCluster().command(t, "top gone").expect(t, "", `there is no job "gone"`, 1)
 }
 
-// On a terminal it stays until it is interrupted, unless somebody says
-// otherwise or a program reads.
+// On a terminal top runs until interrupted, unless a flag or machine-readable output prevents
+// it.
 func TestTopWatchesOnTerminal(t *testing.T) {
 	address := serveBackend(t, newUsageCluster())
 	for line, stays := range map[string]bool{"top": true, "top --watch=false": false, "top -o json": false} {

@@ -26,7 +26,7 @@ import (
 
 const v535, v470 = "535.104.05", "470.57.02"
 
-// volumeTest is a driver root, a store, and how to run volume commands on them.
+// volumeTest is a driver root, a store, and the means to run volume commands on them.
 type volumeTest struct {
 	t         *testing.T
 	root, dir string
@@ -50,7 +50,7 @@ func (v *volumeTest) run(args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// must wants exit status 0 and silence on standard error.
+// must expects exit status 0 and an empty standard error.
 func (v *volumeTest) must(args ...string) string {
 	v.t.Helper()
 	code, out, errs := v.run(args...)
@@ -140,8 +140,8 @@ func TestVolumeGC(t *testing.T) {
 	}
 }
 
-// What the Docker engine's containers and volumes lead to stays, even while
-// none runs; an engine that does not answer keeps all.
+// gc keeps volumes that Docker containers and volumes refer to, even stopped ones. If the
+// engine does not respond, it keeps all.
 func TestVolumeGCAsksTheEngine(t *testing.T) {
 	dir := "/volumes"
 	answers := map[string]any{
@@ -154,7 +154,7 @@ func TestVolumeGCAsksTheEngine(t *testing.T) {
 		for path, answer := range answers {
 			if strings.HasSuffix(r.URL.Path, path) {
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(answer) // the test sees what is missing
+				_ = json.NewEncoder(w).Encode(answer) // the test notices missing data
 			}
 		}
 	}))
@@ -194,7 +194,7 @@ func TestVolumeCDI(t *testing.T) {
 	if n := spec.Devices[0].ContainerEdits.DeviceNodes; len(n) != 1 || n[0].Path != "/dev/nvidia0" || n[0].HostPath != filepath.Join(dev, "nvidia0") {
 		t.Errorf("the first GPU's nodes: %+v", n)
 	}
-	// Of the control nodes only nvidiactl is there.
+	// nvidiactl is the only control node that exists.
 	if n := spec.ContainerEdits.DeviceNodes; len(n) != 1 || n[0].Path != "/dev/nvidiactl" {
 		t.Errorf("common nodes: %+v", n)
 	}
@@ -206,7 +206,7 @@ func TestVolumeCDI(t *testing.T) {
 	}
 }
 
-// terminalPair is a terminal, and what its screen gets to see.
+// terminalPair returns a terminal and the end that reads its output.
 func terminalPair(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -229,7 +229,7 @@ func terminalPair(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// The commands that read much draw a bar where somebody looks on.
+// Commands that read much data draw a progress bar on a terminal.
 func TestVolumeVerifyOnATerminal(t *testing.T) {
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)
@@ -273,7 +273,7 @@ func TestVolumeProgress(t *testing.T) {
 	}
 }
 
-// What the daemon does to the volume at its start.
+// RepairDriverVolume does what the daemon does to the volume when it starts.
 func TestRepairDriverVolume(t *testing.T) {
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)

@@ -32,7 +32,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// What is waited for comes while it is waited for.
+// The job runs or ends while wait waits for it.
 func TestWaitTimeout(t *testing.T) {
 	for what, want := range map[string]string{"ended": "job a FAILED\n", "running": "job a RUNNING\n"} {
 		c := newFakeCluster(fakeJob("a", time.Minute, job.Waiting))

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// watchWith shows what answers hold, one each time, and then is interrupted.
+// watchWith shows one of the answers each time, and is then interrupted.
 func watchWith(t *testing.T, a *cli.App, answers ...any) error {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -35,8 +35,8 @@ func watchWith(t *testing.T, a *cli.App, answers ...any) error {
 	})
 }
 
-// Where a program reads, what is watched is printed as often as it changes.
-// What passes by itself is said once; what does not ends it.
+// Without a terminal each change is printed. A temporary error is reported once; a permanent
+// one ends the command.
 func TestWatch(t *testing.T) {
 	gone, temporary := api.UnknownJob("a"), errors.New("nobody answers")
 	for _, test := range []struct {
@@ -69,8 +69,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// On a terminal each state stands where the last one stood, and no more of it
-// than there is room for.
+// On a terminal each state replaces the last one and is cut to the size of the screen.
 func TestWatchRedraws(t *testing.T) {
 	if got, want := term.RedrawScreen("a\nbb\n", 10, true), "\x1b[2J\x1b[Ha\x1b[K\nbb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -26,8 +26,8 @@ func simulateHost(t *testing.T, spec string) gpu.Host {
 	return h
 }
 
-// partitionedHost has two GPUs that PCIe joins in different ways and one that is
-// cut into slices; of the second's NUMA node nobody told.
+// partitionedHost has two GPUs with different PCIe links and one that is partitioned by MIG.
+// The NUMA node of the second is unknown.
 func partitionedHost() gpu.Host {
 	slice := func(uuid, profile string, gi, caps int) gpu.Device {
 		return gpu.Device{
@@ -46,7 +46,7 @@ func partitionedHost() gpu.Host {
 	}}
 }
 
-// nodesOf is a machine that lacks nvidia-uvm's nodes and has two NVSwitches.
+// nodesOf is a machine without nvidia-uvm's nodes and with two NVSwitches.
 func nodesOf(pattern string) []string {
 	switch {
 	case strings.Contains(pattern, "*"):
@@ -95,7 +95,7 @@ func TestDiscoverOutput(t *testing.T) {
 	}
 }
 
-// A device of the wide host is named in its column, whatever the row.
+// Each device of the wide host is named in its column, in every row.
 func TestMatrixIsSymmetric(t *testing.T) {
 	for _, h := range []gpu.Host{simulateHost(t, "16xH100"), simulateHost(t, "8xV100,2xT4"), partitionedHost()} {
 		var rows [][]string

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// daemonAt answers as a daemon does, with what answers has for a path.
+// daemonAt serves a daemon's socket with fixed responses by path.
 func daemonAt(t *testing.T, path string, answers map[string]string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -38,9 +38,9 @@ func daemonAt(t *testing.T, path string, answers map[string]string) {
 	t.Cleanup(s.Close)
 }
 
-// The daemon knows most; without it the kernel tells the version, if any.
+// The daemon provides the most details; without it only the kernel's version is known.
 func TestHostReader(t *testing.T) {
-	version, _ := os.ReadFile(kernelModule) // most machines have none
+	version, _ := os.ReadFile(kernelModule) // absent on most machines
 	kernel := image.HostDriver{Driver: strings.TrimSpace(string(version))}
 	const (
 		knows   = `{"version":"v1","driver":"535.104.05","cuda":"12.2"}`
@@ -82,7 +82,7 @@ func TestHostReader(t *testing.T) {
 	}
 }
 
-// An image's wish for GPUs is held against those of its container alone.
+// An image's requirements are checked against the GPUs of its container only.
 func TestCheckImage(t *testing.T) {
 	h := gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
 		{UUID: "GPU-k80", Arch: "3.7", Brand: "tesla"}, {UUID: "GPU-a100", Arch: "8.0", Brand: "nvidia"},

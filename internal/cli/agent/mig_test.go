@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/isolator/nvml"
 )
 
-// What GPUs are cut into, by whom, and what is wanted; and what they can be.
+// The output has the present and the requested layouts, their sources, and the profiles.
 func TestPrintMIGLayouts(t *testing.T) {
 	at := func(profile string, start, size int, ours bool) mig.InstanceStatus {
 		return mig.InstanceStatus{GPUInstance: layout.GPUInstance{Profile: profile, Start: start, Size: size}, Ours: ours}
@@ -71,7 +71,7 @@ PROFILE  MEMORY     SLICES  MOST  PLACES
 	}
 }
 
-// What stands in the agent's flags cannot be cut, and made-up GPUs neither.
+// GPUs that the agent's flags advertise and simulated GPUs cannot be partitioned.
 func TestMIGFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--mig 0 --advertise flags": "--mig takes --advertise provider",
@@ -86,7 +86,7 @@ func TestMIGFlags(t *testing.T) {
 	}
 }
 
-// `agent mig` asks the daemon for what the line says, of the GPU that it means.
+// `agent mig` sends the requested layout and the right GPU to the daemon.
 func TestMIGCommand(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", path)

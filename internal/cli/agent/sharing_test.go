@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// agentFlagsOf is what `agent flags` prints on a host with two simulated GPUs.
+// agentFlagsOf returns the output of `agent flags` on a host with two simulated GPUs.
 func agentFlagsOf(t *testing.T, flags string) (printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -25,8 +25,8 @@ func agentFlagsOf(t *testing.T, flags string) (printed string, err error) {
 	return out.String(), err
 }
 
-// The agent's flags have a shared device in parts and name what holds them; a
-// provider's agent has the attribute alone.
+// The agent's flags advertise a shared device in shares and name the enforcement method; with
+// a resource provider they have only the attribute.
 func TestAgentFlagsOfSharedDevices(t *testing.T) {
 	for _, c := range []struct {
 		name, args    string
@@ -68,8 +68,7 @@ func TestAgentFlagsOfSharedDevices(t *testing.T) {
 	}
 }
 
-// An agent that may share its devices while it runs says what would hold tasks,
-// before any is shared.
+// An agent whose devices may be shared later advertises the enforcement method in advance.
 func TestProviderAgentReportsShareLimit(t *testing.T) {
 	f := ShareFlags{List: share.NoDevices, Limit: share.AutoMethod, library: "/none", Scaling: share.ShareScaling{Memory: 1, Cores: 1}}
 	for live, want := range map[bool]gpu.EnforcementMethod{true: gpu.EnforcedByMIG, false: ""} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Lines of several tasks never mix, however they come.
+// Lines of several tasks are never mixed, however writes are split.
 func TestLabelledLinesAreWhole(t *testing.T) {
 	var out bytes.Buffer
 	names := lineLabels{tasks: 11}

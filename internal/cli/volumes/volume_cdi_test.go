@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/volumemgr/cdi"
 )
 
-// fakeRoot has these files, and tells of them as there does.
+// fakeRoot returns a function that lists those of these files that match a pattern.
 func fakeRoot(t *testing.T, files ...string) func(pattern string) []string {
 	t.Helper()
 	root := t.TempDir()
@@ -35,8 +35,7 @@ func fakeRoot(t *testing.T, files ...string) func(pattern string) []string {
 	}
 }
 
-// A GPU is drawn with through nodes that the kernel numbers as it likes: they
-// are found by its PCI address.
+// The kernel numbers DRM nodes arbitrarily, so they are found by the GPU's PCI address.
 func TestVolumeCDINodes(t *testing.T) {
 	there := fakeRoot(t, "/dev/nvidiactl", "/dev/nvidia-uvm",
 		"/sys/bus/pci/devices/0000:3b:00.0/drm/card1", "/sys/bus/pci/devices/0000:3b:00.0/drm/renderD128",

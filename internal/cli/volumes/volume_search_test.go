@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// PATH is of this machine: below another root it means nothing.
+// PATH applies to this machine only, not to another root.
 func TestVolumeSearchesPath(t *testing.T) {
 	a := &commands{&cli.App{ProcessIO: cli.ProcessIO{Getenv: func(name string) string { return name + " of this machine" }}}}
 	if got := a.driverSearch("/"); got.Path != "PATH of this machine" {
