@@ -14,7 +14,7 @@ import (
 
 const hash = "$2a$10$8e/0D4RQ7uuqv8U0hJQPC.BIe.5CQ1WTSMR0pGv2mVKmoPzXBb0t6"
 
-// exampleFile is the file that docs/access.md shows.
+// exampleFile returns the example in docs/access.md.
 func exampleFile(t testing.TB) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "access.md"))
@@ -28,8 +28,8 @@ func exampleFile(t testing.TB) []byte {
 	return m[1]
 }
 
-// TestPackagedFile: the example that packages bring is read, gives nobody a way
-// in by itself, and has every key but those of the issuer.
+// TestPackagedFile checks that the packaged example is valid, grants no access by itself, and
+// has every key except those of the issuer.
 func TestPackagedFile(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "etc", "access.yaml"))
 	if err != nil {
@@ -42,14 +42,14 @@ func TestPackagedFile(t *testing.T) {
 	if p.OpenMetrics || p.OIDC != nil || len(p.Rules) == 0 || len(p.JobLimits) == 0 {
 		t.Errorf("read %+v", p)
 	}
-	// What is a comment in it holds, too.
+	// The commented-out parts are valid too.
 	whole := regexp.MustCompile(`(?m)^# (oidc:|  [a-z]+: |metrics: )`).ReplaceAll(text, []byte("$1"))
 	if p, err = ParsePolicy(whole); err != nil || p.OIDC == nil || !p.OpenMetrics {
 		t.Errorf("with all keys: %+v, %v", p, err)
 	}
 }
 
-// TestDocumentedFile: it is read, and means what the page says of it.
+// TestDocumentedFile checks that the documented example is valid and has the described effect.
 func TestDocumentedFile(t *testing.T) {
 	p, err := ParsePolicy(exampleFile(t))
 	if err != nil {
@@ -142,8 +142,7 @@ func TestInvalidFiles(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a file holds, it is refused or gives nobody more than a
-// rule does.
+// FuzzParse checks that any file is rejected, or grants only what its rules grant.
 func FuzzParse(f *testing.F) {
 	f.Add(exampleFile(f))
 	f.Add([]byte("permissions: [{may: view, roles: [/], groups: ['*']}]"))

@@ -6,8 +6,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// testPolicy gives research to ml, its vision to vi, all to root, a look at web to
-// whoever is known.
+// testPolicy grants research to ml, its vision to vi, all roles to root, and View on web to
+// every authenticated user.
 func testPolicy() *AccessPolicy {
 	return &AccessPolicy{Rules: []PermissionRule{
 		{Permission: Submit, Roles: []string{"research"}, Groups: []string{"ml"}},

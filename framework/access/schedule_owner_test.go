@@ -2,8 +2,8 @@ package access
 
 import "testing"
 
-// The owner of a schedule is asked for without a token, so that nobody's
-// groups but those of the file are known.
+// The owner of a schedule is checked without a token, so that only groups of the file are
+// known.
 func TestCanSubmit(t *testing.T) {
 	p := &AccessPolicy{
 		Tokens: []TokenEntry{{Name: "ci", Groups: []string{"bots"}}, {Name: "reader"}},

@@ -56,7 +56,7 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 }
 
-// TestNamedEventsAreIgnored: what a later scheduler tells besides is passed by.
+// TestNamedEventsAreIgnored checks that events with a name, as of later schedulers, are ignored.
 func TestNamedEventsAreIgnored(t *testing.T) {
 	c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "event: inventory\ndata: {}\n\nid: e-1\ndata: {\"task\":\"t.0\",\"state\":\"RUNNING\"}\n\n"+
@@ -75,8 +75,7 @@ func TestNamedEventsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestWaitSurvivesBrokenStream: the first stream breaks, the second tells of
-// the end.
+// TestWaitSurvivesBrokenStream breaks the first stream; the second one reports the end.
 func TestWaitSurvivesBrokenStream(t *testing.T) {
 	var streams atomic.Int32
 	var ended atomic.Bool

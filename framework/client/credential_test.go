@@ -18,7 +18,7 @@ import (
 
 const token = "mgpu.ci.SECRETSECRET"
 
-// serveTLS serves over TLS; the option trusts it.
+// serveTLS starts a TLS server and returns an option that trusts it.
 func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting ClientOption) {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
@@ -40,8 +40,8 @@ func newClient(t *testing.T, address string, options ...ClientOption) *Client {
 	return c
 }
 
-// TestTokenFollowsRedirect to a leader that speaks TLS, and stays behind
-// where it does not.
+// TestTokenFollowsRedirect checks that the token is sent to a leader with TLS, and not to one
+// without.
 func TestTokenFollowsRedirect(t *testing.T) {
 	var heard atomic.Value
 	heard.Store("")
@@ -53,7 +53,7 @@ func TestTokenFollowsRedirect(t *testing.T) {
 	standby, _ := serveTLS(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", to+r.URL.RequestURI())
 		writeProblem(w, api.RedirectToLeader(to))
-	}) // httptest's certificate is the same for both
+	}) // httptest uses the same certificate for both servers
 	c := newClient(t, standby, trusting, WithToken(token))
 	if err := c.KillJob(context.Background(), "x"); err != nil || heard.Load() != "Bearer "+token {
 		t.Errorf("the leader heard %v, %v", heard.Load(), err)
@@ -85,7 +85,7 @@ func TestTokenIsNotSentUnencrypted(t *testing.T) {
 	}
 }
 
-// TestUntrustedServersAreRejected: a server that nobody vouches for hears no token.
+// TestUntrustedServersAreRejected checks that no token is sent to a server with an untrusted certificate.
 func TestUntrustedServersAreRejected(t *testing.T) {
 	address, _ := serveTLS(t, func(http.ResponseWriter, *http.Request) { t.Error("a stranger was asked") })
 	if _, err := newClient(t, address, WithToken(token)).ListJobs(context.Background()); err == nil || !strings.Contains(err.Error(), "certificate") {

@@ -26,8 +26,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// execBackend is a scheduler with one job of one task, in whose container it runs
-// what a test says.
+// execBackend is a scheduler with one job of one task. Exec runs a function of the test.
 type execBackend struct {
 	api.ReadBackend // the test calls only the methods below
 	api.LeaderBackend
@@ -60,8 +59,8 @@ func connectTo(t *testing.T, address string, options ...ClientOption) *Client {
 	return c
 }
 
-// TestExec: over TLS and with a token, a command gets all its input, however
-// slowly it reads, and what it prints comes back, each stream as such.
+// TestExec checks over TLS and with a token that a slow command gets all of its input, and
+// that each output stream is returned separately.
 func TestExec(t *testing.T) {
 	r := execBackend{run: func(_ context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
 		n, err := io.Copy(term.Stdout, iotest.HalfReader(term.Stdin))
@@ -90,8 +89,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestExecRejected: the scheduler's reason is the error, whether it comes before
-// the session or at its end; what could not be sent is not.
+// TestExecRejected checks that the scheduler's reason is returned, before or at the end of the
+// session, and not an error about unsent input.
 func TestExecRejected(t *testing.T) {
 	r := execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
 		return 0, api.NewProblemf(http.StatusConflict, "its agent is away")
@@ -122,7 +121,7 @@ func TestExecRejected(t *testing.T) {
 	}
 }
 
-// TestExecFollowsLeader, as all requests do.
+// TestExecFollowsLeader checks that Exec follows redirects to the leader.
 func TestExecFollowsLeader(t *testing.T) {
 	leader := httptest.NewServer(execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 5, nil }}.handler())
 	defer leader.Close()
@@ -136,8 +135,8 @@ func TestExecFollowsLeader(t *testing.T) {
 	}
 }
 
-// TestExecIsNotRepeated: where an answer is lost nobody knows whether the command
-// has begun, and another scheduler is not asked.
+// TestExecIsNotRepeated checks that Exec is not retried if the response is lost, because the
+// command may have started.
 func TestExecIsNotRepeated(t *testing.T) {
 	var asked atomic.Int32
 	lost := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -151,12 +150,12 @@ func TestExecIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestExecEnds where its context does, the command with it; where the output
-// cannot be written or the input not be read; and where the scheduler goes.
+// TestExecEnds checks that session and command end when the context ends, the output cannot be
+// written, the input cannot be read, or the scheduler disconnects.
 func TestExecEnds(t *testing.T) {
 	goes := errors.New("broken")
 	for name, tt := range map[string]struct {
-		end  func(context.CancelCauseFunc, net.Conn) // once it runs
+		end  func(context.CancelCauseFunc, net.Conn) // called once the command runs
 		in   io.Reader
 		out  io.Writer
 		want string
@@ -221,8 +220,8 @@ func (l singleConn) Accept() (net.Conn, error) {
 func (l singleConn) Close() error   { close(l); return nil }
 func (l singleConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestExecDetectsSilentScheduler is taken for gone after a while, but not where it is this
-// end that holds the conversation up.
+// TestExecDetectsSilentScheduler checks that the connection counts as lost after a time without
+// messages, but not while the client itself is blocked in writing output.
 func TestExecDetectsSilentScheduler(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"at once": 0, "once a page of the output was looked at": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -17,14 +17,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// rotatingBackend is the log of a task that has ended, or of one that writes on.
+// rotatingBackend has the log of a task that has ended or is still writing.
 type rotatingBackend struct {
 	api.ReadBackend // the test calls only the methods below
 	api.LeaderBackend
 	mu    sync.Mutex
 	files map[string]string
 	state job.State
-	read  func() // before each read
+	read  func() // called before each read
 }
 
 func (r *rotatingBackend) AsOf() time.Time { return time.Time{} }
@@ -47,7 +47,7 @@ func (r *rotatingBackend) ReadTaskLog(_ context.Context, _ job.Task, file string
 	return []byte(text[from:min(from+int(length), from+300, len(text))]), uint64(len(text)), nil
 }
 
-// rotateFile begins a new file.
+// rotateFile starts a new file.
 func (r *rotatingBackend) rotateFile(text string) {
 	for i := 4; i > 0; i-- {
 		if old, ok := r.files[fmt.Sprintf("stdout.%d", i)]; ok && i < 4 {
@@ -88,8 +88,7 @@ func readLog(t *testing.T, c *Client, o LogOptions) string {
 	return string(text)
 }
 
-// TestLogStartsWithOldestFile: nothing of a log is hidden, and asking without our
-// client gets as much.
+// TestLogStartsWithOldestFile checks that the whole log is returned, also to other clients.
 func TestLogStartsWithOldestFile(t *testing.T) {
 	r := &rotatingBackend{state: job.Finished, read: func() {}, files: map[string]string{"stdout.2": numberedLines(0, 100), "stdout.1": numberedLines(100, 200), "stdout": numberedLines(200, 210)}}
 	c := r.serveLog(t, passThrough)
@@ -106,7 +105,7 @@ func TestLogStartsWithOldestFile(t *testing.T) {
 	}
 }
 
-// cuttingWriter breaks an answer off after so many bytes.
+// cuttingWriter aborts a response after so many bytes.
 type cuttingWriter struct {
 	http.ResponseWriter
 	left int
@@ -122,8 +121,8 @@ func (c *cuttingWriter) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// TestFollowedLogSurvivesRotation: the file is rotated while it is followed, and
-// while the connection is down.
+// TestFollowedLogSurvivesRotation rotates the file while it is followed and while the
+// connection is broken.
 func TestFollowedLogSurvivesRotation(t *testing.T) {
 	r := &rotatingBackend{state: job.Running, files: map[string]string{"stdout": numberedLines(0, 100)}}
 	reads, wrote := 0, 100
@@ -152,7 +151,7 @@ func TestFollowedLogSurvivesRotation(t *testing.T) {
 	}
 }
 
-// TestLostOutputIsReported: files that went before they were read.
+// TestLostOutputIsReported checks files that are removed before they are read.
 func TestLostOutputIsReported(t *testing.T) {
 	r := &rotatingBackend{state: job.Running, files: map[string]string{"stdout": numberedLines(0, 10)}}
 	reads := 0
@@ -167,7 +166,7 @@ func TestLostOutputIsReported(t *testing.T) {
 	if want := numberedLines(0, 10) + numberedLines(500, 530); got != want || missed != 1 {
 		t.Errorf("missed %d times, got %q", missed, got)
 	}
-	// Who cannot be told gets a broken answer rather than half a log.
+	// A client that does not support the notice gets an aborted response instead of partial output.
 	r.files, r.state, reads = map[string]string{"stdout": numberedLines(0, 10)}, job.Running, 0
 	res, err := http.Get(r.serveLog(t, passThrough).baseURLs[0] + "/v1/tasks/t/log?follow=true")
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// The last lines are those of all files together, the newest file's end
-// included that no line end closes.
+// The last lines span all files and include an unfinished line at the end of the newest one.
 func TestLastLines(t *testing.T) {
 	for _, test := range []struct {
 		last  int
@@ -35,8 +34,8 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// Followed, nothing of what comes after the last lines is missing or there
-// twice: also where the file is rotated between the two readings.
+// With Follow no output after the last lines is lost or repeated, even if the file is rotated
+// between the two reads.
 func TestLastLinesFollowed(t *testing.T) {
 	r := &rotatingBackend{state: job.Running, files: map[string]string{"stdout": numberedLines(0, 50)}}
 	answers := 0
@@ -58,10 +57,10 @@ func TestLastLinesFollowed(t *testing.T) {
 	}
 }
 
-// A task that has written nothing yet is followed all the same.
+// A task that has no output yet is followed too.
 func TestLastLinesOfMissingLog(t *testing.T) {
 	r := &rotatingBackend{state: job.Running, files: map[string]string{}}
-	reads := 0 // while it is followed
+	reads := 0 // number of reads while following
 	r.read = func() {
 		if reads > 0 {
 			reads++

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// TestEachReadsAllPages one at a time, as far as they are wanted, with the same
-// question each time.
+// TestEachReadsAllPages checks that pages are read one at a time, only as needed, with the same
+// query.
 func TestEachReadsAllPages(t *testing.T) {
 	const all = 2*entriesPerPage + 3
 	var asked []string
@@ -57,8 +57,8 @@ func TestEachReadsAllPages(t *testing.T) {
 	}
 }
 
-// TestEachStopsOnError: what was read before has come, and a list that is
-// not whole is none.
+// TestEachStopsOnError checks that entries before an error are returned, and that a list is not
+// returned partially.
 func TestEachStopsOnError(t *testing.T) {
 	c := newTestClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("after") != "" {
@@ -84,7 +84,7 @@ func TestEachStopsOnError(t *testing.T) {
 	}
 }
 
-// TestUnpagedLists: a scheduler of an earlier version answers with all at once.
+// TestUnpagedLists checks a scheduler of an earlier version, which returns the whole list.
 func TestUnpagedLists(t *testing.T) {
 	c := newTestClient(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("limit") {

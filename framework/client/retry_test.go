@@ -21,8 +21,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// unusedAddress is an address at which nobody listens: nor will another test, as at
-// a port of 127.0.0.1.
+// unusedAddress returns an address without a listener, which no other test uses.
 func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.79:0")
@@ -55,8 +54,8 @@ func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// A submission finds the leader: past one that is down, by a standby's
-// redirect, with its method and body, and waits while nobody leads.
+// A submission reaches the leader: it skips a scheduler that is down, follows the redirect of a
+// standby with method and body, and waits while there is no leader.
 func TestSubmissionFindsLeader(t *testing.T) {
 	var asked, submitted atomic.Int32
 	leader := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -82,8 +81,7 @@ func TestSubmissionFindsLeader(t *testing.T) {
 	}
 }
 
-// A request without a key that may have been taken is not made again; a
-// question is.
+// A request without a key that may have been executed is not retried; a read is.
 func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	var posts, gets atomic.Int32
 	breaks := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -118,8 +116,8 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	}
 }
 
-// A stream that breaks goes on at another scheduler: states come once, and old
-// ones of a standby that is behind do not.
+// A broken stream resumes at another scheduler. Each state is returned once, and outdated
+// states of a standby are not.
 func TestFollowedEventsResume(t *testing.T) {
 	event := func(w io.Writer, state job.State, second int64) {
 		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
@@ -168,7 +166,7 @@ func TestFollowEndsOnPermanentError(t *testing.T) {
 	}
 }
 
-// A log that breaks off goes on at the byte where it did; one that ended, ends.
+// A log that breaks resumes at the same byte; a complete one ends.
 func TestFollowedLogResumes(t *testing.T) {
 	const text = "one\ntwo\nthree\n"
 	var asked atomic.Int32
@@ -181,11 +179,11 @@ func TestFollowedLogResumes(t *testing.T) {
 		}
 		w.Header().Set("Trailer", api.NextOffset)
 		switch asked.Add(1) {
-		case 1: // cut off
+		case 1: // aborted
 			fmt.Fprint(w, text[from:from+5])
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		case 2: // ended too early, as by a scheduler that stops
+		case 2: // ends too early, as when a scheduler stops
 			fmt.Fprint(w, text[from:from+3])
 		case 3:
 			writeProblem(w, api.NewUnavailable("nobody leads"))
@@ -204,7 +202,7 @@ func TestFollowedLogResumes(t *testing.T) {
 	}
 }
 
-// Patience ends: what follows a job does not hang for ever.
+// Following ends after FollowTimeout without a response.
 func TestFollowTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{baseURLs: []string{"http://x"}, http: &http.Client{Transport: refusingTransport{}}}
@@ -227,8 +225,8 @@ func (refusingTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 }
 
-// TestWaitIgnoresRetriedAttempts: an attempt that was lost while nobody answered
-// never ends for who waits; the next one does.
+// TestWaitIgnoresRetriedAttempts checks that WaitForJob does not wait for the end of an attempt
+// that was lost while no scheduler responded, but for the next attempt.
 func TestWaitIgnoresRetriedAttempts(t *testing.T) {
 	event := func(w io.Writer, task string, state job.State) {
 		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: task, State: state})

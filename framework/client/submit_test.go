@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestLostSubmissionIsRepeated: by the same key, whether the connection broke
-// or the scheduler did not know, and until there is an answer that tells.
+// TestLostSubmissionIsRepeated checks retries with the same key after a broken connection or an
+// unknown result, until the result is known.
 func TestLostSubmissionIsRepeated(t *testing.T) {
 	var keys []string
 	c := newTestClients(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func TestLostSubmissionIsRepeated(t *testing.T) {
 	}
 }
 
-// TestRejectedSubmissionIsNotRepeated: an answer that tells is the answer.
+// TestRejectedSubmissionIsNotRepeated checks that a definite error is returned.
 func TestRejectedSubmissionIsNotRepeated(t *testing.T) {
 	for _, status := range []int{http.StatusConflict, http.StatusUnprocessableEntity, http.StatusInternalServerError} {
 		asked := 0

@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// recordSamples is what a loop does with a cluster in which everything happens once.
+// recordSamples counts one of each event.
 func recordSamples(c *SchedulerCounters) {
 	now := time.Unix(1_700_000_000, 0)
 	spec := func(request gpu.Request) *job.Spec { return &job.Spec{Role: "research", Request: request} }
@@ -53,8 +53,8 @@ func recordSamples(c *SchedulerCounters) {
 	c.EventReceived(now.Add(1500 * time.Millisecond))
 }
 
-// TestCounters compares all there is with testdata/counters.txt, as it is
-// scraped, and has Prometheus's own rules of names hold.
+// TestCounters compares the scrape of all counters with testdata/counters.txt and checks
+// Prometheus's naming rules.
 func TestCounters(t *testing.T) {
 	c := NewSchedulerCounters()
 	recordSamples(c)
@@ -74,7 +74,7 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// TestCountersAreExported: beside a Snapshot that they began.
+// TestCountersAreExported checks that they are exported with a Snapshot that they created.
 func TestCountersAreExported(t *testing.T) {
 	c := NewSchedulerCounters()
 	recordSamples(c)
@@ -90,7 +90,7 @@ func TestCountersAreExported(t *testing.T) {
 	}
 }
 
-// failingJournal is a journal that fails as it is told.
+// failingJournal is a journal whose commits return a given error.
 type failingJournal struct {
 	journal.Journal
 	err  error
@@ -100,8 +100,8 @@ type failingJournal struct {
 func (f *failingJournal) Commit(context.Context, journal.Change) error { f.size += 100; return f.err }
 func (f *failingJournal) Size() int64                                  { return f.size }
 
-// TestJournalMetrics: each commit takes time, a failed one is an error by its
-// reason, and the size is that after the last good one.
+// TestJournalMetrics checks the commit time, the reason of failures, and the size after the
+// last successful commit.
 func TestJournalMetrics(t *testing.T) {
 	c, f := NewSchedulerCounters(), &failingJournal{size: 1}
 	j := c.WrapJournal(f)
@@ -133,8 +133,8 @@ func TestJournalMetrics(t *testing.T) {
 	}
 }
 
-// TestTypeLabels: a wish is named as the agents name what it means, there is an end
-// to names, and what has one keeps it.
+// TestTypeLabels checks that requests use the spelling of the agents, that the number of labels
+// is limited, and that labels do not change.
 func TestTypeLabels(t *testing.T) {
 	n := newLabelValues()
 	wish := func(types ...string) string {

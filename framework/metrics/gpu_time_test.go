@@ -17,15 +17,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// gpuTimeModel is a cluster whose tasks a scheduler launches and whose ends it hears
-// of; what is here is what its journal has.
+// gpuTimeModel is a cluster with a scheduler that launches tasks and receives their ends. Its
+// fields are the content of the journal.
 type gpuTimeModel struct {
 	t        *testing.T
 	now      time.Time
 	g        *GPUTimeTracker
 	past     sched.RecoveredState
 	document []byte
-	attempts map[string][]byte // documents
+	attempts map[string][]byte // documents of earlier attempts
 }
 
 func (l *gpuTimeModel) takeOver() {
@@ -53,7 +53,7 @@ func (l *gpuTimeModel) endTask(i int) {
 	t.State, t.Ended = job.Finished, l.now
 }
 
-// writeRecord writes the document, where there is a new one.
+// writeRecord stores the record if it has changed.
 func (l *gpuTimeModel) writeRecord() {
 	if document := l.g.EncodeRecord(l.now); document != nil {
 		l.document = document
@@ -80,7 +80,7 @@ func (l *gpuTimeModel) expectTotals(expectTotals map[string]float64) {
 	}
 }
 
-// TestGPUTime: from launch to end, by role and type, in whole and in parts.
+// TestGPUTime checks times from launch to end, by role and type, for whole and shared GPUs.
 func TestGPUTime(t *testing.T) {
 	l := &gpuTimeModel{t: t, now: time.Unix(1_700_000_000, 0)}
 	l.takeOver()
@@ -96,7 +96,7 @@ func TestGPUTime(t *testing.T) {
 	}}}, nil)
 	l.now = l.now.Add(20 * time.Second)
 	l.endTask(first)
-	l.endTask(first) // says so twice
+	l.endTask(first) // a repeated end
 	l.now = l.now.Add(20 * time.Second)
 	l.writeRecord()
 	l.expectTotals(map[string]float64{"research V100": 60, "* A100": 40, "* T4": 10})
@@ -108,8 +108,8 @@ func TestGPUTime(t *testing.T) {
 	l.expectTotals(map[string]float64{"research V100": 60, "* A100": 42, "* T4": 10.5})
 }
 
-// TestGPUTimeAcrossFailover: the next one counts the time in which nobody led,
-// and what the last one had not recorded, once.
+// TestGPUTimeAcrossFailover checks that the next leader counts the time without a leader, and
+// the time that the last one had not recorded, once.
 func TestGPUTimeAcrossFailover(t *testing.T) {
 	l := &gpuTimeModel{t: t, now: time.Unix(1_700_000_000, 0)}
 	l.takeOver()
@@ -117,12 +117,12 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	l.now = l.now.Add(10 * time.Second)
 	l.writeRecord()
 	l.now = l.now.Add(5 * time.Second)
-	l.endTask(ends) // and is not recorded
+	l.endTask(ends) // not recorded
 	l.now = l.now.Add(time.Minute)
 	l.takeOver()
 	l.writeRecord()
 	l.expectTotals(map[string]float64{"* V100": 75, "* A100": 15})
-	l.takeOver() // at once, again
+	l.takeOver() // again, immediately
 	l.now = l.now.Add(time.Second)
 	l.endTask(stays)
 	l.now = l.now.Add(time.Hour)
@@ -132,7 +132,7 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	again := l.launchTask("*", "T4", 1)
 	before := l.past.Jobs[again].Tasks[0]
 	l.now = l.now.Add(7 * time.Second)
-	before.State, before.Ended = job.Failed, l.now // and is tried again, of which nothing is counted
+	before.State, before.Ended = job.Failed, l.now // retried; the retry counts nothing
 	text, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -151,9 +151,8 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	}
 }
 
-// TestGPUTimeIsIndependentOfFailover: whatever happens in whatever order, with
-// failovers in between, it is the sum of what the tasks held, and what is
-// recorded never falls.
+// TestGPUTimeIsIndependentOfFailover checks for random events and failovers that the total
+// equals the sum of what the tasks held, and that recorded totals never decrease.
 func TestGPUTimeIsIndependentOfFailover(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -177,7 +176,7 @@ func TestGPUTimeIsIndependentOfFailover(t *testing.T) {
 			case 2:
 				l.writeRecord()
 			case 3:
-				if l.document != nil { // before it nobody knows since when to count
+				if l.document != nil { // without a record the start is unknown
 					l.takeOver()
 				}
 			}

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeSource is a View that knows one answer.
+// fakeSource is a SnapshotSource with one fixed result.
 type fakeSource struct {
 	Snapshot
 	err error
@@ -25,7 +25,7 @@ type fakeSource struct {
 
 func (v fakeSource) MetricsSnapshot(context.Context) (Snapshot, error) { return v.Snapshot, v.err }
 
-// someSnapshot is a scheduler with jobs of two roles, and an extension.
+// someSnapshot returns a scheduler with jobs of two roles, and an extension.
 func someSnapshot() fakeSource {
 	now := time.Unix(1_700_000_000, 0)
 	v := fakeSource{Snapshot: Snapshot{
@@ -94,8 +94,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestMetricsHandler: the process's metrics are beside a view's, which is read anew
-// each time; of a view that fails nothing is written.
+// TestMetricsHandler checks that a scrape has the metrics of the process and a new snapshot, and
+// that a failed snapshot writes nothing.
 func TestMetricsHandler(t *testing.T) {
 	p, v := NewMetricsHandler(), someSnapshot()
 	for _, line := range []string{"mesos_gpu_scheduler_leads 1\n", "mesos_gpu_scheduler_leads 0\n"} {
@@ -130,7 +130,7 @@ func TestMetricsHandler(t *testing.T) {
 	}
 }
 
-// Whatever agents call their types, there is an end to a label.
+// The length of a label is limited, whatever type names agents use.
 func TestLabelsAreBounded(t *testing.T) {
 	v := fakeSource{}
 	long := strings.Repeat("ü", 1000)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestScrapeAsJSON: who accepts JSON gets Marathon's form, everybody else text.
+// TestScrapeAsJSON checks that a client that accepts JSON gets Marathon's format, others text.
 func TestScrapeAsJSON(t *testing.T) {
 	p := NewMetricsHandler()
 	for accept, want := range map[string]bool{
@@ -60,8 +60,7 @@ func TestScrapeAsJSON(t *testing.T) {
 	}
 }
 
-// TestReport: what has no form in JSON is left out, and distributions have
-// their names.
+// TestReport checks that values without a JSON form are omitted, and the names of quantiles.
 func TestReport(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "endless"})

@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// openLog makes a log, and a function that reads what is in a file of it.
+// openLog opens a log and returns a function that parses a file of it.
 func openLog(t *testing.T) (l *AuditLog, said *bytes.Buffer, entries func(path string) []AuditEntry) {
 	t.Helper()
 	log := logrus.New()
@@ -48,8 +48,8 @@ func openLog(t *testing.T) (l *AuditLog, said *bytes.Buffer, entries func(path s
 	}
 }
 
-// sendRequest makes a request of who is known by that name, nobody by "", through the
-// log to a handler that answers with the status.
+// sendRequest sends a request of the user who, or of an unknown user if who is empty, through
+// the log to a handler that responds with the status.
 func sendRequest(l *AuditLog, who, method, path string, status int, body string) {
 	rules := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.Admin, Roles: []string{"/"}, Groups: []string{access.AnyUser}}}}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -93,8 +93,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestLogRotation: a log that was moved away is made anew; what is there is added
-// to.
+// TestLogRotation checks that the log creates a new file after the old one was moved, and
+// appends to an existing one.
 func TestLogRotation(t *testing.T) {
 	l, _, entries := openLog(t)
 	sendRequest(l, "a", "POST", "/1", 200, "")
@@ -119,7 +119,7 @@ func TestLogRotation(t *testing.T) {
 	}
 }
 
-// TestConcurrentLinesAreWhole while many write.
+// TestConcurrentLinesAreWhole checks that concurrent writers do not mix lines.
 func TestConcurrentLinesAreWhole(t *testing.T) {
 	l, _, entries := openLog(t)
 	var all sync.WaitGroup
@@ -136,7 +136,7 @@ func TestConcurrentLinesAreWhole(t *testing.T) {
 	}
 }
 
-// TestFailedWriteIsLogged: what cannot be written is said, and the request was answered.
+// TestFailedWriteIsLogged checks that a failed write is logged and the request is served.
 func TestFailedWriteIsLogged(t *testing.T) {
 	l, said, _ := openLog(t)
 	if err := l.Close(); err != nil {
@@ -151,8 +151,8 @@ func TestFailedWriteIsLogged(t *testing.T) {
 	}
 }
 
-// TestExecEntries: who begins one is written down then, with where it runs and how
-// it begins, and so is who may not. What only asks is not.
+// TestExecEntries checks that an exec session is logged when it starts, with its task and the
+// start of the command, and a rejected one too. Reads are not logged.
 func TestExecEntries(t *testing.T) {
 	l, _, entries := openLog(t)
 	rules := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.Admin, Roles: []string{"/"}, Groups: []string{access.AnyUser}}}}

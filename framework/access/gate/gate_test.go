@@ -22,7 +22,7 @@ func discardLogger() logrus.FieldLogger {
 	return log
 }
 
-// writeFile puts an access file where a gate reads it.
+// writeFile writes an access file.
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -30,8 +30,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// openGate makes a gate of a file, and a function that asks through it: who the
-// request is taken for, and the status.
+// openGate opens a gate and returns a function that sends a request through it and returns
+// the identified user and the status.
 func openGate(t testing.TB, text string) (g *Gate, path string, ask func(token string) (who string, status int)) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "access.yaml")
@@ -66,7 +66,7 @@ func madeToken(t testing.TB, name string) (token, lines string) {
 func TestTokens(t *testing.T) {
 	token, lines := madeToken(t, "ci")
 	g, path, ask := openGate(t, lines)
-	for round := range 2 { // by bcrypt, then by what was learnt
+	for round := range 2 { // first by bcrypt, then by the cached digest
 		if who, status := ask(token); who != "ci" || status != http.StatusOK {
 			t.Errorf("round %d: %q, %d", round, who, status)
 		}
@@ -105,9 +105,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokensOfOneNameDoNotBlockOthers: where all those wait who may, with tokens of one name,
-// the next is told to ask again, and tokens of other names are looked at. A
-// name that nobody has is no faster than one that somebody has.
+// TestTokensOfOneNameDoNotBlockOthers checks that requests beyond maxWaiting for one name are
+// rejected, while tokens of other names are verified. An unknown name takes as long as a
+// known one.
 func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
 	ci, lines := madeToken(t, "ci")
 	ops, more := madeToken(t, "ops")
@@ -143,7 +143,7 @@ func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// TestOpenPathsIgnoreTokens: whatever token comes, they are answered, as to nobody.
+// TestOpenPathsIgnoreTokens checks that open paths are served with any token, without a user.
 func TestOpenPathsIgnoreTokens(t *testing.T) {
 	token, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
@@ -188,7 +188,7 @@ func TestRejectionNamesScheme(t *testing.T) {
 	}
 }
 
-// BenchmarkKnownToken is what a token costs each request after the first.
+// BenchmarkKnownToken measures the cost of a token after its first use.
 func BenchmarkKnownToken(b *testing.B) {
 	token, lines := madeToken(b, "ci")
 	_, _, ask := openGate(b, lines)

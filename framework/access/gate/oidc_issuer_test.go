@@ -26,7 +26,7 @@ import (
 type testIssuer struct {
 	*httptest.Server
 	down        atomic.Bool
-	keyRequests atomic.Int32 // for keys
+	keyRequests atomic.Int32 // number of requests for keys
 
 	mu   sync.Mutex
 	keys []jose.JSONWebKey
@@ -77,14 +77,14 @@ func ecKey(t testing.TB) crypto.Signer {
 	return k
 }
 
-// publish makes a key the issuer's only one.
+// publish replaces the issuer's keys by one key.
 func (i *testIssuer) publish(key crypto.Signer, id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.keys = []jose.JSONWebKey{{Key: key, KeyID: id, Use: "sig"}}
 }
 
-// claims are those of a good token, with changes.
+// claims returns the claims of a valid token, with changes.
 func (i *testIssuer) claims(change func(map[string]any)) map[string]any {
 	c := map[string]any{
 		"iss": i.URL, "aud": []string{"mesos-gpu", "other"}, "sub": "1234", "email": "alice@example.org", "email_verified": true,
@@ -117,7 +117,7 @@ func signToken(t testing.TB, alg jose.SignatureAlgorithm, key any, id string, cl
 	return compact
 }
 
-// unsignedToken is a token by the algorithm none.
+// unsignedToken returns a token with the algorithm none.
 func unsignedToken(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(claims)
@@ -128,7 +128,7 @@ func unsignedToken(t testing.TB, claims map[string]any) string {
 	return part([]byte(`{"alg":"none"}`)) + "." + part(text) + "."
 }
 
-// accessFile is an access file that believes the issuer.
+// accessFile returns an access file that trusts the issuer.
 func (i *testIssuer) accessFile(t testing.TB, more string) string {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
@@ -195,8 +195,8 @@ func TestOIDCGroups(t *testing.T) {
 	}
 }
 
-// TestOIDCKeyRotation: a token of a key that came since is good, one of a key that
-// went is not, and keys that are none have the issuer asked seldom.
+// TestOIDCKeyRotation checks that a token of a new key is accepted and one of a removed key
+// rejected, and that unknown keys cause few requests to the issuer.
 func TestOIDCKeyRotation(t *testing.T) {
 	i, first, second := newTestIssuer(t), rsaKey(t), ecKey(t)
 	i.publish(first, "one")
@@ -224,8 +224,7 @@ func TestOIDCKeyRotation(t *testing.T) {
 	}
 }
 
-// freezeClock stops the clock by which an issuer is asked again, but for what a test
-// waits.
+// freezeClock stops the clock for retries to the issuer; wait advances it.
 func freezeClock(g *Gate) (wait func(time.Duration)) {
 	now := time.Now()
 	clock := func() time.Time { return now }
@@ -234,8 +233,8 @@ func freezeClock(g *Gate) (wait func(time.Duration)) {
 	return func(d time.Duration) { now = now.Add(d) }
 }
 
-// TestIssuerUnavailable: tokens of the file work, keys that are known do; once it is
-// back all do, without a restart.
+// TestIssuerUnavailable checks that tokens of the file and of known keys still work, and that
+// all tokens work again when the issuer is back, without a restart.
 func TestIssuerUnavailable(t *testing.T) {
 	i, key := newTestIssuer(t), ecKey(t)
 	i.publish(key, "one")
@@ -277,8 +276,8 @@ func TestIssuerUnavailable(t *testing.T) {
 	waitUntil(t, func() bool { wait(issuerRetryInterval); return answersWith(ask, unknown, http.StatusOK) })
 }
 
-// waitUntil asks again for a while: whoever asks while the library still puts the
-// last answer away is given that once more, or what was known before it.
+// waitUntil retries for a while, because the library may return its last result again while
+// it stores a new one.
 func waitUntil(t *testing.T, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); {
@@ -293,7 +292,7 @@ func answersWith(ask func(string) (string, int), token string, want int) bool {
 	return status == want
 }
 
-// TestIssuerRequestsAreLimited: one thing is asked for once in a while, others are not held up.
+// TestIssuerRequestsAreLimited checks that requests for one URL are limited and others are not delayed.
 func TestIssuerRequestsAreLimited(t *testing.T) {
 	asked, now := 0, time.Now()
 	s := &limitedTransport{next: countingTransport{&asked}, clock: func() time.Time { return now }}
@@ -326,8 +325,8 @@ func (c countingTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 }
 
-// TestIssuerAddressesRequireTLS: its keys are not asked for in plain HTTP, by
-// whatever address it names or sends to.
+// TestIssuerAddressesRequireTLS checks that keys are never requested over plain HTTP, whatever
+// URL the issuer names or redirects to.
 func TestIssuerAddressesRequireTLS(t *testing.T) {
 	for _, name := range []string{"names", "sends to"} {
 		t.Run(name, func(t *testing.T) {
