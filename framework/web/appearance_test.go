@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// serveBusyCluster is a cluster with something on each of its pages.
+// serveBusyCluster serves a cluster with content on each page.
 func serveBusyCluster(t *testing.T) *httptest.Server {
 	t.Helper()
 	f := newFakeCluster(24, 30)
@@ -36,7 +36,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	return f.serve(t)
 }
 
-// checkStates makes a job's task four, of a matrix, each in another state.
+// checkStates gives a job four tasks of a matrix, each in a different state.
 func checkStates(j *api.JobView) {
 	j.Spec.Matrix = &job.Matrix{Axes: []job.MatrixAxis{{Name: "rate", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2"}}}}
 	j.Spec.Command = append(j.Spec.Command, "--rate", "{{matrix.rate}}", "--note", "it's a \"try\"; $HOME", "--data", "/mnt/datasets/imagenet-2012/train/shards-of-1024-images", "")
@@ -73,7 +73,7 @@ func gpuDevices(list []api.GPUView) []gpu.Device {
 	return all
 }
 
-// views are the page's, each with something that it shows once it is there.
+// views are the views of the page, each with a text that it shows once it is complete.
 var views = []struct{ name, address, there string }{
 	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.waits li')"},
 	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
@@ -84,8 +84,8 @@ var views = []struct{ name, address, there string }{
 	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2"},
 }
 
-// contrast lists the texts of the page that stand out less than 4.5 to 1 from
-// their ground, by the formula of the Web Content Accessibility Guidelines.
+// contrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content
+// Accessibility Guidelines.
 const contrast = `(() => {
 	const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
 		.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
@@ -110,8 +110,7 @@ const contrast = `(() => {
 	return [...poor];
 })()`
 
-// broken lists the words of the page that stand in two lines, but for those so
-// long that they must.
+// broken lists the words that are split over two lines, except very long ones.
 const broken = `(() => {
 	const found = new Set();
 	const walk = document.createTreeWalker(document.getElementById('main'), NodeFilter.SHOW_TEXT);
@@ -129,7 +128,7 @@ const broken = `(() => {
 	return [...found];
 })()`
 
-// odd lists what else is wrong with the looks of the present view.
+// odd lists other layout faults of the present view.
 const odd = `(() => {
 	const wrong = [];
 	const box = (node) => node.getBoundingClientRect();
@@ -154,8 +153,8 @@ const odd = `(() => {
 	return wrong;
 })()`
 
-// TestAppearance: each view in both schemes, wide and as on a phone: readable, no
-// word in two lines, and nothing to scroll sideways.
+// TestAppearance checks each view in both color schemes, on wide and narrow screens: contrast,
+// no split words, and no horizontal scrolling.
 func TestAppearance(t *testing.T) {
 	p := openTab(t, serveBusyCluster(t).URL)
 	for _, scheme := range []string{"light", "dark"} {
@@ -184,7 +183,7 @@ func TestAppearance(t *testing.T) {
 	}
 }
 
-// TestKeyboard: all of the page without a mouse.
+// TestKeyboard uses the whole page without a mouse.
 func TestKeyboard(t *testing.T) {
 	p := openTab(t, serveBusyCluster(t).URL)
 	p.awaitTrue(views[0].there)

@@ -18,8 +18,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// browserTab is a page in a headless Chromium. The test fails if anything in it goes
-// wrong that a person would find in the browser's console.
+// browserTab is a page in a headless Chromium. Errors in the browser's console fail the test.
 type browserTab struct {
 	t   testing.TB
 	ctx context.Context
@@ -28,11 +27,11 @@ type browserTab struct {
 	mistakes []string
 }
 
-// patience is how long a page may take to show something: the browser shares
-// the machine with other tests.
+// patience limits how long a page may take to show something. It is long, because other tests
+// run on the same machine.
 const patience = 2 * time.Minute
 
-// openTab starts a browser that shows the page at url.
+// openTab starts a browser and loads the page at url.
 func openTab(t testing.TB, url string) *browserTab {
 	t.Helper()
 	p := blankTab(t)
@@ -40,12 +39,12 @@ func openTab(t testing.TB, url string) *browserTab {
 	return p
 }
 
-// blankTab starts a browser of 1280 by 900 that shows nothing yet.
+// blankTab starts a browser of 1280 by 900 pixels with an empty page.
 func blankTab(t testing.TB) *browserTab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(testneeds.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's own does not serve root
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work as root
 	}
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocated)
@@ -67,8 +66,8 @@ func blankTab(t testing.TB) *browserTab {
 	return p
 }
 
-// recordEvent keeps exceptions, errors and violations of the page's policy. That an
-// answer was another than 200 is no mistake of the page's.
+// recordEvent records exceptions, errors and violations of the content security policy. It
+// ignores unsuccessful responses, which are not errors of the page.
 func (p *browserTab) recordEvent(ev any) {
 	text := ""
 	switch ev := ev.(type) {
@@ -91,7 +90,7 @@ func (p *browserTab) recordEvent(ev any) {
 func (p *browserTab) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx := p.ctx
-	if chromedp.FromContext(ctx).Target != nil { // else it would end with the browser
+	if chromedp.FromContext(ctx).Target != nil { // otherwise there is no tab yet, and this would end the browser
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -101,7 +100,7 @@ func (p *browserTab) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// evalJS returns the value of an expression in the page.
+// evalJS returns the value of a JavaScript expression in the page.
 func evalJS[T any](p *browserTab, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -113,8 +112,8 @@ func evalJS[T any](p *browserTab, expression string) T {
 	return v
 }
 
-// awaitTrue waits until a change of the page makes the expression true. One that
-// fails, for what it names is not there yet, is not true.
+// awaitTrue waits until the expression is true. An expression that throws, for example because
+// an element does not exist yet, is not true.
 func (p *browserTab) awaitTrue(expression string) {
 	p.t.Helper()
 	evalJS[bool](p, `new Promise((done) => {
@@ -125,13 +124,13 @@ func (p *browserTab) awaitTrue(expression string) {
 	})`)
 }
 
-// awaitText waits until the page's text has that in it.
+// awaitText waits until the page contains the text.
 func (p *browserTab) awaitText(text string) {
 	p.t.Helper()
 	p.awaitTrue(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// pageText is all that can be read on the page.
+// pageText returns the visible text of the page.
 func (p *browserTab) pageText() string {
 	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
 	defer cancel()
@@ -152,7 +151,7 @@ func (p *browserTab) setSize(width, height int64) {
 	p.runActions(chromedp.EmulateViewport(width, height))
 }
 
-// setColorScheme is light or dark.
+// setColorScheme selects the light or the dark color scheme.
 func (p *browserTab) setColorScheme(name string) {
 	p.t.Helper()
 	p.runActions(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -163,7 +162,7 @@ func (p *browserTab) setColorScheme(name string) {
 	}))
 }
 
-// saveScreenshot writes what the page looks like among the test's artifacts.
+// saveScreenshot saves a screenshot as an artifact of the test.
 func (p *browserTab) saveScreenshot(name string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)

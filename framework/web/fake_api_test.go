@@ -17,26 +17,26 @@ import (
 	"mesos-gpu/job"
 )
 
-// fakeAPI answers as a scheduler with whatever a test puts in.
+// fakeAPI is a scheduler's API with the data that a test sets.
 type fakeAPI struct {
 	agents []api.AgentSummary
 	gpus   []api.GPUView
 	jobs   []api.JobView
 	health api.HealthStatus
-	age    string         // of the answers, "" for none
-	more   map[string]any // other answers by path
-	token  string         // that it wants, "" for none
-	hold   chan struct{}  // where set, closed to let it answer more than the stream
-	// odd changes what the GPUs of tasks do, by task.
+	age    string         // Age header of responses, "" for none
+	more   map[string]any // other responses by path
+	token  string         // the required token, "" for none
+	hold   chan struct{}  // if not nil, blocks all responses except the stream until it is closed
+	// odd modifies the GPU usage of tasks, by task.
 	odd map[string]func(*api.TaskUsage)
 
-	// news, where set, has a token for each change of agents or GPUs, and lists
-	// counts how often somebody asked for agents.
+	// news, if not nil, has an element for each change of agents or GPUs. lists counts the
+	// requests for agents.
 	news  chan struct{}
 	lists atomic.Int32
 
 	mu   sync.Mutex
-	down bool          // refuses everything
+	down bool          // whether to reject all requests
 	drop chan struct{} // closed to end the streams
 }
 
@@ -50,7 +50,7 @@ func (f *fakeAPI) serve(t testing.TB) *httptest.Server {
 	return s
 }
 
-// fail ends the streams and refuses everything until told otherwise.
+// fail ends the streams and sets whether to reject all requests.
 func (f *fakeAPI) fail(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +86,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v1/events":
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush() // a page that has gone
+		_ = http.NewResponseController(w).Flush() // fails if the page is closed
 		f.stream(w, r, drop)
 	case "/v1/jobs":
 		writeJSON(w, api.JobList{Jobs: f.jobs})
@@ -107,7 +107,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream has no events but those of the inventory, until it is dropped.
+// stream sends only inventory events, until drop is closed.
 func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, drop <-chan struct{}) {
 	for {
 		select {
@@ -150,8 +150,8 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	_ = json.NewEncoder(w).Encode(api.Problem{Status: status, Detail: detail})
 }
 
-// newFakeCluster is a fakeAPI with so many agents of 8 GPUs, and so many jobs, of
-// which each third waits. It has some of each thing that the page shows.
+// newFakeCluster returns a fakeAPI with so many agents of 8 GPUs and so many jobs, every third
+// of which waits. It has examples of everything that the page shows.
 func newFakeCluster(agents, jobs int) *fakeAPI {
 	f := &fakeAPI{
 		agents: []api.AgentSummary{}, gpus: []api.GPUView{}, jobs: []api.JobView{},
@@ -189,14 +189,14 @@ func fakeGPU(a *api.AgentSummary, model string, i, d int) api.GPUView {
 	case n%97 == 11:
 		g.State, g.Reason, g.Note = api.WithheldGPU, api.ReasonNotOffered, "sick, or cordoned there"
 	case n%31 == 5:
-		g.State = api.HeldGPU // another framework's
+		g.State = api.HeldGPU // held by another framework
 	case n%29 == 4:
 		g.Shared = &api.SharedCapacity{MemMiB: 81920, MemFreeMiB: 40960, Cores: 100, CoresFree: 40, LimitedBy: "preload"}
 	}
 	return g
 }
 
-// job is the nth: one task with two GPUs of the nth agent, or one that waits.
+// job returns the nth job: one task with two GPUs of the nth agent, or one that waits.
 func (f *fakeAPI) job(n int) api.JobView {
 	name := fmt.Sprintf("train-%03d", n)
 	began := time.Now().Add(-time.Duration(n) * time.Minute)

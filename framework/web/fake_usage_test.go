@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// usage is what the GPUs of the running tasks do, made up: each trains in waves
-// of its own, and its memory fills at the beginning.
+// usage returns simulated GPU usage of the running tasks: each has its own periodic duty, and
+// its memory use grows at the start.
 func (f *fakeAPI) usage(v url.Values) api.UsageList {
 	list := api.UsageList{Tasks: []api.TaskUsage{}}
 	for i := range f.jobs {
@@ -33,7 +33,7 @@ func (f *fakeAPI) usage(v url.Values) api.UsageList {
 	return list
 }
 
-// matchesQuery: the request wants this, or does not say.
+// matchesQuery reports whether the parameter has this value or is not set.
 func matchesQuery(v url.Values, key, value string) bool {
 	return v.Get(key) == "" || v.Get(key) == value
 }
@@ -51,7 +51,7 @@ func usageOf(t *job.Task) api.TaskUsage {
 	return u
 }
 
-// historyOf has a value each 15 s of the last 15 minutes.
+// historyOf returns a value every 15 s for the last 15 minutes.
 func historyOf(devices []gpu.DeviceUsage) *api.UsageHistory {
 	p := &api.UsageHistory{}
 	for age := 897.; age > 0; age -= 15 {

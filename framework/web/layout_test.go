@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestUnavailableAgents: what is free on an agent that takes no tasks is free to
-// nobody: not in its cells, nor in the counts, nor on its own page.
+// TestUnavailableAgents checks that free GPUs of an agent that takes no tasks are not shown as
+// free: in its cells, in the counts, and on its own page.
 func TestUnavailableAgents(t *testing.T) {
 	f := newFakeCluster(4, 1)
 	for i := range f.gpus {
@@ -52,8 +52,7 @@ func TestUnavailableAgents(t *testing.T) {
 	p.awaitText("550.54.15, CUDA 12.4, simulated")
 }
 
-// TestEmptyCluster: before answers have come the page claims nothing, on
-// none of its views.
+// TestEmptyCluster checks that no view shows an empty state before the first responses.
 func TestEmptyCluster(t *testing.T) {
 	f := newFakeCluster(0, 0)
 	f.hold = make(chan struct{})
@@ -74,7 +73,7 @@ func TestEmptyCluster(t *testing.T) {
 	p.awaitText("No job.")
 }
 
-// TestUnknownJob: that there is no such job is said, and stays so.
+// TestUnknownJob checks that the page permanently reports that the job does not exist.
 func TestUnknownJob(t *testing.T) {
 	p := openTab(t, newFakeCluster(1, 1).serve(t).URL+"/#/agents")
 	got := evalJS[string](p, `(async () => {
@@ -95,8 +94,8 @@ func TestUnknownJob(t *testing.T) {
 	}
 }
 
-// TestCommandIsQuotedForShell: a shell reads the command on the page as the words that
-// the job has, and each task of a sweep has its values beside it.
+// TestCommandIsQuotedForShell checks that a shell parses the shown command into the job's words,
+// and that each task of a matrix is shown with its values.
 func TestCommandIsQuotedForShell(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	checkStates(&f.jobs[0])
@@ -116,7 +115,7 @@ func TestCommandIsQuotedForShell(t *testing.T) {
 	}
 }
 
-// TestMatrix: the page counts combinations as the scheduler does.
+// TestMatrix checks that the page orders combinations as the scheduler does.
 func TestMatrix(t *testing.T) {
 	type entry = map[string]string
 	axes := []job.MatrixAxis{{Name: "model", Values: []string{"a", "b"}}, {Name: "seed", Values: []string{"1", "2", "3"}}}
@@ -130,7 +129,7 @@ func TestMatrix(t *testing.T) {
 	} {
 		count, of := m.Combinations()
 		var want []entry
-		for i := range count + 1 { // none is beyond the last
+		for i := range count + 1 { // the last index has no combination
 			want = append(want, of(i))
 		}
 		text, err := json.Marshal(m)

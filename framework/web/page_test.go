@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// scheduler starts a real one on a small master and returns its address.
+// scheduler starts a real scheduler with a fake master and returns its address.
 func scheduler(t *testing.T, c *mesostest.FakeCluster) (url string, api *client.Client) {
 	t.Helper()
 	log := logrus.New()
@@ -67,7 +67,7 @@ func submitJob(t *testing.T, api *client.Client, name string, gpus int, command 
 	}
 }
 
-// taskOf waits for the job's task to be in that state and returns its id.
+// taskOf waits until the job's task has the state and returns its id.
 func taskOf(t *testing.T, api *client.Client, name string, state job.State) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -84,8 +84,8 @@ func taskOf(t *testing.T, api *client.Client, name string, state job.State) stri
 	return ""
 }
 
-// TestJobLifecycle: the page shows a job of a real scheduler from its submission
-// to its end, its log too, and is not loaded again.
+// TestJobLifecycle checks that the page shows a job of a real scheduler from submission to end,
+// including its log, without a reload.
 func TestJobLifecycle(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	url, api := scheduler(t, c)
@@ -126,8 +126,8 @@ func TestJobLifecycle(t *testing.T) {
 	}
 }
 
-// TestTextIsNotMarkup: names, commands, messages and output are other people's,
-// and stay text.
+// TestTextIsNotMarkup checks that names, commands, messages and output, which are untrusted, are
+// shown as text.
 func TestTextIsNotMarkup(t *testing.T) {
 	const hostile = `<img src=x onerror="window.hacked = true"><script>window.hacked = true</script>`
 	c := mesostest.NewCluster(t, 2)
@@ -149,7 +149,7 @@ func TestTextIsNotMarkup(t *testing.T) {
 	}
 }
 
-// TestPollingWithoutEventStream: the page says that what it shows is old, and mends itself.
+// TestPollingWithoutEventStream checks that the page marks old data and recovers by itself.
 func TestPollingWithoutEventStream(t *testing.T) {
 	f := newFakeCluster(2, 3)
 	url := f.serve(t).URL
@@ -172,7 +172,7 @@ func TestPollingWithoutEventStream(t *testing.T) {
 	p.awaitTrue("document.querySelector('.counts').textContent.includes('1 live jobs')")
 }
 
-// TestStandby: a copy says whose it is and how old.
+// TestStandby checks that a standby's page shows the leader and the age of its data.
 func TestStandby(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	f.age, f.health.Role, f.health.LeaderURL, f.health.Connected = "75", "standby", "http://10.0.0.7:8080", false
@@ -180,8 +180,8 @@ func TestStandby(t *testing.T) {
 	p.awaitText("This scheduler stands by; http://10.0.0.7:8080 leads. Its copy is 1 min old.")
 }
 
-// TestToken: a scheduler that wants to know who asks is given a token, which
-// is in no address.
+// TestToken checks that the page sends a token to a scheduler that requires one, and that no URL
+// contains it.
 func TestToken(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	f.token = "s3cret"
@@ -215,8 +215,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestAgentsWithoutDeviceIDs: where Mesos chooses the devices, as many cells are used
-// as tasks hold, ours and those of other frameworks.
+// TestAgentsWithoutDeviceIDs checks agents where Mesos selects the devices: as many cells are
+// used as tasks hold GPUs, of this and of other frameworks.
 func TestAgentsWithoutDeviceIDs(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	for i := range f.gpus {
@@ -228,9 +228,9 @@ func TestAgentsWithoutDeviceIDs(t *testing.T) {
 	p.awaitTrue("['used', 'other', 'free'].map((s) => document.querySelectorAll('.map .cell.' + s).length).join() === '2,1,5'")
 }
 
-// TestInventoryEventsUpdatePage: a GPU that falls sick is on the map soon after the
-// master lists it so, with what was seen of it, and gone from there when it is
-// back: the page hears of it, and does not wait for its minute.
+// TestInventoryEventsUpdatePage checks that an unhealthy GPU is shown with the fault soon after
+// the master lists it, and is removed when it recovers. The page reacts to the event and does
+// not wait for the periodic request.
 func TestInventoryEventsUpdatePage(t *testing.T) {
 	c := mesostest.NewCluster(t, 3)
 	url, _ := scheduler(t, c)
@@ -257,8 +257,7 @@ func TestInventoryEventsUpdatePage(t *testing.T) {
 	}
 }
 
-// TestInventoryRequestsAreLimited: of many changes in a moment a page asks for one,
-// later.
+// TestInventoryRequestsAreLimited checks that many simultaneous changes cause one later request.
 func TestInventoryRequestsAreLimited(t *testing.T) {
 	f := newFakeCluster(2, 2)
 	f.news = make(chan struct{})
@@ -281,7 +280,7 @@ func TestInventoryRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// TestNoMaster: without the master's list the jobs are still shown.
+// TestNoMaster checks that jobs are shown without the master's list of agents.
 func TestNoMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	url, api := scheduler(t, c)

@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// firstPaint is when the browser first painted something with content, after
-// the page was asked for, and drawn when the map stood in full.
+// firstPaint returns the time from navigation to the first contentful paint, and drawn, the time
+// until the map is complete.
 const firstPaint = `new Promise((done) => {
 	const all = () => {
 		const [paint] = performance.getEntriesByName('first-contentful-paint');
@@ -22,8 +22,8 @@ const firstPaint = `new Promise((done) => {
 	all();
 })`
 
-// BenchmarkFirstPaint loads the page, with nothing kept by the browser, of a
-// cluster of 1,000 agents with 8 GPUs each and 500 jobs.
+// BenchmarkFirstPaint loads the page without a browser cache, for a cluster of 1,000 agents with
+// 8 GPUs each and 500 jobs.
 func BenchmarkFirstPaint(b *testing.B) {
 	url := newFakeCluster(1000, 500).serve(b).URL
 	p := blankTab(b)
@@ -38,7 +38,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // the browser's own clock is what counts
 }
 
-// BenchmarkRedraw is what a change of one task costs the page of that cluster.
+// BenchmarkRedraw measures the cost of a change of one task on that cluster's page.
 func BenchmarkRedraw(b *testing.B) {
 	p := openTab(b, newFakeCluster(1000, 500).serve(b).URL)
 	p.awaitTrue("document.querySelectorAll('.map .cell').length === 8000")
@@ -67,8 +67,7 @@ func BenchmarkRedraw(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestManyAgents: a page that is heavy still comes within a generous bound;
-// BenchmarkFirstPaint has the figures.
+// TestManyAgents checks a generous time limit for a large page; BenchmarkFirstPaint measures it.
 func TestManyAgents(t *testing.T) {
 	p := openTab(t, newFakeCluster(1000, 500).serve(t).URL)
 	at := evalJS[[]float64](p, firstPaint)

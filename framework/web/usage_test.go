@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// layoutProblems is a cluster in which something is wrong with the GPUs of each task
-// of train-000, which are all on the first agent.
+// layoutProblems serves a cluster in which each task of train-000 has another problem with its
+// GPUs. All of them are on the first agent.
 func layoutProblems(t *testing.T) string {
 	t.Helper()
 	f := newFakeCluster(4, 3)
@@ -23,7 +23,7 @@ func layoutProblems(t *testing.T) string {
 	j.Tasks, f.odd = nil, map[string]func(*api.TaskUsage){}
 	for i, odd := range []func(*api.TaskUsage){
 		func(*api.TaskUsage) {},
-		func(u *api.TaskUsage) { // was silent for five minutes, and is idle since
+		func(u *api.TaskUsage) { // no values for five minutes, and idle since then
 			for d := range u.Devices {
 				past := &u.History.Devices[d]
 				for n, age := range u.History.AgesSeconds {
@@ -37,13 +37,13 @@ func layoutProblems(t *testing.T) string {
 			}
 		},
 		func(u *api.TaskUsage) { u.Note = "stale: its agent tells nothing new" },
-		func(u *api.TaskUsage) { // nothing is known
+		func(u *api.TaskUsage) { // no values
 			for d := range u.Devices {
 				u.Devices[d] = gpu.DeviceUsage{UUID: u.Devices[d].UUID}
 			}
 			u.History, u.AgeSeconds, u.Note = nil, nil, "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
 		},
-		func(u *api.TaskUsage) { // a part of a GPU that has failed, made up; it began just now
+		func(u *api.TaskUsage) { // a share of a failed, simulated GPU without history
 			throttled := 42.
 			u.Simulated = true
 			u.Devices = u.Devices[:1]
@@ -64,8 +64,8 @@ func layoutProblems(t *testing.T) string {
 	return f.serve(t).URL
 }
 
-// TestUsageCharts: the page draws what the GPUs of a job's and of an agent's
-// tasks did, wide and as on a phone, light and dark, and says it in words.
+// TestUsageCharts checks the charts of a job's and of an agent's tasks, on wide and narrow
+// screens, light and dark, and their text.
 func TestUsageCharts(t *testing.T) {
 	p := openTab(t, layoutProblems(t))
 	for _, scheme := range []string{"light", "dark"} {
@@ -91,12 +91,11 @@ func TestUsageCharts(t *testing.T) {
 	}
 }
 
-// words are what a person who hears the page is told of each card's charts, and
-// what stands below them.
+// words returns the accessible text of each card's charts, and the text below them.
 const words = `[...document.querySelectorAll('.gpus li')].map((li) => [...li.querySelectorAll('svg')].filter((s) => s.checkVisibility()).map((s) => s.ariaLabel)
 	.concat([li.querySelector('.why').textContent, li.querySelector('.more').textContent]).join(' | '))`
 
-// TestUsageInWords: what is drawn is said, and nothing that is not known.
+// TestUsageInWords checks that all known values, and only those, are available as text.
 func TestUsageInWords(t *testing.T) {
 	p := openTab(t, layoutProblems(t)+"/#/jobs/train-000")
 	p.awaitTrue("document.querySelectorAll('.gpus li').length === 9")
@@ -120,18 +119,18 @@ func TestUsageInWords(t *testing.T) {
 	if !strings.Contains(got[8], "| simulated |") {
 		t.Errorf("made-up figures: %q", got[8])
 	}
-	// Where nothing was known for minutes there is no line.
+	// The line has a gap where values are missing for minutes.
 	if lines := evalJS[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
 		t.Errorf("pieces of lines: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
 	}
-	// The bottom of the scale is 0, its top all there is.
+	// The scale ranges from 0 to the total.
 	if ends := evalJS[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
 		t.Errorf("the scales are %q", ends)
 	}
 }
 
-// TestUsageOfManyGPUs: of a job with more than 16 the chosen task's are shown,
-// and of one that does not run none.
+// TestUsageOfManyGPUs checks that a job with more than 16 GPUs shows those of the chosen task,
+// and none if that task does not run.
 func TestUsageOfManyGPUs(t *testing.T) {
 	f := newFakeCluster(4, 1)
 	j := &f.jobs[0]
@@ -151,8 +150,8 @@ func TestUsageOfManyGPUs(t *testing.T) {
 	p.awaitText("The task has no GPU now.")
 }
 
-// TestUsageWithoutTasks: jobs without running tasks have no charts, and a standby
-// says who tells.
+// TestUsageWithoutTasks checks that jobs without running tasks have no charts, and that a
+// standby refers to the leader.
 func TestUsageWithoutTasks(t *testing.T) {
 	f := newFakeCluster(2, 3)
 	url := f.serve(t).URL
@@ -166,8 +165,8 @@ func TestUsageWithoutTasks(t *testing.T) {
 	p.awaitText("The scheduler that leads tells it.")
 }
 
-// TestUsageUpdates: the charts are kept up to date, trouble is told and passes,
-// and a page that has been left asks no more.
+// TestUsageUpdates checks that the charts are updated, that errors are shown until they pass,
+// and that a view that was left sends no more requests.
 func TestUsageUpdates(t *testing.T) {
 	f := newFakeCluster(2, 3)
 	var duty atomic.Int64 // in percent

@@ -14,10 +14,10 @@ import (
 	"mesos-gpu/framework/web"
 )
 
-// maxPage bounds all that a browser loads to show the page.
+// maxPage limits the size of all files of the page, in bytes.
 const maxPage = 200 << 10
 
-// next stands for the API.
+// next stands for the API handler.
 var next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTeapot)
 })
@@ -33,7 +33,7 @@ func sendRequest(t *testing.T, method, path string, header ...string) *http.Resp
 	return w.Result()
 }
 
-// TestFiles: what is the page's is answered, safely, and all else by the API.
+// TestFiles checks that the page's files have safe headers, and that other paths reach the API.
 func TestFiles(t *testing.T) {
 	for _, test := range []struct {
 		method, path string
@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestBrowserCaching: a file that has not changed is not sent again.
+// TestBrowserCaching checks that an unchanged file is not sent again.
 func TestBrowserCaching(t *testing.T) {
 	tag := sendRequest(t, "GET", "/static/app.js").Header.Get("ETag")
 	res := sendRequest(t, "GET", "/static/app.js", "If-None-Match", tag)
@@ -81,7 +81,7 @@ func TestBrowserCaching(t *testing.T) {
 	}
 }
 
-// pageSources are the page's files as they are in the repository.
+// pageSources returns the page's files in the repository.
 func pageSources(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -106,7 +106,8 @@ var (
 	loads     = regexp.MustCompile(`(?:from '\./|(?:href|src)="static/)([a-z.]+)['"]`)
 )
 
-// TestSources: small, readable, all its own, and no way from text to markup.
+// TestSources checks the size of the files, that they load nothing from other hosts, and that
+// they do not convert text to markup.
 func TestSources(t *testing.T) {
 	files := pageSources(t)
 	total := 0
