@@ -57,7 +57,7 @@ func TestCompletion(t *testing.T) {
 		words := strings.Fields(line)
 		words[len(words)-1] = strings.TrimSuffix(words[len(words)-1], "_")
 		got := completionsOf(t, address, words...)
-		for late := time.Now().Add(time.Minute); got == "" && want != "" && time.Now().Before(late); { // on a machine that stalls
+		for late := time.Now().Add(time.Minute); got == "" && want != "" && time.Now().Before(late); { // retry, because a slow machine may exceed the timeout
 			got = completionsOf(t, address, words...)
 		}
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {

@@ -99,11 +99,11 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 		for _, m := range inline.FindAllStringSubmatch(text, -1) {
-			if m[1] != "squeue" { // which is Slurm's
+			if m[1] != "squeue" { // a Slurm command
 				seen++
 				words := shellWords(m[1])
 				if strings.HasPrefix(words[len(words)-1], "--") && !strings.Contains(m[1], "=") {
-					words = append(words, "1") // a flag may be named without its value, as a command without its arguments
+					words = append(words, "1") // the text may mention a flag without its value
 				}
 				checkCommand(t, name, words)
 			}

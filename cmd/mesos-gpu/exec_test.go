@@ -210,7 +210,7 @@ func TestExecOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.typeText("while test \"$(stty size)\" != '30 100'; do :; done; sh -c 'echo sized; exec sleep 1000'\n")
-	d.shows.await(t, "sized\r\n") // by a process of its own, which a key may end
+	d.shows.await(t, "sized\r\n") // printed by a child process, which a key may end
 	d.typeText("\x03")
 	d.shows.await(t, "^C")
 	d.typeText("echo code $?\n")

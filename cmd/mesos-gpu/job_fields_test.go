@@ -133,7 +133,7 @@ func TestGPUStates(t *testing.T) {
 		{Hostname: "h", Type: "V100", UUID: "GPU-8", State: api.WithheldGPU, Reason: api.ReasonCordoned, Note: "GPU is cordoned: new fans"},
 		{Hostname: "i", Type: "V100", UUID: "GPU-5", State: api.FreeGPU, Reason: api.ReasonCordoned, Note: "agent is cordoned: new fans"},
 		{Hostname: "i", Type: "V100", UUID: "GPU-6", State: api.HeldGPU, Task: "b.0", Reason: api.ReasonDraining, Note: "agent is being drained"},
-		{Hostname: "j", Type: "V100", Reason: api.ReasonDraining, Note: "agent is being drained"}, // by count
+		{Hostname: "j", Type: "V100", Reason: api.ReasonDraining, Note: "agent is being drained"}, // agent that offers GPUs by count
 		{Hostname: "k", Type: "V100"},
 	}
 	c.command(t, "gpus").expect(t, ""+

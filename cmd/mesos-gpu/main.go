@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // schedules name time zones, also where the system knows none
+	_ "time/tzdata" // schedules use time zones, and the system may have no database of them
 
 	"github.com/coreos/go-systemd/v22/daemon"
 

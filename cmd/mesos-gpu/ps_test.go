@@ -25,7 +25,7 @@ func TestJobSelection(t *testing.T) {
 		{"ps -a", "old train broken queued"},
 		{"ps --all --role research", "train"},
 		{"ps --state waiting,running", "train queued"},
-		{"ps --state FAILED", "broken"}, // which has ended, and -a goes without saying
+		{"ps --state FAILED", "broken"}, // includes ended jobs without -a
 		{"ps --name ??d", ""},
 		{"ps -a --name *ed", "queued"},
 		{"ps -a --sort name", "broken old queued train"},

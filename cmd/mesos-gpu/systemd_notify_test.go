@@ -24,7 +24,7 @@ import (
 // fakeSystemd listens on the socket of this process's systemd.
 func fakeSystemd(t *testing.T) (read func() string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "n") // short, as a socket's path has to be
+	dir, err := os.MkdirTemp("", "n") // short, because the length of socket paths is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 			{"no subscription to a master", refused, ""},
 			{"subscribed", logrus.Fields{"master": "http://m1:5050"}, "leading; subscribed to http://m1:5050"},
 			{"task changed", nil, ""},
-			{"no leading master in ZooKeeper", refused, ""}, // nor needed
+			{"no leading master in ZooKeeper", refused, ""}, // a standby needs no master
 			{"no subscription to a master", logrus.Fields{"error": "master http://m1:5050: EOF"}, "leading; waiting for a master: master http://m1:5050: EOF"},
 		}},
 		"one of several schedulers": {&cli.SchedulerState{}, "starting", []loggedEntry{
@@ -85,7 +85,7 @@ func TestDaemonStateFromLog(t *testing.T) {
 		"an agent's daemon": {&cli.AgentState{}, "looking for GPUs", []loggedEntry{
 			{"GPUs discovered", logrus.Fields{"gpus": 2}, "2 GPUs"},
 			{"containers cannot be confined here", refused, "2 GPUs; containers cannot be confined here: connection refused"},
-			{"GPUs discovered", logrus.Fields{"gpus": 4}, "4 GPUs"}, // cut anew
+			{"GPUs discovered", logrus.Fields{"gpus": 4}, "4 GPUs"}, // after repartitioning
 			{"no driver volume: images that ask for the driver cannot be launched", refused, "4 GPUs; no driver volume: connection refused"},
 			{"driver volume is ready", nil, "4 GPUs"},
 			{"GPUs not advertised", logrus.Fields{"error": "EOF", "agent": "http://a:5051"}, "4 GPUs; not advertised, waiting for the agent http://a:5051: EOF"},

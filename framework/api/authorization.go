@@ -42,11 +42,11 @@ func accessRules() map[string]accessRule {
 		"GET /v1/roles":     {access.View, requireInAnyRole},
 		"GET /v1/schedules": {access.View, requireInAnyRole},
 
-		"POST /v1/jobs":                         {access.Submit, requireInAnyRole}, // and in the job's role
+		"POST /v1/jobs":                         {access.Submit, requireInAnyRole}, // the handler also checks the job's role
 		"GET /v1/jobs/{name}":                   {access.View, requireOnJob},
 		"DELETE /v1/jobs/{name}":                {access.Operate, requireOnJob},
 		"POST /v1/jobs/{name}/scale":            {access.Operate, requireOnJob},
-		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, requireOnJob}, // as to kill it
+		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, requireOnJob}, // as for killing the job
 		"POST /v1/tasks/{id}/stop":              {access.Operate, requireOnTask},
 		"GET /v1/tasks/{id}/log":                {access.View, requireOnTask},
 
@@ -54,10 +54,10 @@ func accessRules() map[string]accessRule {
 		"PUT /v1/roles/{role}/quota":    {access.Admin, requireOnRole},
 		"GET /v1/demand":                {access.View, requireInAllRoles},
 		"GET /v1/agents/{id}":           {access.View, requireInAnyRole},
-		"POST /v1/agents/{id}/cordon":   {access.Operate, requireInAllRoles}, // agents are everybody's
+		"POST /v1/agents/{id}/cordon":   {access.Operate, requireInAllRoles}, // all roles share the agents
 		"POST /v1/agents/{id}/uncordon": {access.Operate, requireInAllRoles},
 		"POST /v1/agents/{id}/drain":    {access.Operate, requireInAllRoles},
-		"POST /v1/schedules":            {access.Submit, requireInAnyRole}, // and in the role of its jobs
+		"POST /v1/schedules":            {access.Submit, requireInAnyRole}, // the handler also checks the role of its jobs
 		"GET /v1/schedules/{name}":      {access.View, requireOnSchedule},
 		"DELETE /v1/schedules/{name}":   {access.Operate, requireOnSchedule},
 	}

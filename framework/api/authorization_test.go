@@ -53,7 +53,7 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/metrics", "", "401 200 200 200 200 200 200"},
 		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
-		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend knows the role
+		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend determines the role
 		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},

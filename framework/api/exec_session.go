@@ -216,7 +216,7 @@ func (s *apiServer) sendExit(ctx context.Context, r *http.Request, x *execSessio
 	if WriteExecMessage(ctx, x.conn, ExitChannel, end) == nil && limit == drainTimeout {
 		_ = x.conn.Ping(ctx) // answered after the client has read everything before it
 	}
-	_ = x.conn.Close(websocket.StatusNormalClosure, "") // the client that went away learns nothing more
+	_ = x.conn.Close(websocket.StatusNormalClosure, "") // an error means that the client has disconnected
 }
 
 // closeReason returns the Problem to send to the client if the session ends before the

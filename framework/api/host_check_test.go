@@ -14,7 +14,7 @@ func TestRestrictHosts(t *testing.T) {
 	h := RestrictHosts(RejectCrossOrigin(taken, discardLogger()), discardLogger(), "s1", "gpu.example.org")
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 202, "10.0.0.7": 202, "[::1]:8080": 202, "localhost:8080": 202, "LocalHost": 202, "s1:8080": 202, "gpu.example.org.": 202,
-		"":                  202, // of HTTP/1.0, which no browser speaks
+		"":                  202, // HTTP/1.0, which no browser uses
 		"evil.example:8080": 403, "evil.example": 403, "localhost.evil.example": 403, "s1.evil.example": 403, "127.0.0.1.evil.example:8080": 403, "127.0.0.1:8080@evil.example": 403,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", nil)

@@ -44,7 +44,7 @@ func newLists() *listBackend {
 		for n := range 4 { // every second agent reports no UUIDs
 			g := GPUView{Hostname: l.agents[i].Hostname, Agent: l.agents[i].ID, Model: fmt.Sprintf("%s-%d", name, n)}
 			if i%2 == 0 {
-				g.UUID = fmt.Sprintf("GPU-%s-%d", name, 9-n) // in no order
+				g.UUID = fmt.Sprintf("GPU-%s-%d", name, 9-n) // not sorted
 			}
 			l.gpus = append(l.gpus, g)
 		}

@@ -115,7 +115,7 @@ func TestExecRejected(t *testing.T) {
 			t.Errorf("task %d: %v, want %d %s", tt.task, err, tt.status, tt.want)
 		}
 	}
-	long := strings.Repeat("%", api.MaxArgv-1) // which the URL has thrice
+	long := strings.Repeat("%", api.MaxArgv-1) // three bytes each in the URL
 	if _, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{long}}, api.Terminal{}); err == nil || !strings.Contains(err.Error(), "its agent is away") {
 		t.Errorf("the longest command: %v", err)
 	}

@@ -141,12 +141,12 @@ func TestTypeLabels(t *testing.T) {
 		return n.requestLabel(&gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: types}})
 	}
 	for _, c := range []struct{ got, want string }{
-		{wish("rtx 3090 ti"), "RTX 3090 TI"}, // nobody has it
+		{wish("rtx 3090 ti"), "RTX 3090 TI"}, // no agent has it
 		{n.deviceLabel("RTX 3090 Ti"), "RTX 3090 Ti"},
 		{wish("rtx 3090 ti"), "RTX 3090 Ti"},
 		{wish("GeForce RTX3090 Ti"), "RTX 3090 Ti"},
 		{wish("h100", "RTX 3090 Ti", "H100"), "H100|RTX 3090 Ti"},
-		{n.deviceLabel("Prototype"), "Prototype"}, // which only an agent knows
+		{n.deviceLabel("Prototype"), "Prototype"}, // a type that only an agent reports
 		{wish("prototype"), "Prototype"},
 		{wish("prototype 8"), "Prototype"},
 		{n.deviceLabel("A100|V100"), "A100|V100"},

@@ -215,7 +215,7 @@ func TestKeyboard(t *testing.T) {
 	press(kb.ArrowDown, fmt.Sprintf("gpu-%03d", 1+evalJS[int](p, `[...document.querySelectorAll('.map li')].findIndex((li, i, all) => li.offsetTop !== all[0].offsetTop)`)))
 	press(kb.ArrowUp, "gpu-001")
 	press(kb.End, "gpu-023")
-	press(kb.ArrowRight, "gpu-023") // there is none after it
+	press(kb.ArrowRight, "gpu-023") // the last tile
 	press(kb.Home, "gpu-000")
 	p.runActions(chromedp.KeyEvent(kb.Enter))
 	p.awaitTrue(views[5].there)

@@ -25,7 +25,7 @@ func TestUnavailableAgents(t *testing.T) {
 		case 1:
 			f.gpus[i].Reason, f.gpus[i].Note = api.ReasonDraining, "agent is being drained"
 		case 2:
-			f.gpus[i].UUID, f.gpus[i].State = "", "" // handed out by count
+			f.gpus[i].UUID, f.gpus[i].State = "", "" // offered by count
 		}
 	}
 	f.agents[3].Simulated = true

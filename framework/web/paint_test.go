@@ -35,7 +35,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 	}
 	b.ReportMetric(paint/float64(b.N), "ms/first-paint")
 	b.ReportMetric(whole/float64(b.N), "ms/whole-map")
-	b.ReportMetric(0, "ns/op") // the browser's own clock is what counts
+	b.ReportMetric(0, "ns/op") // only the browser's own times are reported
 }
 
 // BenchmarkRedraw measures the cost of a change of one task on that cluster's page.

@@ -64,7 +64,7 @@ func loadFiles() map[string]staticFile {
 		return nil
 	})
 	if err != nil {
-		panic(fmt.Sprintf("the page in this binary is damaged: %v", err)) // it is in memory
+		panic(fmt.Sprintf("the page in this binary is damaged: %v", err)) // embedded files are always readable
 	}
 	files["/"] = files["/static/index.html"]
 	delete(files, "/static/index.html")

@@ -104,7 +104,7 @@ func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells 
 		if widths[i] == 0 {
 			continue
 		}
-		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no line ends with blanks
+		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no trailing spaces
 		length := utf8.RuneCountInString(cell)
 		if head[i] == "STATE" {
 			cell = p.Colorize(stateColor(cell), cell)

@@ -72,7 +72,7 @@ func TestEntries(t *testing.T) {
 	sendRequest(l, "ci", "POST", "/v1/jobs?token=SECRET", http.StatusCreated, `{"env":{"PASSWORD":"SECRET"}}`)
 	sendRequest(l, "ci", "GET", "/v1/jobs", http.StatusOK, "")
 	sendRequest(l, "ci", "DELETE", "/v1/jobs/train", http.StatusForbidden, "")
-	sendRequest(l, "ci", "DELETE", "/v1/jobs/train", http.StatusTemporaryRedirect, "") // a standby's
+	sendRequest(l, "ci", "DELETE", "/v1/jobs/train", http.StatusTemporaryRedirect, "") // the redirect of a standby
 	sendRequest(l, "", "DELETE", "/v1/jobs/train", http.StatusUnauthorized, "")
 	sendRequest(l, "ci\nwho", "PUT", "/"+strings.Repeat("x", 5000), http.StatusOK, "")
 	at := time.Unix(1, 0).UTC()
@@ -162,7 +162,7 @@ func TestExecEntries(t *testing.T) {
 	}{{http.StatusSwitchingProtocols, "websocket"}, {http.StatusForbidden, "websocket"}, {http.StatusUpgradeRequired, ""}} {
 		r := httptest.NewRequest("GET", "/v1/jobs/train/tasks/0/exec?argv=SECRET", nil)
 		if c.header != "" {
-			r.Header["Upgrade"] = []string{"", c.header} // the first line says nothing
+			r.Header["Upgrade"] = []string{"", c.header} // the first header line is empty
 		}
 		r = r.WithContext(api.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: "ci"})))
 		l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

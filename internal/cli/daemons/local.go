@@ -53,7 +53,7 @@ func (a *commands) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then end the cluster with the job's exit status")
 	addPolicyFlags(c.Flags(), &f.scheduler)
 	AddAPIFlags(c.Flags(), &f.scheduler.API)
-	for _, file := range []string{"roles", "access"} { // what ends with its terminal has no other use for SIGHUP
+	for _, file := range []string{"roles", "access"} { // SIGHUP ends this command and does not reload files
 		flag := c.Flags().Lookup(file)
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
 	}

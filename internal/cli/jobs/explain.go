@@ -42,7 +42,7 @@ type explainedKey struct {
 	Key     string   `json:"key"`
 	What    string   `json:"what"`
 	Default string   `json:"default,omitempty"`
-	Keys    []string `json:"keys,omitempty"` // those inside of its value
+	Keys    []string `json:"keys,omitempty"` // keys nested in its value
 }
 
 func keysAsData(keys []jobfile.KeyInfo) (list []explainedKey) {

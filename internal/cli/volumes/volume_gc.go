@@ -90,7 +90,7 @@ func ListDockerMounts(ctx context.Context, dir string) ([]string, error) {
 	for _, c := range containers {
 		for _, m := range c.Mounts {
 			users = append(users, m.Source)
-			if m.Name != "" { // the plugin's volumes are mounted from elsewhere
+			if m.Name != "" { // volumes of the plugin have another Source
 				users = append(users, filepath.Join(dir, m.Name))
 			}
 		}
