@@ -35,21 +35,22 @@ type EmbeddedAgent struct {
 	// ready is closed once info is complete.
 	ready chan struct{}
 
-	// The rest belongs to the loop.
+	// The event loop owns the fields below.
 	info       mesos.AgentInfo
 	frameworks map[string]*frameworkState
 	completed  completedExecutors
 	streams    *status.UpdateStreams
 	exits      []*pendingExit
-	// working counts goroutines that will post to the loop.
+	// working counts the background goroutines that will still post to the
+	// loop.
 	working  int
 	stopping bool
-	// background bounds what those goroutines do.
+	// background returns the context that bounds those goroutines.
 	background func() context.Context
 }
 
-// New checks the configuration. It touches nothing but the machine's list of
-// mounts.
+// New validates the configuration. It reads the machine's mount table and
+// changes nothing.
 func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validateConfig(); err != nil {
@@ -81,8 +82,9 @@ func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 	return a, nil
 }
 
-// Cgroup names the cgroup of an agent by its work directory, so that the next
-// agent there finds what a killed one left.
+// Cgroup returns the cgroup name of the agent with the given work directory.
+// The name is stable, so an agent can remove the cgroups of a killed
+// predecessor.
 func Cgroup(work string) string {
 	sum := sha256.Sum256([]byte(work))
 	return "/mesos-gpu-" + hex.EncodeToString(sum[:8])
@@ -99,9 +101,9 @@ func describeAgent(cfg AgentConfig) mesos.AgentInfo {
 	return info
 }
 
-// Handler serves the agent's APIs, with and without the name slave(1) that
-// Mesos's agents have in their paths. It answers 503 until Run has registered
-// and after it returned.
+// Handler serves the agent's APIs. Each path works with and without the
+// slave(1) prefix that Mesos agents use. It answers 503 before Run has
+// registered and after Run has returned.
 func (a *EmbeddedAgent) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, prefix := range []string{"", "/slave(1)"} {
@@ -128,18 +130,18 @@ func (a *EmbeddedAgent) Handler() http.Handler {
 // Ready is closed once the agent has registered.
 func (a *EmbeddedAgent) Ready() <-chan struct{} { return a.ready }
 
-// sandboxFiles are the files that people may read.
+// sandboxFiles returns the sandbox files that the API serves.
 func (a *EmbeddedAgent) sandboxFiles() files.SandboxFiles {
 	return files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
 }
 
-// postAfter posts f once d is over.
+// postAfter posts f to the loop after d.
 func (a *EmbeddedAgent) postAfter(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { a.loop.post(f) })
 }
 
-// runInBackground runs f outside the loop and then, on the loop, the function
-// that f returns. The agent does not end before both have returned.
+// runInBackground runs f outside the loop and then runs the function that f
+// returns on the loop. The agent waits for both before it ends.
 func (a *EmbeddedAgent) runInBackground(f func(ctx context.Context) (then func())) {
 	a.working++
 	ctx := a.background()

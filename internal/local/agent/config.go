@@ -22,60 +22,64 @@ type DeviceIsolator interface {
 	ApplyGrant(cgroupPath string, g isolator.DeviceGrant) error
 }
 
-// AgentConfig of an Agent. Zero durations and Runc have Mesos's defaults.
+// AgentConfig configures an EmbeddedAgent. Zero durations and an empty Runc
+// select Mesos's defaults.
 type AgentConfig struct {
 	Log    logrus.FieldLogger
 	Master link.MasterLink
-	// WorkDir holds sandboxes, unpacked images and what runs. One agent at a
-	// time may use it.
+	// WorkDir contains the sandboxes, the unpacked images and the run state.
+	// Only one agent at a time may use it.
 	WorkDir string
 	// Addr is the HOST:PORT at which the handler is served.
 	Addr string
-	// Hostname is what offers name the agent by; Addr's host if empty.
+	// Hostname is the agent's name in offers. It defaults to the host of Addr.
 	Hostname   string
 	Resources  []mesos.Resource
 	Attributes []mesos.Attribute
 
-	// Root confines every container by cgroups and namespaces; it needs uid
-	// 0. Otherwise containers are plain processes, images are refused and
-	// nothing keeps a task from any device.
+	// Root confines every container with cgroups and namespaces; it requires
+	// uid 0. Without it, containers are plain processes, images are rejected
+	// and tasks can open any device.
 	Root bool
-	// Isolator confines containers to their devices, where Root is set. Nil
-	// means one that knows no GPU.
+	// Isolator restricts containers to their devices when Root is set. Nil
+	// selects an isolator without GPUs.
 	Isolator DeviceIsolator
-	// ExecutorPath is the mesos-gpu program. It runs the tasks that bring no
-	// executor of their own, and every container starts with it.
+	// ExecutorPath is the mesos-gpu program. It runs tasks without a custom
+	// executor, and it is the first process of every container.
 	ExecutorPath string
 	// ExecutorEnv is added to every executor's environment.
 	ExecutorEnv map[string]string
-	// ImagesDir holds docker archives, NAME:TAG.tar.
+	// ImagesDir contains docker archives named NAME:TAG.tar.
 	ImagesDir string
-	// Volume gives the folder of the driver's files, for images that want
-	// it. It may be nil where there is no driver.
+	// Volume returns the folder with the driver's files, for images that need
+	// it. It may be nil on a machine without a driver.
 	Volume func(ctx context.Context) (path string, err error)
-	// Driver is what is known of the driver, of which images may ask much.
+	// Driver describes the host's driver. Image requirements are checked
+	// against it.
 	Driver driver.HostDriver
 	// Runc is the program that runs containers with images.
 	Runc string
 
-	// RegistrationTimeout is how long an executor may take to subscribe.
+	// RegistrationTimeout limits the time between an executor's start and its
+	// SUBSCRIBE call.
 	RegistrationTimeout time.Duration
-	// ShutdownGrace is how long one may take to end after SHUTDOWN, unless
-	// its ExecutorInfo says otherwise.
+	// ShutdownGrace limits the time between SHUTDOWN and the executor's exit. A
+	// value in the ExecutorInfo takes precedence.
 	ShutdownGrace time.Duration
-	// RetryMin and RetryMax bound the pauses between two attempts to deliver
+	// RetryMin and RetryMax bound the interval between two attempts to deliver
 	// a status update.
 	RetryMin, RetryMax time.Duration
-	// Heartbeat is the pause between two HEARTBEAT events to executors.
+	// Heartbeat is the interval of HEARTBEAT events to executors.
 	Heartbeat time.Duration
-	// RecoveryTimeout and SubscriptionBackoff tell executors of frameworks
-	// that checkpoint how long and how often to look for their agent.
+	// RecoveryTimeout and SubscriptionBackoff configure how long and how often
+	// executors of checkpointing frameworks try to reconnect to the agent.
 	RecoveryTimeout, SubscriptionBackoff time.Duration
-	// PublishTimeout bounds a resource provider's answer before a launch.
+	// PublishTimeout limits the time a resource provider may take to publish
+	// resources before a launch.
 	PublishTimeout time.Duration
 }
 
-// withDefaults fills in what Mesos has as defaults.
+// withDefaults replaces zero values by Mesos's defaults.
 func (c AgentConfig) withDefaults() AgentConfig {
 	for _, d := range []struct {
 		field *time.Duration
@@ -103,16 +107,16 @@ func (c AgentConfig) withDefaults() AgentConfig {
 	return c
 }
 
-// hostIP is the agent's own address, without port.
+// hostIP returns the host part of Addr.
 func (c *AgentConfig) hostIP() string {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
-		return "" // validate says so
+		return "" // validateConfig reports the error
 	}
 	return host
 }
 
-// validateConfig names the first thing that is missing or wrong.
+// validateConfig returns an error for the first missing or invalid field.
 func (c AgentConfig) validateConfig() error {
 	switch _, _, err := net.SplitHostPort(c.Addr); {
 	case err != nil:

@@ -11,19 +11,21 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// sessionConsole is what a session's command reads and writes: pipes, or a terminal.
+// sessionConsole is the standard input and output of a session's command: pipes
+// or a terminal.
 type sessionConsole struct {
-	// stdin, stdout and stderr are the agent's ends. Of a terminal there is
-	// one, and no stderr.
+	// stdin, stdout and stderr are the agent's ends. A terminal uses one file
+	// for stdin and stdout and has no stderr.
 	stdin, stdout, stderr *os.File
 	terminal              bool
-	// theirs are the command's ends, which the agent closes once it runs.
+	// theirs are the command's ends. The agent closes them once the command
+	// runs.
 	theirs [3]*os.File
 	// attached reports whether a client sends input. Only the loop accesses it.
 	attached bool
 }
 
-// openConsole makes pipes, or a terminal where tty says so.
+// openConsole opens pipes, or a terminal if tty is not nil.
 func openConsole(tty *mesos.TTYInfo) (*sessionConsole, error) {
 	c := &sessionConsole{terminal: tty != nil}
 	var err error
@@ -51,7 +53,7 @@ func (c *sessionConsole) openPipes() (err error) {
 	return err
 }
 
-// openTerminal makes a pseudo terminal of the agent's own /dev/pts.
+// openTerminal opens a pseudo terminal in the agent's own /dev/pts.
 func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
 	if c.stdin, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize) (err error
 	return c.resizeTerminal(size)
 }
 
-// withTerminal does something with the terminal's descriptor.
+// withTerminal calls do with the terminal's file descriptor.
 func (c *sessionConsole) withTerminal(do func(fd int) error) error {
 	raw, err := c.stdin.SyscallConn()
 	if err != nil {
@@ -100,8 +102,8 @@ func (c *sessionConsole) resizeTerminal(size *mesos.TTYInfo_WindowSize) error {
 	})
 }
 
-// attachTo gives a container the command's ends. Who runs the command owns its
-// terminal.
+// attachTo gives a container the command's ends. The user of the command
+// becomes the owner of the terminal.
 func (c *sessionConsole) attachTo(s *container.LaunchSpec) error {
 	s.Stdin, s.Stdout, s.Stderr, s.Terminal = c.theirs[0], c.theirs[1], c.theirs[2], c.terminal
 	if u := s.Command.User; c.terminal && u != nil {
@@ -112,11 +114,12 @@ func (c *sessionConsole) attachTo(s *container.LaunchSpec) error {
 	return nil
 }
 
-// closeCommandEnds closes the command's ends, or their end would never be heard of.
+// closeCommandEnds closes the command's ends. While they are open, the agent
+// cannot read the end of the output.
 func (c *sessionConsole) closeCommandEnds() {
 	for _, f := range c.theirs {
 		if f != nil {
-			_ = f.Close() // a terminal's thrice; the command has its own
+			_ = f.Close() // a terminal is closed three times; the command has its own descriptors
 		}
 	}
 }
@@ -124,7 +127,7 @@ func (c *sessionConsole) closeCommandEnds() {
 func (c *sessionConsole) close() {
 	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
 		if f != nil {
-			_ = f.Close() // no client reads or writes it any more
+			_ = f.Close() // no client uses it
 		}
 	}
 }

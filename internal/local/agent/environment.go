@@ -12,23 +12,23 @@ import (
 	"mesos-gpu/internal/local/agent/oci"
 )
 
-// folders of the work directory.
+// Folders of the work directory.
 const (
 	storeFolder = "store"
 	runFolder   = "run"
 )
 
-// frameworksDir is where the sandboxes of an agent's frameworks are.
+// frameworksDir returns the folder with the sandboxes of an agent's frameworks.
 func frameworksDir(work, agent string) string {
 	return filepath.Join(work, "slaves", agent, "frameworks")
 }
 
-// runsDir is where the sandboxes of an executor's runs are.
+// runsDir returns the folder with the sandboxes of an executor's runs.
 func runsDir(work, agent, framework, executor string) string {
 	return filepath.Join(frameworksDir(work, agent), framework, "executors", executor, "runs")
 }
 
-// formatDuration is a time in the form Mesos writes it.
+// formatDuration formats a duration as Mesos does.
 func formatDuration(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
@@ -41,8 +41,8 @@ func formatDuration(d time.Duration) string {
 	return strconv.FormatInt(int64(d), 10) + "ns"
 }
 
-// executorEnvironment is what an executor's process finds in its environment.
-// The framework's own variables come last and win, as with Mesos.
+// executorEnvironment returns the environment of an executor's process. The
+// framework's variables come last and override the others, as in Mesos.
 func executorEnvironment(c *AgentConfig, agentID, sandbox string, e *executorState) ([]string, error) {
 	checkpoint := "0"
 	if e.framework.info.GetCheckpoint() {
@@ -76,7 +76,8 @@ func executorEnvironment(c *AgentConfig, agentID, sandbox string, e *executorSta
 	return oci.MergeEnv(operators, env, own), nil
 }
 
-// suppliedExecutor is the executor of tasks that bring none: this program's own.
+// suppliedExecutor returns the executor of tasks without one: this program's
+// own.
 func suppliedExecutor(info mesos.ExecutorInfo, path string) mesos.ExecutorInfo {
 	shell := false
 	info.Command = &mesos.CommandInfo{Shell: &shell, Value: &path, Arguments: []string{"mesos-gpu", "executor"}}

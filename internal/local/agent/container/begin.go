@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startCommand fences the process in as ordered and starts the command.
+// startCommand isolates the process as ordered and starts the command.
 func startCommand(o launchOrder) (pid int, err error) {
 	if o.Enter != nil {
 		return enterContainer(*o.Enter, o.Command, o.Terminal)
@@ -30,8 +30,9 @@ func startCommand(o launchOrder) (pid int, err error) {
 	return forkCommand(o.Command, o.Terminal)
 }
 
-// isolateProcess sets up the mount namespace. Mounts made here are seen by no other
-// container and end with the last process; those the host makes later come in.
+// isolateProcess sets up the mount namespace. Mounts made here are invisible to
+// other containers and end with the last process. Later mounts of the host
+// propagate into it.
 func isolateProcess(o launchOrder) error {
 	if o.Join {
 		// A thread that shares its working directory with others cannot
@@ -64,8 +65,9 @@ func isolateProcess(o launchOrder) error {
 	return nil
 }
 
-// forkCommand forks the command from this thread, so that it has its namespaces. A
-// terminal on its standard streams becomes its controlling one.
+// forkCommand forks the command from this thread, so that the command inherits
+// the thread's namespaces. A terminal on the standard streams becomes the
+// controlling terminal.
 func forkCommand(c Command, terminal bool) (int, error) {
 	path, err := lookPath(c.Path, c.Dir, c.Env)
 	if err != nil {
@@ -89,8 +91,8 @@ func forkCommand(c Command, terminal bool) (int, error) {
 	return pid, nil
 }
 
-// lookPath finds a program as execvp does, on the PATH that it will have
-// itself; a name with a slash is taken from the working directory.
+// lookPath finds a program as execvp does, on the PATH in env. A name with a
+// slash is relative to the working directory.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		if filepath.IsAbs(name) {
@@ -114,14 +116,14 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("no PATH to find it on")
 }
 
-// killChildren ends every descendant: what a killed child leaves behind
-// becomes this process's child, until none is left.
+// killChildren kills all descendants. The descendants of a killed child become
+// children of this process, so it repeats until no child is left.
 func killChildren() {
 	for {
 		for _, pid := range childPIDs() {
 			_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
 		}
-		// EINTR asks again; ECHILD says that none is left.
+		// EINTR: retry. ECHILD: no child is left.
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err == syscall.ECHILD {
 			return
 		}

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearTimeout bounds how long killed processes may take to go: one in an
-// uninterruptible sleep ends when its disk or driver lets it.
+// clearTimeout limits the wait for killed processes to exit. A process in an
+// uninterruptible sleep exits only when its disk or driver returns.
 const (
 	clearTimeout = 10 * time.Second
 	clearPause   = 5 * time.Millisecond
 )
 
 // clearCgroup kills every process in the cgroup at path and below, in every
-// hierarchy, and removes it. A cgroup that is not there is clear.
+// hierarchy, and removes the cgroup. A missing cgroup is not an error.
 func (c cgroupHierarchies) clearCgroup(path string) error {
 	deadline := time.Now().Add(clearTimeout)
 	for {
@@ -42,7 +42,7 @@ func (c cgroupHierarchies) clearCgroup(path string) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("clear cgroup %s: %w", path, errors.Join(errs...))
 		}
-		// The kernel does not notify when the last killed process has left.
+		// The kernel does not notify when the last killed process has exited.
 		time.Sleep(clearPause)
 	}
 }
@@ -62,7 +62,7 @@ func (c cgroupHierarchies) awaitEmpty(ctx context.Context, path string) {
 func (c cgroupHierarchies) isPopulated(path string) bool {
 	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
 		pids, err := listProcesses(filepath.Join(h.dir, path))
-		return err == nil && len(pids) > 0 // clear says what is wrong
+		return err == nil && len(pids) > 0 // clearCgroup reports the error
 	})
 }
 
@@ -75,7 +75,8 @@ func killBelow(dir string) error {
 	return err
 }
 
-// listProcesses lists those in the folder and below, but for this one.
+// listProcesses returns the processes in the folder and below, except this
+// process.
 func listProcesses(dir string) (pids []int, err error) {
 	err = walkFolders(dir, func(dir string) error {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -83,7 +84,7 @@ func listProcesses(dir string) (pids []int, err error) {
 			return ignoreMissing(err)
 		}
 		for field := range strings.FieldsSeq(string(text)) {
-			// 0 stands for a process of another PID namespace.
+			// 0 is a process of another PID namespace.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
 				pids = append(pids, pid)
 			}

@@ -1,12 +1,12 @@
-// Package container runs the processes of executors and nested containers.
-// As root each gets its own cgroup, PID and mount namespace and a private
-// /dev; otherwise it is a plain process tree. It decides how a process is
-// fenced in and how the whole of it is ended; what runs, and which devices it
-// may open, is the caller's to say.
+// Package container runs the processes of executors and nested containers. With
+// root rights each container gets its own cgroup, its PID and mount namespaces
+// and a private /dev; otherwise it is a plain process tree. The package
+// implements isolation and termination. The caller decides what runs and which
+// devices a container may open.
 //
-// Every container's first process is this program again (Init), which fences
-// itself in, starts the command, forwards signals to it, reaps what its
-// descendants leave and reports its end.
+// The first process of every container is this program (Init). It isolates
+// itself, starts the command, forwards signals to it, reaps orphaned
+// descendants and reports the exit status.
 package container
 
 import (
@@ -19,90 +19,91 @@ import (
 
 // Command is what a container runs.
 type Command struct {
-	// Path is the program, looked up on the PATH of Env where it holds no
-	// slash. Args begins with the program's own name.
+	// Path is the program. A name without a slash is looked up on the PATH in
+	// Env. Args includes the program's own name as its first element.
 	Path string
 	Args []string
 	Env  []string
 	Dir  string
-	// User is who runs it; nil for who runs the agent.
+	// User runs the command. Nil means the agent's user.
 	User *User
-	// Rlimits need an engine that fences.
+	// Rlimits require EngineConfig.Fenced.
 	Rlimits []Rlimit
 }
 
-// Rlimit is one of setrlimit(2): Name is "RLIMIT_NOFILE" where Resource is
-// that number. The kernel's infinity is the largest number.
+// Rlimit is a resource limit as in setrlimit(2). Name is, for example,
+// "RLIMIT_NOFILE" and Resource its number. The largest number means unlimited.
 type Rlimit struct {
 	Name       string
 	Resource   int
 	Soft, Hard uint64
 }
 
-// User is a numeric identity.
+// User is a numeric user identity.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32
 }
 
-// ContainerLimits bound a container's cgroup. Zero bounds nothing.
+// ContainerLimits are the limits of a container's cgroup. Zero means no limit.
 type ContainerLimits struct {
 	CPUs     float64
 	MemBytes int64
 }
 
-// LaunchSpec describes a container to Launch.
+// LaunchSpec describes a container for Launch.
 type LaunchSpec struct {
-	// ID is the container's and its parents' ids, outermost first. It names
-	// the cgroup.
+	// ID is the ids of the container's ancestors, outermost first, and its own.
+	// It determines the cgroup.
 	ID      []string
 	Command Command
-	// Stdin is what it reads, nil for nothing; Stdout and Stderr take the
-	// output. They stay the caller's to close.
+	// Stdin is the command's input; nil means empty input. Stdout and Stderr
+	// receive the output. The caller closes all three.
 	Stdin, Stdout, Stderr *os.File
-	// Terminal says that all three are a terminal, to control the command.
+	// Terminal reports that all three are one terminal, which becomes the
+	// command's controlling terminal.
 	Terminal bool
 	// Nodes are created in the private /dev in addition to the standard ones.
 	Nodes  []rules.DeviceNode
 	Limits ContainerLimits
-	// Isolate writes the device rules of the new cgroup, named by its path
-	// below the devices hierarchy. It runs before any process is in there;
-	// nil leaves the parent cgroup's rules.
+	// Isolate writes the device rules of the new cgroup, whose argument is its
+	// path below the devices hierarchy. It runs before any process enters the
+	// cgroup. Nil inherits the rules of the parent cgroup.
 	Isolate func(cgroup string) error
-	// Join makes the container see the file system, /dev included, of
-	// another that runs, instead of getting a /dev of its own.
+	// Join runs the container in the file system of another running container,
+	// including its /dev, instead of a private /dev.
 	Join *RunningContainer
 	// Enter runs the command inside another container: in its file system and
-	// process namespace, with no more rights than it has.
+	// process namespace, with at most its rights.
 	Enter *RunningContainer
-	// RuncBundle makes runc run the container from a bundle; Command is then in the
-	// bundle's config.json and nothing of it is read here but Dir.
+	// OCI makes runc run the container from a bundle. The command is then in
+	// the bundle's config.json, and only the Dir of Command is used.
 	OCI *RuncBundle
 }
 
-// RuncBundle names a bundle for runc.
+// RuncBundle is an OCI bundle that runc runs.
 type RuncBundle struct {
-	// Runc is the program and State the folder where it keeps its state.
+	// Runc is the program and State its state folder.
 	Runc, State string
-	// Bundle holds config.json; its rootfs folder is where the overlay of
-	// Lower and Upper (with the scratch folder Work) is mounted. With an
-	// empty Lower rootfs is used as it is.
+	// Bundle contains config.json and the folder rootfs. The overlay of Lower
+	// and Upper, with the scratch folder Work, is mounted on rootfs. If Lower
+	// is empty, rootfs is used without a mount.
 	Bundle             string
 	Lower, Upper, Work string
-	// ID is the container's name in State.
+	// ID is the container's name in runc's state folder.
 	ID string
 }
 
-// StageError says which part of the set-up inside the container failed.
+// StageError is a failure of one stage of the set-up inside the container.
 type StageError struct {
 	Stage   SetupStage
 	Message string
 }
 
-// SetupStage names a part of a container's set-up.
+// SetupStage is a stage of a container's set-up.
 type SetupStage string
 
-// The stages a caller may want to tell apart.
+// Stages that a caller can distinguish.
 const (
 	StageMount   SetupStage = "mount"
 	StageOverlay SetupStage = "overlay"
@@ -111,8 +112,9 @@ const (
 
 func (e *StageError) Error() string { return e.Message }
 
-// orphanGrace is how long a container whose agent died may take to end after
-// SIGTERM: an executor uses it to stop what runs outside its container.
+// orphanGrace limits the time between SIGTERM and the exit of a container whose
+// agent has died. An executor uses the time to stop what runs outside its
+// container.
 const orphanGrace = 10 * time.Second
 
 func stageErrorf(stage SetupStage, format string, args ...any) error {

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// standardNodes are what every program expects in /dev.
+// standardNodes returns the device nodes that every program expects in /dev.
 func standardNodes() []rules.DeviceNode {
 	return []rules.DeviceNode{
 		{Name: "null", Major: 1, Minor: 3}, {Name: "zero", Major: 1, Minor: 5}, {Name: "full", Major: 1, Minor: 7},
@@ -17,7 +17,7 @@ func standardNodes() []rules.DeviceNode {
 	}
 }
 
-// deviceLinks are the symbolic links in /dev and where they point.
+// deviceLinks returns the symbolic links in /dev and their targets.
 func deviceLinks() [][2]string {
 	return [][2]string{
 		{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
@@ -25,8 +25,8 @@ func deviceLinks() [][2]string {
 	}
 }
 
-// mountDev covers dev with a fresh file system that holds the standard nodes
-// and those given. Which of them can be opened is the cgroup's to say.
+// mountDev mounts a new file system on dev and creates the standard nodes and
+// the given ones. The cgroup's rules decide which of them can be opened.
 func mountDev(dev string, nodes []rules.DeviceNode) error {
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
 		return stageErrorf(StageMount, "mount %s: %v", dev, err)
@@ -70,7 +70,7 @@ func makeNode(dev string, n rules.DeviceNode) error {
 	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
 		return stageErrorf(StageMount, "make node %s: %v", path, err)
 	}
-	// The umask took bits away.
+	// The umask has cleared bits.
 	if err := os.Chmod(path, 0o666); err != nil {
 		return stageErrorf(StageMount, "make node: %v", err)
 	}

@@ -18,17 +18,18 @@ type ContainerEngine struct {
 	cgroups cgroupHierarchies
 }
 
-// EngineConfig says what an Engine works with.
+// EngineConfig configures a ContainerEngine.
 type EngineConfig struct {
-	// Program is the binary whose InitCommand calls Init.
+	// Program is the binary that calls Init when its argument is InitCommand.
 	Program string
-	// Fenced gives containers cgroups and namespaces; it needs root.
+	// Fenced gives containers cgroups and namespaces. It requires root rights.
 	Fenced bool
-	// Cgroup is the cgroup of all containers, "/mesos-gpu-…".
+	// Cgroup is the parent cgroup of all containers, "/mesos-gpu-…".
 	Cgroup string
 }
 
-// New makes an Engine. A fenced one needs the cgroup v1 devices hierarchy.
+// New returns a ContainerEngine. A fenced engine requires the cgroup v1 devices
+// hierarchy.
 func New(cfg EngineConfig) (*ContainerEngine, error) {
 	e := &ContainerEngine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup}
 	if !cfg.Fenced {
@@ -51,23 +52,25 @@ func New(cfg EngineConfig) (*ContainerEngine, error) {
 	return e, nil
 }
 
-// ClearCgroups removes the cgroups that an earlier Engine of the same cgroup left.
-// Its containers are ending, as their agent has died: until ctx ends they get
-// the time for it, so that an executor stops what runs outside its container;
-// then they are killed. Mounts need no clearing: they were in namespaces that
+// ClearCgroups removes the cgroups of an earlier engine with the same parent
+// cgroup. The earlier agent has died, so its containers are already ending.
+// ClearCgroups waits until ctx ends or they have exited, so that executors can
+// stop what runs outside their containers; then it kills them. Mounts need no
+// cleanup: their namespaces end with the processes.
 // ended with their processes.
 func (e *ContainerEngine) ClearCgroups(ctx context.Context) error {
 	if !e.fenced {
 		return nil
 	}
-	// A little more than the containers give their commands.
+	// Slightly longer than the grace period that containers give their
+	// commands.
 	ctx, cancel := context.WithTimeout(ctx, orphanGrace+time.Second)
 	defer cancel()
 	e.cgroups.awaitEmpty(ctx, e.cgroup)
 	return e.cgroups.clearCgroup(e.cgroup)
 }
 
-// CgroupPath is the cgroup of the container with those ids.
+// CgroupPath returns the cgroup of the container with the given ids.
 func (e *ContainerEngine) CgroupPath(ids []string) string {
 	return path.Join(e.cgroup, path.Join(ids...))
 }

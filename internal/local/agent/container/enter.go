@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterContainer starts a command in the namespaces of a container that runs. This
-// process stays outside among the processes, its child does not.
+// enterContainer starts a command in the namespaces of a running container.
+// This process stays in its own PID namespace; its child is in the container's.
 func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
 	// A thread that shares its working directory with others cannot change
 	// its mount namespace.
@@ -32,9 +32,9 @@ func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
 	return forkCommand(c, terminal)
 }
 
-// followNamespaces goes on to the namespaces that runc made, and gives up the rights
-// that it took from the container's process. /proc is the container's by now,
-// and the file has the process's number there.
+// followNamespaces enters the namespaces that runc created and drops the rights
+// that the container's process does not have. At this point /proc is the
+// container's, and pidFile has the process's pid in that namespace.
 func followNamespaces(pidFile string) error {
 	pid, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -62,8 +62,8 @@ func followNamespaces(pidFile string) error {
 	return dropCapabilities(string(status))
 }
 
-// dropCapabilities drops the capabilities that a process with that status can never
-// have, for all that this thread starts.
+// dropCapabilities drops every capability that is absent from the bounding set
+// in status. It applies to all processes that this thread starts.
 func dropCapabilities(status string) error {
 	bounding, err := strconv.ParseUint(statusField(status, "CapBnd"), 16, 64)
 	if err != nil {
@@ -86,7 +86,7 @@ func dropCapabilities(status string) error {
 	return nil
 }
 
-// statusField is a line of /proc/PID/status.
+// statusField returns one field of /proc/PID/status.
 func statusField(status, name string) string {
 	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

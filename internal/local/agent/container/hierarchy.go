@@ -13,20 +13,20 @@ import (
 	"mesos-gpu/internal/mounttable"
 )
 
-// cgroupHierarchy is one mounted cgroup hierarchy. A version 2 hierarchy on a
-// hybrid machine has no controllers; runc creates cgroups there too.
+// cgroupHierarchy is a mounted cgroup hierarchy. On a hybrid machine the
+// version 2 hierarchy has no controllers, but runc creates cgroups in it.
 type cgroupHierarchy struct {
 	dir         string
 	controllers []string
 }
 
-// parseHierarchies reads /proc/self/mountinfo. A hierarchy mounted twice is
-// listed once, and one whose root is not its mount's is not: paths there mean
-// something else.
+// parseHierarchies parses /proc/self/mountinfo. A hierarchy that is mounted
+// twice is returned once. A mount whose root is not the hierarchy's root is
+// omitted, because its paths differ.
 func parseHierarchies(mountinfo string) []cgroupHierarchy {
 	var found []cgroupHierarchy
 	seen := map[string]bool{}
-	mounts, _ := mounttable.Parse(mountinfo) // a line that does not parse is no cgroup mount
+	mounts, _ := mounttable.Parse(mountinfo) // an unparsable line is not a cgroup mount
 	for _, m := range mounts {
 		id := m.FileSystem + strings.Join(m.SuperOptions, ",")
 		if m.Root != "/" || seen[id] {
@@ -46,14 +46,15 @@ func parseHierarchies(mountinfo string) []cgroupHierarchy {
 	return found
 }
 
-// cgroupHierarchies are the hierarchies of this machine. Paths are the same in all.
+// cgroupHierarchies are the machine's hierarchies. A container has the same
+// path in all of them.
 type cgroupHierarchies struct{ all []cgroupHierarchy }
 
-// usedControllers are the controllers that a container gets a cgroup of. It is only in
-// the others that runc may have made some.
+// usedControllers returns the controllers in whose hierarchies a container gets
+// a cgroup. In the other hierarchies only runc may create cgroups.
 func usedControllers() []string { return []string{"devices", "memory", "cpu", "freezer"} }
 
-// findHierarchy finds the hierarchy of a controller.
+// findHierarchy returns the hierarchy with the given controller.
 func (c cgroupHierarchies) findHierarchy(controller string) (cgroupHierarchy, bool) {
 	i := slices.IndexFunc(c.all, func(h cgroupHierarchy) bool { return slices.Contains(h.controllers, controller) })
 	if i < 0 {
@@ -62,7 +63,7 @@ func (c cgroupHierarchies) findHierarchy(controller string) (cgroupHierarchy, bo
 	return c.all[i], true
 }
 
-// cgroupDirs lists the folders of the cgroup at path in the used hierarchies.
+// cgroupDirs returns the folders of the cgroup at path in the used hierarchies.
 func (c cgroupHierarchies) cgroupDirs(path string) []string {
 	var dirs []string
 	for _, controller := range usedControllers() {
@@ -92,14 +93,14 @@ func (c cgroupHierarchies) moveProcess(path string, pid int) error {
 	return nil
 }
 
-// Least values, as Mesos has them.
+// Minimum values, as in Mesos.
 const (
 	minMemBytes   = 32 << 20
 	minCPUShares  = 2
 	sharesPerCPUs = 1024
 )
 
-// writeLimits writes the limits where the machine has the hierarchies.
+// writeLimits writes the limits of each controller that the machine has.
 func (c cgroupHierarchies) writeLimits(path string, l ContainerLimits) error {
 	if h, ok := c.findHierarchy("memory"); ok && l.MemBytes > 0 {
 		if err := writeControl(filepath.Join(h.dir, path, "memory.limit_in_bytes"), fmt.Sprint(max(l.MemBytes, minMemBytes))); err != nil {
@@ -115,8 +116,8 @@ func (c cgroupHierarchies) writeLimits(path string, l ContainerLimits) error {
 	return nil
 }
 
-// oomKilled reports whether the kernel has killed a process of the cgroup for
-// want of memory.
+// oomKilled reports whether the kernel's OOM killer has killed a process of the
+// cgroup.
 func (c cgroupHierarchies) oomKilled(path string) bool {
 	h, ok := c.findHierarchy("memory")
 	if !ok {
@@ -135,7 +136,7 @@ func (c cgroupHierarchies) oomKilled(path string) bool {
 	return false
 }
 
-// cgroupExists reports whether the cgroup is anywhere.
+// cgroupExists reports whether any hierarchy has the cgroup.
 func (c cgroupHierarchies) cgroupExists(path string) bool {
 	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
 		_, err := os.Stat(filepath.Join(h.dir, path))
@@ -143,7 +144,7 @@ func (c cgroupHierarchies) cgroupExists(path string) bool {
 	})
 }
 
-// writeControl makes one write to a control file, without creating it.
+// writeControl writes value to an existing control file in one write.
 func writeControl(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -156,7 +157,7 @@ func writeControl(file, value string) error {
 	return nil
 }
 
-// ignoreMissing treats a file that is no longer there as success.
+// ignoreMissing returns nil for an error that means a missing file.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

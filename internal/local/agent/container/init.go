@@ -15,16 +15,17 @@ import (
 )
 
 // InitCommand is the argument that makes the program a container's first
-// process: it must then call Init and exit with what it returns.
+// process. The program must then call Init and exit with the returned error.
 const InitCommand = "container-init"
 
-// Init is a container's first process. Only Engine.Launch starts it; it takes
-// no arguments. What it returns is for people who do: the agent gets reports.
+// Init runs as a container's first process. Only ContainerEngine.Launch starts
+// it, without arguments. The agent receives reports; the returned error is for
+// users who run the command by hand.
 func Init(args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, got %d", InitCommand, len(args))
 	}
-	// Namespaces belong to threads: what follows stays on this one.
+	// Namespaces belong to threads, so the goroutine stays on this thread.
 	runtime.LockOSThread()
 	for _, fd := range []int{controlFD, reportFD, mountFD, pidFD} {
 		unix.CloseOnExec(fd)
@@ -44,7 +45,7 @@ func Init(args []string) error {
 		}
 		return out.sendReport(m)
 	}
-	_ = out.sendReport(initReport{Started: true}) // watch sees that the agent is gone
+	_ = out.sendReport(initReport{Started: true}) // watchControl detects the agent's death
 	stop := watchControl(io.MultiReader(control.Buffered(), os.NewFile(controlFD, "control")))
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() { ended <- reapUntil(pid) }()
@@ -58,7 +59,7 @@ func superviseCommand(o launchOrder, out reportWriter, pid int, signals <-chan o
 	for {
 		select {
 		case sig := <-signals:
-			_ = unix.Kill(pid, sig.(syscall.Signal)) // ESRCH: its end is on its way
+			_ = unix.Kill(pid, sig.(syscall.Signal)) // ESRCH: it has already exited
 		case asked := <-stop:
 			stop = nil
 			if asked {
@@ -76,17 +77,19 @@ func superviseCommand(o launchOrder, out reportWriter, pid int, signals <-chan o
 	}
 }
 
-// killRemaining kills what is left, then reports. In its own PID namespace the kernel
-// kills everything when this process ends; what is left in another's is in a
-// cgroup that the agent clears.
+// killRemaining kills the remaining processes and reports the exit status. The
+// kernel kills all processes of a private PID namespace when this process
+// exits. Processes in another container's PID namespace are in a cgroup that
+// the agent clears.
 func killRemaining(o launchOrder, out reportWriter, status syscall.WaitStatus) {
 	if !o.Fenced && o.Enter == nil {
 		killChildren()
 	}
-	_ = out.sendReport(initReport{Ended: &status}) // an agent that is gone needs no report
+	_ = out.sendReport(initReport{Ended: &status}) // a dead agent needs no report
 }
 
-// watchControl waits for the agent's stop byte (true) or its death (false).
+// watchControl returns a channel that receives true for the agent's stop byte
+// and false for its death.
 func watchControl(control io.Reader) <-chan bool {
 	stop := make(chan bool, 1)
 	go func() {
@@ -105,9 +108,9 @@ func watchControl(control io.Reader) <-chan bool {
 	return stop
 }
 
-// catchSignals asks for every signal that a container may be sent. Not for those a
-// program raises itself (its own crash, Go's preemption by SIGURG) nor for
-// SIGCHLD, which is about the children.
+// catchSignals subscribes to every signal that a container may receive. It
+// excludes signals that a program raises itself (crashes, Go's preemption by
+// SIGURG) and SIGCHLD.
 func catchSignals() <-chan os.Signal {
 	signals := make(chan os.Signal, 64)
 	for _, s := range []syscall.Signal{
@@ -119,7 +122,8 @@ func catchSignals() <-chan os.Signal {
 	return signals
 }
 
-// reapUntil waits for children, its own and those it inherits, until pid ends.
+// reapUntil reaps own and inherited children until pid exits. It returns the
+// wait status of pid.
 func reapUntil(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
@@ -127,7 +131,7 @@ func reapUntil(pid int) syscall.WaitStatus {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			// No child left, and pid's end was missed: it cannot be.
+			// No child is left although pid was not reaped. This cannot happen.
 			return syscall.WaitStatus(unix.SIGKILL)
 		case got == pid && (status.Exited() || status.Signaled()):
 			return status

@@ -12,16 +12,17 @@ import (
 	"syscall"
 )
 
-// RunningContainer is one that has started.
+// RunningContainer is a started container.
 type RunningContainer struct {
 	engine *ContainerEngine
 	path   string
 	cmd    *exec.Cmd
-	// control is the write end of a pipe. The container detects the death of
-	// its agent by the end of file.
+	// control is the write end of a pipe. The container detects the agent's
+	// death by its end of file.
 	control *os.File
-	// spaces are for those that join it or enter it, oci is what runc runs in
-	// it. entered says that it is in another's namespaces.
+	// spaces are the namespaces for containers that join or enter this one. oci
+	// is the bundle that runc runs in it. entered reports that the container is
+	// in another container's namespaces.
 	spaces  namespaceFiles
 	oci     *RuncBundle
 	entered bool
@@ -30,8 +31,8 @@ type RunningContainer struct {
 	status  syscall.WaitStatus
 }
 
-// Launch starts a container. It returns once the command runs, or with what
-// kept it from running and nothing left behind.
+// Launch starts a container. It returns once the command runs. On error it
+// leaves nothing behind.
 func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningContainer, error) {
 	if err := checkIDs(s.ID); err != nil {
 		return nil, err
@@ -55,8 +56,8 @@ func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningCon
 	return c, nil
 }
 
-// spawnInit starts the first process and puts it into its confined cgroup, where
-// it waits for its order.
+// spawnInit starts the first process and moves it into its cgroup. The process
+// then waits for its order.
 func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports *os.File, err error) {
 	if e.fenced {
 		if err := e.confineCgroup(c.path, s); err != nil {
@@ -87,7 +88,7 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 		c.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	}
 	err = c.cmd.Start()
-	files.close() // or the end of the process would not be heard below
+	files.close() // an open copy would hide the end of the process
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start container process: %w", err), c.control.Close(), reports.Close())
 	}
@@ -115,8 +116,8 @@ func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
 	return s.Isolate(path)
 }
 
-// sendOrder sends the waiting process its order and waits until the process
-// has carried it out. ctx bounds the wait.
+// sendOrder sends the order to the waiting process and waits until the process
+// has executed it. ctx bounds the wait.
 func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchSpec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
@@ -145,11 +146,12 @@ func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchS
 	return nil
 }
 
-// awaitEnd learns how the command ended and makes sure that the rest has too.
+// awaitEnd reads the command's exit status and kills the container's other
+// processes.
 func (c *RunningContainer) awaitEnd(reports *json.Decoder, file *os.File) {
 	var m initReport
 	err := reports.Decode(&m)
-	_ = c.cmd.Wait() // the state below has what there is to know
+	_ = c.cmd.Wait() // the process state below has the result
 	_, _ = closeFile(c.control), file.Close()
 	c.spaces.close()
 	c.status = c.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -159,18 +161,19 @@ func (c *RunningContainer) awaitEnd(reports *json.Decoder, file *os.File) {
 	close(c.exited)
 }
 
-// Exited is closed when the command has ended; of what it started nothing
-// runs then, but in a container that entered another. Its own cgroup remains
-// until Remove, and what runs there.
+// Exited returns a channel that is closed when the command and its descendants
+// have exited. If the container entered another one, descendants may still run.
+// The cgroup and the processes in it remain until RemoveCgroup.
 func (c *RunningContainer) Exited() <-chan struct{} { return c.exited }
 
-// WaitStatus is the command's wait status, known once Exited is closed.
+// WaitStatus returns the command's wait status. It is valid once Exited is
+// closed.
 func (c *RunningContainer) WaitStatus() syscall.WaitStatus { return c.status }
 
-// Pid is the container's first process, as the host sees it.
+// Pid returns the pid of the container's first process on the host.
 func (c *RunningContainer) Pid() int { return c.cmd.Process.Pid }
 
-// CgroupName is the container's cgroup, empty where it has none.
+// CgroupName returns the container's cgroup, or "" if it has none.
 func (c *RunningContainer) CgroupName() string {
 	if !c.engine.fenced {
 		return ""
@@ -179,15 +182,15 @@ func (c *RunningContainer) CgroupName() string {
 }
 
 // OutOfMemory reports whether the kernel killed a process of the container
-// because of its memory limit. It is to be asked before Remove.
+// because of its memory limit. Call it before RemoveCgroup.
 func (c *RunningContainer) OutOfMemory() bool {
 	return c.engine.fenced && c.engine.cgroups.oomKilled(c.path)
 }
 
-// Kill ends every process of the container. It does not wait.
+// Kill kills every process of the container. It does not wait.
 func (c *RunningContainer) Kill() {
 	c.killed.Do(func() {
-		// The process that has ended already needs neither.
+		// A process that has already exited needs neither.
 		if c.engine.fenced {
 			_ = c.cmd.Process.Kill()
 			return
@@ -196,7 +199,7 @@ func (c *RunningContainer) Kill() {
 	})
 }
 
-// Signal sends the command a signal; SIGKILL ends the container.
+// Signal sends a signal to the command. SIGKILL kills the container.
 func (c *RunningContainer) Signal(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		c.Kill()
@@ -208,8 +211,8 @@ func (c *RunningContainer) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// RemoveCgroup removes the container's cgroup and those below it, with whatever
-// still runs there.
+// RemoveCgroup kills the processes that remain in the container's cgroup and
+// below, and removes these cgroups.
 func (c *RunningContainer) RemoveCgroup() error {
 	if !c.engine.fenced {
 		return nil

@@ -9,43 +9,44 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// File descriptors of the container's first process after the standard ones.
+// Additional file descriptors of the container's first process.
 const (
-	// controlFD brings the order, then a stop byte; its end says that the
-	// agent has died.
+	// controlFD receives the order and then a stop byte. End of file means that
+	// the agent has died.
 	controlFD = 3
-	// reportFD takes reports.
+	// reportFD is the write end for reports.
 	reportFD = 4
-	// mountFD is the mount namespace to join, where there is one, and pidFD
-	// the PID namespace to enter.
+	// mountFD is the mount namespace to join, if any, and pidFD the PID
+	// namespace to enter.
 	mountFD = 5
 	pidFD   = 6
 )
 
-// stopByte on the control pipe asks for the end of everything at once.
+// stopByte on the control pipe kills the container immediately.
 const stopByte = 'k'
 
 // launchOrder is the message from the agent to a container's first process.
 type launchOrder struct {
-	// Fenced says that the process has namespaces of its own.
+	// Fenced reports that the process has its own namespaces.
 	Fenced  bool               `json:"fenced"`
 	Join    bool               `json:"join"`
 	Nodes   []rules.DeviceNode `json:"nodes"`
 	Command Command            `json:"command"`
 	OCI     *RuncBundle        `json:"oci,omitempty"`
 	Enter   *enteredContainer  `json:"enter,omitempty"`
-	// Terminal says that the standard streams are one.
+	// Terminal reports that the standard streams are a terminal.
 	Terminal bool `json:"terminal,omitempty"`
 }
 
-// enteredContainer is the container to enter. PidFile names the process of one that runc
-// runs, whose namespaces are not those of its first process.
+// enteredContainer is the container to enter. PidFile contains the pid of the
+// process that runc started, whose namespaces differ from those of the first
+// process.
 type enteredContainer struct {
 	PidFile string `json:"pid_file,omitempty"`
 }
 
-// initReport is one line of what it answers: that the command has started, that
-// it could not, or that it has ended.
+// initReport is one line of the first process's answer: the command has
+// started, could not start, or has exited.
 type initReport struct {
 	Started bool                `json:"started,omitempty"`
 	Stage   SetupStage          `json:"stage,omitempty"`
@@ -53,7 +54,7 @@ type initReport struct {
 	Ended   *syscall.WaitStatus `json:"ended,omitempty"`
 }
 
-// reportWriter writes reports.
+// reportWriter encodes reports to w.
 type reportWriter struct{ w io.Writer }
 
 func (r reportWriter) sendReport(m initReport) error {

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceFiles are those of a container's first process, mounts before PIDs,
-// for others that join it or enter it while it may be ending.
+// namespaceFiles are open namespaces of a container's first process: mount
+// namespace, then PID namespace. Open files stay valid while the process exits,
+// for containers that join or enter it.
 type namespaceFiles struct {
 	mu    sync.Mutex
 	files []*os.File
 }
 
-// openNamespaces finds them by the process.
+// openNamespaces opens the namespaces of the process.
 func (n *namespaceFiles) openNamespaces(pid int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,13 +32,14 @@ func (n *namespaceFiles) openNamespaces(pid int) error {
 	return nil
 }
 
-// adoptThreadMounts switches to the mount namespace that a thread of the process
-// created for itself. A container that joined another one has such a thread.
+// adoptThreadMounts replaces the mount namespace by the one that a thread of
+// the process created for itself. A container that joined another one has such
+// a thread.
 func (n *namespaceFiles) adoptThreadMounts(pid int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.files) == 0 {
-		return nil // it has ended
+		return nil // it has exited
 	}
 	born, err := n.files[0].Stat()
 	if err != nil {
@@ -47,7 +49,7 @@ func (n *namespaceFiles) adoptThreadMounts(pid int) error {
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
-			continue // a thread that has ended
+			continue // the thread has exited
 		}
 		if made, err := f.Stat(); err == nil && !os.SameFile(born, made) {
 			_ = n.files[0].Close() // nothing was written
@@ -68,7 +70,8 @@ func (n *namespaceFiles) close() {
 	n.files = nil
 }
 
-// copyFiles are files of the first few, the caller's to close on error too.
+// copyFiles duplicates the first count files. The caller closes the returned
+// files, on error too.
 func (n *namespaceFiles) copyFiles(count int) (files []*os.File, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,19 +7,20 @@ import (
 	"slices"
 )
 
-// launchFiles are the files of a container's first process, and the agent's ends
+// launchFiles are the files of a container's first process and the agent's ends
 // of its pipes.
 type launchFiles struct {
 	stdin *os.File
 	null  *os.File // stdin if the caller gave none
-	// ends are the process's ends of the pipes; extra begins with them.
+	// ends are the process's ends of the pipes; they are the first elements of
+	// extra.
 	ends, extra      []*os.File
-	shared           []*os.File // another container's namespaces, in extra too
+	shared           []*os.File // another container's namespaces, also in extra
 	control, reports *os.File
 }
 
-// openLaunchFiles opens what Launch needs; on error nothing stays open. Without a stdin
-// there is nothing to read.
+// openLaunchFiles opens the files that Launch needs. A nil stdin is replaced by
+// /dev/null. On error it closes everything.
 func openLaunchFiles(stdin *os.File) (*launchFiles, error) {
 	var null *os.File
 	if stdin == nil {
@@ -41,14 +42,14 @@ func openLaunchFiles(stdin *os.File) (*launchFiles, error) {
 	return &launchFiles{stdin: stdin, null: null, ends: ends, extra: ends, control: control, reports: reports}, nil
 }
 
-// close closes what only the container's process needs.
+// close closes the files that only the container's process needs.
 func (o *launchFiles) close() {
 	for _, f := range slices.Concat(o.ends, o.shared, []*os.File{o.null}) {
 		_ = closeFile(f) // this process has not used it
 	}
 }
 
-// shareNamespaces gives the process the first n of a container's namespaces.
+// shareNamespaces passes the first n namespaces of a container to the process.
 func (o *launchFiles) shareNamespaces(spaces *namespaceFiles, n int) error {
 	files, err := spaces.copyFiles(n)
 	o.shared, o.extra = files, slices.Concat(o.ends, files)

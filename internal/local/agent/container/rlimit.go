@@ -6,8 +6,8 @@ import (
 )
 
 // setRlimits sets the limits of this process, which a child inherits. restore
-// resets them where that is permitted: raising a hard limit takes
-// CAP_SYS_RESOURCE. This process has no other child, and needs little.
+// resets them where that is permitted: raising a hard limit requires
+// CAP_SYS_RESOURCE. This process has no other child and stays below the limits.
 func setRlimits(rlimits []Rlimit) (restore func(), err error) {
 	type was struct {
 		resource int

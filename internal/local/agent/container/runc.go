@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOCI lets runc set the container up and start it. runc leaves; the
-// container's process becomes a child of this one, which so learns its true
+// startOCI makes runc create and start the container. runc then exits, so the
+// container's process becomes a child of this process, which can read its true
 // wait status.
 func startOCI(o RuncBundle) (int, error) {
 	if o.Lower != "" {
@@ -39,12 +39,12 @@ func startOCI(o RuncBundle) (int, error) {
 	return pid, nil
 }
 
-// pidFile is where runc writes down the container's process, by its number
-// among those of the container.
+// pidFile is the file to which runc writes the pid of the container's process,
+// as numbered in this PID namespace.
 func (o RuncBundle) pidFile() string { return filepath.Join(o.Bundle, "pid") }
 
-// runRunc runs one runc command. Its output is the container's, so that what it
-// has to say about an error comes by its log.
+// runRunc runs one runc command. Its standard output and error are the
+// container's, so error messages are read from runc's log.
 func runRunc(o RuncBundle, verb string, args ...string) error {
 	log := filepath.Join(o.Bundle, "runc."+verb+".log")
 	cmd := exec.Command(o.Runc, append([]string{"--root", o.State, "--log", log, "--log-format", "json", verb}, args...)...)
@@ -59,7 +59,7 @@ func runRunc(o RuncBundle, verb string, args ...string) error {
 // maxLog bounds how much of runc's log is read.
 const maxLog = 64 << 10
 
-// lastMessage is the last line of a log file.
+// lastMessage returns the last line of a log file.
 func lastMessage(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -81,7 +81,7 @@ func mountOverlay(o RuncBundle) error {
 	return nil
 }
 
-// overlayPath protects the characters that part overlay's options.
+// overlayPath escapes the separators of overlay mount options.
 func overlayPath(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
 }
