@@ -6,13 +6,12 @@ import (
 	"sync"
 )
 
-// errStopped is the answer to whom the agent cannot serve any more, or not
-// yet.
+// errStopped is the error for callers before the agent is ready and after it
+// has stopped.
 var errStopped = errors.New("the agent does not run")
 
-// eventLoop is the queue of what one goroutine does, in order: it alone touches
-// the agent's state, so that nothing there needs a lock and nothing is called
-// with one held.
+// eventLoop is a queue of functions that one goroutine runs in order. Only that
+// goroutine accesses the agent's state, so the state needs no lock.
 type eventLoop struct {
 	mu    sync.Mutex
 	queue []func()
@@ -23,7 +22,7 @@ type eventLoop struct {
 
 func newLoop() *eventLoop { return &eventLoop{wake: make(chan struct{}, 1), done: make(chan struct{})} }
 
-// post queues f and never blocks. After end it does nothing.
+// post queues f and never blocks. After closeQueue it does nothing.
 func (l *eventLoop) post(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +36,7 @@ func (l *eventLoop) post(f func()) {
 	}
 }
 
-// askLoop runs f on the loop and waits for what it returns.
+// askLoop runs f on the loop and returns its result.
 func askLoop[T any](ctx context.Context, l *eventLoop, f func() T) (T, error) {
 	answer := make(chan T, 1)
 	l.post(func() { answer <- f() })
@@ -52,7 +51,7 @@ func askLoop[T any](ctx context.Context, l *eventLoop, f func() T) (T, error) {
 	}
 }
 
-// runQueued does what is queued. It returns once nothing is.
+// runQueued runs the queued functions until the queue is empty.
 func (l *eventLoop) runQueued() {
 	for {
 		l.mu.Lock()
@@ -68,7 +67,7 @@ func (l *eventLoop) runQueued() {
 	}
 }
 
-// closeQueue refuses everything from now on.
+// closeQueue makes the loop reject all further functions.
 func (l *eventLoop) closeQueue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

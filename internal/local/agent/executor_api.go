@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// serveExecutor is the v1 executor API.
+// serveExecutor serves the v1 executor API.
 func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 	var call executor.Call
 	if err := mesosapi.ReadCall(r, &call); err != nil {
@@ -40,7 +40,7 @@ func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// checkCall refuses what Mesos's agents do.
+// checkCall rejects the calls that Mesos's agents reject.
 func checkCall(call *executor.Call) error {
 	switch call.Type {
 	case executor.Call_SUBSCRIBE:
@@ -86,7 +86,7 @@ func checkStatus(id mesos.ExecutorID, s *mesos.TaskStatus) error {
 	return nil
 }
 
-// findCaller finds who makes a call.
+// findCaller returns the executor that makes the call.
 func (a *EmbeddedAgent) findCaller(call *executor.Call) (*executorState, error) {
 	f := a.frameworks[call.FrameworkID.Value]
 	if f == nil {
@@ -99,8 +99,8 @@ func (a *EmbeddedAgent) findCaller(call *executor.Call) (*executorState, error) 
 	return e, nil
 }
 
-// executorCall handles what a subscribed executor says. One that was told to
-// end still reports what it ended.
+// executorCall handles a call of a subscribed executor. An executor that is
+// shutting down can still report terminal statuses.
 func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
 	e, err := a.findCaller(call)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
 	return nil
 }
 
-// serveSubscription serves an executor's event stream until either side ends
+// serveSubscription serves an executor's event stream until either side closes
 // it.
 func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request, call *executor.Call) {
 	stream, err := mesosapi.NewStream(r)
@@ -152,7 +152,8 @@ func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request
 	})
 }
 
-// subscribeExecutor connects an executor, for the first time or again.
+// subscribeExecutor connects an executor for the first time or after a
+// reconnect.
 func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *mesosapi.EventStream, s *executor.Call_Subscribe) {
 	if e.phase >= ending {
 		stream.Send(&executor.Event{Type: executor.Event_SHUTDOWN})
@@ -176,9 +177,9 @@ func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *mesosapi.Eve
 	a.shutdownUnused(e)
 }
 
-// markUnknownTasks marks tasks for delivery that were sent to an executor and that it
-// does not know: its connection broke before they arrived. An executor names
-// every task it has until a status of that task is acknowledged.
+// markUnknownTasks marks for redelivery the tasks that were sent to an executor
+// but that it does not list: its connection broke before they arrived. An
+// executor lists every task without an acknowledged status.
 func (e *executorState) markUnknownTasks(known []mesos.TaskInfo) {
 	has := map[string]bool{}
 	for _, t := range known {

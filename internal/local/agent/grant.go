@@ -16,15 +16,15 @@ type grantKey struct {
 	ids  string
 }
 
-// pendingGrant is a grant on its way into a container's cgroup.
+// pendingGrant is a grant that is not yet applied to a container's cgroup.
 type pendingGrant struct {
 	key   grantKey
 	grant isolator.DeviceGrant
-	// isolate is nil where nothing confines containers.
+	// isolate is nil if the agent does not confine containers.
 	isolate func(cgroup string) error
 }
 
-// prepareGrant decides what a container with those resources may open.
+// prepareGrant computes the grant of a container with the given resources.
 func (a *EmbeddedAgent) prepareGrant(id string, resources []mesos.Resource) (pendingGrant, error) {
 	gpus, ids, err := countDevices(resources)
 	if err != nil {
@@ -46,16 +46,16 @@ func keyOf(gpus int, ids []string) grantKey {
 	return grantKey{gpus, strings.Join(sorted, "\n")}
 }
 
-// grantMatches reports whether the container's grant is the one that its executor and
-// live tasks should have.
+// grantMatches reports whether the container's grant equals the grant that its
+// executor and live tasks require.
 func (e *executorState) grantMatches() bool {
 	gpus, ids, err := countDevices(e.allocatedResources())
 	return err == nil && keyOf(gpus, ids) == e.granted
 }
 
-// updateGrant changes what the container may open to what its executor and live
-// tasks have, then runs then. A container whose devices cannot be taken away
-// is destroyed: they are about to be another's.
+// updateGrant changes the container's grant to match its executor and live
+// tasks, and then runs then. If devices cannot be revoked, it destroys the
+// container, because the devices are about to be assigned to another.
 func (a *EmbeddedAgent) updateGrant(e *executorState, then func()) {
 	if e.resizing {
 		e.later = append(e.later, func() { a.updateGrant(e, then) })
@@ -92,14 +92,15 @@ func (a *EmbeddedAgent) grantUpdated(e *executorState, g pendingGrant, err error
 		return
 	}
 	if e.exited {
-		return // with its cgroup there is nothing left to take away
+		return // the cgroup is gone, so nothing remains to revoke
 	}
 	a.cfg.Log.WithFields(e.logFields()).WithError(err).Error("cannot change a container's devices; destroying it")
 	reason := mesos.REASON_CONTAINER_UPDATE_FAILED
 	a.destroyContainer(e, termination{reason: &reason, message: err.Error()})
 }
 
-// resourcesOfOthers is everything that the other executors and their live tasks have.
+// resourcesOfOthers returns the resources of all other executors and their live
+// tasks.
 func (a *EmbeddedAgent) resourcesOfOthers(than *executorState) []mesos.Resource {
 	var all []mesos.Resource
 	for e := range a.liveExecutors() {
@@ -110,9 +111,9 @@ func (a *EmbeddedAgent) resourcesOfOthers(than *executorState) []mesos.Resource 
 	return all
 }
 
-// deliverTasks gives a subscribed executor the tasks it has not seen, once its
-// container is known to run (it may subscribe before), their resources are
-// published and it may use them.
+// deliverTasks sends new tasks to a subscribed executor. The container must run
+// (an executor may subscribe earlier), and the tasks' resources must be
+// published and granted.
 func (a *EmbeddedAgent) deliverTasks(e *executorState) {
 	if e.updating || e.box == nil || e.phase != running {
 		return
@@ -135,7 +136,7 @@ func (a *EmbeddedAgent) deliverTasks(e *executorState) {
 	})
 }
 
-// deliverPublished goes on with what deliver began.
+// deliverPublished continues deliverTasks after the resources are published.
 func (a *EmbeddedAgent) deliverPublished(e *executorState, batch []*taskState, err error) {
 	if _, _, count := countDevices(e.allocatedResources()); err == nil {
 		err = count

@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// Join registers the agent, with everything that it runs, with a new master or
-// one that removed it, and sends that master every unacknowledged status again.
-// Run must have registered, and must still run.
+// Join registers the agent and its running executors with a new master, or with
+// a master that removed it, and resends every unacknowledged status. It may be
+// called only between the first registration and the return of Run.
 func (a *EmbeddedAgent) Join(ctx context.Context, m link.MasterLink) error {
 	done := make(chan error, 1)
 	a.loop.post(func() { done <- a.joinMaster(m) })
@@ -33,8 +33,8 @@ func (a *EmbeddedAgent) joinMaster(m link.MasterLink) error {
 	return nil
 }
 
-// runningExecutors lists the executors that have not ended, with tasks whose end the
-// framework has yet to acknowledge.
+// runningExecutors returns the executors that have not ended, with the tasks
+// whose terminal status the framework has not acknowledged.
 func (a *EmbeddedAgent) runningExecutors() []link.RunningExecutor {
 	var all []link.RunningExecutor
 	for e := range a.liveExecutors() {
@@ -49,7 +49,7 @@ func (a *EmbeddedAgent) runningExecutors() []link.RunningExecutor {
 	return all
 }
 
-// totalResources is what the agent and its providers have.
+// totalResources returns the resources of the agent and its providers.
 func (a *EmbeddedAgent) totalResources() []mesos.Resource {
 	return append(slices.Clone(a.cfg.Resources), a.providers.Resources()...)
 }

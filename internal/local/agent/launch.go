@@ -17,10 +17,10 @@ import (
 	"mesos-gpu/internal/local/agent/oci"
 )
 
-// maxID bounds the ids that become names of folders.
+// maxID is the maximum length of ids that become folder names.
 const maxID = 242
 
-// checkID refuses an id that cannot be a folder's name.
+// checkID rejects an id that is not a valid folder name.
 func checkID(id string) error {
 	if id == "" || len(id) > maxID || id == "." || id == ".." || strings.ContainsAny(id, "/\x00") {
 		return fmt.Errorf("id %q is empty, longer than %d bytes, a period or two, or has a slash", id, maxID)
@@ -28,7 +28,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// launchTasks gives tasks to their executor and starts it where it does not run.
+// launchTasks assigns tasks to their executor and starts the executor if
+// necessary.
 func (a *EmbeddedAgent) launchTasks(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []mesos.TaskInfo, together bool) {
 	id := info.GetID().GetValue()
 	if err := errors.Join(checkID(id), checkID(ex.ExecutorID.Value)); err != nil {
@@ -73,7 +74,7 @@ func (a *EmbeddedAgent) launchTasks(info mesos.FrameworkInfo, ex mesos.ExecutorI
 	}
 }
 
-// refuseTasks answers for tasks that get no executor.
+// refuseTasks reports a terminal status for tasks whose executor cannot start.
 func (a *EmbeddedAgent) refuseTasks(f mesos.FrameworkInfo, tasks []mesos.TaskInfo, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
 	for _, t := range tasks {
 		a.storeStatus(*f.ID, a.newStatus(t.TaskID, state, reason, message))
@@ -122,8 +123,8 @@ func (a *EmbeddedAgent) startExecutor(e *executorState) {
 	a.postAfter(a.cfg.RegistrationTimeout, func() { a.registrationTimeout(e) })
 }
 
-// executorSpec describes the executor's container, but for its output files
-// and devices.
+// executorSpec returns the spec of the executor's container without output
+// files and devices.
 func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resource) (container.LaunchSpec, error) {
 	if err := supportedExecutor(e.info); err != nil {
 		return container.LaunchSpec{}, err
@@ -142,7 +143,7 @@ func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resourc
 	}
 	limits := cgroupLimits(resources)
 	if e.supplied {
-		// What Mesos adds for the executor of a task that brings none.
+		// Mesos adds this for the default executor of a command task.
 		limits.CPUs += 0.1
 		limits.MemBytes += 32 << 20
 	}
@@ -152,7 +153,7 @@ func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resourc
 	}, nil
 }
 
-// supportedExecutor refuses what this agent would have to leave out.
+// supportedExecutor rejects an ExecutorInfo with unsupported settings.
 func supportedExecutor(info mesos.ExecutorInfo) error {
 	if info.Container != nil {
 		return fmt.Errorf("executor %s wants a container of its own; this agent runs executors in its own file system", info.ExecutorID.Value)
@@ -160,7 +161,8 @@ func supportedExecutor(info mesos.ExecutorInfo) error {
 	return nil
 }
 
-// launchExecutor makes the sandbox, fetches into it and starts the container.
+// launchExecutor creates the sandbox, fetches URIs into it and starts the
+// container.
 func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
 	if err := os.MkdirAll(filepath.Dir(sandbox), 0o755); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
@@ -184,7 +186,7 @@ func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris
 	return a.engine.Launch(ctx, s)
 }
 
-// ownerOf is who has a user's files.
+// ownerOf returns the owner of a user's files.
 func ownerOf(u *container.User) *fetch.FileOwner {
 	if u == nil {
 		return nil
@@ -192,7 +194,7 @@ func ownerOf(u *container.User) *fetch.FileOwner {
 	return &fetch.FileOwner{UID: int(u.UID), GID: int(u.GID)}
 }
 
-// linkLatest makes latest name the sandbox.
+// linkLatest points the latest link to the sandbox.
 func linkLatest(sandbox string) error {
 	latest := filepath.Join(filepath.Dir(sandbox), "latest")
 	if err := atomicfile.Symlink(sandbox, latest); err != nil {

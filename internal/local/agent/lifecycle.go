@@ -13,7 +13,8 @@ import (
 	"mesos-gpu/internal/local/agent/status"
 )
 
-// executorStarted goes on once an executor's container runs, or could not.
+// executorStarted continues after the launch of an executor's container has
+// succeeded or failed.
 func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.RunningContainer, g pendingGrant, err error) {
 	if err != nil {
 		a.cfg.Log.WithFields(e.logFields()).WithError(err).Warn("executor did not start")
@@ -33,12 +34,13 @@ func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.Running
 		return func() { a.executorExited(e) }
 	})
 	if e.phase == running && !e.grantMatches() {
-		a.updateGrant(e, func() {}) // its first task has ended meanwhile
+		a.updateGrant(e, func() {}) // its first task ended during the launch
 	}
-	a.deliverTasks(e) // it may have subscribed before
+	a.deliverTasks(e) // it may have subscribed during the launch
 }
 
-// executorExited ends what is nested in a container whose process has ended.
+// executorExited ends the nested containers of a container whose process has
+// exited.
 func (a *EmbeddedAgent) executorExited(e *executorState) {
 	e.exited = true
 	if e.phase < ending {
@@ -54,8 +56,8 @@ func (a *EmbeddedAgent) executorExited(e *executorState) {
 	a.removeContainer(e)
 }
 
-// removeContainer removes the container's cgroup once nothing is nested in it and
-// no client writes to it.
+// removeContainer removes the container's cgroup once it has no nested
+// container and no client writes to it.
 func (a *EmbeddedAgent) removeContainer(e *executorState) {
 	if !e.exited || e.countNested() > 0 || e.resizing || len(e.later) > 0 || e.phase == ended {
 		return
@@ -73,8 +75,8 @@ func (a *EmbeddedAgent) removeContainer(e *executorState) {
 	})
 }
 
-// executorTerminated answers for the tasks that an executor left, and for itself. Its
-// wait status is -1 where it never ran.
+// executorTerminated reports terminal statuses for the executor's remaining
+// tasks and then its exit. The wait status is -1 if it never ran.
 func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	e.phase = ended
 	if e.stream != nil {
@@ -107,7 +109,7 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	a.forgetFramework(e.framework)
 }
 
-// forgetFramework forgets a framework that has no executor left.
+// forgetFramework deletes a framework without executors.
 func (a *EmbeddedAgent) forgetFramework(f *frameworkState) {
 	if len(f.executors) == 0 {
 		delete(a.frameworks, f.id())
@@ -115,7 +117,8 @@ func (a *EmbeddedAgent) forgetFramework(f *frameworkState) {
 	}
 }
 
-// describeStatus says how a process ended; -1 stands for one that never began.
+// describeStatus describes a wait status in words. -1 means that the process
+// never started.
 func describeStatus(status int32) string {
 	ws := syscall.WaitStatus(status)
 	switch {
@@ -129,8 +132,8 @@ func describeStatus(status int32) string {
 	return "ended for an unknown reason"
 }
 
-// shutdownExecutor asks an executor to end, and sees to it that it does. One that has
-// not subscribed yet cannot be asked.
+// shutdownExecutor requests an executor's shutdown and kills it after the grace
+// period. An executor that has not subscribed is killed immediately.
 func (a *EmbeddedAgent) shutdownExecutor(e *executorState, why termination) {
 	switch e.phase {
 	case starting:
@@ -142,7 +145,7 @@ func (a *EmbeddedAgent) shutdownExecutor(e *executorState, why termination) {
 	}
 }
 
-// destroyContainer kills an executor's container, or ends its launch.
+// destroyContainer kills an executor's container or aborts its launch.
 func (a *EmbeddedAgent) destroyContainer(e *executorState, why termination) {
 	if e.phase == ended || e.exited {
 		return
@@ -166,14 +169,15 @@ func (a *EmbeddedAgent) registrationTimeout(e *executorState) {
 	a.destroyContainer(e, termination{reason: &reason, message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout)})
 }
 
-// sendEvent queues an event for a subscribed executor; others get none.
+// sendEvent queues an event for a subscribed executor. Without a subscription
+// the event is dropped.
 func (e *executorState) sendEvent(event *executor.Event) {
 	if e.stream != nil {
 		e.stream.Send(event)
 	}
 }
 
-// sendTasks launches tasks that are ready.
+// sendTasks sends LAUNCH events for ready tasks.
 func (e *executorState) sendTasks(batch []*taskState) {
 	for i := 0; i < len(batch); i++ {
 		t := batch[i]

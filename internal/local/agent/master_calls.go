@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// masterCalls is the link.AgentLink that the master gets. Its methods only queue:
-// the master may call them whatever it is doing.
+// masterCalls implements link.AgentLink for the master. Its methods only queue
+// work, so the master may call them at any time.
 type masterCalls struct{ a *EmbeddedAgent }
 
 // Run implements link.AgentLink.
@@ -73,7 +73,7 @@ func (a *EmbeddedAgent) findExecutor(framework, id string) *executorState {
 	return f.executors[id]
 }
 
-// executorOfTask finds the executor that has a live task.
+// executorOfTask returns the executor that has a live task with that id.
 func (f *frameworkState) executorOfTask(id string) (*executorState, *taskState) {
 	for _, e := range f.executors {
 		if t := e.findTask(id); t != nil && t.isLive() {
@@ -83,7 +83,8 @@ func (f *frameworkState) executorOfTask(id string) (*executorState, *taskState) 
 	return nil, nil
 }
 
-// killTask passes a kill on to the task's executor, or answers for it.
+// killTask forwards a kill to the task's executor, or reports a terminal status
+// if no executor has the task.
 func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, policy *mesos.KillPolicy) {
 	f := a.frameworks[id.Value]
 	if f == nil {
@@ -93,7 +94,7 @@ func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, poli
 	switch {
 	case f.ending:
 	case t == nil && a.streams.HasPending(status.TaskKey{Framework: id.Value, Task: taskID.Value}):
-		// It has ended; the framework will hear.
+		// The task has ended; its terminal status is already on its way.
 	case t == nil:
 		a.storeStatus(id, a.newStatus(taskID, f.missingTaskState(), mesos.REASON_TASK_UNKNOWN, "The agent knows no such task"))
 	case !t.sent:
@@ -103,8 +104,9 @@ func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, poli
 	}
 }
 
-// killUnsent ends a task that its executor has not seen, and the task's group. It
-// also ends an executor that has seen no task: it would wait without end.
+// killUnsent ends a task that its executor has not received, and the task's
+// group. It also ends an executor that never received a task, which would
+// otherwise wait forever.
 func (a *EmbeddedAgent) killUnsent(e *executorState, t *taskState) {
 	for _, other := range e.tasks {
 		if other == t || t.group.together && other.group == t.group && other.isLive() {
@@ -114,8 +116,8 @@ func (a *EmbeddedAgent) killUnsent(e *executorState, t *taskState) {
 	a.shutdownUnused(e)
 }
 
-// shutdownUnused ends an executor whose tasks were all killed before it saw
-// one.
+// shutdownUnused ends an executor whose tasks were all killed before it
+// received one.
 func (a *EmbeddedAgent) shutdownUnused(e *executorState) {
 	for _, t := range e.tasks {
 		if t.sent || t.isLive() {
@@ -141,7 +143,7 @@ func (a *EmbeddedAgent) acknowledgeStatus(framework mesos.FrameworkID, task meso
 	a.forwardStatuses(next)
 }
 
-// anyTask finds a task, its executor alive or not.
+// anyTask finds a task of a live or completed executor.
 func (a *EmbeddedAgent) anyTask(framework, id string) *taskState {
 	if f := a.frameworks[framework]; f != nil {
 		for _, e := range f.executors {

@@ -18,24 +18,27 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// nestedContainer is a container below an executor's. It is kept after its end, for
-// those who wait, until it is removed or its executor ends.
+// nestedContainer is a container below an executor's container. Its record
+// remains after its end, for clients that wait for it, until a client removes
+// it or its executor ends.
 type nestedContainer struct {
-	// ids are its own and its parents', the executor's first.
+	// ids are the ids of its ancestors, the executor's container first, and its
+	// own.
 	ids   []string
 	image bool
-	// command is what it runs, which sessions inside it inherit, and user the
-	// user that it named.
+	// command is the command that it runs, which sessions inside it inherit.
+	// user is the user name in its request.
 	command container.Command
 	user    string
 	// console is the agent's side of a session.
 	console *sessionConsole
-	// box is nil until it runs; abort ends the launch before.
+	// box is nil until the container runs. abort cancels the launch before
+	// that.
 	box   *container.RunningContainer
 	abort context.CancelFunc
-	// doomed says that it is to be killed as soon as it runs.
+	// doomed means that the container is killed as soon as it runs.
 	doomed bool
-	// done is closed when it has ended and its cgroup is removed.
+	// done is closed when the container has ended and its cgroup is removed.
 	done   chan struct{}
 	over   bool
 	status syscall.WaitStatus
@@ -50,7 +53,7 @@ func (n *nestedContainer) killContainer() {
 	n.box.Kill()
 }
 
-// containerName identifies the container among its executor's.
+// containerName returns a name that is unique within the executor.
 func (n *nestedContainer) containerName() string { return strings.Join(n.ids[1:], ".") }
 
 // countNested counts the nested containers that have not ended.
@@ -64,7 +67,7 @@ func (e *executorState) countNested() int {
 	return count
 }
 
-// containerPath is a container's ids, outermost first.
+// containerPath returns a container's ids, outermost first.
 func containerPath(id mesos.ContainerID) ([]string, error) {
 	var ids []string
 	for c := &id; c != nil; c = c.Parent {
@@ -82,10 +85,10 @@ func containerPath(id mesos.ContainerID) ([]string, error) {
 	return ids, nil
 }
 
-// maxDepth bounds nesting.
+// maxDepth limits the nesting depth.
 const maxDepth = 8
 
-// byContainer finds the executor whose container has that id.
+// byContainer returns the executor whose container has that id.
 func (a *EmbeddedAgent) byContainer(id string) *executorState {
 	for e := range a.liveExecutors() {
 		if e.container == id {
@@ -95,7 +98,8 @@ func (a *EmbeddedAgent) byContainer(id string) *executorState {
 	return nil
 }
 
-// nestedByID finds a nested container; its executor may be there without it.
+// nestedByID returns a nested container and its executor. The executor may
+// exist without the container.
 func (a *EmbeddedAgent) nestedByID(ids []string) (*executorState, *nestedContainer) {
 	e := a.byContainer(ids[0])
 	if e == nil {
@@ -104,7 +108,7 @@ func (a *EmbeddedAgent) nestedByID(ids []string) (*executorState, *nestedContain
 	return e, e.nested[strings.Join(ids[1:], ".")]
 }
 
-// nestedFolder is a nested container's folder in its executor's sandbox.
+// nestedFolder returns a nested container's folder in its executor's sandbox.
 func nestedFolder(ids []string) string {
 	folder := "."
 	for _, id := range ids[1:] {
@@ -113,8 +117,8 @@ func nestedFolder(ids []string) string {
 	return folder
 }
 
-// launchNested starts a container below another. The HTTP status says how it
-// went: 200, 202 if it is there already, 400.
+// launchNested starts a container below another. It returns the HTTP status:
+// 200, 202 if the container already exists, or 400.
 func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
 	if len(l.ids) < 2 {
 		return 0, mesosapi.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
@@ -149,15 +153,15 @@ func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, 
 	case b.there:
 		return http.StatusAccepted, nil
 	}
-	// The container starts whether or not the caller stays to hear of it.
+	// The container starts even if the caller disconnects.
 	if err := <-b.result; err != nil {
 		return 0, mesosapi.Errorf(http.StatusBadRequest, "launch container %s: %v", strings.Join(l.ids, "."), err)
 	}
 	return http.StatusOK, nil
 }
 
-// parentOf finds the executor that a new container is to be nested in, and the
-// nested container, if it is to be below one.
+// parentOf returns the executor and, if the parent is a nested container, that
+// container.
 func (a *EmbeddedAgent) parentOf(ids []string) (*executorState, *nestedContainer, error) {
 	e := a.byContainer(ids[0])
 	switch {
@@ -225,7 +229,7 @@ func (a *EmbeddedAgent) nestedStarted(e *executorState, n *nestedContainer, box 
 	})
 }
 
-// endBelow kills what is nested in a container that has ended.
+// endBelow kills the nested containers of a container that has ended.
 func (a *EmbeddedAgent) endBelow(e *executorState, n *nestedContainer) {
 	for name, other := range e.nested {
 		if strings.HasPrefix(name, n.containerName()+".") && !other.over {
@@ -234,12 +238,14 @@ func (a *EmbeddedAgent) endBelow(e *executorState, n *nestedContainer) {
 	}
 }
 
-// runDir is where a container with an image has its bundle and files.
+// runDir returns the folder with the bundle and files of a container with an
+// image.
 func (a *EmbeddedAgent) runDir(ids []string) string {
 	return filepath.Join(a.cfg.WorkDir, runFolder, strings.Join(ids, "."))
 }
 
-// dropRun removes what a container with an image wrote outside its sandbox.
+// dropRun removes the files that a container with an image wrote outside its
+// sandbox.
 func (a *EmbeddedAgent) dropRun(ids []string) error {
 	if err := os.RemoveAll(a.runDir(ids)); err != nil {
 		return fmt.Errorf("remove container's files: %w", err)

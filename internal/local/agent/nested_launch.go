@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// nestedLaunch is a container to be nested in another.
+// nestedLaunch is a request for a nested container.
 type nestedLaunch struct {
 	ids     []string
 	command *mesos.CommandInfo
@@ -30,7 +30,7 @@ type nestedLaunch struct {
 	session bool
 	beside  *nestedContainer
 	console *sessionConsole
-	// The rest is the parent's.
+	// The fields below describe the parent.
 	parent  *container.RunningContainer
 	sandbox string
 	grant   isolator.DeviceGrant
@@ -92,7 +92,7 @@ func (a *EmbeddedAgent) processOf(l nestedLaunch) (c container.Command, err erro
 	return c, nil
 }
 
-// nestImage runs a command in an image, by runc.
+// nestImage runs a command in an image with runc.
 func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.RunningContainer, container.Command, error) {
 	var none container.Command
 	if !a.cfg.Root {
@@ -138,8 +138,8 @@ func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name stri
 	return box, command, err
 }
 
-// launchCopy gives the container a root file system of its own where overlay
-// is not to be had.
+// launchCopy gives the container its own copy of the root file system, because
+// overlay is not available.
 func (a *EmbeddedAgent) launchCopy(ctx context.Context, s container.LaunchSpec, name string) (*container.RunningContainer, error) {
 	if err := a.images.UnpackInto(ctx, name, filepath.Join(s.OCI.Bundle, "rootfs")); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (a *EmbeddedAgent) launchCopy(ctx context.Context, s container.LaunchSpec, 
 	return a.engine.Launch(ctx, s)
 }
 
-// writeBundle makes the folders and config.json that runc wants.
+// writeBundle creates the folders and the config.json for runc.
 func writeBundle(o *container.RuncBundle, c oci.ContainerSpec) error {
 	if err := os.MkdirAll(o.Bundle, 0o700); err != nil {
 		return fmt.Errorf("make bundle: %w", err)
@@ -223,7 +223,8 @@ func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img i
 	}, nil
 }
 
-// driverFor is what an image may ask of the driver and of the container's GPUs.
+// driverFor returns the driver and the container's GPUs, against which image
+// requirements are checked.
 func (a *EmbeddedAgent) driverFor(g isolator.DeviceGrant) driver.HostDriver {
 	known := a.cfg.Driver
 	for _, d := range g.Devices {
@@ -232,7 +233,8 @@ func (a *EmbeddedAgent) driverFor(g isolator.DeviceGrant) driver.HostDriver {
 	return known
 }
 
-// parseVariables are "NAME=value" entries by name; the last counts.
+// parseVariables parses "NAME=value" entries into a map. The last entry of a
+// name wins.
 func parseVariables(entries []string) map[string]string {
 	vars := map[string]string{}
 	for _, e := range entries {
@@ -243,7 +245,7 @@ func parseVariables(entries []string) map[string]string {
 	return vars
 }
 
-// bindMounts are what the container sees of the host.
+// bindMounts returns the host paths that the container sees.
 func (a *EmbeddedAgent) bindMounts(l nestedLaunch) ([]oci.BindMount, error) {
 	list := []oci.BindMount{{Host: filepath.Join(l.sandbox, nestedFolder(l.ids)), Path: oci.Sandbox}}
 	for _, file := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname"} {

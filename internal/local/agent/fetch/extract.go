@@ -55,7 +55,7 @@ func (f *artifactFetcher) extractArchive(ctx context.Context, name string) error
 	return f.extractTar(ctx, path.Dir(name), tar.NewReader(content))
 }
 
-// maxEntries bounds those of an archive.
+// maxEntries limits the number of entries in an archive.
 const maxEntries = 1_000_000
 
 func (f *artifactFetcher) extractTar(ctx context.Context, dir string, r *tar.Reader) error {
@@ -149,7 +149,7 @@ func (f *artifactFetcher) writeEntry(name string, mode os.FileMode, from io.Read
 	return f.writeFile(name, mode&^0o022, from)
 }
 
-// makeFolder makes a folder and those above it.
+// makeFolder creates a folder and its parents.
 func (f *artifactFetcher) makeFolder(name string) error {
 	if name == "." {
 		return nil

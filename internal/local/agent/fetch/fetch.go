@@ -1,6 +1,7 @@
-// Package fetch gets what a command wants into its sandbox before it starts,
-// as Mesos's fetcher does: files of the agent, and of HTTP servers. Nothing is
-// written outside the sandbox, whatever an archive says, and nothing is cached.
+// Package fetch downloads the URIs of a command into its sandbox before the
+// command starts, as Mesos's fetcher does. It supports files of the agent's
+// machine and HTTP servers. It writes nothing outside the sandbox, whatever an
+// archive contains, and caches nothing.
 package fetch
 
 import (
@@ -21,14 +22,14 @@ import (
 	"mesos-gpu/job"
 )
 
-// maxBytes bounds what one URI, or the archive behind it, may bring.
+// maxBytes limits the size of one URI and of its extracted archive.
 const maxBytes = 256 << 30
 
-// FileOwner is whom the files belong to.
+// FileOwner is the owner of fetched files.
 type FileOwner struct{ UID, GID int }
 
-// FetchAll gets each URI into folder, a path inside the sandbox. A nil owner leaves
-// the files to who runs this.
+// FetchAll fetches each URI into folder, a path inside the sandbox. With a nil
+// owner the files belong to the agent's user.
 func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *FileOwner) error {
 	if len(uris) == 0 {
 		return nil
@@ -52,7 +53,7 @@ func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandI
 	return nil
 }
 
-// redactURI is a URI without what may be secret in it.
+// redactURI returns the URI without the parts that may be secret.
 func redactURI(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -67,7 +68,7 @@ func redactURI(uri string) string {
 type artifactFetcher struct {
 	root  *os.Root
 	owner *FileOwner
-	left  int64 // bytes that may still come
+	left  int64 // bytes that may still be written
 }
 
 func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI) error {
@@ -97,7 +98,7 @@ func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI
 	return nil
 }
 
-// nameOf is where in the folder a file goes.
+// nameOf returns the path of a URI's file below the folder.
 func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	name := u.GetOutputFile()
 	if own, local := job.AgentFilePath(u.Value); name == "" && local {
@@ -115,7 +116,8 @@ func nameOf(u *mesos.CommandInfo_URI) (string, error) {
 	return name, checkName(name)
 }
 
-// Bounds of a name: the kernel's for a path, and what makes folders slow.
+// Limits of a file name: the kernel's path length, and a depth that keeps
+// folder operations fast.
 const maxName, maxDepth = 4096, 100
 
 func checkName(name string) error {
@@ -125,7 +127,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// openURI begins to read what a URI names.
+// openURI opens a URI for reading.
 func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
 	if name, local := job.AgentFilePath(uri); local {
 		if !path.IsAbs(name) {
@@ -160,8 +162,8 @@ func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// openFile opens one of the agent's, which must be a plain file. It does not wait
-// for the writer of a pipe.
+// openFile opens a regular file of the agent's machine. It does not block on a
+// named pipe.
 func openFile(name string) (io.ReadCloser, error) {
 	f, err := os.OpenFile(path.Clean(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -177,7 +179,7 @@ func openFile(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// writeFile writes a file that is not there yet.
+// writeFile writes a new file. It fails if the file exists.
 func (f *artifactFetcher) writeFile(name string, mode os.FileMode, from io.Reader) error {
 	to, err := f.root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, mode)
 	if err != nil {
@@ -187,7 +189,7 @@ func (f *artifactFetcher) writeFile(name string, mode os.FileMode, from io.Reade
 	if f.left -= n; err == nil && f.left < 0 {
 		err = fmt.Errorf("it has more than the %d GiB that may come", maxBytes>>30)
 	}
-	// The umask has taken from what OpenFile was told.
+	// The umask has cleared bits of the mode passed to OpenFile.
 	if err = errors.Join(err, to.Chmod(mode), to.Close()); err != nil {
 		return err
 	}

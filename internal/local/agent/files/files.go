@@ -1,6 +1,5 @@
-// Package files serves the files of sandboxes. It decides which file a path
-// means and gives no byte of one that lies outside the sandbox, whatever
-// links a task has put there.
+// Package files serves the files of sandboxes. It resolves a path to a file and
+// returns no data from outside the sandbox, whatever links a task has created.
 package files
 
 import (
@@ -16,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxRead bounds one Read: 16 pages, as Mesos has it.
+// MaxRead is the largest Read in bytes: 16 pages, as in Mesos.
 const MaxRead = 16 * 4096
 
-// Sentinels for the answer's status; an error of neither kind is the agent's.
+// Sentinel errors for the response status. Any other error is internal.
 var (
 	ErrNotFound = errors.New("no such file in a sandbox")
 	ErrInvalid  = errors.New("not a file that can be read")
@@ -27,22 +26,22 @@ var (
 
 // SandboxFiles finds sandboxes below an agent's work directory.
 type SandboxFiles struct {
-	// Frameworks is the folder of the agent's frameworks:
-	// FRAMEWORK/executors/EXECUTOR/runs/CONTAINER are its sandboxes.
+	// Frameworks is the folder of the agent's frameworks. Its sandboxes are
+	// FRAMEWORK/executors/EXECUTOR/runs/CONTAINER.
 	Frameworks string
 }
 
-// SandboxFile is one file of a sandbox's folder.
+// SandboxFile is an entry of a sandbox's folder.
 type SandboxFile struct {
 	Path string
 	Info fs.FileInfo
 }
 
-// latest names an executor's last run.
+// latest is the name of the link to an executor's newest run.
 const latest = "latest"
 
-// splitPath splits a path, virtual (/frameworks/…) or real, into a sandbox's
-// folder and what is below it.
+// splitPath splits a virtual (/frameworks/…) or real path into the sandbox's
+// folder and the path below it.
 func (s SandboxFiles) splitPath(name string) (sandbox, below string, err error) {
 	clean := path.Clean("/" + name)
 	rest, ok := strings.CutPrefix(clean, s.Frameworks+"/")
@@ -69,8 +68,8 @@ func (s SandboxFiles) splitPath(name string) (sandbox, below string, err error) 
 	return filepath.Join(run, container), below, nil
 }
 
-// openFile opens a file or folder of a sandbox. Links may lead anywhere inside
-// it; those that a task wrote as absolute paths too.
+// openFile opens a file or folder of a sandbox. It follows links, including
+// absolute ones, whose target is inside the sandbox.
 func (s SandboxFiles) openFile(name string) (*os.File, error) {
 	sandbox, below, err := s.splitPath(name)
 	if err != nil {
@@ -85,8 +84,8 @@ func (s SandboxFiles) openFile(name string) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	// os.Root refuses absolute links. One that ends inside is opened by the
-	// path it ends at, and checked by os.Root again.
+	// os.Root rejects absolute links. If the link's target is inside the
+	// sandbox, os.Root opens and checks the target's path.
 	if inside, ok := resolveLinks(sandbox, below); ok {
 		f, err = openPlain(root, inside)
 	}
@@ -99,8 +98,8 @@ func (s SandboxFiles) openFile(name string) (*os.File, error) {
 	return nil, fmt.Errorf("path %s: %w: %w", name, ErrInvalid, err)
 }
 
-// openPlain opens a file or folder and nothing else: a task may have made a
-// node of any device, and opening some has effects.
+// openPlain opens a regular file or folder and rejects everything else: a task
+// may have created a device node, and opening some devices has side effects.
 func openPlain(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -127,8 +126,9 @@ func resolveLinks(sandbox, below string) (string, bool) {
 	return inside, err == nil && filepath.IsLocal(inside)
 }
 
-// Read gives the file's size and up to length bytes (nil: all, never more
-// than MaxRead) from offset. Beyond the end there are none.
+// Read returns the file's size and up to length bytes from offset. A nil length
+// means MaxRead, which is also the maximum. Beyond the end of the file it
+// returns no data.
 func (s SandboxFiles) Read(name string, offset uint64, length *uint64) (size uint64, data []byte, err error) {
 	f, err := s.openFile(name)
 	if err != nil {
@@ -158,7 +158,8 @@ func (s SandboxFiles) Read(name string, offset uint64, length *uint64) (size uin
 	return size, data[:n], nil
 }
 
-// List gives what a folder holds, by name. Paths are name's form.
+// List returns the entries of a folder, sorted by name. Their paths have the
+// form of name, virtual or real.
 func (s SandboxFiles) List(name string) ([]SandboxFile, error) {
 	f, err := s.openFile(name)
 	if err != nil {

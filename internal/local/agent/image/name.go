@@ -1,8 +1,8 @@
-// Package image turns docker archives into root file systems. It decides
-// where an image's archive lies, what its unpacked form holds and how the
-// image wants to be run; it pulls nothing and runs nothing. All it reads and
-// writes stays below the archives' and the store's folder, whatever an
-// archive holds.
+// Package image unpacks docker archives into root file systems. It locates an
+// image's archive, determines the contents of the root file system and reads
+// the image's run configuration. It pulls nothing and runs nothing. All files
+// that it reads and writes are below the archive folder and the store folder,
+// whatever an archive contains.
 package image
 
 import (
@@ -11,12 +11,11 @@ import (
 	"strings"
 )
 
-// maxName bounds an image's name, as registries do.
+// maxName is the maximum length of an image name, as in registries.
 const maxName = 512
 
-// archivePath is where the archive of an image lies below the folder of
-// archives: NAME:TAG.tar, with the slashes of NAME parting folders. A name
-// without tag means its latest.
+// archivePath returns the path of an image's archive below the archive folder:
+// NAME:TAG.tar, with the slashes of NAME as folders. The default tag is latest.
 func archivePath(name string) (string, error) {
 	if name == "" || len(name) > maxName {
 		return "", fmt.Errorf("image name has %d bytes, want 1 to %d", len(name), maxName)

@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// UnpackedImage is an unpacked image. Containers share Rootfs and must not write it.
+// UnpackedImage is an unpacked image. Containers share Rootfs and must not
+// modify it.
 type UnpackedImage struct {
 	Name   string
 	Rootfs string
@@ -25,14 +26,15 @@ type UnpackedImage struct {
 // ImageStore holds unpacked images, each in a folder named by its digest.
 type ImageStore struct {
 	archives, dir string
-	// mu makes unpacking of one image once, and of many one by one.
+	// mu serializes unpacking, so that no image is unpacked twice.
 	mu sync.Mutex
 }
 
-// NewStore unpacks archives found below archives into dir.
+// NewStore returns a store that unpacks archives from the folder archives into
+// dir.
 func NewStore(archives, dir string) *ImageStore { return &ImageStore{archives: archives, dir: dir} }
 
-// Get finds an image by name and unpacks it unless it is there.
+// Get returns the image with the given name. It unpacks the image on first use.
 func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error) {
 	img, digest, config, err := s.openArchive(name)
 	if err != nil {
@@ -54,7 +56,7 @@ func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error
 	}
 	err = unpackLayers(ctx, img, config, stage)
 	if err == nil {
-		// The rename makes the image appear whole or not at all.
+		// The rename publishes the image atomically.
 		err = os.Rename(stage, out.Rootfs)
 	}
 	if err != nil {
@@ -76,7 +78,7 @@ func (s *ImageStore) UnpackInto(ctx context.Context, name, dir string) error {
 	return nil
 }
 
-// RemovePartial removes what an agent that was killed left half unpacked.
+// RemovePartial removes the partially unpacked images of a killed agent.
 func (s *ImageStore) RemovePartial() error {
 	stages, err := filepath.Glob(filepath.Join(s.dir, ".unpacking-*"))
 	if err != nil {
@@ -90,7 +92,7 @@ func (s *ImageStore) RemovePartial() error {
 	return nil
 }
 
-// openArchive reads an archive's configuration. Its layers are read by unpack.
+// openArchive reads an archive's configuration. unpackLayers reads the layers.
 func (s *ImageStore) openArchive(ref string) (v1.Image, v1.Hash, *v1.ConfigFile, error) {
 	path, err := archivePath(ref)
 	if err != nil {
@@ -115,7 +117,7 @@ func (s *ImageStore) openArchive(ref string) (v1.Image, v1.Hash, *v1.ConfigFile,
 	return img, digest, config, nil
 }
 
-// fromArchive picks the only image of an archive, or the one of that name.
+// fromArchive returns the image named ref, or the archive's only image.
 func fromArchive(opener tarball.Opener, ref string) (v1.Image, error) {
 	manifest, err := tarball.LoadManifest(opener)
 	if err != nil {

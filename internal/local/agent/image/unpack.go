@@ -15,11 +15,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// maxUnpacked bounds what one image may unpack to.
+// maxUnpacked limits the unpacked size of an image in bytes.
 const maxUnpacked = 256 << 30
 
-// unpackLayers applies an image's layers, lowest first, to the folder dir. A layer
-// that is not the one its configuration names is an error.
+// unpackLayers applies an image's layers to the folder dir, lowest first. It
+// fails if a layer's digest differs from the image's configuration.
 func unpackLayers(ctx context.Context, img v1.Image, config *v1.ConfigFile, dir string) error {
 	layers, err := img.Layers()
 	if err != nil {
@@ -57,7 +57,7 @@ func applyLayer(ctx context.Context, w *layerWriter, layer v1.Layer, want v1.Has
 	if err := w.applyLayer(ctx, tar.NewReader(checked)); err != nil {
 		return err
 	}
-	// Behind the archive's end there may be padding, part of the sum.
+	// The checksum includes padding after the end of the archive.
 	if _, err := io.Copy(io.Discard, checked); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func applyLayer(ctx context.Context, w *layerWriter, layer v1.Layer, want v1.Has
 	return nil
 }
 
-// Whiteouts are how a layer removes what lower ones have.
+// Whiteout names, with which a layer removes files of lower layers.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
@@ -86,7 +86,7 @@ func (w *layerWriter) applyLayer(ctx context.Context, r *tar.Reader) error {
 			return err
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
-			continue // a comment on the archive, as git archive writes it
+			continue // a comment on the archive, as written by git archive
 		}
 		name := path.Clean("/" + h.Name)[1:]
 		if err := w.applyEntry(name, h, r); err != nil {
@@ -115,7 +115,7 @@ func (w *layerWriter) applyEntry(name string, h *tar.Header, r io.Reader) error 
 	return w.writeEntry(path.Join(parent, base), h, r)
 }
 
-// removeWhiteout removes what a lower layer has under that name.
+// removeWhiteout removes a lower layer's file with that name.
 func (w *layerWriter) removeWhiteout(dir, base string) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("removes %q", base)
@@ -123,7 +123,7 @@ func (w *layerWriter) removeWhiteout(dir, base string) error {
 	return w.root.RemoveAll(path.Join(dir, base))
 }
 
-// emptyFolder removes what lower layers put into a folder.
+// emptyFolder removes the files of lower layers from a folder.
 func (w *layerWriter) emptyFolder(dir string) error {
 	d, err := w.root.Open(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,19 +13,20 @@ import (
 	"strings"
 )
 
-// ImageUser is who runs in a container.
+// ImageUser is the user of a container's process.
 type ImageUser struct {
 	UID, GID uint32
-	// Groups are the supplementary ones.
+	// Groups are the supplementary groups.
 	Groups []uint32
 	Home   string
 }
 
-// maxAccounts bounds how much of /etc/passwd and /etc/group is read.
+// maxAccounts limits how many bytes of /etc/passwd and /etc/group are read.
 const maxAccounts = 1 << 20
 
-// LookupUser finds "USER", "USER:GROUP", names or numbers, in the accounts of
-// a root file system. Empty means root; a number needs no account.
+// LookupUser resolves "USER" or "USER:GROUP", given as names or numbers, with
+// the accounts of a root file system. An empty spec means root. A number needs
+// no account.
 func LookupUser(rootfs, spec string) (ImageUser, error) {
 	root, err := os.OpenRoot(rootfs)
 	if err != nil {
@@ -43,8 +44,8 @@ func LookupUser(rootfs, spec string) (ImageUser, error) {
 	return lookupUser(spec, passwd, groups)
 }
 
-// readAccounts reads a file of colon-separated fields; lines with fewer than want
-// are skipped, an absent file is empty.
+// readAccounts reads a file of colon-separated fields. It skips lines with
+// fewer than want fields and treats a missing file as empty.
 func readAccounts(root *os.Root, file string, want int) ([][]string, error) {
 	dir, base := path.Split(file)
 	dir, err := resolveLinks(root, dir)
@@ -93,8 +94,8 @@ func lookupUser(spec string, passwd, groups [][]string) (ImageUser, error) {
 	return u, nil
 }
 
-// findAccount finds a user by name or number; name is empty for a number without
-// account.
+// findAccount returns the user with the given name or number. name is empty for
+// a number without an account.
 func findAccount(spec string, passwd [][]string) (u ImageUser, name string, err error) {
 	if spec == "" {
 		spec = "0"

@@ -16,13 +16,13 @@ import (
 // layerWriter writes one image's files below root.
 type layerWriter struct {
 	root *os.Root
-	// left is how many bytes may still be written.
+	// left is the number of bytes that may still be written.
 	left int64
 	// layer holds the paths that the layer being applied has written.
 	layer map[string]bool
 }
 
-// writeEntry makes one file, in place of what was there.
+// writeEntry creates one file and replaces an existing one.
 func (w *layerWriter) writeEntry(name string, h *tar.Header, r io.Reader) error {
 	if err := w.clearPath(name, h); err != nil {
 		return err
@@ -55,14 +55,14 @@ func (w *layerWriter) writeEntry(name string, h *tar.Header, r io.Reader) error 
 		}
 		return w.root.Link(path.Join(parent, base), name)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
-		// A container gets its own /dev; nodes elsewhere could not be opened.
+		// A container has its own /dev. Nodes elsewhere could not be opened.
 		return nil
 	}
 	return fmt.Errorf("unknown type %q", h.Typeflag)
 }
 
-// clearPath removes what stands where an entry goes. A folder stays where a
-// folder comes.
+// clearPath removes the existing file at an entry's path. It keeps a folder if
+// the entry is a folder.
 func (w *layerWriter) clearPath(name string, h *tar.Header) error {
 	info, err := w.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func (w *layerWriter) writeFile(name string, h *tar.Header, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// setAttributes sets owner, mode and time, in that order: a change of owner
-// takes the set-user-id bit away.
+// setAttributes sets owner, mode and time, in that order: changing the owner
+// clears the set-user-id bit.
 func (w *layerWriter) setAttributes(name string, h *tar.Header) error {
 	if err := w.root.Lchown(name, h.Uid, h.Gid); err != nil {
 		return err
@@ -101,11 +101,12 @@ func (w *layerWriter) setAttributes(name string, h *tar.Header) error {
 	return w.root.Chtimes(name, h.ModTime, h.ModTime)
 }
 
-// fileCapability is the extended attribute that gives a program like ping
-// its privileges; no other matters to a container.
+// fileCapability is the extended attribute with the capabilities of a program
+// such as ping. All other attributes are ignored.
 const fileCapability = "security.capability"
 
-// setCapability comes after attributes: a change of owner takes it away too.
+// setCapability must run after setAttributes: changing the owner removes the
+// capability.
 func (w *layerWriter) setCapability(name string, h *tar.Header) error {
 	value, ok := h.PAXRecords["SCHILY.xattr."+fileCapability]
 	if !ok {
@@ -122,12 +123,12 @@ func (w *layerWriter) setCapability(name string, h *tar.Header) error {
 	return nil
 }
 
-// maxLinks bounds how many symbolic links a path may go through.
+// maxLinks limits the number of symbolic links in a path.
 const maxLinks = 40
 
-// resolveLinks follows the symbolic links of a folder's path as a process whose
-// root is root would: an absolute link starts there again. os.Root alone
-// refuses those. A part that does not exist is taken as it is.
+// resolveLinks resolves the symbolic links in a folder's path like a process
+// whose root folder is root: absolute links are relative to root. os.Root alone
+// rejects them. Missing path elements stay unchanged.
 func resolveLinks(root *os.Root, dir string) (string, error) {
 	done, rest := ".", path.Clean("/" + dir)[1:]
 	for links := 0; rest != ""; {

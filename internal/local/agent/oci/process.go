@@ -9,14 +9,14 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// DefaultPath is the PATH of a process whose environment names none.
+// DefaultPath is the PATH of a process whose environment has none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// ImageArgs is the argument vector of a command in an image, by the table of
-// Mesos's docker/runtime isolator: a command with a value takes the place of
-// the image's own. One without gives other arguments to the image's program,
-// which is the first word of its Cmd where it has no entrypoint; Docker would
-// take the arguments for the whole command then.
+// ImageArgs returns the argument vector of a command in an image, by the table
+// of Mesos's docker/runtime isolator. A command with a value replaces the
+// image's command. A command without a value replaces the arguments of the
+// image's program, which is the first word of Cmd if the image has no
+// entrypoint. (Docker would replace the whole command in that case.)
 func ImageArgs(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
 	if command != nil && (command.Value != nil || command.GetShell()) {
 		return CommandArgs(command)
@@ -34,8 +34,8 @@ func ImageArgs(command *mesos.CommandInfo, config v1.Config) ([]string, error) {
 	return slices.Concat(program, tail), nil
 }
 
-// CommandArgs is the argument vector of a command without image. The program is its
-// first element, whatever name the arguments give it.
+// CommandArgs returns the argument vector of a command without an image. The
+// command's value is always the first element.
 func CommandArgs(command *mesos.CommandInfo) ([]string, error) {
 	switch {
 	case command.GetValue() == "" && command.GetShell():
@@ -52,7 +52,8 @@ func CommandArgs(command *mesos.CommandInfo) ([]string, error) {
 	return args, nil
 }
 
-// CommandEnv are a command's own environment. Secrets cannot be resolved here.
+// CommandEnv returns a command's own environment. It fails for secrets, which
+// cannot be resolved here.
 func CommandEnv(command *mesos.CommandInfo) ([]string, error) {
 	var env []string
 	for _, v := range command.GetEnvironment().GetVariables() {
@@ -64,8 +65,8 @@ func CommandEnv(command *mesos.CommandInfo) ([]string, error) {
 	return env, nil
 }
 
-// MergeEnv joins environments; of a name given more than once the last wins, in
-// the place of the first. A PATH is added where none names one.
+// MergeEnv concatenates environments. If a name occurs more than once, the last
+// value takes the first position. It adds a PATH if none exists.
 func MergeEnv(lists ...[]string) []string {
 	index := map[string]int{}
 	var env []string
@@ -84,8 +85,8 @@ func MergeEnv(lists ...[]string) []string {
 	return env
 }
 
-// DriverEnv is the environment of an image that needs the driver volume: the
-// volume's folders are appended to those that the image's own variables name.
+// DriverEnv returns the environment of an image that needs the driver volume.
+// It appends the volume's folders to the image's own search paths.
 func DriverEnv(image []string) []string {
 	path, libraries := DefaultPath, ""
 	for _, entry := range image {
@@ -102,7 +103,7 @@ func DriverEnv(image []string) []string {
 	}
 }
 
-// appendFolders appends the folders that a colon-separated list lacks.
+// appendFolders appends the folders that are missing in a colon-separated list.
 func appendFolders(list string, folders ...string) string {
 	var all []string
 	if list != "" {

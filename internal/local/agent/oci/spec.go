@@ -1,8 +1,7 @@
-// Package oci writes down how a container with an image runs, for runc. It
-// is pure: image configuration, command and devices in, an OCI runtime
-// specification out. What a container may do is decided here, and is what
-// Docker gives one by default: no more capabilities, no new privileges, the
-// kernel's secrets masked.
+// Package oci writes OCI runtime specifications for runc. It is pure: it maps
+// an image configuration, a command and devices to a specification. It also
+// decides the privileges of a container, which are Docker's defaults: limited
+// capabilities, no new privileges and masked kernel secrets.
 package oci
 
 import (
@@ -13,41 +12,43 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// Sandbox is where a container with an image sees its sandbox, and Driver
-// where it sees the driver volume.
+// Sandbox is the path of the sandbox inside a container with an image, and
+// Driver the path of the driver volume.
 const (
 	Sandbox = "/mnt/mesos/sandbox"
 	Driver  = "/usr/local/nvidia"
 )
 
-// ContainerSpec is what differs between containers.
+// ContainerSpec contains the settings that differ between containers.
 type ContainerSpec struct {
 	Args, Env []string
 	Dir       string
 	UID, GID  uint32
 	Groups    []uint32
-	// Cgroup is the path of its cgroup in every hierarchy.
+	// Cgroup is the container's cgroup path in every hierarchy.
 	Cgroup string
-	// Nodes are made in its /dev; Rules say which can be opened.
+	// Nodes are created in the container's /dev. Rules decide which can be
+	// opened.
 	Nodes []rules.DeviceNode
 	Rules []rules.DeviceRule
-	// Binds are mounted over the usual mounts.
+	// Binds are mounted after the default mounts.
 	Binds []BindMount
-	// ShmMiB is the size of /dev/shm; 0 is the kernel's default, half of the
-	// machine's memory.
+	// ShmMiB is the size of /dev/shm. 0 selects the kernel's default, half of
+	// the machine's memory.
 	ShmMiB  uint32
 	Rlimits []specs.POSIXRlimit
 }
 
-// BindMount makes a host's file or folder appear in the container.
+// BindMount mounts a host file or folder in the container.
 type BindMount struct {
 	Host, Path string
 	ReadOnly   bool
 }
 
-// BuildSpec describes the container to runc. Its root file system is the folder
-// rootfs of the bundle. There is no PID namespace among its own: it runs in
-// that of the process that starts runc, which is made for it alone.
+// BuildSpec returns the runtime specification. The root file system is the
+// bundle's folder rootfs. The specification requests no PID namespace: the
+// container uses that of the process that starts runc, which is private to the
+// container.
 func BuildSpec(c ContainerSpec) *specs.Spec {
 	return &specs.Spec{
 		Version: "1.0.2",
@@ -71,8 +72,9 @@ func BuildSpec(c ContainerSpec) *specs.Spec {
 	}
 }
 
-// defaultCapabilities are Docker's. Those of a user other than root take effect
-// only through a program that carries them, which no_new_privileges forbids.
+// defaultCapabilities returns Docker's default capabilities. A user other than
+// root would gain them only through a program with file capabilities, which
+// no_new_privileges prevents.
 func defaultCapabilities(uid uint32) *specs.LinuxCapabilities {
 	all := []string{
 		"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
@@ -96,7 +98,7 @@ func linuxDevices(nodes []rules.DeviceNode) []specs.LinuxDevice {
 	return list
 }
 
-// deviceRules denies everything, then allows what the list does.
+// deviceRules denies all devices and then adds the given rules.
 func deviceRules(list []rules.DeviceRule) []specs.LinuxDeviceCgroup {
 	out := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	for _, r := range list {
