@@ -11,10 +11,10 @@ import (
 	"mesos-gpu/isolator/cgroup"
 )
 
-// devicesHierarchy makes sure that the kernel can be told which devices a
-// container may open. Where only cgroup v2 is mounted, it mounts the devices
-// hierarchy of v1 in the work directory, which the two versions allow side by
-// side; release takes it away.
+// devicesHierarchy ensures that a cgroup v1 devices hierarchy is mounted, which
+// restricts the devices of containers. If only cgroup v2 is mounted, it mounts
+// the v1 devices hierarchy in the work directory; the two versions can coexist.
+// release unmounts it.
 func devicesHierarchy(workDir string) (release func() error, err error) {
 	own := filepath.Join(workDir, "cgroup")
 	root, err := cgroup.FindV1MountPoint("/proc/self/mountinfo")

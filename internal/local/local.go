@@ -1,7 +1,7 @@
-// Package local runs a whole cluster on one machine in one process tree: an
-// embedded Mesos master and agent, the GPU daemon and the framework, joined
-// by the same HTTP APIs as on Apache Mesos. It is for a first run and for
-// tests; it never serves more than this machine.
+// Package local runs a complete cluster on one machine in one process tree: an
+// embedded Mesos master and agent, the GPU daemon and the framework. They are
+// connected by the same HTTP APIs as with Apache Mesos. It is intended for
+// evaluation and tests, and supports only one machine.
 package local
 
 import (
@@ -23,41 +23,44 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-// ClusterConfig says what cluster to run.
+// ClusterConfig configures a local cluster.
 type ClusterConfig struct {
-	// WorkDir holds sandboxes, images, volumes and the journal.
+	// WorkDir contains the sandboxes, images, volumes and the journal.
 	WorkDir string
-	// Host is the machine's GPUs, found or simulated.
+	// Host has the machine's GPUs, detected or simulated.
 	Host gpu.Host
-	// API, Master and Agent are the addresses to listen on.
+	// API, Master and Agent are the listen addresses.
 	API, Master, Agent string
 	// Binary is the mesos-gpu program, which runs executors.
 	Binary string
 	// ExecutorEnv is added to every executor's environment.
 	ExecutorEnv map[string]string
-	// Scheduler says what is not the cluster's to say: where the scheduler
-	// listens and finds master, executor and journal.
+	// Scheduler configures the scheduler. The cluster sets its listen address,
+	// master, executor and journal.
 	Scheduler framework.SchedulerConfig
-	// Images holds docker archives NAME:TAG.tar for unified containers.
+	// Images is a folder of docker archives NAME:TAG.tar for unified
+	// containers.
 	Images string
-	// Isolate gives every task its own cgroup and device nodes; it needs root.
+	// Isolate gives every task its own cgroup and device nodes. It requires
+	// root rights.
 	Isolate bool
-	// Share, ShareLimit, Scaling and Limiters are as in daemon.DaemonConfig: which
-	// GPUs are shared, and what holds tasks to their parts.
+	// Share, ShareLimit, Scaling and Limiters have the meaning that they have
+	// in daemon.DaemonConfig: which GPUs are shared, and what limits tasks to
+	// their shares.
 	Share, ShareLimit string
 	Scaling           share.ShareScaling
 	Limiters          []share.Limiter
 	Log               logrus.FieldLogger
 }
 
-// journalFile is the scheduler's, in the work directory.
+// journalFile is the name of the scheduler's journal in the work directory.
 const journalFile = "scheduler.journal"
 
-// ClusterURLs say where a running cluster listens, as URLs.
+// ClusterURLs are the URLs of a running cluster.
 type ClusterURLs struct{ API, Master, Agent string }
 
-// Run runs the cluster until ctx ends, then ends all tasks and removes what
-// they had: processes, cgroups, mounts. up is called once the API answers.
+// Run runs the cluster until ctx ends. It then ends all tasks and removes their
+// processes, cgroups and mounts. It calls up once the API responds.
 func Run(ctx context.Context, cfg ClusterConfig, up func(ClusterURLs)) error {
 	c := &localCluster{ClusterConfig: cfg}
 	if err := c.openListeners(); err != nil {
@@ -93,8 +96,8 @@ func listenFor(part, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// runParts starts the parts in the order in which they need one another and ends
-// them in the opposite one.
+// runParts starts the components in dependency order and stops them in reverse
+// order.
 func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err error) {
 	defer c.master.Close()
 	defer c.agent.Close()
@@ -134,7 +137,7 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 	)
 }
 
-// startAfter puts a part off until it finds what it needs.
+// startAfter delays a component until ready is closed.
 func startAfter(ready <-chan struct{}, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -146,8 +149,8 @@ func startAfter(ready <-chan struct{}, run func(context.Context) error) func(con
 	}
 }
 
-// inOrder runs the parts at once until ctx ends or one of them fails, then
-// ends the last first, each before the one it relies on.
+// inOrder runs the components until ctx ends or one fails. It then stops them
+// one by one, last first, so that each stops before its dependencies.
 func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

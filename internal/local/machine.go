@@ -29,8 +29,9 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// newAgent puts the machine into Mesos's words. GPUs are no part of its
-// resources: the daemon adds them through the resource provider API.
+// newAgent creates the agent and describes the machine to it. The agent's own
+// resources contain no GPUs: the daemon adds them through the resource provider
+// API.
 func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	total, err := machineResources(c.WorkDir)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 		},
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
-			// Not that of a daemon which serves a Mesos agent on this machine.
+			// Not the socket of a daemon for a Mesos agent on this machine.
 			"MESOS_GPU_SOCKET": c.daemonSocket(),
 		},
 	}
@@ -64,7 +65,7 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 		cfg.ExecutorEnv[name] = value
 	}
 	if c.Isolate && len(c.Host.Devices) > 0 {
-		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // internal/local mounts it if absent
+		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // this package mounts it if absent
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +77,8 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 	return agent.New(cfg)
 }
 
-// agentAttributes name the hardware, and what holds tasks to parts of it where some
-// is shared.
+// agentAttributes returns attributes for the hardware and, if GPUs are shared,
+// for the method that limits tasks to their shares.
 func (c *localCluster) agentAttributes() ([]mesos.Attribute, error) {
 	m := advertise.MachineGPUs{Host: c.Host}
 	listed, err := share.ParseSharedList(c.Host, c.Share)
@@ -94,8 +95,8 @@ func (c *localCluster) agentAttributes() ([]mesos.Attribute, error) {
 	return m.Attributes(), nil
 }
 
-// makeDeviceNodes makes GPU nodes where the Docker engine finds them: a simulated
-// host's stand nowhere else but in private /dev folders.
+// makeDeviceNodes creates GPU device nodes for the Docker engine. The nodes of
+// a simulated host otherwise exist only in private /dev folders.
 func (c *localCluster) makeDeviceNodes(i *isolator.Isolator) (dir string, err error) {
 	if !c.Host.Simulated {
 		return "/dev", nil
@@ -128,8 +129,8 @@ func makeNode(dir string, n rules.DeviceNode) error {
 	return nil
 }
 
-// driverRoot is the file system that holds the driver: the machine's, or a
-// made-up one for simulated GPUs.
+// driverRoot returns the root of the file system with the driver: the machine's
+// root, or a generated folder for simulated GPUs.
 func (c *localCluster) driverRoot() (string, error) {
 	if !c.Host.Simulated {
 		return "/", nil
@@ -141,8 +142,8 @@ func (c *localCluster) driverRoot() (string, error) {
 	return root, nil
 }
 
-// newDaemon watches and advertises the GPUs; the embedded agent looks after its
-// containers itself.
+// newDaemon returns a daemon that monitors and advertises the GPUs. The
+// embedded agent isolates its containers itself.
 func (c *localCluster) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	log := c.Log.WithField("part", "daemon")
 	open := func() (daemon.Hardware, error) { return daemon.OpenNVML(nvml.LibraryConfig{Log: log}) }
@@ -156,9 +157,9 @@ func (c *localCluster) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	})
 }
 
-// daemonSocket is the path at which executors ask the daemon for the health of
-// their GPUs and the limits of their shares: in the work directory, unless that
-// makes the path too long for a socket.
+// daemonSocket returns the path of the socket at which executors query the
+// daemon for the health of their GPUs and the limits of their shares. It is in
+// the work directory unless that path is too long for a socket.
 func (c *localCluster) daemonSocket() string {
 	path := filepath.Join(c.WorkDir, "agent.sock")
 	if len(path) < maxSocket {
@@ -167,11 +168,12 @@ func (c *localCluster) daemonSocket() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-local-%d-%x.sock", os.Getpid(), crc32.ChecksumIEEE([]byte(path))))
 }
 
-// maxSocket is what the kernel takes of a socket's path, with its end.
+// maxSocket is the kernel's maximum length of a socket path, including the
+// terminating zero.
 const maxSocket = 108
 
-// machineResources is what this machine has besides GPUs, less a GiB or half of its
-// memory for everything else on it.
+// machineResources returns the machine's resources without GPUs. It leaves one
+// GiB or half of the memory, whichever is less, to other processes.
 func machineResources(dir string) ([]mesos.Resource, error) {
 	total, err := memoryMiB("/proc/meminfo")
 	if err != nil {

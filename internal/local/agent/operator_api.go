@@ -11,11 +11,11 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// operatorCall answers one kind of operator call. A nil response is an answer
-// without body, of that status or 200.
+// operatorCall handles one type of operator call. A nil response means an empty
+// body with the returned status, or 200.
 type operatorCall func(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error)
 
-// operatorCalls are the calls this agent knows.
+// operatorCalls returns the handlers of the supported calls.
 func operatorCalls() map[agent.Call_Type]operatorCall {
 	return map[agent.Call_Type]operatorCall{
 		agent.Call_GET_HEALTH:              getHealth,
@@ -38,7 +38,7 @@ func operatorCalls() map[agent.Call_Type]operatorCall {
 	}
 }
 
-// serveOperator is the v1 operator API.
+// serveOperator serves the v1 operator API.
 func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	if mesosapi.IsCallStream(r) {
 		a.serveInput(w, r)
@@ -73,7 +73,7 @@ func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withStatus gives an error the status that Mesos's agents answer with.
+// withStatus adds to an error the status code that Mesos's agents return.
 func withStatus(err error) error {
 	var already *mesosapi.StatusError
 	switch {

@@ -65,7 +65,7 @@ func waitContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*ag
 	return &agent.Response{Type: agent.Response_WAIT_CONTAINER, WaitContainer: &agent.Response_WaitContainer{ExitStatus: &ws}}, 0, nil
 }
 
-// findNested looks a nested container up.
+// findNested returns a nested container by id.
 func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*nestedContainer, error) {
 	ids, err := containerPath(id)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*
 	return n, err
 }
 
-// waitNested gives the wait status of a nested container once it has ended.
+// waitNested waits for a nested container to end and returns its wait status.
 func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (int32, error) {
 	n, err := a.findNested(ctx, id)
 	if err != nil {
@@ -112,7 +112,7 @@ func killContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*ag
 	return a.killCall(ctx, call.KillContainer.ContainerID, call.KillContainer.Signal)
 }
 
-// killCall sends a nested container a signal; SIGKILL if none is named.
+// killCall sends a signal to a nested container. The default is SIGKILL.
 func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, signal *int32) (*agent.Response, int, error) {
 	sig := unix.SIGKILL
 	if signal != nil {
@@ -157,9 +157,9 @@ func removeContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*
 	return a.removeCall(ctx, call.RemoveContainer.ContainerID)
 }
 
-// removeCall forgets a nested container that has ended, and its sandbox. As
-// with Mesos, one whose executor is gone is removed already, and one that is
-// not there or runs is an error of the agent's.
+// removeCall deletes a nested container that has ended, and its sandbox. As in
+// Mesos, a container of a removed executor counts as removed, and an unknown or
+// running container is an internal error.
 func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
 	ids, err := containerPath(id)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*
 	return nil, http.StatusOK, err
 }
 
-// removeFolder removes a folder of a sandbox and nothing outside.
+// removeFolder removes a folder inside a sandbox.
 func removeFolder(sandbox, folder string) error {
 	root, err := os.OpenRoot(sandbox)
 	if err != nil {

@@ -73,7 +73,7 @@ func getContainers(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*ag
 	return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: containers}, 0, err
 }
 
-// sortedExecutors are those that run, in a lasting order.
+// sortedExecutors returns the running executors in a stable order.
 func (a *EmbeddedAgent) sortedExecutors() []*executorState {
 	all := slices.Collect(a.liveExecutors())
 	slices.SortFunc(all, func(x, y *executorState) int {
@@ -128,7 +128,7 @@ func (e *executorState) describeContainer(id mesos.ContainerID, pid int) agent.R
 	}
 }
 
-// containerID is the opposite of chain.
+// containerID is the inverse of containerPath.
 func containerID(ids []string) mesos.ContainerID {
 	id := mesos.ContainerID{Value: ids[0]}
 	for _, value := range ids[1:] {
@@ -138,7 +138,7 @@ func containerID(ids []string) mesos.ContainerID {
 	return id
 }
 
-// describeTasks sorts all tasks by how far they are.
+// describeTasks lists all tasks, grouped by their phase.
 func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	list := &agent.Response_GetTasks{}
 	for _, e := range append(a.sortedExecutors(), a.completed.executors...) {

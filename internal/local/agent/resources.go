@@ -11,13 +11,13 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// Resource names that this agent enforces.
+// Names of the resources that this agent enforces.
 const (
 	gpusName   = "gpus"
 	gpuIDsName = "gpu_ids"
 )
 
-// sumScalar sums the scalar resources of a name.
+// sumScalar returns the sum of the scalar resources with the given name.
 func sumScalar(resources []mesos.Resource, name string) float64 {
 	var sum float64
 	for _, r := range resources {
@@ -28,8 +28,8 @@ func sumScalar(resources []mesos.Resource, name string) float64 {
 	return sum
 }
 
-// countDevices counts the GPUs among the resources and lists those that are named:
-// whole ones, and those of which the resources are a part.
+// countDevices returns the number of GPUs in the resources and the ids of the
+// named ones: whole GPUs and GPUs of which the resources contain a part.
 func countDevices(resources []mesos.Resource) (gpus int, ids []string, err error) {
 	n := sumScalar(resources, gpusName)
 	if n != math.Trunc(n) || n < 0 {
@@ -50,7 +50,7 @@ func countDevices(resources []mesos.Resource) (gpus int, ids []string, err error
 	return int(n), ids, nil
 }
 
-// cgroupLimits turns resources into those of a cgroup.
+// cgroupLimits converts resources to cgroup limits.
 func cgroupLimits(resources []mesos.Resource) container.ContainerLimits {
 	return container.ContainerLimits{
 		CPUs:     sumScalar(resources, "cpus"),

@@ -13,12 +13,12 @@ import (
 	"mesos-gpu/internal/filelock"
 )
 
-// Run registers with the master and serves until ctx ends. Then it shuts the
-// executors down as an operator would, and returns once all containers have
-// ended and their cgroups are removed. The Handler must be served until Run
-// returns, for executors to report what they end.
+// Run registers with the master and serves until ctx ends. It then shuts down
+// all executors, and returns once all containers have ended and their cgroups
+// are removed. The caller must serve Handler until Run returns, so that
+// executors can report terminal statuses.
 func (a *EmbeddedAgent) Run(ctx context.Context) error {
-	// Work under way outlives ctx: it is what ends containers.
+	// Background work continues after ctx ends, because it ends the containers.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	unlock, err := a.prepareWorkDir(background)
@@ -44,7 +44,8 @@ func (a *EmbeddedAgent) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepareWorkDir takes the work directory and clears what a killed agent left there.
+// prepareWorkDir locks the work directory and removes what a killed agent left
+// there.
 func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(a.cfg.WorkDir, 0o755); err != nil {
 		return nil, fmt.Errorf("prepare work directory: %w", err)
@@ -66,7 +67,7 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 	return unlock, nil
 }
 
-// runLoop runs the loop until ctx has ended and everything else has.
+// runLoop runs the loop until ctx has ended and all other work is done.
 func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 	heartbeat := time.NewTicker(a.cfg.Heartbeat)
 	defer heartbeat.Stop()
@@ -103,7 +104,7 @@ func (a *EmbeddedAgent) shutdownExecutors() {
 	}
 }
 
-// isIdle reports whether nothing runs any more.
+// isIdle reports whether no executor and no background work remains.
 func (a *EmbeddedAgent) isIdle() bool {
 	for range a.liveExecutors() {
 		return false
@@ -111,7 +112,7 @@ func (a *EmbeddedAgent) isIdle() bool {
 	return a.working == 0
 }
 
-// liveExecutors are those that have not ended.
+// liveExecutors iterates over the executors that have not ended.
 func (a *EmbeddedAgent) liveExecutors() func(yield func(*executorState) bool) {
 	return func(yield func(*executorState) bool) {
 		for _, f := range a.frameworks {

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/internal/local/agent/image"
 )
 
-// resolveUser finds the user of a command: the first that the names give, else
-// the framework's. An agent without isolation never changes the user.
+// resolveUser returns the user of a command: the first non-empty name, or the
+// framework's user. An agent without isolation always uses its own user.
 func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
 	for _, name := range names {
 		if name == "" {
@@ -31,19 +31,20 @@ func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
 	return nil, nil
 }
 
-// outputFiles is where a container writes.
+// outputFiles are a container's stdout and stderr files.
 type outputFiles struct{ stdout, stderr *os.File }
 
 func (o outputFiles) close() {
 	for _, f := range []*os.File{o.stdout, o.stderr} {
 		if f != nil {
-			_ = f.Close() // the container has its own
+			_ = f.Close() // the container has its own descriptor
 		}
 	}
 }
 
-// openOutput makes stdout and stderr in a folder of the sandbox, which it
-// makes too. It follows no link out of the sandbox: tasks can write there.
+// openOutput creates stdout and stderr in a folder of the sandbox, and the
+// folder itself. It follows no link that leaves the sandbox, because tasks can
+// create links there.
 func openOutput(sandbox, folder string, user *container.User) (o outputFiles, err error) {
 	defer func() {
 		if err != nil {
@@ -59,8 +60,7 @@ func openOutput(sandbox, folder string, user *container.User) (o outputFiles, er
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return o, err
 	}
-	// Without O_NONBLOCK opening a pipe that a task put there would wait for
-	// its reader.
+	// Without O_NONBLOCK, opening a named pipe that a task created would block.
 	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY | unix.O_NONBLOCK
 	if o.stdout, err = root.OpenFile(path.Join(folder, "stdout"), flags, 0o644); err != nil {
 		return o, err

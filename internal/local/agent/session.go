@@ -18,9 +18,9 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// nestSession runs a command inside an executor's container or one nested in it:
-// in its file system and process namespace, with its environment and as its
-// user, unless the command names others.
+// nestSession runs a command inside an executor's container or a nested one.
+// The command uses the container's file system and process namespace, and
+// inherits its environment and user unless it specifies others.
 func (a *EmbeddedAgent) nestSession(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
 	c := l.beside.command
 	c.Rlimits = nil
@@ -66,8 +66,8 @@ func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 	return info.TTYInfo, nil
 }
 
-// serveSession launches a session and answers with what it writes. It ends
-// with the connection.
+// serveSession launches a session and streams its output in the response. The
+// session ends when the connection closes.
 func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, call *agent.Call_LaunchNestedContainerSession) {
 	if call == nil {
 		mesosapi.WriteError(w, missingField("launch_nested_container_session"))
@@ -102,7 +102,7 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	if err := stream.ServeFrom(ctx, w, c.streamOutput(ctx)); err != nil {
-		// The client has gone; the container may be gone already, too.
+		// The client has disconnected. The container may have ended as well.
 		_, _, _ = a.killCall(context.WithoutCancel(ctx), call.ContainerID, nil)
 	}
 }
@@ -110,8 +110,8 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 // beatEvery is Mesos's own --http_heartbeat_interval.
 const beatEvery = 30 * time.Second
 
-// streamOutput are what the command writes, and heartbeats, until the end of all
-// that or ctx's.
+// streamOutput returns the command's output and heartbeats as messages, until
+// the output or ctx ends.
 func (c *sessionConsole) streamOutput(ctx context.Context) <-chan proto.Message {
 	messages, ended := make(chan proto.Message), make(chan struct{})
 	var copying, beating sync.WaitGroup
@@ -129,7 +129,7 @@ func (c *sessionConsole) streamOutput(ctx context.Context) <-chan proto.Message 
 	return messages
 }
 
-// sendHeartbeat keeps the connection alive, and shows that it is.
+// sendHeartbeat sends heartbeats that keep the connection alive.
 func sendHeartbeat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Message) {
 	every := time.NewTicker(beatEvery)
 	defer every.Stop()
@@ -155,7 +155,8 @@ func sendHeartbeat(ctx context.Context, ended <-chan struct{}, messages chan<- p
 	}
 }
 
-// forwardOutput hands on what comes out of a pipe or terminal, until its end or ctx's.
+// forwardOutput forwards the data of a pipe or terminal until end of file or
+// until ctx ends.
 func forwardOutput(ctx context.Context, from *os.File, kind agent.ProcessIO_Data_Type, messages chan<- proto.Message) {
 	for {
 		buffer := make([]byte, 16<<10)

@@ -13,11 +13,10 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// serveInput is ATTACH_CONTAINER_INPUT, the one call that clients stream: what
-// a session is to read, and the size of its terminal. It ends with the body or
-// with the session.
+// serveInput serves ATTACH_CONTAINER_INPUT, a streamed call with a session's
+// input and terminal size. It ends with the request body or with the session.
 func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
-	// An answer before the end of the body is not to wait for that.
+	// Responses may precede the end of the request body.
 	_ = http.NewResponseController(w).EnableFullDuplex() // a test's recorder has no connection
 	w.Header().Set("Connection", "close")
 	n, calls, err := a.readAttachCall(r)
@@ -30,7 +29,7 @@ func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 	err = n.console.copyInput(calls)
 	stop()
 	select {
-	case <-n.done: // whatever the last of the input was
+	case <-n.done: // the session has ended; ignore the remaining input
 		err = nil
 	default:
 	}
@@ -41,7 +40,7 @@ func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// wakeAt ends a read of the request's body at done.
+// wakeAt interrupts a read of the request body when done is closed.
 func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
 	served, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -58,7 +57,7 @@ func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
 	}
 }
 
-// readAttachCall reads the first call, which names the session.
+// readAttachCall reads the first message, which identifies the session.
 func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *mesosapi.CallReader, error) {
 	calls, err := mesosapi.NewCalls(r)
 	if err != nil {
@@ -87,7 +86,7 @@ func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *meso
 	return n, calls, nil
 }
 
-// claimInput makes sure that one client feeds a session.
+// claimInput ensures that only one client at a time sends input to a session.
 func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) error {
 	refused, err := askLoop(ctx, a.loop, func() error {
 		switch {
@@ -107,7 +106,7 @@ func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) erro
 	return refused
 }
 
-// copyInput feeds the command until the end of the calls.
+// copyInput forwards messages to the command until the last one.
 func (c *sessionConsole) copyInput(calls *mesosapi.CallReader) error {
 	for {
 		var call agent.Call
@@ -123,8 +122,7 @@ func (c *sessionConsole) copyInput(calls *mesosapi.CallReader) error {
 	}
 }
 
-// applyInput does what one message says. What a command does not read is lost, as
-// everywhere.
+// applyInput applies one message. Input that the command does not read is lost.
 func (c *sessionConsole) applyInput(m *agent.ProcessIO) error {
 	switch {
 	case m.GetType() == agent.ProcessIO_CONTROL && m.Control.GetType() == agent.ProcessIO_Control_HEARTBEAT:
@@ -137,7 +135,7 @@ func (c *sessionConsole) applyInput(m *agent.ProcessIO) error {
 	case m.GetType() != agent.ProcessIO_DATA || m.Data.GetType() != agent.ProcessIO_Data_STDIN:
 		return errors.New("expecting 'process_io' to be DATA of STDIN, a heartbeat or a window size")
 	case len(m.Data.Data) == 0 && !c.terminal:
-		_ = c.stdin.Close() // which the command reads as the end
+		_ = c.stdin.Close() // the command reads end of file
 		return nil
 	}
 	_, _ = c.stdin.Write(m.Data.Data)

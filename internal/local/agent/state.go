@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// frameworkState is one that has executors here.
+// frameworkState is a framework with executors on this agent.
 type frameworkState struct {
 	info      mesos.FrameworkInfo
 	executors map[string]*executorState
@@ -24,7 +24,8 @@ type frameworkState struct {
 
 func (f *frameworkState) id() string { return f.info.GetID().GetValue() }
 
-// missingTaskState is the state of a task that the framework's agent does not have.
+// missingTaskState returns the state reported for a task that the agent does
+// not have.
 func (f *frameworkState) missingTaskState() mesos.TaskState {
 	for _, c := range f.info.GetCapabilities() {
 		if c.Type == mesos.FrameworkInfo_Capability_PARTITION_AWARE {
@@ -34,17 +35,18 @@ func (f *frameworkState) missingTaskState() mesos.TaskState {
 	return mesos.TASK_LOST
 }
 
-// executorPhase is how far an executor has come.
+// executorPhase is a phase of an executor's life.
 type executorPhase int
 
 const (
-	// starting: its container is being made, or it has yet to subscribe.
+	// starting: the container is being created, or the executor has not
+	// subscribed.
 	starting executorPhase = iota
-	// running: it has subscribed.
+	// running: the executor has subscribed.
 	running
-	// ending: it was told to shut down, or is being killed.
+	// ending: the executor is shutting down or being killed.
 	ending
-	// ended: nothing of it runs.
+	// ended: no process of the executor runs.
 	ended
 )
 
@@ -52,36 +54,39 @@ const (
 type executorState struct {
 	framework *frameworkState
 	info      mesos.ExecutorInfo
-	// supplied says that the agent chose the command.
+	// supplied means that the agent chose the command.
 	supplied bool
-	// container is its id, sandbox its folder. command is what runs there;
-	// sessions inside the container inherit it.
+	// container is the container's id and sandbox its folder. command is the
+	// executor's command, which sessions inside the container inherit.
 	container string
 	sandbox   string
 	command   container.Command
 	phase     executorPhase
-	// tasks in launch order, by id.
+	// tasks are in launch order, then sorted by id.
 	tasks  []*taskState
 	stream *mesosapi.EventStream
-	// box is nil until the container runs; abort ends the launch before.
+	// box is nil until the container runs. abort cancels the launch before
+	// that.
 	box   *container.RunningContainer
 	abort context.CancelFunc
-	// grant is what the container may open, of the devices in granted.
+	// grant is the container's current device grant, computed from the devices
+	// in granted.
 	grant   isolator.DeviceGrant
 	granted grantKey
-	// updating says that resources for new tasks are being published.
+	// updating is set while resources for new tasks are being published.
 	updating bool
-	// resizing is set while the grant is being changed outside the loop; later
-	// holds the functions that wait for that.
+	// resizing is set while the grant is being changed outside the loop. later
+	// contains the functions that run after that.
 	resizing bool
 	later    []func()
 	nested   map[string]*nestedContainer
 	exited   bool
-	// why is the reason reported for its tasks; zero if it ended by itself.
+	// why is the reason reported for its tasks. It is zero if the executor
+	// exited by itself.
 	why termination
 }
 
-// termination is the agent's reason to end a container.
+// termination is the reason for which the agent ends a container.
 type termination struct {
 	reason  *mesos.TaskStatus_Reason
 	message string
@@ -107,7 +112,7 @@ func (e *executorState) findTask(id string) *taskState {
 
 func (e *executorState) containerID() mesos.ContainerID { return mesos.ContainerID{Value: e.container} }
 
-// allocatedResources are the executor's and its live tasks'.
+// allocatedResources returns the resources of the executor and its live tasks.
 func (e *executorState) allocatedResources() []mesos.Resource {
 	all := append([]mesos.Resource(nil), e.info.Resources...)
 	for _, t := range e.tasks {
@@ -118,26 +123,27 @@ func (e *executorState) allocatedResources() []mesos.Resource {
 	return all
 }
 
-// taskState is one task of an executor.
+// taskState is a task of an executor.
 type taskState struct {
 	info  mesos.TaskInfo
 	state mesos.TaskState
-	// group counts the launch it came by; tasks of a group share it.
+	// group identifies the launch operation; tasks of one LAUNCH_GROUP share
+	// it.
 	group *taskGroup
-	// ready says that the container has its resources, sent that the
-	// executor was told.
+	// ready means that the task's resources are granted to the container. sent
+	// means that the executor has received the task.
 	ready, sent bool
 	statuses    []mesos.TaskStatus
-	// acked is set once the framework has its terminal status.
+	// acked is set once the framework has acknowledged the terminal status.
 	acked bool
 }
 
-// taskGroup is one LAUNCH or LAUNCH_GROUP.
+// taskGroup is one LAUNCH or LAUNCH_GROUP operation.
 type taskGroup struct{ together bool }
 
 func (t *taskState) isLive() bool { return !link.IsTerminal(t.state) }
 
-// maxStatuses bounds how many statuses of a task are kept for people.
+// maxStatuses limits the statuses per task that the operator API shows.
 const maxStatuses = 16
 
 func (t *taskState) recordStatus(s mesos.TaskStatus) {
@@ -148,8 +154,8 @@ func (t *taskState) recordStatus(s mesos.TaskStatus) {
 	}
 }
 
-// pendingExit is an ExecutorExited that waits until its tasks' terminal statuses
-// have been sent.
+// pendingExit is an ExecutorExited message that waits until the terminal
+// statuses of the executor's tasks have been sent.
 type pendingExit struct {
 	framework mesos.FrameworkID
 	executor  mesos.ExecutorID
@@ -157,13 +163,14 @@ type pendingExit struct {
 	waits     map[status.TaskKey]bool
 }
 
-// completedExecutors are ended executors, kept for people; the oldest go first.
+// completedExecutors are ended executors for the operator API. The oldest are
+// dropped first.
 type completedExecutors struct {
 	executors  []*executorState
 	frameworks []*frameworkState
 }
 
-// maxCompleted bounds each of the two.
+// maxCompleted limits the length of each list.
 const maxCompleted = 150
 
 func (c *completedExecutors) addExecutor(e *executorState) {
@@ -181,7 +188,7 @@ func (c *completedExecutors) addFramework(f *frameworkState) {
 	}
 }
 
-// dropFramework forgets a framework that has executors again.
+// dropFramework removes a framework that has executors again.
 func (c *completedExecutors) dropFramework(id string) {
 	c.frameworks = slices.DeleteFunc(c.frameworks, func(f *frameworkState) bool { return f.id() == id })
 }

@@ -13,7 +13,7 @@ import (
 
 func now() time.Time { return time.Now() }
 
-// newStatus is one of the agent's own making.
+// newStatus returns a status that the agent itself generates.
 func (a *EmbeddedAgent) newStatus(task mesos.TaskID, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) mesos.TaskStatus {
 	id := uuid.New()
 	source := mesos.SOURCE_AGENT
@@ -22,7 +22,7 @@ func (a *EmbeddedAgent) newStatus(task mesos.TaskID, state mesos.TaskState, reas
 	})
 }
 
-// completeStatus fills in what every status of this agent has.
+// completeStatus sets the fields that all statuses of this agent share.
 func (a *EmbeddedAgent) completeStatus(s mesos.TaskStatus) mesos.TaskStatus {
 	s.AgentID = a.info.ID
 	if s.Timestamp == nil {
@@ -32,7 +32,7 @@ func (a *EmbeddedAgent) completeStatus(s mesos.TaskStatus) mesos.TaskStatus {
 	return s
 }
 
-// agentStatus gives a task a status of the agent's own.
+// agentStatus sets a task's status on the agent's own initiative.
 func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
 	s := a.newStatus(t.info.TaskID, state, reason, message)
 	s.ExecutorID = &e.info.ExecutorID
@@ -43,8 +43,8 @@ func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.
 	a.storeStatus(*e.framework.info.ID, s)
 }
 
-// executorStatus records an executor's update and acknowledges it. An update of
-// a task that has already ended is dropped.
+// executorStatus records an executor's update and acknowledges it. It drops an
+// update of a task that has already ended.
 func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 	defer e.sendEvent(&executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
 	source := mesos.SOURCE_EXECUTOR
@@ -69,8 +69,8 @@ func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 	a.updateGrant(e, func() { a.storeStatus(*e.framework.info.ID, s) })
 }
 
-// containerStatus adds where the task runs. An executor that named a nested
-// container keeps it.
+// containerStatus adds the task's container to the status, unless the executor
+// has set a nested container.
 func (a *EmbeddedAgent) containerStatus(e *executorState, s *mesos.TaskStatus) {
 	if s.ContainerStatus == nil {
 		s.ContainerStatus = &mesos.ContainerStatus{}
@@ -91,7 +91,8 @@ func (a *EmbeddedAgent) containerStatus(e *executorState, s *mesos.TaskStatus) {
 	s.ContainerStatus = &cs
 }
 
-// storeStatus stores a status and sends it unless others wait before it.
+// storeStatus stores a status and sends it unless an earlier one is
+// outstanding.
 func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskStatus) {
 	if f := a.frameworks[framework.Value]; f != nil && f.ending {
 		return
@@ -99,8 +100,8 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 	a.forwardStatuses(a.streams.Add(now(), status.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s))
 }
 
-// forwardStatuses sends statuses to the master. Executors whose tasks' ends have all
-// been sent so are then reported as gone.
+// forwardStatuses sends statuses to the master. It then reports the exit of
+// executors whose terminal statuses have all been sent.
 func (a *EmbeddedAgent) forwardStatuses(updates []status.PendingUpdate) {
 	for _, u := range updates {
 		a.cfg.Master.Status(*a.info.ID, mesos.FrameworkID{Value: u.Framework}, u.Status)
@@ -118,7 +119,7 @@ func (a *EmbeddedAgent) reportExits() {
 	for _, x := range a.exits {
 		for key := range x.waits {
 			if !a.streams.HasPending(key) {
-				delete(x.waits, key) // forgotten with its framework
+				delete(x.waits, key) // removed with its framework
 			}
 		}
 		if len(x.waits) > 0 {

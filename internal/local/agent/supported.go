@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// checkContainer names the container's image, or none. It refuses what this agent
-// would have to leave out.
+// checkContainer returns the container's image, or "" for none. It rejects
+// settings that this agent does not support.
 func (a *EmbeddedAgent) checkContainer(info *mesos.ContainerInfo) (image string, err error) {
 	if info == nil {
 		return "", nil
@@ -41,8 +41,8 @@ func (a *EmbeddedAgent) checkContainer(info *mesos.ContainerInfo) (image string,
 	return img.GetDocker().GetName(), nil
 }
 
-// ownMemory takes of linux_info what a container with an image has here: its
-// own System V memory and /dev/shm, of a size.
+// ownMemory checks linux_info. A container with an image always has its own
+// System V IPC namespace and its own /dev/shm, whose size it may set.
 func ownMemory(l *mesos.LinuxInfo, image bool) error {
 	switch {
 	case l == nil:
@@ -57,7 +57,7 @@ func ownMemory(l *mesos.LinuxInfo, image bool) error {
 	return nil
 }
 
-// rlimitNumbers are the kernel's numbers of Mesos's limits.
+// rlimitNumbers maps Mesos's rlimit types to the kernel's numbers.
 func rlimitNumbers() map[mesos.RLimitInfo_RLimit_Type]int {
 	return map[mesos.RLimitInfo_RLimit_Type]int{
 		mesos.RLimitInfo_RLimit_RLMT_AS: unix.RLIMIT_AS, mesos.RLimitInfo_RLimit_RLMT_CORE: unix.RLIMIT_CORE, mesos.RLimitInfo_RLimit_RLMT_CPU: unix.RLIMIT_CPU, mesos.RLimitInfo_RLimit_RLMT_DATA: unix.RLIMIT_DATA,
@@ -68,7 +68,8 @@ func rlimitNumbers() map[mesos.RLimitInfo_RLimit_Type]int {
 	}
 }
 
-// rlimitsOf reads limits that have both numbers or, for unlimited, none.
+// rlimitsOf converts rlimits. Each must have both values or, for unlimited,
+// none.
 func rlimitsOf(info *mesos.RLimitInfo) ([]container.Rlimit, error) {
 	var list []container.Rlimit
 	for _, r := range info.GetRlimits() {

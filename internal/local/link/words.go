@@ -2,8 +2,8 @@ package link
 
 import mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-// Version is what master and agent say they are: a Mesos whose v1 APIs they
-// follow.
+// Version is the version that master and agent report: the Mesos release whose
+// v1 APIs they implement.
 const Version = "1.11.0"
 
 // IsTerminal reports whether a task in that state has ended.

@@ -1,7 +1,6 @@
 // Package provider is the agent's side of Mesos's resource provider API. It
-// keeps which providers are connected and what they advertise, and asks them
-// to publish resources before a task uses them. It decides nothing about
-// where the resources go.
+// tracks the connected providers and their resources, and requests that they
+// publish resources before a task uses them. It does not allocate resources.
 package provider
 
 import (
@@ -19,16 +18,17 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// ManagerConfig of a Manager.
+// ManagerConfig configures a ProviderManager.
 type ManagerConfig struct {
 	Log logrus.FieldLogger
-	// Changed is called after a provider's resources changed or went.
+	// Changed is called after a provider's resources have changed or the
+	// provider has disconnected.
 	Changed func()
-	// PublishTimeout bounds how long a provider may take to publish.
+	// PublishTimeout limits the time a provider may take to publish resources.
 	PublishTimeout time.Duration
 }
 
-// ConnectedProvider is one that is connected.
+// ConnectedProvider is a connected resource provider.
 type ConnectedProvider struct {
 	Info      mesos.ResourceProviderInfo
 	Resources []mesos.Resource
@@ -48,11 +48,12 @@ type providerConnection struct {
 	stream    *mesosapi.EventStream
 	streamID  string
 	resources []mesos.Resource
-	// publishing waits for the answers to PUBLISH_RESOURCES, by uuid.
+	// publishing maps the uuid of a PUBLISH_RESOURCES event to the channel for
+	// its answer.
 	publishing map[string]chan api.PublishStatus
 }
 
-// New makes a Manager without providers.
+// New returns a ProviderManager without providers.
 func New(cfg ManagerConfig) *ProviderManager {
 	return &ProviderManager{cfg: cfg, providers: map[string]*providerConnection{}}
 }
@@ -78,7 +79,7 @@ func (m *ProviderManager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// serveSubscription serves a provider's stream until it goes away.
+// serveSubscription serves a provider's event stream until it disconnects.
 func (m *ProviderManager) serveSubscription(w http.ResponseWriter, r *http.Request, s *api.Subscribe) {
 	if s == nil || s.ResourceProviderInfo.Type == "" || s.ResourceProviderInfo.Name == "" {
 		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusBadRequest, "expecting 'subscribe.resource_provider_info' with type and name"))
@@ -102,8 +103,9 @@ func (m *ProviderManager) serveSubscription(w http.ResponseWriter, r *http.Reque
 	log.WithField("cause", err).Info("resource provider disconnected")
 }
 
-// addConnection connects a provider. One that brings an id keeps it, unless another
-// connection has it: two of them would overwrite each other's resources.
+// addConnection registers a provider's connection. It assigns an id to a new
+// provider. It rejects an id that another connection uses: the two would
+// overwrite each other's resources.
 func (m *ProviderManager) addConnection(c *providerConnection) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +133,7 @@ func (m *ProviderManager) removeConnection(c *providerConnection) {
 	}
 }
 
-// handleCall handles what a subscribed provider says.
+// handleCall handles a call of a subscribed provider.
 func (m *ProviderManager) handleCall(streamID string, handleCall *api.ProviderCall) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,8 +172,8 @@ func (c *providerConnection) updateState(state *api.UpdateState) error {
 	return nil
 }
 
-// publishAnswered passes a provider's answer on to the launch that waits for it;
-// one that came too late is dropped.
+// publishAnswered passes a provider's answer to the waiting launch. It drops
+// late answers.
 func (c *providerConnection) publishAnswered(status *api.UpdatePublishResourcesStatus) error {
 	if status == nil {
 		return mesosapi.Errorf(http.StatusBadRequest, "expecting 'update_publish_resources_status' to be present")
@@ -183,7 +185,7 @@ func (c *providerConnection) publishAnswered(status *api.UpdatePublishResourcesS
 	return nil
 }
 
-// Providers lists who is connected, by id.
+// Providers returns the connected providers, sorted by id.
 func (m *ProviderManager) Providers() []ConnectedProvider {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,7 +197,7 @@ func (m *ProviderManager) Providers() []ConnectedProvider {
 	return all
 }
 
-// Resources is what all connected providers advertise.
+// Resources returns the resources of all connected providers.
 func (m *ProviderManager) Resources() []mesos.Resource {
 	var all []mesos.Resource
 	for _, p := range m.Providers() {
@@ -204,7 +206,7 @@ func (m *ProviderManager) Resources() []mesos.Resource {
 	return all
 }
 
-// Close ends every connection.
+// Close closes every connection.
 func (m *ProviderManager) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

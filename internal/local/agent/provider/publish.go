@@ -12,10 +12,10 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// Publish asks every provider that wanted names, what one container is to
-// have, to make its resources ready, and waits for all answers. A provider is
-// told of all that is in use of it, wanted and others': PUBLISH_RESOURCES
-// means no less.
+// Publish makes every provider with resources in wanted (those of one
+// container) publish them, and waits for all answers. Each provider receives
+// all of its resources in use, from both wanted and others, because
+// PUBLISH_RESOURCES is a complete list.
 func (m *ProviderManager) Publish(ctx context.Context, wanted, others []mesos.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.PublishTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (m *ProviderManager) Publish(ctx context.Context, wanted, others []mesos.Re
 	return nil
 }
 
-// resourcesOf sums up one provider's resources.
+// resourcesOf returns the sum of one provider's resources.
 func resourcesOf(id string, groups ...[]mesos.Resource) mesos.Resources {
 	var sum mesos.Resources
 	for _, r := range mesos.Resources(slices.Concat(groups...)).Clone().Unallocate() {

@@ -1,8 +1,8 @@
-// Package status keeps the status updates that a framework has not yet
-// acknowledged. It decides which update of a task goes out, and when it goes
-// out again: one at a time for each task, in order, repeated with growing
-// pauses until its acknowledgement. It is pure: the caller brings the time
-// and does the sending.
+// Package status queues the status updates that a framework has not
+// acknowledged. It decides which update of a task is sent and when it is
+// resent. Each task has at most one outstanding update; updates are sent in
+// order and resent with exponential backoff until they are acknowledged. The
+// package is pure: the caller passes the time and sends the updates.
 package status
 
 import (
@@ -16,17 +16,17 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// TaskKey names a task across frameworks.
+// TaskKey identifies a task across frameworks.
 type TaskKey struct{ Framework, Task string }
 
-// PendingUpdate is one status on its way to a framework.
+// PendingUpdate is a status update that the caller sends to a framework.
 type PendingUpdate struct {
 	TaskKey
 	Status mesos.TaskStatus
 }
 
-// UpdateStreams holds a queue of updates for each task. It is not safe for
-// concurrent use.
+// UpdateStreams is a queue of updates per task. It is not safe for concurrent
+// use.
 type UpdateStreams struct {
 	min, max time.Duration
 	streams  map[TaskKey]*updateStream
@@ -34,21 +34,22 @@ type UpdateStreams struct {
 
 type updateStream struct {
 	pending []mesos.TaskStatus
-	// seen holds the uuids of every update of the task: an executor that
-	// reconnects sends again what was stored before.
+	// seen contains the uuids of all updates of the task, because a
+	// reconnecting executor resends updates that are already stored.
 	seen map[string]bool
 	due  time.Time
 	wait time.Duration
 }
 
-// New makes Streams that repeat an update first after min, then after twice
-// the pause before, never more than max.
+// New returns empty UpdateStreams. They resend an update after min and then
+// after twice the previous interval, at most max.
 func New(min, max time.Duration) *UpdateStreams {
 	return &UpdateStreams{min: min, max: max, streams: map[TaskKey]*updateStream{}}
 }
 
-// Add stores an update. It returns the update if it is to be sent now,
-// nothing if others of the task wait before it or its uuid was seen before.
+// Add stores an update. It returns the update if it can be sent immediately. It
+// returns nothing if another update of the task is outstanding or if the uuid
+// is a duplicate.
 func (s *UpdateStreams) Add(now time.Time, key TaskKey, status mesos.TaskStatus) []PendingUpdate {
 	st, ok := s.streams[key]
 	if !ok {
@@ -66,16 +67,16 @@ func (s *UpdateStreams) Add(now time.Time, key TaskKey, status mesos.TaskStatus)
 	return s.startStream(now, key, st)
 }
 
-// startStream sends the first pending update for the first time.
+// startStream returns the first pending update and starts its backoff.
 func (s *UpdateStreams) startStream(now time.Time, key TaskKey, st *updateStream) []PendingUpdate {
 	st.wait = s.min
 	st.due = now.Add(st.wait)
 	return []PendingUpdate{{key, st.pending[0]}}
 }
 
-// Ack takes the acknowledgement of a task's outstanding update. It returns
-// the update and the one to send next, if any; ok is false where the uuid is
-// not the outstanding one's.
+// Ack handles the acknowledgement of a task's outstanding update. It returns
+// the update and the next one to send, if any. ok is false if uuid is not that
+// of the outstanding update.
 func (s *UpdateStreams) Ack(now time.Time, key TaskKey, uuid []byte) (acked mesos.TaskStatus, next []PendingUpdate, ok bool) {
 	st := s.streams[key]
 	if st == nil || len(st.pending) == 0 || !bytes.Equal(st.pending[0].UUID, uuid) {
@@ -92,8 +93,8 @@ func (s *UpdateStreams) Ack(now time.Time, key TaskKey, uuid []byte) (acked meso
 	return acked, next, true
 }
 
-// Unacknowledged returns every outstanding update and restarts its backoff, for
-// a master that has none of them.
+// Unacknowledged returns every outstanding update and restarts its backoff. It
+// is for a master that has no record of them.
 func (s *UpdateStreams) Unacknowledged(now time.Time) []PendingUpdate {
 	var all []PendingUpdate
 	for key, st := range s.streams {
@@ -111,7 +112,8 @@ func inOrder(all []PendingUpdate) []PendingUpdate {
 	return all
 }
 
-// DueUpdates returns the updates whose pause is over, and starts their next one.
+// DueUpdates returns the updates whose interval has elapsed, and starts the
+// next one.
 func (s *UpdateStreams) DueUpdates(now time.Time) []PendingUpdate {
 	var due []PendingUpdate
 	for key, st := range s.streams {
@@ -125,8 +127,8 @@ func (s *UpdateStreams) DueUpdates(now time.Time) []PendingUpdate {
 	return inOrder(due)
 }
 
-// NextDue says when Due will have something to return; false where nothing
-// waits for an acknowledgement.
+// NextDue returns the time at which DueUpdates next returns an update. It
+// returns false if no update is outstanding.
 func (s *UpdateStreams) NextDue() (time.Time, bool) {
 	var next time.Time
 	found := false
@@ -138,20 +140,20 @@ func (s *UpdateStreams) NextDue() (time.Time, bool) {
 	return next, found
 }
 
-// HasPending reports whether an update of the task waits.
+// HasPending reports whether an update of the task is unacknowledged.
 func (s *UpdateStreams) HasPending(key TaskKey) bool {
 	st := s.streams[key]
 	return st != nil && len(st.pending) > 0
 }
 
-// IsBehind reports whether the task's latest update has yet to be sent: another
-// waits before it.
+// IsBehind reports whether the task's latest update has not been sent because
+// an earlier one is outstanding.
 func (s *UpdateStreams) IsBehind(key TaskKey) bool {
 	st := s.streams[key]
 	return st != nil && len(st.pending) > 1
 }
 
-// ForgetFramework drops a framework's updates, which no scheduler acknowledges.
+// ForgetFramework drops the updates of a framework without a scheduler.
 func (s *UpdateStreams) ForgetFramework(framework string) {
 	for key := range s.streams {
 		if key.Framework == framework {
