@@ -14,9 +14,9 @@ import (
 
 const tempPrefix = "mesos-gpu-local-"
 
-// TempWorkDir gives a cluster a work directory for its life. One that a
-// killed cluster left is used again, so that the new agent clears up the old
-// one's cgroups and mounts; its jobs are forgotten. release removes it.
+// TempWorkDir returns a temporary work directory for a cluster. It reuses the
+// directory of a killed cluster, so that the new agent removes the old agent's
+// cgroups and mounts; the old jobs are lost. release removes it.
 func TempWorkDir() (dir string, release func() error, err error) {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
 	if err != nil {
@@ -52,8 +52,8 @@ func releaseWorkDir(dir string, lock *os.File) func() error {
 	}
 }
 
-// LockWorkDir makes the work directory dir and keeps other clusters from it
-// until release.
+// LockWorkDir creates the work directory dir and locks it against other
+// clusters until release.
 func LockWorkDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make work directory: %w", err)
@@ -86,7 +86,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwner refuses a folder that another user put there.
+// checkOwner rejects a folder that belongs to another user.
 func checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

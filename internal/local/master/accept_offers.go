@@ -12,13 +12,14 @@ import (
 	"mesos-gpu/internal/local/master/check"
 )
 
-// acceptOffers answers offers of one agent: it launches what is valid, says what is
-// not, and refuses what is left.
+// acceptOffers handles an ACCEPT of one agent's offers: it launches the valid
+// tasks, reports errors for the invalid ones and declines the remaining
+// resources.
 func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Accept) {
 	offers, err := m.offersOf(f, call.OfferIDs)
 	for _, id := range call.OfferIDs {
 		if o := m.offers[id.Value]; o != nil && o.slot.Framework == f.id() {
-			delete(m.offers, id.Value) // answered once, whether well or not
+			delete(m.offers, id.Value) // an offer can be answered only once
 		}
 	}
 	if err != nil {
@@ -42,7 +43,8 @@ func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Ac
 	m.refuseResources(offers[0].slot, amount.Unallocate(l.free), call.Filters)
 }
 
-// offersOf finds the framework's offers: all valid, of one role and one agent.
+// offersOf returns the framework's offers with the given ids. All must be
+// valid, of one role and one agent.
 func (m *EmbeddedMaster) offersOf(f *frameworkState, ids []mesos.OfferID) ([]*outstandingOffer, error) {
 	if len(ids) == 0 {
 		return nil, errors.New("no offers specified")
@@ -69,7 +71,7 @@ func (m *EmbeddedMaster) offersOf(f *frameworkState, ids []mesos.OfferID) ([]*ou
 	return offers, nil
 }
 
-// rejectOperations says of each task that its offers were not valid.
+// rejectOperations reports for each task that its offers were not valid.
 func (m *EmbeddedMaster) rejectOperations(f *frameworkState, ops []mesos.Offer_Operation, cause error) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).WithError(cause).Warn("accept of invalid offers")
 	for _, op := range ops {
@@ -91,8 +93,8 @@ func tasksOf(g *mesos.Offer_Operation_LaunchGroup) []mesos.TaskInfo {
 	return g.TaskGroup.Tasks
 }
 
-// dropOperation answers an operation that is not performed, where its id lets
-// the framework tell which one is meant.
+// dropOperation reports an operation that is not performed. It reports nothing
+// for an operation without an id.
 func (m *EmbeddedMaster) dropOperation(f *frameworkState, op mesos.Offer_Operation, message string) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "operation": op.Type.String(), "reason": message}).Warn("dropped operation")
 	if op.ID != nil {
@@ -100,7 +102,7 @@ func (m *EmbeddedMaster) dropOperation(f *frameworkState, op mesos.Offer_Operati
 	}
 }
 
-// taskLauncher launches tasks on one agent from what was accepted.
+// taskLauncher launches tasks on one agent from accepted resources.
 type taskLauncher struct {
 	m    *EmbeddedMaster
 	f    *frameworkState
@@ -158,7 +160,7 @@ func (l *taskLauncher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo)
 	}
 }
 
-// completeExecutor fills in what schedulers may leave to the master.
+// completeExecutor sets the fields that schedulers may leave empty.
 func (l *taskLauncher) completeExecutor(e mesos.ExecutorInfo) mesos.ExecutorInfo {
 	e.Resources = amount.Allocate(e.Resources, l.role)
 	if e.FrameworkID == nil {
@@ -171,7 +173,7 @@ func (l *taskLauncher) rejectTask(t mesos.TaskInfo, reason mesos.TaskStatus_Reas
 	l.f.sendEvent(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
 }
 
-// startTasks books valid tasks and sends them to the agent.
+// startTasks charges valid tasks to the agent and sends them to it.
 func (l *taskLauncher) startTasks(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
 	if _, runs := l.a.findExecutor(l.f.id(), e.ExecutorID.Value); !runs {
 		l.free = amount.Subtract(l.free, e.Resources)

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// registeredAgent is one that is registered.
+// registeredAgent is a registered agent.
 type registeredAgent struct {
 	id    mesos.AgentID
 	info  mesos.AgentInfo
@@ -25,18 +25,18 @@ type registeredAgent struct {
 
 type executorKey struct{ framework, executor string }
 
-// resourceCharge is what one executor and its tasks take of an agent. It stands until
-// the agent says that the executor has exited, even after its framework is
-// gone: until then its processes may still use the devices.
+// resourceCharge is the resources that one executor and its tasks use on an
+// agent. It remains until the agent reports the executor's exit, even if its
+// framework has been removed, because its processes may still use the devices.
 type resourceCharge struct {
 	executor mesos.ExecutorInfo
-	// command says that the agent supplies the executor, for one command
-	// task; such an executor takes nothing itself.
+	// command means that the agent supplies the executor for one command task.
+	// Such an executor has no resources of its own.
 	command bool
 	tasks   map[string][]mesos.Resource
 }
 
-// chargeTask books a task, and its executor if that is new.
+// chargeTask charges a task, and its executor if it is new.
 func (a *registeredAgent) chargeTask(framework string, e mesos.ExecutorInfo, command bool, t mesos.TaskInfo) {
 	key := executorKey{framework, e.ExecutorID.Value}
 	c := a.held[key]
@@ -47,7 +47,7 @@ func (a *registeredAgent) chargeTask(framework string, e mesos.ExecutorInfo, com
 	c.tasks[t.TaskID.Value] = t.Resources
 }
 
-// releaseTask gives back what a task took.
+// releaseTask releases a task's resources.
 func (a *registeredAgent) releaseTask(framework, task string) {
 	for key, c := range a.held {
 		if key.framework != framework {
@@ -60,8 +60,8 @@ func (a *registeredAgent) releaseTask(framework, task string) {
 	}
 }
 
-// findExecutor finds a framework's executor; those of command tasks are the
-// agent's own.
+// findExecutor returns a framework's executor. It ignores the executors that
+// the agent supplies for command tasks.
 func (a *registeredAgent) findExecutor(framework, id string) (mesos.ExecutorInfo, bool) {
 	c := a.held[executorKey{framework, id}]
 	if c == nil || c.command {
@@ -70,14 +70,15 @@ func (a *registeredAgent) findExecutor(framework, id string) (mesos.ExecutorInfo
 	return c.executor, true
 }
 
-// sortedKeys are the charges' keys in a fixed order.
+// sortedKeys returns the keys of the charges in sorted order.
 func (a *registeredAgent) sortedKeys() []executorKey {
 	return slices.SortedFunc(maps.Keys(a.held), func(x, y executorKey) int {
 		return strings.Compare(x.framework+"/"+x.executor, y.framework+"/"+y.executor)
 	})
 }
 
-// visitUsed lists what is in use, by whom.
+// visitUsed calls visit with the resources in use and the framework that uses
+// them.
 func (a *registeredAgent) visitUsed(visit func(framework string, rs []mesos.Resource)) {
 	for _, key := range a.sortedKeys() {
 		c := a.held[key]
@@ -88,8 +89,8 @@ func (a *registeredAgent) visitUsed(visit func(framework string, rs []mesos.Reso
 	}
 }
 
-// usedResources is all that is in use, of one framework or, without one, of
-// all.
+// usedResources returns the resources used by one framework, or by all if
+// framework is empty.
 func (a *registeredAgent) usedResources(framework string) [][]mesos.Resource {
 	var all [][]mesos.Resource
 	a.visitUsed(func(owner string, rs []mesos.Resource) {
@@ -100,7 +101,7 @@ func (a *registeredAgent) usedResources(framework string) [][]mesos.Resource {
 	return all
 }
 
-// sortedValues lists m's values by key.
+// sortedValues returns m's values, sorted by key.
 func sortedValues[V any](m map[string]V) []V {
 	out := make([]V, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -10,12 +10,12 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// agentAdminState is what operators have decided about an agent. It outlives the
-// agent's loss, as Mesos's registry does.
+// agentAdminState is an agent's administrative state, set by operators. It is
+// kept when the agent is lost, as in Mesos's registry.
 type agentAdminState struct {
 	deactivated bool
-	drain       *mesos.DrainInfo // replaced, never written into
-	// maxGrace bounds what killed tasks get; nil leaves them their own.
+	drain       *mesos.DrainInfo // replaced, never modified
+	// maxGrace limits the grace period of killed tasks. Nil means no limit.
 	maxGrace *time.Duration
 	markGone bool
 }
@@ -63,7 +63,7 @@ func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
 	return nil
 }
 
-// drainAgent ends an agent's tasks and offers it no more.
+// drainAgent kills an agent's tasks and stops offering it.
 func (m *EmbeddedMaster) drainAgent(call *operator.Call_DrainAgent) error {
 	id := call.GetAgentID()
 	if err := m.deactivateAgent(id); err != nil {
@@ -81,7 +81,7 @@ func (m *EmbeddedMaster) drainAgent(call *operator.Call_DrainAgent) error {
 	return nil
 }
 
-// continueDrain kills what runs on an agent that is to be drained.
+// continueDrain kills the tasks of a draining agent.
 func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
 	s := m.adminState(a.id.Value)
 	if s.drain == nil || s.drain.State != mesos.DrainState_DRAINING {
@@ -98,7 +98,8 @@ func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
 	m.checkDrained(a)
 }
 
-// killPolicy is the task's own, if that is as short.
+// killPolicy returns the task's kill policy, with its grace period limited to
+// maxGrace.
 func (s *agentAdminState) killPolicy(t *masterTask) *mesos.KillPolicy {
 	own := t.GetKillPolicy().GetGracePeriod()
 	if s.maxGrace == nil || own != nil && own.Nanoseconds <= s.maxGrace.Nanoseconds() {
@@ -107,7 +108,7 @@ func (s *agentAdminState) killPolicy(t *masterTask) *mesos.KillPolicy {
 	return &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: s.maxGrace.Nanoseconds()}}
 }
 
-// markDrained marks what a drain does to a task.
+// markDrained marks a status that a drain has caused.
 func (m *EmbeddedMaster) markDrained(id mesos.AgentID, s mesos.TaskStatus) mesos.TaskStatus {
 	standing := m.adminState(id.Value)
 	if standing.drain == nil || s.GetState() != mesos.TASK_KILLED && s.GetState() != mesos.TASK_KILLING {
@@ -120,7 +121,8 @@ func (m *EmbeddedMaster) markDrained(id mesos.AgentID, s mesos.TaskStatus) mesos
 	return s
 }
 
-// checkDrained ends a drain once no task is left, acknowledged ends included.
+// checkDrained completes a drain once no task is left and all terminal statuses
+// are acknowledged.
 func (m *EmbeddedMaster) checkDrained(a *registeredAgent) {
 	s := m.adminState(a.id.Value)
 	if s.drain == nil || s.drain.State != mesos.DrainState_DRAINING {
@@ -148,7 +150,7 @@ func (m *EmbeddedMaster) markGone(id mesos.AgentID) error {
 	return err
 }
 
-// makeGone removes an agent for good, and its tasks with it.
+// makeGone removes an agent and its tasks permanently.
 func (m *EmbeddedMaster) makeGone(a *registeredAgent) {
 	m.gone[a.id.Value] = true
 	delete(m.standings, a.id.Value)

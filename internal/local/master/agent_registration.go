@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// Register adds an agent or brings it back, and offers what it has.
+// Register adds or re-registers an agent and offers its resources.
 func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	if a == nil {
 		return mesos.AgentID{}, errors.New("register agent: it has no link.Agent")
@@ -53,11 +53,12 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 		m.publishEvent(agentAdded(m.describeAgent(now)))
 	}
 	m.continueDrain(now)
-	m.allocateAgents(func(agent string) bool { return agent == id }) // whatever else is free was offered when it became so
+	m.allocateAgents(func(agent string) bool { return agent == id }) // other free resources have already been offered
 	return now.id, nil
 }
 
-// reconcileAgent takes up what the agent still runs, and gives up what it does not.
+// reconcileAgent adopts the agent's running tasks and ends those that the agent
+// does not have.
 func (m *EmbeddedMaster) reconcileAgent(a *registeredAgent, running []link.RunningExecutor) {
 	runs := map[[2]string]bool{}
 	for _, r := range running {
@@ -101,8 +102,8 @@ func cloneRunning(r link.RunningExecutor) link.RunningExecutor {
 	return r
 }
 
-// frameworkOf finds the framework, or remembers it as one that has yet to
-// subscribe. It is nil for one that was removed.
+// frameworkOf returns the framework, or creates one that has not subscribed
+// yet. It returns nil for a removed framework.
 func (m *EmbeddedMaster) frameworkOf(info mesos.FrameworkInfo) *frameworkState {
 	id := info.GetID().GetValue()
 	if f := m.frameworks[id]; f != nil {
@@ -118,7 +119,7 @@ func (m *EmbeddedMaster) frameworkOf(info mesos.FrameworkInfo) *frameworkState {
 	return f
 }
 
-// adoptTask takes up one task that the agent still runs.
+// adoptTask records a task that the agent still runs.
 func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info mesos.TaskInfo) {
 	id := info.TaskID.Value
 	if t := f.unreachable[id]; t != nil {
@@ -137,8 +138,8 @@ func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info m
 	}
 }
 
-// missingTaskState is the state of a task that its agent does not have: it may never
-// have got the launch.
+// missingTaskState returns the state of a task that its agent does not have.
+// The agent may never have received the launch.
 func missingTaskState(t *masterTask) mesos.TaskState {
 	if t.GetState() == mesos.TASK_STAGING {
 		return mesos.TASK_DROPPED
@@ -146,7 +147,7 @@ func missingTaskState(t *masterTask) mesos.TaskState {
 	return mesos.TASK_GONE
 }
 
-// endTask closes a task by a status of the master's own.
+// endTask ends a task with a status that the master generates.
 func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
 	s.ExecutorID = t.ExecutorID
 	if !t.isTerminal() || f.unreachable[t.id()] != nil {
@@ -158,7 +159,7 @@ func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskS
 	f.completeTask(t)
 }
 
-// UpdateTotal replaces what the agent has.
+// UpdateTotal replaces the agent's resources.
 func (m *EmbeddedMaster) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
 	m.withLock(func() {
 		a := m.agents[id.Value]
@@ -174,7 +175,7 @@ func (m *EmbeddedMaster) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
 	})
 }
 
-// Lost removes the agent. Its tasks wait as unreachable for its return.
+// Lost removes the agent. Its tasks are unreachable until it returns.
 func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 	m.withLock(func() {
 		a := m.agents[id.Value]
@@ -187,7 +188,7 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 	})
 }
 
-// removeAgent takes an agent out; lose says what becomes of its tasks.
+// removeAgent removes an agent and calls lose for each of its tasks.
 func (m *EmbeddedMaster) removeAgent(a *registeredAgent, lose func(*frameworkState, *masterTask)) {
 	a.box.close()
 	delete(m.agents, a.id.Value)
@@ -206,8 +207,8 @@ func (m *EmbeddedMaster) removeAgent(a *registeredAgent, lose func(*frameworkSta
 	m.publishEvent(agentRemoved(a.id))
 }
 
-// recordLoss notes when an agent was lost; beyond a bound, some other is
-// forgotten.
+// recordLoss records when an agent was lost. If the list is full, it drops an
+// arbitrary entry.
 func (m *EmbeddedMaster) recordLoss(agent string) {
 	m.lost[agent] = *timeInfo(time.Now())
 	for other := range m.lost {
@@ -219,7 +220,7 @@ func (m *EmbeddedMaster) recordLoss(agent string) {
 
 func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registeredAgent) {
 	if t.isTerminal() {
-		m.endTask(f, t, mesos.TaskStatus{}) // its last state counts, not its agent's
+		m.endTask(f, t, mesos.TaskStatus{}) // keep the task's last state
 		return
 	}
 	since := m.lost[a.id.Value]

@@ -2,8 +2,8 @@ package master
 
 import "sync"
 
-// callQueue delivers calls to one agent, in order and one at a time, on a
-// goroutine that lives only while there is something to deliver.
+// callQueue delivers calls to one agent in order. Its goroutine runs only while
+// calls are queued.
 type callQueue struct {
 	workers *sync.WaitGroup
 	mu      sync.Mutex
@@ -41,7 +41,7 @@ func (b *callQueue) deliverCalls() {
 	}
 }
 
-// close drops what was not yet delivered.
+// close drops undelivered calls.
 func (b *callQueue) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// dispatchCall runs one valid call of a connected framework.
+// dispatchCall executes a valid call of a connected framework.
 func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (int, error) {
 	switch call.Type {
 	case scheduler.Call_TEARDOWN:
@@ -45,8 +45,8 @@ func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (
 	case scheduler.Call_DECLINE_INVERSE_OFFERS:
 		m.answerInverse(f, call.DeclineInverseOffers.InverseOfferIDs, false, call.DeclineInverseOffers.Filters)
 	case scheduler.Call_REQUEST, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS:
-		// Requests are ignored by the allocator; statuses of operations come
-		// without a uuid, so there is nothing to acknowledge.
+		// The allocator ignores REQUEST. Operation statuses have no uuid, so
+		// they need no acknowledgement.
 	default:
 		return 0, mesosapi.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented", call.Type)
 	}
@@ -64,8 +64,8 @@ func (m *EmbeddedMaster) declineOffers(f *frameworkState, call *scheduler.Call_D
 	}
 }
 
-// ownRoles reports whether the framework has all of roles; a call with
-// another is dropped.
+// ownRoles reports whether the framework has all of roles. If not, the call is
+// dropped.
 func (m *EmbeddedMaster) ownRoles(f *frameworkState, call string, roles []string) bool {
 	if err := check.ValidateSuppressed(f.info, roles); err != nil {
 		m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "call": call}).WithError(err).Warn("dropped call")
@@ -100,8 +100,8 @@ func (m *EmbeddedMaster) suppressRoles(f *frameworkState, roles []string) {
 	}
 }
 
-// killTask asks the agent; a task that no agent has is answered as a
-// reconciliation of it would be.
+// killTask forwards a kill to the agent. For a task without an agent it answers
+// like a reconciliation.
 func (m *EmbeddedMaster) killTask(f *frameworkState, call *scheduler.Call_Kill) {
 	t := f.tasks[call.TaskID.Value]
 	if t == nil {
@@ -130,12 +130,12 @@ func (m *EmbeddedMaster) shutdownExecutor(f *frameworkState, call *scheduler.Cal
 	}
 }
 
-// acknowledgeStatus passes the acknowledgement on; that of the last status ends
-// the task.
+// acknowledgeStatus forwards an acknowledgement to the agent. Acknowledging the
+// terminal status removes the task.
 func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Call_Acknowledge) {
 	a := m.agents[call.AgentID.Value]
 	if a == nil {
-		return // it repeats the status when it is back
+		return // the agent resends the status when it returns
 	}
 	t := f.tasks[call.TaskID.Value]
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
@@ -180,7 +180,7 @@ func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call
 	return nil
 }
 
-// reconcileOperations answers that the operations are unknown: this master
+// reconcileOperations reports all operations as unknown, because this master
 // performs none.
 func (m *EmbeddedMaster) reconcileOperations(f *frameworkState, call *scheduler.Call_ReconcileOperations) {
 	for _, op := range call.Operations {

@@ -53,8 +53,7 @@ func masterStatus(task mesos.TaskID, agent string, state mesos.TaskState, reason
 	return s
 }
 
-// orLost is state for a framework that can tell lost tasks apart. Those that
-// are not PARTITION_AWARE know only TASK_LOST.
+// orLost returns state for PARTITION_AWARE frameworks and TASK_LOST for others.
 func (f *frameworkState) orLost(state mesos.TaskState) mesos.TaskState {
 	if f.partitionAware() {
 		return state

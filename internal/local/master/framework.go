@@ -12,14 +12,14 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// What is remembered of the past, so that a long run stays small.
+// Limits of the history, which bound the memory of a long run.
 const (
 	maxCompletedFrameworks = 50
 	maxCompletedTasks      = 1000
 	maxLostAgents          = 1000
 )
 
-// frameworkState is one that subscribed and was not removed.
+// frameworkState is a framework that has subscribed and was not removed.
 type frameworkState struct {
 	info       mesos.FrameworkInfo
 	suppressed map[string]bool
@@ -27,8 +27,8 @@ type frameworkState struct {
 	stream   *mesosapi.EventStream // nil while disconnected
 	streamID string
 	timer    *time.Timer // runs from a disconnect to the failover timeout
-	// recovered says that only agents told of it: it has not subscribed to
-	// this master yet.
+	// recovered means that only agents have reported the framework: it has not
+	// subscribed to this master yet.
 	recovered bool
 
 	registered, reregistered, unregistered time.Time
@@ -60,7 +60,7 @@ func (f *frameworkState) partitionAware() bool {
 	return f.hasCapability(mesos.FrameworkInfo_Capability_PARTITION_AWARE)
 }
 
-// sendEvent queues an event; a disconnected framework misses it.
+// sendEvent queues an event. A disconnected framework does not receive it.
 func (f *frameworkState) sendEvent(e *scheduler.Event) {
 	if f.stream != nil {
 		f.stream.Send(e)
@@ -85,7 +85,7 @@ func (f *frameworkState) hasTask(id string) bool {
 	return f.tasks[id] != nil || f.unreachable[id] != nil
 }
 
-// completeTask moves a task to the past.
+// completeTask moves a task to the list of completed tasks.
 func (f *frameworkState) completeTask(t *masterTask) {
 	delete(f.tasks, t.id())
 	delete(f.unreachable, t.id())
@@ -95,7 +95,7 @@ func (f *frameworkState) completeTask(t *masterTask) {
 	}
 }
 
-// allocatorView is the framework as the allocator sees it.
+// allocatorView returns the framework as input for the allocator.
 func (f *frameworkState) allocatorView() alloc.Contender {
 	c := alloc.Contender{
 		ID:    f.id(),

@@ -44,7 +44,8 @@ func (m *EmbeddedMaster) serveScheduler(w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	if status == http.StatusOK {
-		// Clients that decode every 200 look for the type even of an empty body.
+		// Clients that decode every 200 response require the type even for an
+		// empty body.
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 	}
 	w.WriteHeader(status)
@@ -70,8 +71,8 @@ func (m *EmbeddedMaster) serveSubscription(w http.ResponseWriter, r *http.Reques
 	m.withLock(func() { m.disconnectFramework(id, stream, err) })
 }
 
-// handleCall runs one call of a subscribed framework and returns the status of the
-// answer.
+// handleCall executes one call of a subscribed framework and returns the
+// response's status code.
 func (m *EmbeddedMaster) handleCall(handleCall *scheduler.Call, streamID string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// masterInfo is the MasterInfo that SUBSCRIBED carries.
+// masterInfo returns the MasterInfo of the SUBSCRIBED event.
 func masterInfo(id, addr string) mesos.MasterInfo {
 	host, port := hostPort(addr)
 	info := mesos.MasterInfo{
@@ -28,13 +28,13 @@ func masterInfo(id, addr string) mesos.MasterInfo {
 	}
 	if ip := info.Address.IP; ip != nil {
 		if v4 := net.ParseIP(*ip).To4(); v4 != nil {
-			info.IP = binary.LittleEndian.Uint32(v4) // network order, as libprocess writes it
+			info.IP = binary.LittleEndian.Uint32(v4) // network byte order, as in libprocess
 		}
 	}
 	return info
 }
 
-// hostPort splits addr; the port of one that has none is Mesos's.
+// hostPort splits addr. The default port is Mesos's.
 func hostPort(addr string) (string, int) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -47,7 +47,7 @@ func hostPort(addr string) (string, int) {
 	return host, int(port)
 }
 
-// ipOf is host as an address, where that needs no look-up.
+// ipOf returns host if it is an IP address, or nil.
 func ipOf(host string) *string {
 	switch {
 	case host == "localhost":
@@ -58,7 +58,7 @@ func ipOf(host string) *string {
 	return nil
 }
 
-// agentURL is where an agent's own APIs are.
+// agentURL returns the URL of an agent's APIs.
 func agentURL(info mesos.AgentInfo) *mesos.URL {
 	return &mesos.URL{
 		Scheme:  "http",

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// inverseOffer asks one framework for one agent.
+// inverseOffer requests one agent back from one framework.
 type inverseOffer struct {
 	id               string
 	framework, agent string
@@ -22,8 +22,8 @@ type inverseOffer struct {
 
 type inverseKey struct{ framework, agent string }
 
-// inverseAnswer is a framework's last word about an agent; until then it is
-// not asked again.
+// inverseAnswer is a framework's latest response for an agent. No inverse offer
+// is sent before its filter has expired.
 type inverseAnswer struct {
 	accepted  bool
 	at, until time.Time
@@ -55,7 +55,7 @@ func (m *EmbeddedMaster) planMaintenance(call *operator.Call_UpdateMaintenanceSc
 	return nil
 }
 
-// plannedWindow is the window planned for an agent, if any.
+// plannedWindow returns the maintenance window of an agent, if any.
 func (m *EmbeddedMaster) plannedWindow(a *registeredAgent) *mesos.Unavailability {
 	ip := ipOf(a.info.Hostname)
 	for _, w := range m.schedule.Windows {
@@ -69,7 +69,8 @@ func (m *EmbeddedMaster) plannedWindow(a *registeredAgent) *mesos.Unavailability
 	return nil
 }
 
-// offerInverse asks frameworks that use agents with a plan for them.
+// offerInverse sends inverse offers to frameworks that use agents with a
+// maintenance window.
 func (m *EmbeddedMaster) offerInverse(now time.Time) {
 	if len(m.schedule.Windows) == 0 {
 		return
@@ -112,7 +113,8 @@ func (m *EmbeddedMaster) answerInverse(f *frameworkState, ids []mesos.OfferID, a
 	}
 }
 
-// dropInverse forgets inverse offers of frameworks that are going away.
+// dropInverse removes inverse offers without a rescind, for frameworks that are
+// disconnecting.
 func (m *EmbeddedMaster) dropInverse(which func(*inverseOffer) bool) {
 	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return which(o) })
 }
@@ -128,7 +130,8 @@ func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
 	}
 }
 
-// describeMaintenance says what frameworks answered.
+// describeMaintenance returns the maintenance status with the frameworks'
+// responses.
 func (m *EmbeddedMaster) describeMaintenance() *operator.Response_GetMaintenanceStatus {
 	out := &operator.Response_GetMaintenanceStatus{}
 	for _, a := range sortedValues(m.agents) {

@@ -25,7 +25,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// MasterConfig says how a master runs. The zero Config is ready for use.
+// MasterConfig configures a master. The zero value is valid.
 type MasterConfig struct {
 	Log logrus.FieldLogger
 	// Addr is the host:port at which frameworks reach Handler. The master
@@ -55,7 +55,7 @@ func (c MasterConfig) withDefaults() MasterConfig {
 	return c
 }
 
-// EmbeddedMaster holds the cluster's state.
+// EmbeddedMaster is a Mesos master in this process.
 type EmbeddedMaster struct {
 	cfg     MasterConfig
 	info    mesos.MasterInfo
@@ -63,16 +63,16 @@ type EmbeddedMaster struct {
 	mux     *http.ServeMux
 	workers sync.WaitGroup // deliveries to agents
 
-	// mu guards all below. No agent is called while it is held, and what has
-	// been handed to a stream or an agent is never written again.
+	// mu guards the fields below. Agents are never called while it is held.
+	// Values that were passed to a stream or an agent are not modified.
 	mu         sync.Mutex
 	closed     bool
 	frameworks map[string]*frameworkState
 	completed  []*frameworkState // oldest first
 	agents     map[string]*registeredAgent
 	lost       map[string]mesos.TimeInfo   // when agents became unreachable
-	standings  map[string]*agentAdminState // of agents that operators have dealt with
-	gone       map[string]bool             // agents that may not come back
+	standings  map[string]*agentAdminState // by agent, set by operators
+	gone       map[string]bool             // agents that may not re-register
 	offers     map[string]*outstandingOffer
 	inverse    map[string]*inverseOffer
 	answers    map[inverseKey]inverseAnswer
@@ -81,14 +81,14 @@ type EmbeddedMaster struct {
 	refusals   map[alloc.ClaimSlot][]alloc.OfferFilter
 	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
-	watchers   map[*mesosapi.EventStream]struct{} // operators' subscriptions
+	watchers   map[*mesosapi.EventStream]struct{} // subscriptions of operators
 	nextID     struct{ framework, agent, offer int }
 }
 
 var _ link.MasterLink = (*EmbeddedMaster)(nil)
 
-// New builds a master. It serves at once; allocations at intervals and
-// heartbeats need Run.
+// New returns a master that can serve requests immediately. Periodic
+// allocations and heartbeats require Run.
 func New(cfg MasterConfig) *EmbeddedMaster {
 	m := &EmbeddedMaster{
 		cfg:        cfg.withDefaults(),
@@ -115,9 +115,9 @@ func New(cfg MasterConfig) *EmbeddedMaster {
 // /redirect, which names this master as the leader.
 func (m *EmbeddedMaster) Handler() http.Handler { return m.mux }
 
-// Run allocates at intervals and sends heartbeats until ctx ends. It returns
-// after all streams were ended and no agent is being called any more; the
-// master refuses everything from then on.
+// Run allocates periodically and sends heartbeats until ctx ends. It returns
+// after all streams have ended and no call to an agent is in progress. From
+// then on the master rejects all requests.
 func (m *EmbeddedMaster) Run(ctx context.Context) error {
 	allocation := time.NewTicker(m.cfg.AllocationInterval)
 	defer allocation.Stop()

@@ -11,18 +11,18 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// outstandingOffer is one that was sent and not yet answered.
+// outstandingOffer is an offer that has been sent and not answered.
 type outstandingOffer struct {
 	slot alloc.ClaimSlot
 	mesos.Offer
 }
 
-// allocateAll offers what is free.
+// allocateAll offers all free resources.
 func (m *EmbeddedMaster) allocateAll() { m.allocateAgents(func(string) bool { return true }) }
 
-// allocateAgents offers what is free of those agents. It does nothing for
-// frameworks that are not there, as at the start, when one agent after the
-// other registers.
+// allocateAgents offers the free resources of the selected agents. It returns
+// early if no framework is connected, as during the registration of agents at
+// startup.
 func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	now := time.Now()
 	for slot, refusals := range m.refusals {
@@ -50,7 +50,7 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 		if these(one.ID) {
 			one.Free = a.freeResources(offered[one.ID])
 		}
-		in.Agents = append(in.Agents, one) // the others count for shares
+		in.Agents = append(in.Agents, one) // other agents only count for shares
 	}
 	bundles := map[string][]mesos.Offer{}
 	for _, granted := range alloc.AllocateOffers(in) {
@@ -64,7 +64,7 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	m.offerInverse(now)
 }
 
-// offeredByAgent is what stands offered of each agent.
+// offeredByAgent returns the offered resources of each agent.
 func (m *EmbeddedMaster) offeredByAgent() map[string][][]mesos.Resource {
 	all := map[string][][]mesos.Resource{}
 	for _, o := range m.offers {
@@ -73,7 +73,8 @@ func (m *EmbeddedMaster) offeredByAgent() map[string][][]mesos.Resource {
 	return all
 }
 
-// freeResources is what of an agent is neither in use nor offered.
+// freeResources returns the agent's resources that are neither used nor
+// offered.
 func (a *registeredAgent) freeResources(offered [][]mesos.Resource) []mesos.Resource {
 	taken := append(a.usedResources(""), offered...)
 	if len(taken) == 0 {
@@ -82,7 +83,7 @@ func (a *registeredAgent) freeResources(offered [][]mesos.Resource) []mesos.Reso
 	return amount.Subtract(a.total, amount.Unallocate(amount.Sum(taken...)))
 }
 
-// heldByClaim is what each claim uses or was offered.
+// heldByClaim returns the resources that each claim uses or has been offered.
 func (m *EmbeddedMaster) heldByClaim() []alloc.ClaimHolding {
 	var out []alloc.ClaimHolding
 	for _, a := range m.agents {
@@ -124,7 +125,8 @@ func (m *EmbeddedMaster) newOffer(f *frameworkState, granted alloc.AllocatedOffe
 	return o
 }
 
-// encodeOffer is an offer in the form that the framework's capabilities ask for.
+// encodeOffer converts an offer to the format that the framework's capabilities
+// require.
 func encodeOffer(f *frameworkState, o mesos.Offer) mesos.Offer {
 	if !f.hasCapability(mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		o.AllocationInfo = nil
@@ -138,8 +140,8 @@ func encodeOffer(f *frameworkState, o mesos.Offer) mesos.Offer {
 	return o
 }
 
-// dropOffers forgets a framework's offers, of one role or all. A framework
-// that is going away need not hear of it.
+// dropOffers removes a framework's offers, of one role or all, without a
+// rescind.
 func (m *EmbeddedMaster) dropOffers(f *frameworkState, role string) {
 	for id, o := range m.offers {
 		if o.slot.Framework == f.id() && (role == "" || role == o.slot.Role) {

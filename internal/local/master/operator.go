@@ -34,14 +34,16 @@ func (m *EmbeddedMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if answer == nil {
-		// Clients that decode every 200 look for the type even of an empty body.
+		// Clients that decode every 200 response require the type even for an
+		// empty body.
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		return
 	}
 	mesosapi.WriteResponse(w, r, answer)
 }
 
-// answerQuery describes what the call asks for; nil where it asks for a deed.
+// answerQuery answers a read-only call. It returns nil for a call that changes
+// state.
 func (m *EmbeddedMaster) answerQuery(call *operator.Call) (*operator.Response, error) {
 	switch call.Type {
 	case operator.Call_GET_HEALTH:
@@ -81,7 +83,7 @@ func (m *EmbeddedMaster) answerQuery(call *operator.Call) (*operator.Response, e
 	return nil, nil
 }
 
-// applyOperation does what the call asks for.
+// applyOperation executes a call that changes state.
 func (m *EmbeddedMaster) applyOperation(call *operator.Call) error {
 	switch call.Type {
 	case operator.Call_DRAIN_AGENT:
@@ -111,7 +113,7 @@ func (m *EmbeddedMaster) teardownFramework(id mesos.FrameworkID) error {
 	return nil
 }
 
-// masterFlags are what an Apache Mesos master would have been started with.
+// masterFlags returns the flags of an equivalent Apache Mesos master.
 func (m *EmbeddedMaster) masterFlags() []mesos.Flag {
 	_, port := hostPort(m.cfg.Addr)
 	flag := func(name, value string) mesos.Flag { return mesos.Flag{Name: name, Value: proto.String(value)} }

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/local/master/check"
 )
 
-// agentCapabilities are those of agents that speak package link.
+// agentCapabilities returns the capabilities of agents that use package link.
 func agentCapabilities() []mesos.AgentInfo_Capability {
 	return []mesos.AgentInfo_Capability{
 		{Type: mesos.AgentInfo_Capability_MULTI_ROLE},
@@ -64,7 +64,7 @@ func (m *EmbeddedMaster) describeAgent(a *registeredAgent) operator.Response_Get
 	}
 }
 
-// offeredResources sums up the offers that which picks.
+// offeredResources returns the sum of the offers that which selects.
 func (m *EmbeddedMaster) offeredResources(which func(*outstandingOffer) bool) []mesos.Resource {
 	var all [][]mesos.Resource
 	for _, o := range sortedValues(m.offers) {

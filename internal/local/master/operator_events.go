@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// serveWatch streams events to an operator, first the state as it is.
+// serveWatch streams events to an operator, starting with the current state.
 func (m *EmbeddedMaster) serveWatch(w http.ResponseWriter, r *http.Request) {
 	stream, err := mesosapi.NewStream(r)
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *EmbeddedMaster) serveWatch(w http.ResponseWriter, r *http.Request) {
 	m.withLock(func() { delete(m.watchers, stream) })
 }
 
-// publishEvent sends an event to all operators that subscribed.
+// publishEvent sends an event to all subscribed operators.
 func (m *EmbeddedMaster) publishEvent(e *operator.Event) {
 	for w := range m.watchers {
 		w.Send(e)

@@ -11,9 +11,9 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// updateQuota sets roles' limits. Guarantees are only remembered: one machine
-// has nothing to set aside for them. As with Mesos, what is offered already
-// stays so; a role's offers that go beyond its limit are taken back.
+// updateQuota sets quota limits of roles. Guarantees are stored but have no
+// effect. As in Mesos, existing offers remain, except those that exceed a
+// role's new limit, which are rescinded.
 func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	for _, c := range call.GetQuotaConfigs() {
 		if err := check.ValidateRole(c.Role); err != nil {
@@ -28,7 +28,7 @@ func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	return nil
 }
 
-// roleLimits are the most that a role may have of what a limit is set for.
+// roleLimits returns the quota limits, by role and resource name.
 func (m *EmbeddedMaster) roleLimits() map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for role, c := range m.quotas {

@@ -5,8 +5,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// reconcileTasks sends the newest state of the tasks asked for, or of all where
-// none is named.
+// reconcileTasks sends the latest state of the given tasks, or of all tasks if
+// none is given.
 func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Call_Reconcile_Task) {
 	if len(tasks) == 0 {
 		for _, t := range sortedValues(f.tasks) {
@@ -19,7 +19,7 @@ func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Cal
 	}
 }
 
-// explainTask returns the state of one task to the master's knowledge.
+// explainTask returns the state of one task as known to the master.
 func (m *EmbeddedMaster) explainTask(f *frameworkState, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
 	id, agent := asked.TaskID.Value, asked.GetAgentID().GetValue()
 	if t := f.tasks[id]; t != nil {
@@ -43,8 +43,8 @@ func (m *EmbeddedMaster) explainTask(f *frameworkState, asked scheduler.Call_Rec
 	return s
 }
 
-// latestStatus repeats a task's state: the last one that was sent to the framework,
-// so that what it has not yet seen comes with the uuid to acknowledge.
+// latestStatus returns the last status that was sent to the framework. If it is
+// not acknowledged, it has its uuid.
 func latestStatus(t *masterTask) mesos.TaskStatus {
 	state := t.GetState()
 	if t.StatusUpdateState != nil {

@@ -55,9 +55,9 @@ func (m *EmbeddedMaster) ExecutorMessage(id mesos.AgentID, framework mesos.Frame
 	})
 }
 
-// ExecutorExited frees the executor's resources. The agent has already reported
-// the ends of its tasks: those that are left were launched meanwhile, and the
-// agent restarts the executor for them.
+// ExecutorExited releases the executor's resources. The agent has already sent
+// terminal statuses for its tasks. Any remaining tasks were launched in the
+// meantime; the agent restarts the executor for them.
 func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32) {
 	m.withLock(func() {
 		a := m.agents[id.Value]
@@ -69,7 +69,8 @@ func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.Framew
 		if c := a.held[key]; f == nil || c == nil || len(c.tasks) == 0 {
 			delete(a.held, key)
 		}
-		// As with Mesos, the executors that agents supply exit unheard.
+		// As in Mesos, the exit of an executor that the agent supplied is not
+		// reported.
 		if f != nil && known {
 			f.sendEvent(failureEvent(id, &executor, &status))
 		}

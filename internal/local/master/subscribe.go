@@ -16,8 +16,8 @@ import (
 // errStopped is returned to every caller after Run has ended.
 var errStopped = mesosapi.Errorf(http.StatusServiceUnavailable, "the master has stopped")
 
-// subscribeFramework connects a framework to stream and returns its id. What is wrong
-// with the framework is said on the stream, as an ERROR event that ends it.
+// subscribeFramework connects a framework to stream and returns its id. If the
+// framework is invalid, it sends an ERROR event, which ends the stream.
 func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stream *mesosapi.EventStream, streamID string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 
 func secondsOf(d time.Duration) *float64 { s := d.Seconds(); return &s }
 
-// checkSubscription is the reason for which a framework is refused, or empty.
+// checkSubscription returns the reason for rejecting a framework, or "".
 func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed []string) string {
 	if err := check.ValidateFramework(info); err != nil {
 		return err.Error()
@@ -73,9 +73,9 @@ func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed 
 	return ""
 }
 
-// admitFramework finds or creates the framework and disconnects the scheduler that
-// is subscribed with its id. An unknown framework keeps the id it brings: it was
-// subscribed to an earlier master.
+// admitFramework finds or creates the framework and disconnects another
+// scheduler with the same id. An unknown framework keeps its id, because it may
+// have subscribed to an earlier master.
 func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkState, isNew bool) {
 	id := info.GetID().GetValue()
 	f = m.frameworks[id]
@@ -100,8 +100,8 @@ func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkS
 	return f, false
 }
 
-// disconnectFramework starts a framework's failover timeout, if stream is still the
-// one it is connected by.
+// disconnectFramework starts a framework's failover timeout if stream is still
+// its current connection.
 func (m *EmbeddedMaster) disconnectFramework(id string, stream *mesosapi.EventStream, cause error) {
 	f := m.frameworks[id]
 	if f == nil || f.stream != stream {
@@ -129,8 +129,8 @@ func (m *EmbeddedMaster) disconnectFramework(id string, stream *mesosapi.EventSt
 	f.timer = timer
 }
 
-// removeFramework tears a framework down: its executors are shut down, its tasks are
-// killed and its id may not come back.
+// removeFramework removes a framework: it shuts down its executors and tasks,
+// and its id cannot subscribe again.
 func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).Info("removed framework")
 	f.stopTimer()
@@ -166,7 +166,8 @@ func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	m.publishEvent(frameworkRemoved(f.info))
 }
 
-// forgetRefusals drops a framework's filters for roles, or all of them.
+// forgetRefusals removes a framework's offer filters for the given roles, or
+// all of them.
 func (m *EmbeddedMaster) forgetRefusals(f *frameworkState, roles []string) {
 	for slot := range m.refusals {
 		if slot.Framework == f.id() && (len(roles) == 0 || slices.Contains(roles, slot.Role)) {
@@ -175,8 +176,8 @@ func (m *EmbeddedMaster) forgetRefusals(f *frameworkState, roles []string) {
 	}
 }
 
-// refuseResources keeps an agent's resources from being offered to the claim for the
-// filters' time.
+// refuseResources suppresses offers of the resources to the claim for the
+// duration of the filter.
 func (m *EmbeddedMaster) refuseResources(slot alloc.ClaimSlot, rs []mesos.Resource, filters *mesos.Filters) {
 	const longest = 365 * 24 * 3600
 	wait := filters.GetRefuseSeconds()
@@ -186,7 +187,7 @@ func (m *EmbeddedMaster) refuseResources(slot alloc.ClaimSlot, rs []mesos.Resour
 	if wait == 0 || len(rs) == 0 {
 		return
 	}
-	// A filter lasts at least until the next allocation, which it is for.
+	// A filter lasts at least until the next allocation.
 	d := max(time.Duration(min(wait, longest)*float64(time.Second)), m.cfg.AllocationInterval)
 	m.refusals[slot] = append(m.refusals[slot], alloc.OfferFilter{Resources: rs, Until: time.Now().Add(d)})
 }

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// masterTask is one task that the master knows, as the operator API shows it.
-// Its fields are replaced, never written into: events may share them.
+// masterTask is a task known to the master, in the form of the operator API.
+// Its fields are replaced, never modified: events may share them.
 type masterTask struct{ mesos.Task }
 
 func newTask(f *frameworkState, t mesos.TaskInfo, state mesos.TaskState) *masterTask {
@@ -44,8 +44,8 @@ func (t *masterTask) id() string { return t.TaskID.Value }
 
 func (t *masterTask) isTerminal() bool { return link.IsTerminal(t.GetState()) }
 
-// updateStatus records a status: one for each state, the newest last, without its
-// data. It reports whether operators should hear of it.
+// updateStatus records a status without its data, one for each state, newest
+// last. It reports whether the change is published to operators.
 func (t *masterTask) updateStatus(s mesos.TaskStatus) (news bool) {
 	if !t.isTerminal() {
 		t.State = s.State
@@ -62,9 +62,9 @@ func (t *masterTask) updateStatus(s mesos.TaskStatus) (news bool) {
 	return news
 }
 
-// isStale reports whether s was made before the newest status: a repetition
-// that must not bring an old state back. The end of a task is never stale,
-// and nothing but another end follows it.
+// isStale reports whether s is older than the newest status: a repeated status
+// must not restore an old state. A terminal status is never stale, and only
+// another terminal status may follow it.
 func (t *masterTask) isStale(s mesos.TaskStatus) bool {
 	n := len(t.Statuses)
 	if n == 0 || link.IsTerminal(s.GetState()) {

@@ -1,6 +1,6 @@
-// Package alloc decides who is offered what: one pure function from agents,
-// frameworks, what they hold and what they refused to offers. It keeps no
-// state and reads no clock, and it does not know how offers are sent.
+// Package alloc decides which offers are sent to which framework. It is one
+// pure function of the agents, the frameworks, their current resources and
+// their refusals. It has no state, reads no clock and does not send offers.
 package alloc
 
 import (
@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// AllocatableAgent is one agent that may be offered.
+// AllocatableAgent is an agent whose resources can be offered.
 type AllocatableAgent struct {
 	ID    string
 	Total []mesos.Resource
@@ -21,61 +21,61 @@ type AllocatableAgent struct {
 	Free []mesos.Resource
 }
 
-// Contender is one connected framework.
+// Contender is a connected framework.
 type Contender struct {
 	ID string
-	// Roles are those it wants offers for, the suppressed ones left out.
+	// Roles are the roles that receive offers, without the suppressed ones.
 	Roles []string
-	// GPUs says that it may be offered agents that have GPUs.
+	// GPUs means that the framework may receive offers of agents with GPUs.
 	GPUs bool
-	// Least holds the role's own least offers; a role without one wants
-	// 0.01 cpus or 32 MiB.
+	// Least contains each role's minimum offer. The default minimum is 0.01
+	// cpus or 32 MiB.
 	Least map[string]mesos.OfferFilters
 }
 
-// RoleClaim is a framework's place in the queue, as one role.
+// RoleClaim identifies a framework in one of its roles.
 type RoleClaim struct{ Framework, Role string }
 
-// ClaimSlot is a claim's place on one agent, which refusals are for.
+// ClaimSlot identifies a claim on one agent. Refusals refer to it.
 type ClaimSlot struct {
 	RoleClaim
 	Agent string
 }
 
-// ClaimHolding is what a claim has been offered or uses.
+// ClaimHolding is the resources that a claim uses or has been offered.
 type ClaimHolding struct {
 	RoleClaim
 	Resources []mesos.Resource
 }
 
-// OfferFilter keeps a slot from being offered no more than Resources until then.
+// OfferFilter suppresses offers that Resources contain, until the given time.
 type OfferFilter struct {
 	Resources []mesos.Resource
 	Until     time.Time
 }
 
-// AllocationInput is all that an allocation depends on.
+// AllocationInput is the complete input of an allocation.
 type AllocationInput struct {
 	Now        time.Time
 	Agents     []AllocatableAgent
 	Frameworks []Contender
 	Held       []ClaimHolding
 	Refusals   map[ClaimSlot][]OfferFilter
-	// Turns numbers a claim's latest offer; who waited longest goes first
-	// among equals.
+	// Turns is the sequence number of each claim's latest offer. Among equal
+	// claims the one with the lowest number comes first.
 	Turns map[RoleClaim]uint64
-	// Limits are the most that a role may hold of a scalar, by role and name.
+	// Limits are the quota limits, by role and resource name.
 	Limits map[string]map[string]float64
 }
 
-// AllocatedOffer is one decision: these resources, not yet marked as allocated.
+// AllocatedOffer is one offer. Its resources are not yet marked as allocated.
 type AllocatedOffer struct {
 	ClaimSlot
 	Resources []mesos.Resource
 }
 
-// AllocateOffers gives each agent's free resources to the claim that comes first and
-// will have them, and what that claim may not have to the next.
+// AllocateOffers gives each agent's free resources to the first claim that
+// accepts them. The resources that this claim cannot use go to the next one.
 func AllocateOffers(in AllocationInput) []AllocatedOffer {
 	shares := newShares(in)
 	frameworks := map[string]Contender{}
@@ -109,16 +109,16 @@ func AllocateOffers(in AllocationInput) []AllocatedOffer {
 	return offers
 }
 
-// isRefused reports whether a refusal that still counts covers the whole part:
-// an agent that grew since is offered again.
+// isRefused reports whether an active refusal covers all of part. An agent with
+// additional resources is therefore offered again.
 func isRefused(refusals []OfferFilter, part []mesos.Resource, now time.Time) bool {
 	return slices.ContainsFunc(refusals, func(r OfferFilter) bool {
 		return now.Before(r.Until) && amount.Contains(r.Resources, part)
 	})
 }
 
-// meetsMinimum reports whether part is as much as the role wants at least: all the
-// quantities of one of its alternatives.
+// meetsMinimum reports whether part contains all the quantities of one of the
+// role's minimum offers.
 func meetsMinimum(part []mesos.Resource, least map[string]mesos.OfferFilters, role string) bool {
 	filters, own := least[role]
 	if wanted := filters.GetMinAllocatableResources(); own && wanted != nil {

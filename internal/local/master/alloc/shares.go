@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// clusterShares knows how much of the cluster each role and each claim holds.
+// clusterShares computes each role's and each claim's share of the cluster.
 type clusterShares struct {
 	total  map[string]float64
 	roles  map[string]map[string]float64
@@ -57,8 +57,8 @@ func addResources(sum map[string]float64, rs []mesos.Resource) {
 	}
 }
 
-// dominantShare is the largest part of any one resource that held makes up. GPUs
-// are left out, as every GPU job would dwarf all others by them.
+// dominantShare returns the largest share of any one resource in held. It
+// ignores GPUs, because the share of a GPU job would exceed all others.
 func (s *clusterShares) dominantShare(held map[string]float64) float64 {
 	var most float64
 	for name, value := range held {
@@ -69,9 +69,9 @@ func (s *clusterShares) dominantShare(held map[string]float64) float64 {
 	return most
 }
 
-// compareClaims orders roles by GPUs held, where GPUs are offered, and then by
-// dominant share; within a role it orders frameworks likewise. Equal claims are
-// ordered by waiting time, longest first.
+// compareClaims orders roles by dominant share. If gpus is set, the number of
+// GPUs takes precedence. It orders the frameworks of a role in the same way,
+// and equal claims by waiting time, longest first.
 func (s *clusterShares) compareClaims(gpus bool) func(a, b RoleClaim) int {
 	less := func(a, b map[string]float64) int {
 		if c := cmp.Compare(a["gpus"], b["gpus"]); gpus && c != 0 {
@@ -97,7 +97,7 @@ func (s *clusterShares) compareClaims(gpus bool) func(a, b RoleClaim) int {
 	}
 }
 
-// cutToLimits cuts part down to what the role may still have.
+// cutToLimits reduces part to the remaining quota of the role.
 func (s *clusterShares) cutToLimits(limits map[string]float64, role string, part []mesos.Resource) []mesos.Resource {
 	if len(limits) == 0 {
 		return part

@@ -1,7 +1,8 @@
-// Package amount does the arithmetic of Mesos resources: sums, differences
-// and containment of scalars, ranges and sets, kept apart by name, role,
-// reservation, provider and allocation. It is pure: no argument is changed and
-// no result shares memory with one. It does not know who holds what.
+// Package amount implements the arithmetic of Mesos resources: sums,
+// differences and containment of scalars, ranges and sets. Resources with
+// different names, roles, reservations, providers or allocations are separate.
+// The package is pure: it modifies no argument and its results share no memory
+// with them.
 package amount
 
 import (
@@ -12,8 +13,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// resourcePart is all that a bag holds of one kind. Scalars are kept in thousandths,
-// the precision Mesos promises.
+// resourcePart is a bag's total of one kind of resource. Scalars are integers
+// in thousandths, the precision of Mesos.
 type resourcePart struct {
 	kind   mesos.Resource
 	milli  int64
@@ -21,7 +22,7 @@ type resourcePart struct {
 	ranges mesos.Ranges
 }
 
-// resourceBag holds at most one part of each kind, in the order they came.
+// resourceBag has at most one part of each kind, in insertion order.
 type resourceBag struct {
 	keys  []string
 	parts map[string]*resourcePart
@@ -65,7 +66,7 @@ func (b *resourceBag) addResource(r mesos.Resource) {
 	}
 }
 
-// subtractResource takes away what is there of r.
+// subtractResource removes r, as far as the bag contains it.
 func (b *resourceBag) subtractResource(r mesos.Resource) {
 	p := b.parts[keyOf(r)]
 	if p == nil {
@@ -121,10 +122,10 @@ func (b *resourceBag) list() []mesos.Resource {
 
 func milliValue(r mesos.Resource) int64 { return int64(math.Round(r.GetScalar().GetValue() * 1000)) }
 
-// Sum adds groups up, one resource for each kind.
+// Sum returns the sum of groups, with one resource for each kind.
 func Sum(groups ...[]mesos.Resource) []mesos.Resource { return newBag(groups...).list() }
 
-// Subtract returns what from holds beyond what, never less than nothing.
+// Subtract returns from without what. No amount becomes negative.
 func Subtract(from, what []mesos.Resource) []mesos.Resource {
 	b := newBag(from)
 	for _, r := range what {
@@ -133,7 +134,7 @@ func Subtract(from, what []mesos.Resource) []mesos.Resource {
 	return b.list()
 }
 
-// Contains reports whether have holds all of want.
+// Contains reports whether have contains all of want.
 func Contains(have, want []mesos.Resource) bool {
 	h, w := newBag(have), newBag(want)
 	for _, key := range w.keys {
@@ -144,13 +145,13 @@ func Contains(have, want []mesos.Resource) bool {
 	return true
 }
 
-// Equal reports whether both hold the same.
+// Equal reports whether a and b contain the same amounts.
 func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
 
 // Overlaps reports whether the groups contain a set item or range more than once.
 func Overlaps(groups ...[]mesos.Resource) bool { return newBag(groups...).overlap }
 
-// SumScalar is the sum of all scalars called name.
+// SumScalar returns the sum of all scalars with the given name.
 func SumScalar(rs []mesos.Resource, name string) float64 {
 	var sum int64
 	for _, r := range rs {

@@ -7,7 +7,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// kindOf is r without its amount.
+// kindOf returns r without its amount.
 func kindOf(r mesos.Resource) mesos.Resource {
 	r.Scalar, r.Ranges, r.Set = nil, nil, nil
 	kind := *proto.Clone(&r).(*mesos.Resource)
@@ -15,9 +15,8 @@ func kindOf(r mesos.Resource) mesos.Resource {
 	return kind
 }
 
-// keyOf is equal for resources that add up: the same kind, whichever of the
-// two reservation formats it is written in. How a disk is mounted is no part
-// of what it is.
+// keyOf returns a key that is equal for resources that can be added: the same
+// kind, in either reservation format. It ignores how a disk is mounted.
 func keyOf(r mesos.Resource) string {
 	if key, simple := simpleKey(r); simple {
 		return key
@@ -36,8 +35,8 @@ func keyOf(r mesos.Resource) string {
 	return string(key)
 }
 
-// simpleKey saves most resources, which are plain amounts of an agent's or a
-// provider's, the way through their encoding.
+// simpleKey is a fast path of keyOf without encoding, for plain resources of an
+// agent or a provider.
 func simpleKey(r mesos.Resource) (string, bool) {
 	reserved := r.GetRole() != "*" || r.Reservation != nil || len(r.Reservations) > 0
 	if reserved || r.Disk != nil || r.Revocable != nil || r.Shared != nil || r.ProviderID != nil && r.ProviderID.Value == "" {
@@ -50,7 +49,8 @@ func simpleKey(r mesos.Resource) (string, bool) {
 	return r.GetType().String() + "\x00" + r.Name + "\x00" + r.GetProviderID().GetValue() + "\x00" + role, true
 }
 
-// toRefined writes a reservation as `reservations` and leaves `role` unset.
+// toRefined converts a reservation to the `reservations` field and clears
+// `role`.
 func toRefined(r mesos.Resource) mesos.Resource {
 	role := r.GetRole()
 	if len(r.Reservations) == 0 && role != "*" {
@@ -65,8 +65,8 @@ func toRefined(r mesos.Resource) mesos.Resource {
 	return r
 }
 
-// toPlain writes a reservation as `role` and `reservation`, where it is not one
-// of several that refine another.
+// toPlain converts a reservation to the `role` and `reservation` fields, unless
+// it is refined by others.
 func toPlain(r mesos.Resource) mesos.Resource {
 	switch len(r.Reservations) {
 	case 0:
@@ -90,14 +90,14 @@ func mapResources(rs []mesos.Resource, f func(mesos.Resource) mesos.Resource) []
 	return out
 }
 
-// Refined is rs in the format for frameworks and agents that know refined
+// Refined converts rs to the format for clients that support refined
 // reservations.
 func Refined(rs []mesos.Resource) []mesos.Resource { return mapResources(rs, toRefined) }
 
-// Plain is rs in the format before refined reservations.
+// Plain converts rs to the format without refined reservations.
 func Plain(rs []mesos.Resource) []mesos.Resource { return mapResources(rs, toPlain) }
 
-// Allocate marks what is not yet allocated as allocated to role.
+// Allocate marks unallocated resources as allocated to role.
 func Allocate(rs []mesos.Resource, role string) []mesos.Resource {
 	return mapResources(rs, func(r mesos.Resource) mesos.Resource {
 		if r.AllocationInfo == nil {
@@ -107,7 +107,7 @@ func Allocate(rs []mesos.Resource, role string) []mesos.Resource {
 	})
 }
 
-// Unallocate takes the mark of Allocate away.
+// Unallocate reverses Allocate.
 func Unallocate(rs []mesos.Resource) []mesos.Resource {
 	return mapResources(rs, func(r mesos.Resource) mesos.Resource {
 		r.AllocationInfo = nil
@@ -115,8 +115,8 @@ func Unallocate(rs []mesos.Resource) []mesos.Resource {
 	})
 }
 
-// UsableBy is the part of rs that role may use: what is unreserved, or reserved to
-// it or to an ancestor.
+// UsableBy returns the resources that role may use: unreserved ones and those
+// reserved to it or to an ancestor.
 func UsableBy(rs []mesos.Resource, role string) []mesos.Resource {
 	var out []mesos.Resource
 	for _, r := range rs {

@@ -8,13 +8,14 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// limit bounds every scalar and range so that sums stay exact.
+// limit is the maximum of every scalar and range bound, so that sums stay
+// exact.
 const limit = 1 << 50
 
-// errGPUs is worded as Mesos words it: schedulers look for it.
+// errGPUs has Mesos's wording, because schedulers match on it.
 var errGPUs = errors.New("invalid 'gpus' resource: The 'gpus' resource must be an unsigned integer")
 
-// Validate returns what is wrong with resources received from a client.
+// Validate returns the first error in resources received from a client.
 func Validate(rs []mesos.Resource) error {
 	for i := range rs {
 		if err := validateResource(rs[i]); err != nil {

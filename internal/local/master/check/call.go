@@ -11,7 +11,8 @@ import (
 // uuidLen is the length of a status update's uuid.
 const uuidLen = 16
 
-// ValidateCall says what a scheduler's call lacks.
+// ValidateCall returns an error for the first missing field of a scheduler's
+// call.
 func ValidateCall(call *scheduler.Call) error {
 	if _, err := proto.Marshal(call); err != nil {
 		return fmt.Errorf("not initialized: %w", err)
@@ -44,7 +45,8 @@ func ValidateCall(call *scheduler.Call) error {
 	return nil
 }
 
-// missingBody names the part that the call's type wants and whether it is missing.
+// missingBody returns the message that the call's type requires and whether it
+// is missing.
 func missingBody(call *scheduler.Call) (part string, missing bool) {
 	switch call.Type {
 	case scheduler.Call_ACCEPT:
@@ -74,5 +76,5 @@ func missingBody(call *scheduler.Call) (part string, missing bool) {
 	case scheduler.Call_UPDATE_FRAMEWORK:
 		return "update_framework", call.UpdateFramework == nil
 	}
-	return "", false // TEARDOWN, REVIVE and SUPPRESS need no part
+	return "", false // TEARDOWN, REVIVE and SUPPRESS have no required message
 }

@@ -9,10 +9,11 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// maxFailoverTimeout is what Mesos can count in nanoseconds, in seconds.
+// maxFailoverTimeout is the largest duration that fits Mesos's nanoseconds, in
+// seconds.
 const maxFailoverTimeout = math.MaxInt64 / 1e9
 
-// ValidateFramework says what is wrong with a FrameworkInfo.
+// ValidateFramework returns the first error in a FrameworkInfo.
 func ValidateFramework(info mesos.FrameworkInfo) error {
 	multi := HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
 	switch {
@@ -41,7 +42,8 @@ func ValidateFramework(info mesos.FrameworkInfo) error {
 	return nil
 }
 
-// ValidateSuppressed says which suppressed role the framework does not have.
+// ValidateSuppressed returns an error for a suppressed role that the framework
+// does not have.
 func ValidateSuppressed(info mesos.FrameworkInfo, roles []string) error {
 	for _, role := range roles {
 		if !slices.Contains(RolesOf(info), role) {
