@@ -1,6 +1,7 @@
-// Package apachemesos runs a master and agents of Apache Mesos, found on PATH
-// or under MESOS_PREFIX, for as long as a test, and removes what they leave.
-// Without a Mesos it skips the test. What an agent isolates and has is for
+// Package apachemesos runs an Apache Mesos master and agents for the duration
+// of a test and removes what they leave behind. It finds Mesos on PATH or under
+// MESOS_PREFIX, and skips the test without one. The test chooses the isolators
+// and resources of an agent.
 // the test to say.
 package apachemesos
 
@@ -20,7 +21,7 @@ import (
 )
 
 // StartMaster starts a master on 127.0.0.1 with the given flags in addition to
-// the common ones, and waits until it answers.
+// the common ones, and waits until it is ready.
 func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 	t.Helper()
 	testneeds.RequireRoot(t)
@@ -32,18 +33,20 @@ func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 	return p
 }
 
-// AgentProcess is an agent to start.
+// AgentProcess configures an agent.
 type AgentProcess struct {
-	// Master is HOST:PORT, IP where the agent listens.
+	// Master is the master's HOST:PORT, and IP the agent's listen address.
 	Master, IP string
-	// RuntimeDir is the agent's --runtime_dir; a fresh folder if empty.
+	// RuntimeDir is the agent's --runtime_dir. The default is a new folder.
 	RuntimeDir string
-	// Containerizers are the agent's --containerizers; Mesos's own if empty.
+	// Containerizers is the agent's --containerizers. Empty selects Mesos's
+	// default.
 	Containerizers string
-	// Prepare are shell commands that run before the agent, in the mount
-	// namespace that it has to itself.
+	// Prepare is a shell script that runs before the agent, in the agent's
+	// private mount namespace.
 	Prepare string
-	// Env is for the agent, NAME=VALUE each, ExecutorEnv for its executors.
+	// Env is the agent's environment as NAME=VALUE, ExecutorEnv that of its
+	// executors.
 	Env         []string
 	ExecutorEnv map[string]string
 	// Flags are added to the flags that every agent gets: --isolation,
@@ -58,7 +61,7 @@ mount --make-rprivate /
 umount /sys/fs/cgroup/unified 2>/dev/null || true
 `
 
-// Start starts the agent; Await waits until it answers.
+// Start starts the agent. AwaitReady waits until it is ready.
 func (a AgentProcess) Start(t testing.TB) *MesosProcess {
 	t.Helper()
 	agent, addr, work := lookupProgram(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
@@ -82,7 +85,7 @@ func (a AgentProcess) Start(t testing.TB) *MesosProcess {
 	return p
 }
 
-// lookupProgram finds one of Mesos's programs.
+// lookupProgram returns the path of a Mesos program.
 func lookupProgram(t testing.TB, name string) string {
 	t.Helper()
 	prefix := os.Getenv("MESOS_PREFIX")
@@ -99,7 +102,7 @@ func lookupProgram(t testing.TB, name string) string {
 	return path
 }
 
-// listenFlags are the flags for the address.
+// listenFlags returns the flags for the listen address.
 func listenFlags(addr string) []string {
 	i := strings.LastIndexByte(addr, ':')
 	return []string{"--ip=" + addr[:i], "--hostname=" + addr[:i], "--port=" + addr[i+1:]}

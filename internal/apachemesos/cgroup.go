@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// removeCgroups kills the processes that an agent's containers left. A killed
-// process leaves its cgroup a moment later, without any notification.
+// removeCgroups kills the processes in an agent's cgroups and removes the
+// cgroups. A killed process leaves its cgroup shortly afterwards, without a
+// notification.
 func removeCgroups(t testing.TB, cgroup string) {
 	PollUntil(t, "cgroups "+cgroup+" to go", func() bool {
 		killAll("/sys/fs/cgroup/freezer/" + cgroup)

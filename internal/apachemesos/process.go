@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// patience bounds every wait: a test that gets there has failed.
+// patience limits every wait. A test that reaches it fails.
 const patience = 3 * time.Minute
 
 // MesosProcess is a running program.
 type MesosProcess struct {
 	*exec.Cmd
-	// Addr is where a master or an agent answers, HOST:PORT.
+	// Addr is the HOST:PORT of the master or agent.
 	Addr  string
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when the process has exited
 }
 
-// Spawn runs a program until the test ends, and shows what it said if that
+// Spawn runs a program until the test ends, and logs its output if the test
 // failed.
 func Spawn(t testing.TB, env []string, name string, args ...string) *MesosProcess {
 	t.Helper()
@@ -37,7 +37,7 @@ func Spawn(t testing.TB, env []string, name string, args ...string) *MesosProces
 	}
 	go func() { defer close(p.ended); _ = p.Wait() }()
 	t.Cleanup(func() {
-		_ = p.Process.Kill() // it may have ended
+		_ = p.Process.Kill() // it may have exited
 		<-p.ended
 		if t.Failed() {
 			t.Logf("%s %s said:\n%s", filepath.Base(name), p.Addr, out.Bytes()[max(0, out.Len()-8000):])
@@ -46,7 +46,7 @@ func Spawn(t testing.TB, env []string, name string, args ...string) *MesosProces
 	return p
 }
 
-// Kill ends the process at once and waits until it is gone.
+// Kill kills the process and waits until it has exited.
 func (p *MesosProcess) Kill(t testing.TB) {
 	t.Helper()
 	if err := p.Process.Kill(); err != nil {
@@ -55,7 +55,8 @@ func (p *MesosProcess) Kill(t testing.TB) {
 	<-p.ended
 }
 
-// Restart starts a killed process as it was; Await waits until it answers.
+// Restart starts a killed process with the same arguments. AwaitReady waits
+// until it is ready.
 func (p *MesosProcess) Restart(t testing.TB) *MesosProcess {
 	t.Helper()
 	again := Spawn(t, p.Env, p.Path, p.Args[1:]...)
@@ -63,8 +64,8 @@ func (p *MesosProcess) Restart(t testing.TB) *MesosProcess {
 	return again
 }
 
-// AwaitReady polls the address until the master or agent answers. Mesos reports
-// its start in no other way.
+// AwaitReady polls the address until the master or agent responds. Mesos does
+// not report its readiness in another way.
 func (p *MesosProcess) AwaitReady(t testing.TB) {
 	t.Helper()
 	client := http.Client{Timeout: patience}
@@ -83,7 +84,7 @@ func (p *MesosProcess) AwaitReady(t testing.TB) {
 	})
 }
 
-// PollUntil waits for a condition that sends no notification.
+// PollUntil polls a condition that has no notification.
 func PollUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -23,30 +23,33 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// RecordedCall is a scheduler's call as it came.
+// RecordedCall is a call as received from the scheduler.
 type RecordedCall struct {
 	*scheduler.Call
-	// StreamID is the header, Conn the connection's remote address.
+	// StreamID is the Mesos-Stream-Id header and Conn the connection's remote
+	// address.
 	StreamID, Conn string
 	At             time.Time
-	// Stream numbers the subscription that was open when it came, from 1.
+	// Stream is the number of the subscription that was open when the call
+	// arrived, starting at 1.
 	Stream int
-	// Status is what was answered; 0 while nothing is, and for good where
-	// the connection was closed instead.
+	// Status is the HTTP status of the answer. It is 0 before the answer and if
+	// the connection was closed without one.
 	Status int
 }
 
-// RecordedEvent is an event as the scheduler got it, on subscription number Stream.
+// RecordedEvent is an event as sent to the scheduler on subscription number
+// Stream.
 type RecordedEvent struct {
 	*scheduler.Event
 	Stream int
 	At     time.Time
 }
 
-// CallFault answers a call in the master's place, or lets it do so.
+// CallFault handles a call instead of the master, or forwards it.
 type CallFault func(w http.ResponseWriter, r *http.Request, master http.Handler)
 
-// EventFilter turns an event into what the scheduler gets instead; nil is nothing.
+// EventFilter replaces an event by the returned events; nil drops it.
 type EventFilter func(*scheduler.Event) []*scheduler.Event
 
 // Proxy is an http.Handler in front of a master's.
@@ -54,28 +57,28 @@ type Proxy struct {
 	master http.Handler
 
 	mu     sync.Mutex
-	leader string // where it sends everybody; itself, if empty
+	leader string // URL for redirects; empty: this master leads
 	faults []scheduledFault
 	filter EventFilter
 	calls  []*RecordedCall
 	others []*operator.Call
 	events []RecordedEvent
 	more   chan struct{}  // closed and replaced at each call and event
-	stream *proxiedStream // the newest subscription, open or not
+	stream *proxiedStream // the newest subscription, open or closed
 	opened int
 }
 
 type scheduledFault struct {
 	match func(*RecordedCall) bool
-	left  int // below zero: no limit
+	left  int // remaining uses; negative: unlimited
 	do    CallFault
 }
 
-// New puts a Tap before a master.
+// New returns a Proxy in front of a master.
 func New(master http.Handler) *Proxy { return &Proxy{master: master, more: make(chan struct{})} }
 
-// ReportLeader makes this master say that another one leads: url, or itself again
-// if that is empty. Its open subscription ends.
+// ReportLeader makes this master redirect to the leader at url. An empty url
+// makes it the leader again. It ends the open subscription.
 func (t *Proxy) ReportLeader(url string) {
 	t.mu.Lock()
 	t.leader = url
@@ -85,23 +88,23 @@ func (t *Proxy) ReportLeader(url string) {
 	}
 }
 
-// InjectFault has the next n calls that match answered by f; all, if n is below
-// zero. Faults set earlier come first.
+// InjectFault applies f to the next n calls that match, or to all of them if n
+// is negative. Earlier faults take precedence.
 func (t *Proxy) InjectFault(n int, match func(*RecordedCall) bool, f CallFault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.faults = append(t.faults, scheduledFault{match, n, f})
 }
 
-// ClearFaults ends all faults and the filter.
+// ClearFaults removes all faults and the event filter.
 func (t *Proxy) ClearFaults() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.faults, t.filter = nil, nil
 }
 
-// SetFilter passes all events from now on through f; nil ends that. Events made
-// up by Send are not filtered.
+// SetFilter passes all further events through f; nil removes the filter. Events
+// from InjectEvents are not filtered.
 func (t *Proxy) SetFilter(f EventFilter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +133,8 @@ func (t *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveOperator notes an operator's call; one that is no protobuf passes unseen.
+// serveOperator records an operator's call. It forwards calls that are not
+// protobuf without recording them.
 func (t *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -148,7 +152,7 @@ func (t *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
 	t.master.ServeHTTP(w, r)
 }
 
-// OperatorCalls are those that came so far.
+// OperatorCalls returns the operator calls received so far.
 func (t *Proxy) OperatorCalls() []*operator.Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +190,7 @@ func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	do(answer, r, t.master)
 }
 
-// recordCall notes the call and finds what is to answer it.
+// recordCall records the call and returns the fault that applies to it.
 func (t *Proxy) recordCall(call *RecordedCall) CallFault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,13 +210,13 @@ func (t *Proxy) recordCall(call *RecordedCall) CallFault {
 	return ForwardCall
 }
 
-// notifyWaiters is called with mu held.
+// notifyWaiters wakes all waiters. The caller must hold mu.
 func (t *Proxy) notifyWaiters() {
 	close(t.more)
 	t.more = make(chan struct{})
 }
 
-// Calls are those that came so far, with their answers.
+// Calls returns the calls received so far, with the status of their answers.
 func (t *Proxy) Calls() []RecordedCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,15 +227,15 @@ func (t *Proxy) Calls() []RecordedCall {
 	return out
 }
 
-// Events are those that the scheduler got.
+// Events returns the events sent to the scheduler so far.
 func (t *Proxy) Events() []RecordedEvent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.events)
 }
 
-// AwaitCondition waits until what has come so far satisfies done. It is called again
-// at each call, answer and event.
+// AwaitCondition waits until done returns true. It calls done after each call,
+// answer and event.
 func (t *Proxy) AwaitCondition(ctx context.Context, done func() bool) error {
 	for {
 		t.mu.Lock()

@@ -73,8 +73,8 @@ func (r *rig) post(path string, call proto.Message) (*http.Response, error) {
 	return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 }
 
-// call is one without a body, and what was answered: 0 for a closed
-// connection.
+// call makes a call without a body and returns the answer's status, or 0 for a
+// closed connection.
 func (r *rig) call(kind scheduler.Call_Type) int {
 	r.t.Helper()
 	res, err := r.post("/api/v1/scheduler", &scheduler.Call{Type: kind, FrameworkID: r.id})
@@ -85,7 +85,8 @@ func (r *rig) call(kind scheduler.Call_Type) int {
 	return res.StatusCode
 }
 
-// next is the next event but heartbeats; nil at the end of the stream.
+// next returns the next event except heartbeats, or nil at the end of the
+// stream.
 func (r *rig) next() *scheduler.Event {
 	r.t.Helper()
 	for {
@@ -168,7 +169,7 @@ func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 	if err := r.AwaitCondition(ctx, func() bool { return len(r.Calls()) == 2 }); err != nil {
 		t.Fatal(err)
 	}
-	r.ClearFaults() // for those to come
+	r.ClearFaults() // for the cases that follow
 	if got := r.call(scheduler.Call_REVIVE); got != 202 {
 		t.Errorf("after Mend: %d", got)
 	}
@@ -233,7 +234,8 @@ func TestDoActsForTheScheduler(t *testing.T) {
 	if e := r.next(); e != nil {
 		t.Errorf("after TEARDOWN came %v", e)
 	}
-	// The proxy may not have heard of the end yet; the master has.
+	// The master has closed the subscription, but the proxy may not have
+	// noticed yet.
 	if status, err := r.MakeCall(call); err == nil && status == http.StatusAccepted {
 		t.Error("a call on a stream that has ended succeeded")
 	}

@@ -16,19 +16,19 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// proxiedStream is one subscription on its way through the proxy.
+// proxiedStream is a subscription that passes through the proxy.
 type proxiedStream struct {
 	proxy  *Proxy
 	ctx    context.Context
 	close  context.CancelFunc
 	path   string
 	number int
-	ready  chan struct{} // closed once the answer has begun
+	ready  chan struct{} // closed when the response has started
 	once   sync.Once
-	id     string // the header
+	id     string // the Mesos-Stream-Id header
 	closed bool
 
-	mu sync.Mutex // guards the writing
+	mu sync.Mutex // guards writes
 	w  http.ResponseWriter
 }
 
@@ -37,7 +37,7 @@ func (t *Proxy) openStream(r *http.Request) *proxiedStream {
 	s := &proxiedStream{proxy: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
 	s.close = func() {
 		s.mu.Lock()
-		s.closed = true // its writer is no more
+		s.closed = true // its writer is no longer valid
 		s.mu.Unlock()
 		cancel()
 	}
@@ -49,7 +49,7 @@ func (t *Proxy) openStream(r *http.Request) *proxiedStream {
 	return s
 }
 
-// CutStream ends the newest subscription as a broken connection would.
+// CutStream closes the newest subscription like a broken connection.
 func (t *Proxy) CutStream() {
 	t.mu.Lock()
 	s := t.stream
@@ -59,8 +59,8 @@ func (t *Proxy) CutStream() {
 	}
 }
 
-// InjectEvents gives the scheduler events that the master never sent. Where no
-// subscription is open it does nothing.
+// InjectEvents sends events to the scheduler that the master did not send. It
+// does nothing without an open subscription.
 func (t *Proxy) InjectEvents(events ...*scheduler.Event) {
 	t.mu.Lock()
 	s := t.stream
@@ -75,8 +75,8 @@ func (t *Proxy) InjectEvents(events ...*scheduler.Event) {
 	}
 }
 
-// MakeCall makes a call to the master in the scheduler's name, on its newest
-// subscription, and returns the answer's status. The call is not kept.
+// MakeCall makes a call to the master as the scheduler, on its newest
+// subscription, and returns the status of the answer. The call is not recorded.
 func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
 	t.mu.Lock()
 	s := t.stream
@@ -102,8 +102,8 @@ func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
 	return w.Code, nil
 }
 
-// writeEvents sends events, unfiltered, with no other between them. It fails
-// silently: the scheduler that went away gets nothing.
+// writeEvents sends events without filtering them and without other events
+// between them. It ignores write errors: the scheduler has disconnected.
 func (s *proxiedStream) writeEvents(events []*scheduler.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,7 @@ func (t *Proxy) recordEvent(e RecordedEvent) {
 	t.notifyWaiters()
 }
 
-// eventWriter reads the master's events and writes what the filter makes of
-// them.
+// eventWriter decodes the master's events and writes the filtered ones.
 type eventWriter struct {
 	*statusWriter
 	stream *proxiedStream
@@ -176,17 +175,17 @@ func (s *proxiedStream) passEvent(e *scheduler.Event) {
 	s.writeEvents(events)
 }
 
-// Flush sends the header; events flush themselves.
+// Flush sends the header. Events are flushed when they are written.
 func (w *eventWriter) Flush() {
 	w.WriteHeader(http.StatusOK)
 	w.stream.mu.Lock()
 	defer w.stream.mu.Unlock()
 	if !w.stream.closed {
-		_ = http.NewResponseController(w.statusWriter.ResponseWriter).Flush() // the scheduler may be gone
+		_ = http.NewResponseController(w.statusWriter.ResponseWriter).Flush() // the scheduler may have disconnected
 	}
 }
 
-// statusWriter notes what a call was answered.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	proxy *Proxy
@@ -213,5 +212,5 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets a ResponseController find what lies below.
+// Unwrap lets a ResponseController access the underlying writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,6 +1,6 @@
-// Package inmemory is a connection without a network, for tests under
-// testing/synctest, whose clock does not run while a real one is open. It
-// says nothing of its own: a handler answers, as a server would have it.
+// Package inmemory provides an HTTP transport without a network for tests under
+// testing/synctest, whose clock stops while a real connection is open. A
+// handler serves the requests.
 package inmemory
 
 import (
@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// HandlerTransport has Handler answer requests.
+// HandlerTransport serves requests with Handler.
 type HandlerTransport struct{ Handler http.Handler }
 
 // RoundTrip serves the request in a goroutine, which ends with the handler.
@@ -25,7 +25,7 @@ func (t HandlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.Handler.ServeHTTP(w, r.Clone(ctx))
 		w.Flush()
 	}()
-	// The body ends with the request, as a connection's does.
+	// The body ends with the request, as on a connection.
 	context.AfterFunc(ctx, func() { out.CloseWithError(context.Cause(ctx)) })
 	select {
 	case <-w.begun:

@@ -18,10 +18,11 @@ import (
 // body.
 const HeaderMessageContentType = "Message-Content-Type"
 
-// maxRecord bounds one call of a stream.
+// maxRecord limits the size of one call of a stream in bytes.
 const maxRecord = 4 << 20
 
-// IsCallStream reports whether the request's body is RecordIO of calls.
+// IsCallStream reports whether the request's body is a RecordIO stream of
+// calls.
 func IsCallStream(r *http.Request) bool {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.Method == http.MethodPost && media == RecordIO
@@ -33,7 +34,7 @@ type CallReader struct {
 	media string
 }
 
-// NewCalls checks the headers. Its errors are *Error values: 400 or 415.
+// NewCalls checks the headers. Its errors are *StatusError values: 400 or 415.
 func NewCalls(r *http.Request) (*CallReader, error) {
 	media := r.Header.Get(HeaderMessageContentType)
 	switch media {
@@ -45,7 +46,7 @@ func NewCalls(r *http.Request) (*CallReader, error) {
 	return nil, Errorf(http.StatusUnsupportedMediaType, "expecting '%s' of %s or %s", HeaderMessageContentType, JSON, Protobuf)
 }
 
-// Next reads the next call. Returns io.EOF at the end of the body.
+// Next reads the next call. It returns io.EOF at the end of the body.
 func (c *CallReader) Next(call proto.Message) error {
 	line, err := c.in.ReadString('\n')
 	if errors.Is(err, io.EOF) && line == "" {

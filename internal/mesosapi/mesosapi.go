@@ -28,16 +28,16 @@ const (
 	RecordIO = "application/recordio"
 )
 
-// HeaderMessageAccept asks for RecordIO of messages of that media type.
+// HeaderMessageAccept requests RecordIO with messages of the given media type.
 const HeaderMessageAccept = "Message-Accept"
 
-// HeaderStreamID names the subscription that a call belongs to.
+// HeaderStreamID identifies the subscription of a call.
 const HeaderStreamID = "Mesos-Stream-Id"
 
-// maxCall bounds one request body: a launch of thousands of tasks fits.
+// maxCall limits a request body in bytes. A launch of thousands of tasks fits.
 const maxCall = 64 << 20
 
-// StatusError is an HTTP answer other than success.
+// StatusError is an unsuccessful HTTP response.
 type StatusError struct {
 	Status  int
 	Message string
@@ -47,13 +47,13 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Message)
 }
 
-// Errorf builds an Error.
+// Errorf returns a *StatusError.
 func Errorf(status int, format string, args ...any) error {
 	return &StatusError{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// WriteError answers with err's status; an err that is no *Error is a 400,
-// since it came from reading the call.
+// WriteError answers with err's status. An err that is not a *StatusError comes
+// from reading the call and becomes a 400.
 func WriteError(w http.ResponseWriter, err error) {
 	status, message := http.StatusBadRequest, err.Error()
 	var e *StatusError
@@ -63,8 +63,8 @@ func WriteError(w http.ResponseWriter, err error) {
 	http.Error(w, message, status)
 }
 
-// ReadCall decodes the body into call by the request's Content-Type. Its
-// errors are *Error values: 405, 415, 406 or 400.
+// ReadCall decodes the body into call by the request's Content-Type. Its errors
+// are *StatusError values: 405, 415, 406 or 400.
 func ReadCall(r *http.Request, call proto.Message) error {
 	if r.Method != http.MethodPost {
 		return Errorf(http.StatusMethodNotAllowed, "expecting POST, received %s", r.Method)
@@ -129,8 +129,8 @@ func encodeMessage(media string, m proto.Message) ([]byte, error) {
 	if err != nil || !bytes.Contains(body, []byte("null")) {
 		return body, err
 	}
-	// mesos-go writes empty lists as null; Mesos leaves them out, and clients
-	// that loop over what is there rely on it.
+	// mesos-go encodes empty lists as null. Mesos omits them, and clients that
+	// iterate over present fields rely on it.
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	var value any
@@ -168,15 +168,15 @@ func WriteResponse(w http.ResponseWriter, r *http.Request, m proto.Message) {
 		return
 	}
 	w.Header().Set("Content-Type", media)
-	_, _ = w.Write(body) // the client that went away learns nothing more
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
 // EventStream is one subscription's RecordIO event stream. Events are queued by
 // Send, which never blocks, and written by Serve in order.
 type EventStream struct {
 	media    string
-	framed   bool          // the client asked for RecordIO by that name
-	patience time.Duration // closeTimeout, but in tests
+	framed   bool          // the client requested RecordIO by name
+	patience time.Duration // closeTimeout, except in tests
 	wake     chan struct{}
 	done     chan struct{} // closed when closed is set
 
@@ -185,7 +185,7 @@ type EventStream struct {
 	closed bool
 }
 
-// NewStream prepares a stream in the media type the request accepts.
+// NewStream returns a stream in a media type that the request accepts.
 func NewStream(r *http.Request) (*EventStream, error) {
 	media, err := acceptedMedia(r)
 	if err != nil {
@@ -194,12 +194,12 @@ func NewStream(r *http.Request) (*EventStream, error) {
 	return &EventStream{media: media, framed: r.Header.Get(HeaderMessageAccept) != "", patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
-// maxQueue bounds what waits for a client that reads nothing. It then loses
-// its stream and has to subscribe again.
+// maxQueue limits the queued events of a client that does not read. Beyond it
+// the stream ends and the client must subscribe again.
 const maxQueue = 100_000
 
-// closeTimeout is how long a client may take to read what was sent to it
-// before Close.
+// closeTimeout limits the time in which a client can read the remaining events
+// after Close.
 const closeTimeout = 10 * time.Second
 
 // Send queues an event. After Close it does nothing.
@@ -221,7 +221,7 @@ func (s *EventStream) Send(m proto.Message) {
 	}
 }
 
-// Close ends the stream once what was sent before has been written.
+// Close ends the stream after the queued events have been written.
 func (s *EventStream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,8 +231,8 @@ func (s *EventStream) Close() {
 	}
 }
 
-// Serve writes header and events until the client goes away (ctx), a write
-// fails or Close was called. streamID, where not empty, goes into the header.
+// Serve writes header and events until ctx ends (the client disconnects), a
+// write fails or Close is called. A non-empty streamID is sent in the header.
 func (s *EventStream) Serve(ctx context.Context, w http.ResponseWriter, streamID string) error {
 	s.writeHeader(w)
 	if streamID != "" {
@@ -266,7 +266,7 @@ func (s *EventStream) Serve(ctx context.Context, w http.ResponseWriter, streamID
 	}
 }
 
-// writeHeader says what is to come.
+// writeHeader sends the response header.
 func (s *EventStream) writeHeader(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", s.media)
 	if s.framed {
@@ -275,9 +275,9 @@ func (s *EventStream) writeHeader(w http.ResponseWriter) {
 	}
 }
 
-// ServeFrom writes what comes from messages, until that is closed, the client
-// goes away (ctx) or a write fails. Who sends waits for the client, which Send
-// does not.
+// ServeFrom writes the messages from a channel until it is closed, ctx ends
+// (the client disconnects) or a write fails. Unlike Send, the channel blocks
+// the sender while the client does not read.
 func (s *EventStream) ServeFrom(ctx context.Context, w http.ResponseWriter, messages <-chan proto.Message) error {
 	s.writeHeader(w)
 	flush := http.NewResponseController(w)
@@ -299,8 +299,8 @@ func (s *EventStream) ServeFrom(ctx context.Context, w http.ResponseWriter, mess
 	}
 }
 
-// limitWritesAfterClose ends writes that wait for the client once it had its time after
-// Close. A writer without deadlines, a test's recorder, never waits.
+// limitWritesAfterClose interrupts blocked writes closeTimeout after Close. A
+// writer without deadlines (a test's recorder) never blocks.
 func (s *EventStream) limitWritesAfterClose(w *http.ResponseController) (stop func()) {
 	served, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -314,7 +314,7 @@ func (s *EventStream) limitWritesAfterClose(w *http.ResponseController) (stop fu
 	return func() {
 		close(served)
 		<-ended
-		_ = w.SetWriteDeadline(time.Time{}) // the connection may serve others
+		_ = w.SetWriteDeadline(time.Time{}) // the connection may be reused
 	}
 }
 

@@ -76,7 +76,7 @@ func TestReadCallRefuses(t *testing.T) {
 
 func heartbeat() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
 
-// serve runs a stream behind a real server and returns the client's side.
+// serve serves a stream with a real server and returns the client's response.
 func serve(t *testing.T, s *EventStream) (*http.Response, <-chan error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -133,8 +133,8 @@ func TestStreamWritesWhatWasSentBeforeItCloses(t *testing.T) {
 	}
 }
 
-// Who sends by ServeFrom waits for the client, which is told that RecordIO
-// comes where it asked for that by name.
+// The sender to ServeFrom blocks while the client does not read. The response
+// names RecordIO if the client requested it by name.
 func TestServeFrom(t *testing.T) {
 	messages, ended := make(chan proto.Message), make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Package openapitest holds requests and answers against an OpenAPI document,
-// for tests. It asks no server itself.
+// Package openapitest validates requests and responses against an OpenAPI
+// document, for tests. It makes no requests itself.
 package openapitest
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 )
 
-// APIDocument is one that was read.
+// APIDocument is a parsed OpenAPI document.
 type APIDocument struct {
 	*openapi3.T
 	router routers.Router
 }
 
-// ReadDocument reads a document. Its paths are below the server's URL or, where that is
-// empty, below those that it names.
+// ReadDocument parses a document. Its paths are relative to the URL server or,
+// if that is empty, to the document's servers.
 func ReadDocument(t testing.TB, text []byte, server string) *APIDocument {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(text)
@@ -40,15 +40,15 @@ func ReadDocument(t testing.TB, text []byte, server string) *APIDocument {
 	return &APIDocument{doc, router}
 }
 
-// APIExchange is a request of one of the document's operations.
+// APIExchange is a request to one of the document's operations.
 type APIExchange struct {
-	// Path is the operation's, as the document has it.
+	// Path is the operation's path template in the document.
 	Path string
 	in   *openapi3filter.RequestValidationInput
 }
 
-// FindOperation finds the operation of a request, whose body is the Exchange's to read.
-// It ends the test where the document has none.
+// FindOperation returns the operation of a request. The APIExchange consumes
+// the request body. It fails the test if the document has no such operation.
 func (d *APIDocument) FindOperation(t testing.TB, r *http.Request) *APIExchange {
 	t.Helper()
 	route, params, err := d.router.FindRoute(r)
@@ -61,13 +61,13 @@ func (d *APIDocument) FindOperation(t testing.TB, r *http.Request) *APIExchange 
 	}}
 }
 
-// CheckRequest says in what the request is not as documented.
+// CheckRequest returns an error if the request differs from the document.
 func (e *APIExchange) CheckRequest(ctx context.Context) error {
 	return openapi3filter.ValidateRequest(ctx, e.in)
 }
 
-// CheckAnswer says in what an answer to it is not. Streams and texts have no schema:
-// of them the type alone is checked.
+// CheckAnswer returns an error if the response differs from the document. For
+// streams and texts it checks only the media type.
 func (e *APIExchange) CheckAnswer(ctx context.Context, status int, header http.Header, body []byte) error {
 	kind := header.Get("Content-Type")
 	e.in.Options.ExcludeResponseBody = kind != "" && !strings.HasSuffix(kind, "json")

@@ -1,6 +1,5 @@
-// Package reexec makes a test binary what it starts itself, or has an agent
-// start: a container's first process, an executor, whatever its test names.
-// It decides nothing about what those do.
+// Package reexec lets a test binary act as the programs that the test or an
+// agent starts, such as a container's first process or an executor.
 package reexec
 
 import (
@@ -16,13 +15,13 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// CommandTable are what the binary can be, by its first argument. They get the
-// arguments after that.
+// CommandTable maps the binary's first argument to a command. Commands receive
+// the remaining arguments.
 type CommandTable map[string]func(args []string) error
 
-// Main is for TestMain: it is the command that the first argument names, or
-// a container's first process, or else runs the tests. Commands leave by
-// syscall.Exit: os.Exit of a race-instrumented binary waits a second.
+// Main is the body of TestMain. It runs the command that the first argument
+// names, a container's first process, or the tests. Commands exit with
+// syscall.Exit, because os.Exit of a race-instrumented binary waits a second.
 func Main(m *testing.M, commands CommandTable) {
 	var run func([]string) error
 	if len(os.Args) > 1 {
@@ -40,7 +39,8 @@ func Main(m *testing.M, commands CommandTable) {
 	syscall.Exit(0)
 }
 
-// ExecutorCommand is cmd/mesos-gpu's executor, as a command; change may be nil.
+// ExecutorCommand returns the executor of cmd/mesos-gpu as a command. change
+// may be nil.
 func ExecutorCommand(change func(*executor.ExecutorConfig)) func([]string) error {
 	return func([]string) error {
 		cfg, err := executor.ConfigFromEnv(os.Getenv)

@@ -2,7 +2,7 @@ package resourceprovider
 
 import mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-// CallType says which part of a Call is set.
+// CallType selects the field of a ProviderCall that is set.
 type CallType int32
 
 // Types of the calls from a provider to its agent.
@@ -31,11 +31,11 @@ func (t *CallType) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// PublishStatus answers a PublishResources.
+// PublishStatus is the result of a PublishResources event.
 type PublishStatus int32
 
-// The launch that waits for the resources goes on with PublishOK and fails
-// with PublishFailed.
+// PublishOK continues the launch that waits for the resources; PublishFailed
+// fails it.
 const (
 	PublishUnknown PublishStatus = iota
 	PublishOK
@@ -56,8 +56,8 @@ func (s *PublishStatus) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ProviderCall is what a provider posts. ResourceProviderID is set on every call but
-// SUBSCRIBE, whose ResourceProviderInfo carries it.
+// ProviderCall is a call from a provider. ResourceProviderID is set on every
+// call except SUBSCRIBE, whose ResourceProviderInfo contains it.
 type ProviderCall struct {
 	ResourceProviderID           *mesos.ResourceProviderID     `protobuf:"bytes,1,opt,name=resource_provider_id" json:"resource_provider_id,omitempty"`
 	Type                         CallType                      `protobuf:"varint,2,opt,name=type,enum=mesos.v1.resource_provider.Call_Type" json:"type"`
@@ -67,12 +67,13 @@ type ProviderCall struct {
 	UpdatePublishResourcesStatus *UpdatePublishResourcesStatus `protobuf:"bytes,6,opt,name=update_publish_resources_status" json:"update_publish_resources_status,omitempty"`
 }
 
-// Subscribe opens the provider's stream. An info without id asks for one.
+// Subscribe opens the provider's event stream. An info without an id requests a
+// new one.
 type Subscribe struct {
 	ResourceProviderInfo mesos.ResourceProviderInfo `protobuf:"bytes,1,req,name=resource_provider_info" json:"resource_provider_info"`
 }
 
-// UpdateOperationStatus reports on an operation that was to be applied.
+// UpdateOperationStatus reports the status of an operation.
 type UpdateOperationStatus struct {
 	FrameworkID   *mesos.FrameworkID     `protobuf:"bytes,1,opt,name=framework_id" json:"framework_id,omitempty"`
 	Status        mesos.OperationStatus  `protobuf:"bytes,2,req,name=status" json:"status"`
@@ -88,7 +89,8 @@ type UpdateState struct {
 	ResourceVersionUUID mesos.UUID        `protobuf:"bytes,3,req,name=resource_version_uuid" json:"resource_version_uuid"`
 }
 
-// UpdatePublishResourcesStatus answers the PublishResources with that UUID.
+// UpdatePublishResourcesStatus answers the PublishResources event with that
+// UUID.
 type UpdatePublishResourcesStatus struct {
 	UUID   mesos.UUID    `protobuf:"bytes,1,req,name=uuid" json:"uuid"`
 	Status PublishStatus `protobuf:"varint,2,req,name=status,enum=mesos.v1.resource_provider.Call_UpdatePublishResourcesStatus_Status" json:"status"`

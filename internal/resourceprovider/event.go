@@ -2,7 +2,7 @@ package resourceprovider
 
 import mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-// EventType says which part of an Event is set.
+// EventType selects the field of a ProviderEvent that is set.
 type EventType int32
 
 // Types of the events from an agent to a provider.
@@ -43,13 +43,14 @@ type ProviderEvent struct {
 	ReconcileOperations        *ReconcileOperations        `protobuf:"bytes,6,opt,name=reconcile_operations" json:"reconcile_operations,omitempty"`
 }
 
-// Subscribed gives the provider its id; it keeps it for its next SUBSCRIBE.
+// Subscribed assigns the provider its id, which it uses in later SUBSCRIBE
+// calls.
 type Subscribed struct {
 	ProviderID mesos.ResourceProviderID `protobuf:"bytes,1,req,name=provider_id" json:"provider_id"`
 }
 
-// ApplyOperation asks the provider to carry out an operation (reserve,
-// create a volume) on its resources, if ResourceVersionUUID is its latest.
+// ApplyOperation requests that the provider apply an operation (reserve, create
+// a volume) to its resources, if ResourceVersionUUID is its latest.
 type ApplyOperation struct {
 	FrameworkID         *mesos.FrameworkID    `protobuf:"bytes,1,opt,name=framework_id" json:"framework_id,omitempty"`
 	Info                mesos.Offer_Operation `protobuf:"bytes,2,req,name=info" json:"info"`
@@ -57,20 +58,20 @@ type ApplyOperation struct {
 	ResourceVersionUUID mesos.UUID            `protobuf:"bytes,4,req,name=resource_version_uuid" json:"resource_version_uuid"`
 }
 
-// PublishResources asks the provider to make resources ready for use on the
-// agent. Resources are all that are then in use, not only the new ones.
+// PublishResources requests that the provider make resources ready for use on
+// the agent. Resources is the complete list of resources in use.
 type PublishResources struct {
 	UUID      mesos.UUID       `protobuf:"bytes,1,req,name=uuid" json:"uuid"`
 	Resources []mesos.Resource `protobuf:"bytes,2,rep,name=resources" json:"resources,omitempty"`
 }
 
-// AcknowledgeOperationStatus says that a status has arrived.
+// AcknowledgeOperationStatus acknowledges an operation status.
 type AcknowledgeOperationStatus struct {
 	StatusUUID    mesos.UUID `protobuf:"bytes,1,req,name=status_uuid" json:"status_uuid"`
 	OperationUUID mesos.UUID `protobuf:"bytes,2,req,name=operation_uuid" json:"operation_uuid"`
 }
 
-// ReconcileOperations asks for the status of operations.
+// ReconcileOperations requests the status of operations.
 type ReconcileOperations struct {
 	OperationUUIDs []mesos.UUID `protobuf:"bytes,1,rep,name=operation_uuids" json:"operation_uuids,omitempty"`
 }

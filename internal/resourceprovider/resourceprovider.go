@@ -1,10 +1,10 @@
-// Package resourceprovider holds the messages of Mesos's v1 resource provider
-// API, which mesos-go lacks. It decides field numbers and names, those of
-// mesos/v1/resource_provider/resource_provider.proto, and nothing else: the
-// client is isolator/advertise, the server the embedded agent.
+// Package resourceprovider defines the messages of Mesos's v1 resource provider
+// API, which mesos-go lacks. Field numbers and names are those of
+// mesos/v1/resource_provider/resource_provider.proto. The client is
+// isolator/advertise and the server is the embedded agent.
 //
 // The messages work with gogo/protobuf's Marshal and Unmarshal and with
-// encoding/json, in the JSON form that Mesos reads and writes.
+// encoding/json, in Mesos's JSON format.
 package resourceprovider
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/gogo/protobuf/proto"
 )
 
-// Path is where an agent serves the API, below its own URL.
+// Path is the API's path below an agent's URL.
 const Path = "/api/v1/resource_provider"
 
-// enumNames is the behaviour that the three enumerations share: a name for each
-// number from 0, in order.
+// enumNames implements the three enumerations: a name for each number, starting
+// at 0.
 type enumNames []string
 
 func (e enumNames) name(n int32) string {
@@ -39,8 +39,8 @@ func (e enumNames) unmarshalName(data []byte, kind string) (int32, error) {
 	return proto.UnmarshalJSONEnum(numbers, data, kind)
 }
 
-// formatMessage is a message for logs: its JSON form. gogo's text form would write the
-// names of hand-written enumerations twice.
+// formatMessage formats a message for logs as JSON. gogo's text format would
+// print the names of hand-written enumerations twice.
 func formatMessage(m proto.Message) string {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// LinkedProgram puts a program of this machine, or a library, into the image, and with
-// it the libraries that it is linked to, the C library and its loader among
-// them, each where it is here.
+// LinkedProgram adds a program or library of this machine to the image, with
+// the libraries that it is linked to, including the C library and the loader.
+// Libraries keep their host paths.
 func LinkedProgram(inside, host string) ImageOption {
 	return func(c *imageContent) error {
 		if err := c.copyFile(inside, host); err != nil {
@@ -29,7 +29,7 @@ func LinkedProgram(inside, host string) ImageOption {
 func (c *imageContent) copyFile(inside, host string) error {
 	name := strings.TrimPrefix(inside, "/")
 	if slices.ContainsFunc(c.entries, func(e archiveEntry) bool { return e.name == name }) {
-		return nil // the engine takes no name twice
+		return nil // the engine rejects duplicate names
 	}
 	data, err := os.ReadFile(host)
 	if err != nil {
@@ -39,9 +39,9 @@ func (c *imageContent) copyFile(inside, host string) error {
 	return nil
 }
 
-// linkedTo reads lines such as "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6
-// (0x7f…)" and, of the loader, "/lib64/ld-linux-x86-64.so.2 (0x7f…)". What is
-// not found is for the image to have.
+// linkedTo parses lines such as "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6
+// (0x7f…)" and, for the loader, "/lib64/ld-linux-x86-64.so.2 (0x7f…)". It
+// ignores libraries that are not found.
 func linkedTo(program string) ([]string, error) {
 	text, err := exec.Command("ldd", program).Output()
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 // addition to busybox.
 type ImageOption func(*imageContent) error
 
-// imageContent is an image to be.
+// imageContent is the content of an image that is being built.
 type imageContent struct {
 	config  v1.Config
 	entries []archiveEntry
@@ -46,10 +46,10 @@ func ChangeConfig(change func(*v1.Config)) ImageOption {
 	}
 }
 
-// Cmd sets the image's own command; without it an image runs /bin/sh.
+// Cmd sets the image's command. The default is /bin/sh.
 func Cmd(argv ...string) ImageOption { return ChangeConfig(func(c *v1.Config) { c.Cmd = argv }) }
 
-// Entrypoint sets what runs before the command.
+// Entrypoint sets the image's entrypoint.
 func Entrypoint(argv ...string) ImageOption {
 	return ChangeConfig(func(c *v1.Config) { c.Entrypoint = argv })
 }
@@ -105,8 +105,8 @@ func buildImage(t testing.TB, labels map[string]string, env []string, options []
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", "amd64"
-	// The engine takes images of the same content for one, which tests of
-	// another package may remove just then.
+	// The engine treats images with equal content as one. A test of another
+	// package could remove that image.
 	file.Author = fmt.Sprint("process ", os.Getpid())
 	file.Config = c.config
 	img, err = mutate.ConfigFile(img, file)
@@ -116,7 +116,7 @@ func buildImage(t testing.TB, labels map[string]string, env []string, options []
 	return img
 }
 
-// rootFS is the image's only layer, as a tar.
+// rootFS returns the image's only layer as a tar archive.
 func rootFS(busybox string, more []archiveEntry) ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
@@ -175,8 +175,8 @@ func writeArchive(entries []archiveEntry) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// LoadImage puts the archive's image into the engine and takes it out again when
-// the test has ended. It returns the name to run it by, as in the archive.
+// LoadImage loads an archive into the engine and removes the image when the
+// test ends. It returns the image's name.
 func LoadImage(t testing.TB, docker *client.Client, path string) string {
 	t.Helper()
 	ref, err := archivedName(path)
@@ -194,7 +194,7 @@ func LoadImage(t testing.TB, docker *client.Client, path string) string {
 	if err != nil {
 		t.Fatalf("load image %s: %v", path, err)
 	}
-	// The engine has the image once its answer has been read to the end.
+	// The image is loaded once the response has been read completely.
 	progress, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	answer.Body.Close()
 	if err != nil {
@@ -234,7 +234,7 @@ func removeImage(t testing.TB, docker *client.Client, ref string) {
 	}
 }
 
-// archivedName is the name of the archive's first image.
+// archivedName returns the name of the archive's first image.
 func archivedName(path string) (string, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {

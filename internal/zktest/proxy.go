@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// NetworkProxy stands between clients and a server. While it is cut it forwards
-// nothing and closes nothing, as a network that has failed.
+// NetworkProxy is a proxy between clients and a server. While it is cut, it
+// forwards nothing and closes no connection, like a failed network.
 type NetworkProxy struct {
 	listener net.Listener
 	target   string
@@ -21,7 +21,7 @@ type NetworkProxy struct {
 	running  sync.WaitGroup
 }
 
-// NewProxy forwards to target, from an address of its own, until the test
+// NewProxy starts a proxy for target on its own address. It runs until the test
 // ends.
 func NewProxy(t testing.TB, target string) *NetworkProxy {
 	t.Helper()
@@ -36,13 +36,13 @@ func NewProxy(t testing.TB, target string) *NetworkProxy {
 	return p
 }
 
-// Addr is HOST:PORT.
+// Addr returns the proxy's HOST:PORT.
 func (p *NetworkProxy) Addr() string { return p.listener.Addr().String() }
 
-// CutNetwork stops the forwarding, in both directions and for new connections too.
+// CutNetwork stops forwarding in both directions, including new connections.
 func (p *NetworkProxy) CutNetwork() { p.setCut(true) }
 
-// HealNetwork forwards again, what was held back first.
+// HealNetwork resumes forwarding, starting with the delayed data.
 func (p *NetworkProxy) HealNetwork() { p.setCut(false) }
 
 func (p *NetworkProxy) setCut(cut bool) {
@@ -52,18 +52,18 @@ func (p *NetworkProxy) setCut(cut bool) {
 	p.open.Broadcast()
 }
 
-// BreakConnections closes all connections of now. What was on its way is lost.
+// BreakConnections closes all current connections. Data in transit is lost.
 func (p *NetworkProxy) BreakConnections() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
-		_ = c.Close() // it is to be broken
+		_ = c.Close() // closing is the purpose
 	}
 }
 
-// IgnoreNextConnection leaves the next connection unanswered, as a server that
-// hangs does, and closes the returned channel when that connection has arrived.
-// Later connections are forwarded.
+// IgnoreNextConnection accepts the next connection without answering, like a
+// hanging server. It closes the returned channel when that connection has
+// arrived. Later connections are forwarded.
 func (p *NetworkProxy) IgnoreNextConnection() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *NetworkProxy) IgnoreNextConnection() <-chan struct{} {
 	return p.deaf
 }
 
-// takeIgnored reports whether a connection is the one to be.
+// takeIgnored reports whether this connection is the one to ignore.
 func (p *NetworkProxy) takeIgnored() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,8 @@ func (p *NetworkProxy) acceptConnections() {
 	}
 }
 
-// awaitNetwork returns once the network works; false once the proxy is closed.
+// awaitNetwork waits until the network is not cut. It returns false if the
+// proxy is closed.
 func (p *NetworkProxy) awaitNetwork() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +118,7 @@ func (p *NetworkProxy) serveConnection(client net.Conn) {
 	defer p.dropConnection(client)
 	p.trackConnection(client)
 	if p.takeIgnored() {
-		_, _ = io.Copy(io.Discard, client) // until the client gives up
+		_, _ = io.Copy(io.Discard, client) // until the client disconnects
 		return
 	}
 	if !p.awaitNetwork() {
@@ -145,10 +146,10 @@ func (p *NetworkProxy) dropConnection(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
-	_ = c.Close() // perhaps again
+	_ = c.Close() // it may already be closed
 }
 
-// forwardBytes ends both connections when one ends.
+// forwardBytes copies data and closes both connections when one ends.
 func (p *NetworkProxy) forwardBytes(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()

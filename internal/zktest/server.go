@@ -1,6 +1,6 @@
-// Package zktest runs a real ZooKeeper server, Debian's, for tests, and a
-// network proxy that cuts clients off from it. Of ZooKeeper's protocol it uses
-// only the command that asks whether the server serves.
+// Package zktest runs a real ZooKeeper server (Debian's package) for tests, and
+// a network proxy that disconnects clients from it. It uses ZooKeeper's
+// protocol only for the command that reports readiness.
 package zktest
 
 import (
@@ -40,13 +40,13 @@ const (
 	host = "127.0.0.78"
 )
 
-// ZooKeeperServer is one ZooKeeper server on a loopback port that stays the same.
+// ZooKeeperServer is a ZooKeeper server on a fixed loopback port.
 type ZooKeeperServer struct {
 	t    testing.TB
 	heap string
 	dir  string
 	addr string
-	proc *serverProcess // nil while it is down
+	proc *serverProcess // nil while it is stopped
 }
 
 // serverProcess is one run of the JVM.

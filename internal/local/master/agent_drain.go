@@ -98,7 +98,8 @@ func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
 	m.checkDrained(a)
 }
 
-// killPolicy returns the task's kill policy, with its grace period limited to
+// killPolicy returns a kill policy with the grace period maxGrace, or nil if
+// the task's own grace period is not longer.
 // maxGrace.
 func (s *agentAdminState) killPolicy(t *masterTask) *mesos.KillPolicy {
 	own := t.GetKillPolicy().GetGracePeriod()

@@ -12,8 +12,8 @@ import (
 )
 
 // updateQuota sets quota limits of roles. Guarantees are stored but have no
-// effect. As in Mesos, existing offers remain, except those that exceed a
-// role's new limit, which are rescinded.
+// effect. It rescinds the outstanding offers of these roles and allocates again
+// under the new limits.
 func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	for _, c := range call.GetQuotaConfigs() {
 		if err := check.ValidateRole(c.Role); err != nil {
