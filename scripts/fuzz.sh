@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every native fuzz target, one after the other, for the time given.
+# Runs every native fuzz target for the given time, one after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-30s}

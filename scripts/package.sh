@@ -41,7 +41,8 @@ limiter() { # ARCH DIR
 	make --no-print-directory -s -C isolator/limiter limiter CC="$(compiler "$1")" OUT="$2"
 }
 
-# licences prints those of the modules in the binary, and fails where one has none.
+# licences prints the licences of the binary's modules. It fails if one has
+# none.
 licences() {
 	go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/mesos-gpu | sort -u |
 		while read -r module version dir; do
@@ -53,7 +54,8 @@ licences() {
 		done
 }
 
-# shared makes what is the same for all architectures, by a binary that runs here.
+# shared creates the files that all architectures share, with a binary that runs
+# here.
 shared() { # DIR BINARY
 	"$2" man "$1/man"
 	gzip -9n "$1"/man/*
@@ -63,7 +65,7 @@ shared() { # DIR BINARY
 	gzip -9n "$1/third-party-licences"
 }
 
-# tarball has the files of the .deb below one folder, scripts left out.
+# tarball contains the files of the .deb below one folder, without scripts.
 tarball() { # DEB NAME
 	local root
 	root=$(mktemp -d -p "$work")
@@ -72,7 +74,7 @@ tarball() { # DEB NAME
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$root" -c "$2" | gzip -9n >"$out/$2.tar.gz"
 }
 
-# nfpm says on stdout what went wrong, too.
+# nfpm reports errors on stdout, too.
 nfpm() {
 	go tool -modfile=deploy/package/nfpm/go.mod nfpm "$@" >"$work/nfpm" || { cat "$work/nfpm" >&2 && return 1; }
 }

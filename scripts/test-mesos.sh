@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The end-to-end suite against a real Apache Mesos, found on PATH or under
-# MESOS_PREFIX. Without one it says so and ends well: nothing was tested.
+# Runs the end-to-end suite against Apache Mesos, found on PATH or under
+# MESOS_PREFIX. Without Mesos it prints that nothing was tested and exits with
+# 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 found() { command -v "$1" >/dev/null || [ -x "${MESOS_PREFIX:-/nonexistent}/sbin/$1" ]; }

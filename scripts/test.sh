@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs every test, race detector on, and ends with the counts. As root on
-# Debian it installs what the tests use and starts a Docker engine for the run
-# if none answers; there, a missing piece fails its tests instead of skipping.
-# What tests keep for people to look at is in bin/test-output then.
+# Runs every test with the race detector and prints the counts at the end. As
+# root on Debian it installs the programs that the tests use, and starts a
+# Docker engine for the run if none responds. In that case a missing program
+# fails its tests instead of skipping them. Tests write their output for
+# inspection to bin/test-output.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,8 +23,8 @@ install_missing() {
 
 engine_answers() { curl -sf --max-time 3 --unix-socket /var/run/docker.sock http://docker/_ping >/dev/null; }
 
-# The engine's own iptables chains and bridge stay as it makes them; only the
-# processes are ours to end.
+# The engine's iptables chains and bridge remain. Only its processes are stopped
+# here.
 start_engine() {
 	state=$(mktemp -d)
 	setsid dockerd --pidfile "$state/pid" >"$state/log" 2>&1 &

@@ -15,6 +15,6 @@ install -d -m 0755 /var/lib/mesos-gpu
 install -d -m 0700 -o mesos-gpu -g mesos-gpu /var/lib/mesos-gpu/scheduler
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
-# Only what runs: tasks go on meanwhile, and nothing starts that nobody started.
-# What does not come up is tried again, and is no fault of the installation.
+# Restart only running services; tasks keep running. A service that fails to
+# start is retried by systemd and does not fail the installation.
 systemctl try-restart mesos-gpu-scheduler.service mesos-gpu-agent.service || true

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Removing keeps what the daemons keep; only a .deb's purge takes it away.
+# Removal keeps the daemons' state. Only the purge of a .deb deletes it.
 set -e
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 [ "$1" = purge ] || exit 0
 rm -rf /etc/mesos-gpu /run/mesos-gpu /var/lib/mesos-gpu/scheduler /var/lib/mesos-gpu/agent
-# A container would lose its driver's libraries, and what it shares with MPS.
+# A running container would lose its driver libraries and its MPS connection.
 if grep -Eqs '/volumes/nvidia_|/mesos-gpu-mps/' /proc/[0-9]*/mountinfo; then
 	echo "mesos-gpu: containers use /var/lib/mesos-gpu/volumes or /dev/shm/mesos-gpu-mps, which stay: remove them when they have ended" >&2
 else

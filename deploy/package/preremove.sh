@@ -1,5 +1,6 @@
 #!/bin/sh
-# The last version goes: a .deb says remove, an .rpm 0. An upgrade stops nothing.
+# The last version is removed: a .deb passes remove, an .rpm 0. An upgrade stops
+# nothing.
 set -e
 case "$1" in
 remove | 0) ;;

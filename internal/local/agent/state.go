@@ -62,7 +62,7 @@ type executorState struct {
 	sandbox   string
 	command   container.Command
 	phase     executorPhase
-	// tasks are in launch order, then sorted by id.
+	// tasks are in launch order.
 	tasks  []*taskState
 	stream *mesosapi.EventStream
 	// box is nil until the container runs. abort cancels the launch before

@@ -9,13 +9,13 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// What an executor of a task group needs at least.
+// Minimum resources of a task group's executor.
 const (
 	minCPUs   = 0.01
 	minMemMiB = 32
 )
 
-// validateExecutor holds for every executor that a launch names.
+// validateExecutor checks the executor of a launch.
 func (l LaunchCheck) validateExecutor(e mesos.ExecutorInfo) error {
 	if err := validateID("executor id", e.ExecutorID.Value); err != nil {
 		return err
@@ -48,8 +48,8 @@ func sameExecutor(a, b mesos.ExecutorInfo) bool {
 	return a.Equal(b)
 }
 
-// ValidateGroup says what is wrong with a LAUNCH_GROUP; the whole group stands or
-// falls together.
+// ValidateGroup returns the first error in a LAUNCH_GROUP. One invalid task
+// invalidates the whole group.
 func (l LaunchCheck) ValidateGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) error {
 	seen := map[string]bool{}
 	want := [][]mesos.Resource{}

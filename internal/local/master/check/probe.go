@@ -7,11 +7,12 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// probeInfo is what a health check and a check have in common; what names it.
+// probeInfo is the common part of a health check and a check. what names it in
+// errors.
 type probeInfo struct {
 	what, kind   string
 	command      *mesos.CommandInfo
-	path, scheme *string // of HTTP
+	path, scheme *string // HTTP only
 	http, tcp    bool
 	times        map[string]*float64
 }
@@ -40,7 +41,7 @@ func ofCheck(c *mesos.CheckInfo) probeInfo {
 	return p
 }
 
-// validateProbes holds for a task's checks.
+// validateProbes checks a task's health check and check.
 func validateProbes(t mesos.TaskInfo) error {
 	if t.HealthCheck != nil {
 		if err := ofHealthCheck(t.HealthCheck).validateProbe(); err != nil {

@@ -1,6 +1,6 @@
-// Package check says whether a scheduler's call, its FrameworkInfo and the
-// tasks it launches are valid, with the reasons that a Mesos master gives. It
-// is pure: it does not know what becomes of an invalid one.
+// Package check validates a scheduler's calls, its FrameworkInfo and its tasks,
+// with the error messages of a Mesos master. It is pure: the caller handles
+// invalid input.
 package check
 
 import (
@@ -12,7 +12,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// maxID is the longest file name: ids become folders.
+// maxID is the maximum length of a file name, because ids become folder names.
 const maxID = 255
 
 func validateID(what, value string) error {
@@ -29,7 +29,7 @@ func validateID(what, value string) error {
 	return nil
 }
 
-// ValidateRole says what is wrong with a role's name.
+// ValidateRole returns an error if the role's name is invalid.
 func ValidateRole(role string) error {
 	if role == "*" {
 		return nil
@@ -57,7 +57,7 @@ func HasCapability(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capa
 	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
 }
 
-// RolesOf are those that the framework subscribes to.
+// RolesOf returns the roles that the framework subscribes to.
 func RolesOf(info mesos.FrameworkInfo) []string {
 	if HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		return info.Roles

@@ -9,19 +9,20 @@ import (
 	"mesos-gpu/internal/local/master/amount"
 )
 
-// LaunchCheck is what the validity of a launch depends on.
+// LaunchCheck is the state against which a launch is validated.
 type LaunchCheck struct {
 	Framework mesos.FrameworkID
 	Agent     mesos.AgentID
-	// Free is what is left of the accepted offers, allocated to their role.
+	// Free is the remaining resources of the accepted offers, allocated to
+	// their role.
 	Free []mesos.Resource
-	// HasTask reports whether the framework has a task of that id; Executor
-	// finds the framework's executor on the agent.
+	// HasTask reports whether the framework has a task with that id. Executor
+	// returns the framework's executor on the agent.
 	HasTask  func(id string) bool
 	Executor func(id string) (mesos.ExecutorInfo, bool)
 }
 
-// ValidateTask says what is wrong with one task of a LAUNCH.
+// ValidateTask returns the first error in a task of a LAUNCH.
 func (l LaunchCheck) ValidateTask(t mesos.TaskInfo) error {
 	if err := l.validateCommon(t); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (l LaunchCheck) customExecutor(e mesos.ExecutorInfo) error {
 	return l.validateExecutor(e)
 }
 
-// validateCommon holds for tasks of groups too.
+// validateCommon checks what applies to tasks with and without a group.
 func (l LaunchCheck) validateCommon(t mesos.TaskInfo) error {
 	if err := validateID("task id", t.TaskID.Value); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (l LaunchCheck) validateCommon(t mesos.TaskInfo) error {
 	return validateLimits(t)
 }
 
-// validateResources holds for a task's and an executor's own resources.
+// validateResources checks a task's or an executor's own resources.
 func validateResources(rs []mesos.Resource) error {
 	if err := amount.Validate(rs); err != nil {
 		return err
@@ -118,7 +119,8 @@ func validateContainer(c *mesos.ContainerInfo) error {
 	return nil
 }
 
-// validateLimits are the task's resource limits: no less than what it requests.
+// validateLimits checks the task's resource limits, which must not be below its
+// requests.
 func validateLimits(t mesos.TaskInfo) error {
 	for name, limit := range t.Limits {
 		if name != "cpus" && name != "mem" {
