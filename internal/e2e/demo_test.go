@@ -69,7 +69,7 @@ func exists(path string) bool {
 
 // Without root it works as well and says that devices are not isolated.
 func TestDemoWithoutRoot(t *testing.T) {
-	testneeds.RequireRoot(t) // to become somebody else
+	testneeds.RequireRoot(t) // to run as another user
 	job := filepath.Join(t.TempDir(), "hello-gpu.yaml")
 	text, err := os.ReadFile(example("hello-gpu.yaml"))
 	if err != nil {

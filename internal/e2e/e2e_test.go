@@ -104,7 +104,7 @@ func start(t *testing.T, args ...string) *cluster {
 	return launch(t, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
 }
 
-// launch runs a daemon that tells its API's address, until the test ends.
+// launch runs a daemon that prints its API's address, until the test ends.
 func launch(t *testing.T, args ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, output: newLines(), ended: make(chan struct{})}
@@ -156,7 +156,7 @@ func (c *cluster) must(args ...string) string {
 	return r.out
 }
 
-// lines collects a process's output and wakes who waits for a line of it.
+// lines collects a process's output and wakes waiters for a line.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

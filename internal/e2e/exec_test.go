@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// beside runs commands beside the first task of a job, over the API.
+// beside runs commands in the container of a job's first task, over the API.
 type beside struct {
 	*cluster
 	job, task string
@@ -219,7 +219,8 @@ func sleeping(t *testing.T, mark string) (n int) {
 	return n
 }
 
-// awaitNone waits for processes of other parents, whose end nobody tells.
+// awaitNone polls for the end of processes with other parents, which sends no
+// notification.
 func awaitNone(t *testing.T, mark string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// executorOf is the process of a task's executor, 0 where there is none.
+// executorOf returns the pid of a task's executor, or 0 if there is none.
 func executorOf(t *testing.T, task string) int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -102,7 +102,7 @@ func sleeper(t *testing.T, c *cluster, docker *client.Client, name string) (imag
 	return image
 }
 
-// runs asks whether a job's first task runs in that attempt.
+// runs reports whether a job's first task runs in that attempt.
 func runs(attempt int) func(*api.JobView) bool {
 	return func(v *api.JobView) bool { return v.Tasks[0].State == job.Running && v.Tasks[0].Attempt == attempt }
 }

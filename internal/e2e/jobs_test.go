@@ -298,7 +298,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestNoPermission(t *testing.T) {
-	testneeds.RequireRoot(t) // to become somebody else
+	testneeds.RequireRoot(t) // to run as another user
 	dir := t.TempDir()
 	open(t, filepath.Dir(dir))
 	if err := os.Chmod(dir, 0o700); err != nil {

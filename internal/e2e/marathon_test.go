@@ -112,7 +112,7 @@ func (c *cluster) awaitApp(id, what string, wanted func(*appView) bool) *appView
 	}
 }
 
-// events tells that the stream of events told of something, until ctx ends.
+// events reports that the event stream has sent something, until ctx ends.
 func (c *cluster) events(ctx context.Context) <-chan struct{} {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api+"/v2/events", nil)

@@ -28,7 +28,7 @@ import (
 // manyInstances is how many are deployed.
 const manyInstances = 1000
 
-// swift is an agent without executors: a task runs as soon as it is told.
+// swift is an agent without executors: a task runs as soon as it is launched.
 type swift struct {
 	master   *master.EmbeddedMaster
 	id       mesosgo.AgentID
@@ -128,7 +128,7 @@ func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
 	}
 	resp.Body.Close()
 	for count(b, api+"/many?embed=app.counts") < manyInstances {
-		time.Sleep(20 * time.Millisecond) // what asks more often takes time from what is measured
+		time.Sleep(20 * time.Millisecond) // more frequent polling distorts the measurement
 	}
 	running = time.Since(began)
 	b.StopTimer()

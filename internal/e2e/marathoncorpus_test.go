@@ -35,7 +35,7 @@ var notHere = map[string][]string{
 	"a server to fetch of": {"fetch-all", "fetch-executable"},
 }
 
-// needs says what a job needs that is not here; empty if nothing.
+// needs returns a job's unavailable requirement, or "".
 func needs(spec *job.Spec) string {
 	switch {
 	case spec.Containerizer == job.Docker:

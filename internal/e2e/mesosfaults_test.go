@@ -101,7 +101,7 @@ func TestMesosImageFitsAnotherAgent(t *testing.T) {
 	}
 }
 
-// withDriver is an agent whose daemon tells that driver.
+// withDriver is an agent whose daemon reports that driver.
 func withDriver(t *testing.T, master, ip, version, cuda string) *mesos {
 	t.Helper()
 	h, err := simulated.NewHost("4xV100", filepath.Base(ip))

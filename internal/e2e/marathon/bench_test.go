@@ -26,7 +26,8 @@ const (
 	each     = 10 // instances
 )
 
-// counted is an extension that tells when so many jobs have been submitted.
+// counted is an extension that reports when a number of jobs have been
+// submitted.
 type counted struct {
 	*control.Controller
 	left int
@@ -183,7 +184,7 @@ func ask(c *control.Controller, method, path, body string) *httptest.ResponseRec
 	return w
 }
 
-// put asks for the apps until somebody takes them.
+// put sends the apps until a server accepts them.
 func put(ctx context.Context, c *control.Controller) int {
 	for {
 		w := ask(c, "PUT", "/v2/apps", definitions())
