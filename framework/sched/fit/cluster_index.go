@@ -170,8 +170,9 @@ func (c *Cluster) rankAgents(cl *demandClass) *index.Ranking {
 // scoreRole scores all agents of the class's role. scores is all 0 before.
 func (c *Cluster) scoreRole(cl *demandClass, scores []int64) {
 	c.beginScan()
+	minimum := cl.minimum // a local copy: the loop visits every agent of the role
 	for _, i := range c.index.roleAgents(cl.roleID) {
-		if c.hints[i].allows(cl.minimum) {
+		if h := c.hints[i]; h.cpus >= minimum.cpus && h.gpus >= minimum.gpus {
 			scores[i] = c.scoreInScan(int(i), cl)
 		}
 	}

@@ -66,8 +66,9 @@ func (c *Cluster) scanForBest(cl *demandClass) int {
 	c.beginScan()
 	// Then the score of an agent that fits is known before the agent is checked.
 	scoreKnown := c.policy.scoreTask == nil && cl.gpus > 0 && !(cl.wantsShares && c.index.hasSharedDevices)
+	minimum := cl.minimum // a local copy: the loop visits every agent of the role
 	for _, i := range c.index.roleAgents(cl.roleID) {
-		if !c.hints[i].allows(cl.minimum) || scoreKnown && c.agentScores[i] <= most {
+		if h := c.hints[i]; h.cpus < minimum.cpus || h.gpus < minimum.gpus || scoreKnown && c.agentScores[i] <= most {
 			continue
 		}
 		if score := c.scoreInScan(int(i), cl); score > most {
