@@ -45,7 +45,7 @@ func (f *agentFlags) validate() error {
 	return nil
 }
 
-func (a *commands) agentCommand() *cobra.Command {
+func (a *agentCommands) agentCommand() *cobra.Command {
 	var common agentFlags
 	c := a.daemonCommand(&common)
 	p := c.PersistentFlags()
@@ -59,7 +59,7 @@ func (a *commands) agentCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) daemonCommand(common *agentFlags) *cobra.Command {
+func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	cfg := daemon.DaemonConfig{Version: a.Version}
 	var url, level, credential, driverRoot, volumesDir string
 	var ignored []uint
@@ -137,7 +137,7 @@ func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) 
 }
 
 // openHardware opens this machine's GPUs, or simulates the GPUs that simulate describes.
-func (a *commands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
+func (a *agentCommands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
 		return daemon.OpenNVML(nvml.LibraryConfig{Log: log})
 	}
@@ -191,7 +191,7 @@ func agentURL(url string) string {
 	return strings.TrimSuffix(url, "/") + "/slave(1)"
 }
 
-func (a *commands) agentFlagsCommand(common *agentFlags) *cobra.Command {
+func (a *agentCommands) agentFlagsCommand(common *agentFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "flags", Short: "Print --resources and --attributes for the Mesos agent's command line", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -9,17 +9,17 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// agentCommands has one method for each command of this package.
+type agentCommands struct{ *cli.App }
 
 // DaemonCommands returns the daemons of an agent's machine: agent and executor.
 func DaemonCommands(app *cli.App) []*cobra.Command {
-	a := &commands{app}
+	a := &agentCommands{app}
 	return []*cobra.Command{a.agentCommand(), a.executorCommand()}
 }
 
 // DiscoverCommand returns the command that shows this machine's GPUs.
 func DiscoverCommand(app *cli.App) *cobra.Command {
-	a := &commands{app}
+	a := &agentCommands{app}
 	return a.discoverCommand()
 }

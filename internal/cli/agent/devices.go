@@ -18,7 +18,7 @@ func socketFlag(c *cobra.Command, path *string) {
 	c.Flags().StringVar(path, "socket", daemon.DefaultSocket, "the daemon's unix socket")
 }
 
-func (a *commands) devicesCommand() *cobra.Command {
+func (a *agentCommands) devicesCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use: "devices", Short: "Show this machine's GPUs, how they are and who holds them", Args: cli.RequireArgs(),
@@ -80,7 +80,7 @@ func conditionReason(c gpu.DeviceCondition) string {
 	return term.DashIfEmpty(strings.Join(parts, "; "))
 }
 
-func (a *commands) cordonCommand() *cobra.Command {
+func (a *agentCommands) cordonCommand() *cobra.Command {
 	var path, why string
 	c := &cobra.Command{
 		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: cli.RequireArgs("DEVICE"),
@@ -95,7 +95,7 @@ func (a *commands) cordonCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) uncordonCommand() *cobra.Command {
+func (a *agentCommands) uncordonCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: cli.RequireArgs("DEVICE"),
@@ -110,7 +110,7 @@ func (a *commands) uncordonCommand() *cobra.Command {
 }
 
 // changeDevice applies do to the device that name refers to and prints the result.
-func (a *commands) changeDevice(ctx context.Context, path, name string, do func(*socket.DaemonClient, string) (done string, err error)) error {
+func (a *agentCommands) changeDevice(ctx context.Context, path, name string, do func(*socket.DaemonClient, string) (done string, err error)) error {
 	client := socket.NewDaemonClient(path)
 	defer client.Close()
 	list, err := client.ListDevices(ctx)

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/isolator/nvml"
 )
 
-func (a *commands) discoverCommand() *cobra.Command {
+func (a *agentCommands) discoverCommand() *cobra.Command {
 	var simulate string
 	c := &cobra.Command{
 		Use: "discover", Short: "Show this machine's GPUs", Args: cli.RequireArgs(),
@@ -48,7 +48,7 @@ func (a *commands) discoverCommand() *cobra.Command {
 
 // printHost prints the host's devices, the links between them, and their device nodes.
 // there lists the paths that match a pattern.
-func (a *commands) printHost(h gpu.Host, there func(pattern string) []string) error {
+func (a *agentCommands) printHost(h gpu.Host, there func(pattern string) []string) error {
 	made := ""
 	if h.Simulated {
 		made = ", simulated"

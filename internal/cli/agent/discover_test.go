@@ -69,7 +69,7 @@ func TestDiscoverOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			a := &commands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
+			a := &agentCommands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
 			if err := a.printHost(h, nodesOf); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-func (a *commands) executorCommand() *cobra.Command {
+func (a *agentCommands) executorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "executor", Short: "Run one task; Mesos agents start this", Args: cli.RequireArgs(), Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {

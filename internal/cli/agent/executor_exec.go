@@ -20,7 +20,7 @@ import (
 
 // executorExecCommand runs a command in a Docker container. The scheduler starts it on
 // the agent, alongside the executor of the task.
-func (a *commands) executorExecCommand() *cobra.Command {
+func (a *agentCommands) executorExecCommand() *cobra.Command {
 	var tty, stdin bool
 	c := &cobra.Command{
 		Use: "exec -- COMMAND [ARG...]", Short: "Run a command in this executor's task; the scheduler starts this", Args: cli.AtLeast("a command"), Hidden: true,

@@ -73,7 +73,7 @@ type discoveredHost struct {
 }
 
 // listCuttable returns this machine's GPUs in MIG mode. Simulated GPUs have none.
-func (a *commands) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
+func (a *agentCommands) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
 	if simulate != "" {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func (a *commands) listCuttable(simulate string) ([]nvml.MIGGPU, error) {
 }
 
 // printProfiles prints the MIG profiles of each GPU in MIG mode.
-func (a *commands) printProfiles(list []nvml.MIGGPU) error {
+func (a *agentCommands) printProfiles(list []nvml.MIGGPU) error {
 	for _, g := range list {
 		fmt.Fprintf(a.Stdout, "\n%s, cut into %s, can be cut into\n", term.EscapeControls(g.Device.String()), term.DashIfEmpty(formatLayout(g.Instances)))
 		if err := a.printMIGProfiles(g.Profiles); err != nil {
@@ -91,7 +91,7 @@ func (a *commands) printProfiles(list []nvml.MIGGPU) error {
 	return nil
 }
 
-func (a *commands) printMIGProfiles(list []layout.InstanceProfile) error {
+func (a *agentCommands) printMIGProfiles(list []layout.InstanceProfile) error {
 	return a.PrintRows("PROFILE\tMEMORY\tSLICES\tMOST\tPLACES", len(list), func(i int) string {
 		p := list[i]
 		return fmt.Sprintf("%s\t%d MiB\t%d\t%d\t%s:%d", p.Name, p.MemMiB, p.Slices, p.Max, strings.Trim(fmt.Sprint(p.Starts), "[]"), p.Size)
@@ -106,7 +106,7 @@ func formatLayout(list []layout.GPUInstance) string {
 	return layout.FormatLayout(names)
 }
 
-func (a *commands) migCommand() *cobra.Command {
+func (a *agentCommands) migCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
 		Use: "mig [GPU LAYOUT]", Short: "Show what GPUs in MIG mode are cut into, or cut one anew once it is idle",
@@ -138,7 +138,7 @@ func (a *commands) migCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) requestLayout(c *cobra.Command, client *socket.DaemonClient, list []mig.PartitionedGPU, name, text string) error {
+func (a *agentCommands) requestLayout(c *cobra.Command, client *socket.DaemonClient, list []mig.PartitionedGPU, name, text string) error {
 	devices := make([]gpu.Device, len(list))
 	for i, g := range list {
 		devices[i] = gpu.Device{UUID: g.UUID, Minor: g.Minor}
@@ -163,7 +163,7 @@ func (a *commands) requestLayout(c *cobra.Command, client *socket.DaemonClient, 
 	return nil
 }
 
-func (a *commands) printMIGLayouts(list []mig.PartitionedGPU) error {
+func (a *agentCommands) printMIGLayouts(list []mig.PartitionedGPU) error {
 	err := a.PrintRows("MINOR\tMODEL\tCUT INTO\tOTHERS'\tWANTED\tUUID\tREASON", len(list), func(i int) string {
 		g := list[i]
 		var ours, others []layout.GPUInstance

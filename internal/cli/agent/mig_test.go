@@ -26,7 +26,7 @@ func TestPrintMIGLayouts(t *testing.T) {
 		return mig.InstanceStatus{GPUInstance: layout.GPUInstance{Profile: profile, Start: start, Size: size}, Ours: ours}
 	}
 	var out bytes.Buffer
-	a := &commands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
+	a := &agentCommands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
 	err := a.printMIGLayouts([]mig.PartitionedGPU{
 		{
 			UUID: "GPU-a", Model: "NVIDIA A30", Minor: 1, Layout: []string{"1g.6gb", "2g.12gb", "1g.6gb"}, Pending: true, Reason: "in use",
@@ -56,7 +56,7 @@ PROFILE  MEMORY     SLICES  MOST  PLACES
 
 func TestPrintMIGProfiles(t *testing.T) {
 	var out bytes.Buffer
-	a := &commands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
+	a := &agentCommands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out}}}
 	err := a.printProfiles([]nvml.MIGGPU{{
 		Device: gpu.Device{UUID: "GPU-a", Model: "NVIDIA A30", Minor: 1}, Profiles: layouttest.A30()[3:],
 		Instances: []layout.GPUInstance{{Profile: "2g.12gb", Start: 0, Size: 2}},
@@ -108,7 +108,7 @@ func TestMIGCommand(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		c := (&commands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &out}}}).migCommand()
+		c := (&agentCommands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &out}}}).migCommand()
 		c.SilenceErrors, c.SilenceUsage = true, true
 		c.SetArgs(append(args, "--socket", path))
 		err := c.ExecuteContext(t.Context())

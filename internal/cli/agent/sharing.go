@@ -89,7 +89,7 @@ func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, s
 	return nil
 }
 
-func (a *commands) shareCommand(shared bool) *cobra.Command {
+func (a *agentCommands) shareCommand(shared bool) *cobra.Command {
 	var path string
 	use, short, done := "share", "Let several tasks have parts of a GPU, once it is idle", "shared"
 	if !shared {

@@ -18,7 +18,7 @@ import (
 func agentFlagsOf(t *testing.T, flags string) (printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := (&commands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &out}}}).agentCommand()
+	c := (&agentCommands{&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &out}}}).agentCommand()
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(append([]string{"flags", "--simulate", "2xV100", "--share-library", "/none"}, strings.Fields(flags)...))
 	err = c.ExecuteContext(t.Context())

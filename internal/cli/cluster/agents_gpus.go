@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-func (a *commands) agentsCommand() *cobra.Command {
+func (a *clusterCommands) agentsCommand() *cobra.Command {
 	return a.NewShowCommand("agents", "List the cluster's agents", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		agents, err := api.ListAgents(ctx)
 		return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return PrintAgents(p, agents) }}, err
@@ -69,7 +69,7 @@ func formatAgentNote(g api.AgentSummary) string {
 	return ""
 }
 
-func (a *commands) gpusCommand() *cobra.Command {
+func (a *clusterCommands) gpusCommand() *cobra.Command {
 	return a.NewShowCommand("gpus", "List every GPU and who holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		gpus, err := api.ListGPUs(ctx)
 		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return PrintGPUs(p, gpus) }}, err

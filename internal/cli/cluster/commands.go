@@ -8,12 +8,12 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// clusterCommands has one method for each command of this package.
+type clusterCommands struct{ *cli.App }
 
 // Commands returns the commands that show agents, GPUs, roles and the queue, and the
 // operator commands that change them.
 func Commands(app *cli.App) []*cobra.Command {
-	a := &commands{app}
+	a := &clusterCommands{app}
 	return append(a.cordonCommands(), a.agentsCommand(), a.gpusCommand(), a.queueCommand(), a.quotaCommand(), a.topCommand(), a.tokenCommand())
 }

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-func (a *commands) queueCommand() *cobra.Command {
+func (a *clusterCommands) queueCommand() *cobra.Command {
 	return a.NewShowCommand("queue", "List the jobs with tasks that wait, in the order in which they choose", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		jobs, err := api.ListQueue(ctx)
 		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return PrintQueue(p, jobs) }}, err
@@ -38,7 +38,7 @@ func PrintQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
 	})
 }
 
-func (a *commands) quotaCommand() *cobra.Command {
+func (a *clusterCommands) quotaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "quota", Short: "Show and set how many GPUs roles may hold", Args: cli.RejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -120,7 +120,7 @@ func formatByType[N int | float64](gpus map[string]N) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *commands) setQuota(ctx context.Context, role string, quota *string) error {
+func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *string) error {
 	api, err := a.NewClient()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (a *commands) setQuota(ctx context.Context, role string, quota *string) err
 
 // cordonCommands returns the commands that cordon, drain and uncordon whole agents in
 // the scheduler. `mesos-gpu agent cordon` cordons single devices on the agent itself.
-func (a *commands) cordonCommands() []*cobra.Command {
+func (a *clusterCommands) cordonCommands() []*cobra.Command {
 	var why string
 	cordon := a.newAgentCommand("cordon", "Keep new tasks off agents; those on them go on", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
 		return api.CordonAgent(ctx, agent, why)
@@ -158,7 +158,7 @@ func (a *commands) cordonCommands() []*cobra.Command {
 }
 
 // newAgentCommand returns a command that applies do to agents and prints the result.
-func (a *commands) newAgentCommand(verb, short, done string, do func(context.Context, *client.Client, string) error) *cobra.Command {
+func (a *clusterCommands) newAgentCommand(verb, short, done string, do func(context.Context, *client.Client, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " AGENT...", Short: short, Args: cli.AtLeast("AGENT"),
 		RunE: func(c *cobra.Command, agents []string) error {

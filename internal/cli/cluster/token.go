@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-func (a *commands) tokenCommand() *cobra.Command {
+func (a *clusterCommands) tokenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "token NAME", Short: "Make a token for the scheduler's access file",
 		Long: "Make a token for the scheduler's access file. The token goes to standard output, for its user alone, and is kept nowhere;\n" +

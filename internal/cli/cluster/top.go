@@ -41,7 +41,7 @@ func topOrders() map[string]func(a, b *UsageRow) int {
 	}
 }
 
-func (a *commands) topCommand() *cobra.Command {
+func (a *clusterCommands) topCommand() *cobra.Command {
 	by, order := topByTask, "host"
 	c := a.NewShowCommand("top", "Show what the GPUs of running tasks do now", nil, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
 		if err := checkTopFlags(by, order); err != nil {

@@ -8,12 +8,12 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// daemonCommands has one method for each command of this package.
+type daemonCommands struct{ *cli.App }
 
 // Commands returns the commands that run a scheduler: against a Mesos
 // master, and with an embedded cluster.
 func Commands(app *cli.App) []*cobra.Command {
-	a := &commands{app}
+	a := &daemonCommands{app}
 	return []*cobra.Command{a.localCommand(), a.schedulerCommand()}
 }

@@ -33,7 +33,7 @@ type localFlags struct {
 	isSet                                                          func(string) bool
 }
 
-func (a *commands) localCommand() *cobra.Command {
+func (a *daemonCommands) localCommand() *cobra.Command {
 	var f localFlags
 	c := &cobra.Command{
 		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: cli.RequireArgs(),
@@ -65,7 +65,7 @@ func (a *commands) localCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) runLocal(ctx context.Context, f localFlags) error {
+func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	log, err := a.NewLogger(f.level)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (f *localFlags) listenAddress(flag, value string) string {
 }
 
 // passedEnv returns those of the environment variables that are set.
-func (a *commands) passedEnv(names ...string) map[string]string {
+func (a *daemonCommands) passedEnv(names ...string) map[string]string {
 	env := map[string]string{}
 	for _, name := range names {
 		if v := a.Getenv(name); v != "" {
@@ -151,7 +151,7 @@ func (a *commands) passedEnv(names ...string) map[string]string {
 }
 
 // localHost uses the machine's GPUs unless the user asks for simulated ones.
-func (a *commands) localHost(f localFlags) (gpu.Host, error) {
+func (a *daemonCommands) localHost(f localFlags) (gpu.Host, error) {
 	if !f.isSet("gpus") {
 		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
 		if err == nil {
@@ -169,7 +169,7 @@ func (a *commands) localHost(f localFlags) (gpu.Host, error) {
 }
 
 // runOnce starts the cluster, runs one job and stops the cluster.
-func (a *commands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *job.Spec) error {
+func (a *daemonCommands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *job.Spec) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -195,7 +195,7 @@ func (a *commands) runOnce(ctx context.Context, cfg local.ClusterConfig, spec *j
 }
 
 // followToEnd follows the job and returns its exit code as an ExitStatus.
-func (a *commands) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
+func (a *daemonCommands) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
 	if _, err := api.SubmitJob(ctx, *spec); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-func (a *commands) schedulerCommand() *cobra.Command {
+func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	cfg := framework.SchedulerConfig{}
 	level, encryption, settings := "", master.TLSFiles{}, marathon.ParseSettings{}
 	c := &cobra.Command{

@@ -9,12 +9,12 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// jobCommands has one method for each command of this package.
+type jobCommands struct{ *cli.App }
 
 // Commands returns the commands that submit, show and end jobs.
 func Commands(app *cli.App) []*cobra.Command {
-	a := &commands{app}
+	a := &jobCommands{app}
 	return []*cobra.Command{
 		a.runCommand(), a.submitCommand(), a.psCommand(), a.describeCommand(), a.logsCommand(), a.execCommand(), a.shellCommand(), a.killCommand(), a.stopCommand(), a.scaleCommand(),
 		a.schedulesCommand(), a.schemaCommand(), a.marathonCommand(), a.validateCommand(), a.explainCommand(), a.eventsCommand(), a.waitCommand(),

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *commands) describeCommand() *cobra.Command {
+func (a *jobCommands) describeCommand() *cobra.Command {
 	return a.NewShowCommand("describe", "Show a job: where its tasks run, why they wait, and how earlier attempts ended", []string{"JOB"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
 		j, err := api.GetJob(ctx, args[0])
 		if isNotFound(err) {

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-func (a *commands) eventsCommand() *cobra.Command {
+func (a *jobCommands) eventsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
 		Use: "events [JOB]", Short: "Show how tasks have changed last and, followed, each change as it comes", Args: cli.AtMost("JOB"),
@@ -43,7 +43,7 @@ func (a *commands) eventsCommand() *cobra.Command {
 // printEvents prints the past changes and, with follow, new ones. It reads the
 // present states from the jobs, because the event stream does not mark where the
 // present states end and new changes start.
-func (a *commands) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
+func (a *jobCommands) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
 	past, err := lastChanges(ctx, c, name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobVie
 
 // printEvent prints one event. width is the width of the task column, so that the row
 // aligns with earlier ones.
-func (a *commands) printEvent(ev api.TaskEvent, width int) error {
+func (a *jobCommands) printEvent(ev api.TaskEvent, width int) error {
 	switch a.Format {
 	case cli.FormatJSON:
 		return json.NewEncoder(a.Stdout).Encode(ev)
@@ -120,7 +120,7 @@ func (a *commands) printEvent(ev api.TaskEvent, width int) error {
 
 // printPastEvents prints the events that have already occurred and returns the width
 // of their longest task id, in characters.
-func (a *commands) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
+func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
 	for _, ev := range past {
 		width = max(width, utf8.RuneCountInString(ev.Task))
 	}

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *commands) execCommand() *cobra.Command {
+func (a *jobCommands) execCommand() *cobra.Command {
 	stdin, tty := false, false
 	c := &cobra.Command{
 		Use: "exec JOB[.NUMBER] [-it] [--] COMMAND...", DisableFlagsInUseLine: true, Short: "Run a command in a running task's container",
@@ -41,7 +41,7 @@ func (a *commands) execCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) shellCommand() *cobra.Command {
+func (a *jobCommands) shellCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "shell JOB[.NUMBER]", Short: "Open a shell in a running task's container: bash, else sh", Args: cli.RequireArgs("JOB[.NUMBER]"),
 		RunE:              func(c *cobra.Command, args []string) error { return a.openShell(c.Context(), args[0]) },
@@ -74,7 +74,7 @@ func splitExec(c *cobra.Command, args []string) (name string, argv []string, err
 	return "", nil, &cli.UsageError{Err: fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), missing, c.CommandPath())}
 }
 
-func (a *commands) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {
+func (a *jobCommands) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {
 	keys := a.terminalInput()
 	if tty && keys == nil {
 		return &cli.UsageError{Err: errors.New("-t needs a terminal, and standard input is none: leave -t out")}
@@ -98,7 +98,7 @@ func (a *commands) execInTask(ctx context.Context, name string, argv []string, s
 const ShellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
 
 // openShell opens an interactive shell in the task's container.
-func (a *commands) openShell(ctx context.Context, name string) error {
+func (a *jobCommands) openShell(ctx context.Context, name string) error {
 	if a.terminalInput() == nil {
 		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
 	}
@@ -106,7 +106,7 @@ func (a *commands) openShell(ctx context.Context, name string) error {
 }
 
 // runExec runs a command on this terminal and restores the terminal's mode afterwards.
-func (a *commands) runExec(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *ttyInput) error {
+func (a *jobCommands) runExec(ctx context.Context, c *client.Client, task job.Task, r api.ExecRequest, t api.Terminal, keys *ttyInput) error {
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
 	if r.TTY && keys != nil {
@@ -175,7 +175,7 @@ const (
 // execFailed returns the error of a failed exec. After an interrupt it prints nothing
 // and returns the status of SIGINT. For a program that cannot be started it prints
 // only the reason, without the details of the API request.
-func (a *commands) execFailed(ctx context.Context, program string, err error) error {
+func (a *jobCommands) execFailed(ctx context.Context, program string, err error) error {
 	if ctx.Err() != nil {
 		return &cli.ExitStatus{Code: 128 + int(syscall.SIGINT)}
 	}
@@ -243,7 +243,7 @@ func firstRunning(tasks []job.Task) int {
 
 // completeRunning completes the names of running jobs, and of the tasks of jobs with
 // several tasks.
-func (a *commands) completeRunning(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *jobCommands) completeRunning(c *cobra.Command, before []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(before) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

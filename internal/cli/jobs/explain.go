@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-func (a *commands) explainCommand() *cobra.Command {
+func (a *jobCommands) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [KEY]", Short: "Explain a job file's keys, or one of them", Args: cli.AtMost("KEY"),
 		Long: "Explain a job file's keys, or one of them. With dots a KEY is inside of others: share.memory, health_check.http.port.",

@@ -48,7 +48,7 @@ func notifyQuit() (quit <-chan os.Signal, stop func()) {
 
 // handleInterrupt kills the job, or leaves it running if keep is set. It then calls
 // leave: immediately if keep is set or the kill fails, otherwise at the next interrupt.
-func (a *commands) handleInterrupt(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
+func (a *jobCommands) handleInterrupt(following context.Context, leave context.CancelCauseFunc, api *client.Client, name string, keep bool) {
 	if keep {
 		leave(leftRunning{name})
 		return

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-func (a *commands) killCommand() *cobra.Command {
+func (a *jobCommands) killCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
@@ -32,7 +32,7 @@ func (a *commands) killCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *commands) killJob(ctx context.Context, api *client.Client, name string, force bool) error {
+func (a *jobCommands) killJob(ctx context.Context, api *client.Client, name string, force bool) error {
 	view, err := api.GetJob(ctx, name)
 	if isNotFound(err) {
 		return a.endScheduleOr(ctx, api, name, err)

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *commands) logsCommand() *cobra.Command {
+func (a *jobCommands) logsCommand() *cobra.Command {
 	var o client.LogOptions
 	errs := false
 	c := &cobra.Command{
@@ -45,7 +45,7 @@ func (a *commands) logsCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) printLogs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
+func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
 	view, err := api.GetJob(ctx, name)
 	switch {
 	case isNotFound(err):
@@ -92,7 +92,7 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string) (string
 }
 
 // copyTaskLog copies a task's output to to. It returns no error after an interrupt.
-func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
+func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
 	o.OnOutputLost = func() { fmt.Fprintln(a.Stderr, outputLostNotice) }
 	body, err := api.OpenTaskLog(ctx, task, o)
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *commands) copyTaskLog(ctx context.Context, api *client.Client, task str
 // printJobLogs prints the existing output task by task. It returns a not-found error
 // only if no task has output, and continues with the other tasks if an agent cannot
 // be reached.
-func (a *commands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
 	names := lineLabels{len(view.Tasks), a.CurrentScreen()}
 	found, none := false, error(nil)
 	var errs []error
@@ -132,7 +132,7 @@ func (a *commands) printJobLogs(ctx context.Context, api *client.Client, view *a
 }
 
 // followJobLogs prints a job's output until the job ends.
-func (a *commands) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
+func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
 	f := NewFollower(a.App, api, view.Spec.Name)
 	f.Outputs, f.tailLines = []streamOutput{{cmp.Or(o.Stream, "stdout"), f.Outputs[0].To}}, o.TailLines
 	f.labels = lineLabels{view.Spec.Tasks, a.CurrentScreen()}

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-func (a *commands) marathonCommand() *cobra.Command {
+func (a *jobCommands) marathonCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "marathon", Short: "Work with Marathon's app definitions", Args: cli.RejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -26,7 +26,7 @@ func (a *commands) marathonCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) marathonTranslateCommand() *cobra.Command {
+func (a *jobCommands) marathonTranslateCommand() *cobra.Command {
 	settings := marathon.ParseSettings{}
 	c := &cobra.Command{
 		Use: "translate FILE", Short: "Print an app definition as a job file (- reads standard input)", Args: cli.RequireArgs("FILE"),
@@ -49,7 +49,7 @@ func (a *commands) marathonTranslateCommand() *cobra.Command {
 }
 
 // translateApp parses an app definition as a new app.
-func (a *commands) translateApp(name string, s marathon.ParseSettings) (spec job.Spec, err error) {
+func (a *jobCommands) translateApp(name string, s marathon.ParseSettings) (spec job.Spec, err error) {
 	if s.GPUBehavior != marathon.GPURestricted && s.GPUBehavior != marathon.GPUUnrestricted {
 		return spec, &cli.UsageError{Err: fmt.Errorf("--gpu-scheduling-behavior %s: use %s or %s", s.GPUBehavior, marathon.GPURestricted, marathon.GPUUnrestricted)}
 	}
@@ -69,7 +69,7 @@ func (a *commands) translateApp(name string, s marathon.ParseSettings) (spec job
 	return spec, nil
 }
 
-func (a *commands) readDefinition(name string) ([]byte, error) {
+func (a *jobCommands) readDefinition(name string) ([]byte, error) {
 	in := a.Stdin
 	if name != "-" {
 		f, err := os.Open(name)

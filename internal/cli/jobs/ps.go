@@ -43,7 +43,7 @@ func jobOrders() map[string]func(a, b *api.JobView) int {
 	}
 }
 
-func (a *commands) psCommand() *cobra.Command {
+func (a *jobCommands) psCommand() *cobra.Command {
 	s := &jobSelection{}
 	c := a.NewShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		if err := s.validate(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *commands) runCommand() *cobra.Command {
+func (a *jobCommands) runCommand() *cobra.Command {
 	var flags *jobFlags
 	var detach, keep, verbose bool
 	c := &cobra.Command{
@@ -54,7 +54,7 @@ func (a *commands) runCommand() *cobra.Command {
 }
 
 // runDetached submits the job and prints its name, which may be generated.
-func (a *commands) runDetached(ctx context.Context, spec *job.Spec) error {
+func (a *jobCommands) runDetached(ctx context.Context, spec *job.Spec) error {
 	api, err := a.NewClient()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *commands) runDetached(ctx context.Context, spec *job.Spec) error {
 
 // runAttached submits the job and follows it: it prints the output of its tasks, wait
 // reasons, and why a task never started. An interrupt kills the job unless keep is set.
-func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
+func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, keep bool) error {
 	api, err := a.NewClient()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a *commands) runAttached(ctx context.Context, spec *job.Spec, verbose, kee
 
 // reportOutcome returns the job's exit code as an ExitStatus, and nil on success. It
 // prints the message of each task that ended without an exit code.
-func (a *commands) reportOutcome(view *api.JobView) error {
+func (a *jobCommands) reportOutcome(view *api.JobView) error {
 	if view.State == job.Finished {
 		return nil
 	}

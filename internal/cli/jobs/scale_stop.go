@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-func (a *commands) scaleCommand() *cobra.Command {
+func (a *jobCommands) scaleCommand() *cobra.Command {
 	return &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"SERVICE", "TASKS"}),
 		Use:               "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: cli.RequireArgs("JOB", "TASKS"),
@@ -32,7 +32,7 @@ func (a *commands) scaleCommand() *cobra.Command {
 	}
 }
 
-func (a *commands) stopCommand() *cobra.Command {
+func (a *jobCommands) stopCommand() *cobra.Command {
 	retire := false
 	c := &cobra.Command{
 		Use: "stop TASK", Short: "End one task; a service starts another in its place", Args: cli.RequireArgs("TASK"),

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (a *commands) schedulesCommand() *cobra.Command {
+func (a *jobCommands) schedulesCommand() *cobra.Command {
 	return a.NewShowCommand("schedules", "List schedules, which submit jobs again and again", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		all, err := api.ListSchedules(ctx)
 		return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return PrintSchedules(p, all) }}, err
@@ -42,7 +42,7 @@ func PrintSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 
 // submitSpec submits a job or, if spec has a schedule, a schedule of jobs. said is a
 // message for the user.
-func (a *commands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
+func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
 	if spec.Schedule == nil {
 		view, err = c.SubmitJob(ctx, *spec)
 		return view, fmt.Sprintf("job %s submitted", spec.Name), err
@@ -74,7 +74,7 @@ func describeSchedule(ctx context.Context, c *client.Client, name string, unknow
 
 // endScheduleOr ends the schedule of a name that no job has. If there is no such
 // schedule either, it returns unknown, the error about the job.
-func (a *commands) endScheduleOr(ctx context.Context, c *client.Client, name string, unknown error) error {
+func (a *jobCommands) endScheduleOr(ctx context.Context, c *client.Client, name string, unknown error) error {
 	switch err := c.EndSchedule(ctx, name); {
 	case isNotFound(err):
 		return unknown

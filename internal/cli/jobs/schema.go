@@ -8,7 +8,7 @@ import (
 )
 
 // schemaCommand prints the JSON schema of job files, for editors and validators.
-func (a *commands) schemaCommand() *cobra.Command {
+func (a *jobCommands) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of job files", Args: cli.RequireArgs(),
 		RunE: func(*cobra.Command, []string) error {

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-func (a *commands) submitCommand() *cobra.Command {
+func (a *jobCommands) submitCommand() *cobra.Command {
 	var file string
 	dry := false
 	c := &cobra.Command{
@@ -36,7 +36,7 @@ func (a *commands) submitCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) submitFile(ctx context.Context, file string, dry bool) error {
+func (a *jobCommands) submitFile(ctx context.Context, file string, dry bool) error {
 	spec, err := ReadJobFile(a.App, file)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type ttyInput struct{ fd int }
 
 // terminalInput returns nil if standard input is not a terminal.
-func (a *commands) terminalInput() *ttyInput {
+func (a *jobCommands) terminalInput() *ttyInput {
 	f, ok := a.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil

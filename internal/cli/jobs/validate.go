@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-func (a *commands) validateCommand() *cobra.Command {
+func (a *jobCommands) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line and column (- reads standard input)", Args: cli.AtLeast("FILE"),
 		Long: "Check job files as submit does, without a scheduler: what only the cluster knows, such as its GPU types, is not checked.",

@@ -23,7 +23,7 @@ const (
 // exitTimedOut is the exit status of timeout(1) after a timeout.
 const exitTimedOut = 124
 
-func (a *commands) waitCommand() *cobra.Command {
+func (a *jobCommands) waitCommand() *cobra.Command {
 	what, limit := waitForEnd, time.Duration(0)
 	c := &cobra.Command{
 		Use: "wait JOB...", Short: "Wait until jobs have ended, and exit with the code of the first that failed", Args: cli.AtLeast("JOB"),
@@ -53,7 +53,7 @@ func (a *commands) waitCommand() *cobra.Command {
 
 // waitForJobs waits for all jobs. It first requests each of them, so that an unknown
 // job is reported immediately.
-func (a *commands) waitForJobs(ctx context.Context, api *client.Client, names []string, what string) error {
+func (a *jobCommands) waitForJobs(ctx context.Context, api *client.Client, names []string, what string) error {
 	for _, name := range names {
 		if _, err := api.GetJob(ctx, name); err != nil {
 			return a.reportTimeout(ctx, name, what, err)
@@ -77,7 +77,7 @@ func (a *commands) waitForJobs(ctx context.Context, api *client.Client, names []
 }
 
 // reportTimeout returns exitTimedOut if --timeout has passed, and err otherwise.
-func (a *commands) reportTimeout(ctx context.Context, name, what string, err error) error {
+func (a *jobCommands) reportTimeout(ctx context.Context, name, what string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}

@@ -8,11 +8,11 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// simulateCommands has one method for each command of this package.
+type simulateCommands struct{ *cli.App }
 
 // Command returns the command that evaluates placement policies.
 func Command(app *cli.App) *cobra.Command {
-	a := &commands{app}
+	a := &simulateCommands{app}
 	return a.simulateCommand()
 }

@@ -164,7 +164,7 @@ type ReplayReport struct {
 }
 
 // simulateTimed replays a trace with a virtual clock, once for each policy.
-func (a *commands) simulateTimed(ctx context.Context, all *simulateFlags) error {
+func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags) error {
 	f := &all.timed
 	seed, err := f.validate(all)
 	if err != nil {
@@ -198,7 +198,7 @@ func (a *commands) simulateTimed(ctx context.Context, all *simulateFlags) error 
 }
 
 // printReports prints a single report in full, and several as one table.
-func (a *commands) printReports(reports []*ReplayReport) error {
+func (a *simulateCommands) printReports(reports []*ReplayReport) error {
 	switch {
 	case a.ForPrograms && len(reports) == 1:
 		return a.PrintJSON(reports[0])
@@ -260,7 +260,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 }
 
 // loadRecord reads agents and jobs from files in any of the supported formats.
-func (a *commands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
+func (a *simulateCommands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
 	head, err := readHead(tasks)
 	switch {
 	case err != nil:
@@ -361,7 +361,7 @@ func (c *replayCase) loadJobFile(path string) error {
 
 // loadPhilly loads a Philly trace. It reports each row that it cannot parse and omits
 // the jobs of virtual clusters without agents.
-func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
+func (a *simulateCommands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
 	clusters, err := readFile(agents, replay.ReadPhillyClusters)
 	if err != nil {
 		return nil, err
@@ -409,7 +409,7 @@ func (a *commands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecor
 }
 
 // printReport prints a report as text, with times in seconds.
-func (a *commands) printReport(r *ReplayReport) error {
+func (a *simulateCommands) printReport(r *ReplayReport) error {
 	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents, r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
 	fmt.Fprintf(a.Stdout, "GPUs in use %.1f %%, free while tasks waited %.1f %%, of the free ones on agents in use %.1f %%\n", r.Allocation, r.Idle, r.Broken)
 	fmt.Fprintf(a.Stdout, "mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n", r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)

@@ -35,7 +35,7 @@ type simulateFlags struct {
 	timed         timedFlags
 }
 
-func (a *commands) simulateCommand() *cobra.Command {
+func (a *simulateCommands) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use: "simulate", Short: "Judge placement policies on a recorded cluster", Args: cli.RequireArgs(),
@@ -71,7 +71,7 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 	return c
 }
 
-func (a *commands) runSimulation(ctx context.Context, f *simulateFlags) error {
+func (a *simulateCommands) runSimulation(ctx context.Context, f *simulateFlags) error {
 	if f.arrival == "timed" {
 		return a.simulateTimed(ctx, f)
 	}
@@ -191,7 +191,7 @@ func writePlot(path string, fill func(io.Writer) error) error {
 }
 
 // printAllocations prints one row for each policy.
-func (a *commands) printAllocations(results []sim.PolicyResult) error {
+func (a *simulateCommands) printAllocations(results []sim.PolicyResult) error {
 	r := &results[0]
 	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
 	head := []string{"POLICY"}

@@ -8,11 +8,11 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// commands has one method for each command of this package.
-type commands struct{ *cli.App }
+// volumeCommands has one method for each command of this package.
+type volumeCommands struct{ *cli.App }
 
 // Command returns the commands about driver volumes.
 func Command(app *cli.App) *cobra.Command {
-	a := &commands{app}
+	a := &volumeCommands{app}
 	return a.volumeCommand()
 }

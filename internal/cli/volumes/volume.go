@@ -21,7 +21,7 @@ func (f *volumeFlags) addRootFlag(c *cobra.Command) {
 
 // driverSearch returns the search for the driver in a root file system. It includes
 // PATH only for the root of this machine, which PATH refers to.
-func (a *commands) driverSearch(root string) volumemgr.DriverSearch {
+func (a *volumeCommands) driverSearch(root string) volumemgr.DriverSearch {
 	s := volumemgr.DriverSearch{Root: root}
 	if root == "/" {
 		s.Path = a.Getenv("PATH")
@@ -29,7 +29,7 @@ func (a *commands) driverSearch(root string) volumemgr.DriverSearch {
 	return s
 }
 
-func (a *commands) volumeCommand() *cobra.Command {
+func (a *volumeCommands) volumeCommand() *cobra.Command {
 	var f volumeFlags
 	c := &cobra.Command{
 		Use: "volume", Short: "Make, check and share driver volumes", Args: cli.RejectUnknownCommand,
@@ -40,7 +40,7 @@ func (a *commands) volumeCommand() *cobra.Command {
 	return c
 }
 
-func (a *commands) volumeCreate(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeCreate(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -70,7 +70,7 @@ func (a *commands) volumeCreate(f *volumeFlags) *cobra.Command {
 	return c
 }
 
-func (a *commands) volumeList(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeList(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the volumes", Args: cli.RequireArgs(),
 		RunE: func(*cobra.Command, []string) error {
@@ -91,7 +91,7 @@ func (a *commands) volumeList(f *volumeFlags) *cobra.Command {
 	return c
 }
 
-func (a *commands) volumeInspect(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeInspect(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "inspect NAME", Short: "Show a volume's files, what they are for and how they came in", Args: cli.RequireArgs("a volume's name"),
 		RunE: func(_ *cobra.Command, got []string) error {
@@ -128,7 +128,7 @@ type verifiedVolume struct {
 	Damage []volumemgr.FileDamage `json:"damage"`
 }
 
-func (a *commands) volumeVerify(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeVerify(f *volumeFlags) *cobra.Command {
 	var repair bool
 	c := &cobra.Command{
 		Use: "verify [NAME...]", Short: "Read the volumes' files and compare them with the manifests",
@@ -169,7 +169,7 @@ func (a *commands) volumeVerify(f *volumeFlags) *cobra.Command {
 	return c
 }
 
-func (a *commands) repairVolume(c *cobra.Command, f *volumeFlags) error {
+func (a *volumeCommands) repairVolume(c *cobra.Command, f *volumeFlags) error {
 	damage, err := RepairDriverVolume(c.Context(), a.driverSearch(f.root), f.dir)
 	for _, d := range damage {
 		fmt.Fprintln(a.Stderr, term.EscapeControls("repair: "+d))
@@ -214,7 +214,7 @@ func findVolumes(dir string, names []string) ([]volumemgr.DriverVolume, error) {
 	return found, nil
 }
 
-func (a *commands) printVerified(results []verifiedVolume) error {
+func (a *volumeCommands) printVerified(results []verifiedVolume) error {
 	if a.ForPrograms {
 		return a.PrintJSON(results)
 	}

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/volumemgr/plugin"
 )
 
-func (a *commands) volumeCDI(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeCDI(f *volumeFlags) *cobra.Command {
 	var simulate, dev, output, capabilities string
 	c := &cobra.Command{
 		Use: "cdi", Short: "Describe the volume and this machine's GPUs for podman, containerd and docker --device", Args: cli.RequireArgs(),
@@ -61,7 +61,7 @@ from /etc/cdi or /var/run/cdi:
 }
 
 // ensureVolume creates or completes the driver's volume and reads its manifest.
-func (a *commands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.DriverVolume, volumemgr.Manifest, error) {
+func (a *volumeCommands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.DriverVolume, volumemgr.Manifest, error) {
 	driver, err := a.driverSearch(f.root).Find()
 	if err != nil {
 		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
@@ -130,7 +130,7 @@ func cdiSockets(root string, there func(pattern string) []string) []cdi.SpecNode
 	return sockets
 }
 
-func (a *commands) volumePlugin(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumePlugin(f *volumeFlags) *cobra.Command {
 	cfg := plugin.PluginConfig{}
 	var level string
 	c := &cobra.Command{

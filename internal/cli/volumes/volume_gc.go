@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-func (a *commands) volumeGC(f *volumeFlags) *cobra.Command {
+func (a *volumeCommands) volumeGC(f *volumeFlags) *cobra.Command {
 	gc := volumemgr.CollectOptions{}
 	noDocker := false
 	c := &cobra.Command{
@@ -46,7 +46,7 @@ func (a *commands) volumeGC(f *volumeFlags) *cobra.Command {
 	return c
 }
 
-func (a *commands) printCollected(removed []volumemgr.DriverVolume, kept []volumemgr.KeptVolume, dry bool) error {
+func (a *volumeCommands) printCollected(removed []volumemgr.DriverVolume, kept []volumemgr.KeptVolume, dry bool) error {
 	if a.ForPrograms {
 		return a.PrintJSON(struct {
 			Removed []volumemgr.DriverVolume `json:"removed"`

@@ -8,7 +8,7 @@ import (
 
 // PATH applies to this machine only, not to another root.
 func TestVolumeSearchesPath(t *testing.T) {
-	a := &commands{&cli.App{ProcessIO: cli.ProcessIO{Getenv: func(name string) string { return name + " of this machine" }}}}
+	a := &volumeCommands{&cli.App{ProcessIO: cli.ProcessIO{Getenv: func(name string) string { return name + " of this machine" }}}}
 	if got := a.driverSearch("/"); got.Path != "PATH of this machine" {
 		t.Errorf("below /: %+v", got)
 	}
