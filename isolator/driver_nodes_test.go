@@ -39,10 +39,10 @@ func newFakeMachine(t *testing.T, devices, script string) fakeMachine {
 func (m fakeMachine) path(name string) string { return filepath.Join(m.root, name) }
 
 // makeNodes creates nodes given as "nvidia0 195:0".
-func (m fakeMachine) makeNodes(t *testing.T, makeNodes ...string) {
+func (m fakeMachine) makeNodes(t *testing.T, names ...string) {
 	t.Helper()
 	testneeds.RequireRoot(t)
-	for _, n := range makeNodes {
+	for _, n := range names {
 		var name string
 		var major, minor uint32
 		if _, err := fmt.Sscanf(strings.Replace(n, ":", " ", 1), "%s %d %d", &name, &major, &minor); err != nil {

@@ -26,12 +26,12 @@ func (f *appNormalizer) checkHealthCheck(place string, h HealthCheck) {
 }
 
 // checkPort checks the port of a check. Without port and index the app has exactly one.
-func (f *appNormalizer) checkPort(place string, checkPort, index *int) {
+func (f *appNormalizer) checkPort(place string, port, index *int) {
 	ports := f.app.portCount()
 	switch {
 	case index != nil && *index >= ports:
 		f.addError(place, "portIndex %d is beyond the app's ports, of which there are %d", *index, ports)
-	case index == nil && checkPort == nil && ports != 1:
+	case index == nil && port == nil && ports != 1:
 		f.addError(place, "it needs a port or a portIndex: the app has %d ports", ports)
 	}
 }

@@ -57,8 +57,8 @@ var (
 	redirect = regexp.MustCompile(`^([<>|;&].*|.*;)$`)
 )
 
-// shellWords splits a line as a shell does, as far as the documentation requires: it supports
-// quotes and removes optional parts in brackets.
+// shellWords splits a line as a shell does. It implements what the documentation uses: it
+// supports quotes and removes optional parts in brackets.
 func shellWords(line string) (words []string) {
 	if at := comment.FindStringIndex(line); at != nil {
 		line = line[:at[0]]

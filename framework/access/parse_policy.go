@@ -204,21 +204,21 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-func (r *policyReader) readRule(n *yaml.Node) (readRule PermissionRule) {
+func (r *policyReader) readRule(n *yaml.Node) (rule PermissionRule) {
 	r.readMapping(n, map[string]func(*yaml.Node){
 		"may": func(n *yaml.Node) {
 			var err error
-			if readRule.Permission, err = ParsePermission(n.Value); err != nil {
+			if rule.Permission, err = ParsePermission(n.Value); err != nil {
 				r.addError(n, "may: %v", err)
 			}
 		},
-		"roles": r.readTexts(&readRule.Roles, checkRole), "users": r.readTexts(&readRule.Users, acceptAny), "groups": r.readTexts(&readRule.Groups, acceptAny),
+		"roles": r.readTexts(&rule.Roles, checkRole), "users": r.readTexts(&rule.Users, acceptAny), "groups": r.readTexts(&rule.Groups, acceptAny),
 	})
-	if readRule.Permission == None || len(readRule.Roles) == 0 || len(readRule.Users)+len(readRule.Groups) == 0 {
+	if rule.Permission == None || len(rule.Roles) == 0 || len(rule.Users)+len(rule.Groups) == 0 {
 		r.addError(n, "a permission needs may, roles, and users or groups")
 	}
-	r.subjects = append(r.subjects, subjectNames{n.Line, readRule.Users, readRule.Groups})
-	return readRule
+	r.subjects = append(r.subjects, subjectNames{n.Line, rule.Users, rule.Groups})
+	return rule
 }
 
 func acceptAny(string) error { return nil }

@@ -31,7 +31,7 @@ func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
 }
 
 // hashAgents returns a hash that is independent of the order of agents and devices.
-func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (hashAgents uint64) {
+func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (digest uint64) {
 	type offered struct{ agent, device string }
 	type withheld struct {
 		agent string
@@ -43,18 +43,18 @@ func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (hashAgents ui
 	}
 	for i := range agents {
 		a := &agents[i]
-		hashAgents += maphash.Comparable(c.seed, summarizeAgent(a))
+		digest += maphash.Comparable(c.seed, summarizeAgent(a))
 		for _, id := range a.DeviceIDs {
-			hashAgents += maphash.Comparable(c.seed, offered{a.ID, id})
+			digest += maphash.Comparable(c.seed, offered{a.ID, id})
 		}
 		for _, w := range a.Withheld {
-			hashAgents += maphash.Comparable(c.seed, withheld{a.ID, w})
+			digest += maphash.Comparable(c.seed, withheld{a.ID, w})
 		}
 		for _, s := range a.Shared {
-			hashAgents += maphash.Comparable(c.seed, shared{a.ID, s})
+			digest += maphash.Comparable(c.seed, shared{a.ID, s})
 		}
 	}
-	return hashAgents
+	return digest
 }
 
 // agentSummary holds the fields of an agent that the API shows, without its devices.

@@ -33,9 +33,9 @@ func nightlySpec(overlap job.OverlapPolicy, history int) job.Spec {
 // knownJobs are the existing jobs; the value is true if a job has not ended.
 type knownJobs map[string]bool
 
-func (j knownJobs) lookUp(name string) (lookUp, live bool) {
-	live, lookUp = j[name]
-	return lookUp, live
+func (j knownJobs) lookUp(name string) (exists, live bool) {
+	live, exists = j[name]
+	return exists, live
 }
 
 // runDueAt calls RunDue at that time and returns the actions as a text.

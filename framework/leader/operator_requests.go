@@ -111,13 +111,13 @@ func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
 
 // findHost returns the host by which an agent is cordoned. It also finds an agent that
 // is disconnected, as long as the master still lists it.
-func (b *Leader) findHost(ctx context.Context, agent string) (findHost string, err error) {
+func (b *Leader) findHost(ctx context.Context, agent string) (host string, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		findHost = st.ResolveHost(agent)
+		host = st.ResolveHost(agent)
 		return nil
 	})
-	if err != nil || findHost != "" {
-		return findHost, err
+	if err != nil || host != "" {
+		return host, err
 	}
 	agents, err := b.SortedAgents(ctx)
 	if err != nil {

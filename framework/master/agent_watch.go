@@ -74,11 +74,11 @@ func (n *agentListTrigger) notify() {
 
 // noteOffers requests a new list if an offer is from an agent that no list
 // had.
-func (n *agentListTrigger) noteOffers(noteOffers []sched.Offer) {
+func (n *agentListTrigger) noteOffers(offers []sched.Offer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range noteOffers {
-		if id := noteOffers[i].AgentID; !n.knownAgents[id] {
+	for i := range offers {
+		if id := offers[i].AgentID; !n.knownAgents[id] {
 			n.knownAgents[id] = true
 			n.notify()
 		}

@@ -73,9 +73,9 @@ func (l *gpuTimeModel) totalSeconds() map[string]float64 {
 	return sums
 }
 
-func (l *gpuTimeModel) expectTotals(expectTotals map[string]float64) {
+func (l *gpuTimeModel) expectTotals(want map[string]float64) {
 	l.t.Helper()
-	if diff := cmp.Diff(expectTotals, l.totalSeconds()); diff != "" {
+	if diff := cmp.Diff(want, l.totalSeconds()); diff != "" {
 		l.t.Errorf("GPU seconds (-want +got):\n%s", diff)
 	}
 }

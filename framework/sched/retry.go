@@ -52,7 +52,7 @@ func (s *State) endAttempt(now time.Time, ref taskRef, o attemptResult) []Operat
 
 // retryDecision returns the next attempt of a task and whether there is one. Without one, a Message in next replaces that
 // of the task.
-func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retryDecision bool) {
+func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retry bool) {
 	spec := &ref.job.Spec
 	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, ImageExclusions: old.ImageExclusions}
 	wanted := !old.KillRequested.IsZero()

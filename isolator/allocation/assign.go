@@ -221,17 +221,17 @@ func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]
 		"reserve more with --stock, or name devices by gpu_ids", s.container, n, len(s.stockPool), len(free), unusable)
 }
 
-func (s deviceSource) freeDevices(own []string, usable DeviceFilter) (freeDevices []string, unusable int) {
+func (s deviceSource) freeDevices(own []string, usable DeviceFilter) (free []string, unusable int) {
 	for _, d := range s.stockPool {
 		switch {
 		case s.exclusiveHolders[d] != "" || s.shareHolders[d] != "" || slices.Contains(own, d):
 		case usable != nil && !usable(d):
 			unusable++
 		default:
-			freeDevices = append(freeDevices, d)
+			free = append(free, d)
 		}
 	}
-	return freeDevices, unusable
+	return free, unusable
 }
 
 // shrinkStock returns n of the container's stock devices. It drops devices that nested

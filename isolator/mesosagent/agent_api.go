@@ -48,8 +48,8 @@ func (a *AgentClient) queryState(ctx context.Context) (agentState, error) {
 	return got, nil
 }
 
-func (a *AgentClient) callAgent(ctx context.Context, callAgent *agent.Call) (*agent.Response, error) {
-	body, err := proto.Marshal(callAgent)
+func (a *AgentClient) callAgent(ctx context.Context, call *agent.Call) (*agent.Response, error) {
+	body, err := proto.Marshal(call)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}

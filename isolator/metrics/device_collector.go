@@ -121,9 +121,9 @@ func (m *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
 	}
 }
 
-func (m *deviceCollector) collectSample(s deviceScrape, collectSample gpu.Sample) {
+func (m *deviceCollector) collectSample(s deviceScrape, sample gpu.Sample) {
 	for i, f := range m.sampleMetrics {
-		if v, ok := collectSample.Values[f.field]; ok {
+		if v, ok := sample.Values[f.field]; ok {
 			s.emitValue(m.sampleFamilies[i], v)
 		}
 	}
@@ -131,11 +131,11 @@ func (m *deviceCollector) collectSample(s deviceScrape, collectSample gpu.Sample
 		field gpu.SampleField
 		name  string
 	}{{gpu.ECCCorrected, "corrected"}, {gpu.ECCUncorrected, "uncorrected"}} {
-		if v, ok := collectSample.Values[e.field]; ok {
+		if v, ok := sample.Values[e.field]; ok {
 			s.emitValue(m.ecc, v, e.name)
 		}
 	}
-	if bits, ok := collectSample.Values[gpu.ThrottleReasons]; ok {
+	if bits, ok := sample.Values[gpu.ThrottleReasons]; ok {
 		for _, t := range health.ThrottleReasons() {
 			s.emitValue(m.throttled, boolValue(uint64(max(bits, 0))&t.Bit != 0), t.Name)
 		}

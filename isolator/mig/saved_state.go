@@ -68,10 +68,10 @@ func (k savedState) writeTo(dir string) error {
 }
 
 // lockAndUpdate is updateState for callers that do not hold changeLock.
-func (c *Partitioner) lockAndUpdate(lockAndUpdate func(map[string]savedGPU)) error {
+func (c *Partitioner) lockAndUpdate(update func(map[string]savedGPU)) error {
 	c.changeLock.Lock()
 	defer c.changeLock.Unlock()
-	return c.updateState(lockAndUpdate)
+	return c.updateState(update)
 }
 
 // updateState changes the state. It writes the file before the change takes effect.

@@ -201,11 +201,11 @@ func (s *controlDaemon) setExclusive(ctx context.Context) error {
 	return s.setComputeMode(ctx, "EXCLUSIVE_PROCESS")
 }
 
-func (s *controlDaemon) setComputeMode(ctx context.Context, setComputeMode string) error {
+func (s *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, s.cfg.SMI, "-i", s.uuid, "-c", setComputeMode).CombinedOutput(); err != nil {
-		return fmt.Errorf("set compute mode %s of device %s: %w: %s", setComputeMode, s.uuid, err, strings.TrimSpace(string(out)))
+	if out, err := exec.CommandContext(ctx, s.cfg.SMI, "-i", s.uuid, "-c", mode).CombinedOutput(); err != nil {
+		return fmt.Errorf("set compute mode %s of device %s: %w: %s", mode, s.uuid, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -269,13 +269,13 @@ func nextMode(now, asked bool, use DeviceUse, known bool) bool {
 }
 
 // updateSaved writes the changed content to the file before it takes effect.
-func (f *ModeStore) updateSaved(updateSaved func(savedModes) (changed bool, err error)) error {
+func (f *ModeStore) updateSaved(update func(savedModes) (changed bool, err error)) error {
 	f.file.Lock()
 	defer f.file.Unlock()
 	f.mu.Lock()
 	next := savedModes{Asked: maps.Clone(f.saved.Asked), Shared: maps.Clone(f.saved.Shared)}
 	f.mu.Unlock()
-	changed, err := updateSaved(next)
+	changed, err := update(next)
 	if err != nil || !changed {
 		return err
 	}

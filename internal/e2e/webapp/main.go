@@ -1,5 +1,5 @@
-// Program webapp is an instance of the smallest web service that ends well:
-// tests have agents run it. It decides nothing but how long it stays.
+// Command webapp is a small web service that shuts down gracefully. Tests run it
+// as the instance of an app. It controls only how long it stays up after SIGTERM.
 package main
 
 import (

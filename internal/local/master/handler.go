@@ -73,10 +73,10 @@ func (m *EmbeddedMaster) serveSubscription(w http.ResponseWriter, r *http.Reques
 
 // handleCall executes one call of a subscribed framework and returns the
 // response's status code.
-func (m *EmbeddedMaster) handleCall(handleCall *scheduler.Call, streamID string) (int, error) {
+func (m *EmbeddedMaster) handleCall(call *scheduler.Call, streamID string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := m.frameworks[handleCall.FrameworkID.Value]
+	f := m.frameworks[call.FrameworkID.Value]
 	switch {
 	case m.closed:
 		return 0, errStopped
@@ -90,5 +90,5 @@ func (m *EmbeddedMaster) handleCall(handleCall *scheduler.Call, streamID string)
 		return 0, mesosapi.Errorf(http.StatusBadRequest,
 			"the stream ID %q in this request didn't match the stream ID currently associated with framework ID %s", streamID, f.id())
 	}
-	return m.dispatchCall(f, handleCall)
+	return m.dispatchCall(f, call)
 }

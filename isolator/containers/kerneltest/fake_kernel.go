@@ -36,11 +36,11 @@ func New(host ...string) *FakeKernel {
 	return &FakeKernel{HostDevices: host, cgroups: map[string]cgroupState{"mesos": {unconfined: true}}}
 }
 
-func (k *FakeKernel) checkFault(checkFault, cgroup string) error {
+func (k *FakeKernel) checkFault(operation, cgroup string) error {
 	if k.FailCall == nil {
 		return nil
 	}
-	return k.FailCall(checkFault, cgroup)
+	return k.FailCall(operation, cgroup)
 }
 
 // MakeConfined creates a cgroup as Mesos does, confined to no devices.

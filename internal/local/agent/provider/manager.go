@@ -134,26 +134,26 @@ func (m *ProviderManager) removeConnection(c *providerConnection) {
 }
 
 // handleCall handles a call of a subscribed provider.
-func (m *ProviderManager) handleCall(streamID string, handleCall *api.ProviderCall) error {
+func (m *ProviderManager) handleCall(streamID string, call *api.ProviderCall) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if handleCall.ResourceProviderID == nil {
+	if call.ResourceProviderID == nil {
 		return mesosapi.Errorf(http.StatusBadRequest, "expecting 'resource_provider_id' to be present")
 	}
-	c, ok := m.providers[handleCall.ResourceProviderID.Value]
+	c, ok := m.providers[call.ResourceProviderID.Value]
 	if !ok {
-		return mesosapi.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", handleCall.ResourceProviderID.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "resource provider %s is not subscribed", call.ResourceProviderID.Value)
 	}
 	if c.streamID != streamID {
 		return mesosapi.Errorf(http.StatusBadRequest, "the call's %s is not the subscription's", mesosapi.HeaderStreamID)
 	}
-	switch handleCall.Type {
+	switch call.Type {
 	case api.CallUpdateState:
-		return c.updateState(handleCall.UpdateState)
+		return c.updateState(call.UpdateState)
 	case api.CallUpdatePublishResourcesStatus:
-		return c.publishAnswered(handleCall.UpdatePublishResourcesStatus)
+		return c.publishAnswered(call.UpdatePublishResourcesStatus)
 	}
-	return mesosapi.Errorf(http.StatusNotImplemented, "call %s is not implemented", handleCall.Type)
+	return mesosapi.Errorf(http.StatusNotImplemented, "call %s is not implemented", call.Type)
 }
 
 func (c *providerConnection) updateState(state *api.UpdateState) error {
