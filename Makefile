@@ -32,7 +32,7 @@ test: build ## the whole suite; as root on Debian it installs what it needs
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh
 
-test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/sharing-results.md
+test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/internals/sharing-results.md
 	scripts/test-gpu.sh
 
 BENCH ?= .
@@ -42,12 +42,12 @@ bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
 
-TABLES ?= docs/placement
-sim: ## play the FGD experiment in full, compare it with the published results, write tables and plots into docs/placement; TRACES=DIR has the openb_*.csv
+TABLES ?= docs/internals/placement
+sim: ## play the FGD experiment in full, compare it with the published results, write tables and plots into docs/internals/placement; TRACES=DIR has the openb_*.csv
 	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
 	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -tables $(abspath $(TABLES))
 
-scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/queueing.md
+scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/guides/queueing.md
 	$(GO) test -run '^$$' -bench Scale -benchtime 1x -whole -timeout 3h ./framework/sim/replay
 
 lint: ## gofmt, vet, staticcheck

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// mesosUnits are those of an Apache Mesos, as docs/operations.md wants them. What
+// mesosUnits are those of an Apache Mesos, as docs/guides/operations.md wants them. What
 // hides cgroup v2 is for Mesos, which refuses it beside version 1; the GPUs are
 // made up, their nodes are not.
 const mesosUnits = `

@@ -119,12 +119,12 @@ func TestCheckFindsWhatIsNotThere(t *testing.T) {
 // TestMetricsAreDocumented: each of the scheduler's metrics is in the page
 // about them, with its labels, and each that stands there is exported.
 func TestMetricsAreDocumented(t *testing.T) {
-	all, page := exported(t), read(t, "../docs/metrics.md")
+	all, page := exported(t), read(t, "../docs/reference/metrics.md")
 	rows := map[string]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_(?:scheduler|marathon)_[a-z_]+)` (.*)$").FindAllStringSubmatch(page, -1) {
 		rows[m[1]] = m[2]
 		if all[m[1]] == nil && all[m[1]+"_bucket"] == nil {
-			t.Errorf("docs/metrics.md has %s, which is not exported", m[1])
+			t.Errorf("docs/reference/metrics.md has %s, which is not exported", m[1])
 		}
 	}
 	for name, labels := range all {
@@ -134,11 +134,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		row, ok := rows[name]
 		if !ok {
-			t.Errorf("docs/metrics.md lacks %s", name)
+			t.Errorf("docs/reference/metrics.md lacks %s", name)
 		}
 		for label := range labels {
 			if !strings.Contains(row, "`"+label+"`") && !slices.Contains([]string{"", "le", "job", "instance"}, label) {
-				t.Errorf("docs/metrics.md does not say that %s has the label %s", name, label)
+				t.Errorf("docs/reference/metrics.md does not say that %s has the label %s", name, label)
 			}
 		}
 	}

@@ -333,15 +333,15 @@ func (m machine) removes(t *testing.T, before []string) {
 	m.isAsBefore(t, before)
 }
 
-// erases is removes of an .rpm, which has no purge: docs/operations.md says what
+// erases is removes of an .rpm, which has no purge: docs/guides/operations.md says what
 // takes the rest.
 func (m machine) erases(t *testing.T, before []string) {
 	t.Helper()
 	m.run(t, rpm+" --erase mesos-gpu")
 	m.keeps(t, "/etc/mesos-gpu/agent.conf.rpmsave")
 	const rest = "rm -rf /etc/mesos-gpu /var/lib/mesos-gpu /run/mesos-gpu /dev/shm/mesos-gpu-mps; userdel mesos-gpu"
-	if !strings.Contains(read(t, "../docs/operations.md"), "\n`"+rest+"`") {
-		t.Errorf("docs/operations.md does not say: %s", rest)
+	if !strings.Contains(read(t, "../docs/guides/operations.md"), "\n`"+rest+"`") {
+		t.Errorf("docs/guides/operations.md does not say: %s", rest)
 	}
 	m.run(t, rest)
 	m.isAsBefore(t, before)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnits: systemd takes the units without a warning, and finds them as closed
-// as docs/operations.md says: its figure goes from 0 (closed) to 10.
+// as docs/guides/operations.md says: its figure goes from 0 (closed) to 10.
 func TestUnits(t *testing.T) {
 	analyze := testneeds.RequireProgram(t, "systemd-analyze", "systemd")
 	dir := t.TempDir()
@@ -32,8 +32,8 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s is more exposed than %s: %v\n%s", unit, exposure, err, out)
 		}
-		if !strings.Contains(read(t, "../docs/operations.md"), exposure) {
-			t.Errorf("docs/operations.md does not say that %s has %s", unit, exposure)
+		if !strings.Contains(read(t, "../docs/guides/operations.md"), exposure) {
+			t.Errorf("docs/guides/operations.md does not say that %s has %s", unit, exposure)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Container struct {
 	// IPC is PrivateIPC if it is empty.
 	IPC     IPCMode  `json:"ipc,omitempty"`
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
-	// Parameters are options of docker run, for docker tasks. docs/executor.md
+	// Parameters are options of docker run, for docker tasks. docs/reference/executor.md
 	// lists the options that are supported.
 	Parameters []DockerParameter `json:"parameters,omitempty"`
 	// Labels are shown by the master, the agent and the Docker engine. The

@@ -14,9 +14,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/task-life.md anew")
+var rewrite = flag.Bool("rewrite", false, "write docs/reference/task-life.md anew")
 
-// docs/task-life.md must show the table of transitions.
+// docs/reference/task-life.md must show the table of transitions.
 func TestTaskLifeIsDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# The life of a task\n\nRendered from the table in `job/state.go` by `go test ./job -rewrite`.\n\n| state | may become | holds resources |\n|---|---|---|\n")
@@ -34,7 +34,7 @@ func TestTaskLifeIsDocumented(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", s, ends, holds)
 	}
-	path := filepath.Join("..", "docs", "task-life.md")
+	path := filepath.Join("..", "docs", "reference", "task-life.md")
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

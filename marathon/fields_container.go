@@ -8,7 +8,7 @@ func containerFields() []Field {
 		{Path: "container.docker.image", Type: String, Required: true, MinLen: 1, MaxLen: 1024, Pattern: imageName},
 		{Path: "container.docker.forcePullImage", Type: Boolean, Default: "false"},
 		{Path: "container.docker.privileged", Type: Boolean, Default: "false", Support: Refused, Why: "the container could open every GPU of its agent"},
-		{Path: "container.docker.parameters", Type: Array, Default: "[]", Why: "those that docs/executor.md lists; DOCKER only"},
+		{Path: "container.docker.parameters", Type: Array, Default: "[]", Why: "those that docs/reference/executor.md lists; DOCKER only"},
 		{Path: "container.docker.parameters[]", Type: Object},
 		{Path: "container.docker.parameters[].key", Type: String, Required: true, MinLen: 1},
 		{Path: "container.docker.parameters[].value", Type: String, Required: true},

@@ -19,14 +19,14 @@ const (
 
 // The document ends with the tables of fields.
 func TestFieldsAreDocumented(t *testing.T) {
-	path := filepath.Join("..", "docs", "marathon.md")
+	path := filepath.Join("..", "docs", "reference", "marathon.md")
 	document, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prose, rows, ok := strings.Cut(string(document), appHead)
 	if !ok {
-		t.Fatal("docs/marathon.md has no table of fields")
+		t.Fatal("docs/reference/marathon.md has no table of fields")
 	}
 	want := table(AppFields()) + groupHead + table(GroupFields())
 	if *rewrite {
@@ -36,7 +36,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 		return
 	}
 	if rows != want {
-		t.Error("the tables in docs/marathon.md are not the code's; -rewrite writes them")
+		t.Error("the tables in docs/reference/marathon.md are not the code's; -rewrite writes them")
 	}
 }
 
@@ -192,7 +192,7 @@ func typeFields(typ reflect.Type, path string, got *[]string) {
 
 // The accepted options of docker run are those that the executor supports.
 func TestParametersMatchExecutor(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "docs", "executor.md"))
+	document, err := os.ReadFile(filepath.Join("..", "docs", "reference", "executor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +214,6 @@ func TestParametersMatchExecutor(t *testing.T) {
 	}
 	ours := slices.DeleteFunc(job.DockerOptions(), func(p string) bool { return p == "dns-option" }) // another name of dns-opt
 	if slices.Sort(served); !slices.Equal(served, ours) {
-		t.Errorf("docs/executor.md serves %v, the table %v", served, ours)
+		t.Errorf("docs/reference/executor.md serves %v, the table %v", served, ours)
 	}
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the limiter on this machine's GPU, with real CUDA, and writes what it
-# measured to docs/sharing-results.md (GPU_TEST_RESULTS names another file, and
+# measured to docs/internals/sharing-results.md (GPU_TEST_RESULTS names another file, and
 # GPU_TEST_SECONDS how long each share is measured). It needs the driver and
 # nothing else of NVIDIA's. Where nothing can be built, carry bin/gpu-test along
 # from a machine where `scripts/test-gpu.sh build` was run, and set
@@ -30,7 +30,7 @@ else
 fi
 [ "${1:-}" != build ] || exit 0
 
-export GPU_TEST_PROGRAMS=$programs GPU_TEST_RESULTS=${GPU_TEST_RESULTS:-$PWD/docs/sharing-results.md}
+export GPU_TEST_PROGRAMS=$programs GPU_TEST_RESULTS=${GPU_TEST_RESULTS:-$PWD/docs/internals/sharing-results.md}
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 status=0

@@ -17,7 +17,7 @@ import (
 func manualPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "isolator/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "isolator/*/README.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no page, %v", pattern, err)

@@ -28,7 +28,7 @@ type containerSpec struct {
 
 // newContainerSpec returns the configuration of a task's container. The fields
 // of a ContainerInfo have the meaning that Mesos's own docker executor gives
-// them, or are rejected: see the table in docs/executor.md.
+// them, or are rejected: see the table in docs/reference/executor.md.
 func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
 	s := containerSpec{newContainerConfig(t, f), newHostConfig(t, f), &network.NetworkingConfig{}, f.hostIPC}
 	c := t.MesosContainer

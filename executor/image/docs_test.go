@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// docsTableRow is one row of a table in docs/images.md.
+// docsTableRow is one row of a table in docs/reference/images.md.
 type docsTableRow struct {
 	labels map[string]string
 	env    []string
@@ -25,7 +25,7 @@ var (
 // docsTables returns the rows below each heading.
 func docsTables(t *testing.T) map[string][]docsTableRow {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "images.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestDocumentedRows(t *testing.T) {
 
 // The error message for users is the one in the document.
 func TestDocumentedMessage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "images.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "images.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

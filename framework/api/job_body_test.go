@@ -205,7 +205,7 @@ func TestDocumentedCurlCommands(t *testing.T) {
 	if err != nil {
 		t.Skip("needs curl")
 	}
-	doc, err := os.ReadFile("../../docs/api.md")
+	doc, err := os.ReadFile("../../docs/reference/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,36 +56,60 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// TestLinksResolve checks that each link's file and heading exist, and that each
-// page of docs is linked from another page.
+// localLinks returns the files and headings to which a page links, by their paths.
+func localLinks(page, text string) []localLink {
+	var all []localLink
+	for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		file, anchor, _ := strings.Cut(m[1], "#")
+		if strings.Contains(file, "://") {
+			continue
+		}
+		to := page
+		if file != "" {
+			to = filepath.Join(filepath.Dir(page), file)
+		}
+		all = append(all, localLink{text: m[1], to: to, anchor: anchor})
+	}
+	return all
+}
+
+type localLink struct{ text, to, anchor string }
+
+// TestLinksResolve checks that the file and the heading of each link exist.
 func TestLinksResolve(t *testing.T) {
 	all, found := documents(t), 0
-	linked := map[string]bool{}
 	for path, text := range all {
-		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
-			file, anchor, _ := strings.Cut(m[1], "#")
-			if strings.Contains(file, "://") {
-				continue
-			}
+		for _, l := range localLinks(path, text) {
 			found++
-			to := path
-			if file != "" {
-				to = filepath.Join(filepath.Dir(path), file)
-				linked[to] = true
+			if _, err := os.Stat(l.to); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, l.text)
+			} else if l.anchor != "" && !anchors(all[l.to])[l.anchor] {
+				t.Errorf("%s links to %s: no such heading", path, l.text)
 			}
-			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s links to %s, which does not exist", path, m[1])
-			} else if anchor != "" && !anchors(all[to])[anchor] {
-				t.Errorf("%s links to %s: no such heading", path, m[1])
-			}
-		}
-	}
-	for path := range all {
-		if strings.HasPrefix(path, filepath.Join("..", "..", "docs")) && !linked[path] {
-			t.Errorf("no page links to %s", path)
 		}
 	}
 	if found < 100 {
 		t.Errorf("found only %d links in %d documents: the pattern is broken", found, len(all))
+	}
+}
+
+// TestPagesAreReachable checks that a reader can follow links from docs/README.md to
+// every page of docs.
+func TestPagesAreReachable(t *testing.T) {
+	all := documents(t)
+	index := filepath.Join("..", "..", "docs", "README.md")
+	reached := map[string]bool{index: true}
+	for queue := []string{index}; len(queue) > 0; queue = queue[1:] {
+		for _, l := range localLinks(queue[0], all[queue[0]]) {
+			if _, page := all[l.to]; page && !reached[l.to] {
+				reached[l.to] = true
+				queue = append(queue, l.to)
+			}
+		}
+	}
+	for path := range all {
+		if strings.HasPrefix(path, filepath.Dir(index)) && !reached[path] {
+			t.Errorf("no links lead from docs/README.md to %s", path)
+		}
 	}
 }

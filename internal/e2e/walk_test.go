@@ -92,7 +92,7 @@ func TestWalk(t *testing.T) {
 	}
 	w := &walker{t: t}
 	verbs := map[string]bool{}
-	for _, c := range transcripts(t, filepath.Join("..", "..", "docs", "getting-started.md")) {
+	for _, c := range transcripts(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md")) {
 		w.do(c)
 		if words := strings.Fields(c.command); len(words) > 1 {
 			verbs[words[1]] = true

@@ -28,14 +28,14 @@ func formatTable() string {
 
 // The table at the end of the document matches the code's catalog.
 func TestCatalogIsDocumented(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "health.md")
+	path := filepath.Join("..", "..", "docs", "concepts", "health.md")
 	document, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prose, rows, ok := strings.Cut(string(document), tableHead)
 	if !ok {
-		t.Fatal("docs/health.md has no table of XIDs")
+		t.Fatal("docs/concepts/health.md has no table of XIDs")
 	}
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(prose+tableHead+formatTable()), 0o644); err != nil {
@@ -44,7 +44,7 @@ func TestCatalogIsDocumented(t *testing.T) {
 		return
 	}
 	if rows != formatTable() {
-		t.Error("the table of XIDs in docs/health.md is not the catalog's; -rewrite writes it")
+		t.Error("the table of XIDs in docs/concepts/health.md is not the catalog's; -rewrite writes it")
 	}
 }
 

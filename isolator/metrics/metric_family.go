@@ -48,7 +48,7 @@ const (
 	counter = prometheus.CounterValue
 )
 
-// listSampleMetrics returns the metrics in the order of docs/metrics.md.
+// listSampleMetrics returns the metrics in the order of docs/reference/metrics.md.
 func listSampleMetrics() []sampleMetric {
 	return []sampleMetric{
 		{gpu.MemUsedBytes, "memory_used_bytes", "Memory in use.", gauge},

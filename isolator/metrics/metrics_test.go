@@ -136,9 +136,9 @@ func TestNamesFollowPrometheus(t *testing.T) {
 	}
 }
 
-// docs/metrics.md has one row for each metric and no others.
+// docs/reference/metrics.md has one row for each metric and no others.
 func TestMetricsAreDocumented(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			name = device // one row documents both
 		}
 		if !documented[name] {
-			t.Errorf("docs/metrics.md lacks %s", f.GetName())
+			t.Errorf("docs/reference/metrics.md lacks %s", f.GetName())
 		}
 	}
 	for name := range documented {
@@ -177,7 +177,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			continue // a scheduler metric: framework/metrics
 		}
 		if !exported[name] {
-			t.Errorf("docs/metrics.md names %s, which is not exported", name)
+			t.Errorf("docs/reference/metrics.md names %s, which is not exported", name)
 		}
 	}
 	if len(exported) < 40 {

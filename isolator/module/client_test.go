@@ -85,7 +85,7 @@ func prepareCall(timeout int) map[string]any {
 	return map[string]any{"op": "prepare", "timeout_ms": timeout, "body": map[string]any{"container": "c1"}}
 }
 
-// Every request and response matches docs/isolator-api.md.
+// Every request and response matches docs/reference/agent-api.md.
 func TestClientCalls(t *testing.T) {
 	const whole = `{"container":"c1.n","directory":"/sandbox","rootfs":true,"framework":"f","executor":"e","task":"t","job":"j",
 		"resources":[{"name":"gpu_ids","set":["GPU-a","GPU-b"]},{"name":"gpu_ports","ranges":[{"begin":1,"end":9}]},{"name":"gpus","scalar":2.0}],

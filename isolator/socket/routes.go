@@ -60,7 +60,7 @@ func (s *Server) newHandler() http.Handler {
 	mux.HandleFunc("/v1/conditions", s.allowMethod(get, s.limitConcurrency(maxConditionStreams, s.streamConditions)))
 	mux.HandleFunc("/metrics", s.allowMethod(get, s.cfg.Metrics.ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.writeError(w, &statusError{http.StatusNotFound, fmt.Errorf("no such path; see docs/isolator-api.md")})
+		s.writeError(w, &statusError{http.StatusNotFound, fmt.Errorf("no such path; see docs/reference/agent-api.md")})
 	})
 	return s.recoverPanics(mux)
 }

@@ -1,4 +1,4 @@
-// Package socket implements the API of docs/isolator-api.md: a server on a
+// Package socket implements the API of docs/reference/agent-api.md: a server on a
 // unix socket that identifies its peers, a read-only server for TCP, and a
 // client. It decides which peers may make which calls and how large these may
 // be. What a call does is up to ContainerManager and DeviceMonitor.

@@ -435,7 +435,7 @@ func TestReadOnlyOverTCP(t *testing.T) {
 	go func() { done <- d.server.ServeReadOnly(ctx, l) }()
 	base := "http://" + l.Addr().String()
 	for path, want := range map[string]string{
-		"/metrics": "mesos_gpu_up 1\n", "/v1/version": `{"version":"v-test","driver":"535.104.05","cuda":"12.2"}` + "\n", "/v1/containers": "[]\n", "/v2": `{"error":"no such path; see docs/isolator-api.md"}` + "\n",
+		"/metrics": "mesos_gpu_up 1\n", "/v1/version": `{"version":"v-test","driver":"535.104.05","cuda":"12.2"}` + "\n", "/v1/containers": "[]\n", "/v2": `{"error":"no such path; see docs/reference/agent-api.md"}` + "\n",
 	} {
 		if got := body(t, http.MethodGet, base+path, ""); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)

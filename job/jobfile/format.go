@@ -44,7 +44,7 @@ type keyField[S any] struct {
 }
 
 // key returns the field of that name, whose value is at(s). The explanation is
-// Markdown, with links as in docs/job-file.md.
+// Markdown, with links as in docs/reference/job-file.md.
 func key[S, T any](name string, f valueFormat[T], at func(s *S) *T, doc string) keyField[S] {
 	k := keyField[S]{
 		keyNode: keyNode{name: name, doc: doc, keys: f.keys},

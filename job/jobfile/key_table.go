@@ -14,7 +14,7 @@ import (
 )
 
 // jobFormat is the job file's language. Reading, writing, the JSON Schema, the
-// flags of mesos-gpu run, mesos-gpu explain and the table of docs/job-file.md
+// flags of mesos-gpu run, mesos-gpu explain and the table of docs/reference/job-file.md
 // all come from this table; a key is written in its order.
 var jobFormat = sync.OnceValue(func() valueFormat[job.Spec] { return object(jobKeys()...) })
 
@@ -97,7 +97,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
-			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](scheduling.md#what-a-job-may-have-of-its-agents), or a volume of its Docker engine").withDefault("none"),
+			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../concepts/scheduling.md#what-a-job-may-have-of-its-agents), or a volume of its Docker engine").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
 			"size of `/dev/shm`, which is part of the task's memory").withDefault("as much as `mem`").
 			withFlag(Flag{Name: "shm-size", Usage: "size of /dev/shm, such as 8GiB; it is part of the task's memory"}),

@@ -17,9 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var rewrite = flags.Bool("rewrite", false, "write docs/job.schema.json and the table of docs/job-file.md")
+var rewrite = flags.Bool("rewrite", false, "write docs/reference/job.schema.json and the table of docs/reference/job-file.md")
 
-func docsPath(name string) string { return filepath.Join("..", "..", "docs", name) }
+func docsPath(name string) string { return filepath.Join("..", "..", "docs", "reference", name) }
 
 // checkPublished compares a file's text, or the part of it that find returns, with what is generated.
 func checkPublished(t *testing.T, file, want string, find func(text string) string) {

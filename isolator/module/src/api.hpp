@@ -1,5 +1,5 @@
 // Requests and responses of the GPU daemon's API as plain values.
-// docs/isolator-api.md describes each call.
+// docs/reference/agent-api.md describes each call.
 #pragma once
 
 #include <cstdint>

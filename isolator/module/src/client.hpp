@@ -1,4 +1,4 @@
-// A client of the GPU daemon's API (docs/isolator-api.md). It does not depend
+// A client of the GPU daemon's API (docs/reference/agent-api.md). It does not depend
 // on Mesos. Every call blocks until it is answered or its deadline expires. No
 // call throws. Many threads may use one Client concurrently.
 #pragma once
