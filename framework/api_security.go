@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/framework/access/audit"
 	"mesos-gpu/framework/access/gate"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // APIConfig configures access to a scheduler's API. With the zero value, every
@@ -55,7 +55,7 @@ func (a *APIConfig) URLFor(address string) string {
 	return "http://" + address
 }
 
-func (a *APIConfig) checkFiles(flags *sched.HostPermissions) error {
+func (a *APIConfig) checkFiles(flags *admission.HostPermissions) error {
 	var errs []error
 	if (a.CertFile == "") != (a.KeyFile == "") {
 		errs = append(errs, errors.New("the API's certificate needs its key and a key its certificate: give both files or neither"))
@@ -161,7 +161,7 @@ func ownHostNames(advertised string) (list []string) {
 
 // readAccessFile reads the access file again and returns its limits for jobs.
 // The new permissions apply once the caller calls take.
-func (d *apiSecurity) readAccessFile() (jobs []sched.RolePermissions, take func(), err error) {
+func (d *apiSecurity) readAccessFile() (jobs []admission.RolePermissions, take func(), err error) {
 	if d.gate == nil {
 		return nil, func() {}, nil
 	}
@@ -175,7 +175,7 @@ func (d *apiSecurity) maySubmit(owner, role string) bool {
 }
 
 // jobPermissions returns the access file's limits for jobs, nil if there is no access file.
-func (d *apiSecurity) jobPermissions() []sched.RolePermissions {
+func (d *apiSecurity) jobPermissions() []admission.RolePermissions {
 	if d.gate == nil {
 		return nil
 	}

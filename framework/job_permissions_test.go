@@ -9,7 +9,7 @@ import (
 
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/job"
 )
 
@@ -21,7 +21,7 @@ func TestJobPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles}
-	cfg.Sched.Policy.Permissions = sched.HostPermissions{Volumes: []string{"/data"}}
+	cfg.Sched.Policy.Permissions = admission.HostPermissions{Volumes: []string{"/data"}}
 	in := startInstance(t, mesostest.NewCluster(t, 1), cfg)
 	ctx := frameworktest.Timeout(t)
 	want := func(name, source string, ipc job.IPCMode) job.Spec {

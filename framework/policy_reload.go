@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // loadPolicy returns the policy of the configuration and the current roles file.
@@ -11,7 +12,7 @@ func (s *Scheduler) loadPolicy() (sched.Policy, error) {
 	return s.loadPolicyWith(s.security.jobPermissions())
 }
 
-func (s *Scheduler) loadPolicyWith(jobs []sched.RolePermissions) (sched.Policy, error) {
+func (s *Scheduler) loadPolicyWith(jobs []admission.RolePermissions) (sched.Policy, error) {
 	p := s.cfg.Sched.Policy
 	p.RolePermissions = jobs
 	if s.cfg.RolesFile == "" {

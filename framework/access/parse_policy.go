@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // MaxPolicySize limits an access file, in bytes. Thousands of tokens fit.
@@ -54,11 +54,11 @@ func ParsePolicy(data []byte) (*AccessPolicy, error) {
 
 // withDefaultDeny appends an entry that denies host resources to all other roles, unless
 // the file has an entry for all roles.
-func withDefaultDeny(jobs []sched.RolePermissions) []sched.RolePermissions {
-	if slices.ContainsFunc(jobs, func(j sched.RolePermissions) bool { return j.Role == sched.AllRoles }) {
+func withDefaultDeny(jobs []admission.RolePermissions) []admission.RolePermissions {
+	if slices.ContainsFunc(jobs, func(j admission.RolePermissions) bool { return j.Role == admission.AllRoles }) {
 		return jobs
 	}
-	return append(jobs, sched.RolePermissions{Role: sched.AllRoles, Permissions: sched.HostPermissions{AllowList: &sched.SpecAllowList{}}})
+	return append(jobs, admission.RolePermissions{Role: admission.AllRoles, Permissions: admission.HostPermissions{AllowList: &admission.SpecAllowList{}}})
 }
 
 // subjectNames are the users and groups of a rule, with its line. They are checked after
@@ -224,29 +224,29 @@ func (r *policyReader) readRule(n *yaml.Node) (rule PermissionRule) {
 func acceptAny(string) error { return nil }
 
 func checkRole(role string) error {
-	if role != sched.AllRoles && (strings.HasPrefix(role, sched.AllRoles) || strings.HasSuffix(role, sched.AllRoles)) {
-		return fmt.Errorf("role %q begins or ends with a slash: write %s for all roles, research/vision for one below another", role, sched.AllRoles)
+	if role != admission.AllRoles && (strings.HasPrefix(role, admission.AllRoles) || strings.HasSuffix(role, admission.AllRoles)) {
+		return fmt.Errorf("role %q begins or ends with a slash: write %s for all roles, research/vision for one below another", role, admission.AllRoles)
 	}
-	if strings.Contains(role, sched.AllRoles+"*") {
+	if strings.Contains(role, admission.AllRoles+"*") {
 		return fmt.Errorf("role %q: a role covers all below it anyhow: leave the * out", role)
 	}
 	return nil
 }
 
-func (r *policyReader) readJobLimits(n *yaml.Node) (entries []sched.RolePermissions) {
+func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePermissions) {
 	var roles []string
-	b := &sched.SpecAllowList{}
-	a := sched.HostPermissions{AllowList: b}
+	b := &admission.SpecAllowList{}
+	a := admission.HostPermissions{AllowList: b}
 	r.readMapping(n, map[string]func(*yaml.Node){
 		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "host_ipc": r.readBool(&a.HostIPC),
-		"networks": r.readTexts(&b.Networks, acceptAny), "images": r.readTexts(&b.Images, sched.ValidateImagePattern),
+		"networks": r.readTexts(&b.Networks, acceptAny), "images": r.readTexts(&b.Images, admission.ValidateImagePattern),
 		"parameters": r.readTexts(&b.Parameters, acceptAny), "users": r.readTexts(&b.Users, acceptAny), "without_image": r.readBool(&b.NoImage),
 	})
 	if len(roles) == 0 {
-		r.addError(n, "what jobs may have needs roles: %s for all", sched.AllRoles)
+		r.addError(n, "what jobs may have needs roles: %s for all", admission.AllRoles)
 	}
 	for _, role := range roles {
-		entries = append(entries, sched.RolePermissions{Role: role, Permissions: a})
+		entries = append(entries, admission.RolePermissions{Role: role, Permissions: a})
 	}
 	return entries
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 const hash = "$2a$10$8e/0D4RQ7uuqv8U0hJQPC.BIe.5CQ1WTSMR0pGv2mVKmoPzXBb0t6"
@@ -68,11 +68,11 @@ func TestDocumentedFile(t *testing.T) {
 	if p.OIDC == nil || p.OIDC.NameClaim != "email" || !p.OpenMetrics {
 		t.Errorf("read %+v", p)
 	}
-	want := map[string]sched.HostPermissions{
-		"/":    {Volumes: []string{"/data/public"}, AllowList: &sched.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}}},
-		"prod": {Volumes: []string{"/data"}, HostIPC: true, AllowList: &sched.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, Users: []string{"nobody"}, NoImage: true}},
+	want := map[string]admission.HostPermissions{
+		"/":    {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}}},
+		"prod": {Volumes: []string{"/data"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, Users: []string{"nobody"}, NoImage: true}},
 	}
-	got := map[string]sched.HostPermissions{}
+	got := map[string]admission.HostPermissions{}
 	for _, j := range p.JobLimits {
 		got[j.Role] = j.Permissions
 	}
@@ -162,7 +162,7 @@ func FuzzParse(f *testing.F) {
 		}
 		root := false
 		for _, j := range p.JobLimits {
-			root = root || j.Role == sched.AllRoles
+			root = root || j.Role == admission.AllRoles
 			if j.Permissions.AllowList == nil {
 				t.Errorf("role %s has no bounds", j.Role)
 			}

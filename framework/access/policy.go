@@ -3,7 +3,7 @@ package access
 import (
 	"slices"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // AccessPolicy is the content of an access file.
@@ -15,7 +15,7 @@ type AccessPolicy struct {
 	// Rules grant permissions. A user has no others.
 	Rules []PermissionRule
 	// JobLimits restricts what jobs may use, by role.
-	JobLimits []sched.RolePermissions
+	JobLimits []admission.RolePermissions
 	// OpenMetrics permits reading /metrics without a token.
 	OpenMetrics bool
 }
@@ -85,13 +85,15 @@ func (g *Grant) IsKnown() bool { return g == nil || g.userName != "" }
 // HasPermission reports whether the requester has the permission on the role.
 func (g *Grant) HasPermission(p Permission, role string) bool {
 	return g == nil || slices.ContainsFunc(g.rules, func(r PermissionRule) bool {
-		return r.Permission >= p && slices.ContainsFunc(r.Roles, func(of string) bool { return sched.CoversRole(of, role) })
+		return r.Permission >= p && slices.ContainsFunc(r.Roles, func(of string) bool { return admission.CoversRole(of, role) })
 	})
 }
 
 // HasPermissionOnAllRoles reports whether the requester has the permission on all roles,
 // including future ones.
-func (g *Grant) HasPermissionOnAllRoles(p Permission) bool { return g.HasPermission(p, sched.AllRoles) }
+func (g *Grant) HasPermissionOnAllRoles(p Permission) bool {
+	return g.HasPermission(p, admission.AllRoles)
+}
 
 // HasPermissionOnAnyRole reports whether the requester may have the permission on some
 // role.

@@ -3,7 +3,7 @@ package access
 import (
 	"testing"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // testPolicy grants research to ml, its vision to vi, all roles to root, and View on web to
@@ -12,7 +12,7 @@ func testPolicy() *AccessPolicy {
 	return &AccessPolicy{Rules: []PermissionRule{
 		{Permission: Submit, Roles: []string{"research"}, Groups: []string{"ml"}},
 		{Permission: Operate, Roles: []string{"research/vision"}, Users: []string{"vi"}},
-		{Permission: Admin, Roles: []string{sched.AllRoles}, Users: []string{"root"}},
+		{Permission: Admin, Roles: []string{admission.AllRoles}, Users: []string{"root"}},
 		{Permission: View, Roles: []string{"web"}, Groups: []string{AnyUser}},
 	}}
 }
@@ -31,7 +31,7 @@ func TestPermissionsByRole(t *testing.T) {
 		{ml, Operate, "research", false},
 		{ml, View, "researchers", false},
 		{ml, View, "*", false},
-		{ml, View, sched.AllRoles, false},
+		{ml, View, admission.AllRoles, false},
 		{ml, View, "web", true},
 		{ml, Submit, "web", false},
 		{vi, Operate, "research/vision", true},
@@ -40,7 +40,7 @@ func TestPermissionsByRole(t *testing.T) {
 		{vi, Admin, "research/vision", false},
 		{root, Admin, "*", true},
 		{root, Admin, "any/thing", true},
-		{root, Admin, sched.AllRoles, true},
+		{root, Admin, admission.AllRoles, true},
 		{Identity{Name: "ml"}, View, "research", false},
 		{Identity{Name: "x", Groups: []string{"vi", "root"}}, View, "research", false},
 		{Identity{Groups: []string{"ml"}}, View, "research", false},

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // CanSubmit reports whether the owner of a schedule may submit in a role. The owner does
@@ -15,7 +15,7 @@ func (p *AccessPolicy) CanSubmit(name, role string) bool {
 		return p.OIDC != nil && slices.ContainsFunc(p.Rules, func(r PermissionRule) bool {
 			theirs := slices.ContainsFunc(r.Groups, func(g string) bool { return g == AnyUser || strings.HasPrefix(g, OIDCPrefix) })
 			return r.Permission >= Submit && (theirs || slices.Contains(r.Users, name)) &&
-				slices.ContainsFunc(r.Roles, func(of string) bool { return sched.CoversRole(of, role) })
+				slices.ContainsFunc(r.Roles, func(of string) bool { return admission.CoversRole(of, role) })
 		})
 	}
 	i := slices.IndexFunc(p.Tokens, func(t TokenEntry) bool { return t.Name == name })

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 // accessRule is what a request requires: a permission, on the roles that its scope
@@ -187,7 +187,7 @@ func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permis
 // CheckRoleAccess returns a *Problem if g lacks the permission on the role.
 func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
 	on := "role " + role
-	if role == sched.AllRoles {
+	if role == admission.AllRoles {
 		on = allRolesText
 	}
 	return permissionProblem(g, g.HasPermission(p, role), p, on)

@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/usage"
 	"mesos-gpu/gpu"
@@ -185,7 +186,7 @@ func admissionStatus(err error) int {
 	switch {
 	case errors.As(err, new(*sched.JobNotEndedError)):
 		return http.StatusConflict
-	case errors.As(err, new(*sched.ForbiddenSpecError)):
+	case errors.As(err, new(*admission.ForbiddenSpecError)):
 		return http.StatusForbidden
 	case errors.As(err, new(*sched.TooManyTasksError)):
 		return http.StatusServiceUnavailable

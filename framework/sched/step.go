@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/job"
 )
 
@@ -145,7 +146,7 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
 		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
 	}
-	if err := s.cfg.Policy.permissionsFor(s.roleOf(spec)).checkSpec(spec); err != nil {
+	if err := admission.PermissionsFor(s.roleOf(spec), &s.cfg.Policy.Permissions, s.cfg.Policy.RolePermissions).CheckSpec(spec); err != nil {
 		return err
 	}
 	if spec.Schedule != nil {

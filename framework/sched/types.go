@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 )
@@ -23,11 +24,11 @@ type Policy struct {
 	placement.Policy
 	// Permissions are what jobs may use of their agents. RolePermissions replace them for jobs of some roles and of the
 	// roles below.
-	Permissions     HostPermissions
-	RolePermissions []RolePermissions
+	Permissions     admission.HostPermissions
+	RolePermissions []admission.RolePermissions
 }
 
 // Validate returns all errors of the policy.
 func (p Policy) Validate() error {
-	return errors.Join(p.Policy.Validate(), p.Permissions.validatePaths())
+	return errors.Join(p.Policy.Validate(), p.Permissions.Validate())
 }

@@ -18,7 +18,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 )
 
 const (
@@ -78,7 +78,7 @@ func (g *Gate) Reload() error {
 
 // PrepareReload reads the file again without applying it. It returns the job
 // permissions of the new file, and take, which makes the new file effective.
-func (g *Gate) PrepareReload() (jobs []sched.RolePermissions, take func(), err error) {
+func (g *Gate) PrepareReload() (jobs []admission.RolePermissions, take func(), err error) {
 	data, err := readPolicyFile(g.path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read access file: %w", err)
@@ -116,7 +116,7 @@ func readPolicyFile(path string) ([]byte, error) {
 }
 
 // JobLimits returns what jobs may use, by role.
-func (g *Gate) JobLimits() []sched.RolePermissions { return g.current.Load().policy.JobLimits }
+func (g *Gate) JobLimits() []admission.RolePermissions { return g.current.Load().policy.JobLimits }
 
 // Wrap authenticates requests to h and attaches their permissions. It ignores the tokens
 // of requests to the open paths.

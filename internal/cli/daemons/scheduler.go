@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/jobs"
@@ -87,7 +88,7 @@ func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 }
 
 // addAllowFlags adds the flags that permit jobs to use resources of the host.
-func addAllowFlags(f *pflag.FlagSet, a *sched.HostPermissions) {
+func addAllowFlags(f *pflag.FlagSet, a *admission.HostPermissions) {
 	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths of the agents that jobs may mount, with all below them, such as /data,/scratch; else none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
 }

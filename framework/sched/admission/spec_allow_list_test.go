@@ -1,4 +1,4 @@
-package sched
+package admission
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func TestSpecAllowList(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &job.Spec{Image: "debian:12"}
 			c.want(s)
-			err := (&HostPermissions{AllowList: &c.bounds}).checkSpec(s)
+			err := (&HostPermissions{AllowList: &c.bounds}).CheckSpec(s)
 			switch forbidden := (*ForbiddenSpecError)(nil); {
 			case c.refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -91,15 +91,16 @@ func TestImagePatterns(t *testing.T) {
 // TestPermissionsOfRoles checks that a role has exactly the permissions of the nearest entry at or above it, or those
 // for all roles if there is no such entry.
 func TestPermissionsOfRoles(t *testing.T) {
-	p := Policy{Permissions: HostPermissions{Volumes: []string{"/flag"}}}
-	if got := p.permissionsFor("a").Volumes[0]; got != "/flag" {
+	general := &HostPermissions{Volumes: []string{"/flag"}}
+	if got := PermissionsFor("a", general, nil).Volumes[0]; got != "/flag" {
 		t.Errorf("without entries: %s", got)
 	}
+	var entries []RolePermissions
 	for _, role := range []string{"a/b", "/", "a"} {
-		p.RolePermissions = append(p.RolePermissions, RolePermissions{role, HostPermissions{Volumes: []string{"of " + role}}})
+		entries = append(entries, RolePermissions{role, HostPermissions{Volumes: []string{"of " + role}}})
 	}
 	for role, want := range map[string]string{"a": "a", "a/b": "a/b", "a/b/c": "a/b", "a/c": "a", "ab": "/", "*": "/", "x": "/"} {
-		if got := p.permissionsFor(role).Volumes[0]; got != "of "+want {
+		if got := PermissionsFor(role, general, entries).Volumes[0]; got != "of "+want {
 			t.Errorf("role %s: %s, want that of %s", role, got, want)
 		}
 	}
@@ -110,7 +111,7 @@ func TestPermissionsOfRoles(t *testing.T) {
 func TestAllowListErrorsNameTheAccessFile(t *testing.T) {
 	s := &job.Spec{Image: "debian:12"}
 	s.Volumes, s.IPC = []job.Volume{{Source: "/data", Target: "/data"}}, job.HostIPC
-	err := (&HostPermissions{AllowList: &SpecAllowList{}}).checkSpec(s)
+	err := (&HostPermissions{AllowList: &SpecAllowList{}}).CheckSpec(s)
 	if err == nil || strings.Contains(err.Error(), "--allow") || strings.Count(err.Error(), "access file") != 4 {
 		t.Errorf("got %v", err)
 	}

@@ -1,4 +1,4 @@
-package sched
+package admission
 
 import (
 	"fmt"
@@ -121,4 +121,11 @@ func matchesImage(pattern, image string) bool {
 // hasTag reports whether a reference has a tag or a digest. The colon of a registry's port is followed by a slash.
 func hasTag(ref string) bool {
 	return strings.ContainsAny(ref[strings.LastIndexByte(ref, '/')+1:], ":@")
+}
+
+func joinOrNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
 }

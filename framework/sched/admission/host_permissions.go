@@ -1,4 +1,6 @@
-package sched
+// Package admission decides what jobs may use of their agents besides what they are allocated: host paths, the IPC
+// namespace, networks, images, options of docker run and users. It compares a job with the permissions of its role.
+package admission
 
 import (
 	"errors"
@@ -35,17 +37,17 @@ func CoversRole(role, other string) bool {
 	return role == AllRoles || role == other || strings.HasPrefix(other, role+"/")
 }
 
-// permissionsFor returns the permissions of the role, or of the nearest role above it that has some.
-func (p *Policy) permissionsFor(role string) *HostPermissions {
-	best, depth := &p.Permissions, -1
-	for i := range p.RolePermissions {
-		in := &p.RolePermissions[i]
-		at := len(in.Role)
-		if in.Role == AllRoles {
+// PermissionsFor returns the entry of the role, or of the nearest role above it that has one, and general if none has.
+func PermissionsFor(role string, general *HostPermissions, entries []RolePermissions) *HostPermissions {
+	best, depth := general, -1
+	for i := range entries {
+		e := &entries[i]
+		at := len(e.Role)
+		if e.Role == AllRoles {
 			at = 0
 		}
-		if CoversRole(in.Role, role) && at > depth {
-			best, depth = &in.Permissions, at
+		if CoversRole(e.Role, role) && at > depth {
+			best, depth = &e.Permissions, at
 		}
 	}
 	return best
@@ -56,7 +58,8 @@ type ForbiddenSpecError struct{ Reason string }
 
 func (e *ForbiddenSpecError) Error() string { return e.Reason }
 
-func (a *HostPermissions) validatePaths() error {
+// Validate returns all errors of the permissions.
+func (a *HostPermissions) Validate() error {
 	var errs []error
 	for _, prefix := range a.Volumes {
 		if !path.IsAbs(prefix) {
@@ -66,8 +69,8 @@ func (a *HostPermissions) validatePaths() error {
 	return errors.Join(errs...)
 }
 
-// checkSpec returns a *ForbiddenSpecError if the job needs more than is permitted.
-func (a *HostPermissions) checkSpec(s *job.Spec) error {
+// CheckSpec returns a *ForbiddenSpecError if the job needs more than is permitted.
+func (a *HostPermissions) CheckSpec(s *job.Spec) error {
 	var why []string
 	mounts, hostIPC := hostAccessOf(s)
 	for _, m := range mounts {
@@ -123,13 +126,6 @@ func (a *HostPermissions) grantedBy(flag string) string {
 		return "in the access file"
 	}
 	return "by " + flag
-}
-
-func joinOrNone(list []string) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	return strings.Join(list, ", ")
 }
 
 // coversPath reports whether a clean path is the prefix or below it: /data covers /data/a, but not /database.
