@@ -99,6 +99,8 @@ type SchedulerConfig struct {
 	WrapJournal func(journal.Journal) journal.Journal
 	// Ready is called once with the address on which the API listens.
 	Ready func(apiAddr string)
+	// OnStatus, if set, is called with each new status. It must not block.
+	OnStatus func(Status)
 
 	counters *metrics.SchedulerCounters
 }
@@ -129,6 +131,9 @@ func (c *SchedulerConfig) setDefaults() {
 	}
 	if c.WrapJournal == nil {
 		c.WrapJournal = func(j journal.Journal) journal.Journal { return j }
+	}
+	if c.OnStatus == nil {
+		c.OnStatus = func(Status) {}
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now

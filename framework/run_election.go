@@ -42,6 +42,7 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 			return err
 		}
 		s.cfg.Log.WithError(err).Warn("this scheduler stands by: tasks go on")
+		s.updateStatus(func(now *Status) { *now = Status{Leadership: LostLeadership, LeadershipError: err} })
 		select {
 		case <-time.After(reelectionDelay):
 		case <-ctx.Done():
@@ -67,7 +68,7 @@ func lostLeadership(err error) bool {
 // again true it counts as a lost session, because the address has worked before.
 func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, again bool) error {
 	s.setBackend(api.NewUnavailableBackend("there is no session with ZooKeeper yet"))
-	session, err := zkconn.Dial(ctx, target, s.cfg.SessionTimeout, s.cfg.Log)
+	session, err := zkconn.DialObserved(ctx, target, s.cfg.SessionTimeout, s.cfg.Log, s.setZooKeeperStatus)
 	if err != nil && again {
 		return fmt.Errorf("%w: %w", zkconn.ErrLost, err)
 	}
@@ -89,12 +90,13 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	}
 	by := standby.New(standby.Config{
 		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
-		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("") }, SetBackend: s.setBackend,
+		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil) }, SetBackend: s.setBackend,
 		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock,
 	})
 	defer by.CloseListeners()
 	defer s.setBackend(api.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))
 	s.cfg.Log.WithField("candidate", candidate.ZnodePath()).Info("standing by")
+	s.setLeadershipStatus(StandingBy)
 	elected := errors.New("elected")
 	err = runTogether(ctx,
 		by.Run,

@@ -28,12 +28,13 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		return err
 	}
 	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the API also serves the web page
-	client, err := cfg.newMasterClient(past.FrameworkID)
+	client, err := cfg.newMasterClient(past.FrameworkID, s.setMasterStatus)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
+	s.setLeadershipStatus(Leading)
 	l := leader.NewLoop(cfg.loopConfig(), past, store, func(op sched.Operation) {
 		if mayAct() {
 			client.PostOperation(op)
@@ -81,13 +82,13 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 }
 
 // newMasterClient returns a client of the master. Its minimum offer size is what
-// an executor needs: smaller offers cannot run any task.
-func (c *SchedulerConfig) newMasterClient(frameworkID string) (*master.Client, error) {
+// an executor needs: smaller offers cannot run any task. onStatus may be nil.
+func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus)) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
 		Name: c.Name, User: c.User, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
-		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters,
+		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters, OnStatus: onStatus,
 	}
 	for _, r := range c.Sched.Policy.Roles {
 		cfg.Roles = append(cfg.Roles, r.Name)

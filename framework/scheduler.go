@@ -21,6 +21,9 @@ type Scheduler struct {
 	url      string                      // of the API, as advertised
 	security apiSecurity
 
+	statusMu sync.Mutex
+	status   Status // published with each change; guarded by statusMu
+
 	mu     sync.Mutex
 	client *master.Client    // nil unless this scheduler leads; guarded by mu
 	emit   func(sched.Event) // sends an event to the loop; nil unless this scheduler leads; guarded by mu

@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,9 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
-
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/testneeds"
 )
 
 // fakeSystemd listens on the socket of this process's systemd.
@@ -47,126 +41,57 @@ func fakeSystemd(t *testing.T) (read func() string) {
 	}
 }
 
-// loggedEntry is one line of a daemon's log.
-type loggedEntry struct {
-	message string
-	fields  logrus.Fields
-	want    string // "" for no notification
-}
-
-// A daemon reports each state once, whatever the log level omits.
-func TestDaemonStateFromLog(t *testing.T) {
-	refused := logrus.Fields{"error": errors.New("connection refused")}
-	for name, c := range map[string]struct {
-		condition cli.DaemonState
-		first     string
-		lines     []loggedEntry
-	}{
-		"a scheduler with a journal in a file": {&cli.SchedulerState{}, "starting", []loggedEntry{
-			{"journal read", nil, "leading; waiting for a master"},
-			{"no leading master in ZooKeeper", refused, "leading; waiting for a master: connection refused"},
-			{"no subscription to a master", refused, ""},
-			{"subscribed", logrus.Fields{"master": "http://m1:5050"}, "leading; subscribed to http://m1:5050"},
-			{"task changed", nil, ""},
-			{"no leading master in ZooKeeper", refused, ""}, // a standby needs no master
-			{"no subscription to a master", logrus.Fields{"error": "master http://m1:5050: EOF"}, "leading; waiting for a master: master http://m1:5050: EOF"},
-		}},
-		"one of several schedulers": {&cli.SchedulerState{}, "starting", []loggedEntry{
-			{"no connection to ZooKeeper", refused, "waiting for ZooKeeper: connection refused"},
-			{"connected to ZooKeeper", nil, "starting"},
-			{"standing by", nil, "standing by"},
-			{"no leading master in ZooKeeper", refused, ""},
-			{"journal read", nil, "leading; waiting for a master"},
-			{"subscribed", logrus.Fields{"master": "http://m1:5050"}, "leading; subscribed to http://m1:5050"},
-			{"no connection to ZooKeeper", refused, "leading; waiting for ZooKeeper: connection refused; subscribed to http://m1:5050"},
-			{"this scheduler stands by: tasks go on", refused, "leading no more: connection refused"},
-			{"standing by", nil, "standing by"},
-		}},
-		"an agent's daemon": {&cli.AgentState{}, "looking for GPUs", []loggedEntry{
-			{"GPUs discovered", logrus.Fields{"gpus": 2}, "2 GPUs"},
-			{"containers cannot be confined here", refused, "2 GPUs; containers cannot be confined here: connection refused"},
-			{"GPUs discovered", logrus.Fields{"gpus": 4}, "4 GPUs"}, // after repartitioning
-			{"no driver volume: images that ask for the driver cannot be launched", refused, "4 GPUs; no driver volume: connection refused"},
-			{"driver volume is ready", nil, "4 GPUs"},
-			{"GPUs not advertised", logrus.Fields{"error": "EOF", "agent": "http://a:5051"}, "4 GPUs; not advertised, waiting for the agent http://a:5051: EOF"},
-			{"GPUs advertised", logrus.Fields{"gpus": 3, "shared": 1, "agent": "http://a:5051"}, "4 GPUs; 3 whole and 1 shared advertised to http://a:5051"},
-			{"GPUs are offered no more until this daemon is started again", refused, "4 GPUs; offered no more until this daemon is started again: connection refused"},
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			read := fakeSystemd(t)
-			var out strings.Builder
-			a := &cli.App{ProcessIO: cli.ProcessIO{Stderr: &out, Getenv: os.Getenv}}
-			log, err := a.NewLogger("error")
-			if err != nil {
-				t.Fatal(err)
-			}
-			a.NewNotifier(log, c.condition)
-			told := c.first
-			if got := read(); got != "STATUS="+told {
-				t.Errorf("at first: got %q, want %q", got, told)
-			}
-			for _, line := range c.lines {
-				log.WithFields(line.fields).Info(line.message)
-				if line.want == "" || line.want == told {
-					continue // the next notification shows that this entry sent none
-				}
-				told = line.want
-				if got := read(); got != "STATUS="+told {
-					t.Errorf("%s: got %q, want %q", line.message, got, told)
-				}
-			}
-			if out.Len() > 0 {
-				t.Errorf("beside it the log has lines below its level: %s", &out)
-			}
-		})
+// Each status is sent once, and none after the daemon was asked to stop.
+func TestNotifierSendsEachStatusOnce(t *testing.T) {
+	read := fakeSystemd(t)
+	n := cli.NewNotifier("starting")
+	for _, text := range []string{"starting", "2 GPUs", "2 GPUs", "starting"} {
+		n.SetStatus(text)
 	}
-}
-
-// The messages that a DaemonState recognizes are logged by the daemons.
-func TestDaemonStateMessagesExist(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "cli", "systemd_notify.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources := readSources(t)
-	found := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		clause, ok := n.(*ast.CaseClause)
-		if !ok {
-			return true
+	ctx, stop := context.WithCancel(t.Context())
+	err := n.RunDaemon(ctx, func(context.Context) error {
+		stop()
+		if got, want := read()+read()+read()+read(), "STATUS=startingSTATUS=2 GPUsSTATUS=startingSTOPPING=1\nSTATUS=stopping"; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
-		for _, e := range clause.List {
-			found++
-			if message := e.(*ast.BasicLit).Value; !strings.Contains(sources, "("+message+")") {
-				t.Errorf("nobody logs %s", message)
-			}
-		}
-		return true
+		n.SetStatus("2 GPUs")
+		n.NotifyReady()
+		return nil
 	})
-	if found < 15 {
-		t.Errorf("found %d messages, want 15", found)
+	if got := read(); got != "READY=1" || err != nil {
+		t.Errorf("after the stop: %q, %v", got, err)
 	}
 }
 
-// readSources returns the source of the daemons' packages.
-func readSources(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	for _, top := range []string{"framework", "isolator"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", top), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			all.Write(text)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+// An agent's daemon reports its GPUs, what the Mesos agent offers of them, and what it lacks.
+func TestAgentNotifiesSystemd(t *testing.T) {
+	testneeds.RequireRoot(t)
+	read := fakeSystemd(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- runCommandLine(ctx, []string{"agent", "--simulate", "2xV100", "--agent", "http://127.0.0.1:1", "--listen", "", "--log-level", "error",
+			"--state-dir", filepath.Join(dir, "state"), "--runtime-dir", filepath.Join(dir, "run"), "--socket", filepath.Join(dir, "agent.sock"),
+			"--volumes", filepath.Join(dir, "volumes"), "--driver-root", t.TempDir(), "--cgroups-root", "mesos-gpu-test-systemd"},
+			cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
+	}()
+	if got := read(); got != "STATUS=looking for GPUs" {
+		t.Errorf("at first: got %q", got)
+	}
+	for last, all := "", []string{}; !strings.Contains(last, "not advertised, waiting for the agent http://127.0.0.1:1/slave(1): ") || !strings.Contains(last, "; no driver volume: "); {
+		last = read()
+		if all = append(all, last); len(all) > 20 || !strings.HasPrefix(last, "STATUS=2 GPUs") {
+			t.Fatalf("got %q", all)
 		}
 	}
-	return all.String()
+	cancel()
+	for got := ""; got != "STOPPING=1\nSTATUS=stopping"; {
+		got = read()
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("exit status %d", code)
+	}
 }
 
 func TestStatusLineHidesSecrets(t *testing.T) {

@@ -33,6 +33,7 @@ type Client struct {
 	detector    leaderDetector
 	roles       *roleState        // kept from session to session
 	listTrigger *agentListTrigger // of WatchAgents
+	status      *statusPublisher
 
 	mu          sync.Mutex
 	session     *masterSession // nil without a subscription
@@ -56,10 +57,10 @@ func New(cfg ConnectionConfig) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, frameworkID: cfg.FrameworkID, roles: newRoleState(cfg.Roles), listTrigger: newAgentListTrigger(),
-		inventories: map[string]gpu.Host{}, operatorClient: cfg.newHTTPClient(),
+		status: &statusPublisher{publish: cfg.OnStatus}, inventories: map[string]gpu.Host{}, operatorClient: cfg.newHTTPClient(),
 	}
 	if cfg.masters.zk != nil {
-		c.detector = newZKDetector(&c.cfg, cfg.masters.zk)
+		c.detector = newZKDetector(&c.cfg, cfg.masters.zk, c.status.setNoLeader)
 	} else {
 		c.detector = &redirectDetector{cfg: &c.cfg, urls: cfg.masters.urls, client: cfg.newHTTPClient()}
 	}
@@ -102,6 +103,7 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 		case errors.Is(err, ErrRemoved), errors.Is(err, ErrReplaced):
 			return err
 		}
+		c.status.setDisconnected(err)
 		if time.Since(began) > c.cfg.BackoffMax {
 			tries, said = 0, "" // the subscription lasted long enough to reset the backoff
 		}

@@ -69,6 +69,9 @@ type ConnectionConfig struct {
 	Log          logrus.FieldLogger
 	// Observer receives the results of calls; nil for none.
 	Observer CallObserver
+	// OnStatus, if set, is called by Run with each change of the connection. Calls are
+	// sequential. It must not block.
+	OnStatus func(ConnectionStatus)
 	// Transport replaces the HTTP transport in tests. If nil, each session
 	// gets its own.
 	Transport http.RoundTripper

@@ -139,6 +139,7 @@ func (s *masterSession) openForCalls(ctx context.Context, sub *scheduler.Event_S
 		s.queue.enqueue(sched.SetRoles{Roles: now.names}) // they changed during SUBSCRIBE
 	}
 	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", s.frameworkID).Info("subscribed")
+	s.client.status.setSubscribed(s.leader)
 	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
 }
 

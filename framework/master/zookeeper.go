@@ -31,6 +31,7 @@ type zkDetector struct {
 	scheme  string // of masters' URLs
 	backoff func(tries int) time.Duration
 	log     logrus.FieldLogger
+	onError func(error) // called when the leader becomes unknown, under mu
 
 	mu        sync.Mutex
 	leaderURL string        // "" until the leader is known
@@ -38,7 +39,7 @@ type zkDetector struct {
 	changed   chan struct{} // closed and replaced when leaderURL changes
 }
 
-func newZKDetector(cfg *ConnectionConfig, addr *zkAddress) *zkDetector {
+func newZKDetector(cfg *ConnectionConfig, addr *zkAddress, onError func(error)) *zkDetector {
 	dial := func() (zkConn, error) {
 		conn, _, err := zk.Connect(addr.Hosts, zkSessionTimeout, zk.WithLogger(discardLogger{}))
 		if err != nil {
@@ -53,7 +54,7 @@ func newZKDetector(cfg *ConnectionConfig, addr *zkAddress) *zkDetector {
 		return conn, nil
 	}
 	return &zkDetector{
-		dial: dial, path: addr.Path, scheme: cfg.urlScheme(), backoff: cfg.backoff, log: cfg.Log.WithField("path", addr.Path),
+		dial: dial, path: addr.Path, scheme: cfg.urlScheme(), backoff: cfg.backoff, log: cfg.Log.WithField("path", addr.Path), onError: onError,
 		err: errors.New("ZooKeeper has not answered yet"), changed: make(chan struct{}),
 	}
 }
@@ -100,6 +101,7 @@ func (f *zkDetector) setError(err error) {
 	defer f.mu.Unlock()
 	if f.err == nil || f.err.Error() != err.Error() {
 		f.log.WithError(err).Warn("no leading master in ZooKeeper")
+		f.onError(err)
 	}
 	f.err = err
 }

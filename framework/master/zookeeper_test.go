@@ -77,7 +77,7 @@ func info(port int) string { return fmt.Sprintf(`{"address":{"ip":"10.0.0.1","po
 func followFake(f *fakeTree) *zkDetector {
 	cfg := ConnectionConfig{Log: quietLog(), Random: func() float64 { return 0.5 }}
 	cfg.setDefaults()
-	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}})
+	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}}, func(error) {})
 	d.dial = func() (zkConn, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -1,48 +1,41 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/term"
 )
 
-// systemdNotifier reports the daemon's state to the systemd that started this process,
-// for systemctl status. It derives the state from log entries of all levels,
-// and does nothing if systemd has set no NOTIFY_SOCKET.
+// systemdNotifier reports a daemon's status to the systemd that started this process, for
+// systemctl status. Without NOTIFY_SOCKET it does nothing.
 type systemdNotifier struct {
-	state DaemonState
-
 	mu         sync.Mutex
 	lastStatus string
-	stopping   bool // ignore further log entries
+	stopping   bool // ignore further statuses
 }
 
-// DaemonState derives a daemon's state from its log entries. String returns the
-// state as one line for systemctl status.
-type DaemonState interface {
-	// update reports whether the entry concerned the state.
-	update(e *logrus.Entry) bool
-	fmt.Stringer
-}
-
-// NewNotifier returns a notifier and, if NOTIFY_SOCKET is set, attaches it to the log.
-func (a *App) NewNotifier(log *logrus.Logger, c DaemonState) *systemdNotifier {
-	n := &systemdNotifier{state: c, lastStatus: c.String()}
-	if a.Getenv("NOTIFY_SOCKET") != "" {
-		log.SetFormatter(levelFormatter{log.Formatter, log.Level})
-		log.SetLevel(max(log.Level, logrus.InfoLevel))
-		log.AddHook(n)
-		NotifySystemd(StatusLine(n.lastStatus))
-	}
+// NewNotifier returns a notifier whose first status is the given text.
+func NewNotifier(status string) *systemdNotifier {
+	n := &systemdNotifier{}
+	n.SetStatus(status)
 	return n
+}
+
+// SetStatus notifies systemd of the status, unless it is the last one or the daemon stops.
+func (n *systemdNotifier) SetStatus(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopping || text == n.lastStatus {
+		return
+	}
+	n.lastStatus = text
+	NotifySystemd(StatusLine(text))
 }
 
 // RunDaemon runs serve and notifies systemd when ctx ends.
@@ -56,22 +49,6 @@ func (n *systemdNotifier) notifyStopping() {
 	defer n.mu.Unlock()
 	n.stopping = true
 	NotifySystemd(daemon.SdNotifyStopping, StatusLine("stopping"))
-}
-
-// Levels implements logrus.Hook.
-func (n *systemdNotifier) Levels() []logrus.Level { return logrus.AllLevels }
-
-func (n *systemdNotifier) Fire(e *logrus.Entry) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.stopping || !n.state.update(e) {
-		return nil
-	}
-	if text := n.state.String(); text != n.lastStatus {
-		n.lastStatus = text
-		NotifySystemd(StatusLine(text))
-	}
-	return nil
 }
 
 // NotifyReady notifies systemd that the daemon serves requests.
@@ -100,98 +77,15 @@ func StatusLine(text string) string {
 	return "STATUS=" + strings.ToValidUTF8(text, "")
 }
 
-// levelFormatter omits the lines below a level.
-type levelFormatter struct {
-	logrus.Formatter
-	level logrus.Level
-}
-
-func (u levelFormatter) Format(e *logrus.Entry) ([]byte, error) {
-	if e.Level > u.level {
-		return nil, nil
+// DescribeError returns the text, ": " and the error, or only the text if err is nil.
+func DescribeError(text string, err error) string {
+	if err == nil {
+		return text
 	}
-	return u.Formatter.Format(e)
+	return text + ": " + err.Error()
 }
 
-// SchedulerState is the DaemonState of a scheduler.
-type SchedulerState struct{ zookeeper, role, master string }
-
-const awaitsMaster = "waiting for a master"
-
-func (s *SchedulerState) update(e *logrus.Entry) bool {
-	switch e.Message {
-	case "no connection to ZooKeeper":
-		s.zookeeper = "waiting for ZooKeeper" + errorSuffix(e)
-	case "connected to ZooKeeper":
-		s.zookeeper = ""
-	case "standing by":
-		*s = SchedulerState{role: "standing by"}
-	case "this scheduler stands by: tasks go on":
-		*s = SchedulerState{role: "leading no more" + errorSuffix(e)}
-	case "journal read":
-		s.role, s.master = "leading", awaitsMaster
-	case "no leading master in ZooKeeper":
-		if !strings.HasPrefix(s.master, awaitsMaster) {
-			return false // a standby, or a leader connected to a master
-		}
-		s.master = awaitsMaster + errorSuffix(e)
-	case "no subscription to a master":
-		s.master = awaitsMaster + errorSuffix(e)
-	case "subscribed":
-		s.master = fmt.Sprint("subscribed to ", e.Data["master"])
-	default:
-		return false
-	}
-	return true
-}
-
-func (s *SchedulerState) String() string {
-	return cmp.Or(joinClauses(s.role, s.zookeeper, s.master), "starting")
-}
-
-// AgentState is the DaemonState of the agent daemon.
-type AgentState struct{ gpus, offers, volume, cgroups string }
-
-func (t *AgentState) update(e *logrus.Entry) bool {
-	switch e.Message {
-	case "GPUs discovered":
-		*t = AgentState{gpus: fmt.Sprint(e.Data["gpus"], " GPUs")}
-	case "GPUs advertised":
-		t.offers = fmt.Sprint(e.Data["gpus"], " whole and ", e.Data["shared"], " shared advertised to ", e.Data["agent"])
-	case "GPUs not advertised":
-		t.offers = fmt.Sprint("not advertised, waiting for the agent ", e.Data["agent"], errorSuffix(e))
-	case "GPUs are offered no more until this daemon is started again":
-		t.offers = "offered no more until this daemon is started again" + errorSuffix(e)
-	case "no driver volume: images that ask for the driver cannot be launched":
-		t.volume = "no driver volume" + errorSuffix(e)
-	case "driver volume is ready":
-		t.volume = ""
-	case "containers cannot be confined here":
-		t.cgroups = e.Message + errorSuffix(e)
-	default:
-		return false
-	}
-	return true
-}
-
-func (t *AgentState) String() string {
-	return joinClauses(cmp.Or(t.gpus, "looking for GPUs"), t.offers, t.volume, t.cgroups)
-}
-
-// errorSuffix returns ": " and the entry's error, or "" if it has none.
-func errorSuffix(e *logrus.Entry) string {
-	if cause := e.Data[logrus.ErrorKey]; cause != nil {
-		return fmt.Sprint(": ", cause)
-	}
-	return ""
-}
-
-func joinClauses(all ...string) string {
-	var said []string
-	for _, one := range all {
-		if one != "" {
-			said = append(said, one)
-		}
-	}
-	return strings.Join(said, "; ")
+// JoinClauses joins those of the clauses that are not empty.
+func JoinClauses(clauses ...string) string {
+	return strings.Join(slices.DeleteFunc(clauses, func(c string) bool { return c == "" }), "; ")
 }

@@ -117,9 +117,7 @@ func (t *activeSession) updateState(ctx context.Context, always bool) error {
 	t.Log.WithFields(logrus.Fields{
 		"agent": t.AgentURL, "provider": t.id, "gpus": len(now.ids), "shared": len(now.shared), "withheld": len(now.withheld), "in_use_not_offered": now.leftover,
 	}).Info("GPUs advertised")
-	if t.OnAdvertised != nil {
-		t.OnAdvertised()
-	}
+	t.OnStatus(ProviderStatus{Whole: len(now.ids), Shared: len(now.shared)})
 	return nil
 }
 

@@ -48,9 +48,9 @@ type ProviderConfig struct {
 	Modes SharingModes
 	Log   logrus.FieldLogger
 
-	// OnAdvertised, if set, is called each time the agent has accepted the
-	// GPUs.
-	OnAdvertised func()
+	// OnStatus, if set, is called each time the agent has accepted the GPUs,
+	// and each time a session has failed. It must not block.
+	OnStatus func(ProviderStatus)
 
 	// Authorization is the header for an agent that requires authentication.
 	Authorization string
@@ -64,6 +64,15 @@ type ProviderConfig struct {
 	// end of Run does not wait longer. InUseInterval (5 s) is how often the
 	// agent is asked whether withdrawn devices are still in use.
 	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
+}
+
+// ProviderStatus is what the agent offers of the GPUs.
+type ProviderStatus struct {
+	// Whole and Shared are the numbers of devices that are offered whole and
+	// in shares.
+	Whole, Shared int
+	// Err is why none is offered; nil if the agent has accepted the GPUs.
+	Err error
 }
 
 // SharingModes decides how each device is advertised: whole or in shares.
@@ -92,6 +101,9 @@ func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 	}
 	if c.Log == nil {
 		return c, errors.New("no log given")
+	}
+	if c.OnStatus == nil {
+		c.OnStatus = func(ProviderStatus) {}
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&c.BackoffMin: time.Second, &c.BackoffMax: 30 * time.Second,
@@ -167,6 +179,7 @@ func (p *resourceProvider) runSessions(ctx context.Context, hangUp func()) error
 		// moment.
 		pause := wait + rand.N(wait/2+1)
 		p.Log.WithError(err).WithField("agent", p.AgentURL).WithField("retry_in", pause.String()).Warn("GPUs not advertised")
+		p.OnStatus(ProviderStatus{Err: err})
 		select {
 		case <-ctx.Done():
 			return nil

@@ -80,6 +80,8 @@ type ManagerConfig struct {
 type Manager struct {
 	cfg     ManagerConfig
 	records recordStore
+	// confinementError is why the kernel cannot confine containers; nil if it can.
+	confinementError error
 
 	// Lock order: scanLock, then one of rootLocks, then mu.
 	scanLock  sync.RWMutex // held for writing while all containers are examined
@@ -133,12 +135,17 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 	switch err := m.scanCgroups(cfg.CgroupsRoot, ""); {
 	case errors.Is(err, cgroup.ErrNoHierarchy):
 		cfg.Log.WithError(err).Warn("containers cannot be confined here")
+		m.confinementError = err
 	case err != nil:
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
 	m.readmitAll()
 	return m, nil
 }
+
+// ConfinementError returns why the kernel could not confine containers when the manager was
+// opened; nil if it could. Containers without GPUs can still be launched.
+func (m *Manager) ConfinementError() error { return m.confinementError }
 
 // loadRecords fills the allocator from the records. It removes a record that is damaged or
 // contradicts another one; the container may be restored from its cgroup later.

@@ -81,6 +81,8 @@ type DaemonConfig struct {
 	OnDiscovered func(gpu.Host)
 	// OnAdvertised, if set, is called each time the agent has accepted the GPUs.
 	OnAdvertised func()
+	// OnStatus, if set, is called with each new status. It must not block.
+	OnStatus func(Status)
 
 	// Socket is the unix socket of the API; without it the daemon manages no containers. Listen
 	// is the TCP address of the API's GET calls and of the metrics; empty for none.
@@ -114,6 +116,9 @@ type Daemon struct {
 	// admitted contains the discovered containers, by id. The components are restarted after
 	// each partitioning; limiters, and so the containers admitted to them, are not.
 	admitted map[string]discoveredContainer
+
+	statusMu sync.Mutex
+	status   Status // published with each change; guarded by statusMu
 }
 
 // New checks the configuration. It changes nothing on the host.
@@ -247,6 +252,7 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *m
 	d.cfg.Log.WithFields(logrus.Fields{
 		"gpus": len(h.Devices), "stock": len(aside), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
 	}).Info("GPUs discovered")
+	d.updateStatus(func(s *Status) { *s = Status{GPUs: len(h.Devices), Discovered: true} })
 	w, err := watch.New(watch.WatcherConfig{
 		Host: h, Source: hardware.Source, Policy: d.cfg.FaultPolicy, StateDir: d.cfg.StateDir, Boot: readBootID(), Log: d.cfg.Log,
 	})
@@ -298,11 +304,12 @@ func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share
 		}()
 		err := advertise.Run(ctx, advertise.ProviderConfig{
 			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, HostUpdates: hosts, Role: d.cfg.Role, Modes: forms, Log: d.cfg.Log,
-			OnAdvertised: d.cfg.OnAdvertised, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
+			OnStatus: d.setProviderStatus, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 		})
 		if errors.Is(err, advertise.ErrRemoved) {
 			// An operator removed the provider; the containers still need the daemon.
 			d.cfg.Log.WithError(err).Error("GPUs are offered no more until this daemon is started again")
+			d.setProviderStatus(advertise.ProviderStatus{Err: err})
 			<-ctx.Done()
 			return nil
 		}
@@ -417,7 +424,11 @@ func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device
 		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, CgroupVersion: kernel.CgroupVersion(),
 		Stock: ids, IsGrantable: usable, LookUpShare: shares.SharedCapacity, Limiter: shares.limiter, DriverVolume: d.cfg.DriverVolume, NeedsDriver: d.cfg.NeedsDriver, CheckImage: d.cfg.CheckImage, Log: d.cfg.Log,
 	})
-	return managedContainers{Manager: all, denyByDefault: confine, ended: make(chan struct{}, 1)}, err
+	if err != nil {
+		return managedContainers{}, err
+	}
+	d.updateStatus(func(s *Status) { s.ConfinementError = all.ConfinementError() })
+	return managedContainers{Manager: all, denyByDefault: confine, ended: make(chan struct{}, 1)}, nil
 }
 
 func (d *Daemon) newMetricsHandler(w *watch.Watcher, h gpu.Host, holders func() []gpu.ContainerDevices, limiter share.Limiter) (http.Handler, error) {

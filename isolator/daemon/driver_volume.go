@@ -11,8 +11,10 @@ func (d *Daemon) makeDriverVolume(ctx context.Context) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
+			d.updateStatus(func(s *Status) { s.VolumeError = err })
 		default:
 			d.cfg.Log.WithField("path", path).Info("driver volume is ready")
+			d.updateStatus(func(s *Status) { s.VolumeError = nil })
 			d.repairVolume(ctx)
 		}
 	}()

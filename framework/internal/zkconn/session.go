@@ -38,10 +38,13 @@ type Session struct {
 	// ACL applies to every znode that is created.
 	ACL []zk.ACL
 
-	log     logrus.FieldLogger
-	dialTCP func(network, address string, timeout time.Duration) (net.Conn, error)
-	lost    chan struct{}
-	done    sync.WaitGroup
+	log logrus.FieldLogger
+	// onConnection is called with nil for each new connection, and with the error if
+	// connecting fails. It is called under mu.
+	onConnection func(error)
+	dialTCP      func(network, address string, timeout time.Duration) (net.Conn, error)
+	lost         chan struct{}
+	done         sync.WaitGroup
 
 	mu                 sync.Mutex
 	ended              bool
@@ -56,10 +59,17 @@ type Session struct {
 // Dial connects and waits for a session until ctx ends. The server may grant another
 // timeout than the requested one.
 func Dial(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus.FieldLogger) (*Session, error) {
+	return DialObserved(ctx, t, timeout, log, func(error) {})
+}
+
+// DialObserved is Dial with a callback for each change of the connection: nil for a new
+// connection, or why there is none. The callback must not block or call the session.
+func DialObserved(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus.FieldLogger, onConnection func(error)) (*Session, error) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
 	s := newSession(t, timeout, log)
+	s.onConnection = onConnection
 	if err := s.connectSession(ctx, t); err != nil {
 		return nil, err
 	}
@@ -68,7 +78,7 @@ func Dial(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus
 
 func newSession(t TargetFolder, timeout time.Duration, log logrus.FieldLogger) *Session {
 	return &Session{
-		ACL: zk.WorldACL(zk.PermAll), log: log.WithField("zookeeper", t.String()), dialTCP: net.DialTimeout,
+		ACL: zk.WorldACL(zk.PermAll), onConnection: func(error) {}, log: log.WithField("zookeeper", t.String()), dialTCP: net.DialTimeout,
 		lost: make(chan struct{}), connected: make(chan struct{}), lastReply: time.Now(), timeout: timeout,
 	}
 }
@@ -198,6 +208,7 @@ func (s *Session) handleEvent(ev zk.Event) {
 		if s.noConnectionLogged {
 			s.log.Info("connected to ZooKeeper")
 		}
+		s.onConnection(nil)
 		s.hadSession, s.noConnectionLogged = true, false
 		if !isClosed(s.connected) {
 			close(s.connected)
@@ -306,6 +317,7 @@ func (s *Session) logNoConnection(err error) {
 	}
 	s.noConnectionLogged = true
 	s.log.WithError(err).Warn("no connection to ZooKeeper")
+	s.onConnection(err)
 }
 
 type observedConn struct {

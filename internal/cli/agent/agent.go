@@ -71,11 +71,12 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			systemd := a.NewNotifier(log, &cli.AgentState{})
+			systemd := cli.NewNotifier(describeStatus(daemon.Status{}, ""))
 			if err := common.validate(); err != nil {
 				return err
 			}
 			cfg.Log, cfg.AgentURL = log, agentURL(url)
+			cfg.OnStatus = func(s daemon.Status) { systemd.SetStatus(describeStatus(s, cfg.AgentURL)) }
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
 			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
 			cfg.SharedDevices, cfg.ShareLimit, cfg.Scaling = common.share.List, common.share.Limit, common.share.Scaling

@@ -33,7 +33,8 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
-			systemd := a.NewNotifier(log, &cli.SchedulerState{})
+			systemd := cli.NewNotifier(describeStatus(framework.Status{}))
+			cfg.OnStatus = func(s framework.Status) { systemd.SetStatus(describeStatus(s)) }
 			if encryption != (master.TLSFiles{}) || strings.HasPrefix(cfg.Master, "https://") {
 				cfg.TLS = &encryption
 			}

@@ -1,0 +1,35 @@
+package daemon
+
+import "mesos-gpu/isolator/advertise"
+
+// Status is the daemon's state as an operator sees it.
+type Status struct {
+	// GPUs is the number of devices of this host. Discovered is set once it is known.
+	GPUs       int
+	Discovered bool
+	// Provider is what the agent offers; nil before the agent has answered for the first
+	// time, and if the GPUs are in the agent's flags. Its error wraps advertise.ErrRemoved if
+	// no GPU is offered until the daemon is restarted.
+	Provider *advertise.ProviderStatus
+	// VolumeError is why there is no driver volume: images that request the driver cannot be
+	// launched. ConfinementError is why the kernel cannot confine containers.
+	VolumeError, ConfinementError error
+}
+
+// updateStatus changes the status and publishes it. Calls of OnStatus are in the order of the
+// changes.
+func (d *Daemon) updateStatus(change func(*Status)) {
+	d.statusMu.Lock()
+	defer d.statusMu.Unlock()
+	change(&d.status)
+	if d.cfg.OnStatus != nil {
+		d.cfg.OnStatus(d.status)
+	}
+}
+
+func (d *Daemon) setProviderStatus(p advertise.ProviderStatus) {
+	d.updateStatus(func(s *Status) { s.Provider = &p })
+	if p.Err == nil && d.cfg.OnAdvertised != nil {
+		d.cfg.OnAdvertised()
+	}
+}
