@@ -15,7 +15,7 @@ import (
 
 	"mesos-gpu/framework/access/audit"
 	"mesos-gpu/framework/access/gate"
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/sched/admission"
 )
 
@@ -40,11 +40,11 @@ type APIConfig struct {
 }
 
 // newHandler returns the handler of the API, which reads the backend for each request.
-func (a *APIConfig) newHandler(backend func() api.Backend, log logrus.FieldLogger) http.Handler {
+func (a *APIConfig) newHandler(backend func() apiserver.Backend, log logrus.FieldLogger) http.Handler {
 	if a.NoExec {
-		return api.NewHandler(backend, log, api.WithoutExec())
+		return apiserver.NewHandler(backend, log, apiserver.WithoutExec())
 	}
-	return api.NewHandler(backend, log)
+	return apiserver.NewHandler(backend, log)
 }
 
 // URLFor returns the URL of an API at address, which is HOST:PORT.
@@ -81,10 +81,10 @@ func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) er
 
 // apiSecurity authenticates, authorizes and audits requests to the API.
 type apiSecurity struct {
-	gate            *gate.Gate                // nil: every client may do everything
-	audit           *audit.AuditLog           // nil: no audit log
-	certificate     *api.ReloadingCertificate // nil: plain HTTP
-	leaderTransport http.RoundTripper         // for requests to the leader
+	gate            *gate.Gate                      // nil: every client may do everything
+	audit           *audit.AuditLog                 // nil: no audit log
+	certificate     *apiserver.ReloadingCertificate // nil: plain HTTP
+	leaderTransport http.RoundTripper               // for requests to the leader
 }
 
 // openSecurity reads the certificates and the access file, and opens the audit log.
@@ -93,7 +93,7 @@ func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err err
 		return d, err
 	}
 	if a.CertFile != "" {
-		if d.certificate, err = api.LoadCertificate(a.CertFile, a.KeyFile, log); err != nil {
+		if d.certificate, err = apiserver.LoadCertificate(a.CertFile, a.KeyFile, log); err != nil {
 			return d, err
 		}
 	}
@@ -142,9 +142,9 @@ func (d *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.
 		h = d.audit.Wrap(h)
 	}
 	if d.gate != nil {
-		return d.gate.Wrap(h, append(api.OpenPaths(), pingPath)...)
+		return d.gate.Wrap(h, append(apiserver.OpenPaths(), pingPath)...)
 	}
-	return api.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens, only the Host header exposes a web page's cross-site request
+	return apiserver.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens, only the Host header exposes a web page's cross-site request
 }
 
 // ownHostNames returns the machine's names and the host of the advertised URL.

@@ -16,6 +16,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
@@ -398,7 +399,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 	s := &Scheduler{url: "https://me"}
 	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
-		s.setBackend(api.Backend{Reads: leaderURLBackend{url: leading}})
+		s.setBackend(apiserver.Backend{Reads: leaderURLBackend{url: leading}})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/apps", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -415,7 +416,7 @@ func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 
 // leaderURLBackend is a standby's backend with the URL of the leader.
 type leaderURLBackend struct {
-	api.ReadBackend
+	apiserver.ReadBackend
 	url string
 }
 
@@ -490,7 +491,7 @@ func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
 		w := httptest.NewRecorder()
-		a.newHandler(func() api.Backend { return api.NewUnavailableBackend("starting") }, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
 		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
 			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/web"
@@ -39,7 +39,7 @@ func (s *Scheduler) newHandler() http.Handler {
 	if s.cfg.Extension == nil {
 		return v1
 	}
-	guarded := api.RejectCrossOrigin(http.HandlerFunc(s.serveExtension), s.cfg.Log)
+	guarded := apiserver.RejectCrossOrigin(http.HandlerFunc(s.serveExtension), s.cfg.Log)
 	paths := s.cfg.Extension.Paths()
 	// http.ServeMux would redirect paths that contain //, which is common before
 	// app ids.
@@ -63,8 +63,8 @@ const pingPath = "/ping"
 
 // serveExtension serves a request by the extension, or forwards it to the leader.
 func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
-	if err := api.CheckAnyAccess(api.GrantOf(r.Context())); err != nil && r.URL.Path != pingPath {
-		api.WriteProblem(w, r, err, s.cfg.Log)
+	if err := apiserver.CheckAnyAccess(apiserver.GrantOf(r.Context())); err != nil && r.URL.Path != pingPath {
+		apiserver.WriteProblem(w, r, err, s.cfg.Log)
 		return
 	}
 	if s.currentBackend().Leader != nil {
@@ -118,9 +118,9 @@ func CheckAccess(ctx context.Context, change bool, role string) error {
 	p := access.View
 	if change {
 		p = access.Operate
-		api.AuditNoteOf(ctx).Role = role
+		apiserver.AuditNoteOf(ctx).Role = role
 	}
-	return api.CheckRoleAccess(api.GrantOf(ctx), p, role)
+	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), p, role)
 }
 
 // writeUnavailable answers 503 with the reason, in a form that Marathon clients

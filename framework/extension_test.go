@@ -17,6 +17,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
@@ -269,7 +270,7 @@ func TestStandbyForwardsExtensionRequests(t *testing.T) {
 
 // healthBackend is a backend with the URL of the leader, or with an error.
 type healthBackend struct {
-	api.ReadBackend
+	apiserver.ReadBackend
 	leading string
 	err     error
 }
@@ -305,7 +306,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}, url: here}
-			s.setBackend(api.Backend{Reads: healthBackend{leading: c.leading, err: c.err}})
+			s.setBackend(apiserver.Backend{Reads: healthBackend{leading: c.leading, err: c.err}})
 			r, w := httptest.NewRequest("GET", "/v2/events?event_type=x", nil), httptest.NewRecorder()
 			if c.mark != "" {
 				r.Header.Set(forwardedHeader, c.mark)
@@ -336,7 +337,7 @@ func TestForwardedResponsesAreStreamed(t *testing.T) {
 	}))
 	defer leader.Close()
 	s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}}
-	s.setBackend(api.Backend{Reads: healthBackend{leading: leader.URL}})
+	s.setBackend(apiserver.Backend{Reads: healthBackend{leading: leader.URL}})
 	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.serveExtension))
 	standby.Config.WriteTimeout = time.Second // streams extend their deadline
 	standby.Start()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/job"
@@ -62,10 +63,10 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 }
 
 // wantUsagePages reads the usage in pages of two tasks.
-func wantUsagePages(t *testing.T, ctx context.Context, b api.LeaderBackend, tasks int) {
+func wantUsagePages(t *testing.T, ctx context.Context, b apiserver.LeaderBackend, tasks int) {
 	t.Helper()
 	seen := map[string]int{}
-	for q := (api.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {
+	for q := (apiserver.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {
 		list, err := b.ListUsage(ctx, q)
 		if err != nil || len(list.Tasks) > 2 {
 			t.Fatalf("got %+v, %v", list, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/internal/zktest"
@@ -171,7 +172,7 @@ func TestReadiness(t *testing.T) {
 			return code == http.StatusOK && strings.Contains(body, `"role":`)
 		})
 	}
-	second.Scheduler.setBackend(api.NewUnavailableBackend("the scheduler is starting"))
+	second.Scheduler.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	if code, _, body := sendRequest(t, second, "GET", "/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "is starting") {
 		t.Errorf("before it has begun: %d %s", code, body)
 	}

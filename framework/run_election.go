@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -67,7 +67,7 @@ func lostLeadership(err error) bool {
 // as the leader. With again false, an invalid address is a permanent error; with
 // again true it counts as a lost session, because the address has worked before.
 func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, again bool) error {
-	s.setBackend(api.NewUnavailableBackend("there is no session with ZooKeeper yet"))
+	s.setBackend(apiserver.NewUnavailableBackend("there is no session with ZooKeeper yet"))
 	session, err := zkconn.DialObserved(ctx, target, s.cfg.SessionTimeout, s.cfg.Log, s.setZooKeeperStatus)
 	if err != nil && again {
 		return fmt.Errorf("%w: %w", zkconn.ErrLost, err)
@@ -94,7 +94,7 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock,
 	})
 	defer by.CloseListeners()
-	defer s.setBackend(api.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))
+	defer s.setBackend(apiserver.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))
 	s.cfg.Log.WithField("candidate", candidate.ZnodePath()).Info("standing by")
 	s.setLeadershipStatus(StandingBy)
 	elected := errors.New("elected")

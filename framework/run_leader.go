@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
@@ -44,7 +44,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	s.setLeadership(client, l.EventSender(ended))
 	defer s.setLeadership(nil, nil)
 	defer l.Model.CloseListeners()
-	defer s.setBackend(api.NewUnavailableBackend("the scheduler is stopping"))
+	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
 	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges})
@@ -55,7 +55,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	}
 	return runTogether(ended, l.Run,
 		func(context.Context) error {
-			s.setBackend(api.NewLeaderBackend(leads))
+			s.setBackend(apiserver.NewLeaderBackend(leads))
 			ready()
 			return nil
 		},

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
@@ -17,8 +17,8 @@ import (
 // it is a standby until it is elected.
 type Scheduler struct {
 	cfg      SchedulerConfig
-	active   atomic.Pointer[api.Backend] // serves the API; replaced when leadership changes
-	url      string                      // of the API, as advertised
+	active   atomic.Pointer[apiserver.Backend] // serves the API; replaced when leadership changes
+	url      string                            // of the API, as advertised
 	security apiSecurity
 
 	statusMu sync.Mutex
@@ -41,14 +41,14 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{cfg: cfg, security: door}
-	s.setBackend(api.NewUnavailableBackend("the scheduler is starting"))
+	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }
 
 // setBackend makes b serve the API from the next request on.
-func (s *Scheduler) setBackend(b api.Backend) { s.active.Store(&b) }
+func (s *Scheduler) setBackend(b apiserver.Backend) { s.active.Store(&b) }
 
-func (s *Scheduler) currentBackend() api.Backend { return *s.active.Load() }
+func (s *Scheduler) currentBackend() apiserver.Backend { return *s.active.Load() }
 
 // Run opens the journal and the API, subscribes, and schedules until ctx ends.
 // Tasks keep running after it returns: a scheduler that opens the same journal
@@ -71,7 +71,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 			return s.runLeader(ctx, store, func() bool { return true }, func() {})
 		}
 	}
-	listener, err := api.Listen(s.cfg.APIAddr)
+	listener, err := apiserver.Listen(s.cfg.APIAddr)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	s.url = s.cfg.advertisedURL(listener.Addr())
 	listener = s.security.wrapListener(listener)
 	err = runTogether(ctx, lead, func(ctx context.Context) error {
-		return api.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log))
+		return apiserver.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log))
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil

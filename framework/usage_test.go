@@ -14,6 +14,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
@@ -75,11 +76,11 @@ func TestUsage(t *testing.T) {
 	wantProblem(t, err, http.StatusNotFound, `no job "gone"`)
 
 	// A client that may view nothing causes no requests to agents.
-	nothing := api.WithGrant(ctx, (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"}))
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(nothing, api.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
+	nothing := apiserver.WithGrant(ctx, (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"}))
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(nothing, apiserver.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, api.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, apiserver.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }
@@ -87,7 +88,7 @@ func TestUsage(t *testing.T) {
 // TestUsageIsUnavailableWithoutLeader: no usage is read before this scheduler leads.
 func TestUsageIsUnavailableWithoutLeader(t *testing.T) {
 	w := httptest.NewRecorder()
-	api.NewHandler(func() api.Backend { return api.NewUnavailableBackend("the scheduler is starting") }, frameworktest.DiscardLog()).
+	apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("the scheduler is starting") }, frameworktest.DiscardLog()).
 		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/usage", nil))
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d: %s", w.Code, w.Body)

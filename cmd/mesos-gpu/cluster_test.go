@@ -16,14 +16,15 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
 
 // fakeCluster is a scheduler's API with fake jobs. KillJob ends a job immediately.
 type fakeCluster struct {
-	api.ReadBackend // the test calls only the methods below
-	api.LeaderBackend
+	apiserver.ReadBackend // the test calls only the methods below
+	apiserver.LeaderBackend
 	agents    []api.AgentSummary
 	gpus      []api.GPUView
 	schedules []api.ScheduleView
@@ -81,7 +82,7 @@ func (c *fakeCluster) GetJob(_ context.Context, name string) (v api.JobView, err
 	return c.viewOf(j), nil
 }
 
-func (c *fakeCluster) ListJobs(_ context.Context, q api.JobQuery) (list api.JobList, err error) {
+func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list api.JobList, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
@@ -145,7 +146,7 @@ func (c *fakeCluster) GetTask(_ context.Context, id string) (job.Task, error) {
 func (c *fakeCluster) ReadTaskLog(_ context.Context, t job.Task, file string, offset, length uint64) ([]byte, uint64, error) {
 	text, ok := c.logs[t.ID]
 	if !ok || file != "stdout" {
-		return nil, 0, api.ErrNoLog
+		return nil, 0, apiserver.ErrNoLog
 	}
 	from := min(offset, uint64(len(text)))
 	return []byte(text[from:min(from+length, uint64(len(text)))]), uint64(len(text)), nil
@@ -173,7 +174,7 @@ func (c *fakeCluster) ListAgents(context.Context) ([]api.AgentSummary, error) { 
 func (c *fakeCluster) ListGPUs(context.Context) ([]api.GPUView, error)        { return c.gpus, nil }
 
 // WatchEvents repeats all states at each change; clients ignore duplicates.
-func (c *fakeCluster) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
+func (c *fakeCluster) WatchEvents(ctx context.Context, q apiserver.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
 	name := q.Job
 	if _, err := c.findJob(name); name != "" && err != nil {
 		return nil, nil, err
@@ -219,12 +220,12 @@ func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan 
 func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 
 func serveBackend(t *testing.T, b interface {
-	api.ReadBackend
-	api.LeaderBackend
+	apiserver.ReadBackend
+	apiserver.LeaderBackend
 }) string {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(b) }, log))
+	s := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(b) }, log))
 	t.Cleanup(s.Close)
 	return s.URL
 }

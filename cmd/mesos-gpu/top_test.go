@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/cluster"
@@ -20,7 +21,7 @@ type usageCluster struct {
 	tasks []api.TaskUsage
 }
 
-func (u *usageCluster) ListUsage(_ context.Context, q api.UsageQuery) (list api.UsageList, err error) {
+func (u *usageCluster) ListUsage(_ context.Context, q apiserver.UsageQuery) (list api.UsageList, err error) {
 	if q.Job == "gone" {
 		return list, api.UnknownJob(q.Job)
 	}

@@ -1,13 +1,9 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-
-	"github.com/sirupsen/logrus"
 )
 
 // Problem is an error as the API shows it (RFC 9457).
@@ -74,44 +70,4 @@ func UnknownSchedule(name string) *Problem {
 // UnknownAgent is the problem of an agent that the scheduler does not know.
 func UnknownAgent(name string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no agent with the id or hostname %q", name).WithCode(CodeAgentNotFound, name)
-}
-
-const problemMediaType = "application/problem+json"
-
-// WriteProblem writes err as a Problem, as the API does.
-func WriteProblem(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLogger) {
-	(&apiServer{log: log}).writeProblem(w, r, err)
-}
-
-// problemFrom returns the Problem in err. An err without one is an internal error.
-func (s *apiServer) problemFrom(r *http.Request, err error) *Problem {
-	var p *Problem
-	if !errors.As(err, &p) {
-		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
-		p = NewProblemf(http.StatusInternalServerError, "%v", err)
-	}
-	return p
-}
-
-// writeProblem writes the Problem in err.
-func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p := s.problemFrom(r, err)
-	if p.LeaderURL != "" {
-		w.Header().Set("Location", strings.TrimRight(p.LeaderURL, "/")+r.URL.RequestURI())
-	}
-	if p.Retryable && p.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="mesos-gpu"`)
-	}
-	w.Header().Set("Content-Type", problemMediaType)
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // an error means that the client has disconnected
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // likewise
 }

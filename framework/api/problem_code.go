@@ -1,11 +1,7 @@
 package api
 
 import (
-	"errors"
 	"net/http"
-	"path"
-	"regexp"
-	"strings"
 )
 
 // ProblemCode classifies a Problem for programs. A code keeps its meaning in all
@@ -84,38 +80,4 @@ func codeOfStatus(status int) ProblemCode {
 func (p *Problem) WithCode(code ProblemCode, name string) *Problem {
 	p.Code, p.Name = code, name
 	return p
-}
-
-// startErrorPattern matches how Go, runc and the agent report that a program
-// does not start: the program, then the reason.
-var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?: (no such.*|exec.*|permission denied|is a directory)`)
-
-// classifyStartError sets the code of an agent's problem that reports that the
-// program does not start. It leaves other errors as they are: a reason may also
-// be about another file.
-func classifyStartError(program string, err error) error {
-	var p *Problem
-	if !errors.As(err, &p) || p.Status == http.StatusNotFound {
-		return err
-	}
-	found := startErrorPattern.FindStringSubmatch(p.Detail)
-	if found == nil || path.Base(found[1]) != path.Base(program) {
-		return err
-	}
-	for _, reason := range []struct {
-		text string
-		code ProblemCode
-	}{
-		{"no such program", CodeProgramNotFound},
-		{"executable file not found", CodeProgramNotFound},
-		{"no such file or directory", CodeProgramNotFound},
-		{"permission denied", CodeProgramNotPermitted},
-		{"exec format error", CodeProgramWrongFormat},
-		{"is a directory", CodeProgramIsDirectory},
-	} {
-		if strings.HasPrefix(found[2], reason.text) {
-			return p.WithCode(reason.code, program)
-		}
-	}
-	return err
 }

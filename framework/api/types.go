@@ -1,11 +1,11 @@
-// Package api is the scheduler's REST interface. It parses, limits and validates
-// requests and writes responses. A Backend performs the operations.
+// Package api defines the documents of the scheduler's REST API: what requests and
+// responses contain, and the errors. Clients and the scheduler share it; it performs no
+// requests and serves none. Programs usually use package client.
 package api
 
 import (
 	"time"
 
-	"mesos-gpu/framework/access"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -52,9 +52,6 @@ type JobQuery struct {
 	State string
 	// NewestFirst lists the job that was submitted last first.
 	NewestFirst bool
-	// Grant restricts the list to what the requester may see; nil permits all. It is
-	// not encoded in requests.
-	Grant *access.Grant
 }
 
 // NewestFirst is the value of the query parameter order.
@@ -199,19 +196,6 @@ type TaskEvent struct {
 	InventoryChanged bool `json:"-"`
 }
 
-// EventQuery selects the events of a stream.
-type EventQuery struct {
-	// Job is the job to watch; "" means all jobs.
-	Job string
-	// LiveOnly omits the initial states of tasks that have ended. Later ends are sent.
-	LiveOnly bool
-	// WithInventory requests an event whenever agents or GPUs have changed.
-	WithInventory bool
-	// After is the ID of the last event that the client has received. If it is unknown,
-	// too old or "", the stream starts with all states.
-	After string
-}
-
 // HealthStatus is the response to GET /healthz and /readyz.
 type HealthStatus struct {
 	// Connected means that the scheduler is subscribed to a master.
@@ -227,3 +211,6 @@ const (
 	Leader  = "leader"
 	Standby = "standby"
 )
+
+// HiddenTaskID replaces the id of a task that the requester may not see.
+const HiddenTaskID = "hidden"

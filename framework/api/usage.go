@@ -1,24 +1,11 @@
 package api
 
 import (
-	"net/http"
-	"net/url"
-	"strconv"
-
-	"mesos-gpu/framework/access"
 	"mesos-gpu/gpu"
 )
 
 // MaxUsageMinutes limits the history that is kept, in minutes.
 const MaxUsageMinutes = 15
-
-// UsageQuery selects tasks by job, role, task id and agent id; "" selects all.
-type UsageQuery struct {
-	PageRequest
-	Job, Role, Task, Agent string
-	// Minutes is the length of the requested history, 0 to MaxUsageMinutes.
-	Minutes int
-}
 
 // TaskUsage is the latest usage of a running task's GPUs. A task can falsify it, so it is
 // only for display.
@@ -62,41 +49,4 @@ type DeviceHistory struct {
 type UsageList struct {
 	Tasks []TaskUsage `json:"tasks"`
 	Next  string      `json:"next,omitempty"`
-}
-
-func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseUsageQuery(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	if q.Job != "" && GrantOf(r.Context()) != nil {
-		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
-			return err
-		}
-	}
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	list, err := leader.ListUsage(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	list.Tasks = emptyIfNil(filterVisible(GrantOf(r.Context()), list.Tasks, func(t *TaskUsage) string { return t.Role }))
-	writeJSON(w, http.StatusOK, list)
-	return nil
-}
-
-func parseUsageQuery(v url.Values) (UsageQuery, error) {
-	p, err := parsePageRequest(v)
-	if err != nil {
-		return UsageQuery{}, err
-	}
-	q := UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
-	if text := v.Get("minutes"); text != "" {
-		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > MaxUsageMinutes {
-			return q, NewProblemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, MaxUsageMinutes)
-		}
-	}
-	return q, nil
 }

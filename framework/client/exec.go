@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/execwire"
 )
 
 const (
@@ -36,7 +37,7 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	x := &execSession{terminal: t, window: newInputWindow(api.ExecWindow)}
+	x := &execSession{terminal: t, window: newInputWindow(execwire.InputWindow)}
 	x.noteHeard()
 	path := "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task) + "/exec?" + r.EncodeQuery().Encode()
 	if err := x.openConnection(ctx, c, path); err != nil {
@@ -94,7 +95,7 @@ func (x *execSession) openConnection(ctx context.Context, c *Client, path string
 	if err != nil {
 		return fmt.Errorf("open a session with the scheduler: %w", err)
 	}
-	x.conn.SetReadLimit(api.ExecReadLimit)
+	x.conn.SetReadLimit(execwire.ReadLimit)
 	return nil
 }
 
@@ -114,16 +115,16 @@ func (x *execSession) showOutput(ctx context.Context) (int, error) {
 		if len(data) == 0 {
 			continue
 		}
-		switch channel, data := api.ExecChannel(data[0]), data[1:]; channel {
-		case api.StdoutChannel:
+		switch channel, data := execwire.Channel(data[0]), data[1:]; channel {
+		case execwire.StdoutChannel:
 			err = x.writeOutput(x.terminal.Stdout, data)
-		case api.StderrChannel:
+		case execwire.StderrChannel:
 			err = x.writeOutput(x.terminal.Stderr, data)
-		case api.InputAckChannel:
-			var taken api.ExecInputAck
+		case execwire.InputAckChannel:
+			var taken execwire.InputAck
 			err = json.Unmarshal(data, &taken)
 			x.window.releaseBytes(taken.Bytes)
-		case api.ExitChannel:
+		case execwire.ExitChannel:
 			return parseExit(data)
 		}
 		if err != nil {
@@ -157,8 +158,8 @@ func parseExit(data []byte) (int, error) {
 
 // sendInput sends standard input as fast as the command reads it.
 func (x *execSession) sendInput(ctx context.Context) error {
-	to := api.NewExecStream(ctx, x.conn, api.StdinChannel)
-	buf := make([]byte, api.ExecChunk)
+	to := execwire.NewStream(ctx, x.conn, execwire.StdinChannel)
+	buf := make([]byte, execwire.MaxChunk)
 	for {
 		n, err := x.terminal.Stdin.Read(buf)
 		for rest := buf[:n]; len(rest) > 0; {
@@ -185,7 +186,7 @@ func (x *execSession) sendResizes(ctx context.Context) {
 	for {
 		select {
 		case size, ok := <-x.terminal.Resize:
-			if !ok || api.WriteExecMessage(ctx, x.conn, api.ResizeChannel, size) != nil {
+			if !ok || execwire.WriteMessage(ctx, x.conn, execwire.ResizeChannel, size) != nil {
 				return
 			}
 		case <-ctx.Done():

@@ -23,13 +23,15 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/execwire"
 	"mesos-gpu/job"
 )
 
 // execBackend is a scheduler with one job of one task. Exec runs a function of the test.
 type execBackend struct {
-	api.ReadBackend // the test calls only the methods below
-	api.LeaderBackend
+	apiserver.ReadBackend // the test calls only the methods below
+	apiserver.LeaderBackend
 	run func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
@@ -46,7 +48,7 @@ func (r execBackend) Exec(ctx context.Context, _ string, _ int, e api.ExecReques
 func (r execBackend) handler() http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return api.NewHandler(func() api.Backend { return api.NewLeaderBackend(r) }, log)
+	return apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(r) }, log)
 }
 
 func connectTo(t *testing.T, address string, options ...ClientOption) *Client {
@@ -78,7 +80,7 @@ func TestExec(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := bytes.Repeat([]byte("0123456789abcdef"), 5*api.ExecWindow/16)
+	in := bytes.Repeat([]byte("0123456789abcdef"), 5*execwire.InputWindow/16)
 	sizes := make(chan api.WindowSize, 1)
 	sizes <- api.WindowSize{Rows: 3, Cols: 4}
 	var out, errs bytes.Buffer
@@ -126,7 +128,7 @@ func TestExecFollowsLeader(t *testing.T) {
 	leader := httptest.NewServer(execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 5, nil }}.handler())
 	defer leader.Close()
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		api.WriteProblem(w, r, api.RedirectToLeader(leader.URL), nil)
+		apiserver.WriteProblem(w, r, api.RedirectToLeader(leader.URL), nil)
 	}))
 	defer standby.Close()
 	code, err := connectTo(t, standby.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})

@@ -13,14 +13,14 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/job"
 )
 
 // rotatingBackend has the log of a task that has ended or is still writing.
 type rotatingBackend struct {
-	api.ReadBackend // the test calls only the methods below
-	api.LeaderBackend
+	apiserver.ReadBackend // the test calls only the methods below
+	apiserver.LeaderBackend
 	mu    sync.Mutex
 	files map[string]string
 	state job.State
@@ -41,7 +41,7 @@ func (r *rotatingBackend) ReadTaskLog(_ context.Context, _ job.Task, file string
 	r.read()
 	text, ok := r.files[file]
 	if !ok {
-		return nil, 0, api.ErrNoLog
+		return nil, 0, apiserver.ErrNoLog
 	}
 	from := min(int(offset), len(text))
 	return []byte(text[from:min(from+int(length), from+300, len(text))]), uint64(len(text)), nil
@@ -68,7 +68,7 @@ func numberedLines(from, to int) string {
 func (r *rotatingBackend) serveLog(t *testing.T, wrap func(http.Handler) http.Handler) *Client {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	h := wrap(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(r) }, log))
+	h := wrap(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(r) }, log))
 	return newTestClient(t, h.ServeHTTP)
 }
 

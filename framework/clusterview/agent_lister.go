@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 )
 
@@ -38,7 +38,7 @@ type agentListing struct {
 
 // listAgents returns the result of list, called for this client or for another one.
 func (s *AgentLister) listAgents(ctx context.Context, list func(context.Context) ([]master.ListedAgent, error)) ([]master.ListedAgent, error) {
-	if r := s.recentListing(); r != nil && api.IsContinuation(ctx) {
+	if r := s.recentListing(); r != nil && apiserver.IsContinuation(ctx) {
 		return r.agents, nil
 	}
 	for {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 )
 
@@ -103,7 +103,7 @@ func TestLaterPagesReuseListing(t *testing.T) {
 			asked++
 			return []master.ListedAgent{{GPUs: asked}}, fault
 		}
-		first, later := t.Context(), api.WithContinuation(t.Context())
+		first, later := t.Context(), apiserver.WithContinuation(t.Context())
 		for i, step := range []struct {
 			ctx  context.Context
 			wait time.Duration

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/fit"
@@ -319,7 +320,7 @@ func formatTypeCounts(count map[string]int) string {
 }
 
 // CordonTag returns the ETag of an agent's cordon state.
-func CordonTag(c sched.CordonState) string { return api.ComputeETag(c) }
+func CordonTag(c sched.CordonState) string { return apiserver.ComputeETag(c) }
 
 // QuotaTypeWarnings returns a warning for each type of a quota that no agent has. It
 // is not an error because operators may set quotas before they add machines.

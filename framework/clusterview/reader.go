@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/gpu"
@@ -38,12 +39,12 @@ func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offse
 	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.ID, file)
 	data, size, err = r.Client.ReadFile(ctx, t.AgentURL, path, offset, length)
 	if errors.Is(err, master.ErrNoFile) {
-		return nil, 0, fmt.Errorf("%w: %w", api.ErrNoLog, err)
+		return nil, 0, fmt.Errorf("%w: %w", apiserver.ErrNoLog, err)
 	}
 	return data, size, err
 }
 
-func (r *Reader) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+func (r *Reader) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
 	return r.Model.WatchEvents(ctx, q)
 }
 

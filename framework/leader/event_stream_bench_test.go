@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
@@ -32,7 +32,7 @@ func BenchmarkEventStreams(b *testing.B) {
 		l.Model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates(fmt.Sprintf("train-%03d", i), int64(i), job.Running)))
 	}
 	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer l.Model.CloseListeners()
 	var left atomic.Int64 // events that the clients together have not read yet
@@ -72,7 +72,7 @@ func BenchmarkEventStreams(b *testing.B) {
 func BenchmarkInventoryStreams(b *testing.B) {
 	l := newTestLoop(&orderedJournal{})
 	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer l.Model.CloseListeners()
 	var left atomic.Int64

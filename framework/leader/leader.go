@@ -14,6 +14,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -78,7 +79,7 @@ func New(l *Loop, cfg Config) *Leader {
 }
 
 // ListUsage returns the GPU usage of running tasks.
-func (b *Leader) ListUsage(ctx context.Context, q api.UsageQuery) (api.UsageList, error) {
+func (b *Leader) ListUsage(ctx context.Context, q apiserver.UsageQuery) (api.UsageList, error) {
 	return b.Usage.ListUsage(ctx, q)
 }
 
@@ -127,11 +128,11 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 			return strange
 		}
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
-		api.AuditNoteOf(ctx).Role = spec.Role
+		apiserver.AuditNoteOf(ctx).Role = spec.Role
 		if err := b.checkSubmitPermission(ctx, &spec); err != nil {
 			return err
 		}
-		if err := st.AdmitBy(&spec, func(role string) bool { return api.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
+		if err := st.AdmitBy(&spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
 		apply(sched.SubmitJob{Spec: spec})
@@ -157,8 +158,8 @@ const maxQueuedToExplain = 100
 // checkSameSubmission returns an error unless a repeated submission with the same
 // idempotency key has the same body and may see the job submitted first.
 func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
-	api.AuditNoteOf(ctx).Role = old.Role
-	if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, old.Role); err != nil {
+	apiserver.AuditNoteOf(ctx).Role = old.Role
+	if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, old.Role); err != nil {
 		return err
 	}
 	if old.ClientKey.Digest != spec.ClientKey.Digest {
@@ -171,8 +172,8 @@ func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 // replaces an ended one with the same name and its history, so the client must be
 // permitted to change that one.
 func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
-	g := api.GrantOf(ctx)
-	if err := api.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
+	g := apiserver.GrantOf(ctx)
+	if err := apiserver.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
 		return err
 	}
 	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
@@ -247,7 +248,7 @@ func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 }
 
 // ListJobs returns the jobs that match the query, with the reasons why they are pending.
-func (b *Leader) ListJobs(ctx context.Context, q api.JobQuery) (api.JobList, error) {
+func (b *Leader) ListJobs(ctx context.Context, q apiserver.JobQuery) (api.JobList, error) {
 	list, err := b.Model.ListJobs(q)
 	if err != nil {
 		return list, err
@@ -284,7 +285,7 @@ func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 	if !ok {
 		return api.UnknownJob(name)
 	}
-	return api.CheckIfMatch(ctx, api.JobETag(j))
+	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j))
 }
 
 // readinessTimeout is how long the loop may take for one iteration, including the

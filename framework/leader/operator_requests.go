@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
@@ -19,7 +20,7 @@ import (
 func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.QueueList, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
 		order := func() ([]string, error) { return st.QueueOrder(), nil }
-		if list, err = b.queuePages.ListPage(p, api.GrantOf(ctx), order, st.Job); err != nil || len(list.Jobs) == 0 {
+		if list, err = b.queuePages.ListPage(p, apiserver.GrantOf(ctx), order, st.Job); err != nil || len(list.Jobs) == 0 {
 			return err
 		}
 		names := make([]string, len(list.Jobs))
@@ -57,7 +58,7 @@ func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set a
 			return api.NewProblemf(http.StatusNotFound, "%v", err)
 		}
 		set = readmodel.RoleView(st, role)
-		if err := api.CheckIfMatch(ctx, api.QuotaETag(&set)); err != nil {
+		if err := apiserver.CheckIfMatch(ctx, apiserver.QuotaETag(&set)); err != nil {
 			return err
 		}
 		apply(sched.SetQuota{Role: role, Quota: limits})
@@ -86,7 +87,7 @@ func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bo
 		return err
 	}
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := api.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+		if err := apiserver.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.CordonHost{Host: host, Reason: reason, Drain: drain})
@@ -101,7 +102,7 @@ func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
 		return err
 	}
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := api.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+		if err := apiserver.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.UncordonHost{Host: host})

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/sched"
 )
@@ -76,7 +76,7 @@ func decodeSchedule(text []byte) *cachedSchedule {
 		next, err = e.NextDue()
 	}
 	if err != nil {
-		return &cachedSchedule{text: text, err: fmt.Errorf("%w: end it and submit it again (%w)", api.ErrScheduleDamaged, err)}
+		return &cachedSchedule{text: text, err: fmt.Errorf("%w: end it and submit it again (%w)", apiserver.ErrScheduleDamaged, err)}
 	}
 	return &cachedSchedule{text: text, entry: e, next: next}
 }

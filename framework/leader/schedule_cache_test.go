@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched"
@@ -178,7 +178,7 @@ func TestScheduleBounds(t *testing.T) {
 
 func TestDamagedScheduleIsReported(t *testing.T) {
 	p := decodeSchedule([]byte("{}"))
-	if !errors.Is(p.err, api.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it says no time)" {
+	if !errors.Is(p.err, apiserver.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it says no time)" {
 		t.Errorf("got %v", p.err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -156,8 +157,8 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 	var e *cron.ScheduleEntry
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
-		api.AuditNoteOf(ctx).Role = spec.Role
-		if err := api.CheckRoleAccess(api.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+		apiserver.AuditNoteOf(ctx).Role = spec.Role
+		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
 			return err
 		}
 		e = cron.NewEntry(spec, b.loop.clock())
@@ -256,7 +257,7 @@ func (b *Leader) EndSchedule(ctx context.Context, name string) error {
 		if p.err == nil { // an unreadable schedule has no ETag
 			created = p.entry.Created
 		}
-		if err := api.CheckIfMatch(ctx, api.ScheduleETag(created)); err != nil {
+		if err := apiserver.CheckIfMatch(ctx, apiserver.ScheduleETag(created)); err != nil {
 			return err
 		}
 		apply(sched.PutDocument{Key: key})

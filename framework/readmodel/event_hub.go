@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -53,7 +54,7 @@ func (h *eventHub) formatEventID(n uint64) string { return h.epoch + "-" + strco
 
 // eventsAfter returns the events of q's job after q.After. known is false if that event
 // belongs to another hub or is no longer stored.
-func (h *eventHub) eventsAfter(q api.EventQuery) (missed []api.TaskEvent, known bool) {
+func (h *eventHub) eventsAfter(q apiserver.EventQuery) (missed []api.TaskEvent, known bool) {
 	number, ours := strings.CutPrefix(q.After, h.epoch+"-")
 	n, err := strconv.ParseUint(number, 10, 64)
 	h.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
@@ -38,7 +39,7 @@ func TestEventStreamResumes(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Finished)))
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("b", 2, job.Running)))
-	ask := func(q api.EventQuery) []api.TaskEvent {
+	ask := func(q apiserver.EventQuery) []api.TaskEvent {
 		t.Helper()
 		events, l, err := v.subscribeEvents(q)
 		if err != nil {
@@ -47,7 +48,7 @@ func TestEventStreamResumes(t *testing.T) {
 		v.hub.removeListener(l)
 		return events
 	}
-	all := ask(api.EventQuery{})
+	all := ask(apiserver.EventQuery{})
 	place := all[len(all)-1].ID
 	recordMove(v, "a.0", "1")
 	recordMove(v, "b.0", "2")
@@ -56,20 +57,20 @@ func TestEventStreamResumes(t *testing.T) {
 	other := newHub().lastEventID()
 	states := []string{"a.0 RUNNING", "a.1 FINISHED", "b.0 RUNNING"}
 	for name, c := range map[string]struct {
-		q    api.EventQuery
+		q    apiserver.EventQuery
 		want []string
 	}{
-		"missed":           {api.EventQuery{After: place}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
-		"missed, live":     {api.EventQuery{After: place, LiveOnly: true}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
-		"missed, of a job": {api.EventQuery{After: place, Job: "a"}, []string{"a.0 RUNNING 1", "a.0 RUNNING 3"}},
-		"nothing missed":   {api.EventQuery{After: last}, nil},
-		"no place":         {api.EventQuery{}, states},
-		"no place, live":   {api.EventQuery{LiveOnly: true}, []string{"a.0 RUNNING", "b.0 RUNNING"}},
-		"of a job, live":   {api.EventQuery{Job: "a", LiveOnly: true}, []string{"a.0 RUNNING"}},
-		"another leader's": {api.EventQuery{After: other}, states},
-		"none of ours":     {api.EventQuery{After: "7"}, states},
-		"not yet":          {api.EventQuery{After: v.hub.formatEventID(v.hub.last + 1)}, states},
-		"no number":        {api.EventQuery{After: v.hub.epoch + "-x"}, states},
+		"missed":           {apiserver.EventQuery{After: place}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
+		"missed, live":     {apiserver.EventQuery{After: place, LiveOnly: true}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
+		"missed, of a job": {apiserver.EventQuery{After: place, Job: "a"}, []string{"a.0 RUNNING 1", "a.0 RUNNING 3"}},
+		"nothing missed":   {apiserver.EventQuery{After: last}, nil},
+		"no place":         {apiserver.EventQuery{}, states},
+		"no place, live":   {apiserver.EventQuery{LiveOnly: true}, []string{"a.0 RUNNING", "b.0 RUNNING"}},
+		"of a job, live":   {apiserver.EventQuery{Job: "a", LiveOnly: true}, []string{"a.0 RUNNING"}},
+		"another leader's": {apiserver.EventQuery{After: other}, states},
+		"none of ours":     {apiserver.EventQuery{After: "7"}, states},
+		"not yet":          {apiserver.EventQuery{After: v.hub.formatEventID(v.hub.last + 1)}, states},
+		"no number":        {apiserver.EventQuery{After: v.hub.epoch + "-x"}, states},
 	} {
 		if diff := cmp.Diff(c.want, eventTexts(ask(c.q))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -79,25 +80,25 @@ func TestEventStreamResumes(t *testing.T) {
 	for i := range storedEvents {
 		recordMove(v, "b.0", fmt.Sprint("then ", i))
 	}
-	got := ask(api.EventQuery{After: last})
+	got := ask(apiserver.EventQuery{After: last})
 	if len(got) != storedEvents || got[0].Message != "then 0" || got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != v.hub.lastEventID() {
 		t.Errorf("after %d events: got %d, %+v", storedEvents, len(got), got[:min(1, len(got))])
 	}
 	recordMove(v, "b.0", "one too many")
-	if diff := cmp.Diff(states, eventTexts(ask(api.EventQuery{After: last}))); diff != "" {
+	if diff := cmp.Diff(states, eventTexts(ask(apiserver.EventQuery{After: last}))); diff != "" {
 		t.Errorf("too old (-want +got):\n%s", diff)
 	}
 }
 
 // eventBackend serves event streams from a read model.
 type eventBackend struct {
-	api.ReadBackend
+	apiserver.ReadBackend
 	view *Model
 }
 
 func (b eventBackend) AsOf() time.Time { return time.Time{} }
 
-func (b eventBackend) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
+func (b eventBackend) WatchEvents(ctx context.Context, q apiserver.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
 	return b.view.WatchEvents(ctx, q)
 }
 
@@ -106,7 +107,7 @@ func (b eventBackend) WatchEvents(ctx context.Context, q api.EventQuery) ([]api.
 func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running)))
-	server := httptest.NewServer(api.NewHandler(func() api.Backend { return api.Backend{Reads: eventBackend{view: v}} }, frameworktest.DiscardLog()))
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.Backend{Reads: eventBackend{view: v}} }, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer v.hub.closeListeners()
 	listen := func(after string) (next func() string, end func()) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/job"
 )
 
@@ -16,7 +17,7 @@ type GPUTask struct {
 }
 
 // RunningGPUTasks returns the running tasks with GPUs that match the query.
-func (v *Model) RunningGPUTasks(q api.UsageQuery) (list []GPUTask, err error) {
+func (v *Model) RunningGPUTasks(q apiserver.UsageQuery) (list []GPUTask, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	entries := v.bySubmission

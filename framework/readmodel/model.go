@@ -17,6 +17,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -355,7 +356,7 @@ const maxListCapacity = 1000
 
 // ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
 // jobs that the client may not see.
-func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
+func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	rest, err := v.jobsAfter(q)
@@ -377,7 +378,7 @@ func (v *Model) ListJobs(q api.JobQuery) (listJobs api.JobList, err error) {
 }
 
 // jobsAfter iterates over the jobs after the query's cursor, in the query's order.
-func (v *Model) jobsAfter(q api.JobQuery) (iter.Seq2[int, *jobEntry], error) {
+func (v *Model) jobsAfter(q apiserver.JobQuery) (iter.Seq2[int, *jobEntry], error) {
 	from, to := 0, len(v.bySubmission)
 	if q.After != "" {
 		place, err := parseJobCursor(q.After)
@@ -405,7 +406,7 @@ func parseJobCursor(text string) (*jobEntry, error) {
 	when, name, ok := strings.Cut(text, ".")
 	nanos, err := strconv.ParseInt(when, 36, 64)
 	if !ok || err != nil {
-		return nil, api.InvalidCursor(text)
+		return nil, apiserver.InvalidCursor(text)
 	}
 	return &jobEntry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }
@@ -435,7 +436,7 @@ func (v *Model) DeviceHolders() map[string]string {
 
 // subscribeEvents returns the current task states, or the events after q.After, and a
 // listener that receives all later events.
-func (v *Model) subscribeEvents(q api.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
+func (v *Model) subscribeEvents(q apiserver.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
 	one := v.jobs[q.Job]
@@ -470,7 +471,7 @@ func (v *Model) CloseListeners() { v.hub.closeListeners() }
 // WatchEvents returns the states of all tasks, or the events after q.After, and
 // a channel of later events. The channel is closed when ctx ends or its reader
 // is too slow.
-func (v *Model) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+func (v *Model) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
 	now, l, err := v.subscribeEvents(q)
 	if err != nil {
 		return nil, nil, err

@@ -10,12 +10,13 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/job"
 )
 
-func listNames(t *testing.T, v *Model, q api.JobQuery) (names, next string) {
+func listNames(t *testing.T, v *Model, q apiserver.JobQuery) (names, next string) {
 	t.Helper()
 	list, err := v.ListJobs(q)
 	if err != nil {
@@ -37,27 +38,27 @@ func TestJobPages(t *testing.T) {
 		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},
 		"e d c b a": {NewestFirst: true}, "d a": {NewestFirst: true, State: api.EndedJobs},
 	} {
-		if got, next := listNames(t, v, q); got != strings.TrimSpace(want) || next != "" {
+		if got, next := listNames(t, v, apiserver.JobQuery{JobQuery: q}); got != strings.TrimSpace(want) || next != "" {
 			t.Errorf("%+v: %q, next %q", q, got, next)
 		}
 	}
-	got, next := listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2}})
+	got, next := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}}})
 	if got != "a b" || next == "" {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
 	v.ApplyChange(journal.Change{Removed: []string{"b", "c"}}) // including the job at the page's end
-	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}); got != "d e" || next != "" {
+	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}); got != "e d" || next == "" {
+	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}}); got != "e d" || next == "" {
 		t.Fatalf("first page of the newest %q, next %q", got, next)
 	}
 	v.ApplyChange(journal.Change{Removed: []string{"d"}})
-	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}); got != "a" || next != "" {
+	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}}); got != "a" || next != "" {
 		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
 	var p *api.Problem
-	if _, err := v.ListJobs(api.JobQuery{PageRequest: api.PageRequest{After: "nonsense"}}); !errors.As(err, &p) || p.Status != 400 {
+	if _, err := v.ListJobs(apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{After: "nonsense"}}}); !errors.As(err, &p) || p.Status != 400 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -71,11 +72,11 @@ func TestJobPagesHideOtherRoles(t *testing.T) {
 		of("secret", frameworktest.JobInStates("between", 3, job.Running)), of("web", frameworktest.JobInStates("b", 4, job.Running)), of("secret", frameworktest.JobInStates("last", 5, job.Running)),
 	}})
 	web := (&access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).GrantFor(access.Identity{Name: "w"})
-	got, next := listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 1}, Grant: web})
+	got, next := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}, Grant: web})
 	if got != "a" || !strings.HasSuffix(next, ".a") {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}, Grant: web}); got != "b" || next != "" {
+	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}}, Grant: web}); got != "b" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
 }
@@ -86,7 +87,7 @@ func TestReadModelOfScaledService(t *testing.T) {
 	web := frameworktest.JobInStates("web", 1, job.Killed)
 	web.Spec.Service, web.Tasks[0].KillReason = &job.Service{}, job.KillByScaling
 	v := New(journal.JournalContents{Jobs: []*job.Job{web}})
-	if got, _ := listNames(t, v, api.JobQuery{State: api.LiveJobs}); got != "web" {
+	if got, _ := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{State: api.LiveJobs}}); got != "web" {
 		t.Errorf("live are %q, want the service", got)
 	}
 	grown := frameworktest.JobInStates("web", 1, job.Killed, job.Waiting, job.Running)
@@ -109,7 +110,7 @@ func TestReadModelOfScaledService(t *testing.T) {
 // The model follows changes: reused names, new attempts of tasks, removed jobs.
 func TestReadModelFollowsChanges(t *testing.T) {
 	v := New(journal.JournalContents{FrameworkID: "f1"})
-	_, l, err := v.subscribeEvents(api.EventQuery{})
+	_, l, err := v.subscribeEvents(apiserver.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	if _, ok := <-l.ch; ok {
 		t.Error("the listener was not let go")
 	}
-	if _, late, _ := v.subscribeEvents(api.EventQuery{}); late == nil {
+	if _, late, _ := v.subscribeEvents(apiserver.EventQuery{}); late == nil {
 		t.Error("no listener")
 	} else if _, ok := <-late.ch; ok {
 		t.Error("one who came later waits for ever")

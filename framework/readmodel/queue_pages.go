@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -75,13 +76,13 @@ const queueList = "queue"
 func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
-		key, err := p.DecodeCursor(queueList, 3)
+		key, err := apiserver.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
 		if line = l.findOrder(key[0], now); line != nil {
 			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(line.names) {
-				return nil, 0, api.InvalidCursor(p.After)
+				return nil, 0, apiserver.InvalidCursor(p.After)
 			}
 			return line, from, nil
 		}
@@ -112,7 +113,7 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 		case q.Waiting == 0:
 			continue
 		case p.Limit > 0 && len(list.Jobs) == p.Limit:
-			list.Next = api.EncodeCursor(queueList, api.SortKey{line.id, strconv.Itoa(end), line.names[end-1]})
+			list.Next = apiserver.EncodeCursor(queueList, apiserver.SortKey{line.id, strconv.Itoa(end), line.names[end-1]})
 			l.storeOrder(line)
 			return list, nil
 		}

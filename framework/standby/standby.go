@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
@@ -33,7 +34,7 @@ type Config struct {
 	// closes it.
 	NewClient func() (*master.Client, error)
 	// SetBackend is called once the read model is complete.
-	SetBackend func(api.Backend)
+	SetBackend func(apiserver.Backend)
 	Sched      sched.SchedulerSettings
 	// LoadPolicy returns the policy of the roles file as it is now.
 	LoadPolicy func() (sched.Policy, error)
@@ -92,7 +93,7 @@ func (b *Standby) RefreshRequests() <-chan struct{}       { return b.refreshWant
 
 func (b *Standby) ConfirmUpToDate(asked time.Time) {
 	if b.Model.ConfirmedAt().IsZero() {
-		b.cfg.SetBackend(api.Backend{Reads: b, Redirect: b.LeaderRedirect})
+		b.cfg.SetBackend(apiserver.Backend{Reads: b, Redirect: b.LeaderRedirect})
 	}
 	b.Model.ConfirmUpToDate(asked)
 	b.mu.Lock()
@@ -152,7 +153,7 @@ func (b *Standby) CheckReady(ctx context.Context) error {
 // AsOf returns the time up to which the read model is known to be complete.
 func (b *Standby) AsOf() time.Time { return b.Model.ConfirmedAt() }
 
-func (b *Standby) ListJobs(_ context.Context, q api.JobQuery) (api.JobList, error) {
+func (b *Standby) ListJobs(_ context.Context, q apiserver.JobQuery) (api.JobList, error) {
 	return b.Model.ListJobs(q)
 }
 
@@ -173,7 +174,7 @@ func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner st
 	return role, owner, err
 }
 
-func (b *Standby) WatchEvents(ctx context.Context, q api.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+func (b *Standby) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
 	err = b.retryAfterCatchUp(ctx, func() (err error) { now, changes, err = b.Reader.WatchEvents(ctx, q); return err })
 	return now, changes, err
 }
@@ -232,7 +233,7 @@ func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueLi
 		}
 		return st.QueueOrder(), nil
 	}
-	return b.queuePages.ListPage(p, api.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
+	return b.queuePages.ListPage(p, apiserver.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
 		j, ok := b.Model.CopyJob(name)
 		return &j, ok
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -172,7 +173,7 @@ func (s *Collector) RecordHistory(ctx context.Context) error {
 	tick := time.NewTicker(historyInterval)
 	defer tick.Stop()
 	for {
-		tasks, err := s.model.RunningGPUTasks(api.UsageQuery{})
+		tasks, err := s.model.RunningGPUTasks(apiserver.UsageQuery{})
 		if err != nil {
 			return err
 		}

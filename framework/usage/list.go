@@ -7,24 +7,25 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
 )
 
 // ListUsage returns a page of the usage of tasks that the client may see. It reads the
 // files of that page's tasks only.
-func (s *Collector) ListUsage(ctx context.Context, q api.UsageQuery) (page api.UsageList, err error) {
+func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page api.UsageList, err error) {
 	users, err := s.model.RunningGPUTasks(q)
 	if err != nil {
 		return page, err
 	}
-	grant := api.GrantOf(ctx)
+	grant := apiserver.GrantOf(ctx)
 	seen := users[:0]
 	for _, u := range users {
 		if grant.HasPermission(access.View, u.Role) {
 			seen = append(seen, u)
 		}
 	}
-	if seen, page.Next, err = api.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
+	if seen, page.Next, err = apiserver.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
 		return page, err
 	}
 	all, err := s.CollectUsage(ctx, seen, s.read)
@@ -43,7 +44,7 @@ func (s *Collector) ListUsage(ctx context.Context, q api.UsageQuery) (page api.U
 }
 
 // gpuTaskKey returns a task's sort key. Its numbers are formatted so that their texts sort numerically.
-func gpuTaskKey(users []readmodel.GPUTask, at int) api.SortKey {
+func gpuTaskKey(users []readmodel.GPUTask, at int) apiserver.SortKey {
 	u := &users[at]
-	return api.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
+	return apiserver.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
@@ -74,7 +75,7 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(2 * time.Second)
-		list, err := b.ListUsage(t.Context(), api.UsageQuery{Task: "train-0.0", Minutes: 15})
+		list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Task: "train-0.0", Minutes: 15})
 		if err != nil || len(list.Tasks) != 1 || list.Tasks[0].History == nil {
 			t.Fatalf("got %+v, %v", list, err)
 		}
@@ -82,10 +83,10 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 		if want := `{"ages_seconds":[47,32,17,2],"devices":[{"uuid":"GPU-train-0","duty":[0,0.25,0.5,0.75],"mem_used_mib":[512,512,512,512]}]}`; string(text) != want {
 			t.Errorf("got %s, want %s", text, want)
 		}
-		if list, err := b.ListUsage(t.Context(), api.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
+		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
 			t.Errorf("of an agent that tells nothing: %+v, %v", list, err)
 		}
-		if list, err := b.ListUsage(t.Context(), api.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
+		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
 			t.Errorf("nobody asked for the past: %+v, %v", list, err)
 		}
 		b.model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("train-0", 0, job.Finished)))
@@ -150,7 +151,7 @@ func BenchmarkSample(b *testing.B) {
 	leads := collectorOfTasks(b, m, 1, nil)
 	now := time.Now()
 	writeUsage(m, leads, "train-0.0", now, 0.5)
-	users, err := leads.model.RunningGPUTasks(api.UsageQuery{})
+	users, err := leads.model.RunningGPUTasks(apiserver.UsageQuery{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -168,11 +169,11 @@ func BenchmarkSample(b *testing.B) {
 
 // usageBackend answers requests for usage only.
 type usageBackend struct {
-	api.LeaderBackend
+	apiserver.LeaderBackend
 	collector *Collector
 }
 
-func (b usageBackend) ListUsage(ctx context.Context, q api.UsageQuery) (api.UsageList, error) {
+func (b usageBackend) ListUsage(ctx context.Context, q apiserver.UsageQuery) (api.UsageList, error) {
 	return b.collector.ListUsage(ctx, q)
 }
 
@@ -180,7 +181,7 @@ func (b usageBackend) ListUsage(ctx context.Context, q api.UsageQuery) (api.Usag
 func BenchmarkUsageAnswer(b *testing.B) {
 	m := mesostest.NewCluster(b, 1)
 	leads := collectorOfTasks(b, m, 8, nil)
-	users, err := leads.model.RunningGPUTasks(api.UsageQuery{})
+	users, err := leads.model.RunningGPUTasks(apiserver.UsageQuery{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func BenchmarkUsageAnswer(b *testing.B) {
 			leads.history.addSample(&users[i], Sample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
 		}
 	}
-	h := api.NewHandler(func() api.Backend { return api.Backend{Leader: usageBackend{collector: leads.Collector}} }, frameworktest.DiscardLog())
+	h := apiserver.NewHandler(func() apiserver.Backend { return apiserver.Backend{Leader: usageBackend{collector: leads.Collector}} }, frameworktest.DiscardLog())
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/usage?minutes=15", nil))

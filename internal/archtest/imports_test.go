@@ -48,6 +48,10 @@ var importRules = []struct {
 		why: "what a role permits does not depend on what is scheduled",
 	},
 	{
+		from: []string{"framework/api", "framework/client"}, to: []string{"framework/sched", "framework/access", "framework/apiserver", "framework/leader", "framework/readmodel", "framework/journal", "framework/metrics", "internal"},
+		why: "programs of others import the client, without the scheduler",
+	},
+	{
 		from: []string{"framework/sched/fit"}, to: []string{"framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
 		why: "fit selects agents independently of the queue",
 	},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 )
 
 // maxFieldSize limits each string of an entry, in bytes.
@@ -81,11 +81,11 @@ func (l *AuditLog) Close() error {
 func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && len(r.Header["Upgrade"]) == 0
-		if reads || !api.GrantOf(r.Context()).IsKnown() {
+		if reads || !apiserver.GrantOf(r.Context()).IsKnown() {
 			h.ServeHTTP(w, r)
 			return
 		}
-		note := &api.AuditNote{}
+		note := &apiserver.AuditNote{}
 		told := &statusRecorder{ResponseWriter: w}
 		told.onUpgrade = func() { l.addEntry(r, note, told) }
 		defer func() {
@@ -93,17 +93,17 @@ func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 				l.addEntry(r, note, told)
 			}
 		}()
-		h.ServeHTTP(told, r.WithContext(api.WithAuditNote(r.Context(), note)))
+		h.ServeHTTP(told, r.WithContext(apiserver.WithAuditNote(r.Context(), note)))
 	})
 }
 
-func (l *AuditLog) addEntry(r *http.Request, note *api.AuditNote, told *statusRecorder) {
+func (l *AuditLog) addEntry(r *http.Request, note *apiserver.AuditNote, told *statusRecorder) {
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		from = r.RemoteAddr
 	}
 	e := AuditEntry{
-		Time: l.clock().UTC(), User: api.GrantOf(r.Context()).UserName(), RemoteAddr: from, Method: r.Method, Path: r.URL.Path,
+		Time: l.clock().UTC(), User: apiserver.GrantOf(r.Context()).UserName(), RemoteAddr: from, Method: r.Method, Path: r.URL.Path,
 		Job: note.Job, Role: note.Role, Task: note.Task, Argv: note.Argv, Created: told.Header().Get("Location"), Status: cmp.Or(told.code, http.StatusOK),
 	}
 	for _, text := range []*string{&e.User, &e.RemoteAddr, &e.Method, &e.Path, &e.Job, &e.Role, &e.Task, &e.Created} {

@@ -17,7 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 )
 
 // openLog opens a log and returns a function that parses a file of it.
@@ -54,9 +54,9 @@ func sendRequest(l *AuditLog, who, method, path string, status int, body string)
 	rules := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.Admin, Roles: []string{"/"}, Groups: []string{access.AnyUser}}}}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer SECRET")
-	r = r.WithContext(api.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: who})))
+	r = r.WithContext(apiserver.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: who})))
 	l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*api.AuditNoteOf(r.Context()) = api.AuditNote{Job: "train", Role: "research"}
+		*apiserver.AuditNoteOf(r.Context()) = apiserver.AuditNote{Job: "train", Role: "research"}
 		if status == http.StatusCreated {
 			w.Header().Set("Location", "/v1/jobs/train")
 		}
@@ -164,9 +164,9 @@ func TestExecEntries(t *testing.T) {
 		if c.header != "" {
 			r.Header["Upgrade"] = []string{"", c.header} // the first header line is empty
 		}
-		r = r.WithContext(api.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: "ci"})))
+		r = r.WithContext(apiserver.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: "ci"})))
 		l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			*api.AuditNoteOf(r.Context()) = api.AuditNote{Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`}
+			*apiserver.AuditNoteOf(r.Context()) = apiserver.AuditNote{Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`}
 			before := len(entries(l.path))
 			w.WriteHeader(c.status)
 			if got := len(entries(l.path)) - before; got != map[int]int{http.StatusSwitchingProtocols: 1}[c.status] {

@@ -18,6 +18,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/sched/admission"
 )
 
@@ -131,11 +132,11 @@ func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 		if !free[r.URL.Path] {
 			var err error
 			if who, err = g.identifyRequest(r, k); err != nil {
-				api.WriteProblem(w, r, err, g.log)
+				apiserver.WriteProblem(w, r, err, g.log)
 				return
 			}
 		}
-		h.ServeHTTP(w, r.WithContext(api.WithGrant(r.Context(), k.policy.GrantFor(who))))
+		h.ServeHTTP(w, r.WithContext(apiserver.WithGrant(r.Context(), k.policy.GrantFor(who))))
 	})
 }
 

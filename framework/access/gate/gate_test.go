@@ -13,7 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 )
 
 func discardLogger() logrus.FieldLogger {
@@ -41,7 +41,7 @@ func openGate(t testing.TB, text string) (g *Gate, path string, ask func(token s
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, api.GrantOf(r.Context()).UserName())
+		fmt.Fprint(w, apiserver.GrantOf(r.Context()).UserName())
 	}), "/open")
 	return g, path, func(token string) (string, int) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
@@ -153,7 +153,7 @@ func TestOpenPathsIgnoreTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.GrantOf(r.Context()).IsKnown() {
+		if apiserver.GrantOf(r.Context()).IsKnown() {
 			t.Error("it is known who asks")
 		}
 	}), "/healthz")

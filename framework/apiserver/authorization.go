@@ -1,0 +1,230 @@
+package apiserver
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched/admission"
+)
+
+// accessRule is what a request requires: a permission, on the roles that its scope
+// determines.
+type accessRule struct {
+	permission access.Permission
+	scope      scopeCheck
+}
+
+// scopeCheck returns an *api.Problem if the requester lacks the permission on the roles
+// of the request.
+type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
+
+// accessRules returns the rules of all requests, by method and pattern. A request
+// without a rule requires Admin on all roles, so that a forgotten rule opens nothing.
+func accessRules() map[string]accessRule {
+	return map[string]accessRule{
+		"GET /healthz":            {access.None, allowAnyone},
+		"GET /v1/openapi.yaml":    {access.None, allowAnyone},
+		"GET /v1/job.schema.json": {access.None, allowAnyone},
+		"GET /readyz":             {access.None, allowAnyone},
+		"GET /metrics":            {access.View, requireMetricsAccess},
+		"GET /metrics/prometheus": {access.View, requireMetricsAccess},
+
+		// These omit entries that the requester may not see.
+		"GET /v1/jobs":      {access.View, requireInAnyRole},
+		"GET /v1/events":    {access.View, requireInAnyRole},
+		"GET /v1/gpus":      {access.View, requireInAnyRole},
+		"GET /v1/usage":     {access.View, requireInAnyRole},
+		"GET /v1/agents":    {access.View, requireInAnyRole},
+		"GET /v1/queue":     {access.View, requireInAnyRole},
+		"GET /v1/roles":     {access.View, requireInAnyRole},
+		"GET /v1/schedules": {access.View, requireInAnyRole},
+
+		"POST /v1/jobs":                         {access.Submit, requireInAnyRole}, // the handler also checks the job's role
+		"GET /v1/jobs/{name}":                   {access.View, requireOnJob},
+		"DELETE /v1/jobs/{name}":                {access.Operate, requireOnJob},
+		"POST /v1/jobs/{name}/scale":            {access.Operate, requireOnJob},
+		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, requireOnJob}, // as for killing the job
+		"POST /v1/tasks/{id}/stop":              {access.Operate, requireOnTask},
+		"GET /v1/tasks/{id}/log":                {access.View, requireOnTask},
+
+		"GET /v1/roles/{role}":          {access.View, requireOnRole},
+		"PUT /v1/roles/{role}/quota":    {access.Admin, requireOnRole},
+		"GET /v1/demand":                {access.View, requireInAllRoles},
+		"GET /v1/agents/{id}":           {access.View, requireInAnyRole},
+		"POST /v1/agents/{id}/cordon":   {access.Operate, requireInAllRoles}, // all roles share the agents
+		"POST /v1/agents/{id}/uncordon": {access.Operate, requireInAllRoles},
+		"POST /v1/agents/{id}/drain":    {access.Operate, requireInAllRoles},
+		"POST /v1/schedules":            {access.Submit, requireInAnyRole}, // the handler also checks the role of its jobs
+		"GET /v1/schedules/{name}":      {access.View, requireOnSchedule},
+		"DELETE /v1/schedules/{name}":   {access.Operate, requireOnSchedule},
+	}
+}
+
+// OpenPaths returns the paths that need no token.
+func OpenPaths() (paths []string) {
+	for request, n := range accessRules() {
+		if _, path, _ := strings.Cut(request, " "); n.permission == access.None {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// authorizeRequest returns an *api.Problem if the requester may not make the request.
+func (s *apiServer) authorizeRequest(r *http.Request, pattern string) error {
+	if GrantOf(r.Context()) == nil {
+		return nil
+	}
+	n, ok := s.accessRules[r.Method+" "+pattern]
+	if !ok {
+		n = accessRule{access.Admin, requireInAllRoles}
+	}
+	return n.scope(s, r, n.permission)
+}
+
+func allowAnyone(*apiServer, *http.Request, access.Permission) error { return nil }
+
+func requireInAnyRole(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.HasPermissionOnAnyRole(p), p, "any role")
+}
+
+func requireInAllRoles(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.HasPermissionOnAllRoles(p), p, allRolesText)
+}
+
+func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) error {
+	g := GrantOf(r.Context())
+	return permissionProblem(g, g.CanReadMetrics(), p, "any role")
+}
+
+func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
+	return s.checkJobAccess(r, r.PathValue("name"), p)
+}
+
+func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err // without any permission a client does not even learn what exists
+	}
+	id := r.PathValue("id")
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	t, err := reads.GetTask(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return s.checkTaskAccess(r, t.Job, id, p, api.UnknownTask(id))
+}
+
+func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
+	role := r.PathValue("role")
+	AuditNoteOf(r.Context()).Role = role
+	return CheckRoleAccess(GrantOf(r.Context()), p, role)
+}
+
+// checkJobAccess checks an operation on a job. A job's owner may change it.
+func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err
+	}
+	return s.checkTaskAccess(r, name, "", p, api.UnknownJob(name))
+}
+
+// checkTaskAccess checks an operation on a job or, if task is not empty, on one of its
+// tasks.
+func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access.Permission, unknown *api.Problem) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	role, owner, err := reads.OwnerOf(r.Context(), name, task)
+	if err != nil {
+		return err
+	}
+	return checkOwnedAccess(r, name, role, owner, p, unknown)
+}
+
+// requireOnSchedule checks an operation on a schedule. Its owner may end it.
+func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
+	if errors.Is(err, ErrScheduleDamaged) {
+		return requireInAllRoles(s, r, p) // its owner is not known
+	}
+	if err != nil {
+		return err
+	}
+	return checkOwnedAccess(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, api.UnknownSchedule(view.Spec.Name))
+}
+
+// checkOwnedAccess returns unknown if the requester may not see the object: another
+// answer would reveal that it exists, and in which role.
+func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permission, unknown *api.Problem) error {
+	g, note := GrantOf(r.Context()), AuditNoteOf(r.Context())
+	note.Job, note.Role = name, role
+	if !g.HasPermission(access.View, role) {
+		return unknown
+	}
+	if p == access.Operate {
+		return permissionProblem(g, g.CanChangeJob(role, owner), p, "role "+role)
+	}
+	return CheckRoleAccess(g, p, role)
+}
+
+// CheckRoleAccess returns an *api.Problem if g lacks the permission on the role.
+func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
+	on := "role " + role
+	if role == admission.AllRoles {
+		on = allRolesText
+	}
+	return permissionProblem(g, g.HasPermission(p, role), p, on)
+}
+
+// allRolesText is the name of the root of the role tree in messages.
+const allRolesText = "all roles"
+
+// CheckAnyAccess returns an *api.Problem if g has no permission at all. It is for handlers
+// that check permissions themselves.
+func CheckAnyAccess(g *access.Grant) error {
+	return permissionProblem(g, g.HasPermissionOnAnyRole(access.View), access.View, "any role")
+}
+
+// permissionProblem returns nil if may is true, and otherwise the Problem of the
+// missing permission.
+func permissionProblem(g *access.Grant, may bool, p access.Permission, on string) error {
+	switch {
+	case may:
+		return nil
+	case !g.IsKnown():
+		return api.NewProblemf(http.StatusUnauthorized, "this needs a token: give one by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN")
+	}
+	return api.NewProblemf(http.StatusForbidden, "%s may not do this: it needs the permission %s on %s", g.UserName(), p, on)
+}
+
+// filterVisible returns the entries of roles that the requester may see.
+func filterVisible[T any](g *access.Grant, list []T, role func(*T) string) []T {
+	if g.HasPermissionOnAllRoles(access.View) {
+		return list
+	}
+	seen := make([]T, 0, len(list))
+	for i := range list {
+		if g.HasPermission(access.View, role(&list[i])) {
+			seen = append(seen, list[i])
+		}
+	}
+	return seen
+}

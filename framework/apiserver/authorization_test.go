@@ -1,0 +1,269 @@
+package apiserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// statusAs serves a backend to the user that a test names in the header Who.
+func statusAs(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
+	t.Helper()
+	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := access.Identity{Name: r.Header.Get("Who")}
+		h.ServeHTTP(w, r.WithContext(WithGrant(r.Context(), p.GrantFor(who))))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// rolePolicy grants each of four users a different permission on research, and root all
+// permissions on all roles.
+func rolePolicy() *access.AccessPolicy {
+	rule := func(p access.Permission, role string, users ...string) access.PermissionRule {
+		return access.PermissionRule{Permission: p, Roles: []string{role}, Users: users}
+	}
+	return &access.AccessPolicy{Rules: []access.PermissionRule{
+		rule(access.View, "research", "viewer"), rule(access.Submit, "research", "submitter", "owner"),
+		rule(access.Operate, "research", "operator"), rule(access.Operate, "prod", "stranger"), rule(access.Admin, "/", "root"),
+	}}
+}
+
+// TestAccessRules checks each request by each kind of user. A request without a rule is
+// permitted only to a user with all permissions.
+func TestAccessRules(t *testing.T) {
+	users := []string{"", "stranger", "viewer", "submitter", "owner", "operator", "root"}
+	for _, c := range []struct{ method, path, body, want string }{
+		//                                                         "" str vie sub own ope root
+		{"GET", "/healthz", "", "200 200 200 200 200 200 200"},
+		{"GET", "/metrics", "", "401 200 200 200 200 200 200"},
+		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
+		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend determines the role
+		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
+		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
+		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
+		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
+		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
+		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/agents", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/gpus", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/events", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/events?job=train", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/usage", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/usage?job=train", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/jobs/none", "", "401 404 404 404 404 404 404"},
+		{"GET", "/nothing", "", "404 404 404 404 404 404 404"},
+	} {
+		f := &fakeBackend{
+			state: job.Running,
+			task:  job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Finished}, whose: map[string][2]string{"train": {"research", "owner"}},
+			readLog: func(uint64) ([]byte, error) { return nil, nil }, changes: make(chan api.TaskEvent),
+		}
+		close(f.changes)
+		url := statusAs(t, f, rolePolicy())
+		var got []string
+		for _, user := range users {
+			status, kind, body := sendRequest(t, c.method, url+c.path, c.body, "Who", user)
+			got = append(got, strconv.Itoa(status))
+			if (status == 401 || status == 403) && (kind != problemMediaType || !strings.Contains(body, `"detail"`)) {
+				t.Errorf("%s %s: %s", c.method, c.path, body)
+			}
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("%s %s:\n got %s\nwant %s", c.method, c.path, g, c.want)
+		}
+	}
+}
+
+// TestInvisibleJobsAreNotFound checks that a job or task which the requester may not see
+// gets exactly the response of one that does not exist.
+func TestInvisibleJobsAreNotFound(t *testing.T) {
+	there := &fakeBackend{task: job.Task{ID: "train.0", Job: "train"}, whose: map[string][2]string{"train": {"research", "owner"}}}
+	url := statusAs(t, there, rolePolicy())
+	for path, method := range map[string]string{"/v1/jobs/train": "DELETE", "/v1/tasks/train.0/log": "GET", "/v1/events?job=train": "GET"} {
+		if status, _, body := sendRequest(t, method, url+path, "", "Who", "stranger"); status != 404 || strings.Contains(body, "research") || !strings.Contains(body, `"there is no `) {
+			t.Errorf("%s %s: %d %s", method, path, status, body)
+		}
+	}
+	if _, _, body := sendRequest(t, "GET", url+"/v1/tasks/train.0/log", "", "Who", "stranger"); !strings.Contains(body, `there is no task \"train.0\"`) {
+		t.Errorf("a task's answer is not a task's: %s", body)
+	}
+	_, _, unseen := sendRequest(t, "GET", url+"/v1/jobs/train", "", "Who", "stranger")
+	if _, _, none := sendRequest(t, "GET", statusAs(t, &fakeBackend{}, rolePolicy())+"/v1/jobs/train", "", "Who", "stranger"); unseen != none {
+		t.Errorf("a job that is hidden: %s\nand one that is not there: %s", unseen, none)
+	}
+}
+
+// registered matches the routes in the package's source.
+var registered = regexp.MustCompile(`route\("([^"]+)", map\[string\]handlerFunc\{([^}]*)\}\)`)
+
+// TestEveryRouteHasAccessRule checks that each route has an explicit access rule.
+func TestEveryRouteHasAccessRule(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			source = append(source, text...)
+		}
+	}
+	found, table := 0, accessRules()
+	for _, m := range registered.FindAllStringSubmatch(string(source), -1) {
+		for _, name := range regexp.MustCompile(`http\.Method(\w+):`).FindAllStringSubmatch(m[2], -1) {
+			found++
+			if key := strings.ToUpper(name[1]) + " " + m[1]; table[key].scope == nil {
+				t.Errorf("%s is not in the table: only who may do everything could ask", key)
+			}
+		}
+	}
+	if found < 13 {
+		t.Errorf("found only %d requests: the pattern is broken", found)
+	}
+}
+
+func TestUnlistedRequestNeedsAdmin(t *testing.T) {
+	s := &apiServer{accessRules: accessRules()}
+	for user, want := range map[string]int{"operator": 403, "": 401, "root": 0} {
+		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/new", nil)
+		r = r.WithContext(WithGrant(r.Context(), rolePolicy().GrantFor(access.Identity{Name: user})))
+		var p *api.Problem
+		if err := s.authorizeRequest(r, "/v1/new"); err != nil {
+			p, _ = err.(*api.Problem)
+		}
+		if got := cmp.Or(p, &api.Problem{}).Status; got != want {
+			t.Errorf("%q: %d, want %d", user, got, want)
+		}
+	}
+}
+
+// TestRoleRequests checks that only admins of a role can change it.
+func TestRoleRequests(t *testing.T) {
+	p := rolePolicy()
+	p.Rules = append(p.Rules, access.PermissionRule{Permission: access.Admin, Roles: []string{"research"}, Users: []string{"head"}})
+	s := &apiServer{accessRules: accessRules()}
+	for user, want := range map[string][2]bool{"operator": {}, "head": {true, false}, "root": {true, true}} {
+		for i, role := range []string{"research/vision", "prod"} {
+			r := httptest.NewRequestWithContext(t.Context(), "PUT", "/", nil)
+			r.SetPathValue("role", role)
+			r = r.WithContext(WithGrant(r.Context(), p.GrantFor(access.Identity{Name: user})))
+			if err := s.authorizeRequest(r, "/v1/roles/{role}/quota"); (err == nil) != want[i] {
+				t.Errorf("%s, %s: %v", user, role, err)
+			}
+		}
+	}
+}
+
+// TestListsHideInvisibleEntries checks that lists omit roles which the requester may not see.
+func TestListsHideInvisibleEntries(t *testing.T) {
+	view := func(name, role string) api.JobView {
+		return api.JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}}
+	}
+	f := &fakeBackend{
+		jobs:    []api.JobView{view("train", "research"), view("web", "prod")},
+		gpus:    []api.GPUView{{UUID: "1", Task: "train.0"}, {UUID: "2"}, {UUID: "3", Task: "train.0, train.1"}},
+		whose:   map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}},
+		task:    job.Task{ID: "train.0", Job: "train"},
+		now:     []api.TaskEvent{{Job: "train", Task: "train.0"}, {Job: "web", Task: "web.0"}, {Job: "gone", Task: "gone.0"}},
+		changes: make(chan api.TaskEvent, 3),
+	}
+	for _, ev := range f.now {
+		f.changes <- ev
+	}
+	close(f.changes)
+	url := statusAs(t, f, rolePolicy())
+	for user, want := range map[string][]string{
+		"viewer":   {"train", "train.0,,train.0, train.1", "train train"},
+		"stranger": {"web", "hidden,,hidden, hidden", "web web"},
+		"root":     {"train web", "train.0,,train.0, train.1", "train web gone train web gone"},
+	} {
+		f.changes = make(chan api.TaskEvent, 3)
+		for _, ev := range f.now {
+			f.changes <- ev
+		}
+		close(f.changes)
+		var got []string
+		_, _, body := sendRequest(t, "GET", url+"/v1/jobs", "", "Who", user)
+		got = append(got, strings.Join(words(body, `"name":"(\w+)"`), " "))
+		_, _, body = sendRequest(t, "GET", url+"/v1/gpus", "", "Who", user)
+		var list api.GPUList
+		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.GPUs) != 3 {
+			t.Fatalf("%s: %v", body, err)
+		}
+		got = append(got, list.GPUs[0].Task+","+list.GPUs[1].Task+","+list.GPUs[2].Task)
+		_, _, body = sendRequest(t, "GET", url+"/v1/events", "", "Who", user)
+		got = append(got, strings.Join(words(body, `"job":"(\w+)"`), " "))
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", user, diff)
+		}
+	}
+}
+
+func words(text, pattern string) (found []string) {
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
+// TestOwnerIsSetByScheduler checks that the owner in a body is ignored, and that a
+// rejection names the missing permission.
+func TestOwnerIsSetByScheduler(t *testing.T) {
+	f := &fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}}}
+	url := statusAs(t, f, rolePolicy())
+	sendRequest(t, "POST", url+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`, "Who", "submitter")
+	if f.submitted.Owner != "submitter" {
+		t.Errorf("it is %q's", f.submitted.Owner)
+	}
+	sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`)
+	if f.submitted.Owner != "" {
+		t.Errorf("without access file it is %q's", f.submitted.Owner)
+	}
+	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "viewer"); !strings.Contains(body, "viewer may not do this: it needs the permission submit on any role") {
+		t.Error(body)
+	}
+	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "submitter"); !strings.Contains(body, "it needs the permission operate on role research") {
+		t.Error(body)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/jobs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if got := res.Header.Get("WWW-Authenticate"); got != `Bearer realm="mesos-gpu"` {
+		t.Errorf("WWW-Authenticate: %q", got)
+	}
+}
+
+// TestOpenPaths checks which paths need no token.
+func TestOpenPaths(t *testing.T) {
+	want := []string{"/healthz", "/readyz", "/v1/job.schema.json", "/v1/openapi.yaml"}
+	if got := OpenPaths(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

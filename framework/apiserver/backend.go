@@ -1,0 +1,135 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/job"
+)
+
+// Backend answers the requests of the API as long as the scheduler's role does
+// not change: the handler asks for it once per request.
+type Backend struct {
+	// Reads answers what a leader and a standby both know. It is nil while the
+	// scheduler has nothing to answer from.
+	Reads ReadBackend
+	// Leader changes the cluster and answers what only the leader knows. It is
+	// nil where this scheduler does not lead.
+	Leader LeaderBackend
+	// Redirect returns the error for a request that Reads or Leader would answer
+	// if it were not nil: RedirectToLeader, or NewUnavailable where no leader is
+	// known. It is required unless both are set.
+	Redirect func(ctx context.Context) error
+}
+
+// NewLeaderBackend returns a Backend for which b answers all requests.
+func NewLeaderBackend[B interface {
+	ReadBackend
+	LeaderBackend
+}](b B) Backend {
+	return Backend{Reads: b, Leader: b}
+}
+
+// NewUnavailableBackend returns a Backend that answers every request with
+// status 503 and the reason, for example while the scheduler starts.
+func NewUnavailableBackend(reason string) Backend {
+	return Backend{Redirect: func(context.Context) error { return api.NewUnavailable("%s: ask again", reason) }}
+}
+
+// ReadBackend answers requests that change nothing, on the leader and on a
+// standby. An error is a *api.Problem where the client needs more than status 500.
+type ReadBackend interface {
+	ListJobs(ctx context.Context, q JobQuery) (api.JobList, error)
+	GetJob(ctx context.Context, name string) (api.JobView, error)
+	GetTask(ctx context.Context, id string) (job.Task, error)
+	// OwnerOf returns the role and the owner of a job; the owner is "" where the
+	// API has no access file. If task is not empty it must be a task of this
+	// submission: an earlier job of the name may have had another owner.
+	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
+	// ReadTaskLog reads from a file of a task's output (stdout, stderr, or a
+	// rotated one such as stdout.1) and returns the file's size. It returns
+	// ErrNoLog, wrapped, if the task has not written the file.
+	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
+	ListAgents(ctx context.Context) ([]api.AgentSummary, error)
+	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
+	ListGPUs(ctx context.Context) ([]api.GPUView, error)
+	// WatchEvents returns the states of all tasks, or the events after q.After,
+	// and a channel of later events. The channel is closed when ctx ends or the
+	// reader is too slow.
+	WatchEvents(ctx context.Context, q EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error)
+	// ListQueue lists the jobs with waiting tasks in queue order, without those
+	// that the requester may not see. Later pages keep the order of the first.
+	ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error)
+	// ListRoles lists the scheduler's roles, the default role first.
+	ListRoles(ctx context.Context) ([]api.RoleStatus, error)
+	GetHealth(ctx context.Context) (api.HealthStatus, error)
+	// CheckReady returns an error while the scheduler cannot answer requests.
+	CheckReady(ctx context.Context) error
+	metrics.SnapshotSource
+	// AsOf returns when the answers were last known to be up to date; zero means
+	// that they are current.
+	AsOf() time.Time
+}
+
+// LeaderBackend answers what only the leader can: changes, which it records
+// before it returns, and reads that depend on its offers or its memory.
+type LeaderBackend interface {
+	// SubmitJob returns the existing job if the owner has submitted one with the
+	// same idempotency key.
+	SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error)
+	// KillJob ends a job. With force its tasks get no grace period, or lose the
+	// rest of one.
+	KillJob(ctx context.Context, name string, force bool) error
+	ScaleJob(ctx context.Context, name string, tasks int) error
+	StopTask(ctx context.Context, task string, retire bool) error
+	// Exec runs a command in a running task's container until it ends or ctx
+	// does, and returns its exit code: 128 plus the signal's number where a
+	// signal ended it. Its errors are *api.Problem where there is no such job or
+	// task, the task does not run, or it has no container.
+	Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error)
+	// SetQuota limits what a role may hold; nil restores the roles file's quota.
+	SetQuota(ctx context.Context, role string, quota *string) (api.RoleStatus, error)
+	// CordonAgent keeps new tasks off an agent, named by its id or hostname.
+	// With drain it also stops the tasks that run there and queues them again.
+	CordonAgent(ctx context.Context, agent, reason string, drain bool) error
+	UncordonAgent(ctx context.Context, agent string) error
+	// GetDemand returns the requirements of waiting tasks that would run if
+	// machines were added.
+	GetDemand(ctx context.Context) (api.DemandList, error)
+	AddSchedule(ctx context.Context, spec job.Spec) (api.ScheduleView, error)
+	ListSchedules(ctx context.Context) ([]api.ScheduleView, error)
+	// GetSchedule returns ErrScheduleDamaged, wrapped, for a schedule whose
+	// document cannot be decoded.
+	GetSchedule(ctx context.Context, name string) (api.ScheduleView, error)
+	// EndSchedule removes a schedule. The jobs that it has submitted stay.
+	EndSchedule(ctx context.Context, name string) error
+	// ListUsage returns the GPU usage of running tasks, ordered by job, the
+	// oldest first, and index, without the tasks that the requester may not see.
+	// A task whose agent does not report usage has a note instead.
+	ListUsage(ctx context.Context, q UsageQuery) (api.UsageList, error)
+}
+
+// ErrNoLog means that a task has not written the log file, or not yet.
+var ErrNoLog = errors.New("no log")
+
+// reads returns the backend for reads, or the error that answers the request.
+func (s *apiServer) reads(ctx context.Context) (ReadBackend, error) {
+	b := s.backend()
+	if b.Reads == nil {
+		return nil, b.Redirect(ctx)
+	}
+	return b.Reads, nil
+}
+
+// leader returns the leader's backend, or the error that redirects the request
+// to the scheduler that leads.
+func (s *apiServer) leader(ctx context.Context) (LeaderBackend, error) {
+	b := s.backend()
+	if b.Leader == nil {
+		return nil, b.Redirect(ctx)
+	}
+	return b.Leader, nil
+}

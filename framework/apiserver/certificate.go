@@ -1,0 +1,76 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// ReloadingCertificate is a server certificate in two files. It reloads them when they
+// change, without a restart. It is safe for concurrent use.
+type ReloadingCertificate struct {
+	certPath, keyPath string
+	log               logrus.FieldLogger
+
+	mu         sync.Mutex
+	current    *tls.Certificate
+	loadedFrom [2]fileStamp // versions of the files at the last attempt to load them
+}
+
+// fileStamp identifies a version of a file.
+type fileStamp struct {
+	modified time.Time
+	size     int64
+}
+
+// LoadCertificate loads the pair. It returns an error if the files are not a valid pair.
+func LoadCertificate(cert, key string, log logrus.FieldLogger) (*ReloadingCertificate, error) {
+	c := &ReloadingCertificate{certPath: cert, keyPath: key, log: log}
+	return c, c.loadPair(c.fileStamps())
+}
+
+// TLSConfig returns a server configuration that checks the files at each handshake.
+func (c *ReloadingCertificate) TLSConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.currentPair(), nil },
+	}
+}
+
+// currentPair reloads the files if they have changed. If the new pair is invalid, as
+// between the writes of both files, it keeps the old one and logs the error.
+func (c *ReloadingCertificate) currentPair() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there := c.fileStamps(); there != c.loadedFrom {
+		if err := c.loadPair(there); err != nil {
+			c.log.WithError(err).Error("the API's certificate stays as it was")
+		} else {
+			c.log.WithField("file", c.certPath).Info("the API's certificate was read again")
+		}
+	}
+	return c.current
+}
+
+func (c *ReloadingCertificate) fileStamps() (s [2]fileStamp) {
+	for i, path := range []string{c.certPath, c.keyPath} {
+		if info, err := os.Stat(path); err == nil {
+			s[i] = fileStamp{info.ModTime(), info.Size()}
+		}
+	}
+	return s
+}
+
+func (c *ReloadingCertificate) loadPair(there [2]fileStamp) error {
+	c.loadedFrom = there
+	pair, err := tls.LoadX509KeyPair(c.certPath, c.keyPath)
+	if err != nil {
+		return fmt.Errorf("read the API's certificate %s with key %s: %w", c.certPath, c.keyPath, err)
+	}
+	c.current = &pair
+	return nil
+}

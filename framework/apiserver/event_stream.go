@@ -1,0 +1,144 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+// keepAliveInterval is the interval of keep-alive messages on an idle stream.
+const keepAliveInterval = 15 * time.Second
+
+// lastEventID is the header with which a client resumes a broken stream. Browsers send
+// it automatically.
+const lastEventID = "Last-Event-ID"
+
+// inventoryEvent is sent only to clients that request it. It has an event name, so that
+// clients that expect only task events ignore it.
+const inventoryEvent = "event: inventory\ndata: {}\n\n"
+
+// handleEvents streams task states as server-sent events. It first sends the present
+// states, only those of live tasks, or the events that the client has missed; then each
+// change. It disconnects a client that is too slow; the client can resume the stream.
+func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
+	q := EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
+	switch state := r.URL.Query().Get("state"); state {
+	case api.LiveJobs:
+		q.LiveOnly = true
+	case "":
+	default:
+		return api.NewProblemf(http.StatusBadRequest, "state %q is not %s: leave it out for all tasks, also those that have ended", state, api.LiveJobs)
+	}
+	switch inventory := r.URL.Query().Get("inventory"); inventory {
+	case "true":
+		q.WithInventory = true
+	case "", "false":
+	default:
+		return api.NewProblemf(http.StatusBadRequest, "inventory %q is neither true nor false", inventory)
+	}
+	if q.Job != "" && GrantOf(r.Context()) != nil {
+		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
+			return err
+		}
+	}
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	now, changes, err := reads.WatchEvents(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	var first []byte
+	for _, ev := range now {
+		size := len(first)
+		if first = s.appendIfVisible(r, first, ev); len(first) == size {
+			first = appendEventID(first, ev.ID)
+		}
+	}
+	if err := writeAndFlush(out, w, first); err != nil {
+		return nil // the client has disconnected; likewise below
+	}
+	idle := time.NewTicker(keepAliveInterval)
+	defer idle.Stop()
+	for {
+		var data []byte
+		select {
+		case ev, ok := <-changes:
+			if !ok {
+				return nil
+			}
+			if data = s.appendPending(r, s.appendIfVisible(r, nil, ev), changes); data == nil {
+				continue
+			}
+		case <-idle.C:
+			data = []byte(": alive\n\n")
+		case <-r.Context().Done():
+			return nil
+		}
+		if err := writeAndFlush(out, w, data); err != nil {
+			return nil
+		}
+	}
+}
+
+// maxEventBatch limits the size of one write to a stream, in bytes.
+const maxEventBatch = 64 << 10
+
+// appendPending appends the events that are already available. Events come in bursts,
+// and each write costs a system call per client.
+func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan api.TaskEvent) []byte {
+	for len(to) < maxEventBatch {
+		select {
+		case ev, ok := <-changes:
+			if !ok {
+				return to // the next receive in the caller detects the closed channel
+			}
+			to = s.appendIfVisible(r, to, ev)
+		default:
+			return to
+		}
+	}
+	return to
+}
+
+// appendIfVisible appends an event if the requester may see it. It omits the event of a
+// job that has been removed, because the job's owner is no longer known.
+func (s *apiServer) appendIfVisible(r *http.Request, to []byte, ev api.TaskEvent) []byte {
+	if ev.InventoryChanged {
+		return append(to, inventoryEvent...)
+	}
+	if sees, err := s.canSeeJob(r.Context(), ev.Job, ev.Task); err != nil || !sees {
+		return to
+	}
+	return appendEvent(to, ev)
+}
+
+func appendEvent(to []byte, ev api.TaskEvent) []byte {
+	text, err := json.Marshal(ev)
+	if err != nil {
+		return to // cannot fail: the event has only strings and a time
+	}
+	if ev.ID != "" {
+		to = append(append(append(to, "id: "...), ev.ID...), '\n')
+	}
+	to = append(to, "data: "...)
+	to = append(to, text...)
+	return append(to, "\n\n"...)
+}
+
+// appendEventID appends the stream position alone, in place of an event that the
+// client may not see.
+func appendEventID(to []byte, id string) []byte {
+	if id == "" {
+		return to
+	}
+	return append(append(append(to, "id: "...), id...), "\n\n"...)
+}

@@ -1,0 +1,344 @@
+// Package apiserver serves the scheduler's REST API. It parses, limits and validates
+// requests and writes the documents of package api. A Backend performs the operations.
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/metrics"
+)
+
+// maxBody is the limit of a request body. A job with a long environment fits.
+const maxBody = 1 << 20
+
+type apiServer struct {
+	backend        func() Backend
+	log            logrus.FieldLogger
+	metricsHandler metrics.MetricsHandler
+	accessRules    map[string]accessRule
+	// execEnabled permits commands in containers. execSlots limits how many run at
+	// a time: each session holds a slot.
+	execEnabled bool
+	execSlots   chan struct{}
+}
+
+// HandlerOption changes a default of NewHandler.
+type HandlerOption func(*apiServer)
+
+// WithoutExec rejects commands in containers.
+func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = false } }
+
+// NewHandler returns the handler of the API. It calls b for each request, since the
+// backend changes when a leader is elected. If the backend is a copy, the Age header
+// is its age in seconds. Cross-origin requests are rejected.
+func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
+	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), accessRules: accessRules(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
+	for _, set := range options {
+		set(s)
+	}
+	mux := http.NewServeMux()
+	route := func(path string, methods map[string]handlerFunc) {
+		mux.HandleFunc(path, s.dispatchByMethod(path, methods))
+	}
+	route("/v1/jobs", map[string]handlerFunc{http.MethodGet: s.handleListJobs, http.MethodPost: s.handleSubmitJob})
+	route("/v1/jobs/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetJob, http.MethodDelete: s.handleKillJob})
+	route("/v1/jobs/{name}/scale", map[string]handlerFunc{http.MethodPost: s.handleScaleJob})
+	route("/v1/jobs/{name}/tasks/{task}/exec", map[string]handlerFunc{http.MethodGet: s.handleExec})
+	route("/v1/tasks/{id}/stop", map[string]handlerFunc{http.MethodPost: s.handleStopTask})
+	route("/v1/tasks/{id}/log", map[string]handlerFunc{http.MethodGet: s.handleTaskLog})
+	s.registerScheduleRoutes(route)
+	route("/v1/agents", map[string]handlerFunc{http.MethodGet: s.handleListAgents})
+	route("/v1/agents/{id}", map[string]handlerFunc{http.MethodGet: s.handleGetAgent})
+	s.registerOperatorRoutes(route)
+	route("/v1/gpus", map[string]handlerFunc{http.MethodGet: s.handleListGPUs})
+	route("/v1/usage", map[string]handlerFunc{http.MethodGet: s.handleListUsage})
+	route("/v1/events", map[string]handlerFunc{http.MethodGet: s.handleEvents})
+	route("/v1/openapi.yaml", map[string]handlerFunc{http.MethodGet: s.handleOpenAPI})
+	route("/v1/job.schema.json", map[string]handlerFunc{http.MethodGet: s.handleJobSchema})
+	route("/healthz", map[string]handlerFunc{http.MethodGet: s.handleHealth})
+	route("/readyz", map[string]handlerFunc{http.MethodGet: s.handleReady})
+	route("/metrics", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
+	route("/metrics/prometheus", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.writeProblem(w, r, api.NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+	})
+	return RejectCrossOrigin(mux, log)
+}
+
+// RejectCrossOrigin rejects requests that a browser makes for a page of another site.
+func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
+	s := &apiServer{log: log}
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.writeProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request comes from another site's page"))
+	}))
+	return guard.Handler(h)
+}
+
+// handlerFunc answers a request, or returns an error before it has written anything.
+type handlerFunc func(w http.ResponseWriter, r *http.Request) error
+
+// dispatchByMethod selects the handler by method, so that the answer to a wrong
+// method is a Problem too. It checks If-Match, permissions and query parameters first.
+func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc) http.HandlerFunc {
+	var allow []string
+	for m := range methods {
+		allow = append(allow, m)
+	}
+	slices.Sort(allow)
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := methods[r.Method]
+		if h == nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.writeProblem(w, r, api.NewProblemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
+			return
+		}
+		r, err := parseIfMatch(r, path)
+		if err == nil {
+			err = s.authorizeRequest(r, path)
+		}
+		if err == nil {
+			err = s.checkQuery(r, path)
+		}
+		if err != nil {
+			s.writeProblem(w, r, err)
+			return
+		}
+		if reads := s.backend().Reads; reads != nil {
+			if asOf := reads.AsOf(); !asOf.IsZero() {
+				w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
+			}
+		}
+		if err := h(w, r); err != nil {
+			s.writeProblem(w, r, err)
+		}
+	}
+}
+
+func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) error {
+	spec, err := readSubmission(w, r)
+	if err != nil {
+		return err
+	}
+	spec.Owner = GrantOf(r.Context()).UserName()
+	note := AuditNoteOf(r.Context())
+	note.Job, note.Role = spec.Name, spec.Role
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.SubmitJob(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/jobs/"+spec.Name)
+	status := http.StatusCreated
+	if view.AlreadySubmitted {
+		status = http.StatusOK
+	}
+	writeJSON(w, status, &view)
+	return nil
+}
+
+// readJSON reads one JSON value and rejects unknown keys: a misspelt key must not be
+// ignored.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("more follows the first JSON value")
+	}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return bodyTooLarge(large)
+	case err != nil:
+		return api.NewProblemf(http.StatusBadRequest, "parse body: %v", describeJSONError(err, into))
+	}
+	return nil
+}
+
+func bodyTooLarge(e *http.MaxBytesError) *api.Problem {
+	return api.NewProblemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
+}
+
+func (s *apiServer) handleListJobs(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseJobQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, Grant: GrantOf(r.Context())})
+	if err != nil {
+		return err
+	}
+	list.Jobs = emptyIfNil(list.Jobs)
+	writeJSON(w, http.StatusOK, &list)
+	return nil
+}
+
+func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
+	if q.PageRequest, err = parsePageRequest(v); err != nil {
+		return q, err
+	}
+	q.State = v.Get("state")
+	if order := v.Get("order"); order != "" && order != api.NewestFirst {
+		return q, api.NewProblemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, api.NewestFirst)
+	}
+	q.NewestFirst = v.Get("order") == api.NewestFirst
+	if q.State != "" && q.State != api.LiveJobs && q.State != api.EndedJobs {
+		return q, api.NewProblemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, api.LiveJobs, api.EndedJobs)
+	}
+	return q, nil
+}
+
+func (s *apiServer) handleGetJob(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSONWithETag(w, JobETag(&view.Job), view)
+	return nil
+}
+
+func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error {
+	force := false
+	if text := r.URL.Query().Get("force"); text != "" {
+		var err error
+		if force, err = strconv.ParseBool(text); err != nil {
+			return api.NewProblemf(http.StatusBadRequest, "force %q is neither true nor false", text)
+		}
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.KillJob(r.Context(), r.PathValue("name"), force); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+func (s *apiServer) handleListAgents(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	page, next, err := listPage(r, "agents", 3, reads.ListAgents, agentSortKey)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, api.AgentList{Agents: emptyIfNil(page), Next: next})
+	return nil
+}
+
+func agentSortKey(agents []api.AgentSummary, at int) SortKey {
+	return SortKey{agents[at].Hostname, agents[at].ID, ""}
+}
+
+func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	agent, err := reads.GetAgent(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSONWithETag(w, agent.ETag, agent)
+	return nil
+}
+
+func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	page, next, err := listPage(r, "gpus", 3, reads.ListGPUs, gpuSortKey)
+	if err != nil {
+		return err
+	}
+	if err := s.hideTaskIDs(r, page); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, api.GPUList{GPUs: emptyIfNil(page), Next: next})
+	return nil
+}
+
+// gpuSortKey returns the sort key of a GPU among those of its agent, which keep the
+// agent's order. It uses the UUID, or the index if the agent reports no UUIDs.
+func gpuSortKey(gpus []api.GPUView, at int) SortKey {
+	g := &gpus[at]
+	name := g.UUID
+	if name == "" {
+		first := at
+		for first > 0 && gpus[first-1].Agent == g.Agent {
+			first--
+		}
+		name = strconv.Itoa(at - first)
+	}
+	return SortKey{g.Hostname, g.Agent, name}
+}
+
+func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	h, err := reads.GetHealth(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, h)
+	return nil
+}
+
+// handleReady is for load balancers. Unlike /healthz it fails if the backend cannot
+// serve requests.
+func (s *apiServer) handleReady(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	if err := reads.CheckReady(r.Context()); err != nil {
+		return err
+	}
+	return s.handleHealth(w, r)
+}
+
+func (s *apiServer) handleMetrics(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.metricsHandler.ServeScrape(w, r, reads)
+}
+
+// emptyIfNil returns an empty list for nil, because JSON encodes nil as null.
+func emptyIfNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,36 @@
+package apiserver
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/api"
+)
+
+// RestrictHosts rejects requests to hosts other than localhost, IP addresses and the
+// given names. A page of another site can make its own DNS name resolve to this machine
+// (DNS rebinding); the browser and RejectCrossOrigin then treat it as the same site. The
+// paths that monitoring systems read are exempt: they reveal little, and monitoring
+// systems use names of their own.
+func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Handler {
+	monitored := append(OpenPaths(), "/metrics", "/metrics/prometheus")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostName(r.Host)
+		own := func(name string) bool { return strings.EqualFold(name, host) }
+		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
+			WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is no name of this scheduler's: use its address, or give it the name by --advertise-url", r.Host), log)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// hostName returns the name in a Host header, without port and final dot.
+func hostName(header string) string {
+	return strings.TrimSuffix((&url.URL{Host: header}).Hostname(), ".")
+}

@@ -1,0 +1,323 @@
+package apiserver
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/openapitest"
+	"mesos-gpu/job"
+)
+
+// TestOpenAPIHasAllRoutes checks that the document has exactly the registered routes.
+func TestOpenAPIHasAllRoutes(t *testing.T) {
+	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
+	var got []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			got = append(got, method+" "+path)
+		}
+	}
+	slices.Sort(got)
+	if diff := gocmp.Diff(slices.Sorted(maps.Keys(accessRules())), got); diff != "" {
+		t.Error(diff)
+	}
+	for request := range knownParameters() {
+		if _, ok := accessRules()[request]; !ok {
+			t.Errorf("%s has parameters, and is no request", request)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			var query []string
+			for _, p := range op.Parameters {
+				if p.Value.In == "query" {
+					query = append(query, p.Value.Name)
+				}
+			}
+			if diff := gocmp.Diff(query, knownParameters()[method+" "+path]); diff != "" {
+				t.Errorf("parameters of %s %s (-document +server):\n%s", method, path, diff)
+			}
+		}
+	}
+	for _, route := range conditionalRequests {
+		method, path, _ := strings.Cut(route, " ")
+		if doc.Paths.Find(path).GetOperation(method).Parameters.GetByInAndName("header", "If-Match") == nil {
+			t.Errorf("%s takes If-Match, and the document does not say so", route)
+		}
+	}
+}
+
+// texts are valid values of string types with a restricted set of values.
+var texts = map[reflect.Type]string{
+	reflect.TypeFor[job.State]():             string(job.Running),
+	reflect.TypeFor[job.Containerizer]():     string(job.Docker),
+	reflect.TypeFor[job.IPCMode]():           string(job.HostIPC),
+	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
+	reflect.TypeFor[job.DependencyOutcome](): string(job.OutcomeFinished),
+	reflect.TypeFor[gpu.Topology]():          string(gpu.NVLink),
+	reflect.TypeFor[gpu.EnforcementMethod](): string(gpu.EnforcedByMPS),
+	reflect.TypeFor[api.GPUState]():          string(api.HeldGPU),
+	reflect.TypeFor[api.GPUReason]():         string(api.ReasonForeignTask),
+	reflect.TypeFor[gpu.Health]():            string(gpu.Healthy),
+	reflect.TypeFor[api.ProblemCode]():       string(api.CodeJobNotFound),
+}
+
+// fillValue sets all fields of a value, recursively.
+func fillValue(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0).UTC()))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillValue(v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillValue(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillValue(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillValue(key)
+		fillValue(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		if v.SetString("x"); texts[v.Type()] != "" {
+			v.SetString(texts[v.Type()])
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	default:
+		v.SetInt(7)
+	}
+}
+
+func filledValue[T any]() (v T) {
+	fillValue(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// TestOpenAPISchemasMatchTypes checks that the document has exactly the fields of the types
+// that are encoded and decoded.
+func TestOpenAPISchemasMatchTypes(t *testing.T) {
+	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
+	for name, v := range map[string]any{
+		"Problem": filledValue[api.Problem](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
+		"ClientKey": filledValue[job.ClientKey](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
+		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
+		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
+		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),
+		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
+		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "Device": filledValue[gpu.Device](),
+		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
+		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
+		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
+		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](),
+	} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys map[string]any
+		if err := json.Unmarshal(text, &keys); err != nil {
+			t.Fatal(err)
+		}
+		schema := doc.Components.Schemas[name].Value
+		if diff := gocmp.Diff(slices.Sorted(maps.Keys(keys)), slices.Sorted(maps.Keys(schema.Properties))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if err := schema.VisitJSON(keys, openapi3.EnableJSONSchema2020()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// fullBackend is a Backend whose responses have all fields set.
+type fullBackend struct{ *fakeBackend }
+
+func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, error) {
+	v := filledValue[api.JobView]()
+	v.AlreadySubmitted = s.ClientKey != nil
+	return v, f.err
+}
+func (f fullBackend) ListJobs(context.Context, JobQuery) (api.JobList, error) {
+	return filledValue[api.JobList](), f.err
+}
+func (f fullBackend) GetJob(context.Context, string) (api.JobView, error) {
+	return filledValue[api.JobView](), f.err
+}
+func (f fullBackend) ListAgents(context.Context) ([]api.AgentSummary, error) {
+	return filledValue[[]api.AgentSummary](), f.err
+}
+func (f fullBackend) GetAgent(context.Context, string) (api.AgentDetail, error) {
+	return filledValue[api.AgentDetail](), f.err
+}
+func (f fullBackend) ListGPUs(context.Context) ([]api.GPUView, error) {
+	return filledValue[[]api.GPUView](), f.err
+}
+func (f fullBackend) GetHealth(context.Context) (api.HealthStatus, error) {
+	return filledValue[api.HealthStatus](), f.err
+}
+func (f fullBackend) ListQueue(context.Context, api.PageRequest) (api.QueueList, error) {
+	return filledValue[api.QueueList](), f.err
+}
+func (f fullBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
+	return filledValue[[]api.RoleStatus](), f.err
+}
+func (f fullBackend) CordonAgent(context.Context, string, string, bool) error { return f.err }
+func (f fullBackend) UncordonAgent(context.Context, string) error             { return f.err }
+func (f fullBackend) GetDemand(context.Context) (api.DemandList, error) {
+	return filledValue[api.DemandList](), f.err
+}
+func (f fullBackend) ListUsage(context.Context, UsageQuery) (api.UsageList, error) {
+	return filledValue[api.UsageList](), f.err
+}
+func (f fullBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) {
+	return filledValue[[]api.ScheduleView](), f.err
+}
+func (f fullBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
+	return filledValue[api.ScheduleView](), f.err
+}
+func (f fullBackend) EndSchedule(context.Context, string) error { return f.err }
+func (f fullBackend) SetQuota(context.Context, string, *string) (api.RoleStatus, error) {
+	return filledValue[api.RoleStatus](), f.err
+}
+func (f fullBackend) AddSchedule(context.Context, job.Spec) (api.ScheduleView, error) {
+	return filledValue[api.ScheduleView](), f.err
+}
+
+// upgrade is the headers of a WebSocket request.
+var upgrade = []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
+
+// asked are successful requests: values of the path's parameters, the query, and the body.
+var asked = map[string]struct {
+	query, body string
+	header      []string
+	status      int
+}{
+	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&order=newest"},
+	"GET /v1/schedules":                     {query: "?limit=5&after=" + EncodeCursor("schedules", SortKey{"a", ""})},
+	"GET /v1/agents":                        {query: "?limit=5&after=" + EncodeCursor("agents", SortKey{"a", "b", ""})},
+	"GET /v1/gpus":                          {query: "?limit=5&after=" + EncodeCursor("gpus", SortKey{"a", "b", "c"})},
+	"GET /v1/queue":                         {query: "?limit=5&after=a"},
+	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
+	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
+	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
+	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
+	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
+	"POST /v1/schedules":                    {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
+	"DELETE /v1/schedules/{name}":           {status: 202},
+	"POST /v1/agents/{id}/cordon":           {body: `{"reason":"fan"}`, status: 202},
+	"POST /v1/agents/{id}/drain":            {body: `{}`, status: 202},
+	"POST /v1/agents/{id}/uncordon":         {body: `{}`, status: 202},
+	"PUT /v1/roles/{role}/quota":            {body: `{"quota":null}`},
+	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
+	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
+	"GET /v1/events":                        {query: "?job=train&state=live"},
+}
+
+// TestResponsesMatchOpenAPI checks each route's request, response and possible errors
+// against the document.
+func TestResponsesMatchOpenAPI(t *testing.T) {
+	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
+	for route := range accessRules() {
+		method, path, _ := strings.Cut(route, " ")
+		one := asked[route]
+		want := cmp.Or(one.status, http.StatusOK)
+		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
+		t.Run(route, func(t *testing.T) {
+			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
+			if got := checkAgainstSchema(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+			for text := range op.Responses.Map() {
+				status, err := strconv.Atoi(text)
+				if err != nil {
+					t.Fatalf("status %q is no number", text)
+				}
+				if status < 300 {
+					continue
+				}
+				if got := checkAgainstSchema(t, doc, api.NewProblemf(status, "no"), method, path+one.query, one.body, one.header...); got != status {
+					t.Errorf("got %d, want %d", got, status)
+				}
+			}
+		})
+	}
+	for _, kind := range []string{"application/yaml", "application/yaml; charset=utf-8"} {
+		if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", "name: train\ngpus: 1\ncommand: \"true\"\n", "Content-Type", kind); got != http.StatusCreated {
+			t.Errorf("a job file as %s: got %d, want 201", kind, got)
+		}
+	}
+	if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, api.IdempotencyKey, "k"); got != http.StatusOK {
+		t.Errorf("a submission made again: got %d, want 200", got)
+	}
+}
+
+// hijackableRecorder is a recorder that supports hijacking, with a peer that disconnects at
+// the first message.
+type hijackableRecorder struct{ *httptest.ResponseRecorder }
+
+func (hijackableRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = theirs.Read(make([]byte, 1))
+		_ = theirs.Close()
+	}()
+	return ours, bufio.NewReadWriter(bufio.NewReader(ours), bufio.NewWriter(ours)), nil
+}
+
+// checkAgainstSchema sends a request, validates request and response against the document,
+// and returns the status.
+func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error, method, path, body string, header ...string) int {
+	t.Helper()
+	changes := make(chan api.TaskEvent)
+	close(changes)
+	f := fullBackend{&fakeBackend{err: fault, changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	request := func() *http.Request {
+		r := httptest.NewRequest(method, "http://scheduler"+path, strings.NewReader(body))
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		return r
+	}
+	exchange := doc.FindOperation(t, request())
+	if err := exchange.CheckRequest(t.Context()); err != nil {
+		t.Errorf("the request: %v", err)
+	}
+	w := hijackableRecorder{httptest.NewRecorder()}
+	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, request())
+	if err := exchange.CheckAnswer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
+		t.Errorf("the answer %d: %v", w.Code, err)
+	}
+	return w.Code
+}

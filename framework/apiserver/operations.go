@@ -1,0 +1,157 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"mesos-gpu/framework/api"
+)
+
+// defaultReason is the reason of a cordon if the operator gives none.
+const defaultReason = "no reason given"
+
+// registerOperatorRoutes registers the routes for operators.
+func (s *apiServer) registerOperatorRoutes(route func(path string, methods map[string]handlerFunc)) {
+	route("/v1/queue", map[string]handlerFunc{http.MethodGet: s.handleListQueue})
+	route("/v1/roles", map[string]handlerFunc{http.MethodGet: s.handleListRoles})
+	route("/v1/roles/{role}", map[string]handlerFunc{http.MethodGet: s.handleGetRole})
+	route("/v1/roles/{role}/quota", map[string]handlerFunc{http.MethodPut: s.handleSetQuota})
+	route("/v1/agents/{id}/cordon", map[string]handlerFunc{http.MethodPost: s.handleCordonAgent(false)})
+	route("/v1/agents/{id}/drain", map[string]handlerFunc{http.MethodPost: s.handleCordonAgent(true)})
+	route("/v1/agents/{id}/uncordon", map[string]handlerFunc{http.MethodPost: s.handleUncordonAgent})
+	route("/v1/demand", map[string]handlerFunc{http.MethodGet: s.handleGetDemand})
+}
+
+func (s *apiServer) handleListQueue(w http.ResponseWriter, r *http.Request) error {
+	p, err := parsePageRequest(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := reads.ListQueue(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	list.Jobs = emptyIfNil(filterVisible(GrantOf(r.Context()), list.Jobs, func(q *api.QueuedJob) string { return q.Role }))
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "roles", 1, func(ctx context.Context) ([]api.RoleStatus, error) {
+		reads, err := s.reads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		roles, err := reads.ListRoles(ctx)
+		return filterVisible(GrantOf(ctx), roles, func(r *api.RoleStatus) string { return r.Name }), err
+	}, roleSortKey)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, api.RoleList{Roles: emptyIfNil(page), Next: next})
+	return nil
+}
+
+// roleSortKey has only a name, because roles keep the order of their file.
+func roleSortKey(roles []api.RoleStatus, at int) SortKey { return SortKey{roles[at].Name} }
+
+func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error {
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	roles, err := reads.ListRoles(r.Context())
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("role")
+	i := slices.IndexFunc(roles, func(one api.RoleStatus) bool { return one.Name == name })
+	if i < 0 {
+		return api.NewProblemf(http.StatusNotFound, "there is no role %q", name).WithCode(api.CodeRoleNotFound, name)
+	}
+	writeJSONWithETag(w, QuotaETag(&roles[i]), roles[i])
+	return nil
+}
+
+// handleSetQuota sets a quota, or removes it for null. A missing key is an error.
+func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Quota json.RawMessage `json:"quota"`
+	}
+	if err := readJSON(w, r, &body); err != nil {
+		return err
+	}
+	var quota *string
+	if err := json.Unmarshal(body.Quota, &quota); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, `quota: say what, for example {"quota": "V100=8, *=16"}, or null for the roles file's`)
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	role, err := leader.SetQuota(r.Context(), r.PathValue("role"), quota)
+	if err != nil {
+		return err
+	}
+	writeJSONWithETag(w, QuotaETag(&role), role)
+	return nil
+}
+
+// maxReason limits the reason of a cordon, in bytes.
+const maxReason = 1024
+
+func (s *apiServer) handleCordonAgent(drain bool) handlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var why api.CordonRequest
+		if err := readJSON(w, r, &why); err != nil {
+			return err
+		}
+		if len(why.Reason) > maxReason {
+			return api.NewProblemf(http.StatusUnprocessableEntity, "reason: it has %d bytes, at most %d are kept", len(why.Reason), maxReason)
+		}
+		leader, err := s.leader(r.Context())
+		if err != nil {
+			return err
+		}
+		if err = leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+}
+
+func (s *apiServer) handleUncordonAgent(w http.ResponseWriter, r *http.Request) error {
+	if err := readJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.UncordonAgent(r.Context(), r.PathValue("id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+func (s *apiServer) handleGetDemand(w http.ResponseWriter, r *http.Request) error {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	demand, err := leader.GetDemand(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, api.DemandList{Demand: emptyIfNil(demand.Demand), NotYetCounted: emptyIfNil(demand.NotYetCounted)})
+	return nil
+}

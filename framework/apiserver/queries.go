@@ -1,0 +1,34 @@
+package apiserver
+
+import (
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+// JobQuery selects the jobs to list.
+type JobQuery struct {
+	api.JobQuery
+	// Grant restricts the list to what the requester may see; nil permits all.
+	Grant *access.Grant
+}
+
+// EventQuery selects the events of a stream.
+type EventQuery struct {
+	// Job is the job to watch; "" means all jobs.
+	Job string
+	// LiveOnly omits the initial states of tasks that have ended. Later ends are sent.
+	LiveOnly bool
+	// WithInventory requests an event whenever agents or GPUs have changed.
+	WithInventory bool
+	// After is the ID of the last event that the client has received. If it is unknown,
+	// too old or "", the stream starts with all states.
+	After string
+}
+
+// UsageQuery selects tasks by job, role, task id and agent id; "" selects all.
+type UsageQuery struct {
+	api.PageRequest
+	Job, Role, Task, Agent string
+	// Minutes is the length of the requested history, 0 to api.MaxUsageMinutes.
+	Minutes int
+}

@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"context"
+
+	"mesos-gpu/framework/access"
+)
+
+// contextKey is the key of a value that this package stores in a request's context.
+type contextKey int
+
+const (
+	grantKey contextKey = iota
+	auditNoteKey
+	ifMatchKey
+	continuationKey
+)
+
+// WithGrant attaches the permissions of the requester to the context.
+func WithGrant(ctx context.Context, g *access.Grant) context.Context {
+	return context.WithValue(ctx, grantKey, g)
+}
+
+// GrantOf returns the permissions of the requester. Without an access file it returns
+// nil, which permits everything.
+func GrantOf(ctx context.Context) *access.Grant {
+	g, _ := ctx.Value(grantKey).(*access.Grant)
+	return g
+}
+
+// AuditNote collects details of a request for the audit log while the request is
+// handled. Task and Argv are the task and the start of an exec command.
+type AuditNote struct{ Job, Role, Task, Argv string }
+
+// WithAuditNote attaches a note for the handlers to fill in.
+func WithAuditNote(ctx context.Context, n *AuditNote) context.Context {
+	return context.WithValue(ctx, auditNoteKey, n)
+}
+
+// AuditNoteOf returns the note of the request, or an unused one where no audit log
+// is configured.
+func AuditNoteOf(ctx context.Context) *AuditNote {
+	if n, ok := ctx.Value(auditNoteKey).(*AuditNote); ok {
+		return n
+	}
+	return &AuditNote{}
+}

@@ -1,0 +1,84 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"mesos-gpu/framework/api"
+)
+
+// ErrScheduleDamaged means that a schedule exists but cannot be decoded. It can be ended.
+var ErrScheduleDamaged = errors.New("it is damaged")
+
+func (s *apiServer) registerScheduleRoutes(route func(path string, methods map[string]handlerFunc)) {
+	route("/v1/schedules", map[string]handlerFunc{http.MethodGet: s.handleListSchedules, http.MethodPost: s.handleAddSchedule})
+	route("/v1/schedules/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetSchedule, http.MethodDelete: s.handleEndSchedule})
+}
+
+func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
+	spec, _, err := readSpec(w, r)
+	if err != nil {
+		return err
+	}
+	if spec.Schedule == nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
+	}
+	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
+	note := AuditNoteOf(r.Context())
+	note.Job, note.Role = spec.Name, spec.Role
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.AddSchedule(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/schedules/"+spec.Name)
+	writeJSON(w, http.StatusCreated, view)
+	return nil
+}
+
+func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]api.ScheduleView, error) {
+		leader, err := s.leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := leader.ListSchedules(ctx)
+		return filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role }), err
+	}, scheduleSortKey)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, api.ScheduleList{Schedules: emptyIfNil(page), Next: next})
+	return nil
+}
+
+func scheduleSortKey(all []api.ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
+
+func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) error {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSONWithETag(w, ScheduleETag(view.Created), view)
+	return nil
+}
+
+func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	if err = leader.EndSchedule(r.Context(), r.PathValue("name")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

@@ -1,0 +1,97 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// pipeListener accepts one in-memory connection.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed context.CancelFunc
+	ctx    context.Context
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.closed()
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// get sends one request to a server that runs until the test ends.
+func get(t *testing.T, h http.Handler, path string) *http.Response {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &pipeListener{conns: make(chan net.Conn, 1)}
+	l.ctx, l.closed = context.WithCancel(context.Background())
+	near, far := net.Pipe()
+	l.conns <- far
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		near.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	fmt.Fprintf(near, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	res, err := http.ReadResponse(bufio.NewReader(near), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// TestSlowResponsesComplete checks that a response may take as long as a call to the master.
+func TestSlowResponsesComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		res := get(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(45 * time.Second):
+				http.Error(w, "the master does not answer", http.StatusBadGateway)
+			case <-r.Context().Done():
+			}
+		}), "/")
+		if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), "the master does not answer") {
+			t.Errorf("read %q, %v", text, err)
+		}
+	})
+}
+
+// TestStreamsOutliveWriteTimeout checks that a log is followed as long as its task runs.
+func TestStreamsOutliveWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: job.Running, Started: start}}
+		f.readLog = func(offset uint64) ([]byte, error) {
+			text := strings.Repeat("line\n", int(time.Since(start)/time.Minute))
+			return []byte(text[min(int(offset), len(text)):]), nil
+		}
+		res := get(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		text := make([]byte, 25)
+		if n, err := io.ReadFull(res.Body, text); err != nil {
+			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)
+		}
+	})
+}

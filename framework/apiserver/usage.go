@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseUsageQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if q.Job != "" && GrantOf(r.Context()) != nil {
+		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
+			return err
+		}
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := leader.ListUsage(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	list.Tasks = emptyIfNil(filterVisible(GrantOf(r.Context()), list.Tasks, func(t *api.TaskUsage) string { return t.Role }))
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func parseUsageQuery(v url.Values) (UsageQuery, error) {
+	p, err := parsePageRequest(v)
+	if err != nil {
+		return UsageQuery{}, err
+	}
+	q := UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
+	if text := v.Get("minutes"); text != "" {
+		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > api.MaxUsageMinutes {
+			return q, api.NewProblemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, api.MaxUsageMinutes)
+		}
+	}
+	return q, nil
+}

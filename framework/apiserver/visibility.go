@@ -1,0 +1,62 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+// canSeeJob reports whether the requester may see a job or, if task is not empty, one of
+// its tasks. A job that does not exist is not visible.
+func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, error) {
+	g := GrantOf(ctx)
+	if g.HasPermissionOnAllRoles(access.View) {
+		return true, nil
+	}
+	reads, err := s.reads(ctx)
+	if err != nil {
+		return false, err
+	}
+	role, _, err := reads.OwnerOf(ctx, name, task)
+	var p *api.Problem
+	if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil && g.HasPermission(access.View, role), err
+}
+
+// hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
+func (s *apiServer) hideTaskIDs(r *http.Request, gpus []api.GPUView) error {
+	if GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
+		return nil
+	}
+	for i := range gpus {
+		if gpus[i].Task == "" {
+			continue
+		}
+		ids := strings.Split(gpus[i].Task, ", ")
+		for j, id := range ids {
+			reads, err := s.reads(r.Context())
+			if err != nil {
+				return err
+			}
+			t, err := reads.GetTask(r.Context(), id)
+			sees := false
+			if err == nil {
+				sees, err = s.canSeeJob(r.Context(), t.Job, t.ID)
+			}
+			if p := (*api.Problem)(nil); err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
+				return err
+			}
+			if !sees {
+				ids[j] = api.HiddenTaskID
+			}
+		}
+		gpus[i].Task = strings.Join(ids, ", ")
+	}
+	return nil
+}
