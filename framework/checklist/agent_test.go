@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // agent is a scripted agent: it runs nothing. It reports RUNNING for launched tasks and
@@ -74,7 +75,7 @@ func (a *agent) send(streams func() []status.PendingUpdate) {
 		m.Status(id, mesos.FrameworkID{Value: u.Framework}, u.Status)
 		a.mu.Lock()
 		r, exits := a.over[u.Task]
-		exits = exits && link.IsTerminal(u.Status.GetState())
+		exits = exits && events.IsTerminal(u.Status.GetState())
 		if exits {
 			delete(a.over, u.Task)
 		}

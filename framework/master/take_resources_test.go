@@ -11,7 +11,7 @@ import (
 
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // res parses "name:value@provider/role/refined". A value in braces is a set, one in brackets ranges.
@@ -192,12 +192,12 @@ func TestTakeShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !amount.Contains(rest, got) || !amount.Equal(amount.Subtract(rest, got), left) {
+		if !resource.Contains(rest, got) || !resource.Equal(resource.Subtract(rest, got), left) {
 			t.Errorf("took %s of %s and left %s", show(t, got), show(t, rest), show(t, left))
 		}
 		taken, rest = append(taken, got...), left
 	}
-	if !amount.Contains(offered, taken) {
+	if !resource.Contains(offered, taken) {
 		t.Errorf("took %s of %s", show(t, taken), show(t, offered))
 	}
 	if _, _, err := takeResources(rest, resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-b", MemMiB: 1}}}); err == nil {

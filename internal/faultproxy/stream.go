@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
+	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/mesosapi"
@@ -112,7 +112,7 @@ func (s *proxiedStream) writeEvents(events []*scheduler.Event) {
 		if err != nil || s.closed {
 			return
 		}
-		fmt.Fprintf(s.w, "%d\n%s", len(body), body)
+		_ = recordio.NewWriter(s.w).WriteFrame(body)
 		s.proxy.recordEvent(RecordedEvent{Event: e, Stream: s.number, At: time.Now()})
 	}
 	if !s.closed {
@@ -150,16 +150,15 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 	}
 	w.rest = append(w.rest, p...)
 	for {
-		line, after, found := bytes.Cut(w.rest, []byte("\n"))
-		n, err := strconv.Atoi(string(line))
-		if !found || err != nil || len(after) < n {
+		record, rest, ok := mesosapi.CutRecord(w.rest)
+		if !ok {
 			return len(p), w.stream.ctx.Err()
 		}
 		e := &scheduler.Event{}
-		if err := proto.Unmarshal(after[:n], e); err != nil {
+		if err := proto.Unmarshal(record, e); err != nil {
 			return 0, fmt.Errorf("tap: read event: %w", err)
 		}
-		w.rest = bytes.Clone(after[n:])
+		w.rest = bytes.Clone(rest)
 		w.stream.passEvent(e)
 	}
 }

@@ -14,11 +14,13 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gogo/protobuf/proto"
+	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 )
 
 // Media types of Mesos's v1 HTTP APIs.
@@ -318,6 +320,17 @@ func (s *EventStream) limitWritesAfterClose(w *http.ResponseController) (stop fu
 	}
 }
 
+// CutRecord splits the first RecordIO record from data. ok is false if data has
+// no complete record.
+func CutRecord(data []byte) (record, rest []byte, ok bool) {
+	line, after, found := bytes.Cut(data, []byte("\n"))
+	n, err := strconv.Atoi(string(line))
+	if !found || err != nil || n < 0 || len(after) < n {
+		return nil, data, false
+	}
+	return after[:n], after[n:], true
+}
+
 func (s *EventStream) takeQueued() []proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,10 +344,7 @@ func (s *EventStream) writeMessage(w io.Writer, m proto.Message) error {
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
-	var frame bytes.Buffer
-	fmt.Fprintf(&frame, "%d\n", len(body))
-	frame.Write(body)
-	if _, err := w.Write(frame.Bytes()); err != nil {
+	if err := recordio.NewWriter(w).WriteFrame(body); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}
 	return nil

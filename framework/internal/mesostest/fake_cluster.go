@@ -15,6 +15,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // FakeCluster is a FakeMaster with one agent, "agent-1", that has named V100 GPUs. It
@@ -51,10 +53,8 @@ func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
 // WithholdDevices removes these devices from the agent in the master's list and adds the
 // agent's records of them. It sends no event.
 func (c *FakeCluster) WithholdDevices(devices ...gpu.WithheldDevice) {
-	set, role := scalarResource(gpu.WithheldResource, 0, "*"), gpu.WithheldRole
-	kind := mesos.SET
-	set.Type, set.Scalar, set.Set = &kind, nil, &mesos.Value_Set{}
-	set.ProviderID, set.AllocationInfo = &mesos.ResourceProviderID{Value: "provider-1"}, nil
+	set, role := resource.Set(gpu.WithheldResource), gpu.WithheldRole
+	set.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
 	set.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
 	left := slices.Clone(c.all)
 	for _, d := range devices {
@@ -74,19 +74,14 @@ func agentAttributes() []mesos.Attribute {
 	return []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}}
 }
 
-func scalarResource(name string, value float64, role string) mesos.Resource {
-	kind := mesos.SCALAR
-	return mesos.Resource{Name: name, Type: &kind, Scalar: &mesos.Value_Scalar{Value: value}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}}
-}
-
+// agentResources returns the resources of the agent with these devices, allocated to role.
 func agentResources(devices []string, role string) []mesos.Resource {
-	kind := mesos.SET
-	gpus, ids := scalarResource("gpus", float64(len(devices)), role), scalarResource("gpu_ids", 0, role)
-	ids.Type, ids.Scalar, ids.Set = &kind, nil, &mesos.Value_Set{Item: slices.Clone(devices)}
+	gpus, ids := resource.Scalar("gpus", float64(len(devices))), resource.Set("gpu_ids", devices...)
 	for _, r := range []*mesos.Resource{&gpus, &ids} {
 		r.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
 	}
-	return []mesos.Resource{scalarResource("cpus", 64, role), scalarResource("mem", 65536, role), scalarResource("disk", 10000, role), gpus, ids}
+	all := []mesos.Resource{resource.Scalar("cpus", 64), resource.Scalar("mem", 65536), resource.Scalar("disk", 10000), gpus, ids}
+	return resource.Allocate(all, role)
 }
 
 func (c *FakeCluster) handleCall(call *scheduler.Call) {
@@ -118,7 +113,7 @@ func (c *FakeCluster) SendOffer() {
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
 	}
 	c.mu.Unlock()
-	c.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{o}}})
+	c.SendEvents(events.Offers(o))
 }
 
 // agentMesosURL returns the agent's URL as Mesos writes it into offers: always http, with
@@ -201,7 +196,7 @@ func (c *FakeCluster) SendUpdate(id string, state mesos.TaskState, message, exit
 }
 
 func (c *FakeCluster) sendStatus(status mesos.TaskStatus) {
-	c.SendEvents(&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: status}})
+	c.SendEvents(events.Update(status))
 }
 
 // EndTask ends a task and frees its devices.

@@ -14,12 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/inmemory"
+	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // FakeMaster is a fake Mesos master. Set its fields before the first call.
@@ -46,7 +49,7 @@ type FakeMaster struct {
 	principal, secret string
 
 	mu            sync.Mutex
-	stream        *eventStream
+	stream        *mesosapi.EventStream
 	id            string // of the stream
 	calls         []scheduler.Call
 	more          chan struct{} // closed and replaced at each accepted call
@@ -119,9 +122,22 @@ func (m *FakeMaster) serveRedirect(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
+// readCall checks the credentials and reads a call. It answers the request and returns
+// false if either fails.
+func (m *FakeMaster) readCall(w http.ResponseWriter, r *http.Request, call proto.Message) bool {
+	if !m.checkAuth(w, r) {
+		return false
+	}
+	err := mesosapi.ReadCall(r, call)
+	if err != nil {
+		mesosapi.WriteError(w, err)
+	}
+	return err == nil
+}
+
 func (m *FakeMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	var call scheduler.Call
-	if !m.checkAuth(w, r) || !readCall(w, r, &call) || m.refuseCall(w, r, &call) {
+	if !m.readCall(w, r, &call) || m.refuseCall(w, r, &call) {
 		return
 	}
 	if call.GetType() == scheduler.Call_SUBSCRIBE {
@@ -129,7 +145,7 @@ func (m *FakeMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	subscribed := m.id != "" && r.Header.Get(streamID) == m.id
+	subscribed := m.id != "" && r.Header.Get(mesosapi.HeaderStreamID) == m.id
 	m.mu.Unlock()
 	if !subscribed {
 		http.Error(w, "Framework is not subscribed", http.StatusForbidden)
@@ -163,12 +179,16 @@ func (m *FakeMaster) refuseCall(w http.ResponseWriter, r *http.Request, call *sc
 }
 
 func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, call *scheduler.Call) {
-	stream := newStream()
+	stream, err := mesosapi.NewStream(r)
+	if err != nil {
+		mesosapi.WriteError(w, err)
+		return
+	}
 	m.mu.Lock()
 	m.subscriptions++
 	if m.stream != nil { // Mesos does the same
-		m.stream.sendMessage(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
-		m.stream.closeAfterSent()
+		m.stream.Send(events.Error("Framework failed over"))
+		m.stream.Close()
 	}
 	m.stream, m.id = stream, fmt.Sprintf("stream-%d", m.subscriptions)
 	id := m.id
@@ -177,12 +197,9 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 	if framework == "" {
 		framework = "framework-1"
 	}
-	seconds := m.Heartbeat.Seconds()
-	m.SendEvents(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
-		FrameworkID: &mesos.FrameworkID{Value: framework}, HeartbeatIntervalSeconds: &seconds,
-	}})
+	m.SendEvents(events.Subscribed(mesos.FrameworkID{Value: framework}, m.Heartbeat, nil))
 	m.recordCall(call)
-	stream.writeQueued(r.Context(), w, id)
+	_ = stream.Serve(r.Context(), w, id) // fails only if the client disconnected
 }
 
 func (m *FakeMaster) recordCall(call *scheduler.Call) {
@@ -197,18 +214,18 @@ func (m *FakeMaster) recordCall(call *scheduler.Call) {
 }
 
 // SendEvents sends events to the current subscription, if any.
-func (m *FakeMaster) SendEvents(events ...*scheduler.Event) {
+func (m *FakeMaster) SendEvents(list ...*scheduler.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, ev := range events {
+	for _, ev := range list {
 		if m.stream != nil {
-			m.stream.sendMessage(ev)
+			m.stream.Send(ev)
 		}
 	}
 }
 
 // SendHeartbeat sends a heartbeat.
-func (m *FakeMaster) SendHeartbeat() { m.SendEvents(&scheduler.Event{Type: scheduler.Event_HEARTBEAT}) }
+func (m *FakeMaster) SendHeartbeat() { m.SendEvents(events.Heartbeat()) }
 
 // Demote makes the FakeMaster redirect every operator call to the new leader. Its
 // subscription continues until DropSubscription.
@@ -223,7 +240,7 @@ func (m *FakeMaster) DropSubscription() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stream != nil {
-		m.stream.closeAfterSent()
+		m.stream.Close()
 		m.stream, m.id = nil, ""
 	}
 }
@@ -271,7 +288,7 @@ func (m *FakeMaster) callTypes() []string {
 
 func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	var call master.Call
-	if !m.checkAuth(w, r) || !readCall(w, r, &call) {
+	if !m.readCall(w, r, &call) {
 		return
 	}
 	if call.GetType() != master.Call_GET_AGENTS {
@@ -286,7 +303,7 @@ func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return
 	}
-	writeAnswer(w, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
+	mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
 }
 
 // SetFile adds a file to the agents' sandboxes.
@@ -298,7 +315,7 @@ func (m *FakeMaster) SetFile(path, text string) {
 
 func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	var call agent.Call
-	if !m.checkAuth(w, r) || !readCall(w, r, &call) {
+	if !m.readCall(w, r, &call) {
 		return
 	}
 	read := call.GetReadFile()
@@ -311,5 +328,5 @@ func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	from := min(read.GetOffset(), uint64(len(text)))
 	to := min(from+read.GetLength(), uint64(len(text)))
-	writeAnswer(w, &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])}})
+	mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])}})
 }

@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/internal/minimesos/offers"
 )
 
 // virtualMaster replaces Mesos: it offers the free resources of each agent to the role with the least GPUs for its
@@ -18,6 +19,7 @@ type virtualMaster struct {
 	order           []int          // in which agents are offered
 	roles           []masterRole
 	offers          map[string]*pendingOffer
+	filters         *offers.Filters[filterSlot, resourceSet]
 	lastOfferNumber int
 }
 
@@ -26,7 +28,6 @@ type virtualAgent struct {
 	ReplayAgent
 	devices []string
 	free    resourceSet // neither taken nor offered
-	filters []offerFilter
 }
 
 // resourceSet is an amount of resources, CPUs and memory in thousandths.
@@ -46,17 +47,15 @@ func (r resourceSet) fitsIn(o resourceSet) bool {
 	return r.cpus <= o.cpus && r.mem <= o.mem && r.gpus&^o.gpus == 0
 }
 
-// isOfferable reports whether Mesos would offer the resources: at least 0.01 CPUs or 32 MiB.
-func (r resourceSet) isOfferable() bool { return r.cpus >= 10 || r.mem >= 32000 }
+// isOfferable reports whether Mesos would offer the resources.
+func (r resourceSet) isOfferable() bool {
+	return r.cpus >= toMilli(offers.MinCPUs) || r.mem >= toMilli(offers.MinMemMiB)
+}
 
 func toMilli(x float64) int64 { return int64(x*1000 + 0.5) }
 
-// offerFilter keeps refused resources from a role for a while.
-type offerFilter struct {
-	role    int
-	until   time.Duration
-	refused resourceSet
-}
+// filterSlot is an agent and a role, to which filters apply.
+type filterSlot struct{ agent, role int }
 
 type masterRole struct {
 	name       string
@@ -71,7 +70,10 @@ type pendingOffer struct {
 }
 
 func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*virtualMaster, error) {
-	m := &virtualMaster{index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents))}
+	m := &virtualMaster{
+		index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents)),
+		filters: offers.NewFilters[filterSlot](func(have, want resourceSet) bool { return want.fitsIn(have) }),
+	}
 	for i, a := range agents {
 		if _, twice := m.index[a.ID]; twice || a.GPUs < 0 || a.GPUs > maxGPUs {
 			return nil, fmt.Errorf("agent %q comes twice or has %d GPUs, not 0 to %d", a.ID, a.GPUs, maxGPUs)
@@ -96,12 +98,12 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 // allocateOffers offers all free resources.
 func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 	var list []sched.Offer
+	m.filters.RemoveExpired(epoch().Add(now))
 	for _, i := range m.order {
-		a := &m.agents[i]
-		if !a.free.isOfferable() {
+		if !m.agents[i].free.isOfferable() {
 			continue
 		}
-		if to := m.nextRole(a, now); to >= 0 {
+		if to := m.nextRole(i, now); to >= 0 {
 			list = append(list, m.makeOffer(i, to))
 		}
 	}
@@ -109,10 +111,10 @@ func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 }
 
 // nextRole returns the role to which an agent's resources are offered, or -1 if no role accepts offers of them.
-func (m *virtualMaster) nextRole(a *virtualAgent, now time.Duration) int {
+func (m *virtualMaster) nextRole(i int, now time.Duration) int {
 	best := -1
 	for r := range m.roles {
-		if m.roles[r].suppressed || a.isRefused(r, now) {
+		if m.roles[r].suppressed || m.filters.Refuses(filterSlot{i, r}, m.agents[i].free, epoch().Add(now)) {
 			continue
 		}
 		if best < 0 || m.weightedShare(r) < m.weightedShare(best) {
@@ -124,20 +126,6 @@ func (m *virtualMaster) nextRole(a *virtualAgent, now time.Duration) int {
 
 func (m *virtualMaster) weightedShare(r int) float64 {
 	return float64(m.roles[r].gpus) / m.roles[r].weight
-}
-
-// isRefused reports whether a filter keeps all free resources from a role. It removes expired filters.
-func (a *virtualAgent) isRefused(role int, now time.Duration) bool {
-	kept := a.filters[:0]
-	hit := false
-	for _, f := range a.filters {
-		if f.until > now {
-			kept = append(kept, f)
-			hit = hit || f.role == role && a.free.fitsIn(f.refused)
-		}
-	}
-	a.filters = kept
-	return hit
 }
 
 func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
@@ -184,8 +172,7 @@ func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {
 // addFilter keeps what an agent has free from a role.
 func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
 	if d > 0 {
-		a := &m.agents[i]
-		a.filters = append(a.filters, offerFilter{role, now + d, a.free})
+		m.filters.Add(filterSlot{i, role}, m.agents[i].free, epoch().Add(now+d))
 	}
 }
 
@@ -218,16 +205,7 @@ func (m *virtualMaster) returnResources(i, role int, r resourceSet) {
 func (m *virtualMaster) reviveRoles(names []string) {
 	m.forEachRole(names, func(r int) {
 		m.roles[r].suppressed = false
-		for i := range m.agents {
-			a := &m.agents[i]
-			kept := a.filters[:0]
-			for _, f := range a.filters {
-				if f.role != r {
-					kept = append(kept, f)
-				}
-			}
-			a.filters = kept
-		}
+		m.filters.Remove(func(s filterSlot) bool { return s.role == r })
 	})
 }
 

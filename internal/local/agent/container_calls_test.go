@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/resource"
 	"mesos-gpu/internal/testimage"
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator"
@@ -191,7 +192,7 @@ func TestDeviceThatIsNotGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, true, func(c *AgentConfig) { c.Isolator = &onceIsolator{i, map[string]bool{}} })
-	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource("gpus", 1), gpuIDs("GPU-a")))
+	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource.Scalar("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	last := r.master.awaitStates(t, "t1", "RUNNING FAILED")
 	if last.GetReason() != mesos.REASON_CONTAINER_UPDATE_FAILED || !strings.Contains(last.GetMessage(), "the kernel refused") {

@@ -13,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/resource"
 	api "mesos-gpu/internal/resourceprovider"
 )
 
@@ -185,7 +186,7 @@ func TestRegistrationTimeout(t *testing.T) {
 func TestTimeoutDuringLaunch(t *testing.T) {
 	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
 	r.provider(api.PublishUnknown)
-	widget := resource("widgets", 1)
+	widget := resource.Scalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
 	r.run(r.custom("ex"), newTask("t1", "", widget))
 	if last := r.master.awaitStates(t, "t1", "FAILED"); last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT {

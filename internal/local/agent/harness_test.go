@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/minimesos/resource"
 	"mesos-gpu/internal/testneeds"
 )
 
@@ -183,7 +184,7 @@ func newRig(t *testing.T, root bool, change func(*AgentConfig)) *rig {
 	r := &rig{t: t, master: newFakeMaster(), server: httptest.NewUnstartedServer(nil)}
 	cfg := AgentConfig{
 		Log: testLog(), Master: r.master, WorkDir: t.TempDir(), Addr: r.server.Listener.Addr().String(),
-		Resources: []mesos.Resource{resource("cpus", 4), resource("mem", 4096)}, Root: root, ExecutorPath: program,
+		Resources: []mesos.Resource{resource.Scalar("cpus", 4), resource.Scalar("mem", 4096)}, Root: root, ExecutorPath: program,
 		ExecutorEnv: map[string]string{"OPERATORS": "choice"}, ShutdownGrace: 2 * time.Second,
 	}
 	if change != nil {
@@ -243,10 +244,6 @@ func workingDirs() map[string]string {
 	return dirs
 }
 
-func resource(name string, value float64) mesos.Resource {
-	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
-}
-
 func aFramework(capabilities ...mesos.FrameworkInfo_Capability_Type) mesos.FrameworkInfo {
 	f := mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "fw"}, Name: "tests"}
 	for _, c := range capabilities {
@@ -268,7 +265,7 @@ func (r *rig) custom(id string, variables ...string) mesos.ExecutorInfo {
 	}
 	return mesos.ExecutorInfo{
 		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: id}, Command: command,
-		Resources: []mesos.Resource{resource("cpus", 0.1), resource("mem", 512)},
+		Resources: []mesos.Resource{resource.Scalar("cpus", 0.1), resource.Scalar("mem", 512)},
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // nextMaster also keeps what an agent says that it runs.
@@ -23,7 +25,7 @@ func (m *nextMaster) Register(info mesos.AgentInfo, total []mesos.Resource, runn
 // nobody has acknowledged.
 func TestJoin(t *testing.T) {
 	r := newRig(t, false, nil)
-	r.run(r.custom("stays"), newTask("t1", "sleep 1000", resource("cpus", 1)))
+	r.run(r.custom("stays"), newTask("t1", "sleep 1000", resource.Scalar("cpus", 1)))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.master.locked(func() { r.master.mute = true })
 	r.run(r.custom("ends"), newTask("t2", "true"))
@@ -56,6 +58,6 @@ func TestJoin(t *testing.T) {
 	next.agent.ShutdownExecutor(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "stays"})
 	next.await(t, "the end of t1", func() bool {
 		last := next.last("t1")
-		return link.IsTerminal(last.GetState())
+		return events.IsTerminal(last.GetState())
 	})
 }

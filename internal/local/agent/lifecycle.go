@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // executorStarted continues after the launch of an executor's container has
@@ -48,7 +49,7 @@ func (a *EmbeddedAgent) executorExited(e *executorState) {
 	}
 	if e.box.OutOfMemory() && e.why.reason == nil {
 		reason := mesos.REASON_CONTAINER_LIMITATION_MEMORY
-		e.why = termination{reason: &reason, message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", sumScalar(e.allocatedResources(), "mem"))}
+		e.why = termination{reason: &reason, message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", resource.SumScalar(e.allocatedResources(), "mem"))}
 	}
 	for _, n := range e.nested {
 		n.killContainer()

@@ -5,7 +5,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/internal/local/agent/status"
-	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // masterCalls implements link.AgentLink for the master. Its methods only queue
@@ -135,7 +135,7 @@ func (a *EmbeddedAgent) acknowledgeStatus(framework mesos.FrameworkID, task meso
 		a.cfg.Log.WithField("task", task.Value).Debug("acknowledgement of no outstanding status")
 		return
 	}
-	if link.IsTerminal(acked.GetState()) {
+	if events.IsTerminal(acked.GetState()) {
 		if t := a.anyTask(framework.Value, task.Value); t != nil {
 			t.acked = true
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/recordio"
 
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/resource"
 	api "mesos-gpu/internal/resourceprovider"
 	"mesos-gpu/internal/testneeds"
 )
@@ -197,7 +198,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 			resp.Body.Close()
 		}
 	}
-	extra := resource("widgets", 3)
+	extra := resource.Scalar("widgets", 3)
 	extra.ProviderID = id
 	say(&api.ProviderCall{Type: api.CallUpdateState, UpdateState: &api.UpdateState{
 		Resources: []mesos.Resource{extra}, ResourceVersionUUID: mesos.UUID{Value: []byte("v")},
@@ -251,7 +252,7 @@ func TestResourceProvider(t *testing.T) {
 	if got := r.get(&agent.Call{Type: agent.Call_GET_RESOURCE_PROVIDERS}).GetResourceProviders.ResourceProviders; len(got) != 1 || len(got[0].TotalResources) != 1 {
 		t.Errorf("providers %v", got)
 	}
-	widget := resource("widgets", 1)
+	widget := resource.Scalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
 	r.run(r.custom("ex"), newTask("t1", "true", widget))
 	r.master.awaitStates(t, "t1", "RUNNING FINISHED")
@@ -279,7 +280,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	r := newRig(t, true, nil)
 	e := r.custom("ex")
-	e.Resources = []mesos.Resource{resource("mem", 256)}
+	e.Resources = []mesos.Resource{resource.Scalar("mem", 256)}
 	r.run(e, newTask("t1", "oom"))
 	last := r.master.awaitStates(t, "t1", "FAILED")
 	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY || !strings.Contains(last.GetMessage(), "256 MiB") {

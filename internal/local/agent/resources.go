@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // Names of the resources that this agent enforces.
@@ -17,21 +18,10 @@ const (
 	gpuIDsName = "gpu_ids"
 )
 
-// sumScalar returns the sum of the scalar resources with the given name.
-func sumScalar(resources []mesos.Resource, name string) float64 {
-	var sum float64
-	for _, r := range resources {
-		if r.Name == name && r.GetType() == mesos.SCALAR {
-			sum += r.GetScalar().GetValue()
-		}
-	}
-	return sum
-}
-
 // countDevices returns the number of GPUs in the resources and the ids of the
 // named ones: whole GPUs and GPUs of which the resources contain a part.
 func countDevices(resources []mesos.Resource) (gpus int, ids []string, err error) {
-	n := sumScalar(resources, gpusName)
+	n := resource.SumScalar(resources, gpusName)
 	if n != math.Trunc(n) || n < 0 {
 		return 0, nil, fmt.Errorf("gpus:%v is no whole number of devices", n)
 	}
@@ -53,7 +43,7 @@ func countDevices(resources []mesos.Resource) (gpus int, ids []string, err error
 // cgroupLimits converts resources to cgroup limits.
 func cgroupLimits(resources []mesos.Resource) container.ContainerLimits {
 	return container.ContainerLimits{
-		CPUs:     sumScalar(resources, "cpus"),
-		MemBytes: int64(sumScalar(resources, "mem") * (1 << 20)),
+		CPUs:     resource.SumScalar(resources, "cpus"),
+		MemBytes: int64(resource.SumScalar(resources, "mem") * (1 << 20)),
 	}
 }

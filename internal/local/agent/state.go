@@ -9,8 +9,8 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
-	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 	"mesos-gpu/isolator"
 )
 
@@ -141,7 +141,7 @@ type taskState struct {
 // taskGroup is one LAUNCH or LAUNCH_GROUP operation.
 type taskGroup struct{ together bool }
 
-func (t *taskState) isLive() bool { return !link.IsTerminal(t.state) }
+func (t *taskState) isLive() bool { return !events.IsTerminal(t.state) }
 
 // maxStatuses limits the statuses per task that the operator API shows.
 const maxStatuses = 16

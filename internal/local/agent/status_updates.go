@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
 	"mesos-gpu/internal/local/agent/status"
-	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 func now() time.Time { return time.Now() }
@@ -105,7 +105,7 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 func (a *EmbeddedAgent) forwardStatuses(updates []status.PendingUpdate) {
 	for _, u := range updates {
 		a.cfg.Master.Status(*a.info.ID, mesos.FrameworkID{Value: u.Framework}, u.Status)
-		if link.IsTerminal(u.Status.GetState()) {
+		if events.IsTerminal(u.Status.GetState()) {
 			for _, x := range a.exits {
 				delete(x.waits, u.TaskKey)
 			}

@@ -8,8 +8,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // acceptOffers handles an ACCEPT of one agent's offers: it launches the valid
@@ -28,7 +29,7 @@ func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Ac
 	}
 	l := &taskLauncher{m: m, f: f, a: m.agents[offers[0].slot.Agent], role: offers[0].slot.Role}
 	for _, o := range offers {
-		l.free = amount.Sum(l.free, o.Resources)
+		l.free = resource.Sum(l.free, o.Resources)
 	}
 	for _, op := range call.Operations {
 		switch {
@@ -40,7 +41,7 @@ func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Ac
 			m.dropOperation(f, op, fmt.Sprintf("operations of type %v are not supported by this master", op.Type))
 		}
 	}
-	m.refuseResources(offers[0].slot, amount.Unallocate(l.free), call.Filters)
+	m.refuseResources(offers[0].slot, resource.Unallocate(l.free), call.Filters)
 }
 
 // offersOf returns the framework's offers with the given ids. All must be
@@ -77,7 +78,7 @@ func (m *EmbeddedMaster) rejectOperations(f *frameworkState, ops []mesos.Offer_O
 	for _, op := range ops {
 		tasks := append(op.GetLaunch().GetTaskInfos(), tasksOf(op.LaunchGroup)...)
 		for _, t := range tasks {
-			f.sendEvent(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
+			f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
 				mesos.REASON_INVALID_OFFERS, "Task launched with invalid offers: "+cause.Error())))
 		}
 		if op.Launch == nil && op.LaunchGroup == nil {
@@ -123,7 +124,7 @@ func (l *taskLauncher) launchCheck() check.LaunchCheck {
 
 func (l *taskLauncher) launchTasks(tasks []mesos.TaskInfo) {
 	for _, t := range tasks {
-		t.Resources = amount.Allocate(t.Resources, l.role)
+		t.Resources = resource.Allocate(t.Resources, l.role)
 		executor, command := mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: t.TaskID.Value}, FrameworkID: l.f.info.ID}, true
 		if t.Executor != nil {
 			executor, command = l.completeExecutor(*t.Executor), false
@@ -141,7 +142,7 @@ func (l *taskLauncher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo)
 	e = l.completeExecutor(e)
 	group := make([]mesos.TaskInfo, len(tasks))
 	for i, t := range tasks {
-		t.Resources = amount.Allocate(t.Resources, l.role)
+		t.Resources = resource.Allocate(t.Resources, l.role)
 		own := e
 		if t.Executor != nil {
 			own = l.completeExecutor(*t.Executor)
@@ -162,7 +163,7 @@ func (l *taskLauncher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo)
 
 // completeExecutor sets the fields that schedulers may leave empty.
 func (l *taskLauncher) completeExecutor(e mesos.ExecutorInfo) mesos.ExecutorInfo {
-	e.Resources = amount.Allocate(e.Resources, l.role)
+	e.Resources = resource.Allocate(e.Resources, l.role)
 	if e.FrameworkID == nil {
 		e.FrameworkID = l.f.info.ID
 	}
@@ -170,17 +171,17 @@ func (l *taskLauncher) completeExecutor(e mesos.ExecutorInfo) mesos.ExecutorInfo
 }
 
 func (l *taskLauncher) rejectTask(t mesos.TaskInfo, reason mesos.TaskStatus_Reason, err error) {
-	l.f.sendEvent(updateEvent(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
+	l.f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
 }
 
 // startTasks charges valid tasks to the agent and sends them to it.
 func (l *taskLauncher) startTasks(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
 	if _, runs := l.a.findExecutor(l.f.id(), e.ExecutorID.Value); !runs {
-		l.free = amount.Subtract(l.free, e.Resources)
+		l.free = resource.Subtract(l.free, e.Resources)
 	}
 	copies := make([]mesos.TaskInfo, len(tasks))
 	for i, t := range tasks {
-		l.free = amount.Subtract(l.free, t.Resources)
+		l.free = resource.Subtract(l.free, t.Resources)
 		l.a.chargeTask(l.f.id(), e, command, t)
 		added := newTask(l.f, t, mesos.TASK_STAGING)
 		l.f.tasks[t.TaskID.Value] = added

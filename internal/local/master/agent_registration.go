@@ -10,7 +10,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // Register adds or re-registers an agent and offers its resources.
@@ -18,7 +19,7 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	if a == nil {
 		return mesos.AgentID{}, errors.New("register agent: it has no link.Agent")
 	}
-	if err := amount.Validate(total); err != nil {
+	if err := resource.Validate(total); err != nil {
 		return mesos.AgentID{}, fmt.Errorf("register agent %s: %w", info.Hostname, err)
 	}
 	m.mu.Lock()
@@ -36,7 +37,7 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	info = *proto.Clone(&info).(*mesos.AgentInfo)
 	info.ID = &mesos.AgentID{Value: id}
 	now := &registeredAgent{
-		id: *info.ID, info: info, total: amount.Sum(total), link: a, registered: time.Now(),
+		id: *info.ID, info: info, total: resource.Sum(total), link: a, registered: time.Now(),
 		box: &callQueue{workers: &m.workers}, held: map[executorKey]*resourceCharge{},
 	}
 	before := m.agents[id]
@@ -128,7 +129,7 @@ func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info m
 		f.tasks[id] = t
 		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
 		m.storeStatus(f, t, s)
-		f.sendEvent(updateEvent(s))
+		f.sendEvent(events.Update(s))
 		return
 	}
 	if f.tasks[id] == nil {
@@ -152,9 +153,9 @@ func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskS
 	s.ExecutorID = t.ExecutorID
 	if !t.isTerminal() || f.unreachable[t.id()] != nil {
 		m.storeStatus(f, t, s)
-		f.sendEvent(updateEvent(s))
+		f.sendEvent(events.Update(s))
 	} else {
-		f.sendEvent(updateEvent(latestStatus(t)))
+		f.sendEvent(events.Update(latestStatus(t)))
 	}
 	f.completeTask(t)
 }
@@ -164,11 +165,11 @@ func (m *EmbeddedMaster) UpdateTotal(id mesos.AgentID, total []mesos.Resource) {
 	m.withLock(func() {
 		a := m.agents[id.Value]
 		log := m.cfg.Log.WithField("agent", id.Value)
-		if err := amount.Validate(total); err != nil || a == nil {
+		if err := resource.Validate(total); err != nil || a == nil {
 			log.WithError(err).Warn("ignored new total: the agent is not registered, or the total is not valid")
 			return
 		}
-		a.total = amount.Sum(total)
+		a.total = resource.Sum(total)
 		log.WithField("total", mesos.Resources(a.total).String()).Info("agent's resources changed")
 		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
 		m.allocateAll()
@@ -202,7 +203,7 @@ func (m *EmbeddedMaster) removeAgent(a *registeredAgent, lose func(*frameworkSta
 	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })
 	m.rescindInverse(func(o *inverseOffer) bool { return o.agent == a.id.Value })
 	for _, f := range m.frameworks {
-		f.sendEvent(failureEvent(a.id, nil, nil))
+		f.sendEvent(events.Failure(a.id, nil, nil))
 	}
 	m.publishEvent(agentRemoved(a.id))
 }
@@ -230,5 +231,5 @@ func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registere
 	m.storeStatus(f, t, s)
 	delete(f.tasks, t.id())
 	f.unreachable[t.id()] = t
-	f.sendEvent(updateEvent(s))
+	f.sendEvent(events.Update(s))
 }

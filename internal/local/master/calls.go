@@ -7,10 +7,10 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // dispatchCall executes a valid call of a connected framework.
@@ -60,7 +60,7 @@ func (m *EmbeddedMaster) declineOffers(f *frameworkState, call *scheduler.Call_D
 			continue // rescinded or answered before
 		}
 		delete(m.offers, id.Value)
-		m.refuseResources(o.slot, amount.Unallocate(o.Resources), call.Filters)
+		m.refuseResources(o.slot, resource.Unallocate(o.Resources), call.Filters)
 	}
 }
 
@@ -139,7 +139,7 @@ func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Ca
 	}
 	t := f.tasks[call.TaskID.Value]
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
-		link.IsTerminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
+		events.IsTerminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
 		f.completeTask(t)
 		defer m.checkDrained(a)
 	}

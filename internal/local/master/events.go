@@ -8,27 +8,6 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-func heartbeatEvent() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
-
-func errorEvent(message string) *scheduler.Event {
-	return &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}}
-}
-
-func updateEvent(s mesos.TaskStatus) *scheduler.Event {
-	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
-}
-
-func rescindEvent(id mesos.OfferID) *scheduler.Event {
-	return &scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}}
-}
-
-func failureEvent(agent mesos.AgentID, executor *mesos.ExecutorID, status *int32) *scheduler.Event {
-	return &scheduler.Event{
-		Type:    scheduler.Event_FAILURE,
-		Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: executor, Status: status},
-	}
-}
-
 func messageEvent(agent mesos.AgentID, executor mesos.ExecutorID, data []byte) *scheduler.Event {
 	return &scheduler.Event{
 		Type:    scheduler.Event_MESSAGE,

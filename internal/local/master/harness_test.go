@@ -54,17 +54,16 @@ func (s *sink[E]) Write(p []byte) (int, error) {
 	}
 	s.rest = append(s.rest, p...)
 	for {
-		line, after, found := bytes.Cut(s.rest, []byte("\n"))
-		n, err := strconv.Atoi(string(line))
-		if !found || err != nil || len(after) < n {
+		record, rest, ok := mesosapi.CutRecord(s.rest)
+		if !ok {
 			return len(p), nil
 		}
 		e := new(E)
-		if err := proto.Unmarshal(after[:n], any(e).(proto.Message)); err != nil {
+		if err := proto.Unmarshal(record, any(e).(proto.Message)); err != nil {
 			return 0, err
 		}
 		s.events <- e
-		s.rest = after[n:]
+		s.rest = rest
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 func (c *client) reconcile(t *testing.T, tasks ...scheduler.Call_Reconcile_Task) {
@@ -85,7 +85,7 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 	}
 }
 
-func scalar(rs []mesos.Resource, name string) float64 { return amount.SumScalar(rs, name) }
+func scalar(rs []mesos.Resource, name string) float64 { return resource.SumScalar(rs, name) }
 
 func TestReconcile(t *testing.T) {
 	m := New(MasterConfig{})

@@ -9,9 +9,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/allocator"
 	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
-	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // inverseOffer requests one agent back from one framework.
@@ -91,11 +91,9 @@ func (m *EmbeddedMaster) offerInverse(now time.Time) {
 			}
 			o := &inverseOffer{id: m.newID("O", &m.nextID.offer), framework: f.id(), agent: a.id.Value}
 			m.inverse[o.id] = o
-			f.sendEvent(&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{
-				InverseOffers: []mesos.InverseOffer{{
-					OfferID: mesos.OfferID{Value: o.id}, URL: agentURL(a.info), FrameworkID: *f.info.ID, AgentID: &a.id, Unavailability: *window,
-				}},
-			}})
+			f.sendEvent(events.InverseOffer(mesos.InverseOffer{
+				OfferID: mesos.OfferID{Value: o.id}, URL: agentURL(a.info), FrameworkID: *f.info.ID, AgentID: &a.id, Unavailability: *window,
+			}))
 		}
 	}
 }
@@ -124,8 +122,7 @@ func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
 	for _, o := range sortedValues(m.inverse) {
 		if which(o) {
 			delete(m.inverse, o.id)
-			m.frameworks[o.framework].sendEvent(&scheduler.Event{Type: scheduler.Event_RESCIND_INVERSE_OFFER,
-				RescindInverseOffer: &scheduler.Event_RescindInverseOffer{InverseOfferID: mesos.OfferID{Value: o.id}}})
+			m.frameworks[o.framework].sendEvent(events.RescindInverse(mesos.OfferID{Value: o.id}))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/quota"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 func schedule(windows ...maintenance.Window) *operator.Call {
@@ -102,7 +102,7 @@ func TestQuotaLimits(t *testing.T) {
 	for _, gpus := range []float64{0, 1} {
 		operate(t, m, http.StatusOK, limit("research", gpus))
 		c.event(t, scheduler.Event_RESCIND)
-		if got := amount.SumScalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
+		if got := resource.SumScalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
 			t.Errorf("a role with a limit of %v GPUs is offered %v", gpus, got)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // MasterConfig configures a master. The zero value is valid.
@@ -78,7 +79,7 @@ type EmbeddedMaster struct {
 	answers    map[inverseKey]inverseAnswer
 	schedule   maintenance.Schedule
 	quotas     map[string]quota.QuotaConfig // by role
-	refusals   map[alloc.ClaimSlot][]alloc.OfferFilter
+	filters    *alloc.OfferFilters
 	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
 	watchers   map[*mesosapi.EventStream]struct{} // subscriptions of operators
@@ -102,7 +103,7 @@ func New(cfg MasterConfig) *EmbeddedMaster {
 		inverse:    map[string]*inverseOffer{},
 		answers:    map[inverseKey]inverseAnswer{},
 		quotas:     map[string]quota.QuotaConfig{},
-		refusals:   map[alloc.ClaimSlot][]alloc.OfferFilter{},
+		filters:    alloc.NewFilters(),
 		turns:      map[alloc.RoleClaim]uint64{},
 		watchers:   map[*mesosapi.EventStream]struct{}{},
 	}
@@ -148,7 +149,7 @@ func (m *EmbeddedMaster) withLock(f func()) {
 
 func (m *EmbeddedMaster) sendHeartbeats() {
 	for _, f := range m.frameworks {
-		f.sendEvent(heartbeatEvent())
+		f.sendEvent(events.Heartbeat())
 	}
 	for w := range m.watchers {
 		w.Send(watchHeartbeat())

@@ -1,14 +1,13 @@
 package master
 
 import (
-	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/local/master/alloc"
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // outstandingOffer is an offer that has been sent and not answered.
@@ -25,13 +24,8 @@ func (m *EmbeddedMaster) allocateAll() { m.allocateAgents(func(string) bool { re
 // startup.
 func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	now := time.Now()
-	for slot, refusals := range m.refusals {
-		m.refusals[slot] = slices.DeleteFunc(refusals, func(r alloc.OfferFilter) bool { return !now.Before(r.Until) })
-		if len(m.refusals[slot]) == 0 {
-			delete(m.refusals, slot)
-		}
-	}
-	in := alloc.AllocationInput{Now: now, Refusals: m.refusals, Turns: m.turns, Limits: m.roleLimits()}
+	m.filters.RemoveExpired(now)
+	in := alloc.AllocationInput{Now: now, Filters: m.filters, Turns: m.turns, Limits: m.roleLimits()}
 	for _, f := range sortedValues(m.frameworks) {
 		if f.stream != nil {
 			in.Frameworks = append(in.Frameworks, f.allocatorView())
@@ -58,8 +52,8 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 		o := m.newOffer(f, granted)
 		bundles[f.id()] = append(bundles[f.id()], encodeOffer(f, o.Offer))
 	}
-	for id, offers := range bundles {
-		m.frameworks[id].sendEvent(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
+	for id, list := range bundles {
+		m.frameworks[id].sendEvent(events.Offers(list...))
 	}
 	m.offerInverse(now)
 }
@@ -80,7 +74,7 @@ func (a *registeredAgent) freeResources(offered [][]mesos.Resource) []mesos.Reso
 	if len(taken) == 0 {
 		return a.total // read only
 	}
-	return amount.Subtract(a.total, amount.Unallocate(amount.Sum(taken...)))
+	return resource.Subtract(a.total, resource.Unallocate(resource.Sum(taken...)))
 }
 
 // heldByClaim returns the resources that each claim uses or has been offered.
@@ -110,7 +104,7 @@ func (m *EmbeddedMaster) newOffer(f *frameworkState, granted alloc.AllocatedOffe
 		URL:            agentURL(a.info),
 		Domain:         a.info.Domain,
 		Attributes:     a.info.Attributes,
-		Resources:      amount.Allocate(granted.Resources, role),
+		Resources:      resource.Allocate(granted.Resources, role),
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
 		Unavailability: m.plannedWindow(a),
 	}}
@@ -130,12 +124,12 @@ func (m *EmbeddedMaster) newOffer(f *frameworkState, granted alloc.AllocatedOffe
 func encodeOffer(f *frameworkState, o mesos.Offer) mesos.Offer {
 	if !f.hasCapability(mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		o.AllocationInfo = nil
-		o.Resources = amount.Unallocate(o.Resources)
+		o.Resources = resource.Unallocate(o.Resources)
 	}
 	if f.hasCapability(mesos.FrameworkInfo_Capability_RESERVATION_REFINEMENT) {
-		o.Resources = amount.Refined(o.Resources)
+		o.Resources = resource.Refined(o.Resources)
 	} else {
-		o.Resources = amount.Plain(o.Resources)
+		o.Resources = resource.Plain(o.Resources)
 	}
 	return o
 }
@@ -155,7 +149,7 @@ func (m *EmbeddedMaster) rescindOffers(which func(*outstandingOffer) bool) {
 	for _, o := range sortedValues(m.offers) {
 		if which(o) {
 			delete(m.offers, o.ID.Value)
-			m.frameworks[o.slot.Framework].sendEvent(rescindEvent(o.ID))
+			m.frameworks[o.slot.Framework].sendEvent(events.Rescind(o.ID))
 		}
 	}
 }

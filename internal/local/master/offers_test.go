@@ -9,7 +9,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // running runs a master under a fake clock.
@@ -73,7 +73,7 @@ func TestReviveAndGrowthEndRefusals(t *testing.T) {
 		time.Sleep(time.Minute)
 		c.quiet(t, scheduler.Event_OFFERS)
 		m.UpdateTotal(a.id, res("cpus:1;mem:64;gpus:1;gpu_ids:{A}"))
-		if got := c.offers(t)[0]; amount.SumScalar(got.Resources, "gpus") != 1 {
+		if got := c.offers(t)[0]; resource.SumScalar(got.Resources, "gpus") != 1 {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -113,7 +113,7 @@ func TestUpdateTotalRescinds(t *testing.T) {
 		t.Errorf("got %v, want %v", got, old[0].ID)
 	}
 	got := c.offers(t)[0]
-	if amount.SumScalar(got.Resources, "gpus") != 1 || !amount.Contains(amount.Unallocate(got.Resources), res("gpu_ids:{B}")) {
+	if resource.SumScalar(got.Resources, "gpus") != 1 || !resource.Contains(resource.Unallocate(got.Resources), res("gpu_ids:{B}")) {
 		t.Errorf("got %v", got.Resources)
 	}
 	m.UpdateTotal(a.id, []mesos.Resource{{Name: "cpus"}}) // invalid: ignored

@@ -9,8 +9,8 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/local/master/amount"
 	"mesos-gpu/internal/local/master/check"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // agentCapabilities returns the capabilities of agents that use package link.
@@ -57,9 +57,9 @@ func (m *EmbeddedMaster) describeAgent(a *registeredAgent) operator.Response_Get
 		PID:                &pid,
 		RegisteredTime:     timeInfo(a.registered),
 		ReregisteredTime:   timeInfo(a.reregistered),
-		TotalResources:     amount.Plain(a.total),
-		AllocatedResources: amount.Plain(amount.Sum(a.usedResources("")...)),
-		OfferedResources:   amount.Plain(m.offeredResources(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })),
+		TotalResources:     resource.Plain(a.total),
+		AllocatedResources: resource.Plain(resource.Sum(a.usedResources("")...)),
+		OfferedResources:   resource.Plain(m.offeredResources(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })),
 		Capabilities:       agentCapabilities(),
 	}
 }
@@ -72,7 +72,7 @@ func (m *EmbeddedMaster) offeredResources(which func(*outstandingOffer) bool) []
 			all = append(all, o.Resources)
 		}
 	}
-	return amount.Sum(all...)
+	return resource.Sum(all...)
 }
 
 func (m *EmbeddedMaster) describeFrameworks() *operator.Response_GetFrameworks {
@@ -109,8 +109,8 @@ func (m *EmbeddedMaster) describeFramework(f *frameworkState) operator.Response_
 	for _, a := range sortedValues(m.agents) {
 		used = append(used, a.usedResources(f.id())...)
 	}
-	out.AllocatedResources = amount.Plain(amount.Sum(used...))
-	out.OfferedResources = amount.Plain(m.offeredResources(own))
+	out.AllocatedResources = resource.Plain(resource.Sum(used...))
+	out.OfferedResources = resource.Plain(m.offeredResources(own))
 	return out
 }
 
@@ -157,7 +157,7 @@ func (m *EmbeddedMaster) describeRoles() *operator.Response_GetRoles {
 		role := roles[name]
 		for _, held := range m.heldByClaim() {
 			if held.Role == name {
-				role.Resources = amount.Sum(role.Resources, amount.Unallocate(held.Resources))
+				role.Resources = resource.Sum(role.Resources, resource.Unallocate(held.Resources))
 			}
 		}
 		out.Roles = append(out.Roles, role)

@@ -1,6 +1,8 @@
 package master
 
 import (
+	"mesos-gpu/internal/minimesos/events"
+
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
@@ -10,12 +12,12 @@ import (
 func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Call_Reconcile_Task) {
 	if len(tasks) == 0 {
 		for _, t := range sortedValues(f.tasks) {
-			f.sendEvent(updateEvent(latestStatus(t)))
+			f.sendEvent(events.Update(latestStatus(t)))
 		}
 		return
 	}
 	for _, asked := range tasks {
-		f.sendEvent(updateEvent(m.explainTask(f, asked)))
+		f.sendEvent(events.Update(m.explainTask(f, asked)))
 	}
 }
 

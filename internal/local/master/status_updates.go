@@ -1,9 +1,9 @@
 package master
 
 import (
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"mesos-gpu/internal/minimesos/events"
 
-	"mesos-gpu/internal/local/link"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
 // Status records and forwards a task's status.
@@ -18,7 +18,7 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 		log.Warn("ignored status: the agent is not registered, or the status has no state")
 		return
 	}
-	if link.IsTerminal(*s.State) {
+	if events.IsTerminal(*s.State) {
 		a.releaseTask(framework.Value, s.TaskID.Value)
 	}
 	if f == nil {
@@ -36,7 +36,7 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 		m.storeStatus(f, t, s)
 		log.WithField("state", s.State.String()).Debug("task status")
 	}
-	f.sendEvent(updateEvent(s))
+	f.sendEvent(events.Update(s))
 }
 
 // storeStatus stores the status and publishes it to operators.
@@ -72,7 +72,7 @@ func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.Framew
 		// As in Mesos, the exit of an executor that the agent supplied is not
 		// reported.
 		if f != nil && known {
-			f.sendEvent(failureEvent(id, &executor, &status))
+			f.sendEvent(events.Failure(id, &executor, &status))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // errStopped is returned to every caller after Run has ended.
@@ -27,7 +28,7 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	info := *call.FrameworkInfo
 	if err := m.checkSubscription(info, call.SuppressedRoles); err != "" {
 		m.cfg.Log.WithFields(map[string]any{"framework": info.Name, "reason": err}).Warn("refused subscription")
-		stream.Send(errorEvent(err))
+		stream.Send(events.Error(err))
 		stream.Close()
 		return "", nil
 	}
@@ -35,12 +36,8 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	f.suppressRoles(call.SuppressedRoles)
 	f.stream, f.streamID = stream, streamID
 	f.stopTimer()
-	f.sendEvent(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
-		FrameworkID:              f.info.ID,
-		HeartbeatIntervalSeconds: secondsOf(m.cfg.HeartbeatInterval),
-		MasterInfo:               &m.info,
-	}})
-	f.sendEvent(heartbeatEvent())
+	f.sendEvent(events.Subscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
+	f.sendEvent(events.Heartbeat())
 	if isNew {
 		m.publishEvent(frameworkAdded(m.describeFramework(f)))
 	} else {
@@ -88,7 +85,7 @@ func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkS
 		return f, true
 	}
 	if f.stream != nil {
-		f.sendEvent(errorEvent("Framework failed over"))
+		f.sendEvent(events.Error("Framework failed over"))
 		f.stream.Close()
 	}
 	m.dropOffers(f, "")
@@ -169,11 +166,9 @@ func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 // forgetRefusals removes a framework's offer filters for the given roles, or
 // all of them.
 func (m *EmbeddedMaster) forgetRefusals(f *frameworkState, roles []string) {
-	for slot := range m.refusals {
-		if slot.Framework == f.id() && (len(roles) == 0 || slices.Contains(roles, slot.Role)) {
-			delete(m.refusals, slot)
-		}
-	}
+	m.filters.Remove(func(s alloc.ClaimSlot) bool {
+		return s.Framework == f.id() && (len(roles) == 0 || slices.Contains(roles, s.Role))
+	})
 }
 
 // refuseResources suppresses offers of the resources to the claim for the
@@ -189,5 +184,5 @@ func (m *EmbeddedMaster) refuseResources(slot alloc.ClaimSlot, rs []mesos.Resour
 	}
 	// A filter lasts at least until the next allocation.
 	d := max(time.Duration(min(wait, longest)*float64(time.Second)), m.cfg.AllocationInterval)
-	m.refusals[slot] = append(m.refusals[slot], alloc.OfferFilter{Resources: rs, Until: time.Now().Add(d)})
+	m.filters.Add(slot, rs, time.Now().Add(d))
 }

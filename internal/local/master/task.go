@@ -1,11 +1,10 @@
 package master
 
 import (
+	"mesos-gpu/internal/minimesos/events"
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-
-	"mesos-gpu/internal/local/link"
 )
 
 // masterTask is a task known to the master, in the form of the operator API.
@@ -42,7 +41,7 @@ func newTask(f *frameworkState, t mesos.TaskInfo, state mesos.TaskState) *master
 
 func (t *masterTask) id() string { return t.TaskID.Value }
 
-func (t *masterTask) isTerminal() bool { return link.IsTerminal(t.GetState()) }
+func (t *masterTask) isTerminal() bool { return events.IsTerminal(t.GetState()) }
 
 // updateStatus records a status without its data, one for each state, newest
 // last. It reports whether the change is published to operators.
@@ -67,7 +66,7 @@ func (t *masterTask) updateStatus(s mesos.TaskStatus) (news bool) {
 // another terminal status may follow it.
 func (t *masterTask) isStale(s mesos.TaskStatus) bool {
 	n := len(t.Statuses)
-	if n == 0 || link.IsTerminal(s.GetState()) {
+	if n == 0 || events.IsTerminal(s.GetState()) {
 		return false
 	}
 	newest := t.Statuses[n-1]

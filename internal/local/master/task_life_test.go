@@ -8,7 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 func TestTaskFromOfferToAcknowledgement(t *testing.T) {
@@ -31,7 +31,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 	m.withLock(m.allocateAll)
 	left := c.offers(t)[0]
 	want := res("cpus:2.9;mem:4064;disk:10000;gpus:1;gpu_ids:{B}")
-	if got := amount.Unallocate(left.Resources); !amount.Equal(got, want) {
+	if got := resource.Unallocate(left.Resources); !resource.Equal(got, want) {
 		t.Errorf("left over: got %v, want %v", mesos.Resources(got), mesos.Resources(want))
 	}
 
@@ -47,7 +47,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 	c.decline(t, 0, []mesos.Offer{left})
 	m.withLock(m.allocateAll)
 	left = c.offers(t)[0]
-	if got, want := amount.Unallocate(left.Resources), res("cpus:3.9;mem:4064;disk:10000;gpus:2;gpu_ids:{A,B}"); !amount.Equal(got, want) {
+	if got, want := resource.Unallocate(left.Resources), res("cpus:3.9;mem:4064;disk:10000;gpus:2;gpu_ids:{A,B}"); !resource.Equal(got, want) {
 		t.Errorf("after the task, before its executor's exit: got %v, want %v", mesos.Resources(got), mesos.Resources(want))
 	}
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "t1"}, 0)
@@ -55,7 +55,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	m.withLock(m.allocateAll)
-	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); !near(got, 0.1) {
+	if got := resource.SumScalar(c.offers(t)[0].Resources, "cpus"); !near(got, 0.1) {
 		t.Errorf("executor's cpus: got %v, want 0.1", got)
 	}
 	c.acknowledge(t, a, "t1", finished)
@@ -89,7 +89,7 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 		t.Errorf("executor with same id but other resources: got %v", got)
 	}
 	m.withLock(m.allocateAll)
-	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+	if got := resource.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus left, want 4 - 1 - 1 - 1", got)
 	}
 	// t2 was on its way when the executor exited, which the agent starts anew
@@ -97,13 +97,13 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 	a.status(m, c.id, "t1", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
 	m.withLock(m.allocateAll)
-	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+	if got := resource.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus back, want t1's 1", got)
 	}
 	a.status(m, c.id, "t2", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
 	m.withLock(m.allocateAll)
-	if got := amount.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 2 {
+	if got := resource.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 2 {
 		t.Errorf("got %v cpus back, want the executor's and t2's, 2", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestLaunchGroup(t *testing.T) {
 		t.Errorf("agent was told to run %v", r)
 	}
 	m.withLock(m.allocateAll)
-	if got := c.offers(t)[0].Resources; amount.SumScalar(got, "gpus") != 0 || !near(amount.SumScalar(got, "cpus"), 1.9) {
+	if got := c.offers(t)[0].Resources; resource.SumScalar(got, "gpus") != 0 || !near(resource.SumScalar(got, "cpus"), 1.9) {
 		t.Errorf("left over: %v", mesos.Resources(got))
 	}
 }

@@ -8,12 +8,11 @@ package status
 import (
 	"bytes"
 	"cmp"
+	"mesos-gpu/internal/minimesos/events"
 	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-
-	"mesos-gpu/internal/local/link"
 )
 
 // TaskKey identifies a task across frameworks.
@@ -87,7 +86,7 @@ func (s *UpdateStreams) Ack(now time.Time, key TaskKey, uuid []byte) (acked meso
 	switch {
 	case len(st.pending) > 0:
 		next = s.startStream(now, key, st)
-	case link.IsTerminal(acked.GetState()):
+	case events.IsTerminal(acked.GetState()):
 		delete(s.streams, key)
 	}
 	return acked, next, true

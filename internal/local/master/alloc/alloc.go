@@ -10,7 +10,8 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/offers"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // AllocatableAgent is an agent whose resources can be offered.
@@ -36,7 +37,7 @@ type Contender struct {
 // RoleClaim identifies a framework in one of its roles.
 type RoleClaim struct{ Framework, Role string }
 
-// ClaimSlot identifies a claim on one agent. Refusals refer to it.
+// ClaimSlot identifies a claim on one agent. Filters refer to it.
 type ClaimSlot struct {
 	RoleClaim
 	Agent string
@@ -48,11 +49,11 @@ type ClaimHolding struct {
 	Resources []mesos.Resource
 }
 
-// OfferFilter suppresses offers that Resources contain, until the given time.
-type OfferFilter struct {
-	Resources []mesos.Resource
-	Until     time.Time
-}
+// OfferFilters are the filters that frameworks have set when they refused offers.
+type OfferFilters = offers.Filters[ClaimSlot, []mesos.Resource]
+
+// NewFilters returns OfferFilters without filters.
+func NewFilters() *OfferFilters { return offers.NewFilters[ClaimSlot](resource.Contains) }
 
 // AllocationInput is the complete input of an allocation.
 type AllocationInput struct {
@@ -60,7 +61,7 @@ type AllocationInput struct {
 	Agents     []AllocatableAgent
 	Frameworks []Contender
 	Held       []ClaimHolding
-	Refusals   map[ClaimSlot][]OfferFilter
+	Filters    *OfferFilters
 	// Turns is the sequence number of each claim's latest offer. Among equal
 	// claims the one with the lowest number comes first.
 	Turns map[RoleClaim]uint64
@@ -86,35 +87,27 @@ func AllocateOffers(in AllocationInput) []AllocatedOffer {
 			claims = append(claims, RoleClaim{f.ID, role})
 		}
 	}
-	var offers []AllocatedOffer
+	var granted []AllocatedOffer
 	for _, agent := range slices.SortedFunc(slices.Values(in.Agents), func(a, b AllocatableAgent) int { return cmp.Compare(a.ID, b.ID) }) {
-		hasGPUs := amount.SumScalar(agent.Total, "gpus") > 0
+		hasGPUs := resource.SumScalar(agent.Total, "gpus") > 0
 		slices.SortFunc(claims, shares.compareClaims(hasGPUs))
 		for _, claim := range claims {
 			f, slot := frameworks[claim.Framework], ClaimSlot{claim, agent.ID}
 			if hasGPUs && !f.GPUs {
 				continue
 			}
-			part := shares.cutToLimits(in.Limits[claim.Role], claim.Role, amount.UsableBy(agent.Free, claim.Role))
-			if !meetsMinimum(part, f.Least, claim.Role) || isRefused(in.Refusals[slot], part, in.Now) {
+			part := shares.cutToLimits(in.Limits[claim.Role], claim.Role, resource.UsableBy(agent.Free, claim.Role))
+			if !meetsMinimum(part, f.Least, claim.Role) || in.Filters.Refuses(slot, part, in.Now) {
 				continue
 			}
-			offers = append(offers, AllocatedOffer{slot, part})
-			agent.Free = amount.Subtract(agent.Free, part)
+			granted = append(granted, AllocatedOffer{slot, part})
+			agent.Free = resource.Subtract(agent.Free, part)
 			shares.addHolding(claim, part)
 			shares.next++
 			shares.turns[claim] = shares.next
 		}
 	}
-	return offers
-}
-
-// isRefused reports whether an active refusal covers all of part. An agent with
-// additional resources is therefore offered again.
-func isRefused(refusals []OfferFilter, part []mesos.Resource, now time.Time) bool {
-	return slices.ContainsFunc(refusals, func(r OfferFilter) bool {
-		return now.Before(r.Until) && amount.Contains(r.Resources, part)
-	})
+	return granted
 }
 
 // meetsMinimum reports whether part contains all the quantities of one of the
@@ -127,12 +120,12 @@ func meetsMinimum(part []mesos.Resource, least map[string]mesos.OfferFilters, ro
 		}
 		return slices.ContainsFunc(wanted.Quantities, func(q mesos.OfferFilters_ResourceQuantities) bool {
 			for name, value := range q.Quantities {
-				if amount.SumScalar(part, name) < value.Value {
+				if resource.SumScalar(part, name) < value.Value {
 					return false
 				}
 			}
 			return len(part) > 0
 		})
 	}
-	return amount.SumScalar(part, "cpus") >= 0.01 || amount.SumScalar(part, "mem") >= 32
+	return resource.SumScalar(part, "cpus") >= offers.MinCPUs || resource.SumScalar(part, "mem") >= offers.MinMemMiB
 }

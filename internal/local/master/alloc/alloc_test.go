@@ -8,7 +8,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 func amounts(cpus, gpus float64) []mesos.Resource {
@@ -29,7 +29,7 @@ func agent(id string, cpus, gpus float64) AllocatableAgent {
 func reserved(a AllocatableAgent, cpus float64, role string) AllocatableAgent {
 	r := amounts(cpus, 0)
 	r[0].Role, r[1].Role = &role, &role
-	a.Total, a.Free = amount.Sum(a.Total, r), amount.Sum(a.Free, r)
+	a.Total, a.Free = resource.Sum(a.Total, r), resource.Sum(a.Free, r)
 	return a
 }
 
@@ -37,9 +37,15 @@ func reserved(a AllocatableAgent, cpus float64, role string) AllocatableAgent {
 func show(offers []AllocatedOffer) string {
 	var out []string
 	for _, o := range offers {
-		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, amount.SumScalar(o.Resources, "cpus"), amount.SumScalar(o.Resources, "gpus")))
+		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, resource.SumScalar(o.Resources, "cpus"), resource.SumScalar(o.Resources, "gpus")))
 	}
 	return strings.Join(out, ", ")
+}
+
+func refused(slot ClaimSlot, rs []mesos.Resource, until time.Time) *OfferFilters {
+	f := NewFilters()
+	f.Add(slot, rs, until)
+	return f
 }
 
 func TestOffers(t *testing.T) {
@@ -82,19 +88,19 @@ func TestOffers(t *testing.T) {
 		{"reserved to a role", AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
 		{"refused", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
-			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, ""},
 		{"refused by one goes to the other", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y},
-			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, "a→y/s 1 0"},
 		{"refusal over", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
-			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now}}},
+			Filters: refused(slot, amounts(2, 0), now),
 		}, "a→x/r 1 0"},
 		{"more than was refused", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 3, 0)}, Frameworks: []Contender{x},
-			Refusals: map[ClaimSlot][]OfferFilter{slot: {{amounts(2, 0), now.Add(time.Second)}}},
+			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, "a→x/r 3 0"},
 		{"too little", AllocationInput{Agents: []AllocatableAgent{agent("a", 0.005, 0)}, Frameworks: []Contender{x}}, ""},
 		{"less than the role wants", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},

@@ -6,7 +6,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // clusterShares computes each role's and each claim's share of the cluster.
@@ -52,7 +52,7 @@ func (s *clusterShares) addHolding(claim RoleClaim, rs []mesos.Resource) {
 func addResources(sum map[string]float64, rs []mesos.Resource) {
 	for _, r := range rs {
 		if r.GetType() == mesos.SCALAR {
-			sum[r.Name] += amount.SumScalar([]mesos.Resource{r}, r.Name)
+			sum[r.Name] += resource.SumScalar([]mesos.Resource{r}, r.Name)
 		}
 	}
 }
@@ -114,5 +114,5 @@ func (s *clusterShares) cutToLimits(limits map[string]float64, role string, part
 		}
 		cut = append(cut, r)
 	}
-	return amount.Sum(cut)
+	return resource.Sum(cut)
 }

@@ -8,7 +8,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 func rs(cpus, gpus float64, ids ...string) []mesos.Resource {
@@ -23,7 +23,7 @@ func rs(cpus, gpus float64, ids ...string) []mesos.Resource {
 	if len(ids) > 0 {
 		out = append(out, mesos.Resource{Name: "gpu_ids", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: ids}})
 	}
-	return amount.Allocate(out, "r")
+	return resource.Allocate(out, "r")
 }
 
 func command() mesos.TaskInfo {
@@ -88,7 +88,7 @@ func TestTask(t *testing.T) {
 		{"fractional GPUs", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 0.5) }, "The 'gpus' resource must be an unsigned integer"},
 		{"too many GPUs", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 3) }, "more than available"},
 		{"a GPU that is not offered", command(), func(t *mesos.TaskInfo) { t.Resources = rs(1, 1, "C") }, "more than available"},
-		{"other role", command(), func(t *mesos.TaskInfo) { t.Resources = amount.Allocate(amount.Unallocate(rs(1, 0)), "q") }, "more than available"},
+		{"other role", command(), func(t *mesos.TaskInfo) { t.Resources = resource.Allocate(resource.Unallocate(rs(1, 0)), "q") }, "more than available"},
 		{"two roles", command(), func(t *mesos.TaskInfo) {
 			t.Resources[0].AllocationInfo = &mesos.Resource_AllocationInfo{Role: proto.String("q")}
 		}, "multiple allocation roles"},

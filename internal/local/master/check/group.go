@@ -6,7 +6,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // Minimum resources of a task group's executor.
@@ -41,7 +41,7 @@ func (l LaunchCheck) validateExecutor(e mesos.ExecutorInfo) error {
 }
 
 func sameExecutor(a, b mesos.ExecutorInfo) bool {
-	if !amount.Equal(a.Resources, b.Resources) {
+	if !resource.Equal(a.Resources, b.Resources) {
 		return false
 	}
 	a.Resources, b.Resources = nil, nil
@@ -67,13 +67,13 @@ func (l LaunchCheck) ValidateGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo)
 	if err := l.groupExecutor(e); err != nil {
 		return err
 	}
-	if amount.Overlaps(append(want, e.Resources)...) {
+	if resource.Overlaps(append(want, e.Resources)...) {
 		return errors.New("there are overlapping resources in the task group's and its executor's resources")
 	}
 	if _, runs := l.Executor(e.ExecutorID.Value); !runs {
 		want = append(want, e.Resources)
 	}
-	if total := amount.Sum(want...); !amount.Contains(l.Free, total) {
+	if total := resource.Sum(want...); !resource.Contains(l.Free, total) {
 		return fmt.Errorf("total resources %v required by task group and its executor are more than available %v",
 			mesos.Resources(total), mesos.Resources(l.Free))
 	}
@@ -105,13 +105,13 @@ func (l LaunchCheck) groupExecutor(e mesos.ExecutorInfo) error {
 		return errors.New("no Docker ContainerInfo is supported on the executor")
 	}
 	name := e.ExecutorID.Value
-	if cpus := amount.SumScalar(e.Resources, "cpus"); cpus < minCPUs {
+	if cpus := resource.SumScalar(e.Resources, "cpus"); cpus < minCPUs {
 		return fmt.Errorf("executor %q uses less CPUs (%v) than the minimum required (%v)", name, cpus, minCPUs)
 	}
-	if mem := amount.SumScalar(e.Resources, "mem"); mem < minMemMiB {
+	if mem := resource.SumScalar(e.Resources, "mem"); mem < minMemMiB {
 		return fmt.Errorf("executor %q uses less memory (%v) than the minimum required (%v)", name, mem, minMemMiB)
 	}
-	if amount.SumScalar(e.Resources, "disk") == 0 {
+	if resource.SumScalar(e.Resources, "disk") == 0 {
 		return fmt.Errorf("executor %q uses no disk", name)
 	}
 	return l.validateExecutor(e)

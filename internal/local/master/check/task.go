@@ -6,7 +6,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/master/amount"
+	"mesos-gpu/internal/minimesos/resource"
 )
 
 // LaunchCheck is the state against which a launch is validated.
@@ -35,14 +35,14 @@ func (l LaunchCheck) ValidateTask(t mesos.TaskInfo) error {
 		if err := l.customExecutor(*e); err != nil {
 			return err
 		}
-		if amount.Overlaps(t.Resources, e.Resources) {
+		if resource.Overlaps(t.Resources, e.Resources) {
 			return errors.New("there are overlapping resources in the task's and its executor's resources")
 		}
 		if _, runs := l.Executor(e.ExecutorID.Value); !runs {
-			want = amount.Sum(want, e.Resources)
+			want = resource.Sum(want, e.Resources)
 		}
 	}
-	if !amount.Contains(l.Free, want) {
+	if !resource.Contains(l.Free, want) {
 		return fmt.Errorf("total resources %v required by task and its executor is more than available %v",
 			mesos.Resources(want), mesos.Resources(l.Free))
 	}
@@ -90,10 +90,10 @@ func (l LaunchCheck) validateCommon(t mesos.TaskInfo) error {
 
 // validateResources checks a task's or an executor's own resources.
 func validateResources(rs []mesos.Resource) error {
-	if err := amount.Validate(rs); err != nil {
+	if err := resource.Validate(rs); err != nil {
 		return err
 	}
-	if amount.Overlaps(rs) {
+	if resource.Overlaps(rs) {
 		return errors.New("a set item or range stands there twice")
 	}
 	for _, r := range rs {
@@ -126,7 +126,7 @@ func validateLimits(t mesos.TaskInfo) error {
 		if name != "cpus" && name != "mem" {
 			return fmt.Errorf("only cpus and mem may be included in a task's resource limits, not %q", name)
 		}
-		request := amount.SumScalar(t.Resources, name)
+		request := resource.SumScalar(t.Resources, name)
 		if request == 0 || limit.Value < request {
 			return fmt.Errorf("the %s limit %v must be at least the request, %v, which must be given", name, limit.Value, request)
 		}

@@ -1,9 +1,9 @@
-// Package amount implements the arithmetic of Mesos resources: sums,
+// Package resource implements the arithmetic of Mesos resources: sums,
 // differences and containment of scalars, ranges and sets. Resources with
 // different names, roles, reservations, providers or allocations are separate.
 // The package is pure: it modifies no argument and its results share no memory
-// with them.
-package amount
+// with them. The embedded master and agent and the test masters use it.
+package resource
 
 import (
 	"maps"
@@ -81,22 +81,6 @@ func (b *resourceBag) subtractResource(r mesos.Resource) {
 	}
 }
 
-func (p *resourcePart) covers(q *resourcePart) bool {
-	if p == nil {
-		return q.isEmpty()
-	}
-	for item := range q.set {
-		if _, has := p.set[item]; !has {
-			return false
-		}
-	}
-	beyond := q.ranges
-	for _, span := range p.ranges {
-		beyond = beyond.Remove(span)
-	}
-	return p.milli >= q.milli && len(beyond) == 0
-}
-
 func (p *resourcePart) isEmpty() bool { return p.milli <= 0 && len(p.set) == 0 && len(p.ranges) == 0 }
 
 func (b *resourceBag) list() []mesos.Resource {
@@ -135,15 +119,7 @@ func Subtract(from, what []mesos.Resource) []mesos.Resource {
 }
 
 // Contains reports whether have contains all of want.
-func Contains(have, want []mesos.Resource) bool {
-	h, w := newBag(have), newBag(want)
-	for _, key := range w.keys {
-		if !h.parts[key].covers(w.parts[key]) {
-			return false
-		}
-	}
-	return true
-}
+func Contains(have, want []mesos.Resource) bool { return len(Subtract(want, have)) == 0 }
 
 // Equal reports whether a and b contain the same amounts.
 func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
@@ -160,4 +136,14 @@ func SumScalar(rs []mesos.Resource, name string) float64 {
 		}
 	}
 	return float64(sum) / 1000
+}
+
+// Scalar returns an unreserved scalar resource.
+func Scalar(name string, value float64) mesos.Resource {
+	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
+}
+
+// Set returns an unreserved set resource.
+func Set(name string, items ...string) mesos.Resource {
+	return mesos.Resource{Name: name, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: items}}
 }

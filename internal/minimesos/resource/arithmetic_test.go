@@ -1,4 +1,4 @@
-package amount
+package resource
 
 import (
 	"fmt"
@@ -10,14 +10,6 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"pgregory.net/rapid"
 )
-
-func scalar(name string, value float64) mesos.Resource {
-	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
-}
-
-func set(name string, items ...string) mesos.Resource {
-	return mesos.Resource{Name: name, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: items}}
-}
 
 func spans(name string, bounds ...uint64) mesos.Resource {
 	r := mesos.Resource{Name: name, Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{}}
@@ -74,15 +66,15 @@ func TestSumAndSubtract(t *testing.T) {
 		a, b            []mesos.Resource
 		sum, difference string
 	}{
-		{"scalars in thousandths", of(scalar("cpus", 0.3)), of(scalar("cpus", 0.1)), "cpus:0.4", "cpus:0.2"},
-		{"never less than nothing", of(scalar("cpus", 1)), of(scalar("cpus", 2)), "cpus:3", ""},
-		{"sets", of(set("ids", "c", "a", "b")), of(set("ids", "b")), "ids:[a b c]", "ids:[a c]"},
+		{"scalars in thousandths", of(Scalar("cpus", 0.3)), of(Scalar("cpus", 0.1)), "cpus:0.4", "cpus:0.2"},
+		{"never less than nothing", of(Scalar("cpus", 1)), of(Scalar("cpus", 2)), "cpus:3", ""},
+		{"sets", of(Set("ids", "c", "a", "b")), of(Set("ids", "b")), "ids:[a b c]", "ids:[a c]"},
 		{"ranges", of(spans("ports", 1, 9)), of(spans("ports", 3, 3, 10, 10)), "ports:[1-10]", "ports:[1-2][4-9]"},
-		{"providers apart", of(provided(scalar("gpus", 1), "p")), of(scalar("gpus", 1)), "gpusp:1 gpus:1", "gpusp:1"},
-		{"roles apart", of(static(scalar("cpus", 2), "r")), of(scalar("cpus", 1)), "cpus/r:2 cpus:1", "cpus/r:2"},
-		{"both reservation formats", of(static(scalar("cpus", 2), "r")), of(reserved(scalar("cpus", 1), "r")), "cpus/r:3", "cpus/r:1"},
-		{"default role said or not", of(static(scalar("cpus", 2), "*")), of(scalar("cpus", 1)), "cpus:3", "cpus:1"},
-		{"unknown", of(scalar("cpus", 1)), of(scalar("mem", 1)), "cpus:1 mem:1", "cpus:1"},
+		{"providers apart", of(provided(Scalar("gpus", 1), "p")), of(Scalar("gpus", 1)), "gpusp:1 gpus:1", "gpusp:1"},
+		{"roles apart", of(static(Scalar("cpus", 2), "r")), of(Scalar("cpus", 1)), "cpus/r:2 cpus:1", "cpus/r:2"},
+		{"both reservation formats", of(static(Scalar("cpus", 2), "r")), of(reserved(Scalar("cpus", 1), "r")), "cpus/r:3", "cpus/r:1"},
+		{"default role said or not", of(static(Scalar("cpus", 2), "*")), of(Scalar("cpus", 1)), "cpus:3", "cpus:1"},
+		{"unknown", of(Scalar("cpus", 1)), of(Scalar("mem", 1)), "cpus:1 mem:1", "cpus:1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, b := show(tc.a), show(tc.b)
@@ -100,7 +92,7 @@ func TestSumAndSubtract(t *testing.T) {
 }
 
 func TestContains(t *testing.T) {
-	have := of(scalar("cpus", 2), set("ids", "a", "b"), spans("ports", 1, 5, 7, 9), provided(scalar("gpus", 2), "p"))
+	have := of(Scalar("cpus", 2), Set("ids", "a", "b"), spans("ports", 1, 5, 7, 9), provided(Scalar("gpus", 2), "p"))
 	for _, tc := range []struct {
 		name string
 		want []mesos.Resource
@@ -108,14 +100,14 @@ func TestContains(t *testing.T) {
 	}{
 		{"nothing", nil, true},
 		{"all", have, true},
-		{"too many cpus", of(scalar("cpus", 2.001)), false},
-		{"several that sum up to too many", of(scalar("cpus", 1), scalar("cpus", 1.5)), false},
-		{"item it lacks", of(set("ids", "a", "c")), false},
+		{"too many cpus", of(Scalar("cpus", 2.001)), false},
+		{"several that sum up to too many", of(Scalar("cpus", 1), Scalar("cpus", 1.5)), false},
+		{"item it lacks", of(Set("ids", "a", "c")), false},
 		{"part of a range", of(spans("ports", 2, 3, 8, 8)), true},
 		{"range across a gap", of(spans("ports", 5, 7)), false},
-		{"without the provider", of(scalar("gpus", 1)), false},
-		{"nothing of an unknown name", of(scalar("mem", 0)), true},
-		{"allocated", Allocate(of(scalar("cpus", 1)), "r"), false},
+		{"without the provider", of(Scalar("gpus", 1)), false},
+		{"nothing of an unknown name", of(Scalar("mem", 0)), true},
+		{"allocated", Allocate(of(Scalar("cpus", 1)), "r"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := Contains(have, tc.want); got != tc.ok {
@@ -131,9 +123,9 @@ func TestOverlap(t *testing.T) {
 		groups [][]mesos.Resource
 		want   bool
 	}{
-		{"scalars never", [][]mesos.Resource{of(scalar("cpus", 1)), of(scalar("cpus", 1))}, false},
-		{"item twice", [][]mesos.Resource{of(set("ids", "a")), of(set("ids", "a", "b"))}, true},
-		{"other items", [][]mesos.Resource{of(set("ids", "a")), of(set("ids", "b"))}, false},
+		{"scalars never", [][]mesos.Resource{of(Scalar("cpus", 1)), of(Scalar("cpus", 1))}, false},
+		{"item twice", [][]mesos.Resource{of(Set("ids", "a")), of(Set("ids", "a", "b"))}, true},
+		{"other items", [][]mesos.Resource{of(Set("ids", "a")), of(Set("ids", "b"))}, false},
 		{"neighbouring ranges", [][]mesos.Resource{of(spans("ports", 1, 2)), of(spans("ports", 3, 4))}, false},
 		{"port twice", [][]mesos.Resource{of(spans("ports", 1, 3)), of(spans("ports", 3, 4))}, true},
 	} {
@@ -149,13 +141,13 @@ func TestValidate(t *testing.T) {
 		rs   []mesos.Resource
 		want string
 	}{
-		{"fine", of(scalar("cpus", 0.5), set("ids", "a"), spans("ports", 1, 2), scalar("gpus", 2)), ""},
-		{"fractional GPUs", of(scalar("gpus", 0.5)), "unsigned integer"},
-		{"GPUs that sum up to a fraction", of(scalar("gpus", 1), provided(scalar("gpus", 0.5), "p")), "unsigned integer"},
+		{"fine", of(Scalar("cpus", 0.5), Set("ids", "a"), spans("ports", 1, 2), Scalar("gpus", 2)), ""},
+		{"fractional GPUs", of(Scalar("gpus", 0.5)), "unsigned integer"},
+		{"GPUs that sum up to a fraction", of(Scalar("gpus", 1), provided(Scalar("gpus", 0.5), "p")), "unsigned integer"},
 		{"no type", of(mesos.Resource{Name: "cpus"}), "type"},
-		{"negative", of(scalar("cpus", -1)), "cpus"},
-		{"item twice", of(set("ids", "a", "a")), "ids"},
-		{"no number", of(scalar("cpus", nan())), "number"},
+		{"negative", of(Scalar("cpus", -1)), "cpus"},
+		{"item twice", of(Set("ids", "a", "a")), "ids"},
+		{"no number", of(Scalar("cpus", nan())), "number"},
 		{"end of numbers", of(spans("ports", 1, ^uint64(0))), "beyond"},
 	} {
 		err := Validate(tc.rs)
@@ -168,9 +160,9 @@ func TestValidate(t *testing.T) {
 func nan() float64 { zero := 0.0; return zero / zero }
 
 func TestFormats(t *testing.T) {
-	dynamic := scalar("cpus", 1)
+	dynamic := Scalar("cpus", 1)
 	dynamic.Role, dynamic.Reservation = proto.String("r"), &mesos.Resource_ReservationInfo{Principal: proto.String("p")}
-	for _, r := range of(scalar("cpus", 1), static(scalar("cpus", 1), "r"), dynamic) {
+	for _, r := range of(Scalar("cpus", 1), static(Scalar("cpus", 1), "r"), dynamic) {
 		refined := Refined(of(r))
 		if refined[0].Role != nil || refined[0].Reservation != nil {
 			t.Errorf("refined: got %v", refined)
@@ -180,10 +172,10 @@ func TestFormats(t *testing.T) {
 			t.Errorf("plain: got %v, want %v", plain, r)
 		}
 	}
-	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(scalar("cpus", 1), static(scalar("cpus", 1), "a"), static(scalar("cpus", 1), "b")), "a/child"))); diff != "" {
+	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(Scalar("cpus", 1), static(Scalar("cpus", 1), "a"), static(Scalar("cpus", 1), "b")), "a/child"))); diff != "" {
 		t.Error(diff)
 	}
-	mine := Allocate(of(scalar("cpus", 1)), "r")
+	mine := Allocate(of(Scalar("cpus", 1)), "r")
 	if mine[0].GetAllocationInfo().GetRole() != "r" || Allocate(mine, "other")[0].GetAllocationInfo().GetRole() != "r" {
 		t.Errorf("got %v", mine)
 	}
@@ -196,8 +188,8 @@ func TestFormats(t *testing.T) {
 func TestArithmeticHolds(t *testing.T) {
 	resources := rapid.Custom(func(t *rapid.T) []mesos.Resource {
 		return of(
-			scalar("cpus", float64(rapid.IntRange(0, 9000).Draw(t, "cpus"))/1000),
-			set("ids", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID).Draw(t, "ids")...),
+			Scalar("cpus", float64(rapid.IntRange(0, 9000).Draw(t, "cpus"))/1000),
+			Set("ids", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID).Draw(t, "ids")...),
 			spans("ports", 1, uint64(rapid.IntRange(1, 9).Draw(t, "end"))),
 		)
 	})

@@ -1,4 +1,4 @@
-package amount
+package resource
 
 import (
 	"slices"
