@@ -314,7 +314,7 @@ func (l *taskLoop) handleProgress(p taskProgress) {
 		o := failureStatus(p.err, l.kill != nil)
 		if l.kill == nil {
 			o.reason = mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
-			o.unfit = image.FindMismatch(o.message)
+			o.unfit = image.MismatchCauseOf(p.err)
 		}
 		l.finishTask(o)
 	default:

@@ -213,7 +213,7 @@ func TestIncompatibleImageIsLabelled(t *testing.T) {
 	}{
 		{"by the driver", fmt.Errorf("image app: %w", unfit), "driver"},
 		{"by the GPU", &image.IncompatibleError{Cause: image.GPUMismatch}, "gpu"},
-		{"an agent's answer", errors.New("launch container: 400 Bad Request: " + unfit.Error()), "driver"},
+		{"an agent's answer", image.ParseAgentError(errors.New("launch container: 400 Bad Request: " + unfit.Error())), "driver"},
 		{"another error", errors.New("image app: NVIDIA_REQUIRE_CUDA: no value for cuda"), ""},
 	}
 	for _, tt := range tests {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +16,9 @@ type FileDamage struct {
 	// Path is relative to the volume.
 	Path string `json:"path"`
 	What string `json:"what"`
+
+	// digestDiffers means that the content is damaged and the size is not.
+	digestDiffers bool
 }
 
 func (d FileDamage) String() string { return d.Path + " " + d.What }
@@ -48,17 +50,17 @@ func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, err
 		return nil, err
 	}
 	if m.Version == "" {
-		return []FileDamage{{manifestName, "is missing or torn"}}, nil
+		return []FileDamage{{Path: manifestName, What: "is missing or torn"}}, nil
 	}
 	var damage []FileDamage
 	learnt := map[string]string{}
 	for _, e := range m.Files {
-		what, digest, err := s.compareFile(ctx, path, e)
+		found, digest, err := s.compareFile(ctx, path, e)
 		if err != nil {
 			return nil, err
 		}
-		if what != "" {
-			damage = append(damage, FileDamage{e.Path, what})
+		if found != nil {
+			damage = append(damage, *found)
 		} else if e.SHA256 == "" {
 			learnt[e.Path] = digest
 		}
@@ -67,29 +69,30 @@ func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, err
 	return damage, s.storeDigests(ctx, path, m, learnt)
 }
 
-// compareFile returns what is wrong with a file, or else its digest.
-func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) (what, digest string, err error) {
+// compareFile returns the damage of a file, or else its digest.
+func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) (damage *FileDamage, digest string, err error) {
+	damaged := func(what string) (*FileDamage, string, error) { return &FileDamage{Path: e.Path, What: what}, "", nil }
 	path := filepath.Join(volume, e.Path)
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "is missing", "", nil
+		return damaged("is missing")
 	case err != nil:
-		return "", "", err
+		return nil, "", err
 	case !info.Mode().IsRegular():
-		return "is not a regular file", "", nil
+		return damaged("is not a regular file")
 	case info.Size() != e.Size:
-		return fmt.Sprintf("has %d bytes, want %d", info.Size(), e.Size), "", nil
+		return damaged(fmt.Sprintf("has %d bytes, want %d", info.Size(), e.Size))
 	case e.SHA256 == "" && !info.ModTime().Equal(e.Time):
-		return "was changed after it was added", "", nil
+		return damaged("was changed after it was added")
 	}
 	if digest, err = s.fileDigest(ctx, path); err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 	if e.SHA256 != "" && digest != e.SHA256 {
-		return fmt.Sprintf("has the digest %.12s…, want %.12s…", digest, e.SHA256), "", nil
+		return &FileDamage{Path: e.Path, What: fmt.Sprintf("has the digest %.12s…, want %.12s…", digest, e.SHA256), digestDiffers: true}, "", nil
 	}
-	return "", digest, nil
+	return nil, digest, nil
 }
 
 func missingLinks(volume string, e ManifestEntry) []FileDamage {
@@ -97,7 +100,7 @@ func missingLinks(volume string, e ManifestEntry) []FileDamage {
 	var damage []FileDamage
 	for _, link := range e.Links {
 		if !isLinked(name, filepath.Join(volume, dir, link)) {
-			damage = append(damage, FileDamage{dir + link, "is no link to " + name})
+			damage = append(damage, FileDamage{Path: dir + link, What: "is no link to " + name})
 		}
 	}
 	return damage
@@ -141,7 +144,7 @@ func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []F
 	}
 	bad := map[string]bool{}
 	for _, one := range damage {
-		bad[one.Path] = strings.HasPrefix(one.What, "has the digest")
+		bad[one.Path] = one.digestDiffers
 	}
 	for _, f := range d.Files {
 		if bad[f.volumePath()] && sameFile(f.Source, filepath.Join(s.Dir, name, f.volumePath())) {

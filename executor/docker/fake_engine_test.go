@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,6 +66,15 @@ func TestNoEngine(t *testing.T) {
 	}
 	if err != nil && strings.Contains(err.Error(), "\n") {
 		t.Errorf("error has several lines: %v", err)
+	}
+	denied := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	}
+	d.NewClient = func() (*client.Client, error) {
+		return client.NewClientWithOpts(client.WithHost(socket), client.WithDialContext(denied))
+	}
+	if _, err := d.Start(t.Context(), task.TaskSpec{Image: "debian:12"}); err == nil || !strings.Contains(err.Error(), "add the executor's user to the docker group") {
+		t.Errorf("without permission for the socket: %v", err)
 	}
 	d.NewClient = func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost("nonsense")) }
 	if _, err := d.Start(t.Context(), task.TaskSpec{}); err == nil || !strings.Contains(err.Error(), "nonsense") {

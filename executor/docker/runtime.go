@@ -7,8 +7,9 @@ package docker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"io/fs"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -137,7 +138,7 @@ func pingEngine(ctx context.Context, engine *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	_, err := engine.Ping(ctx)
-	if err != nil && strings.Contains(err.Error(), "permission denied") { // the client wraps no errno
+	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("docker engine at %s: %w: add the executor's user to the docker group, or use container: mesos", engine.DaemonHost(), err)
 	}
 	if err != nil {

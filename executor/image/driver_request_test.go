@@ -2,6 +2,7 @@ package image
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -83,17 +84,20 @@ func TestJobEnvironment(t *testing.T) {
 	}
 }
 
-// FindMismatch determines the cause from the text of each error.
-func TestFindMismatch(t *testing.T) {
+// The cause is known for an error of this process and for the text of one that an agent sent.
+func TestMismatchCauseOf(t *testing.T) {
 	for _, by := range []MismatchCause{DriverMismatch, GPUMismatch} {
 		err := error(&IncompatibleError{Cause: by, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535.104.05 with CUDA 12.2"})
-		if got := FindMismatch("prepare container c1: " + err.Error() + "; and more"); got != by {
-			t.Errorf("FaultIn of an error by %q: got %q", by, got)
+		answer := ParseAgentError(errors.New("prepare container c1: " + err.Error() + "; and more"))
+		for _, err := range []error{err, answer} {
+			if got := MismatchCauseOf(fmt.Errorf("image app: %w", err)); got != by {
+				t.Errorf("%v: got %q, want %q", err, got, by)
+			}
 		}
 	}
 	_, err := readAsk(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda"})
-	if err == nil || FindMismatch(err.Error()) != "" {
-		t.Errorf("FaultIn of an image that cannot be understood (%v): got %q, want none", err, FindMismatch(err.Error()))
+	if err == nil || MismatchCauseOf(err) != "" || ParseAgentError(err) != err || ParseAgentError(nil) != nil {
+		t.Errorf("an image that cannot be understood (%v): got %q, want none", err, MismatchCauseOf(err))
 	}
 }
 

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -59,16 +60,37 @@ func (u *IncompatibleError) Error() string {
 
 func (f MismatchCause) messagePrefix() string { return "image is unfit for the agent's " + string(f) }
 
-// FindMismatch finds the cause of an IncompatibleError in a message; "" if
-// there is none. An agent that checks images itself sends its executors only
-// text.
-func FindMismatch(message string) MismatchCause {
-	for _, f := range []MismatchCause{DriverMismatch, GPUMismatch} {
-		if strings.Contains(message, f.messagePrefix()+": ") {
-			return f
-		}
+// MismatchCauseOf returns the cause of an error that means that an image cannot
+// run on a host; "" for other errors.
+func MismatchCauseOf(err error) MismatchCause {
+	if own := (*IncompatibleError)(nil); errors.As(err, &own) {
+		return own.Cause
+	}
+	if remote := (*remoteMismatchError)(nil); errors.As(err, &remote) {
+		return remote.cause
 	}
 	return ""
+}
+
+// remoteMismatchError is an agent's answer about an image that it has checked
+// itself.
+type remoteMismatchError struct {
+	error
+	cause MismatchCause
+}
+
+func (e *remoteMismatchError) Unwrap() error { return e.error }
+
+// ParseAgentError gives an agent's answer about an incompatible image a type
+// that MismatchCauseOf recognizes, and returns other errors unchanged. Mesos
+// passes the error of a launch on as text: there is no field for its cause.
+func ParseAgentError(answer error) error {
+	for _, f := range []MismatchCause{DriverMismatch, GPUMismatch} {
+		if answer != nil && strings.Contains(answer.Error(), f.messagePrefix()+": ") {
+			return &remoteMismatchError{answer, f}
+		}
+	}
+	return answer
 }
 
 // CheckHost returns nil if the image can run on the host, else an

@@ -112,17 +112,17 @@ func recordedSender(t *testing.T, name string, options ...testimage.ImageOption)
 	return folder
 }
 
-const image = "mesos-gpu-unified-mesos"
+const imageName = "mesos-gpu-unified-mesos"
 
 // inImage returns a task in an image with everything that a job may request.
 func inImage(parent mesos.ContainerID, data, script string) task.TaskSpec {
 	number := func(n uint64) *uint64 { return &n }
 	size := uint32(24)
 	return task.TaskSpec{
-		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"OF": "task"}, Image: image,
+		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"OF": "task"}, Image: imageName,
 		MesosContainer: &mesos.ContainerInfo{
 			Type:  mesos.ContainerInfo_MESOS.Enum(),
-			Mesos: &mesos.ContainerInfo_MesosInfo{Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Cached: new(bool), Docker: &mesos.Image_Docker{Name: image}}},
+			Mesos: &mesos.ContainerInfo_MesosInfo{Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Cached: new(bool), Docker: &mesos.Image_Docker{Name: imageName}}},
 			Volumes: []mesos.Volume{
 				{Mode: mesos.RO.Enum(), ContainerPath: "/ro", HostPath: &data}, {Mode: mesos.RW.Enum(), ContainerPath: "/rw", HostPath: &data},
 			},
@@ -143,7 +143,7 @@ func (u *NestedRuntime) output(t *testing.T, name string) string {
 
 // Apache Mesos provides everything that a job's container may request.
 func TestMesosContainer(t *testing.T) {
-	u, parent := onMesos(t, recordedSender(t, image))
+	u, parent := onMesos(t, recordedSender(t, imageName))
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, "in"), []byte("from the host\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestMesosContainer(t *testing.T) {
 // An image's entrypoint receives the task's arguments, and variables with names that
 // shells do not support.
 func TestMesosImageEntrypoint(t *testing.T) {
-	u, parent := onMesos(t, recordedSender(t, image, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
+	u, parent := onMesos(t, recordedSender(t, imageName, testimage.Entrypoint("/bin/env"), testimage.Cmd("sh", "-c", "false")))
 	work := inImage(parent, t.TempDir(), "")
 	work.Argv, work.ImageEntrypoint, work.Env = []string{"-u", "FROM_IMAGE"}, true, map[string]string{"node.name": "a b"}
 	r, err := u.Start(t.Context(), work)

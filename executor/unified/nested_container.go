@@ -20,6 +20,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 )
@@ -62,7 +63,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 	r.user = command.User
 	if err := r.launchContainer(ctx, command, container); err != nil {
 		r.killContainer()
-		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), err)
+		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), image.ParseAgentError(err))
 	}
 	if err := linkOutput(u.Sandbox, r.id.Value); err != nil {
 		r.killContainer()

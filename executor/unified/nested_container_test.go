@@ -20,6 +20,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
 )
 
@@ -203,6 +204,18 @@ func TestLaunchRejectedByAgent(t *testing.T) {
 			}
 		})
 	}
+	t.Run("incompatible image", func(t *testing.T) {
+		unfit := &image.IncompatibleError{Cause: image.DriverMismatch, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535"}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "prepare container c1: "+unfit.Error(), http.StatusBadRequest)
+		}))
+		defer server.Close()
+		r := runtime(t, nil)
+		r.Agent = httpagent.NewSender(httpcli.New(httpcli.Endpoint(server.URL), httpcli.Do(http.DefaultClient.Do)).Send)
+		if _, err := r.Start(t.Context(), work()); image.MismatchCauseOf(err) != image.DriverMismatch {
+			t.Errorf("got %v, want a mismatch of the driver", err)
+		}
+	})
 	t.Run("no container of its own", func(t *testing.T) {
 		if _, err := (&NestedRuntime{}).Start(t.Context(), task.TaskSpec{}); err == nil || !strings.Contains(err.Error(), "did not name the executor's container") {
 			t.Errorf("got error %v", err)

@@ -111,7 +111,7 @@ func TestImageNeedsDriver(t *testing.T) {
 	if needs, err := imageNeedsDriver(nil, env, gpu.Host{Driver: "550.54.15", CUDA: "12.4"}); !needs || err != nil {
 		t.Errorf("got %v (%v), want that it needs the driver", needs, err)
 	}
-	if _, err := imageNeedsDriver(nil, env, gpu.Host{Driver: "535.104.05", CUDA: "12.2"}); err == nil || image.FindMismatch(err.Error()) != image.DriverMismatch {
+	if _, err := imageNeedsDriver(nil, env, gpu.Host{Driver: "535.104.05", CUDA: "12.2"}); image.MismatchCauseOf(err) != image.DriverMismatch {
 		t.Errorf("got %v, want that the image is unfit by the driver", err)
 	}
 	if needs, err := imageNeedsDriver(nil, map[string]string{"PATH": "/bin"}, gpu.Host{}); needs || err != nil {
