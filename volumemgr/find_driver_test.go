@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 const amd64, i386 = "usr/lib/x86_64-linux-gnu/", "usr/lib/i386-linux-gnu/"
@@ -155,7 +156,7 @@ func TestResolveInside(t *testing.T) {
 			t.Errorf("%q: got %s, %v; want %s", path, got, err, want)
 		}
 	}
-	if _, err := resolveInside(dir, "loop"); err == nil || !strings.Contains(err.Error(), "more than 40 symbolic links") {
+	if _, err := resolveInside(dir, "loop"); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("a loop: %v", err)
 	}
 	if _, err := resolveInside(dir, "a/none"); !errors.Is(err, os.ErrNotExist) {

@@ -5,56 +5,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-)
 
-// maxLinks is how many symbolic links a path may contain, as in the kernel.
-const maxLinks = 40
+	securejoin "github.com/cyphar/filepath-securejoin"
+)
 
 // resolveInside resolves path as a process with the root folder root does: an
 // absolute link starts at root, and ".." does not leave root. It returns a path
-// on this host without symbolic links. os.Root cannot replace it: it rejects
+// on this host without symbolic links. os.Root cannot do this: it rejects
 // absolute links.
 func resolveInside(root, path string) (string, error) {
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return "", err
 	}
-	here, rest := root, strings.Split(path, "/")
-	for links := 0; len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			if here != root {
-				here = filepath.Dir(here)
-			}
-			continue
-		}
-		next := filepath.Join(here, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			here = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", fmt.Errorf("resolve %s below %s: more than %d symbolic links", path, root, maxLinks)
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if filepath.IsAbs(target) {
-			here = root
-		}
-		rest = append(strings.Split(target, "/"), rest...)
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
 	}
-	return here, nil
+	found, err := securejoin.SecureJoin(root, path)
+	if err != nil {
+		return "", fmt.Errorf("resolve %s below %s: %w", path, root, err)
+	}
+	_, err = os.Lstat(found) // SecureJoin accepts paths that do not exist
+	return found, err
 }
 
 // resolveFile resolves path and returns an error if it is not a regular file.
