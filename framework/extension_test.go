@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -173,7 +174,7 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed, _ := cluster.TakeChanges()
-		for _, n := range changed {
+		for n := range changed {
 			names[n] = true
 		}
 	}
@@ -218,8 +219,8 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed, _ := cluster.TakeChanges()
-	if slices.Sort(changed); !slices.Equal(changed, []string{"a", "b"}) {
-		t.Errorf("jobs that were there: %v", changed)
+	if names := slices.Sorted(maps.Keys(changed)); !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("jobs that were there: %v", names)
 	}
 	if a, ok := cluster.FindJob("a"); !ok || len(a.Tasks) != 2 {
 		t.Errorf("job a: %+v", a)

@@ -17,12 +17,12 @@ func (c *ExtensionHandle) WaitForChange(ctx context.Context) error {
 	return c.changes.AwaitChange(ctx)
 }
 
-// TakeChanges returns the names of the jobs that have changed since the last call;
-// the first call returns all jobs. It also returns the task state changes since
-// then, each once and in order, with the task as it was after the change. They
-// include changes of attempts that have been replaced since. A task in state Lost
-// may appear again if it reappears and ends.
-func (c *ExtensionHandle) TakeChanges() (names []string, moves []job.Task) {
+// TakeChanges returns the jobs that have changed since the last call by name; the
+// first call returns all jobs. They include removed jobs. It also returns the task
+// state changes since then, each once and in order, with the task as it was after the
+// change. They include changes of attempts that have been replaced since. A task in
+// state Lost may appear again if it reappears and ends.
+func (c *ExtensionHandle) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 	return c.changes.TakeChanges()
 }
 
@@ -134,6 +134,12 @@ func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]b
 
 // FindJob returns a copy of the job as it is recorded now; false if it does not exist.
 func (c *ExtensionHandle) FindJob(name string) (job.Job, bool) { return c.leader.Model.CopyJob(name) }
+
+// ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by name.
+// Callers must not modify them.
+func (c *ExtensionHandle) ListGroupJobs(group string) []job.Job {
+	return c.leader.Model.ListGroupJobs(group)
+}
 
 // AgentFields returns the fields of an agent that constraints compare, such as @zone
 // and its attributes, as of the master's last list. The map must not be modified.

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"mesos-gpu/framework/journal"
@@ -9,29 +10,23 @@ import (
 	"mesos-gpu/job"
 )
 
-// ChangeFeed collects changes until TakeChanges is called. A nil feed discards
-// them.
+// ChangeFeed collects changes until TakeChanges is called.
 type ChangeFeed struct {
 	wake chan struct{} // has an element when there may be changes
 
 	mu          sync.Mutex
-	changedJobs map[string]bool
+	changedJobs map[string]job.Spec // by name, as of the last change or before the removal
 	moves       []job.Task
 }
 
 // NewChangeFeed returns an empty feed.
 func NewChangeFeed() *ChangeFeed {
-	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]bool{}}
+	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]job.Spec{}}
 }
 
-func (n *ChangeFeed) addChanges(names []string, moves []job.Task) {
-	if n == nil {
-		return
-	}
+func (n *ChangeFeed) addChanges(specs map[string]job.Spec, moves []job.Task) {
 	n.mu.Lock()
-	for _, name := range names {
-		n.changedJobs[name] = true
-	}
+	maps.Copy(n.changedJobs, specs)
 	n.moves = append(n.moves, moves...)
 	n.mu.Unlock()
 	select {
@@ -40,18 +35,14 @@ func (n *ChangeFeed) addChanges(names []string, moves []job.Task) {
 	}
 }
 
-// TakeChanges returns the names of changed jobs, and the task state changes in order, and
-// removes both from the feed.
-func (n *ChangeFeed) TakeChanges() (names []string, moves []job.Task) {
+// TakeChanges returns the changed and removed jobs, and the task state changes in order,
+// and removes both from the feed. The jobs include those of all returned tasks that exist.
+func (n *ChangeFeed) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	names = make([]string, 0, len(n.changedJobs))
-	for name := range n.changedJobs {
-		names = append(names, name)
-	}
-	clear(n.changedJobs)
+	changed, n.changedJobs = n.changedJobs, map[string]job.Spec{}
 	moves, n.moves = n.moves, nil
-	return names, moves
+	return changed, moves
 }
 
 // taskMoves returns the task after each of a change's state transitions. A task's

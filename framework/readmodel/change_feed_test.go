@@ -78,7 +78,7 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 			t.Errorf("%s is remembered as %+v, %v", id, past, err)
 		}
 	}
-	names, moves := n.TakeChanges()
+	changed, moves := n.TakeChanges()
 	var got []string
 	for _, m := range moves {
 		got = append(got, fmt.Sprint(m.ID, " ", m.State))
@@ -95,11 +95,11 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 	if len(got) == 0 || slices.Index(got, last) != len(got)-2 {
 		t.Errorf("the last end is not followed by the next attempt alone: %v", got)
 	}
-	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || !slices.Equal(names, []string{"web"}) {
-		t.Errorf("of %v (-want +got):\n%s", names, diff)
+	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || len(changed) != 1 || changed["web"].Name != "web" {
+		t.Errorf("of %v (-want +got):\n%s", changed, diff)
 	}
-	if names, moves := n.TakeChanges(); len(names)+len(moves) > 0 {
-		t.Errorf("told twice: %v %v", names, moves)
+	if changed, moves := n.TakeChanges(); len(changed)+len(moves) > 0 {
+		t.Errorf("told twice: %v %v", changed, moves)
 	}
 }
 

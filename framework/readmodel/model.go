@@ -26,17 +26,33 @@ import (
 // Model is a copy of the journal's contents for concurrent readers. Reads take no time
 // of the leader's loop, and a standby has no loop. It implements journal.Replica.
 type Model struct {
-	mu           sync.RWMutex
-	frameworkID  string
-	jobs         map[string]*jobEntry // by name
-	tasks        map[string]*job.Task // the current attempts, by task id
-	attempts     attemptHistory
-	bySubmission []*jobEntry       // sorted by submission; may contain removed entries
-	removedCount int               // number of removed entries in bySubmission
-	ownDocuments map[string][]byte // the scheduler's own documents
-	asOf         time.Time         // the model contains every change committed before this time
-	hub          *eventHub         // publishes the changes to event streams
-	changes      *ChangeFeed       // of the extension; nil if there is no extension
+	mu sync.RWMutex
+	// frameworkID is the id that the master assigned, "" before the first registration.
+	frameworkID string
+	// jobs are all recorded jobs by name, including ended ones.
+	jobs map[string]*jobEntry
+	// tasks are the current attempts of all jobs' tasks by task id. They point into jobs.
+	tasks map[string]*job.Task
+	// attempts are the earlier attempts that the journal still stores.
+	attempts attemptHistory
+	// bySubmission contains the jobs in the order of their submission. A removed job stays
+	// in it, marked as removed, until half of the entries are removed; removedCount counts
+	// these.
+	bySubmission []*jobEntry
+	removedCount int
+	// byGroup contains the jobs with a Group by group, sorted by name. A job's group never
+	// changes.
+	byGroup map[string][]*jobEntry
+	// ownDocuments are the scheduler's own documents by key. The model does not contain
+	// those of extensions.
+	ownDocuments map[string][]byte
+	// asOf is the time before which every committed change is in the model. A standby
+	// advances it; it stays zero on the leader, which applies every change itself.
+	asOf time.Time
+	// hub publishes the changes to event streams.
+	hub *eventHub
+	// changes collects the changes for the extension; nil if there is no extension.
+	changes *ChangeFeed
 }
 
 // jobEntry is a job in the model.
@@ -46,11 +62,16 @@ type jobEntry struct {
 	removed   bool
 }
 
-// jobView returns a view that stays valid while the model changes. It shares the tasks'
+// copyTasks returns a copy that stays valid while the model changes. It shares the tasks'
 // slices and maps, which are replaced and never modified.
-func (e *jobEntry) jobView() api.JobView {
+func (e *jobEntry) copyTasks() job.Job {
 	j := e.Job
 	j.Tasks = slices.Clone(j.Tasks)
+	return j
+}
+
+func (e *jobEntry) jobView() api.JobView {
+	j := e.copyTasks()
 	return api.NewJobView(&j, "")
 }
 
@@ -67,7 +88,7 @@ func New(all journal.JournalContents) *Model {
 func (v *Model) replaceAll(all journal.JournalContents) {
 	v.frameworkID = all.FrameworkID
 	v.jobs, v.tasks = make(map[string]*jobEntry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
-	v.bySubmission, v.removedCount = nil, 0
+	v.bySubmission, v.removedCount, v.byGroup = nil, 0, map[string][]*jobEntry{}
 	v.ownDocuments, v.attempts = map[string][]byte{}, attemptHistory{}
 	v.applyDocuments(all.Documents)
 	for _, j := range all.Jobs {
@@ -92,8 +113,14 @@ func (v *Model) addJob(j *job.Job) *jobEntry {
 	e := &jobEntry{Job: job.Job{Spec: j.Spec, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	v.jobs[j.Spec.Name] = e
 	v.bySubmission = append(v.bySubmission, e)
+	if group := j.Spec.Group; group != "" {
+		at, _ := slices.BinarySearchFunc(v.byGroup[group], e, compareName)
+		v.byGroup[group] = slices.Insert(v.byGroup[group], at, e)
+	}
 	return e
 }
+
+func compareName(a, b *jobEntry) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) }
 
 // ReplaceAll replaces the contents and publishes an event for each task that differs.
 func (v *Model) ReplaceAll(all journal.JournalContents) {
@@ -123,11 +150,13 @@ func (v *Model) ApplyChange(c journal.Change) {
 func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	moved := append(v.taskMoves(c, moves), late...)
-	v.applyChange(c, func(*job.Task, *job.Task) {})
-	if v.changes != nil && len(c.Removed)+len(c.Jobs)+len(c.Tasks)+len(moved) > 0 {
-		v.changes.addChanges(changedJobNames(c), moved)
+	if v.changes != nil {
+		moved := append(v.taskMoves(c, moves), late...)
+		if specs := v.changedSpecs(c, moved); len(specs) > 0 {
+			defer v.changes.addChanges(specs, moved)
+		}
 	}
+	v.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, m := range moves {
 		v.hub.publishEvent(eventFromMove(m))
 	}
@@ -138,18 +167,34 @@ func (v *Model) WatchChanges(n *ChangeFeed) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.changes = n
-	n.addChanges(slices.Collect(maps.Keys(v.jobs)), nil)
+	specs := map[string]job.Spec{}
+	for name, e := range v.jobs {
+		specs[name] = e.Spec
+	}
+	n.addChanges(specs, nil)
 }
 
-func changedJobNames(c journal.Change) []string {
-	names := append(make([]string, 0, len(c.Removed)+len(c.Jobs)+len(c.Tasks)), c.Removed...)
+// changedSpecs returns the specifications of the jobs that a change modifies or removes, and
+// of those of the moved tasks. The caller must not have applied the change yet.
+func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.Spec {
+	specs := map[string]job.Spec{}
+	add := func(name string) {
+		if e := v.jobs[name]; e != nil {
+			specs[name] = e.Spec
+		}
+	}
+	for _, name := range c.Removed {
+		add(name)
+	}
+	for _, list := range [][]job.Task{c.Tasks, moved} {
+		for i := range list {
+			add(list[i].Job)
+		}
+	}
 	for _, j := range c.Jobs {
-		names = append(names, j.Spec.Name)
+		specs[j.Spec.Name] = j.Spec
 	}
-	for i := range c.Tasks {
-		names = append(names, c.Tasks[i].Job)
-	}
-	return names
+	return specs
 }
 
 // publishDifference publishes an event if the task's state has changed.
@@ -262,6 +307,12 @@ func (v *Model) removeJob(name string) {
 		delete(v.tasks, e.Tasks[i].ID)
 	}
 	delete(v.jobs, name)
+	if group := e.Spec.Group; group != "" {
+		v.byGroup[group] = slices.DeleteFunc(v.byGroup[group], func(one *jobEntry) bool { return one == e })
+		if len(v.byGroup[group]) == 0 {
+			delete(v.byGroup, group)
+		}
+	}
 	e.removed = true
 	if v.removedCount++; v.removedCount > len(v.bySubmission)/2 {
 		v.bySubmission = slices.DeleteFunc(v.bySubmission, func(e *jobEntry) bool { return e.removed })
@@ -321,6 +372,18 @@ func (v *Model) CopyJob(name string) (job.Job, bool) {
 		return job.Job{}, false
 	}
 	return *e.Clone(), true
+}
+
+// ListGroupJobs returns the jobs with a Group, sorted by name. The caller must not modify
+// them.
+func (v *Model) ListGroupJobs(group string) []job.Job {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	list := make([]job.Job, 0, len(v.byGroup[group]))
+	for _, e := range v.byGroup[group] {
+		list = append(list, e.copyTasks())
+	}
+	return list
 }
 
 // OwnerOf returns a job's role and owner. If task is not empty it must be a task id of

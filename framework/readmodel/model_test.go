@@ -180,3 +180,23 @@ func TestReadModelReleasesRemovedJobs(t *testing.T) {
 		t.Errorf("%d jobs, %d tasks, %d in order", len(v.jobs), len(v.tasks), len(v.bySubmission))
 	}
 }
+
+// The jobs of a group are sorted by name, in their current state, and do not change with the
+// model.
+func TestGroupJobs(t *testing.T) {
+	in := func(group string, j *job.Job) *job.Job { j.Spec.Group = group; return j }
+	v := New(journal.JournalContents{Jobs: []*job.Job{
+		in("/web", frameworktest.JobInStates("b", 1, job.Running)), in("/db", frameworktest.JobInStates("c", 2, job.Running)), frameworktest.JobInStates("d", 3, job.Running),
+	}})
+	v.ApplyChange(frameworktest.ChangeOf(in("/web", frameworktest.JobInStates("a", 4, job.Waiting))))
+	before := v.ListGroupJobs("/web")
+	v.ApplyChange(journal.Change{Tasks: frameworktest.JobInStates("a", 4, job.Running).Tasks})
+	after := v.ListGroupJobs("/web")
+	if len(before) != 2 || before[0].Tasks[0].State != job.Waiting || len(after) != 2 || after[0].Tasks[0].State != job.Running || after[1].Spec.Name != "b" {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	v.ApplyChange(journal.Change{Removed: []string{"a", "b", "d"}})
+	if left := v.ListGroupJobs("/web"); len(left) > 0 || len(v.byGroup) != 1 {
+		t.Errorf("left %+v of %d groups", left, len(v.byGroup))
+	}
+}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,12 +25,14 @@ import (
 // fake is an AppService with two agents that executes deployments at once. If frozen is set, it executes nothing, so
 // that deployments do not end.
 type fake struct {
-	mu      sync.Locker
-	st      *deploy.DesiredState
-	bus     *EventBus
-	tasks   map[string][]deploy.AppInstance
-	seconds int // since the start of its clock
-	frozen  bool
+	mu    sync.Locker
+	st    *deploy.DesiredState
+	bus   *EventBus
+	tasks map[string][]deploy.AppInstance
+	// observed are the tasks as of the last settle. The deployments and the queue see these.
+	observed map[string][]deploy.AppInstance
+	seconds  int // since the start of its clock
+	frozen   bool
 	// readiness has the results by app id.
 	readiness map[string][]ReadinessResult
 	leading   string
@@ -38,12 +42,13 @@ type fake struct {
 
 func newFake(t testing.TB) *fake {
 	t.Helper()
-	st, err := deploy.LoadState(nil)
+	observed := map[string][]deploy.AppInstance{}
+	st, err := deploy.LoadState(nil, func(app string) []deploy.AppInstance { return observed[app] })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &fake{
-		mu: &sync.Mutex{}, st: st, bus: NewEventBus(), tasks: map[string][]deploy.AppInstance{}, readiness: map[string][]ReadinessResult{},
+		mu: &sync.Mutex{}, st: st, bus: NewEventBus(), tasks: map[string][]deploy.AppInstance{}, observed: observed, readiness: map[string][]ReadinessResult{},
 		leading: "http://scheduler.example:8080",
 	}
 }
@@ -67,7 +72,10 @@ func (f *fake) do(change func() (deploy.Deployment, error)) (deploy.Deployment, 
 
 func (f *fake) settle() error {
 	for range 1000 {
-		actions, events := f.st.Step(f.tasks)
+		for app, list := range f.tasks {
+			f.observed[app] = slices.Clone(list)
+		}
+		actions, events := f.st.Step(slices.Collect(maps.Keys(f.tasks))...)
 		if err := f.bus.Publish(f.now(), events...); err != nil {
 			return err
 		}
@@ -90,7 +98,7 @@ func (f *fake) act(a deploy.Action) {
 	case deploy.StopInstances:
 		f.change(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 			for _, id := range a.TaskIDs {
-				if i.TaskID == id {
+				if i.ID == id {
 					i.State, i.KillReason = job.Killed, job.KillByScaling
 				}
 			}
@@ -120,8 +128,11 @@ func (f *fake) grow(app, version string, wanted int) {
 	for range wanted {
 		at, well := f.now(), true
 		f.tasks[app] = append(f.tasks[app], deploy.AppInstance{
-			TaskID: fmt.Sprintf("task-%d", f.seconds), Version: version, State: job.Running, Healthy: &well, Ready: true,
-			Started: at, Hostname: fmt.Sprintf("agent%d.example", f.seconds%2), AgentID: "S0", Ports: []int{31000 + f.seconds},
+			Task: job.Task{
+				ID: fmt.Sprintf("task-%d", f.seconds), State: job.Running, Healthy: &well, Started: at,
+				Hostname: fmt.Sprintf("agent%d.example", f.seconds%2), AgentID: "S0", Ports: []int{31000 + f.seconds},
+			},
+			Version: version, Ready: true,
 		})
 	}
 }
@@ -176,11 +187,11 @@ func (f *fake) state(a *marathon.App) AppStatus {
 			continue
 		}
 		task := AppTask{
-			ID: i.TaskID, AppID: a.ID, Host: i.Hostname, SlaveID: i.AgentID, Ports: i.Ports, Role: a.Role,
+			ID: i.ID, AppID: a.ID, Host: i.Hostname, SlaveID: i.AgentID, Ports: i.Ports, Role: a.Role,
 			State: "TASK_" + string(i.State), StagedAt: Time{i.Started.Add(-time.Second)}, StartedAt: Time{i.Started}, Version: i.Version,
 		}
 		if len(a.HealthChecks) > 0 && i.Healthy != nil {
-			task.HealthCheckResults = []HealthResult{{Alive: *i.Healthy, InstanceID: i.TaskID, FirstSuccess: Time{i.Started}}}
+			task.HealthCheckResults = []HealthResult{{Alive: *i.Healthy, InstanceID: i.ID, FirstSuccess: Time{i.Started}}}
 		}
 		now.Tasks = append(now.Tasks, task)
 	}
@@ -240,8 +251,8 @@ func (f *fake) KillTasks(_ context.Context, ids []string) error {
 		for app := range f.tasks {
 			for _, id := range ids {
 				f.change(app, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
-					if i.TaskID == id {
-						i.TaskID += "-again"
+					if i.ID == id {
+						i.ID += "-again"
 					}
 					return i, true
 				})
@@ -282,7 +293,7 @@ func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o Group
 	if o.DryRun {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		tried, err := deploy.LoadState(f.documents())
+		tried, err := deploy.LoadState(f.documents(), func(string) []deploy.AppInstance { return nil })
 		if err != nil {
 			return deploy.Deployment{}, err
 		}

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func (c *Controller) RunExclusive(ctx context.Context, do func(api.AppService) e
 func (c *Controller) ParseSettings(ctx context.Context, id string) (s marathon.ParseSettings, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		s = k.settings
-		if top := topGroupID(id); k.enforcesRole(top) {
+		if top := topGroupID(id); k.state.EnforcesRole(top) {
 			s.Role = strings.TrimPrefix(top, "/")
 		}
 		return nil
@@ -38,16 +37,6 @@ func (c *Controller) ParseSettings(ctx context.Context, id string) (s marathon.P
 func topGroupID(id string) string {
 	top, _, _ := strings.Cut(strings.TrimPrefix(id, "/"), "/")
 	return "/" + top
-}
-
-// enforcesRole reports whether a group enforces its own role. Only groups with a definition
-// do, and they have a document.
-func (k *controlLoop) enforcesRole(group string) bool {
-	if len(k.documents[documentPrefix+"group"+group]) == 0 {
-		return false
-	}
-	g, ok := k.state.Group(group)
-	return ok && g.EnforceRole != nil && *g.EnforceRole
 }
 
 // ListApps returns all apps, sorted by id.
@@ -237,11 +226,13 @@ func (c *Controller) PutGroup(ctx context.Context, id string, g *marathon.Group,
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		state := k.state
 		if o.DryRun {
-			copied, err := deploy.LoadState(maps.Clone(k.documents))
+			documents, err := k.cluster.LoadDocuments(ctx)
 			if err != nil {
 				return deploy.Deployment{}, err
 			}
-			state = copied
+			if state, err = deploy.LoadState(documents, k.instancesOf); err != nil {
+				return deploy.Deployment{}, err
+			}
 		}
 		if err := k.checkAdmission(ctx, allApps(g)...); err != nil {
 			return deploy.Deployment{}, err
@@ -300,9 +291,9 @@ func (c *Controller) ResetDelay(ctx context.Context, id string) error {
 			return err
 		}
 		var waiting []string
-		for _, in := range k.state.Instances(id) {
+		for _, in := range k.instancesOf(id) {
 			if in.State == job.Waiting {
-				waiting = append(waiting, in.TaskID)
+				waiting = append(waiting, in.ID)
 			}
 		}
 		if err := k.cluster.EndBackoff(ctx, waiting); err != nil {
@@ -352,7 +343,7 @@ func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
 	if err := k.failedActions[a.ID]; err != nil {
 		v.Message = err.Error()
 	}
-	for _, in := range k.state.Instances(a.ID) {
+	for _, in := range k.instancesOf(a.ID) {
 		if in.State.IsPlaced() {
 			v.Tasks = append(v.Tasks, k.describeTask(a, in))
 		}
@@ -362,12 +353,12 @@ func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
 
 func (k *controlLoop) describeTask(a *marathon.App, in deploy.AppInstance) api.AppTask {
 	t := api.AppTask{
-		ID: in.TaskID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
-		StagedAt: api.Time{Time: k.stagedAt(in)}, StartedAt: api.Time{Time: in.Started}, Version: k.startedFor(a.ID, in), Role: a.Role, IPAddresses: in.Addresses,
+		ID: in.ID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
+		StagedAt: api.Time{Time: k.stagedAt(&in.Task)}, StartedAt: api.Time{Time: in.Started}, Version: in.StartedFor, Role: a.Role, IPAddresses: in.Addresses,
 	}
 	t.Region, t.Zone = in.Fields["@region"], in.Fields["@zone"]
 	if in.Healthy != nil {
-		t.HealthCheckResults = []api.HealthResult{{Alive: *in.Healthy, InstanceID: in.TaskID}}
+		t.HealthCheckResults = []api.HealthResult{{Alive: *in.Healthy, InstanceID: in.ID}}
 	}
 	return t
 }

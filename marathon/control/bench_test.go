@@ -21,7 +21,7 @@ const (
 // runs yet.
 func wanted(b *testing.B) map[string][]byte {
 	b.Helper()
-	s, err := deploy.LoadState(nil)
+	s, err := deploy.LoadState(nil, func(string) []deploy.AppInstance { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}

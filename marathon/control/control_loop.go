@@ -6,47 +6,47 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
-	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/api"
 	"mesos-gpu/marathon/deploy"
 )
 
-// documentPrefix begins the keys of this package's documents. The cluster also keeps
-// documents of others.
-const documentPrefix = "marathon/"
-
 // retryInterval is when an app is evaluated again after an action failed.
 const retryInterval = time.Second
 
-// controlLoop runs the apps. The goroutine of run owns all fields except the channels.
+// controlLoop runs the apps. The goroutine of run owns all fields except the channels. Jobs
+// and their tasks are not among them: they are read from the cluster when they are needed.
 type controlLoop struct {
-	cfg     *ControllerConfig
-	bus     *api.EventBus
+	cfg *ControllerConfig
+	bus *api.EventBus
+	// cluster runs the jobs and stores the documents.
 	cluster ClusterBackend
 	// state is loaded from the documents when the loop is created. Requests and
 	// stepDeployments change it.
 	state *deploy.DesiredState
 	// url is the base URL of this scheduler. settings are the defaults of
-	// definitions.
+	// definitions. Neither changes while the loop runs.
 	url      string
 	settings marathon.ParseSettings
-	// documents are this package's documents as last recorded in the cluster.
-	documents map[string][]byte
 
-	owners       map[string]jobOwner           // by job
-	jobs         map[string]map[string]job.Job // by app and job name, as last read
-	lastFailures map[string]api.TaskFailure    // by app
-	staged       map[string]time.Time          // by instance: when it was sent to its agent
-	lost         map[string]bool               // lost instances, which may still report their end
-	taskEvents   []deploy.BusEvent             // events of instances to be published next
-	prober       *readinessProber              // of instances that are not ready
-	// failedActions are the errors of failed actions by app. retry fires when
-	// these apps are evaluated again.
+	// lastFailures are the last failures by app. They are forgotten when the app is
+	// removed, or another scheduler leads.
+	lastFailures map[string]api.TaskFailure
+	// staged are the times at which live instances were sent to their agents, by task
+	// id. Instances from before a failover are missing.
+	staged map[string]time.Time
+	// lost are the ids of lost instances, which may still report their end.
+	lost map[string]bool
+	// taskEvents are events of instances. The next publishEvents publishes and removes them.
+	taskEvents []deploy.BusEvent
+	// prober probes the running instances that are not ready.
+	prober *readinessProber
+	// failedActions are the errors of failed actions by app, until the app is
+	// evaluated without an error. retry fires when these apps are evaluated again.
 	failedActions map[string]error
 	retry         <-chan time.Time
 
@@ -62,18 +62,8 @@ type loopRequest struct {
 	done chan error
 }
 
-func newKeeper(ctx context.Context, cfg *ControllerConfig, bus *api.EventBus, cluster ClusterBackend) (*controlLoop, error) {
+func newControlLoop(ctx context.Context, cfg *ControllerConfig, bus *api.EventBus, cluster ClusterBackend) (*controlLoop, error) {
 	documents, err := cluster.LoadDocuments(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("load apps: %w", err)
-	}
-	ours := map[string][]byte{}
-	for key, value := range documents {
-		if strings.HasPrefix(key, documentPrefix) {
-			ours[key] = value
-		}
-	}
-	state, err := deploy.LoadState(ours)
 	if err != nil {
 		return nil, fmt.Errorf("load apps: %w", err)
 	}
@@ -83,13 +73,15 @@ func newKeeper(ctx context.Context, cfg *ControllerConfig, bus *api.EventBus, cl
 	}
 	settings := cfg.Settings
 	settings.Role = cmp.Or(settings.Role, role)
-	return &controlLoop{
-		url: url, settings: settings,
-		cfg: cfg, bus: bus, cluster: cluster, state: state, documents: ours,
-		owners: map[string]jobOwner{}, jobs: map[string]map[string]job.Job{}, lastFailures: map[string]api.TaskFailure{},
+	k := &controlLoop{
+		url: url, settings: settings, cfg: cfg, bus: bus, cluster: cluster, lastFailures: map[string]api.TaskFailure{},
 		staged: map[string]time.Time{}, lost: map[string]bool{}, failedActions: map[string]error{}, prober: newReadiness(cfg),
 		changed: make(chan struct{}), watchFailed: make(chan error, 1), requests: make(chan loopRequest), stopped: make(chan struct{}),
-	}, nil
+	}
+	if k.state, err = deploy.LoadState(documents, k.instancesOf); err != nil {
+		return nil, fmt.Errorf("load apps: %w", err)
+	}
+	return k, nil
 }
 
 // run runs until ctx ends, then it returns nil, or until it fails.
@@ -110,7 +102,7 @@ func (k *controlLoop) runLoop(ctx context.Context) error {
 	listening.Go(func() { k.watchChanges(ctx) })
 	select { // no action before the instances are known
 	case <-k.changed:
-		if err := k.stepDeployments(ctx, k.readChanges()); err != nil {
+		if err := k.stepDeployments(ctx, k.readChanges()...); err != nil {
 			return err
 		}
 	case err := <-k.watchFailed:
@@ -132,18 +124,14 @@ func (k *controlLoop) handleNext(ctx context.Context) error {
 	}
 	select {
 	case <-k.changed:
-		return k.stepDeployments(ctx, k.readChanges())
+		return k.stepDeployments(ctx, k.readChanges()...)
 	case r := <-k.requests:
 		return k.handleRequest(ctx, r)
 	case app := <-k.prober.ready:
-		return k.stepDeployments(ctx, map[string][]deploy.AppInstance{app: k.instancesOf(app)})
+		return k.stepDeployments(ctx, app)
 	case <-k.retry:
 		k.retry = nil
-		seen := map[string][]deploy.AppInstance{}
-		for app := range k.failedActions {
-			seen[app] = k.instancesOf(app)
-		}
-		return k.stepDeployments(ctx, seen)
+		return k.stepDeployments(ctx, slices.Collect(maps.Keys(k.failedActions))...)
 	case err := <-k.watchFailed:
 		return err
 	case <-ctx.Done():
@@ -160,7 +148,7 @@ func (k *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
 		return e
 	}
 	r.done <- err
-	return k.stepDeployments(ctx, nil)
+	return k.stepDeployments(ctx)
 }
 
 func unavailableError(format string, args ...any) error {
@@ -196,33 +184,32 @@ func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) err
 }
 
 // stepDeployments calls deploy, records the changes, executes the actions, and repeats that
-// with the result of the actions, so that deploy never sees instances from before its own
-// actions. An app with a failed action waits for retryInterval.
-func (k *controlLoop) stepDeployments(ctx context.Context, seen map[string][]deploy.AppInstance) error {
+// for the apps that the actions have changed. An app with a failed action waits for
+// retryInterval.
+func (k *controlLoop) stepDeployments(ctx context.Context, changed ...string) error {
 	for {
-		actions, events := k.state.Step(seen)
+		actions, events := k.state.Step(changed...)
 		if err := k.recordDocuments(ctx); err != nil {
 			return err
 		}
 		k.publishEvents(events)
 		if len(actions) == 0 || ctx.Err() != nil {
-			k.noteResults(seen, nil)
+			k.noteResults(changed, nil)
 			return nil
 		}
 		failed := k.executeActions(ctx, actions)
-		k.noteResults(seen, failed)
-		seen = k.readChanges()
-		maps.DeleteFunc(seen, func(app string, _ []deploy.AppInstance) bool { return failed[app] != nil })
-		if len(seen) == 0 {
+		k.noteResults(changed, failed)
+		changed = slices.DeleteFunc(k.readChanges(), func(app string) bool { return failed[app] != nil })
+		if len(changed) == 0 {
 			return nil
 		}
 	}
 }
 
-// noteResults updates failedActions after the apps in seen were evaluated. An error is
-// logged once, not at each retry.
-func (k *controlLoop) noteResults(seen map[string][]deploy.AppInstance, failed map[string]error) {
-	for app := range seen {
+// noteResults updates failedActions after the apps were evaluated. An error is logged once,
+// not at each retry.
+func (k *controlLoop) noteResults(apps []string, failed map[string]error) {
+	for _, app := range apps {
 		if failed[app] == nil {
 			delete(k.failedActions, app)
 		}
@@ -259,12 +246,6 @@ func (k *controlLoop) recordDocuments(ctx context.Context) error {
 	}
 	if err := k.cluster.PutDocuments(ctx, changed); err != nil {
 		return fmt.Errorf("record apps: %w", err)
-	}
-	maps.Copy(k.documents, changed)
-	for key, value := range changed {
-		if len(value) == 0 {
-			delete(k.documents, key)
-		}
 	}
 	return nil
 }

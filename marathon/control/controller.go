@@ -35,14 +35,18 @@ type ClusterBackend interface {
 	EndBackoff(ctx context.Context, ids []string) error
 	// KillJobs ends jobs.
 	KillJobs(ctx context.Context, names ...string) error
+	// FindJob returns a job as it is recorded now; false if it does not exist.
 	FindJob(name string) (job.Job, bool)
+	// ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by
+	// name. The caller must not change them.
+	ListGroupJobs(group string) []job.Job
 	// WaitForChange waits for a change that TakeChanges has not returned. The
 	// first call returns at once. It may return without a change.
 	WaitForChange(ctx context.Context) error
-	// TakeChanges returns the names of the jobs that have changed since the last
-	// call, the first time of all jobs, and the tasks that have entered another
-	// state since then, in order, each as it was then.
-	TakeChanges() (names []string, moves []job.Task)
+	// TakeChanges returns the jobs that have changed since the last call by name, the
+	// first time all jobs; removed jobs are included. It also returns the tasks that
+	// have entered another state since then, in order, each as it was then.
+	TakeChanges() (changed map[string]job.Spec, moves []job.Task)
 	// AgentFields returns the values of an agent that constraints compare, by
 	// field, or nil if they are not known.
 	AgentFields(agentID string) map[string]string
@@ -108,7 +112,7 @@ func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handl
 // Run runs the apps in the cluster's documents until ctx ends, or until it cannot record its
 // changes.
 func (c *Controller) Run(ctx context.Context, cluster ClusterBackend) error {
-	k, err := newKeeper(ctx, &c.cfg, c.bus, cluster)
+	k, err := newControlLoop(ctx, &c.cfg, c.bus, cluster)
 	if err != nil {
 		return err
 	}

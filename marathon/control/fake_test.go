@@ -283,6 +283,20 @@ func (f *fake) FindJob(name string) (job.Job, bool) {
 	return *j.Clone(), true
 }
 
+func (f *fake) ListGroupJobs(group string) (list []job.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs {
+		if j.Spec.Group == group {
+			one := *j
+			one.Tasks = slices.Clone(j.Tasks)
+			list = append(list, one)
+		}
+	}
+	slices.SortFunc(list, func(a, b job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	return list
+}
+
 func (f *fake) WaitForChange(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -294,14 +308,20 @@ func (f *fake) WaitForChange(ctx context.Context) error {
 	}
 }
 
-func (f *fake) TakeChanges() (names []string, moves []job.Task) {
+func (f *fake) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.led.Do(func() { close(f.leads) })
-	names = slices.Sorted(maps.Keys(f.changed))
+	changed = map[string]job.Spec{}
+	for name := range f.changed {
+		changed[name] = job.Spec{Name: name}
+		if j := f.jobs[name]; j != nil {
+			changed[name] = j.Spec
+		}
+	}
 	clear(f.changed)
 	moves, f.moves = f.moves, nil
-	return names, moves
+	return changed, moves
 }
 
 // AgentFields puts each agent into a region of its own.

@@ -36,7 +36,7 @@ func (k *controlLoop) countApps() appCounts {
 	n := appCounts{deployments: len(k.state.Deployments()), instances: map[job.State]int{}}
 	for _, a := range k.state.Apps() {
 		n.apps++
-		for _, in := range k.state.Instances(a.ID) {
+		for _, in := range k.instancesOf(a.ID) {
 			if !in.State.IsLive() {
 				continue
 			}

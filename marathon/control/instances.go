@@ -13,86 +13,47 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// jobOwner is the app of a job and the configuration that the job was created from.
-type jobOwner struct{ app, version string }
-
-// readChanges reads what has changed in the cluster. It returns the instances of the apps
-// whose jobs have changed.
-func (k *controlLoop) readChanges() map[string][]deploy.AppInstance {
-	names, moves := k.cluster.TakeChanges()
-	seen := map[string][]deploy.AppInstance{}
-	var gone []string
-	for _, name := range names {
-		if j, there := k.cluster.FindJob(name); !there || !k.addJob(j) {
-			gone = append(gone, name)
-		}
-		if o, ours := k.owners[name]; ours {
-			seen[o.app] = nil
+// readChanges handles what has changed in the cluster. It returns the apps whose jobs have
+// changed.
+func (k *controlLoop) readChanges() []string {
+	specs, moves := k.cluster.TakeChanges()
+	apps := map[string]bool{}
+	for _, spec := range specs {
+		if app, _, ours := translate.AppOf(&spec); ours {
+			apps[app] = true
 		}
 	}
 	for i := range moves {
-		k.noteTaskState(&moves[i])
-	}
-	for _, name := range gone { // after the last states of their tasks
-		k.removeJob(name)
-	}
-	for app := range seen {
-		seen[app] = k.instancesOf(app)
-	}
-	return seen
-}
-
-// addJob stores the job if it belongs to an app, and reports whether it does.
-func (k *controlLoop) addJob(j job.Job) bool {
-	app, version, ours := translate.AppOf(&j.Spec)
-	if !ours {
-		return false
-	}
-	if k.jobs[app] == nil {
-		k.jobs[app] = map[string]job.Job{}
-	}
-	k.owners[j.Spec.Name], k.jobs[app][j.Spec.Name] = jobOwner{app, version}, j
-	return true
-}
-
-func (k *controlLoop) removeJob(name string) {
-	app := k.owners[name].app
-	delete(k.owners, name)
-	if delete(k.jobs[app], name); len(k.jobs[app]) == 0 {
-		delete(k.jobs, app)
-	}
-}
-
-// instancesOf returns the tasks of all jobs of an app, as last read.
-func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
-	var list []deploy.AppInstance
-	for _, name := range slices.Sorted(maps.Keys(k.jobs[app])) {
-		tasks, o := k.jobs[app][name].Tasks, k.owners[name]
-		onHost := k.usesHostNetwork(o)
-		for i := range tasks {
-			list = append(list, k.instanceOf(&tasks[i], o.version, onHost))
+		spec := specs[moves[i].Job]
+		if app, version, ours := translate.AppOf(&spec); ours {
+			k.noteTaskState(app, k.instanceOf(&moves[i], app, version))
 		}
 	}
-	k.prober.watchApp(k.state, app, list)
+	for app := range apps {
+		k.prober.watchApp(k.state, app, k.instancesOf(app))
+	}
+	return slices.Collect(maps.Keys(apps))
+}
+
+// instancesOf returns the tasks of all jobs of an app.
+func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
+	var list []deploy.AppInstance
+	for _, j := range k.cluster.ListGroupJobs(app) {
+		if _, version, ours := translate.AppOf(&j.Spec); ours {
+			for i := range j.Tasks {
+				list = append(list, k.instanceOf(&j.Tasks[i], app, version))
+			}
+		}
+	}
 	return list
 }
 
-// usesHostNetwork reports whether the job's tasks use the network of their agents.
-func (k *controlLoop) usesHostNetwork(o jobOwner) bool {
-	config, ok := k.state.AppAtConfig(o.app, o.version)
-	return ok && config.UsesHostNetwork()
-}
-
-func (k *controlLoop) instanceOf(t *job.Task, version string, onHost bool) deploy.AppInstance {
-	in := deploy.AppInstance{
-		TaskID: t.ID, Version: version, Job: t.Job, State: t.State,
-		KillRequested: t.KillRequested, KillReason: t.KillReason, Healthy: t.Healthy,
-		Started: t.Started, Changed: t.Changed, NotBefore: t.NotBefore,
-		Hostname: t.Hostname, AgentID: t.AgentID, Fields: k.cluster.AgentFields(t.AgentID),
-		Ports: t.Ports, Addresses: taskAddresses(t, onHost), Message: t.Message,
+func (k *controlLoop) instanceOf(t *job.Task, app, version string) deploy.AppInstance {
+	config, known := k.state.AppAtConfig(app, version)
+	return deploy.AppInstance{
+		Task: *t, Version: version, Fields: k.cluster.AgentFields(t.AgentID), Ready: k.prober.isReady(app, t.ID),
+		StartedFor: k.state.WantedAt(app, version, k.stagedAt(t)), Addresses: taskAddresses(t, known && config.UsesHostNetwork()),
 	}
-	in.StartedFor = k.startedFor(k.owners[t.Job].app, in)
-	return in
 }
 
 // taskAddresses returns the addresses that the task reported. For a task in its agent's
@@ -120,33 +81,27 @@ func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
 	return all
 }
 
-// noteTaskState handles a task that has entered another state.
-func (k *controlLoop) noteTaskState(t *job.Task) {
-	o, ours := k.owners[t.Job]
-	if !ours {
+// noteTaskState handles an instance that has entered another state.
+func (k *controlLoop) noteTaskState(app string, in deploy.AppInstance) {
+	if k.lost[in.ID] {
+		delete(k.lost, in.ID)
+		k.taskEvents = append(k.taskEvents, deploy.UnknownTermination(app, in))
 		return
 	}
-	if t.State == job.Launching {
-		k.staged[t.ID] = t.Changed
+	switch {
+	case in.State == job.Launching:
+		k.staged[in.ID] = in.Changed
+	case in.State == job.Lost:
+		k.markLost(in.ID)
 	}
-	in := k.instanceOf(t, o.version, k.usesHostNetwork(o))
-	if k.lost[t.ID] {
-		delete(k.lost, t.ID)
-		k.taskEvents = append(k.taskEvents, deploy.UnknownTermination(o.app, in))
-		return
+	k.taskEvents = append(k.taskEvents, deploy.StateChangeEvents(app, in)...)
+	if !in.State.IsLive() {
+		delete(k.staged, in.ID)
 	}
-	if t.State == job.Lost {
-		k.markLost(t.ID)
-	}
-	version := k.startedFor(o.app, in)
-	k.taskEvents = append(k.taskEvents, deploy.StateChangeEvents(o.app, version, in)...)
-	if !t.State.IsLive() {
-		delete(k.staged, t.ID)
-	}
-	if isFailure(t.State) {
-		k.lastFailures[o.app] = api.TaskFailure{
-			AppID: o.app, TaskID: t.ID, State: deploy.MesosState(t.State), Message: t.Message,
-			Host: t.Hostname, SlaveID: t.AgentID, Version: version, Timestamp: api.Time{Time: t.Changed},
+	if isFailure(in.State) {
+		k.lastFailures[app] = api.TaskFailure{
+			AppID: app, TaskID: in.ID, State: deploy.MesosState(in.State), Message: in.Message,
+			Host: in.Hostname, SlaveID: in.AgentID, Version: in.StartedFor, Timestamp: api.Time{Time: in.Changed},
 		}
 	}
 }
@@ -170,20 +125,14 @@ func (k *controlLoop) markLost(id string) {
 // killed has not failed.
 func isFailure(s job.State) bool { return s == job.Failed || s == job.Lost || s == job.Refused }
 
-// stagedAt returns when an instance was sent to its agent. After a failover only the time of
-// its start, or of its last change, is known.
-func (k *controlLoop) stagedAt(in deploy.AppInstance) time.Time {
-	switch at := k.staged[in.TaskID]; {
+// stagedAt returns when a task was sent to its agent. After a failover only the time of its
+// start, or of its last change, is known.
+func (k *controlLoop) stagedAt(t *job.Task) time.Time {
+	switch at := k.staged[t.ID]; {
 	case !at.IsZero():
 		return at
-	case !in.Started.IsZero():
-		return in.Started
+	case !t.Started.IsZero():
+		return t.Started
 	}
-	return in.Changed
-}
-
-// startedFor returns the version of the app that an instance was started for: the version of
-// its configuration that was desired at that time.
-func (k *controlLoop) startedFor(app string, in deploy.AppInstance) string {
-	return k.state.WantedAt(app, in.Version, k.stagedAt(in))
+	return t.Changed
 }

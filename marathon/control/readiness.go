@@ -64,8 +64,15 @@ func (r *readinessProber) stopAll() {
 	r.probing.Wait()
 }
 
-// watchApp starts probes for the app's running instances, stops those of ended ones, and sets
-// Ready in list.
+// isReady reports whether all readiness checks of an instance have succeeded once.
+func (r *readinessProber) isReady(app, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.probes[app][id]
+	return t != nil && t.done
+}
+
+// watchApp starts probes for the app's running instances and stops those of ended ones.
 func (r *readinessProber) watchApp(state *deploy.DesiredState, app string, list []deploy.AppInstance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +83,10 @@ func (r *readinessProber) watchApp(state *deploy.DesiredState, app string, list 
 		if !ok || len(config.ReadinessChecks) == 0 || !in.State.IsPlaced() {
 			continue
 		}
-		there[in.TaskID] = true
-		t := r.probes[app][in.TaskID]
-		if t == nil && in.State == job.Running {
+		there[in.ID] = true
+		if r.probes[app][in.ID] == nil && in.State == job.Running {
 			r.startProbe(app, config, *in)
 		}
-		in.Ready = t != nil && t.done
 	}
 	for id, t := range r.probes[app] {
 		if !there[id] {
@@ -100,7 +105,7 @@ func (r *readinessProber) startProbe(app string, config *marathon.App, in deploy
 	if r.probes[app] == nil {
 		r.probes[app] = map[string]*instanceProbe{}
 	}
-	r.probes[app][in.TaskID] = t
+	r.probes[app][in.ID] = t
 	r.probing.Go(func() {
 		var asking sync.WaitGroup
 		for _, check := range config.ReadinessChecks {
@@ -141,7 +146,7 @@ func (r *readinessProber) probeUntilReady(ctx context.Context, t *instanceProbe,
 }
 
 func (r *readinessProber) probeOnce(ctx context.Context, check marathon.ReadinessCheck, config *marathon.App, in deploy.AppInstance) api.ReadinessResult {
-	result := api.ReadinessResult{Name: check.Name, TaskID: in.TaskID}
+	result := api.ReadinessResult{Name: check.Name, TaskID: in.ID}
 	address, err := probeAddress(check, config, in)
 	if err != nil {
 		result.LastResponse = &api.ReadinessResponse{Body: err.Error()}

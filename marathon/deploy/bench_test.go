@@ -8,7 +8,7 @@ import (
 )
 
 // newThousandApps returns a state with 1,000 apps of ten instances each.
-func newThousandApps(b *testing.B) *DesiredState {
+func newThousandApps(b *testing.B) *observedState {
 	s := empty(b)
 	var apps []*marathon.App
 	for i := range 1000 {
@@ -31,7 +31,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := LoadState(documents)
+		s, err := loadState(documents)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -59,14 +59,13 @@ func (s *DesiredState) RestartApps(now time.Time, ids []string, o ChangeOptions)
 	return s.startDeployment(now, d, o)
 }
 
-// RetireInstances ends instances that were reported to Step, and scales their apps down by
-// as many. It returns *NotFoundError or *LockedError.
+// RetireInstances ends instances and scales their apps down by as many. It returns *NotFoundError or *LockedError.
 func (s *DesiredState) RetireInstances(now time.Time, taskIDs []string, o ChangeOptions) (Deployment, error) {
 	owner := map[string]string{}
-	for id, a := range s.apps {
-		for i := range a.instances {
-			if !a.instances[i].isLeaving() && a.isKnown() {
-				owner[a.instances[i].TaskID] = id
+	for _, a := range s.Apps() {
+		for _, i := range s.instancesOf(a.ID) {
+			if !i.isLeaving() {
+				owner[i.ID] = a.ID
 			}
 		}
 	}
@@ -188,9 +187,9 @@ func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) e
 		if a == nil || t.removed {
 			continue
 		}
-		kept := len(t.to.text)
+		kept, instances := len(t.to.text), s.instancesOf(t.id)
 		for i, v := range a.versions {
-			if i == len(a.versions)-1 || a.hasInstances(v.app) { // the last one may be needed for a rollback
+			if i == len(a.versions)-1 || a.hasInstances(v.app, instances) { // the last one may be needed for a rollback
 				kept += len(v.text)
 			}
 		}
@@ -304,7 +303,7 @@ func (s *DesiredState) commitDraft(dep *Deployment, next []appTransition, d chan
 			a.versions = append(a.versions, t.to)
 		}
 		a.deployment = dep
-		a.trimVersions()
+		a.trimVersions(s.instancesOf(t.id))
 		s.markChanged(t.id)
 	}
 	for id, g := range d.groups {

@@ -61,7 +61,7 @@ func (c *cluster) do(a Action) {
 	case StopInstances:
 		for _, j := range c.jobs[a.AppID] {
 			for _, t := range j.tasks {
-				if slices.Contains(a.TaskIDs, t.TaskID) {
+				if slices.Contains(a.TaskIDs, t.ID) {
 					retire(t, c.now)
 				}
 			}
@@ -96,10 +96,8 @@ func (j *modelJob) grow(c *cluster) {
 func (j *modelJob) begin(c *cluster, slot int) {
 	j.attempts[slot]++
 	c.changed[j.app] = true
-	j.tasks[slot] = &AppInstance{
-		TaskID:  fmt.Sprintf("%s.%s.%d.%d", strings.ReplaceAll(j.app[1:], "/", "_"), j.short, slot, j.attempts[slot]),
-		Version: j.version, Job: j.app + j.short, State: job.Waiting, Changed: c.now,
-	}
+	id := fmt.Sprintf("%s.%s.%d.%d", strings.ReplaceAll(j.app[1:], "/", "_"), j.short, slot, j.attempts[slot])
+	j.tasks[slot] = &AppInstance{Task: job.Task{ID: id, Job: j.app + j.short, State: job.Waiting, Changed: c.now}, Version: j.version}
 }
 
 func (j *modelJob) scale(c *cluster, n int) {
@@ -216,7 +214,7 @@ func (c *cluster) find(id string) (*modelJob, int) {
 	var found *modelJob
 	at := 0
 	c.each(func(j *modelJob, slot int, t *AppInstance) {
-		if t.TaskID == id {
+		if t.ID == id {
 			found, at = j, slot
 		}
 	})

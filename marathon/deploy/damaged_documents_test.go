@@ -15,7 +15,7 @@ func TestDamagedDocuments(t *testing.T) {
 	d := put(t, s, start(), "/other n=2")
 	s.Step(nil)
 	whole := kept(s)
-	if _, err := LoadState(whole); err != nil {
+	if _, err := loadState(whole); err != nil {
 		t.Fatal(err)
 	}
 	key := deploymentKey + d.ID
@@ -48,12 +48,12 @@ func TestDamagedDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			documents := maps.Clone(whole)
 			c.damage(documents)
-			if _, err := LoadState(documents); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := loadState(documents); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := LoadState(map[string][]byte{"somebody/else": []byte("x")}); err != nil {
+	if _, err := loadState(map[string][]byte{"somebody/else": []byte("x")}); err != nil {
 		t.Errorf("the documents of others: %v", err)
 	}
 }

@@ -14,15 +14,23 @@ import (
 // DesiredState contains the apps that users have defined, and the progress of their deployments. One goroutine owns
 // it. The apps and deployments that it returns are shared and must not be changed.
 type DesiredState struct {
-	apps        map[string]*appRecord // by id, including removed apps with instances
-	groups      map[string]*GroupInfo // definitions by id; other groups exist through their apps
-	deployments []*Deployment         // oldest first
+	// instancesOf returns the current instances of an app. The state keeps no copy of them.
+	instancesOf func(app string) []AppInstance
+	// apps are all apps by id. A removed app stays until its last instance has ended.
+	apps map[string]*appRecord
+	// groups are the definitions of groups by id. Groups without a definition exist through their apps.
+	groups map[string]*GroupInfo
+	// deployments are those that have not ended, the oldest first.
+	deployments []*Deployment
 
-	lastVersion      time.Time           // time of the youngest version
-	dirty            map[string]bool     // apps that the next Step evaluates
-	changedDocuments map[string]struct{} // keys of the documents changed since TakeChangedDocuments
-	events           []BusEvent          // events that the next Step returns
-	observed         bool                // whether Step was called
+	// lastVersion is the time of the youngest version. The next version is younger, whatever the clock says.
+	lastVersion time.Time
+	// dirty are the apps that the next Step evaluates; Step clears it.
+	dirty map[string]bool
+	// changedDocuments are the keys of the documents that have changed since TakeChangedDocuments, which clears it.
+	changedDocuments map[string]struct{}
+	// events are returned, and removed, by the next Step.
+	events []BusEvent
 }
 
 // appRecord is an app, or the instances that remain of a removed one.
@@ -33,8 +41,11 @@ type appRecord struct {
 	// its versions.
 	removing bool
 
+	// deployment changes the app; nil if none does.
 	deployment *Deployment
-	instances  []AppInstance
+	// health are the results of health checks by instance, as of the last Step with a change of the app. The next
+	// one returns events for those that differ.
+	health map[string]*bool
 	// stopRequested are the instances that were asked to end and have not ended.
 	stopRequested map[string]bool
 }
@@ -136,14 +147,6 @@ func (s *DesiredState) WantedAt(id, config string, at time.Time) string {
 	return config
 }
 
-// Instances returns the instances of an app that were last reported to Step.
-func (s *DesiredState) Instances(id string) []AppInstance {
-	if a, ok := s.apps[id]; ok {
-		return slices.Clone(a.instances)
-	}
-	return nil
-}
-
 // IsHealthy reports whether an instance of the app counts as healthy.
 func (s *DesiredState) IsHealthy(id string, i AppInstance) bool {
 	config, _ := s.AppAtConfig(id, i.Version)
@@ -185,7 +188,7 @@ func (s *DesiredState) QueuedApps() []QueuedApp {
 	var list []QueuedApp
 	for _, a := range s.Apps() {
 		q := QueuedApp{App: a}
-		for _, i := range s.apps[a.ID].instances {
+		for _, i := range s.instancesOf(a.ID) {
 			if i.State != job.Waiting || i.isLeaving() {
 				continue
 			}
@@ -212,7 +215,7 @@ func (s *DesiredState) CountMissing(id string) int {
 		return 0
 	}
 	n := a.Instances
-	for _, i := range s.apps[id].instances {
+	for _, i := range s.instancesOf(id) {
 		if !i.isLeaving() {
 			n--
 		}

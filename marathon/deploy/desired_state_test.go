@@ -19,16 +19,34 @@ import (
 
 func start() time.Time { return time.Unix(1_700_000_000, 0).UTC() }
 
-func empty(t testing.TB) *DesiredState {
+// observedState is a DesiredState whose instances are those that were last passed to Step.
+type observedState struct {
+	*DesiredState
+	seen map[string][]AppInstance
+}
+
+func loadState(documents map[string][]byte) (*observedState, error) {
+	seen := map[string][]AppInstance{}
+	s, err := LoadState(documents, func(app string) []AppInstance { return seen[app] })
+	return &observedState{s, seen}, err
+}
+
+// Step evaluates the apps with the given instances.
+func (s *observedState) Step(seen map[string][]AppInstance) ([]Action, []BusEvent) {
+	maps.Copy(s.seen, seen)
+	return s.DesiredState.Step(slices.Collect(maps.Keys(seen))...)
+}
+
+func empty(t testing.TB) *observedState {
 	t.Helper()
-	s, err := LoadState(nil)
+	s, err := loadState(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func put(t testing.TB, s *DesiredState, now time.Time, line ...string) Deployment {
+func put(t testing.TB, s *observedState, now time.Time, line ...string) Deployment {
 	t.Helper()
 	var apps []*marathon.App
 	for _, l := range line {
@@ -42,18 +60,21 @@ func put(t testing.TB, s *DesiredState, now time.Time, line ...string) Deploymen
 }
 
 // serving returns n running instances of an app's current configuration.
-func serving(s *DesiredState, id string, n int) []AppInstance {
+func serving(s *observedState, id string, n int) []AppInstance {
 	a, _ := s.App(id)
 	v := a.VersionInfo.LastConfigChangeAt
 	list := make([]AppInstance, n)
 	for i := range list {
-		list[i] = AppInstance{TaskID: fmt.Sprintf("%s.%s.%d", id, v, i), Version: v, State: job.Running, Healthy: new(true), Ready: true, Started: start().Add(time.Duration(i) * time.Second)}
+		list[i] = AppInstance{
+			Task:    job.Task{ID: fmt.Sprintf("%s.%s.%d", id, v, i), State: job.Running, Healthy: new(true), Started: start().Add(time.Duration(i) * time.Second)},
+			Version: v, Ready: true,
+		}
 	}
 	return list
 }
 
 // kept returns the documents of a state, none of which were taken before.
-func kept(s *DesiredState) map[string][]byte {
+func kept(s *observedState) map[string][]byte {
 	documents := s.TakeChangedDocuments()
 	maps.DeleteFunc(documents, func(_ string, value []byte) bool { return value == nil })
 	return documents
@@ -81,7 +102,7 @@ func TestVersions(t *testing.T) {
 	if _, ok := s.Version("/web", all[25]); ok {
 		t.Error("an older version is kept")
 	}
-	next, err := LoadState(kept(s))
+	next, err := loadState(kept(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,13 +207,13 @@ func TestEvents(t *testing.T) {
 	_, events := s.Step(nil)
 	list := serving(s, "/g/web", 1)
 	v := list[0].Version
-	list[0].TaskID, list[0].AgentID, list[0].Hostname, list[0].Ports = "web.1", "agent", "host", []int{31000}
+	list[0].ID, list[0].AgentID, list[0].Hostname, list[0].Ports = "web.1", "agent", "host", []int{31000}
 	list[0].State, list[0].Healthy = job.Staging, nil
 	for _, change := range []func(){func() {}, func() { list[0].State = job.Running }, func() { list[0].Healthy = new(true) }, func() {}} {
 		before := list[0].State
 		change()
 		if list[0].State != before || len(events) == 4 { // also the first observation
-			events = append(events, StateChangeEvents("/g/web", v, list[0])...)
+			events = append(events, StateChangeEvents("/g/web", list[0])...)
 		}
 		_, more := s.Step(map[string][]AppInstance{"/g/web": list})
 		events = append(events, more...)
@@ -268,11 +289,11 @@ func TestPlanGroups(t *testing.T) {
 	if _, err := s.PutGroup(start(), "/g", g, ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	next, err := LoadState(kept(s))
+	next, err := loadState(kept(s))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, st := range map[string]*DesiredState{"the first": s, "the next": next} {
+	for name, st := range map[string]*observedState{"the first": s, "the next": next} {
 		_, events := st.Step(nil)
 		var plan EventPlan
 		for _, e := range events {

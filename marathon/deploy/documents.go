@@ -37,11 +37,11 @@ type appDocument struct {
 	Versions []json.RawMessage `json:"versions"`
 }
 
-// LoadState restores the state from its documents. The first Step must get every app that
-// has instances.
-func LoadState(documents map[string][]byte) (*DesiredState, error) {
+// LoadState restores the state from its documents. instancesOf returns the current instances
+// of an app. The first Step must get every app that has instances.
+func LoadState(documents map[string][]byte, instancesOf func(app string) []AppInstance) (*DesiredState, error) {
 	s := &DesiredState{
-		apps: map[string]*appRecord{}, groups: map[string]*GroupInfo{},
+		instancesOf: instancesOf, apps: map[string]*appRecord{}, groups: map[string]*GroupInfo{},
 		dirty: map[string]bool{}, changedDocuments: map[string]struct{}{},
 	}
 	for _, key := range sortedKeys(documents) {

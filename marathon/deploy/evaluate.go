@@ -10,8 +10,9 @@ import (
 // appEvaluation compares the desired state of one app with its instances and collects the
 // actions.
 type appEvaluation struct {
-	app    *appRecord
-	wanted *marathon.App // nil if the app is removed
+	app       *appRecord
+	instances []AppInstance // as they are now
+	wanted    *marathon.App // nil if the app is removed
 	// rolling is true if instances of other configurations are replaced.
 	rolling bool
 
@@ -35,8 +36,8 @@ type jobInstances struct {
 	unreachable    int
 }
 
-func newEvaluation(a *appRecord) *appEvaluation {
-	l := &appEvaluation{app: a, jobs: map[string]*jobInstances{}}
+func newEvaluation(a *appRecord, instances []AppInstance) *appEvaluation {
+	l := &appEvaluation{app: a, instances: instances, jobs: map[string]*jobInstances{}}
 	switch d := a.deployment; {
 	case len(a.versions) == 0:
 	case d == nil:
@@ -53,8 +54,8 @@ func newEvaluation(a *appRecord) *appEvaluation {
 func (l *appEvaluation) countInstances() {
 	a := l.app
 	present := map[string]bool{}
-	for i := range a.instances {
-		one := &a.instances[i]
+	for i := range l.instances {
+		one := &l.instances[i]
 		f := l.ensureJob(one.Version)
 		f.exists = f.exists || one.State.IsLive() || one.KillReason == job.KillByScaling
 		f.ending = f.ending || one.isCondemned()
@@ -62,8 +63,8 @@ func (l *appEvaluation) countInstances() {
 			f.unreachable++
 		}
 		switch {
-		case !one.isLeaving() && a.stopRequested[one.TaskID]:
-			present[one.TaskID] = true
+		case !one.isLeaving() && a.stopRequested[one.ID]:
+			present[one.ID] = true
 			f.leaving++
 		case !one.isLeaving():
 			f.active = append(f.active, one)
@@ -167,7 +168,7 @@ func (l *appEvaluation) markStopping(list []*AppInstance) {
 		if l.app.stopRequested == nil {
 			l.app.stopRequested = map[string]bool{}
 		}
-		l.app.stopRequested[i.TaskID] = true
+		l.app.stopRequested[i.ID] = true
 	}
 }
 
@@ -178,9 +179,9 @@ func (l *appEvaluation) requestStops() {
 		return
 	}
 	l.actions = append([]Action{StopInstances{l.app.id, sortedKeys(l.app.stopRequested)}}, l.actions...)
-	for _, i := range l.app.instances {
+	for _, i := range l.instances {
 		if i.Version == l.grownVersion {
-			delete(l.app.stopRequested, i.TaskID)
+			delete(l.app.stopRequested, i.ID)
 		}
 	}
 }

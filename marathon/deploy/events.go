@@ -159,7 +159,7 @@ func stateNames(state job.State) (status, condition string) {
 // UnknownTermination returns the event of an instance that ended after it was given up.
 func UnknownTermination(app string, i AppInstance) BusEvent {
 	_, condition := stateNames(i.State)
-	return UnknownInstanceTerminated{InstanceID: i.TaskID, AppID: app, Condition: condition}
+	return UnknownInstanceTerminated{InstanceID: i.ID, AppID: app, Condition: condition}
 }
 
 // MesosState returns Mesos's name of a task's state. It is empty before the task was sent
@@ -169,33 +169,32 @@ func MesosState(state job.State) string {
 	return status
 }
 
-// healthChanges returns the events between two reports of an app's instances.
-func healthChanges(app string, before, after []AppInstance) []BusEvent {
-	was := make(map[string]*AppInstance, len(before))
-	for i := range before {
-		was[before[i].TaskID] = &before[i]
-	}
+// updateHealth stores the health of the app's instances and returns an event for each that
+// has changed.
+func (a *appRecord) updateHealth(instances []AppInstance) []BusEvent {
 	var events []BusEvent
-	for i := range after {
-		now := &after[i]
-		if old, known := was[now.TaskID]; known && !sameHealth(old.Healthy, now.Healthy) {
-			events = append(events, InstanceHealthChanged{InstanceID: now.TaskID, Version: cmp.Or(now.StartedFor, now.Version), AppID: app, Healthy: now.Healthy})
+	before := a.health
+	a.health = make(map[string]*bool, len(instances))
+	for _, now := range instances {
+		if old, known := before[now.ID]; known && !sameHealth(old, now.Healthy) {
+			events = append(events, InstanceHealthChanged{InstanceID: now.ID, Version: cmp.Or(now.StartedFor, now.Version), AppID: a.id, Healthy: now.Healthy})
 		}
+		a.health[now.ID] = now.Healthy
 	}
 	return events
 }
 
-// StateChangeEvents returns the events of an instance that has entered its State, with the
-// version of the app that it was started for. The caller sees each change of state and
-// publishes the events; Step only sees some of the states.
-func StateChangeEvents(app, version string, i AppInstance) []BusEvent {
+// StateChangeEvents returns the events of an instance that has entered its State. The caller
+// sees each change of state and publishes the events; Step only sees some of the states.
+func StateChangeEvents(app string, i AppInstance) []BusEvent {
+	version := cmp.Or(i.StartedFor, i.Version)
 	status, condition := stateNames(i.State)
-	events := []BusEvent{InstanceChanged{InstanceID: i.TaskID, Condition: condition, AppID: app, AgentID: i.AgentID, Host: i.Hostname, Version: version}}
+	events := []BusEvent{InstanceChanged{InstanceID: i.ID, Condition: condition, AppID: app, AgentID: i.AgentID, Host: i.Hostname, Version: version}}
 	if status == "" {
 		return events
 	}
 	return append(events, StatusUpdate{
-		AgentID: i.AgentID, TaskID: i.TaskID, TaskStatus: status, Message: i.Message,
+		AgentID: i.AgentID, TaskID: i.ID, TaskStatus: status, Message: i.Message,
 		AppID: app, Host: i.Hostname, Ports: append([]int{}, i.Ports...), Version: version, IPAddresses: append([]IPAddress{}, i.Addresses...),
 	})
 }

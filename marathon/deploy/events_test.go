@@ -4,14 +4,21 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"mesos-gpu/job"
 )
 
 // All events of one instance name the version that it was started for.
 func TestVersionOfEvents(t *testing.T) {
 	well, sick := true, false
-	before := []AppInstance{{TaskID: "t", Version: "configured", StartedFor: "scaled", Healthy: &sick}, {TaskID: "u", Version: "configured", Healthy: &sick}}
-	after := []AppInstance{{TaskID: "t", Version: "configured", StartedFor: "scaled", Healthy: &well}, {TaskID: "u", Version: "configured", Healthy: &well}}
-	events := healthChanges("/a", before, after)
+	instances := func(healthy *bool) []AppInstance {
+		return []AppInstance{
+			{Task: job.Task{ID: "t", Healthy: healthy}, Version: "configured", StartedFor: "scaled"}, {Task: job.Task{ID: "u", Healthy: healthy}, Version: "configured"},
+		}
+	}
+	a := &appRecord{id: "/a"}
+	a.updateHealth(instances(&sick))
+	events := a.updateHealth(instances(&well))
 	if len(events) != 2 {
 		t.Fatalf("got %d events, want 2", len(events))
 	}
@@ -24,7 +31,7 @@ func TestVersionOfEvents(t *testing.T) {
 
 // An empty list is encoded as an empty list, not as null.
 func TestNoPortsInEvents(t *testing.T) {
-	events := StateChangeEvents("/a", "v", AppInstance{TaskID: "t", State: "RUNNING"})
+	events := StateChangeEvents("/a", AppInstance{Task: job.Task{ID: "t", State: job.Running}, Version: "v"})
 	text, err := json.Marshal(events[len(events)-1])
 	if err != nil {
 		t.Fatal(err)

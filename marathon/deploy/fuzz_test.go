@@ -34,13 +34,13 @@ func FuzzNew(f *testing.F) {
 				documents[key] = value
 			}
 		}
-		s, err := LoadState(documents)
+		s, err := loadState(documents)
 		if err != nil {
 			return
 		}
-		seen := []AppInstance{{TaskID: "1", State: job.Running}, {TaskID: "2", State: job.Waiting, Version: "x"}}
+		seen := []AppInstance{{Task: job.Task{ID: "1", State: job.Running}}, {Task: job.Task{ID: "2", State: job.Waiting}, Version: "x"}}
 		for _, a := range s.Apps() {
-			seen = append(seen, AppInstance{TaskID: a.Version, Version: a.VersionInfo.LastConfigChangeAt, State: job.Running})
+			seen = append(seen, AppInstance{Task: job.Task{ID: a.Version, State: job.Running}, Version: a.VersionInfo.LastConfigChangeAt})
 		}
 		s.Step(map[string][]AppInstance{"/g/a": seen})
 		for _, d := range s.Deployments() {
@@ -59,7 +59,7 @@ func FuzzNew(f *testing.F) {
 			}
 		}
 		maps.DeleteFunc(kept, func(_ string, value []byte) bool { return value == nil })
-		if _, err := LoadState(kept); err != nil {
+		if _, err := loadState(kept); err != nil {
 			t.Errorf("read what was written: %v", err)
 		}
 	})

@@ -47,6 +47,12 @@ func (s *DesiredState) Group(id string) (*marathon.Group, bool) {
 	return groupTree{s.groups, map[string]*marathon.Group{}}.buildGroup(id, s.Apps())
 }
 
+// EnforcesRole reports whether a group has a definition that enforces the group's role.
+func (s *DesiredState) EnforcesRole(id string) bool {
+	g := s.groups[id]
+	return g != nil && g.EnforceRole != nil && *g.EnforceRole
+}
+
 // groupTree builds nested groups.
 type groupTree struct {
 	infos  map[string]*GroupInfo

@@ -1,41 +1,25 @@
 package deploy
 
 import (
-	"time"
-
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 )
 
-// AppInstance is a task of an app's job in its last observed state. Ended and retired tasks
-// are included: they show that their job exists.
+// AppInstance is a task of an app's job. Ended and retired tasks are included: they show
+// that their job exists.
 type AppInstance struct {
-	TaskID string
+	job.Task
 	// Version is the configuration (App.VersionInfo.LastConfigChangeAt) that the
-	// job was created from. Job is the job's name.
+	// job was created from.
 	Version string
-	Job     string
-
-	State job.State
-	// KillRequested, KillReason, Healthy and the following are the task's.
-	KillRequested time.Time
-	KillReason    job.KillReason
-	Healthy       *bool
-	Started       time.Time
-	Changed       time.Time
-	NotBefore     time.Time
-	Hostname      string
-	AgentID       string
 	// Fields are the values of its agent that constraints compare, by field. They
 	// are nil if they are not known, and must not be changed.
 	Fields map[string]string
 	// StartedFor is the version of the app that it was started for, if that is
 	// known. Scaling adds versions without a new configuration.
 	StartedFor string
-	Ports      []int
-	// Addresses are its known IP addresses.
+	// Addresses are its known IP addresses, with their protocols.
 	Addresses []IPAddress
-	Message   string
 	// Ready is true once all of its readiness checks have succeeded. It is ignored
 	// without such checks.
 	Ready bool

@@ -16,7 +16,7 @@ import (
 // chaos runs a DesiredState on the model of the scheduler, with random changes by users and agents.
 type chaos struct {
 	t         *rapid.T
-	st        *DesiredState
+	st        *observedState
 	cluster   *cluster
 	documents map[string][]byte
 	// lossy makes actions fail and observations arrive late. Otherwise actions take effect at once, and invariants
@@ -33,7 +33,7 @@ func TestDeploymentsConverge(t *testing.T) {
 		t.Run(fmt.Sprintf("lossy %t", lossy), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				c := &chaos{t: t, cluster: newCluster(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, lossy: lossy, checked: !lossy, late: map[string]bool{}}
-				c.st, _ = LoadState(nil)
+				c.st, _ = loadState(nil)
 				for range rapid.IntRange(1, 40).Draw(t, "moves") {
 					c.move()
 				}
@@ -75,8 +75,8 @@ func (c *chaos) people() {
 			break
 		}
 	case 3:
-		if seen := c.st.Instances(ids[0]); len(seen) > 0 {
-			_, _ = c.st.RetireInstances(now, []string{rapid.SampledFrom(seen).Draw(c.t, "instance").TaskID}, o)
+		if seen := c.st.instancesOf(ids[0]); len(seen) > 0 {
+			_, _ = c.st.RetireInstances(now, []string{rapid.SampledFrom(seen).Draw(c.t, "instance").ID}, o)
 		}
 	default:
 		var apps []*marathon.App
@@ -110,7 +110,7 @@ func (c *chaos) fate() {
 	var ids []string
 	c.cluster.each(func(_ *modelJob, _ int, t *AppInstance) {
 		if t.State.IsLive() {
-			ids = append(ids, t.TaskID)
+			ids = append(ids, t.ID)
 		}
 	})
 	if len(ids) == 0 {
@@ -260,7 +260,7 @@ func (c *chaos) bounds(before map[string]count, actions []Action) {
 // takeOver loads another state from the documents, which must return the same actions as the first.
 func (c *chaos) takeOver() {
 	c.keep()
-	other, err := LoadState(maps.Clone(c.documents))
+	other, err := loadState(maps.Clone(c.documents))
 	if err != nil {
 		c.t.Fatal(err)
 	}

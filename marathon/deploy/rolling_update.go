@@ -95,9 +95,9 @@ func (l *appEvaluation) isServing(i *AppInstance) bool {
 // countLeaving returns the number of instances that are ending and may still run.
 func (l *appEvaluation) countLeaving() int {
 	count := 0
-	for i := range l.app.instances {
-		one := &l.app.instances[i]
-		if one.State.IsPlaced() && (one.isLeaving() || l.app.stopRequested[one.TaskID]) {
+	for i := range l.instances {
+		one := &l.instances[i]
+		if one.State.IsPlaced() && (one.isLeaving() || l.app.stopRequested[one.ID]) {
 			count++
 		}
 	}
@@ -138,7 +138,7 @@ func (l *appEvaluation) evictionOrder(list []*AppInstance) iter.Seq[*AppInstance
 		if oldest {
 			age = -age
 		}
-		return cmp.Or(age, strings.Compare(a.TaskID, b.TaskID))
+		return cmp.Or(age, strings.Compare(a.ID, b.ID))
 	}
 	return job.EvictionOrder(l.spreadCounter(), list, (*AppInstance).constraintValue, first, last)
 }
@@ -153,9 +153,9 @@ func (l *appEvaluation) spreadCounter() job.SpreadCounter {
 		}
 	}
 	all := job.NewSpreadCounter(constraints)
-	for i := range l.app.instances {
-		one := &l.app.instances[i]
-		if len(all) > 0 && one.State.IsPlaced() && one.KillRequested.IsZero() && !l.app.stopRequested[one.TaskID] {
+	for i := range l.instances {
+		one := &l.instances[i]
+		if len(all) > 0 && one.State.IsPlaced() && one.KillRequested.IsZero() && !l.app.stopRequested[one.ID] {
 			all.AddTask(one.constraintValue)
 		}
 	}
@@ -165,7 +165,7 @@ func (l *appEvaluation) spreadCounter() job.SpreadCounter {
 // isNamed reports whether a request named the instance to be stopped.
 func (l *appEvaluation) isNamed(i *AppInstance) bool {
 	d := l.app.deployment
-	return d != nil && slices.Contains(d.Kill[l.app.id], i.TaskID)
+	return d != nil && slices.Contains(d.Kill[l.app.id], i.ID)
 }
 
 func compareBools(a, b bool) int {

@@ -69,7 +69,7 @@ func play(t *testing.T, text string) string {
 
 type script struct {
 	t         *testing.T
-	st        *DesiredState
+	st        *observedState
 	cluster   *cluster
 	documents map[string][]byte
 	apps      []*marathon.App
@@ -83,8 +83,8 @@ func newScript(t *testing.T) *script {
 	return p
 }
 
-func (p *script) new() *DesiredState {
-	st, err := LoadState(p.documents)
+func (p *script) new() *observedState {
+	st, err := loadState(p.documents)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -332,9 +332,9 @@ func (p *script) show(args []string) {
 		} else {
 			fmt.Fprintf(&p.out, "%s is not there\n", id)
 		}
-		for _, i := range p.st.Instances(id) {
+		for _, i := range p.st.instancesOf(id) {
 			if i.State.IsLive() {
-				fmt.Fprintf(&p.out, "  %s %s\n", i.TaskID, i.State)
+				fmt.Fprintf(&p.out, "  %s %s\n", i.ID, i.State)
 			}
 		}
 	}

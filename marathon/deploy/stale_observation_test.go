@@ -24,7 +24,7 @@ func TestStaleObservation(t *testing.T) {
 	s.Step(nil)
 	all := append(old, serving(s, "/web", 1)...)
 	first, _ := s.Step(map[string][]AppInstance{"/web": all})
-	want := StopInstances{"/web", []string{old[2].TaskID}}
+	want := StopInstances{"/web", []string{old[2].ID}}
 	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
 		t.Fatalf("got %+v, want %+v and a Scale", first, want)
 	}
@@ -34,7 +34,7 @@ func TestStaleObservation(t *testing.T) {
 	}
 	all[0].Healthy = new(false) // stopping it costs nothing; the others stay
 	third, _ := s.Step(map[string][]AppInstance{"/web": all})
-	want.TaskIDs = []string{old[0].TaskID, old[2].TaskID}
+	want.TaskIDs = []string{old[0].ID, old[2].ID}
 	if !cmp.Equal(third[0], Action(want)) {
 		t.Errorf("got %+v, want %+v", third[0], want)
 	}
@@ -54,7 +54,7 @@ func TestRemovedAppIsWantedAgain(t *testing.T) {
 	}
 	got, _ := s.Step(nil)
 	a, _ := s.App("/web")
-	want := []Action{StopInstances{"/web", []string{list[0].TaskID, list[1].TaskID}}, ScaleJob{"/web", a.VersionInfo.LastConfigChangeAt, 2}}
+	want := []Action{StopInstances{"/web", []string{list[0].ID, list[1].ID}}, ScaleJob{"/web", a.VersionInfo.LastConfigChangeAt, 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -106,7 +106,7 @@ func TestNeededVersionsAreKept(t *testing.T) {
 				t.Error("the version that runs is not kept")
 			}
 			documents := kept(s)
-			if _, err := LoadState(documents); err != nil {
+			if _, err := loadState(documents); err != nil {
 				t.Error(err)
 			}
 			for key, value := range documents {
@@ -128,7 +128,7 @@ func TestTooManyLargeVersions(t *testing.T) {
 		if _, refused = s.PutApps(start(), []*marathon.App{app}, ChangeOptions{Force: true}); refused != nil {
 			break
 		}
-		s.Step(map[string][]AppInstance{"/web": append(s.Instances("/web"), serving(s, "/web", 1)...)})
+		s.Step(map[string][]AppInstance{"/web": append(s.instancesOf("/web"), serving(s, "/web", 1)...)})
 		for key, value := range s.TakeChangedDocuments() {
 			if len(value) > maxDocument {
 				t.Fatalf("%s has %d bytes", key, len(value))

@@ -6,19 +6,14 @@ import (
 	"time"
 )
 
-// Step takes the instances of each app that has changed: all instances of the app. It returns actions and events. It
-// may be called at any time, also for apps without a change: it repeats actions whose effect it has not observed.
-// After the caller has executed actions of an app, it passes the app's instances to the next Step.
-func (s *DesiredState) Step(seen map[string][]AppInstance) ([]Action, []BusEvent) {
-	for _, id := range sortedKeys(seen) {
-		a := s.ensureApp(id)
-		if s.observed {
-			s.events = append(s.events, healthChanges(id, a.instances, seen[id])...)
-		}
-		a.instances = slices.Clone(seen[id])
+// Step evaluates the given apps, whose instances may have changed, and the apps that users have changed. It returns
+// actions and events. It may be called at any time, also for apps without a change: it repeats actions whose effect
+// it does not see. After the caller has executed actions of an app, it passes the app to the next Step.
+func (s *DesiredState) Step(changed ...string) ([]Action, []BusEvent) {
+	for _, id := range slices.Sorted(slices.Values(changed)) {
+		s.events = append(s.events, s.ensureApp(id).updateHealth(s.instancesOf(id))...)
 		s.dirty[id] = true
 	}
-	s.observed = true
 	do := map[string][]Action{}
 	for {
 		for id := range s.dirty {
@@ -44,10 +39,11 @@ func (s *DesiredState) evaluateApp(a *appRecord) []Action {
 	if a.deployment != nil && !a.deployment.hasReached(a.id) {
 		return nil
 	}
-	l := newEvaluation(a)
+	instances := s.instancesOf(a.id)
+	l := newEvaluation(a, instances)
 	if l.wanted != nil && l.ensureJob(l.wanted.VersionInfo.LastConfigChangeAt).isStuck() {
-		s.renewVersion(a)
-		l = newEvaluation(a)
+		s.renewVersion(a, instances)
+		l = newEvaluation(a, instances)
 	}
 	done := l.decideActions()
 	if d := a.deployment; d != nil && d.pending != nil {
@@ -57,7 +53,7 @@ func (s *DesiredState) evaluateApp(a *appRecord) []Action {
 			delete(d.pending, a.id)
 		}
 	}
-	if len(a.versions) == 0 && len(a.instances) == 0 {
+	if len(a.versions) == 0 && len(instances) == 0 {
 		delete(s.apps, a.id)
 	}
 	return l.actions
@@ -66,11 +62,11 @@ func (s *DesiredState) evaluateApp(a *appRecord) []Action {
 // renewVersion gives an app a new version with the same definition, and with it a new job.
 // A user has killed the job of the old version, whose name is in use until its last
 // instances have ended. Those instances were given up with the job.
-func (s *DesiredState) renewVersion(a *appRecord) {
+func (s *DesiredState) renewVersion(a *appRecord, instances []AppInstance) {
 	v := s.nextVersion(s.lastVersion)
 	a.versions = append(a.versions, newVersion(a.currentApp(), v, v))
 	s.lastVersion, _ = time.Parse(versionLayout, v) // nextVersion has formatted it
-	a.trimVersions()
+	a.trimVersions(instances)
 	s.changedDocuments[appKey+a.id] = struct{}{}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/marathon"
@@ -83,9 +84,9 @@ func newVersion(a *marathon.App, v, config string) appVersion {
 }
 
 // trimVersions removes the oldest versions that are not needed.
-func (a *appRecord) trimVersions() {
+func (a *appRecord) trimVersions(instances []AppInstance) {
 	for i := 0; i < len(a.versions)-1 && (len(a.versions) > keptVersions || a.versionsSize() > maxDocument-maxApp); {
-		if a.isNeeded(a.versions[i].app) {
+		if a.isNeeded(a.versions[i].app, instances) {
 			i++
 			continue
 		}
@@ -102,16 +103,12 @@ func (a *appRecord) versionsSize() int {
 }
 
 // isNeeded reports whether a rollback may need the version, or whether it has instances.
-func (a *appRecord) isNeeded(old *marathon.App) bool {
-	return a.deployment != nil && a.deployment.From[a.id] == old.Version || a.hasInstances(old)
+func (a *appRecord) isNeeded(old *marathon.App, instances []AppInstance) bool {
+	return a.deployment != nil && a.deployment.From[a.id] == old.Version || a.hasInstances(old, instances)
 }
 
 // hasInstances reports whether the version has instances that are not leaving.
-func (a *appRecord) hasInstances(old *marathon.App) bool {
-	for i := range a.instances {
-		if v := a.instances[i].Version; v == old.VersionInfo.LastConfigChangeAt && !a.instances[i].isLeaving() && a.appAtConfig(v) == old {
-			return true
-		}
-	}
-	return false
+func (a *appRecord) hasInstances(old *marathon.App, instances []AppInstance) bool {
+	v := old.VersionInfo.LastConfigChangeAt
+	return a.appAtConfig(v) == old && slices.ContainsFunc(instances, func(i AppInstance) bool { return i.Version == v && !i.isLeaving() })
 }
