@@ -89,7 +89,7 @@ func (g *guardedConfig) clientAs(t *testing.T, who string, instances ...*testIns
 	for _, in := range instances {
 		urls = append(urls, g.URLFor(in.addr))
 	}
-	options := []client.ClientOption{client.WithTrustedCA(g.CAFile)}
+	options := []client.Option{client.WithTrustedCA(g.CAFile)}
 	if who != "" {
 		options = append(options, client.WithToken(g.tokens[who]))
 	}

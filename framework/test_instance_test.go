@@ -31,7 +31,7 @@ func startWithJournal(t *testing.T, c *mesostest.FakeCluster, journalPath string
 	return startInstance(t, c, SchedulerConfig{JournalPath: journalPath})
 }
 
-func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, options ...client.ClientOption) *testInstance {
+func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, options ...client.Option) *testInstance {
 	t.Helper()
 	ready := make(chan string, 1)
 	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"

@@ -1,5 +1,3 @@
-// Package client is the Go client of the scheduler's REST API. The command line uses
-// it. It follows the leader, and retries requests that are safe to repeat.
 package client
 
 import (
@@ -24,25 +22,28 @@ type Client struct {
 	baseURLs []string
 	http     *http.Client
 	token    string
+	timeouts Timeouts
 
 	mu        sync.Mutex
 	lastIndex int // index of the base URL that responded last
 }
 
 // New returns a client of the API at address: a URL, host:port, or several of them
-// separated by commas.
-func New(address string, options ...ClientOption) (*Client, error) {
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	transport := &http.Transport{DialContext: dialer.DialContext, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
-	c := &Client{http: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // sendOnce follows redirects
-	}}
+// separated by commas. It sends no request.
+func New(address string, options ...Option) (*Client, error) {
+	var o clientOptions
 	for _, set := range options {
-		if err := set(c); err != nil {
+		if err := set(&o); err != nil {
 			return nil, err
 		}
 	}
+	o.timeouts.setDefaults()
+	dialer := net.Dialer{Timeout: o.timeouts.Connect}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: o.tls, ResponseHeaderTimeout: o.timeouts.Response, IdleConnTimeout: time.Minute}
+	c := &Client{token: o.token, timeouts: o.timeouts, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // sendOnce follows redirects
+	}}
 	for one := range strings.SplitSeq(address, ",") {
 		one = strings.TrimSpace(one)
 		if !strings.Contains(one, "://") {
@@ -50,7 +51,7 @@ func New(address string, options ...ClientOption) (*Client, error) {
 		}
 		u, err := url.Parse(one)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("API address %q is no URL such as http://127.0.0.1:8080, nor several with commas between", address)
+			return nil, fmt.Errorf("API address %q: must be a URL such as http://127.0.0.1:8080, or several separated by commas", address)
 		}
 		c.baseURLs = append(c.baseURLs, strings.TrimRight(u.String(), "/"))
 	}
@@ -93,7 +94,7 @@ func (c *Client) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, err
 // SubmitJobWithKey submits a job with the caller's idempotency key, 1 to 255 printable
 // ASCII characters. A second call with the same key returns the existing job.
 func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
-	res, err := c.sendWith(ctx, leaderTimeout, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
+	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
 	if err != nil {
 		return view, err
 	}

@@ -19,7 +19,7 @@ import (
 const token = "mgpu.ci.SECRETSECRET"
 
 // serveTLS starts a TLS server and returns an option that trusts it.
-func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting ClientOption) {
+func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting Option) {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
 	t.Cleanup(s.Close)
@@ -30,7 +30,7 @@ func serveTLS(t *testing.T, h http.HandlerFunc) (url string, trusting ClientOpti
 	return s.URL, WithTrustedCA(file)
 }
 
-func newClient(t *testing.T, address string, options ...ClientOption) *Client {
+func newClient(t *testing.T, address string, options ...Option) *Client {
 	t.Helper()
 	c, err := New(address, options...)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 // Exec runs a command in the container of a job's running task, with t as its terminal,
 // until the command or ctx ends; the end of ctx ends the command. It returns the exit
 // code, which is 128 plus the signal number after a signal. A blocked Read of Stdin may
-// outlive Exec. An *api.Problem is an error of the scheduler, such as an unknown task.
+// outlive Exec. A *Problem is an error of the scheduler, such as an unknown task.
 func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
 	r.Stdin = t.Stdin != nil
 	if err := r.Validate(); err != nil {
@@ -86,7 +86,7 @@ func (x *execSession) noteHeard() { x.lastHeard.Store(time.Now().UnixNano()) }
 // other requests.
 func (x *execSession) openConnection(ctx context.Context, c *Client, path string) (err error) {
 	asker := &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
-		return c.sendWith(r.Context(), leaderTimeout, r.Method, r.URL.RequestURI(), nil, r.Header)
+		return c.sendWith(r.Context(), c.timeouts.Leader, r.Method, r.URL.RequestURI(), nil, r.Header)
 	})}
 	x.conn, _, err = websocket.Dial(ctx, "http://scheduler"+path, &websocket.DialOptions{HTTPClient: asker})
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {

@@ -51,7 +51,7 @@ func (r execBackend) handler() http.Handler {
 	return apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(r) }, log)
 }
 
-func connectTo(t *testing.T, address string, options ...ClientOption) *Client {
+func connectTo(t *testing.T, address string, options ...Option) *Client {
 	t.Helper()
 	c, err := New(address, options...)
 	if err != nil {

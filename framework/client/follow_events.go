@@ -87,7 +87,7 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 			if down.IsZero() {
 				down = time.Now()
 			}
-			if !IsTemporary(broke) || time.Since(down) > FollowTimeout {
+			if !IsTemporary(broke) || time.Since(down) > c.timeouts.Follow {
 				yield(api.TaskEvent{}, broke)
 				return
 			}
@@ -112,7 +112,7 @@ func (c *Client) WaitForJob(ctx context.Context, name string) (view api.JobView,
 		if len(live) > 0 {
 			continue
 		}
-		err := retryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err })
+		err := c.retryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err })
 		if err != nil || view.Terminal {
 			return view, err
 		}

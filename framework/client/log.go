@@ -71,7 +71,7 @@ func (l *logReader) openAnswer() error {
 		q.Set("follow", "true")
 	}
 	header := http.Header{api.LogPreceding: {base64.StdEncoding.EncodeToString(l.preceding)}}
-	res, err := l.client.sendWith(l.ctx, leaderTimeout, http.MethodGet, "/v1/tasks/"+url.PathEscape(l.task)+"/log?"+q.Encode(), nil, header)
+	res, err := l.client.sendWith(l.ctx, l.client.timeouts.Leader, http.MethodGet, "/v1/tasks/"+url.PathEscape(l.task)+"/log?"+q.Encode(), nil, header)
 	l.res = res
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (l *logReader) resumeReading() error {
 	if l.failingSince.IsZero() {
 		l.failingSince = time.Now()
 	}
-	if l.ctx.Err() != nil || time.Since(l.failingSince) > FollowTimeout {
+	if l.ctx.Err() != nil || time.Since(l.failingSince) > l.client.timeouts.Follow {
 		return errors.Join(l.readError, io.ErrUnexpectedEOF)
 	}
 	if err := sleepContext(l.ctx, retryDelay(l.tries)); err != nil {

@@ -23,11 +23,6 @@ const (
 	maxProblem = 64 << 10
 	// maxRedirects limits the redirects of a request.
 	maxRedirects = 3
-	// leaderTimeout is how long a request waits for a leader while standbys report that
-	// there is none.
-	leaderTimeout = 30 * time.Second
-	// FollowTimeout is how long requests that follow a job are retried without a response.
-	FollowTimeout = 2 * time.Minute
 
 	minRetryDelay, maxRetryDelay = 200 * time.Millisecond, 5 * time.Second
 )
@@ -47,10 +42,10 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 
 // sendRequest sends a request to one scheduler after the other, and repeats that while a
 // new leader takes over. It retries a request that is not idempotent only if it was
-// certainly not executed, or has an idempotency key. It returns an *api.Problem if a
+// certainly not executed, or has an idempotency key. It returns a *Problem if a
 // scheduler responded with one.
 func (c *Client) sendRequest(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	return c.sendWithin(ctx, leaderTimeout, method, path, body)
+	return c.sendWithin(ctx, c.timeouts.Leader, method, path, body)
 }
 
 func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, path string, body any) (*http.Response, error) {
@@ -192,7 +187,7 @@ func (c *Client) sendTo(ctx context.Context, method, url string, data []byte, he
 	}
 	res, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &noListenerError{addresses: c.baseURLs, err: err}
+		return nil, &NoListenerError{Addresses: c.baseURLs, err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the scheduler: %w", err)
@@ -210,13 +205,13 @@ func readProblem(res *http.Response, url string) error {
 	return &p
 }
 
-// retryTemporary calls f until it succeeds, fails with a permanent error, or FollowTimeout
+// retryTemporary calls f until it succeeds, fails with a permanent error, or Timeouts.Follow
 // has passed.
-func retryTemporary(ctx context.Context, f func() error) error {
+func (c *Client) retryTemporary(ctx context.Context, f func() error) error {
 	began := time.Now()
 	for tries := 0; ; tries++ {
 		err := f()
-		if err == nil || !IsTemporary(err) || time.Since(began) > FollowTimeout {
+		if err == nil || !IsTemporary(err) || time.Since(began) > c.timeouts.Follow {
 			return err
 		}
 		if err := sleepContext(ctx, retryDelay(tries)); err != nil {
@@ -224,16 +219,3 @@ func retryTemporary(ctx context.Context, f func() error) error {
 		}
 	}
 }
-
-// noListenerError means that no process listens at any of the addresses.
-type noListenerError struct {
-	addresses []string
-	err       error
-}
-
-func (e *noListenerError) Error() string {
-	return fmt.Sprintf("no scheduler listens at %s (%v): start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API",
-		strings.Join(e.addresses, ", "), syscall.ECONNREFUSED)
-}
-
-func (e *noListenerError) Unwrap() error { return e.err }

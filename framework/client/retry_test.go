@@ -202,13 +202,17 @@ func TestFollowedLogResumes(t *testing.T) {
 	}
 }
 
-// Following ends after FollowTimeout without a response.
+// TestFollowTimesOut checks that following ends after Timeouts.Follow without a response.
 func TestFollowTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{baseURLs: []string{"http://x"}, http: &http.Client{Transport: refusingTransport{}}}
+		c, err := New("http://x", WithTimeouts(Timeouts{Follow: time.Hour}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.http.Transport = refusingTransport{}
 		began := time.Now()
-		_, err := c.WaitForJob(context.Background(), "train")
-		if took := time.Since(began); err == nil || took < FollowTimeout || took > 2*FollowTimeout {
+		_, err = c.WaitForJob(context.Background(), "train")
+		if took := time.Since(began); err == nil || took < time.Hour || took > 2*time.Hour {
 			t.Errorf("after %s: %v", took, err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -19,7 +19,7 @@ func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
 
 // ConnectTo returns a client of the API at an address.
 func (a *App) ConnectTo(address string) (*client.Client, error) {
-	var options []client.ClientOption
+	var options []client.Option
 	token := ""
 	if a.Getenv != nil {
 		token = a.Getenv("MESOS_GPU_TOKEN")

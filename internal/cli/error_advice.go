@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
 	"mesos-gpu/job/editdistance"
 )
 
@@ -52,6 +53,9 @@ func AdviseError(err error) string {
 		if next := listCommands()[p.Code]; next != "" {
 			return fmt.Sprintf("%s: see %s", text, next)
 		}
+	}
+	if none := (*client.NoListenerError)(nil); errors.As(err, &none) && strings.HasSuffix(text, none.Error()) {
+		return text + ": start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API"
 	}
 	if u := (*url.Error)(nil); errors.As(err, &u) && !errors.Is(err, context.Canceled) {
 		return strings.Replace(text, "ask the scheduler: "+u.Error(), describeUnreachable(u), 1)

@@ -20,9 +20,9 @@ import (
 type CommandTable map[string]func(args []string) error
 
 // Main is the body of TestMain. It runs the command that the first argument
-// names, a container's first process, or the tests. Commands exit with
-// syscall.Exit, because os.Exit of a race-instrumented binary waits a second.
-func Main(m *testing.M, commands CommandTable) {
+// names, a container's first process, or the tests and then the cleanups. Commands
+// exit with syscall.Exit, because os.Exit of a race-instrumented binary waits a second.
+func Main(m *testing.M, commands CommandTable, cleanups ...func() error) {
 	var run func([]string) error
 	if len(os.Args) > 1 {
 		if run = commands[os.Args[1]]; os.Args[1] == container.InitCommand {
@@ -30,7 +30,14 @@ func Main(m *testing.M, commands CommandTable) {
 		}
 	}
 	if run == nil {
-		os.Exit(m.Run())
+		code := m.Run()
+		for _, cleanup := range cleanups {
+			if err := cleanup(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}
+		os.Exit(code)
 	}
 	if err := run(os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,9 +2,16 @@ package client
 
 import (
 	"errors"
+	"fmt"
+	"strings"
+	"syscall"
 
 	"mesos-gpu/framework/api"
 )
+
+// Problem is an error response of the scheduler. errors.As finds it in the errors of all
+// requests. Programs should decide by its Code: the text may change.
+type Problem = api.Problem
 
 // Codes of the problems that programs most often handle. Package api defines the others.
 const (
@@ -23,6 +30,20 @@ const (
 	CodeUnauthenticated      = api.CodeUnauthenticated
 	CodeUnavailable          = api.CodeUnavailable
 )
+
+// NoListenerError means that no process listens at any of the client's addresses. It
+// wraps syscall.ECONNREFUSED.
+type NoListenerError struct {
+	Addresses []string
+	err       error
+}
+
+func (e *NoListenerError) Error() string {
+	return fmt.Sprintf("no scheduler listens at %s (%v)", strings.Join(e.Addresses, ", "), syscall.ECONNREFUSED)
+}
+
+// Unwrap returns the error of the last connection attempt.
+func (e *NoListenerError) Unwrap() error { return e.err }
 
 // CodeOf returns the code of the scheduler's problem in err, or "" if err has none.
 func CodeOf(err error) api.ProblemCode {
