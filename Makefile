@@ -47,7 +47,7 @@ sim: ## play the FGD experiment in full, compare it with the published results, 
 	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
 	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -tables $(abspath $(TABLES))
 
-scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/guides/queueing.md
+scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/internals/evidence.md
 	$(GO) test -run '^$$' -bench Scale -benchtime 1x -whole -timeout 3h ./framework/sim/replay
 
 lint: ## gofmt, vet, staticcheck

@@ -17,7 +17,7 @@ import (
 func manualPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "isolator/*/README.md"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "isolator/*/README.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no page, %v", pattern, err)
@@ -140,14 +140,13 @@ var (
 // foreign lists flags of other programs that the documentation mentions.
 var foreign = map[string][]string{
 	"Mesos": {
-		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root", "containerizers",
+		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root",
 		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
 	},
 	"Mesos's configure": {"enable-install-module-dependencies"},
-	"docker":            {"device", "privileged", "rm", "storage-opt"},
+	"docker":            {"device", "privileged", "storage-opt"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},
-	"any of ours":       {"flags"},
 }
 
 // All documented flags exist.

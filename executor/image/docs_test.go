@@ -22,26 +22,31 @@ var (
 	separator = regexp.MustCompile(`^\|[-|]+\|$`)
 )
 
-// docsTables returns the rows below each heading.
+// docsTables returns the rows below each heading of the page and of the further cases, of
+// the tables whose first column is an image.
 func docsTables(t *testing.T) map[string][]docsTableRow {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "images.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := map[string][]docsTableRow{}
-	heading, body := "", false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case strings.HasPrefix(line, "## "):
-			heading, body = line[3:], false
-		case !strings.HasPrefix(line, "|"):
-			body = false
-		case separator.MatchString(line):
-			body = true
-		case body:
-			rows[heading] = append(rows[heading], readRow(t, line))
+	for _, file := range []string{filepath.Join("..", "..", "docs", "reference", "images.md"), filepath.Join("testdata", "requirements.md")} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heading, images, body := "", false, false
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimRight(line, "\n")
+			switch {
+			case strings.HasPrefix(line, "## "):
+				heading, images, body = line[3:], false, false
+			case !strings.HasPrefix(line, "|"):
+				images, body = false, false
+			case strings.HasPrefix(line, "| image |"):
+				images = true
+			case separator.MatchString(line):
+				body = images
+			case body:
+				rows[heading] = append(rows[heading], readRow(t, line))
+			}
 		}
 	}
 	return rows

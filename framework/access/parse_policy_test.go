@@ -14,16 +14,16 @@ import (
 
 const hash = "$2a$10$8e/0D4RQ7uuqv8U0hJQPC.BIe.5CQ1WTSMR0pGv2mVKmoPzXBb0t6"
 
-// exampleFile returns the example in docs/guides/access.md.
+// exampleFile returns the example in docs/guides/security.md.
 func exampleFile(t testing.TB) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "access.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile("(?s)```yaml\n(tokens:.*?)```").FindSubmatch(text)
 	if m == nil {
-		t.Fatal("docs/guides/access.md shows no access file")
+		t.Fatal("docs/guides/security.md shows no access file")
 	}
 	return m[1]
 }

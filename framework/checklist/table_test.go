@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// behaviourCount is the number of behaviours in docs/internals/mesos-behaviours.md.
+// behaviourCount is the number of behaviours in docs/internals/evidence.md.
 const behaviourCount = 46
 
 var (
@@ -35,7 +35,7 @@ func TestEveryBehaviourHasTestAndTableRow(t *testing.T) {
 			tests[n], onMesos[n] = m[1], !strings.HasPrefix(text, "//go:build !mesos")
 		}
 	}
-	rows := row.FindAllStringSubmatch(readText(t, "../../docs/internals/mesos-behaviours.md"), -1)
+	rows := row.FindAllStringSubmatch(readText(t, "../../docs/internals/evidence.md"), -1)
 	if len(rows) != behaviourCount || len(tests) != behaviourCount {
 		t.Errorf("%d rows and %d tests, want %d", len(rows), len(tests), behaviourCount)
 	}

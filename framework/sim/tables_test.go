@@ -24,7 +24,7 @@ func writeTables(t *testing.T, dir string, variants map[string][]PolicyResult) {
 	seeds := variants[names[0]][0].Seeds
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "# GPUs in use by policy and arrival\n\nPercent of all GPUs, mean and standard deviation of the seeds %d to %d, by how many percent of them were asked for; `make sim` writes this file.\n"+
-		"What is meant by each column, and by the bound, [placement.md](../../guides/placement.md) says.\n", seeds[0], seeds[len(seeds)-1])
+		"[Simulate](../../guides/simulate.md#placement-without-a-clock) explains each column and the bound.\n", seeds[0], seeds[len(seeds)-1])
 	for _, name := range names {
 		fmt.Fprintf(&text, "\n## %s\n\n![GPUs in use by arrival, %s](%s.svg)\n\n", name, name, name)
 		tableOf(&text, variants[name])

@@ -28,7 +28,7 @@ func jobKeys() []keyField[job.Spec] {
 			"number of tasks, each of which gets the resources below").withDefault("1").writtenIf(func(s *spec) bool { return s.Matrix == nil }).
 			withFlag(Flag{Name: "tasks", Kind: IntFlag, Default: "1", Usage: "number of equal tasks"}),
 		key("matrix", matrix(), func(s *spec) **job.Matrix { return &s.Matrix },
-			"one task for each [combination](#matrices) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`, with `include` and `exclude`").withDefault("none"),
+			"one task for each [combination](../guides/jobs.md#sweeps) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`, with `include` and `exclude`").withDefault("none"),
 		key("max_parallel", positiveCount(job.MaxTasks).withFlags(flagReadBy(Flag{Name: "max-parallel", Kind: IntFlag, Usage: "maximum number of tasks that run at the same time; 0 is no limit"}, readCount)),
 			func(s *spec) *int { return &s.MaxParallel },
 			"maximum number of tasks that hold resources at the same time").withDefault("all"),
@@ -36,7 +36,7 @@ func jobKeys() []keyField[job.Spec] {
 			"GPUs for each task: whole devices, unless `share` is set").withDefault("0, with `share` 1").
 			withFlag(Flag{Name: "gpus", Kind: IntFlag, Usage: "GPUs for each task: whole devices, unless --gpu-memory or --gpu-cores is set"}),
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
-			"a [part of each GPU](#shares): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
+			"a [part of each GPU](../guides/jobs.md#shares): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
 			"a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
@@ -93,11 +93,11 @@ func jobKeys() []keyField[job.Spec] {
 		key("secrets", pairs(wordSchema(secretPattern)).withSchema("propertyNames", valueSchema{"pattern": variablePattern}).
 			withFlags(assignmentsFlag(Flag{Name: "secret", Kind: RepeatedFlag, Usage: "NAME=KEY: an environment variable whose value is the secret KEY that the agent stores for the job's role"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.Secrets },
-			"environment variables whose values are [secrets](#secrets) stored on the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
+			"environment variables whose values are [secrets](../guides/jobs.md#secrets) stored on the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
-			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../concepts/scheduling.md#what-a-job-may-have-of-its-agents), or a volume of its Docker engine").withDefault("none"),
+			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../concepts/scheduling.md#permitted-agent-resources), or a volume of its Docker engine").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
 			"size of `/dev/shm`, which is part of the task's memory").withDefault("as much as `mem`").
 			withFlag(Flag{Name: "shm-size", Usage: "size of /dev/shm, such as 8GiB; it is part of the task's memory"}),
@@ -117,11 +117,11 @@ func jobKeys() []keyField[job.Spec] {
 			func(s *spec) *map[string]string { return &s.Labels },
 			"`NAME: value` pairs that the master, the agent and the Docker engine show"),
 		key("health_check", healthCheckList(), func(s *spec) *job.Container { return &s.Container },
-			"a [check](#checks) that ends a task if it fails too often, or a list of up to 20, all of which must succeed").withDefault("none"),
+			"a [check](../guides/jobs.md#health-checks) that ends a task if it fails too often, or a list of up to 20, all of which must succeed").withDefault("none"),
 		key("check", optional(generalCheck()), func(s *spec) **job.Check { return &s.Check },
-			"a [check](#checks) that only reports its result").withDefault("none"),
+			"a [check](../guides/jobs.md#health-checks) that only reports its result").withDefault("none"),
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
-			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after}`: the tasks are [kept running](#services) until a user ends the job").withDefault("`false`"),
+			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
 			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, for example the versions of one service").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
@@ -149,9 +149,9 @@ func jobKeys() []keyField[job.Spec] {
 			"maximum wait for the job's first start, after which it has failed").
 			withFlag(Flag{Name: "max-wait", Kind: DurationFlag, Usage: "maximum wait for the job's first start"}),
 		key("after", dependencyList(), func(s *spec) *[]job.Dependency { return &s.After },
-			"jobs that must [end](#after-other-jobs) first: `[prepare]`, or `{job, state}`").withDefault("none"),
+			"jobs that must [end](../guides/jobs.md#dependencies) first: `[prepare]`, or `{job, state}`").withDefault("none"),
 		key("schedule", optional(schedule()), func(s *spec) **job.Schedule { return &s.Schedule },
-			"[when](#schedules) to run the job repeatedly: `\"0 3 * * *\"`, or `{cron, time_zone, overlap, history}`").withDefault("once, now"),
+			"[when](../guides/jobs.md#schedules) to run the job repeatedly: `\"0 3 * * *\"`, or `{cron, time_zone, overlap, history}`").withDefault("once, now"),
 		key("kill_grace", duration(), func(s *spec) *time.Duration { return &s.KillGrace },
 			"time between SIGTERM and SIGKILL, for example `10s` or `2m`").withDefault("`5s`").alwaysWritten().
 			withFlag(Flag{Name: "kill-grace", Kind: DurationFlag, Default: job.DefaultKillGrace.String(), Usage: "time between SIGTERM and SIGKILL"}),

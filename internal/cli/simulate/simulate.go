@@ -57,7 +57,7 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "one or several of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "seeds of chance, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one seed, where --seeds names none")
-	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/guides/queueing.md)")
+	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/guides/simulate.md)")
 	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
 	flags.StringVar(&f.plot, "plot", "", "draw into this SVG file: the GPUs in use by arrival; timed: how long jobs waited")
 	f.timed.register(flags)
