@@ -49,19 +49,19 @@ type uncachedPair struct {
 
 func (m *uncachedPair) stepBoth(ev Event) {
 	if _, cycle := ev.(Cycle); cycle {
-		for _, a := range m.one.agentsWithLeftovers(m.one.now) {
-			if diff := cmp.Diff(placement.FreeResources(&a), m.one.leftoverOf(&a)); diff != "" {
+		for _, a := range m.one.agentsWithLeftovers() {
+			if diff := cmp.Diff(placement.FreeResources(&a), m.one.leftoverOf(&a, m.one.now)); diff != "" {
 				m.t.Fatalf("%s has left (-leftovers +left):\n%s", a.ID, diff)
 			}
 		}
 	}
-	before := m.one.cache.cluster
+	before := m.one.agentCache.cluster
 	got := m.one.Step(m.now, ev)
-	m.other.cache = agentCache{}
+	m.other.agentCache, m.other.queueCache = agentCache{}, queueCache{}
 	if diff := cmp.Diff(m.other.Step(m.now, ev), got); diff != "" {
 		m.t.Fatalf("%T: (-made anew +kept)\n%s", ev, diff)
 	}
-	if _, cycle := ev.(Cycle); cycle && before != nil && before == m.one.cache.cluster && m.one.cache.changed != nil {
+	if _, cycle := ev.(Cycle); cycle && before != nil && before == m.one.agentCache.cluster && len(m.one.changedAgents) > 0 {
 		m.kept++
 	}
 	m.one.TakeChanges()

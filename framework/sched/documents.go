@@ -2,101 +2,129 @@ package sched
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
 	"strings"
 )
 
-// Limits of one document. Documents are definitions that users write; they are kept in memory and in the journal.
+// Keys of the scheduler's own documents, which are stored with those of extensions.
 const (
-	maxDocumentKeyBytes = 512
-	maxDocumentBytes    = 1 << 20
+	reservedPrefix = "scheduler/"
+	cordonPrefix   = reservedPrefix + "cordon/"
+	quotaPrefix    = reservedPrefix + "quota/"
+	// attemptPrefix, followed by its id, is the key of an ended attempt.
+	attemptPrefix = "attempt/"
 )
 
-// maxTotalDocumentBytes limits all documents together.
-const maxTotalDocumentBytes = 256 << 20
+// CountersKey is the key of the document that CountersChanged writes.
+const CountersKey = reservedPrefix + "counted"
 
-// documentStore holds documents by folder and key. Each kind of document has its own folder, so that listing one kind
-// does not visit the others.
-type documentStore map[string]map[string][]byte
+// Limits of one document, and of all documents together. Documents are definitions that users write; they are kept in
+// memory and in the journal.
+const (
+	maxDocumentKeyBytes   = 512
+	maxDocumentBytes      = 1 << 20
+	maxTotalDocumentBytes = 256 << 20
+)
 
-// folderOfKey returns the key up to and including its first slash, "" if it has none.
+// IsReservedDocument reports whether a key is reserved for the scheduler.
+func IsReservedDocument(key string) bool {
+	return strings.HasPrefix(key, reservedPrefix) || strings.HasPrefix(key, attemptPrefix)
+}
+
+// documentStore holds what extensions and the scheduler itself keep in the journal besides jobs.
+type documentStore struct {
+	// documents are by folder, which is the key up to and including its first slash, and by key. Each kind of document
+	// has its own folder, so that listing one kind does not visit the others.
+	documents map[string]map[string][]byte
+	// documentBytes is the total size of all values.
+	documentBytes int
+	// changedDocuments are the values that were written since the last TakeChanges, by key; an empty one is deleted. The
+	// map is nil if nothing was written.
+	changedDocuments map[string][]byte
+}
+
 func folderOfKey(key string) string { return key[:strings.IndexByte(key, '/')+1] }
 
+// Document returns a document, or nil if the key is unknown. The caller must not change it.
+func (d *documentStore) Document(key string) []byte { return d.documents[folderOfKey(key)][key] }
+
+// DocumentsIn returns the documents of a folder, such as "schedule/", in no order. While it iterates, the caller must
+// not store documents or change values.
+func (d *documentStore) DocumentsIn(folder string) iter.Seq2[string, []byte] {
+	return maps.All(d.documents[folder])
+}
+
+// Documents returns all documents, the scheduler's own included. The caller must not change their values.
+func (d *documentStore) Documents() map[string][]byte {
+	all := map[string][]byte{}
+	for _, folder := range d.documents {
+		maps.Copy(all, folder)
+	}
+	return all
+}
+
 // AdmitDocuments returns why the documents may not be stored, nil if they may.
-func (s *State) AdmitDocuments(documents map[string][]byte) error {
-	sum := s.documentBytes
+func (d *documentStore) AdmitDocuments(documents map[string][]byte) error {
+	sum := d.documentBytes
 	for key, value := range documents {
-		if err := validateDocument(PutDocument{Key: key, Value: value}); err != nil {
+		if err := validateDocument(key, value); err != nil {
 			return err
 		}
-		sum += len(value) - len(s.Document(key))
+		sum += len(value) - len(d.Document(key))
 	}
-	if sum > maxTotalDocumentBytes && sum > s.documentBytes {
+	if sum > maxTotalDocumentBytes && sum > d.documentBytes {
 		return fmt.Errorf("documents would have %d bytes together, more than %d: forget some first", sum, maxTotalDocumentBytes)
 	}
 	return nil
 }
 
-func validateDocument(e PutDocument) error {
-	if IsReservedDocument(e.Key) {
-		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s and %s", e.Key, reservedPrefix, attemptPrefix)
-	}
-	if e.Key == "" || len(e.Key) > maxDocumentKeyBytes {
-		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", e.Key, len(e.Key), maxDocumentKeyBytes)
-	}
-	if len(e.Value) > maxDocumentBytes {
-		return fmt.Errorf("document %q has %d bytes, more than %d", e.Key, len(e.Value), maxDocumentBytes)
+func validateDocument(key string, value []byte) error {
+	switch {
+	case IsReservedDocument(key):
+		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s and %s", key, reservedPrefix, attemptPrefix)
+	case key == "" || len(key) > maxDocumentKeyBytes:
+		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", key, len(key), maxDocumentKeyBytes)
+	case len(value) > maxDocumentBytes:
+		return fmt.Errorf("document %q has %d bytes, more than %d", key, len(value), maxDocumentBytes)
 	}
 	return nil
 }
 
-func (s *State) putDocument(e PutDocument) {
-	if validateDocument(e) == nil {
-		s.writeDocument(e.Key, e.Value)
-	}
-}
-
-func (s *State) writeDocument(key string, value []byte) {
-	if bytes.Equal(s.Document(key), value) {
-		return
-	}
-	s.storeDocument(key, value)
-	if s.changes.Documents == nil {
-		s.changes.Documents = map[string][]byte{}
-	}
-	s.changes.Documents[key] = value
-}
-
-// storeDocument sets a document without recording a change; an empty value deletes it.
-func (s *State) storeDocument(key string, value []byte) {
-	s.documentBytes += len(value) - len(s.Document(key))
+// restoreDocument sets a document that the journal has; an empty value deletes it.
+func (d *documentStore) restoreDocument(key string, value []byte) {
+	d.documentBytes += len(value) - len(d.Document(key))
 	folder := folderOfKey(key)
 	if len(value) == 0 {
-		delete(s.documents[folder], key)
+		delete(d.documents[folder], key)
 		return
 	}
-	if s.documents[folder] == nil {
-		s.documents[folder] = map[string][]byte{}
+	if d.documents[folder] == nil {
+		d.documents[folder] = map[string][]byte{}
 	}
-	s.documents[folder][key] = value
+	d.documents[folder][key] = value
 }
 
-// Document returns a document, or nil if the key is unknown. The caller must not change it.
-func (s *State) Document(key string) []byte { return s.documents[folderOfKey(key)][key] }
-
-// DocumentsIn returns the documents of a folder, such as "schedule/", in no order. While it iterates, the caller must
-// not store documents or change values.
-func (s *State) DocumentsIn(folder string) iter.Seq2[string, []byte] {
-	return maps.All(s.documents[folder])
+// writeDocument sets a document and records the change; an empty value deletes it.
+func (d *documentStore) writeDocument(key string, value []byte) {
+	if bytes.Equal(d.Document(key), value) {
+		return
+	}
+	d.restoreDocument(key, value)
+	if d.changedDocuments == nil {
+		d.changedDocuments = map[string][]byte{}
+	}
+	d.changedDocuments[key] = value
 }
 
-// Documents returns all documents, the scheduler's own included. The caller must not change their values.
-func (s *State) Documents() map[string][]byte {
-	all := map[string][]byte{}
-	for _, some := range s.documents {
-		maps.Copy(all, some)
+// writeJSONDocument writes one of the scheduler's own documents. Values consist of strings, booleans and times, which
+// always encode.
+func (d *documentStore) writeJSONDocument(key string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
 	}
-	return all
+	d.writeDocument(key, text)
 }

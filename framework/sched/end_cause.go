@@ -6,6 +6,17 @@ import (
 	"mesos-gpu/job"
 )
 
+// attemptResult is how an attempt of a task ended.
+type attemptResult struct {
+	state           job.State
+	message, reason string
+	exitCode        *int
+	// drained reports that the agent is being drained; the attempt did not fail.
+	drained bool
+	// mismatch is set if the image cannot run on the agent.
+	mismatch ImageMismatch
+}
+
 // EndCause is why an attempt ended: one of these constants, a job.KillReason, or a Mesos reason in lower case without
 // its prefix REASON_. It is a metric label.
 type EndCause string

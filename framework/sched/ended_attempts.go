@@ -13,14 +13,17 @@ import (
 // jobs. A service that fails for days has thousands.
 const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 
-// attemptPrefix, followed by its id, is the document key of an attempt.
-const attemptPrefix = "attempt/"
-
-// endedAttempts are attempts that were followed by another one. Their output is still on their agents and shows why
-// they ended. Each is a document of its own, so that a late update changes no record of the task.
+// endedAttempts is an index of attempts that were followed by another one. Their output is still on their agents and
+// shows why they ended. Each is a document of its own, so that a late update changes no record of the task.
 type endedAttempts struct {
-	byJob map[string][]string // ids, oldest first
-	order []endedAttempt      // oldest first, including some that are forgotten
+	// documents has one document for each attempt.
+	documents *documentStore
+	// byJob are the ids of the attempts of each job, oldest first.
+	byJob map[string][]string
+	// order are the attempts of all jobs, oldest first. It includes attempts whose document is deleted, which are removed
+	// when they are the oldest or make up half of the list.
+	order []endedAttempt
+	// count is the number of attempts in byJob.
 	count int
 }
 
@@ -36,86 +39,88 @@ func ParseAttempt(key string, value []byte) (id string, t job.Task, ok bool) {
 	return id, t, ok
 }
 
-// keepEndedAttempt records an attempt that was launched and has ended.
-func (s *State) keepEndedAttempt(t job.Task) {
-	if t.AgentURL == "" {
-		return
-	}
-	s.writeJSONDocument(attemptPrefix+t.ID, t)
-	s.endedAttempts.addAttempt(endedAttempt{t.Job, t.ID})
-	if most := max(MaxAttemptsPerJob, 2*len(s.jobs[t.Job].Tasks)); len(s.endedAttempts.byJob[t.Job]) > most {
-		s.dropOldestAttempt(t.Job)
-	}
-	for s.endedAttempts.count > maxAttemptsOfAll {
-		oldest := s.endedAttempts.order[0]
-		s.endedAttempts.order = s.endedAttempts.order[1:]
-		if s.Document(attemptPrefix+oldest.id) != nil {
-			s.dropOldestAttempt(oldest.job)
-		}
-	}
-	if len(s.endedAttempts.order) > 2*maxAttemptsOfAll {
-		s.endedAttempts.order = slices.DeleteFunc(s.endedAttempts.order, func(a endedAttempt) bool { return s.Document(attemptPrefix+a.id) == nil })
-	}
-}
-
-func (a *endedAttempts) addAttempt(one endedAttempt) {
-	a.byJob[one.job] = append(a.byJob[one.job], one.id)
-	a.order = append(a.order, one)
-	a.count++
-}
-
-// dropOldestAttempt forgets the oldest attempt of a job.
-func (s *State) dropOldestAttempt(name string) {
-	ids := s.endedAttempts.byJob[name]
-	s.writeDocument(attemptPrefix+ids[0], nil)
-	s.endedAttempts.byJob[name] = ids[1:]
-	s.endedAttempts.count--
-}
-
-// dropAllAttempts forgets all attempts of a job.
-func (s *State) dropAllAttempts(name string) {
-	for len(s.endedAttempts.byJob[name]) > 0 {
-		s.dropOldestAttempt(name)
-	}
-	delete(s.endedAttempts.byJob, name)
-}
-
-// recordLateEnd records how an attempt that was given up as lost has ended.
-func (s *State) recordLateEnd(u TaskUpdate) {
-	key := attemptPrefix + u.TaskID
-	text := s.Document(key)
-	if text == nil || u.State == "" || u.State == job.Lost || u.State.IsLive() {
-		return
-	}
-	if _, t, _ := ParseAttempt(key, text); t.State == job.Lost {
-		t.State, t.Message, t.Reason, t.ExitCode = u.State, u.Message, u.Reason, u.ExitCode
-		s.writeJSONDocument(key, t)
-		s.changes.LateEnds = append(s.changes.LateEnds, t)
-	}
-}
-
-// restoreAttempts reads the recorded attempts, and deletes those of unknown jobs.
-func (s *State) restoreAttempts() {
-	var all []job.Task
-	var strange []string
-	for key, text := range s.DocumentsIn(attemptPrefix) {
-		_, t, _ := ParseAttempt(key, text)
-		if s.jobs[t.Job] == nil || key != attemptPrefix+t.ID {
-			strange = append(strange, key)
-			continue
-		}
-		all = append(all, t)
-	}
-	for _, key := range strange {
-		s.writeDocument(key, nil)
-	}
-	slices.SortFunc(all, CompareAttempts)
-	for _, t := range all {
-		s.endedAttempts.addAttempt(endedAttempt{t.Job, t.ID})
-	}
-}
-
 // CompareAttempts orders attempts by when they ended.
 func CompareAttempts(a, b job.Task) int {
 	return cmp.Or(a.Changed.Compare(b.Changed), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Index, b.Index))
+}
+
+// keep records an attempt that was launched and has ended. jobTasks is the number of tasks of its job.
+func (a *endedAttempts) keep(t job.Task, jobTasks int) {
+	if t.AgentURL == "" {
+		return
+	}
+	a.documents.writeJSONDocument(attemptPrefix+t.ID, t)
+	a.add(t)
+	if len(a.byJob[t.Job]) > max(MaxAttemptsPerJob, 2*jobTasks) {
+		a.dropOldest(t.Job)
+	}
+	isDropped := func(one endedAttempt) bool { return a.documents.Document(attemptPrefix+one.id) == nil }
+	for a.count > maxAttemptsOfAll {
+		oldest := a.order[0]
+		a.order = a.order[1:]
+		if !isDropped(oldest) {
+			a.dropOldest(oldest.job)
+		}
+	}
+	if len(a.order) > 2*maxAttemptsOfAll {
+		a.order = slices.DeleteFunc(a.order, isDropped)
+	}
+}
+
+func (a *endedAttempts) add(t job.Task) {
+	a.byJob[t.Job] = append(a.byJob[t.Job], t.ID)
+	a.order = append(a.order, endedAttempt{t.Job, t.ID})
+	a.count++
+}
+
+// dropOldest forgets the oldest attempt of a job.
+func (a *endedAttempts) dropOldest(name string) {
+	ids := a.byJob[name]
+	a.documents.writeDocument(attemptPrefix+ids[0], nil)
+	a.byJob[name] = ids[1:]
+	a.count--
+}
+
+// dropJob forgets all attempts of a job.
+func (a *endedAttempts) dropJob(name string) {
+	for len(a.byJob[name]) > 0 {
+		a.dropOldest(name)
+	}
+	delete(a.byJob, name)
+}
+
+// recordLateEnd records how an attempt that was given up as lost has ended. It returns false if the update is about
+// another task or is no end.
+func (a *endedAttempts) recordLateEnd(u TaskUpdate) (t job.Task, late bool) {
+	key := attemptPrefix + u.TaskID
+	text := a.documents.Document(key)
+	if text == nil || u.State == "" || u.State == job.Lost || u.State.IsLive() {
+		return t, false
+	}
+	if _, t, _ = ParseAttempt(key, text); t.State != job.Lost {
+		return t, false
+	}
+	t.State, t.Message, t.Reason, t.ExitCode = u.State, u.Message, u.Reason, u.ExitCode
+	a.documents.writeJSONDocument(key, t)
+	return t, true
+}
+
+// restore reads the recorded attempts, and deletes those of unknown jobs.
+func (a *endedAttempts) restore(jobs map[string]*job.Job) {
+	var known []job.Task
+	var unknown []string
+	for key, text := range a.documents.DocumentsIn(attemptPrefix) {
+		if _, t, _ := ParseAttempt(key, text); jobs[t.Job] != nil && key == attemptPrefix+t.ID {
+			known = append(known, t)
+		} else {
+			unknown = append(unknown, key)
+		}
+	}
+	for _, key := range unknown {
+		a.documents.writeDocument(key, nil)
+	}
+	slices.SortFunc(known, CompareAttempts)
+	for _, t := range known {
+		a.add(t)
+	}
 }

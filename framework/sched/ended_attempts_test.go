@@ -12,20 +12,18 @@ import (
 // restored State forgets the attempts of removed jobs.
 func TestAttemptsAreBounded(t *testing.T) {
 	s := New(SchedulerSettings{}, RecoveredState{})
-	s.jobs["big"] = &job.Job{Tasks: make([]job.Task, maxAttemptsOfAll)}
-	s.jobs["small"] = &job.Job{Tasks: make([]job.Task, 1)}
 	ended := func(name string, n int) job.Task {
 		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}
 	}
-	s.keepEndedAttempt(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost})
+	s.endedAttempts.keep(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost}, 1)
 	for n := range 3 * MaxAttemptsPerJob {
-		s.keepEndedAttempt(ended("small", n))
+		s.endedAttempts.keep(ended("small", n), 1)
 	}
 	if got := len(s.documents[attemptPrefix]); got != MaxAttemptsPerJob {
 		t.Errorf("%d attempts of one task are remembered, want %d", got, MaxAttemptsPerJob)
 	}
 	for n := range 3 * maxAttemptsOfAll {
-		s.keepEndedAttempt(ended("big", 1000+n))
+		s.endedAttempts.keep(ended("big", 1000+n), maxAttemptsOfAll)
 	}
 	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.order) > 2*maxAttemptsOfAll+1 {
 		t.Errorf("%d are remembered, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.order), maxAttemptsOfAll)

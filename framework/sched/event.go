@@ -3,6 +3,7 @@ package sched
 import (
 	"time"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -102,6 +103,25 @@ type (
 	OperationUpdated OperationStatus
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
+)
+
+// The values of offers and agents that events carry.
+type (
+	Offer        = fit.Offer
+	Amount       = fit.Amount
+	Attribute    = fit.Attribute
+	PortRange    = fit.PortRange
+	SharedDevice = fit.SharedDevice
+)
+
+// ImageMismatch is what prevents an image from running on an agent.
+type ImageMismatch string
+
+const (
+	// MismatchDriver: no agent with this driver version can run the image.
+	MismatchDriver ImageMismatch = "driver"
+	// MismatchGPU: an agent with other GPUs may run the image.
+	MismatchGPU ImageMismatch = "gpu"
 )
 
 // OperationStatus identifies a status update of an operation on resources.

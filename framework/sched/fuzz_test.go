@@ -134,7 +134,7 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 	}
 	w.cordons[agent] = w.cordons[agent] || verb == 2
 	w.step(CordonHost{Host: agent, Drain: verb == 2})
-	for _, r := range w.st.newPlacementInput(w.now).Running {
+	for _, r := range w.st.newPlacementInput().Running {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
 			w.t.Fatalf("%s is left on %s, which is drained", r.TaskID, agent)
 		}
@@ -244,7 +244,7 @@ func (w *fuzzWorld) step(ev Event) {
 	case Subscribed, Disconnected:
 		clear(w.open)
 	}
-	before := w.st.cache.cluster
+	before := w.st.agentCache.cluster
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
 	w.checkClaims()
@@ -252,10 +252,10 @@ func (w *fuzzWorld) step(ev Event) {
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
 	}
-	if _, cycle := ev.(Cycle); cycle && before != nil && before == w.st.cache.cluster {
+	if _, cycle := ev.(Cycle); cycle && before != nil && before == w.st.agentCache.cluster {
 		w.kept++
 	}
-	w.twin.cache = agentCache{}
+	w.twin.agentCache, w.twin.queueCache = agentCache{}, queueCache{}
 	if diff := cmp.Diff(w.twin.Step(w.now, ev), ops); diff != "" {
 		w.t.Fatalf("%T: with agents kept the scheduler does (+) what it does not without (-):\n%s", ev, diff)
 	}

@@ -5,32 +5,38 @@ import (
 	"time"
 )
 
+// offerDemands is the demand for offers by role. A role that is removed from the policy keeps its entry as long as tasks
+// of it wait.
+type offerDemands map[string]*offerDemand
+
 // offerDemand is the demand for offers to one role, and what was last sent to the master about it.
 type offerDemand struct {
-	waiting int // tasks of the role in state WAITING
-	// reviveWanted: tasks were queued since the last REVIVE, which also removes filters of long refusals.
+	// waiting is the number of tasks of the role in state WAITING.
+	waiting int
+	// reviveWanted reports that tasks were queued since the last REVIVE, which also removes filters of long refusals.
 	reviveWanted bool
-	suppressed   bool
-	revivedAt    time.Time
+	// suppressed reports that the last call for the role was SUPPRESS.
+	suppressed bool
+	// revivedAt is the time of the last REVIVE of the subscription.
+	revivedAt time.Time
 }
 
-func (s *State) offerDemandFor(role string) *offerDemand {
-	d := s.offerDemands[role]
+// entry returns the demand of a role, and adds an entry if there is none.
+func (o offerDemands) entry(role string) *offerDemand {
+	d := o[role]
 	if d == nil {
 		d = &offerDemand{}
-		s.offerDemands[role] = d
+		o[role] = d
 	}
 	return d
 }
 
-// reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits.
-func (s *State) reviveOrSuppress(now time.Time) []Operation {
-	if !s.connected {
-		return nil
-	}
+// reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits. It
+// leaves at least the given time between two REVIVEs of a role.
+func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEvery time.Duration) (ops []Operation) {
 	var revive, suppress []string
-	for _, role := range s.roleNames() { // Mesos rejects a call with any other role
-		d := s.offerDemandFor(role)
+	for _, role := range roles { // Mesos rejects a call with any other role
+		d := o.entry(role)
 		since := now.Sub(d.revivedAt)
 		switch {
 		case d.waiting == 0:
@@ -39,13 +45,12 @@ func (s *State) reviveOrSuppress(now time.Time) []Operation {
 				d.suppressed = true
 			}
 		case !d.reviveWanted && !d.suppressed:
-		case since >= 0 && since < s.cfg.ReviveEvery: // a later Tick revives
+		case since >= 0 && since < reviveEvery: // a later Tick revives
 		default:
 			revive = append(revive, role)
 			d.reviveWanted, d.suppressed, d.revivedAt = false, false, now
 		}
 	}
-	var ops []Operation
 	if len(suppress) > 0 {
 		ops = append(ops, SuppressOffers{Roles: namedRoles(suppress)})
 	}

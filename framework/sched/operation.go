@@ -51,6 +51,12 @@ type (
 	ReconcileTasks struct{ Tasks []TaskLocation }
 )
 
+// The parts of operations that a plan determines.
+type (
+	TaskLaunch    = placement.TaskLaunch
+	DeclinedOffer = placement.DeclinedOffer
+)
+
 // TaskLocation is a task and the agent on which it was placed.
 type TaskLocation struct{ TaskID, AgentID string }
 

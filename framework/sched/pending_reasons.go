@@ -39,17 +39,17 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			continue
 		}
 		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.Spec.Tasks}
-		w, _ := s.appendReadyTasks(s.now, j, groups, nil)
+		w, _ := s.appendReadyTasks(j, groups, nil)
 		reserved, behindHead := s.reservationReasons[name]
 		switch {
 		case len(w.Tasks) == 0:
-			r.PendingCause = pending.ExplainDeferral(s.now, j, s.jobState)
+			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
 		case behindHead:
 			r = reserved
 			r.Missing = min(r.Missing, waiting)
 		default:
 			if usage == nil {
-				usage = s.newUsage(s.runningTasks(s.now))
+				usage = s.newUsage(s.runningTasks())
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
 		}
@@ -58,26 +58,32 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 	return reasons
 }
 
-func (s *State) jobState(name string) (job.State, bool) {
-	j := s.jobs[name]
-	if j == nil {
-		return "", false
-	}
-	return j.State(), true
-}
-
 // explainer returns the explainer for all agents as they are now. It is kept until an offer, an agent, a cordon or the
 // policy changes.
 func (s *State) explainer() *pending.Explainer {
 	if s.explanations == nil {
-		s.explanations = pending.NewExplainer(s.allAgents(), s.agentStatus, &s.cfg.Policy.Policy, s.now)
+		all := fit.JoinOffers(s.offers.heldOffers())
+		offered := map[placement.AgentKey]bool{}
+		for i := range all {
+			offered[placement.KeyOfAgent(&all[i])] = true
+			s.addListed(&all[i])
+		}
+		all = append(all, s.knownAgents(offered, s.roleNames())...)
+		s.explanations = pending.NewExplainer(all, s.agentStatus, &s.cfg.Policy.Policy, s.now)
 	}
 	return s.explanations
 }
 
+// newUsage returns what roles hold, with the GPU models of all agents.
+func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
+	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
+	queue.CountUsage(usage, running)
+	return usage
+}
+
 func (s *State) agentStatus(a *fit.AgentResources) pending.AgentStatus {
 	cordon, _ := FindCordon(s.cordons, a.Hostname, a.ID)
-	_, offered := s.lastOffered[placement.AgentKey{ID: a.ID, Role: a.Role}]
+	_, offered := s.lastOffered[placement.KeyOfAgent(a)]
 	return pending.AgentStatus{
 		Closed: s.isClosed(a.Hostname, a.ID), Draining: s.listedAgents[a.ID].Draining || cordon.Drain,
 		Host: cordonHost(a.Hostname, a.ID), Reason: cordon.Reason, Offered: offered,
@@ -94,17 +100,33 @@ func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
 	if !s.connected || s.subscribedAt.After(s.now.Add(-settleTime)) {
 		return nil, false
 	}
-	in := s.newPlacementInput(s.now)
+	in := s.newPlacementInput()
 	in.Waiting = slices.DeleteFunc(in.Waiting, func(w queue.WaitingJob) bool { return s.isRecentlyQueued(&w) })
-	in.Known = s.agentsWithLeftovers(s.now)
-	offers := slices.DeleteFunc(s.heldOffers(), func(o Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
+	in.Known, in.AllShared = s.agentsWithLeftovers(), s.sharedDevices()
+	offers := slices.DeleteFunc(s.offers.heldOffers(), func(o Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
 	return pending.FindUnmetDemand(offers, in, s.cfg.Policy.Policy), true
+}
+
+// agentsWithLeftovers returns the agents without held offers, with what they had free in their last offers as long as
+// that is valid.
+func (s *State) agentsWithLeftovers() []fit.AgentResources {
+	offered := map[placement.AgentKey]bool{}
+	for _, h := range s.offers.offers {
+		offered[placement.AgentKey{ID: h.AgentID, Role: h.Role}] = true
+	}
+	all := s.knownAgents(offered, s.roleNames())
+	for i := range all {
+		if a := &all[i]; !s.hasLeftover(placement.KeyOfAgent(a), s.now) {
+			pending.ClearFree(a)
+		}
+	}
+	return all
 }
 
 // RecentlyQueuedJobs returns the jobs with GPUs that UnmetDemand leaves out because a task waits for less than
 // settleTime.
 func (s *State) RecentlyQueuedJobs() (names []string) {
-	in := s.newPlacementInput(s.now)
+	in := s.newPlacementInput()
 	for i := range in.Waiting {
 		if w := &in.Waiting[i]; w.Spec.Request.GPUs > 0 && s.isRecentlyQueued(w) {
 			names = append(names, w.Spec.Name)

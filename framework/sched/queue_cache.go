@@ -1,14 +1,24 @@
 package sched
 
 import (
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
-// queueCache is what cycles keep of the queue, and memory that they reuse.
+// queueCache is what cycles keep of the queue. It does not affect plans. A new policy empties it, since demands contain
+// the policy's overhead.
 type queueCache struct {
-	jobs    []cachedJob
+	// cached are the jobs of the queue when it was last read, in its order.
+	cached []cachedJob
+	// numbers are the numbers of all demand keys since the cache was last emptied.
 	numbers queue.DemandNumbers
+	// buffers is memory that cycles reuse.
+	buffers inputBuffers
+}
+
+// inputBuffers is the memory of a placement.PlanInput.
+type inputBuffers struct {
 	waiting []queue.WaitingJob
 	tasks   []queue.WaitingTask
 	running []queue.RunningTask
@@ -23,7 +33,7 @@ type cachedJob struct {
 // maxDemandNumbers limits the numbers kept for demands of jobs that have ended.
 const maxDemandNumbers = 1 << 16
 
-// evictStale drops all numbers if there are too many. It must be called between cycles, since numbers are compared
+// evictStale empties the cache if it has too many numbers. It must be called between cycles, since numbers are compared
 // within one.
 func (c *queueCache) evictStale() {
 	if len(c.numbers) > maxDemandNumbers {
@@ -34,10 +44,9 @@ func (c *queueCache) evictStale() {
 // queuedJobs returns the jobs of the queue, in its order; the result is valid until the next call. Jobs are appended to
 // the queue and removed anywhere, so walking the old and the new list together finds the kept jobs. That is faster than
 // looking up thousands of names.
-func (s *State) queuedJobs() []cachedJob {
-	c := &s.cache.queue
-	before, list, at := c.jobs, c.jobs[:0], 0
-	for _, name := range s.queue {
+func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
+	before, list, at := c.cached, c.cached[:0], 0
+	for _, name := range t.queue {
 		for at < len(before) && !before[at].isLiveJob(name) {
 			at++
 		}
@@ -45,32 +54,27 @@ func (s *State) queuedJobs() []cachedJob {
 			list = append(list, before[at])
 			at++
 		} else {
-			list = append(list, cachedJob{Job: s.jobs[name]})
+			list = append(list, cachedJob{Job: t.jobs[name]})
 		}
 	}
 	if len(list) < len(before) {
 		clear(before[len(list):])
 	}
-	c.jobs = list
+	c.cached = list
 	return list
 }
 
 // isLiveJob reports whether c is the job of that name. A job that has ended may have been replaced by another one.
 func (c *cachedJob) isLiveJob(name string) bool { return c.Spec.Name == name && !c.IsTerminal() }
 
-// demandNumberOf returns the number of the job's demand key, which is computed once for each job and policy.
-func (s *State) demandNumberOf(c *cachedJob) int32 {
-	if c.demandNumber == 0 {
-		if s.cache.queue.numbers == nil {
-			s.cache.queue.numbers = queue.DemandNumbers{}
+// demandNumberOf returns the number of the job's demand key, which is computed once.
+func (c *queueCache) demandNumberOf(j *cachedJob, overhead fit.Amount) int32 {
+	if j.demandNumber == 0 {
+		if c.numbers == nil {
+			c.numbers = queue.DemandNumbers{}
 		}
-		key, known := s.demandKeys[c.Spec.Name]
-		if !known {
-			d := (&queue.WaitingJob{Spec: &c.Spec}).TaskDemand(s.cfg.Policy.Overhead, nil)
-			key = queue.DemandKey(&d, &c.Spec)
-			s.demandKeys[c.Spec.Name] = key
-		}
-		c.demandNumber = s.cache.queue.numbers.NumberOf(key)
+		d := (&queue.WaitingJob{Spec: &j.Spec}).TaskDemand(overhead, nil)
+		j.demandNumber = c.numbers.NumberOf(queue.DemandKey(&d, &j.Spec))
 	}
-	return c.demandNumber
+	return j.demandNumber
 }

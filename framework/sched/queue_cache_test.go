@@ -25,7 +25,7 @@ func TestQueueCacheFollowsQueue(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "look") {
 				var got []*job.Job
-				for _, q := range st.queuedJobs() {
+				for _, q := range st.queueCache.queuedJobs(&st.jobTable) {
 					got = append(got, q.Job)
 				}
 				want := make([]*job.Job, 0, len(st.queue))

@@ -11,7 +11,7 @@ import (
 // QueueOrder returns the names of the jobs with waiting tasks in the order in which they get places. What a job would
 // get counts for its role at once. Jobs that may not start yet come last.
 func (s *State) QueueOrder() []string {
-	in := s.newPlacementInput(s.now)
+	in := s.newPlacementInput()
 	usage := s.newUsage(in.Running)
 	order := queue.NewJobOrder(in.Now, in.Waiting, s.cfg.Policy.Roles, usage)
 	var names []string
@@ -26,11 +26,4 @@ func (s *State) QueueOrder() []string {
 		}
 	}
 	return names
-}
-
-// newUsage returns what roles hold, with the GPU models of all agents.
-func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
-	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
-	queue.CountUsage(usage, running)
-	return usage
 }

@@ -3,56 +3,48 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
 	"mesos-gpu/job"
 )
 
-// attemptResult is how an attempt of a task ended.
-type attemptResult struct {
-	state           job.State
-	message, reason string
-	exitCode        *int
-	// drained: the agent is being drained; the attempt did not fail.
-	drained bool
-	// mismatch: the image cannot run on the agent.
-	mismatch ImageMismatch
-}
-
 // endAttempt records the end of an attempt and decides whether the task is tried again, as a new attempt with a new id.
 // Updates of an attempt that was replaced are treated as those of a stray task. Tasks of a gang are restarted or ended
 // together.
-func (s *State) endAttempt(now time.Time, ref taskRef, o attemptResult) []Operation {
+func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 	t := ref.get()
 	old, ran := *t, t.State != job.Launching && t.State != job.Waiting
-	if !s.transition(now, ref, o.state, o.message) {
+	if !s.transition(ref, o.state, o.message) {
 		return nil // late: a later state is known already
 	}
 	t.Reason, t.ExitCode = o.reason, o.exitCode
-	end := &s.changes.Transitions[len(s.changes.Transitions)-1]
+	end := s.changes.lastTransition()
 	end.ExitCode, end.Cause = o.exitCode, o.endCause(&old) // recorded here, since the task may be another attempt below
-	s.recordFreedPlace(now, ref.job, &old)
-	if ref.job.Spec.MaxParallel > 0 {
-		s.offerDemandFor(ref.job.Spec.Role).reviveWanted = true // another task may be placed now
+	if old.State != job.Waiting {
+		s.recordFreedPlace(ref)
 	}
-	next, again := s.retryDecision(now, ref, &old, o, ran)
+	if ref.job.Spec.MaxParallel > 0 {
+		s.offerDemands.entry(ref.job.Spec.Role).reviveWanted = true // another task may be placed now
+	}
+	next, again := s.retryDecision(ref, &old, o, ran)
 	switch {
 	case again:
 		delete(s.tasks, old.ID)
-		s.enqueueAttempt(now, ref, next)
+		s.enqueueAttempt(ref, next)
 	case next.Message != "":
 		t.Message = next.Message
 	}
 	if ref.job.Spec.Gang && old.State != job.Waiting && old.KillReason != job.KillByGangRestart && old.KillReason != job.KillByPeer && (again || o.state != job.Finished) {
-		return s.endGang(now, ref, &old, again)
+		return s.endGang(ref, &old, again)
 	}
 	return nil
 }
 
 // retryDecision returns the next attempt of a task and whether there is one. Without one, a Message in next replaces that
 // of the task.
-func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retry bool) {
+func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retry bool) {
 	spec := &ref.job.Spec
 	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, ImageExclusions: old.ImageExclusions}
 	wanted := !old.KillRequested.IsZero()
@@ -61,7 +53,7 @@ func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attem
 	case old.State == job.Waiting, wanted && !old.KillReason.RequeuesTask():
 		return job.Task{}, false
 	case spec.Service != nil:
-		return s.restartServiceTask(now, ref, next, old, o)
+		return s.restartServiceTask(ref, next, old, o)
 	case wanted && old.KillReason == job.KillByGangRestart:
 		next.Message = fmt.Sprintf("attempt %d ended with its gang", attempt)
 		return next, true
@@ -75,13 +67,45 @@ func (s *State) retryDecision(now time.Time, ref taskRef, old *job.Task, o attem
 		return s.retryElsewhere(next, old, o)
 	case o.state == job.Failed && countFailures(ref)+1 <= spec.Retries:
 		next.Failures++
-		next.NotBefore = now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
+		next.NotBefore = s.now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
 		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt, cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
 		return next, true
 	case o.state == job.Lost:
-		return s.retryLost(now, next, attempt, o, ran)
+		return s.retryLost(next, attempt, o, ran)
 	}
 	return job.Task{}, false
+}
+
+// minStableRun is how long a service's task must have run at least before its earlier failures are forgotten. It is
+// Marathon's minimum for a viable task.
+const minStableRun = time.Minute
+
+// restartServiceTask returns the next attempt of a service's task, after a pause if the attempt failed.
+func (s *State) restartServiceTask(ref taskRef, next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
+	attempt := next.Attempt - 1
+	b := ref.job.Spec.Service.Backoff
+	if !old.Started.IsZero() && s.now.Sub(old.Started) > max(minStableRun, b.PauseAfter(old.Failures)) {
+		next.Failures = 0
+	}
+	switch {
+	case !old.KillRequested.IsZero():
+		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, cmp.Or(old.Message, o.message, o.reason))
+		return next, true
+	case o.drained:
+		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
+		return next, true
+	case o.mismatch != "":
+		if again, ok := s.retryElsewhere(next, old, o); ok {
+			return again, true
+		}
+	}
+	next.Failures++
+	next.NotBefore = s.now.Add(b.PauseAfter(next.Failures))
+	next.Message = fmt.Sprintf("attempt %d has %s and is started again", attempt, o.state)
+	if said := cmp.Or(o.message, o.reason); said != "" {
+		next.Message += ": " + said
+	}
+	return next, true
 }
 
 // retryElsewhere returns an attempt on other agents for a task whose image cannot run on its agent. That is neither a
@@ -98,12 +122,24 @@ func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (j
 	return next, true
 }
 
+// exclusionFor returns a constraint that keeps a task off agents like the one it was on: off the driver version, which
+// changes with an update and is common to many agents, or off the agent itself. ok is false if neither is known.
+func (s *State) exclusionFor(t *job.Task, why ImageMismatch) (c job.Constraint, ok bool) {
+	c = job.Constraint{Field: "@hostname", Operator: job.Unlike, Value: t.Hostname}
+	if driver := s.driverOf(t.AgentID); why == MismatchDriver && driver != "" {
+		c.Field, c.Value = "@driver", driver
+	}
+	ok = c.Value != ""
+	c.Value = regexp.QuoteMeta(c.Value)
+	return c, ok
+}
+
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.
 const maxUnstartedAttempts = 100
 
 // retryLost returns the next attempt of a task whose state is lost. A launch that never reached its agent, for example
 // because the offer was rescinded, does not count as a loss.
-func (s *State) retryLost(now time.Time, next job.Task, attempt int, o attemptResult, ran bool) (job.Task, bool) {
+func (s *State) retryLost(next job.Task, attempt int, o attemptResult, ran bool) (job.Task, bool) {
 	why := cmp.Or(o.message, o.reason, "the master knows no more of it")
 	if ran {
 		next.Losses++
@@ -112,7 +148,7 @@ func (s *State) retryLost(now time.Time, next job.Task, attempt int, o attemptRe
 		return job.Task{Message: fmt.Sprintf("lost in attempt %d, %d times on an agent (limit %d): %s", attempt, next.Losses, s.cfg.MaxAttempts, why)}, false
 	}
 	if attempt > 1 {
-		next.NotBefore = now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-2))
+		next.NotBefore = s.now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-2))
 	}
 	next.Message = fmt.Sprintf("attempt %d was lost: %s", attempt, why)
 	return next, true
@@ -131,7 +167,7 @@ func countFailures(ref taskRef) int {
 }
 
 // endGang restarts the other tasks of a gang, or ends them for good, when one task has ended.
-func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) []Operation {
+func (s *State) endGang(ref taskRef, old *job.Task, again bool) []Operation {
 	var ops []Operation
 	j := ref.job
 	for i := range j.Tasks {
@@ -140,16 +176,16 @@ func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) [
 		switch {
 		case i == ref.index:
 		case again && t.State.IsPlaced():
-			ops = append(ops, s.endGangTask(now, other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
+			ops = append(ops, s.endGangTask(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
 		case again && t.State == job.Finished:
 			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, ImageExclusions: t.ImageExclusions, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
 			delete(s.tasks, t.ID)
-			s.enqueueAttempt(now, other, next)
+			s.enqueueAttempt(other, next)
 		case again:
 		case t.State.IsPlaced():
-			ops = append(ops, s.endGangTask(now, other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
+			ops = append(ops, s.endGangTask(other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
 		case t.State == job.Waiting:
-			s.transition(now, other, job.Killed, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))
+			s.transition(other, job.Killed, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))
 		}
 	}
 	return ops
@@ -157,14 +193,14 @@ func (s *State) endGang(now time.Time, ref taskRef, old *job.Task, again bool) [
 
 // endGangTask requests the end of a task. If its end was requested before so that it restarts, the new reason decides
 // whether it does.
-func (s *State) endGangTask(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
+func (s *State) endGangTask(ref taskRef, why job.KillReason, message string) []Operation {
 	t := ref.get()
 	if !t.KillRequested.IsZero() {
 		if t.KillReason.RequeuesTask() {
 			t.KillReason = why
-			s.markTaskDirty(ref)
+			s.changes.markTask(ref)
 		}
 		return nil
 	}
-	return s.requestEnd(now, ref, why, message)
+	return s.requestEnd(ref, why, message)
 }

@@ -22,12 +22,12 @@ type RoleUsage struct {
 // RoleUsages returns all roles, the default one first.
 func (s *State) RoleUsages() []RoleUsage {
 	usage := quota.NewTracker(nil, nil)
-	queue.CountUsage(usage, s.runningTasks(s.now))
+	queue.CountUsage(usage, s.runningTasks())
 	list := make([]RoleUsage, len(s.cfg.Policy.Roles))
 	for i, r := range s.cfg.Policy.Roles {
 		_, overridden := s.operatorQuotas[r.Name]
 		r.Weight, r.Order, r.FitPolicy = cmp.Or(r.Weight, 1), cmp.Or(r.Order, queue.OldestFirst), cmp.Or(r.FitPolicy, s.cfg.Policy.Fit.Name)
-		list[i] = RoleUsage{Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemandFor(r.Name).waiting}
+		list[i] = RoleUsage{Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting}
 	}
 	return list
 }

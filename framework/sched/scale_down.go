@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"mesos-gpu/framework/sched/fit"
-	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -34,6 +33,24 @@ func (s *State) selectSurplusTasks(j *job.Job, n int) []string {
 	return ids
 }
 
+// readinessRank is higher for tasks that are closer to serving.
+func readinessRank(t *job.Task) int {
+	switch {
+	case t.State == job.Waiting:
+		return 0
+	case !t.KillRequested.IsZero():
+		return 1
+	case t.State == job.Unreachable:
+		return 2
+	case t.State != job.Running:
+		return 3
+	case t.Healthy != nil && !*t.Healthy:
+		return 4
+	default:
+		return 5
+	}
+}
+
 // countSpread returns the tasks that the job's constraints count, and a function for the place of each.
 func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.SpreadCounter, func(t *job.Task, field string) string) {
 	all := job.NewSpreadCounter(constraints)
@@ -50,20 +67,6 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 		}
 	}
 	return all, value
-}
-
-// jobsInGroup returns the jobs whose tasks the job's constraints count.
-func (s *State) jobsInGroup(j *job.Job) []*job.Job {
-	if j.Spec.Group == "" {
-		return []*job.Job{j}
-	}
-	var list []*job.Job
-	for _, name := range s.queue {
-		if other := s.jobs[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
-			list = append(list, other)
-		}
-	}
-	return list
 }
 
 // placeValue returns the value of a field of a placed task's agent, according to the last offers and the last list of

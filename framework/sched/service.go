@@ -1,45 +1,11 @@
 package sched
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"mesos-gpu/job"
 )
-
-// minStableRun is how long a service's task must have run at least before its earlier failures are forgotten. It is
-// Marathon's minimum for a viable task.
-const minStableRun = time.Minute
-
-// restartServiceTask returns the next attempt of a service's task, after a pause if the attempt failed.
-func (s *State) restartServiceTask(now time.Time, ref taskRef, next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
-	attempt := next.Attempt - 1
-	b := ref.job.Spec.Service.Backoff
-	if !old.Started.IsZero() && now.Sub(old.Started) > max(minStableRun, b.PauseAfter(old.Failures)) {
-		next.Failures = 0
-	}
-	switch {
-	case !old.KillRequested.IsZero():
-		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, cmp.Or(old.Message, o.message, o.reason))
-		return next, true
-	case o.drained:
-		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
-		return next, true
-	case o.mismatch != "":
-		if again, ok := s.retryElsewhere(next, old, o); ok {
-			return again, true
-		}
-	}
-	next.Failures++
-	next.NotBefore = now.Add(b.PauseAfter(next.Failures))
-	next.Message = fmt.Sprintf("attempt %d has %s and is started again", attempt, o.state)
-	if said := cmp.Or(o.message, o.reason); said != "" {
-		next.Message += ": " + said
-	}
-	return next, true
-}
 
 // AdmitScale returns why a service may not have that many tasks, nil if it may.
 func (s *State) AdmitScale(name string, tasks int) error {
@@ -70,75 +36,57 @@ func isBeingKilled(j *job.Job) bool {
 }
 
 // scaleService changes the number of a service's tasks.
-func (s *State) scaleService(now time.Time, e ScaleService) []Operation {
+func (s *State) scaleService(e ScaleService) []Operation {
 	if s.AdmitScale(e.Job, e.Tasks) != nil {
 		return nil
 	}
 	j := s.jobs[e.Job]
 	more := e.Tasks - j.WantedTasks()
 	if more < 0 {
-		return s.stopTasks(now, StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true})
+		return s.stopTasks(StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true})
 	}
 	for i := 0; i < len(j.Tasks) && more > 0; i++ {
-		if s.restoreRetired(now, taskRef{j, i}) {
+		if s.restoreRetired(taskRef{j, i}) {
 			more--
 		}
 	}
 	if more > 0 {
-		s.addTasks(now, j, more)
+		s.addTasks(j, more)
 	}
 	return nil
 }
 
 // restoreRetired restarts a task that was retired by scaling down, and returns false if it was not.
-func (s *State) restoreRetired(now time.Time, ref taskRef) bool {
+func (s *State) restoreRetired(ref taskRef) bool {
 	t := ref.get()
 	if t.KillReason != job.KillByScaling {
 		return false
 	}
 	if t.State.IsLive() {
 		t.KillReason = job.KillByReplacement // restarts once it has ended
-		s.markTaskDirty(ref)
+		s.changes.markTask(ref)
 		return true
 	}
 	delete(s.tasks, t.ID)
-	s.enqueueAttempt(now, ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions})
+	s.enqueueAttempt(ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions})
 	return true
 }
 
 // addTasks adds tasks to a service.
-func (s *State) addTasks(now time.Time, j *job.Job, more int) {
+func (s *State) addTasks(j *job.Job, more int) {
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	first := len(j.Tasks)
 	j.Spec.Tasks += more
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
-	s.markJobChanged(j)
+	s.changes.markJob(j)
 	for i := first; i < len(j.Tasks); i++ {
-		s.enqueueAttempt(now, taskRef{j, i}, job.Task{Attempt: 1})
-	}
-}
-
-// readinessRank is higher for tasks that are closer to serving.
-func readinessRank(t *job.Task) int {
-	switch {
-	case t.State == job.Waiting:
-		return 0
-	case !t.KillRequested.IsZero():
-		return 1
-	case t.State == job.Unreachable:
-		return 2
-	case t.State != job.Running:
-		return 3
-	case t.Healthy != nil && !*t.Healthy:
-		return 4
-	default:
-		return 5
+		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1})
 	}
 }
 
 // stopTasks ends single tasks. Tasks of a service are replaced unless they are retired.
-func (s *State) stopTasks(now time.Time, e StopTasks) []Operation {
+func (s *State) stopTasks(e StopTasks) []Operation {
 	var ops []Operation
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
@@ -152,14 +100,14 @@ func (s *State) stopTasks(now time.Time, e StopTasks) []Operation {
 		case ref.job.Spec.Service != nil:
 			why, message = job.KillByReplacement, "to be replaced"
 		}
-		ops = append(ops, s.stopTask(now, ref, why, message)...)
+		ops = append(ops, s.stopTask(ref, why, message)...)
 		s.retireJob(ref.job)
 	}
 	return ops
 }
 
 // endBackoff ends the pauses of waiting tasks.
-func (s *State) endBackoff(now time.Time, e EndBackoff) {
+func (s *State) endBackoff(e EndBackoff) {
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
 		if !ok || ref.get().State != job.Waiting {
@@ -167,32 +115,32 @@ func (s *State) endBackoff(now time.Time, e EndBackoff) {
 		}
 		t := ref.get()
 		t.Failures = 0
-		if t.NotBefore.After(now) {
+		if t.NotBefore.After(s.now) {
 			t.NotBefore = s.offers.pausesCheckedAt // the pause does not count as waiting for a place
 		}
-		s.markTaskDirty(ref)
+		s.changes.markTask(ref)
 		s.requestOffers(ref)
 	}
 }
 
-func (s *State) stopTask(now time.Time, ref taskRef, why job.KillReason, message string) []Operation {
+func (s *State) stopTask(ref taskRef, why job.KillReason, message string) []Operation {
 	t := ref.get()
 	switch {
 	case t.State == job.Waiting && why == job.KillByReplacement:
 		return nil // nothing to replace
 	case t.State == job.Waiting:
 		old := *t
-		t.KillRequested, t.KillReason = now, why
-		s.transition(now, ref, job.Killed, message)
+		t.KillRequested, t.KillReason = s.now, why
+		s.transition(ref, job.Killed, message)
 		if ref.job.Spec.Gang {
-			return s.endGang(now, ref, &old, false)
+			return s.endGang(ref, &old, false)
 		}
 		return nil
 	case t.KillReason.RequeuesTask() && why != job.KillByReplacement:
 		t.KillReason = why // and does not restart
-		s.markTaskDirty(ref)
+		s.changes.markTask(ref)
 		return nil
 	default:
-		return s.requestEnd(now, ref, why, message)
+		return s.requestEnd(ref, why, message)
 	}
 }

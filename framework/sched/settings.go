@@ -1,7 +1,11 @@
 package sched
 
 import (
+	"errors"
 	"time"
+
+	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/framework/sched/placement"
 )
 
 // Defaults that the documentation names.
@@ -76,13 +80,16 @@ func (c *SchedulerSettings) setDefaults() {
 	}
 }
 
-// backoffDelay doubles first for each earlier try, up to limit.
-func backoffDelay(first, limit time.Duration, tries int) time.Duration {
-	d := first
-	for range tries {
-		if d *= 2; d >= limit {
-			return limit
-		}
-	}
-	return d
+// Policy is what operators configure and may change at run time.
+type Policy struct {
+	placement.Policy
+	// Permissions are what jobs may use of their agents. RolePermissions replace them for jobs of some roles and of the
+	// roles below.
+	Permissions     admission.HostPermissions
+	RolePermissions []admission.RolePermissions
+}
+
+// Validate returns all errors of the policy.
+func (p Policy) Validate() error {
+	return errors.Join(p.Policy.Validate(), p.Permissions.Validate())
 }

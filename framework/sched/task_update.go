@@ -9,13 +9,15 @@ import (
 )
 
 // handleTaskUpdate applies a task's status, which may be repeated, late, or about an unknown task, and acknowledges it.
-func (s *State) handleTaskUpdate(now time.Time, u TaskUpdate) []Operation {
+func (s *State) handleTaskUpdate(u TaskUpdate) []Operation {
 	var ops []Operation
 	if ref, ok := s.tasks[u.TaskID]; !ok {
-		s.recordLateEnd(u)
+		if t, late := s.endedAttempts.recordLateEnd(u); late {
+			s.changes.LateEnds = append(s.changes.LateEnds, t)
+		}
 		ops = killStrayTask(u)
 	} else {
-		ops = s.applyUpdate(now, ref, u)
+		ops = s.applyUpdate(ref, u)
 		s.retireJob(ref.job)
 	}
 	if len(u.UUID) > 0 {
@@ -32,7 +34,7 @@ func killStrayTask(u TaskUpdate) []Operation {
 	return []Operation{KillTask{TaskID: u.TaskID, AgentID: u.AgentID}}
 }
 
-func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operation {
+func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 	t := ref.get()
 	delete(s.reconciliation.unanswered, t.ID)
 	if u.State == "" {
@@ -41,11 +43,9 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 	if !t.State.IsPlaced() {
 		return killStrayTask(u) // given up, or it has ended according to an earlier update
 	}
-	if tm := s.deadlines[t.ID]; tm != nil {
-		tm.confirmBy = time.Time{}
-		if tm.isIdle() {
-			delete(s.deadlines, t.ID)
-		}
+	if d := s.deadlines[t.ID]; d != nil {
+		d.confirmBy = time.Time{}
+		s.deadlines.dropIdle(t.ID)
 	}
 	switch next := nextState(t, u); {
 	case next == t.State:
@@ -55,7 +55,7 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 		if next == job.Killing {
 			message = t.Message
 		}
-		if s.transition(now, ref, next, message) { // false for a late update
+		if s.transition(ref, next, message) { // false for a late update
 			t.Reason = u.Reason
 			applyCheckResults(t, u)
 			if next == job.Running && len(t.Addresses) == 0 {
@@ -67,7 +67,7 @@ func (s *State) applyUpdate(now time.Time, ref taskRef, u TaskUpdate) []Operatio
 		if t.State.CanBecome(next) {
 			applyCheckResults(t, u)
 		}
-		return s.endAttempt(now, ref, attemptResultOf(ref, next, u))
+		return s.endAttempt(ref, attemptResultOf(ref, next, u))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
 		news = true
 	}
 	if news {
-		s.markTaskDirty(ref)
+		s.changes.markTask(ref)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // AgentKey identifies what one agent offers to one role.
 type AgentKey struct{ ID, Role string }
 
+// KeyOfAgent returns the key of an agent's resources.
+func KeyOfAgent(a *fit.AgentResources) AgentKey { return AgentKey{a.ID, a.Role} }
+
 // Compare orders keys by agent, then by role.
 func (k AgentKey) Compare(o AgentKey) int {
 	if c := strings.Compare(k.ID, o.ID); c != 0 {

@@ -1,0 +1,206 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+)
+
+// agentTable is what is known about agents, apart from the offers that are held.
+type agentTable struct {
+	// listedAgents are the agents of the master's last list, by id; nil before the first list.
+	listedAgents map[string]Agent
+	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
+	// since. An agent that is no longer listed is removed.
+	lastOffered map[placement.AgentKey]agentSnapshot
+	// changedAgents are the keys of lastOffered that have changed since the last plan, and those of agents that had offers
+	// in it. The next plan reads these agents again.
+	changedAgents map[placement.AgentKey]bool
+	// cordons are the cordons by host. Operators change them; they apply to agents that register later too.
+	cordons map[string]CordonState
+}
+
+// agentSnapshot is what an agent had free in one role at a time. A rescinded offer leaves a snapshot with a zero time and
+// nothing free.
+type agentSnapshot struct {
+	fit.AgentResources
+	at time.Time
+}
+
+func newAgentTable() agentTable {
+	return agentTable{lastOffered: map[placement.AgentKey]agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}}
+}
+
+// CordonOf returns the cordon of a host, or the zero value.
+func (t *agentTable) CordonOf(host string) CordonState { return t.cordons[host] }
+
+// ResolveHost returns the name by which an agent is cordoned, given its id or hostname. It returns "" if no such agent
+// is known and no such host is cordoned.
+func (t *agentTable) ResolveHost(agent string) string {
+	if agent == "" {
+		return ""
+	}
+	if a, ok := t.listedAgents[agent]; ok {
+		return cordonHost(a.Hostname, agent)
+	}
+	if _, ok := t.cordons[agent]; ok {
+		return agent
+	}
+	for id, a := range t.listedAgents {
+		if a.Hostname == agent {
+			return cordonHost(a.Hostname, id)
+		}
+	}
+	for key, a := range t.lastOffered {
+		if key.ID == agent || a.Hostname == agent {
+			return cordonHost(a.Hostname, key.ID)
+		}
+	}
+	return ""
+}
+
+// isClosed reports whether an agent takes no tasks, because it is cordoned or Mesos drains it.
+func (t *agentTable) isClosed(hostname, agentID string) bool {
+	_, cordoned := FindCordon(t.cordons, hostname, agentID)
+	return cordoned || t.listedAgents[agentID].Draining
+}
+
+func (t *agentTable) driverOf(agentID string) string {
+	if a := t.listedAgents[agentID]; a.Driver != "" {
+		return a.Driver
+	}
+	for key, a := range t.lastOffered {
+		if key.ID == agentID && a.Driver != "" {
+			return a.Driver
+		}
+	}
+	return ""
+}
+
+// setListedAgents replaces the registered agents. Agents that are no longer listed are gone.
+func (t *agentTable) setListedAgents(list []Agent) {
+	t.listedAgents = make(map[string]Agent, len(list))
+	for _, a := range list {
+		t.listedAgents[a.ID] = a
+	}
+	for key := range t.lastOffered {
+		if _, ok := t.listedAgents[key.ID]; !ok {
+			delete(t.lastOffered, key)
+		}
+	}
+}
+
+func (t *agentTable) removeAgent(id string) {
+	delete(t.listedAgents, id)
+	for key := range t.lastOffered {
+		if key.ID == id {
+			delete(t.lastOffered, key)
+		}
+	}
+}
+
+// recordOffers sets the snapshots of agents from offers that have left the pool.
+func (t *agentTable) recordOffers(now time.Time, offers []Offer) {
+	for _, a := range fit.JoinOffers(offers) {
+		key := placement.KeyOfAgent(&a)
+		t.lastOffered[key], t.changedAgents[key] = agentSnapshot{a, now}, true
+	}
+}
+
+// recordRescinded records that what an offer had is no longer free.
+func (t *agentTable) recordRescinded(o Offer) {
+	a := fit.JoinOffers([]Offer{o})[0]
+	pending.ClearFree(&a)
+	key := placement.KeyOfAgent(&a)
+	t.lastOffered[key], t.changedAgents[key] = agentSnapshot{AgentResources: a}, true
+}
+
+// subtractLaunch removes what a launch takes from the last known free resources of its agent.
+func (t *agentTable) subtractLaunch(key placement.AgentKey, l *TaskLaunch) {
+	a, ok := t.lastOffered[key]
+	if !ok {
+		return
+	}
+	need := queue.TaskAmount(l.Spec, l.Overhead)
+	a.Free = Amount{CPUs: a.Free.CPUs - need.CPUs, MemMiB: a.Free.MemMiB - need.MemMiB, DiskMiB: a.Free.DiskMiB - need.DiskMiB}
+	if l.Shares != nil {
+		a.Shared = fit.SubtractShares(a.Shared, l.Shares)
+	} else {
+		a.GPUs -= l.Spec.Request.GPUs
+		a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
+		a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
+	}
+	t.lastOffered[key] = a
+}
+
+// leftoverValidity is how long the free resources of an agent's last offer are assumed to be free when they are not
+// offered. Other frameworks may have taken them.
+const leftoverValidity = time.Minute
+
+func (t *agentTable) hasLeftover(key placement.AgentKey, now time.Time) bool {
+	last, ok := t.lastOffered[key]
+	return ok && !last.at.Add(leftoverValidity).Before(now) && !t.isClosed(last.Hostname, last.ID)
+}
+
+// leftoverOf returns what an agent without offers had free in its last offer. It returns nothing once that is no
+// longer valid.
+func (t *agentTable) leftoverOf(a *fit.AgentResources, now time.Time) fit.TaskResources {
+	key := placement.KeyOfAgent(a)
+	if !t.hasLeftover(key, now) {
+		return fit.TaskResources{}
+	}
+	last := t.lastOffered[key]
+	return placement.FreeResources(&last.AgentResources)
+}
+
+// addListed sets what only the master's list has of an agent.
+func (t *agentTable) addListed(a *fit.AgentResources) {
+	listed := t.listedAgents[a.ID]
+	a.TotalGPUs, a.AllShared = listed.GPUs, listed.Shared
+}
+
+// knownAgents returns all agents except some, sorted by id and role: those that have offered, and those that only the
+// master's list has, because other frameworks use all of their resources. roles are the framework's roles.
+func (t *agentTable) knownAgents(except map[placement.AgentKey]bool, roles []string) []fit.AgentResources {
+	all := make([]fit.AgentResources, 0, max(len(t.lastOffered)-len(except), 0))
+	hasOffered := map[string]bool{}
+	for key, a := range t.lastOffered {
+		hasOffered[key.ID] = true
+		if !except[key] {
+			t.addListed(&a.AgentResources)
+			all = append(all, a.AgentResources)
+		}
+	}
+	for id, a := range t.listedAgents {
+		if hasOffered[id] {
+			continue
+		}
+		for _, role := range roles {
+			if except[placement.AgentKey{ID: id, Role: role}] {
+				continue
+			}
+			all = append(all, fit.AgentResources{
+				ID: id, Role: role, Hostname: a.Hostname, Types: a.Types, Inventory: a.Inventory, TotalGPUs: a.GPUs, AllShared: a.Shared,
+				Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b fit.AgentResources) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Role, b.Role)) })
+	return all
+}
+
+// sharedDevices returns the devices of the listed agents that tasks share, by agent.
+func (t *agentTable) sharedDevices() map[string][]SharedDevice {
+	all := map[string][]SharedDevice{}
+	for id, a := range t.listedAgents {
+		if len(a.Shared) > 0 {
+			all[id] = a.Shared
+		}
+	}
+	return all
+}

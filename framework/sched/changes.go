@@ -1,0 +1,113 @@
+package sched
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// StateChanges is what has happened since the last call of TakeChanges.
+type StateChanges struct {
+	// FrameworkID is set if it is new.
+	FrameworkID string
+	// Jobs are new, or have more tasks or fewer unmet dependencies than before. Removed are forgotten jobs. A name may
+	// be in both: the old job is removed first.
+	Jobs    []*job.Job
+	Removed []string
+	// Tasks are the changed tasks in their present state, each once.
+	Tasks []job.Task
+	// Documents are the changed documents by key. An empty one is deleted.
+	Documents map[string][]byte
+	// Transitions are the changes of task states, in order.
+	Transitions []StateTransition
+	// LateEnds are attempts that were given up as lost and have reported their end since.
+	LateEnds []job.Task
+}
+
+// StateTransition is one change of a task's state.
+type StateTransition struct {
+	Time    time.Time
+	Job     string
+	TaskID  string
+	Index   int
+	State   job.State
+	Message string
+	// Role is the role of the job. Cause is why an attempt that was launched, or waited too long, ended in a state other
+	// than FINISHED.
+	Role  string
+	Cause EndCause
+	// ExitCode is set if the task's process exited.
+	ExitCode *int
+	// Repeated reports that the state is the same as before and only the message is new.
+	Repeated bool
+}
+
+// IsEmpty reports whether there is nothing to record.
+func (c *StateChanges) IsEmpty() bool {
+	return c.FrameworkID == "" && len(c.Jobs) == 0 && len(c.Removed) == 0 && len(c.Tasks) == 0 && len(c.Documents) == 0
+}
+
+// changeLog collects the changes that are not recorded yet. Events that change one job or task several times between two
+// calls of TakeChanges leave one entry for it.
+type changeLog struct {
+	// StateChanges has the changes that are final. Tasks and Documents are filled in when the changes are taken.
+	StateChanges
+	// changedJobs are the jobs in Jobs. A job that is removed leaves both.
+	changedJobs map[*job.Job]bool
+	// changedTasks are the indexes of the changed tasks of each job.
+	changedTasks map[*job.Job]map[int]bool
+}
+
+func newChangeLog() changeLog {
+	return changeLog{changedJobs: map[*job.Job]bool{}, changedTasks: map[*job.Job]map[int]bool{}}
+}
+
+func (c *changeLog) markJob(j *job.Job) {
+	if !c.changedJobs[j] {
+		c.changedJobs[j] = true
+		c.Jobs = append(c.Jobs, j)
+	}
+}
+
+func (c *changeLog) markTask(ref taskRef) {
+	if c.changedTasks[ref.job] == nil {
+		c.changedTasks[ref.job] = map[int]bool{}
+	}
+	c.changedTasks[ref.job][ref.index] = true
+}
+
+// addTransition records the present state of a task as a transition.
+func (c *changeLog) addTransition(now time.Time, ref taskRef) {
+	t := ref.get()
+	c.Transitions = append(c.Transitions, StateTransition{
+		Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: ref.job.Spec.Role,
+	})
+}
+
+// lastTransition returns the transition that was added last, so that the caller can complete it.
+func (c *changeLog) lastTransition() *StateTransition { return &c.Transitions[len(c.Transitions)-1] }
+
+// removeJob replaces the changes of a job by its removal.
+func (c *changeLog) removeJob(j *job.Job) {
+	delete(c.changedTasks, j)
+	if c.changedJobs[j] {
+		delete(c.changedJobs, j)
+		c.Jobs = slices.DeleteFunc(c.Jobs, func(other *job.Job) bool { return other == j })
+	}
+	c.Removed = append(c.Removed, j.Spec.Name)
+}
+
+// take returns the changes, the tasks sorted by job and index, and empties the log.
+func (c *changeLog) take() StateChanges {
+	for _, j := range slices.SortedFunc(maps.Keys(c.changedTasks), func(a, b *job.Job) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) }) {
+		for _, i := range slices.Sorted(maps.Keys(c.changedTasks[j])) {
+			c.Tasks = append(c.Tasks, j.Tasks[i])
+		}
+	}
+	taken := c.StateChanges
+	*c = newChangeLog()
+	return taken
+}

@@ -1,0 +1,65 @@
+package sched
+
+import "time"
+
+// taskDeadlines are the times at which something is due for a placed task. Zero times are not due.
+type taskDeadlines struct {
+	// confirmBy is when an unconfirmed launch is reconciled. The first update of the task clears it.
+	confirmBy time.Time
+	// killAt is when the next KILL is sent. It is set when the end of the task is requested.
+	killAt time.Time
+	// killsSent is the number of KILLs sent; it determines the wait before the next one.
+	killsSent int
+	// timeoutAt is when the task exceeds its job's timeout. It is set once the task runs.
+	timeoutAt time.Time
+	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable.
+	giveUpAt time.Time
+}
+
+func (t *taskDeadlines) isIdle() bool {
+	return t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.giveUpAt.IsZero()
+}
+
+// deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
+type deadlineTable map[string]*taskDeadlines
+
+// entry returns the deadlines of a task, and adds an entry if there is none.
+func (d deadlineTable) entry(id string) *taskDeadlines {
+	if d[id] == nil {
+		d[id] = &taskDeadlines{}
+	}
+	return d[id]
+}
+
+// dropIdle removes the entry of a task if nothing is due.
+func (d deadlineTable) dropIdle(id string) {
+	if t := d[id]; t != nil && t.isIdle() {
+		delete(d, id)
+	}
+}
+
+// reconcileRound is one round of reconciliation of placed tasks. Each subscription starts a new one.
+type reconcileRound struct {
+	// unanswered are the ids of tasks whose state the master has not reported in this round. An update or the end of the
+	// task removes it.
+	unanswered map[string]bool
+	// due is when the next RECONCILE of the unanswered tasks is sent.
+	due time.Time
+	// tries is the number of repeated RECONCILEs; it determines the wait before the next one.
+	tries int
+	// nextFull is when all tasks are reconciled next. It is independent of the answers.
+	nextFull time.Time
+}
+
+func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// backoffDelay doubles first for each earlier try, up to limit.
+func backoffDelay(first, limit time.Duration, tries int) time.Duration {
+	d := first
+	for range tries {
+		if d *= 2; d >= limit {
+			return limit
+		}
+	}
+	return d
+}

@@ -1,0 +1,197 @@
+package sched
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
+)
+
+// jobTable holds all remembered jobs, live and ended, with its indexes.
+type jobTable struct {
+	// jobs are all remembered jobs by name.
+	jobs map[string]*job.Job
+	// tasks has the current attempt of each task of these jobs, by task id. A retry replaces the entry of the attempt
+	// before it.
+	tasks map[string]taskRef
+	// queue are the names of jobs that have not ended, in the order of submission.
+	queue []string
+	// ended are the names of the other jobs, in the order in which they ended. endedTasks is the number of their tasks,
+	// which the settings limit.
+	ended      []string
+	endedTasks int
+	// liveTasks is the number of tasks that have not ended.
+	liveTasks int
+	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
+	lastSubmitted time.Time
+	// clientKeys are the names of remembered jobs that were submitted with a client key. A later job with the same key
+	// replaces the entry.
+	clientKeys map[clientKey]string
+	// dependents are, by job, the names of the jobs that wait for its end. An entry is removed when the job ends.
+	dependents map[string][]string
+}
+
+func newJobTable() jobTable {
+	return jobTable{jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, clientKeys: map[clientKey]string{}, dependents: map[string][]string{}}
+}
+
+// taskRef refers to a task by its job and index, whichever attempt of it is the current one.
+type taskRef struct {
+	job   *job.Job
+	index int
+}
+
+func (r taskRef) get() *job.Task { return &r.job.Tasks[r.index] }
+
+// clientKey identifies a submission. Keys of different owners are distinct.
+type clientKey struct{ owner, key string }
+
+func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
+	if spec.ClientKey == nil {
+		return c, false
+	}
+	return clientKey{spec.Owner, spec.ClientKey.Key}, true
+}
+
+// addJob adds a job without its tasks to all but the queue and the ended jobs. Jobs must be added in the order of
+// submission.
+func (t *jobTable) addJob(j *job.Job) {
+	t.jobs[j.Spec.Name] = j
+	t.lastSubmitted = j.Submitted
+	if c, ok := clientKeyOf(&j.Spec); ok {
+		t.clientKeys[c] = j.Spec.Name
+	}
+}
+
+func (t *jobTable) appendEnded(j *job.Job) {
+	t.ended = append(t.ended, j.Spec.Name)
+	t.endedTasks += len(j.Tasks)
+}
+
+// endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
+// end first, so the shorter part of the queue is moved.
+func (t *jobTable) endJob(j *job.Job) bool {
+	i, ok := slices.BinarySearchFunc(t.queue, j, func(name string, j *job.Job) int { return compareSubmission(t.jobs[name], j) })
+	switch {
+	case !ok:
+		return false
+	case i < len(t.queue)/2:
+		copy(t.queue[1:i+1], t.queue[:i])
+		t.queue = t.queue[1:]
+	default:
+		t.queue = slices.Delete(t.queue, i, i+1)
+	}
+	t.appendEnded(j)
+	return true
+}
+
+func compareSubmission(a, b *job.Job) int {
+	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
+}
+
+// removeJob forgets an ended job.
+func (t *jobTable) removeJob(j *job.Job) {
+	for i := range j.Tasks {
+		delete(t.tasks, j.Tasks[i].ID)
+	}
+	delete(t.jobs, j.Spec.Name)
+	if c, ok := clientKeyOf(&j.Spec); ok && t.clientKeys[c] == j.Spec.Name {
+		delete(t.clientKeys, c)
+	}
+	t.endedTasks -= len(j.Tasks)
+	t.ended = slices.DeleteFunc(t.ended, func(n string) bool { return n == j.Spec.Name })
+}
+
+// placedTasks yields the tasks that hold places, in the order of submission.
+func (t *jobTable) placedTasks() iter.Seq[taskRef] {
+	return func(yield func(taskRef) bool) {
+		for _, name := range t.queue {
+			j := t.jobs[name]
+			for i := range j.Tasks {
+				if j.Tasks[i].State.IsPlaced() && !yield(taskRef{j, i}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// agentsByGroup returns the agents of each group's placed tasks, one entry a task.
+func (t *jobTable) agentsByGroup() map[queue.GroupKey][]string {
+	groups := map[queue.GroupKey][]string{}
+	for ref := range t.placedTasks() {
+		if ref.job.Spec.Group != "" {
+			key := queue.GroupKeyOf(&ref.job.Spec)
+			groups[key] = append(groups[key], ref.get().AgentID)
+		}
+	}
+	return groups
+}
+
+// jobsInGroup returns the queued jobs whose tasks the constraints of a job count.
+func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
+	if j.Spec.Group == "" {
+		return []*job.Job{j}
+	}
+	var list []*job.Job
+	for _, name := range t.queue {
+		if other := t.jobs[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// CountQueuedJobs returns the number of jobs that have not ended.
+func (t *jobTable) CountQueuedJobs() int { return len(t.queue) }
+
+// Job returns a copy of a job.
+func (t *jobTable) Job(name string) (*job.Job, bool) {
+	j, ok := t.jobs[name]
+	if !ok {
+		return nil, false
+	}
+	return j.Clone(), true
+}
+
+// Jobs returns copies of all jobs, oldest first.
+func (t *jobTable) Jobs() []*job.Job {
+	all := make([]*job.Job, 0, len(t.jobs))
+	for _, j := range t.jobs {
+		all = append(all, j.Clone())
+	}
+	slices.SortFunc(all, compareSubmission)
+	return all
+}
+
+// Task returns a copy of a task.
+func (t *jobTable) Task(id string) (job.Task, bool) {
+	ref, ok := t.tasks[id]
+	if !ok {
+		return job.Task{}, false
+	}
+	return *ref.get(), true
+}
+
+// SpecByClientKey returns the job that was submitted with the spec's owner and client key, as long as it is remembered.
+// The caller must not change it.
+func (t *jobTable) SpecByClientKey(spec *job.Spec) (*job.Spec, bool) {
+	if c, ok := clientKeyOf(spec); ok {
+		if j, ok := t.jobs[t.clientKeys[c]]; ok {
+			return &j.Spec, true
+		}
+	}
+	return nil, false
+}
+
+// stateOf returns the state of a job, false if there is no such job.
+func (t *jobTable) stateOf(name string) (job.State, bool) {
+	j := t.jobs[name]
+	if j == nil {
+		return "", false
+	}
+	return j.State(), true
+}

@@ -1,0 +1,57 @@
+package sched
+
+import "time"
+
+// offerPool is the offers that wait for an answer.
+type offerPool struct {
+	// offers are the held offers by id. They leave the pool when they are accepted, declined or rescinded, when their
+	// agent is removed, and when the subscription ends.
+	offers map[string]heldOffer
+	// stale reports that something has happened since the last plan that may change the next one.
+	stale bool
+	// pausesCheckedAt is the time up to which ended pauses have made the pool stale.
+	pausesCheckedAt time.Time
+}
+
+type heldOffer struct {
+	Offer
+	// since is when the offer arrived.
+	since time.Time
+}
+
+// maxHeldOffers is the number of offers above which none is held. A master makes one for each agent and role, and more
+// when tasks end one by one.
+const maxHeldOffers = 100_000
+
+func (p *offerPool) heldOffers() []Offer {
+	offers := make([]Offer, 0, len(p.offers))
+	for _, h := range p.offers {
+		offers = append(offers, h.Offer)
+	}
+	return offers
+}
+
+// takeOffers removes offers from the pool and returns those that were in it.
+func (p *offerPool) takeOffers(ids []string) (taken []Offer) {
+	for _, id := range ids {
+		if h, ok := p.offers[id]; ok {
+			taken = append(taken, h.Offer)
+			delete(p.offers, id)
+		}
+	}
+	return taken
+}
+
+// isOverdue reports whether an offer has been held for the given time.
+func (p *offerPool) isOverdue(now time.Time, id string, hold time.Duration) bool {
+	return !p.offers[id].since.Add(hold).After(now)
+}
+
+func (p *offerPool) hasOverdueOffer(now time.Time, hold time.Duration) bool {
+	for id := range p.offers {
+		if p.isOverdue(now, id, hold) {
+			return true
+		}
+	}
+	return false
+}

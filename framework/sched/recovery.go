@@ -1,0 +1,94 @@
+package sched
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
+)
+
+// RecoveredState is what a journal has recorded of an earlier State.
+type RecoveredState struct {
+	FrameworkID string
+	Jobs        []*job.Job
+	Documents   map[string][]byte
+}
+
+// New returns a State that continues a recovered one. It takes over the recovered jobs.
+func New(cfg SchedulerSettings, past RecoveredState) *State {
+	cfg.setDefaults()
+	s := &State{
+		cfg: cfg, frameworkID: past.FrameworkID, configuredRoles: cfg.Policy.Roles,
+		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
+		deadlines: deadlineTable{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{},
+		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: newChangeLog(),
+	}
+	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string][]string{}}
+	for _, role := range s.roleNames() {
+		s.offerDemands.entry(role)
+	}
+	for key, value := range past.Documents {
+		s.restoreDocument(key, value)
+	}
+	s.restoreOperatorSettings()
+	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)
+	for _, j := range jobs {
+		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have no role
+		s.addJob(j)
+		s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
+		for i := range j.Tasks {
+			s.restoreTask(taskRef{j, i})
+		}
+		if j.IsTerminal() {
+			s.appendEnded(j)
+		} else {
+			s.queue = append(s.queue, j.Spec.Name)
+			s.addDependent(j)
+		}
+	}
+	s.endedAttempts.restore(s.jobs)
+	slices.SortStableFunc(s.ended, func(a, b string) int { return lastEndOf(s.jobs[a]).Compare(lastEndOf(s.jobs[b])) })
+	return s
+}
+
+// restoreOperatorSettings reads cordons and quotas from the documents.
+func (s *State) restoreOperatorSettings() {
+	s.cordons = ParseCordons(s.documents[reservedPrefix])
+	for key, value := range s.documents[reservedPrefix] {
+		role, ok := strings.CutPrefix(key, quotaPrefix)
+		var stored storedQuota
+		if !ok || json.Unmarshal(value, &stored) != nil {
+			continue
+		}
+		if q, err := quota.Parse(stored.Quota); err == nil {
+			s.operatorQuotas[role] = q
+		}
+	}
+	s.applyOperatorQuotas()
+}
+
+func (s *State) restoreTask(ref taskRef) {
+	t := ref.get()
+	s.tasks[t.ID] = ref
+	if t.State.IsLive() {
+		s.liveTasks++
+	}
+	if t.State == job.Waiting {
+		s.offerDemands.entry(ref.job.Spec.Role).waiting++
+	}
+	s.updateDeadlines(ref)
+}
+
+func lastEndOf(j *job.Job) time.Time {
+	var last time.Time
+	for i := range j.Tasks {
+		if t := j.Tasks[i].Ended; t.After(last) {
+			last = t
+		}
+	}
+	return last
+}

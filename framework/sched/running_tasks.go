@@ -1,0 +1,53 @@
+package sched
+
+import (
+	"time"
+
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
+)
+
+// maxOverrun is how much longer than announced a task may run before plans stop expecting its end.
+func maxOverrun(runs time.Duration) time.Duration { return max(runs/10, time.Minute) }
+
+// runningTask returns what plans see of a task that holds a place.
+func (s *State) runningTask(ref taskRef) queue.RunningTask {
+	t, spec := ref.get(), &ref.job.Spec
+	r := queue.RunningTask{
+		TaskID: t.ID, AgentID: t.AgentID, Spec: spec,
+		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: t.Changed,
+	}
+	if !t.Started.IsZero() {
+		r.Since = t.Started
+	}
+	switch runs := spec.ExpectedRunTime(); {
+	case !t.KillRequested.IsZero():
+		r.Ending, r.Ends = true, t.KillRequested.Add(spec.KillGrace+placement.ExitSlack)
+		r.Stuck = r.Ends.Before(s.now)
+	case runs > 0 && !r.Since.Add(runs+maxOverrun(runs)).Before(s.now):
+		r.Ends = r.Since.Add(runs)
+	}
+	r.Stuck = r.Stuck || t.State == job.Unreachable || s.isClosed(t.Hostname, t.AgentID)
+	return r
+}
+
+// runningTasks returns the tasks that hold places, and the freed places.
+func (s *State) runningTasks() []queue.RunningTask {
+	var list []queue.RunningTask
+	for ref := range s.placedTasks() {
+		list = append(list, s.runningTask(ref))
+	}
+	return s.freed.appendTo(list, s.now)
+}
+
+// recordFreedPlace remembers the place of a task that is about to end, and revives offers for jobs that its end may let
+// start.
+func (s *State) recordFreedPlace(ref taskRef) {
+	r, t := s.runningTask(ref), ref.get()
+	r.Ending, r.Ends, r.Ended, r.Stuck = true, s.now, true, s.isClosed(t.Hostname, t.AgentID)
+	s.freed = append(s.freed, freedPlace{r, s.now.Add(freedPlaceTimeout)})
+	for role := range s.quotaBlockedRoles { // a quota may have room now
+		s.offerDemands.entry(role).reviveWanted = true
+	}
+}

@@ -1,0 +1,91 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/job"
+)
+
+// Admit returns why a job may not be submitted, nil if it may. Callers check it before SubmitJob, which ignores a job
+// that may not.
+func (s *State) Admit(spec *job.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	return s.AdmitCompleted(spec)
+}
+
+// AdmitCompleted is Admit for a job that job.Spec.Complete has accepted.
+func (s *State) AdmitCompleted(spec *job.Spec) error {
+	return s.AdmitBy(spec, func(string) bool { return true })
+}
+
+// AdmitBy is AdmitCompleted for a user who sees only the jobs of some roles. A job
+// cannot depend on jobs that its user does not see.
+func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
+	if j, ok := s.jobs[spec.Name]; ok && !j.IsTerminal() {
+		return &JobNotEndedError{Name: spec.Name, State: j.State()}
+	}
+	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
+		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
+	}
+	if err := admission.PermissionsFor(s.roleOf(spec), &s.cfg.Policy.Permissions, s.cfg.Policy.RolePermissions).CheckSpec(spec); err != nil {
+		return err
+	}
+	if spec.Schedule != nil {
+		return errors.New("schedule: this is a schedule, not a job: submit it as such, to /v1/schedules")
+	}
+	if err := s.admitDependencies(spec, sees); err != nil {
+		return err
+	}
+	if s.liveTasks+spec.Tasks > s.cfg.MaxLiveTasks {
+		return &TooManyTasksError{Live: s.liveTasks, Requested: spec.Tasks, Limit: s.cfg.MaxLiveTasks}
+	}
+	return nil
+}
+
+// TooManyTasksError reports that a request exceeds the limit of live tasks.
+type TooManyTasksError struct{ Live, Requested, Limit int }
+
+func (e *TooManyTasksError) Error() string {
+	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.Requested, e.Limit)
+}
+
+// JobNotEndedError reports that a job of the same name has not ended.
+type JobNotEndedError struct {
+	Name  string
+	State job.State
+}
+
+func (e *JobNotEndedError) Error() string {
+	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name", e.Name, e.State)
+}
+
+func (s *State) submitJob(spec job.Spec) {
+	if s.AdmitCompleted(&spec) != nil {
+		return
+	}
+	// Task ids contain the time of submission, and the queue is sorted by it: it increases even if the clock does not.
+	submitted := s.now
+	if !submitted.After(s.lastSubmitted) {
+		submitted = s.lastSubmitted.Add(time.Nanosecond)
+	}
+	if old, ok := s.jobs[spec.Name]; ok {
+		s.forgetJob(old)
+	}
+	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
+	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	s.registerDependencies(j)
+	s.addJob(j)
+	s.queue = append(s.queue, spec.Name)
+	s.changes.markJob(j)
+	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
+	for i := range j.Tasks {
+		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1})
+	}
+}

@@ -1,0 +1,93 @@
+package sched
+
+import (
+	"strconv"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// enqueueAttempt starts an attempt of a task: it waits for a place.
+func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
+	j := ref.job
+	s.endedAttempts.keep(j.Tasks[ref.index], len(j.Tasks))
+	t.ID, t.Job, t.Index = formatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
+	t.State, t.Changed = job.Waiting, s.now
+	j.Tasks[ref.index] = t
+	s.tasks[t.ID] = ref
+	s.liveTasks++
+	s.requestOffers(ref)
+	s.offerDemands.entry(j.Spec.Role).waiting++
+	s.changes.markTask(ref)
+	s.changes.addTransition(s.now, ref)
+}
+
+// formatTaskID returns the id of one attempt: JOB.INDEX.ATTEMPT.TIME. TIME is that of the submission, so that a job name
+// can be used again.
+func formatTaskID(j *job.Job, index, attempt int) string {
+	return j.Spec.Name + "." + strconv.Itoa(index) + "." + strconv.Itoa(attempt) + "." +
+		strconv.FormatInt(j.Submitted.UnixNano(), 36)
+}
+
+// requestOffers makes Step revive offers for the role of a task, and the next cycle look at the held ones.
+func (s *State) requestOffers(ref taskRef) {
+	s.offerDemands.entry(ref.job.Spec.Role).reviveWanted = true
+	s.offers.stale = true
+}
+
+// transition moves a task to another state, and returns false if its life cycle does not allow that.
+func (s *State) transition(ref taskRef, next job.State, message string) bool {
+	t := ref.get()
+	if t.State == next || !t.State.CanBecome(next) {
+		return false
+	}
+	if t.State == job.Waiting {
+		s.offerDemands.entry(ref.job.Spec.Role).waiting--
+	}
+	t.State, t.Changed, t.Message = next, s.now, message
+	if next == job.Running && t.Started.IsZero() {
+		t.Started = s.now
+	}
+	if !next.IsLive() {
+		t.Ended = s.now
+		s.liveTasks--
+		delete(s.deadlines, t.ID)
+		delete(s.reconciliation.unanswered, t.ID)
+		s.offers.stale = true // a quota or a gang may have room now
+	}
+	s.updateDeadlines(ref)
+	s.changes.markTask(ref)
+	s.changes.addTransition(s.now, ref)
+	return true
+}
+
+// updateDeadlines sets the deadlines of a placed task from its recorded fields.
+func (s *State) updateDeadlines(ref taskRef) {
+	t := ref.get()
+	if !t.State.IsPlaced() {
+		return
+	}
+	d := s.deadlines.entry(t.ID)
+	d.timeoutAt, d.giveUpAt = time.Time{}, time.Time{}
+	switch {
+	case !t.KillRequested.IsZero():
+		if d.killAt.IsZero() {
+			d.killAt = t.KillRequested
+		}
+	case ref.job.Spec.Timeout > 0 && !t.Started.IsZero():
+		d.timeoutAt = t.Started.Add(ref.job.Spec.Timeout)
+	}
+	if wait := s.unreachableTimeout(&ref.job.Spec); t.State == job.Unreachable && wait > 0 {
+		d.giveUpAt = t.Changed.Add(wait)
+	}
+	s.deadlines.dropIdle(t.ID)
+}
+
+// retireForGood marks a retired task so that scaling up does not restart it, and reports that as a transition.
+func (s *State) retireForGood(ref taskRef, why string) {
+	t := ref.get()
+	t.KillReason, t.Changed, t.Message = job.KillByUser, s.now, why
+	s.changes.markTask(ref)
+	s.changes.addTransition(s.now, ref)
+	s.changes.lastTransition().Repeated = true
+}
