@@ -1,20 +1,11 @@
 package fit
 
 import (
-	"math"
-	"math/bits"
-	"slices"
 	"sort"
 	"time"
 
 	"mesos-gpu/framework/sched/fit/index"
 )
-
-// wholeDevice is one device in the thousandths that tasks may take of it.
-const wholeDevice = 1000
-
-// maxGPUs bounds the gpus scalar of one agent.
-const maxGPUs = 1 << 20
 
 // Cluster stores what agents have free. A cluster and its clones share caches:
 // only one goroutine may use them at a time.
@@ -70,22 +61,6 @@ type agentCapacity struct {
 	fragmentation    float64 // in the current state; see fragmentationOf
 }
 
-// capacityHint is an upper bound of what a task may get from an agent.
-type capacityHint struct {
-	cpus uint32 // thousandths, capped
-	gpus int32
-}
-
-func newCapacityHint(cpus int64, gpus int32) capacityHint {
-	return capacityHint{uint32(min(max(cpus, 0), math.MaxUint32)), gpus}
-}
-
-// allows reports whether an agent with this hint may have room for a task that needs at least the minimum. It may
-// return true for an agent without room.
-func (h capacityHint) allows(minimum capacityHint) bool {
-	return h.cpus >= minimum.cpus && h.gpus >= minimum.gpus
-}
-
 // reservedResources are kept from demands with AvoidReserved.
 type reservedResources struct {
 	amount milliAmount
@@ -95,156 +70,9 @@ type reservedResources struct {
 	ports  []int
 }
 
-// NewCluster returns a cluster of what the agents have free, with a policy for
-// placing tasks. It does not modify its arguments, and keeps what agents point
-// to: the caller must not change that either.
-func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Cluster {
-	sorted := slices.Clone(agents)
-	slices.SortStableFunc(sorted, func(a, b AgentResources) int {
-		return compareAgent(&a, b.ID, b.Role)
-	})
-	c := &Cluster{index: newClusterIndex(sorted), policy: p.findScorer(), now: now}
-	c.capacities = make([]agentCapacity, len(sorted))
-	c.agentScores = make([]int64, len(sorted))
-	c.hints = make([]capacityHint, len(sorted))
-	for i := range sorted {
-		c.initAgent(i)
-	}
-	c.index.agentsByRole = make([][]int32, len(c.index.roleIDs))
-	for i := range c.capacities {
-		role := c.capacities[i].roleID
-		c.index.agentsByRole[role] = append(c.index.agentsByRole[role], int32(i))
-	}
-	c.prepareFragmentation(p.Typical)
-	for i := range c.capacities {
-		c.refreshAgent(i)
-	}
-	c.rankings.Reset(len(sorted))
-	return c
-}
-
-// initAgent computes the capacity of an agent from its resources.
-func (c *Cluster) initAgent(i int) {
-	a := &c.index.agents[i]
-	r := &c.capacities[i]
-	*r = agentCapacity{
-		free: a.Free.toMilli(), untilMaintenance: c.untilMaintenance(a.Unavailable), ports: mergePorts(a.Ports),
-		scalarGPUs: int32(min(max(a.GPUs, 0), maxGPUs)), roleID: c.index.roleID(a.Role), hasDeviceIDs: len(a.DeviceIDs) > 0,
-	}
-	r.portCount = int32(countPorts(r.ports))
-	c.index.hasMaintenance = c.index.hasMaintenance || !a.Unavailable.IsZero()
-	shares := len(a.Shared) > 0 || len(a.AllShared) > 0
-	if !shares {
-		c.layOutDevices(i, a.DeviceIDs)
-	} else {
-		c.index.hasSharedDevices = true
-		c.layOutDevices(i, allDeviceIDs(a))
-		c.initShared(a, r)
-		r.hasDeviceIDs = true
-	}
-	for _, id := range a.DeviceIDs {
-		c.freeSlot(r, slotOf(r.uuids, id))
-	}
-	r.wholeGPUs = int32(countBits(c.wholeMask(r)))
-	if shares {
-		c.countPartialSlots(r)
-	}
-}
-
-// allDeviceIDs returns all devices that the agent offers, whole or shared, and
-// those it is known to share.
-func allDeviceIDs(a *AgentResources) []string {
-	ids := slices.Clone(a.DeviceIDs)
-	for _, list := range [][]SharedDevice{a.Shared, a.AllShared} {
-		for _, s := range list {
-			ids = append(ids, s.UUID)
-		}
-	}
-	return ids
-}
-
-// layOutDevices assigns slots to the agent's devices, all of them taken.
-func (c *Cluster) layOutDevices(i int, extraIDs []string) {
-	r := &c.capacities[i]
-	l := c.index.findLayout(i, extraIDs)
-	r.hardware, r.uuids = l.hardware, l.uuids
-	r.shareOffset, r.bitOffset = -1, int32(len(c.wholeBits))
-	c.wholeBits = append(c.wholeBits, make([]uint64, wordCount(len(r.uuids)))...)
-	if r.hardware.divisible {
-		c.trackShares(r)
-	}
-}
-
-func (c *Cluster) untilMaintenance(t time.Time) int64 {
-	if t.IsZero() {
-		return math.MaxInt64
-	}
-	return int64(t.Sub(c.now))
-}
-
 // Agents returns the agents by ID and role, with what they had free when the
 // cluster was created or updated. The caller must not change them.
 func (c *Cluster) Agents() []AgentResources { return c.index.agents }
-
-func (c *Cluster) wholeMask(r *agentCapacity) []uint64 {
-	return c.wholeBits[r.bitOffset : int(r.bitOffset)+wordCount(len(r.hardware.slots))]
-}
-
-// freeSlot makes a device free to be taken whole, unless tasks share it.
-func (c *Cluster) freeSlot(r *agentCapacity, slot int) {
-	if c.isShared(r, slot) {
-		return
-	}
-	c.wholeBits[int(r.bitOffset)+slot/64] |= 1 << (slot % 64)
-	if r.hardware.divisible {
-		c.freeShares[int(r.shareOffset)+slot].mem = wholeDevice
-	}
-}
-
-// takeSlot marks a whole device as taken.
-func (c *Cluster) takeSlot(r *agentCapacity, slot int) {
-	c.wholeBits[int(r.bitOffset)+slot/64] &^= 1 << (slot % 64)
-	if r.hardware.divisible {
-		c.freeShares[int(r.shareOffset)+slot].mem = 0
-	}
-}
-
-// freeGPUs returns how many whole GPUs may be taken. A task takes one of the
-// scalar for each GPU, and a device if they have IDs.
-func (r *agentCapacity) freeGPUs() int32 {
-	if r.hasDeviceIDs {
-		return min(r.scalarGPUs, r.wholeGPUs)
-	}
-	return r.scalarGPUs
-}
-
-// agentChanged updates everything derived from what an agent has free. Every function that changes a capacity calls
-// it.
-func (c *Cluster) agentChanged(i int) {
-	r := &c.capacities[i]
-	wholes := 0
-	for _, m := range c.wholeMask(r) {
-		wholes += bits.OnesCount64(m)
-	}
-	r.wholeGPUs, r.stateGeneration = int32(wholes), 0
-	c.countPartialSlots(r)
-	c.refreshAgent(i)
-	c.rankings.AgentChanged(i)
-}
-
-// countPartialSlots counts the slots of which a share is free.
-func (c *Cluster) countPartialSlots(r *agentCapacity) {
-	r.partialSlots = 0
-	most := int32(math.MaxInt32)
-	if r.hardware.divisible {
-		most = wholeDevice // a free divisible device is a whole one
-	}
-	for _, p := range c.freeSharesOf(r) {
-		if p.mem > 0 && p.mem < most {
-			r.partialSlots++
-		}
-	}
-}
 
 // FindAgent returns the index of an agent, or -1.
 func (c *Cluster) FindAgent(agentID, role string) int {
@@ -256,5 +84,38 @@ func (c *Cluster) FindAgent(agentID, role string) int {
 	return i
 }
 
-// slotOf returns the slot of a device on its agent, or -1.
-func slotOf(uuids []string, id string) int { return slices.Index(uuids, id) }
+// placementScorer is the implementation of one policy.
+type placementScorer struct {
+	name string
+	// scoreTask scores a feasible agent for one task: above 0, more is better. Among equal scores the first agent by
+	// ID wins. If it is nil, scoreState is the score.
+	scoreTask func(c *Cluster, i int, cl *demandClass) int64
+	// scoreState scores an agent for any task, from 1 to maxAgentScore.
+	scoreState func(r *agentCapacity, gpuMilli int64) int64
+	// chooseSlot chooses the slot for one share. prefersRoomy determines which slots several shares come from: those
+	// with the most left, or the least.
+	chooseSlot   func(c *Cluster, i int, cl *demandClass) int
+	prefersRoomy bool
+	// usesTypicalTasks and usesTaskMix are set if the policy needs these data.
+	usesTypicalTasks, usesTaskMix bool
+	// limitsByCPUs is set if GPUs for which the agent lacks CPUs count as partly unusable.
+	limitsByCPUs bool
+	// isExpensive is set if a score costs more than stateNumberOf.
+	isExpensive bool
+	// drawsLots is set if lots decide between equals.
+	drawsLots bool
+	seed      uint64
+	// isBaseline marks policies from the literature, for comparison.
+	isBaseline bool
+}
+
+// slotOption is a slot that has room for a share.
+type slotOption struct {
+	slot      int
+	freeMilli int32
+	capacity  int64 // how many such shares fit
+}
+
+// taskMix counts an agent's tasks by the number of devices of each; 0 stands for
+// a share of one.
+type taskMix map[int32]int

@@ -1,11 +1,11 @@
 package fit
 
 import (
-	"encoding/binary"
+	"math"
 	"slices"
+	"time"
 
 	"mesos-gpu/framework/sched/fit/index"
-	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -82,34 +82,6 @@ func (c *Cluster) classifyDemand(d *Demand) *demandClass {
 	return t.Get(d.appendKey(t.Scratch()), func(id int32) *demandClass { return c.index.newDemandClass(id, d) })
 }
 
-// findRequirement returns what a request demands of each device and host. The
-// number of GPUs and the share do not matter to it.
-func (x *clusterIndex) findRequirement(r gpu.Request) *deviceRequirement {
-	r = normalizeRequest(r)
-	return x.requirements.Get(appendRequest(x.requirements.Scratch(), r), func(int32) *deviceRequirement { return newRequirement(r) })
-}
-
-// matchOn returns which devices of a hardware class satisfy the requirement.
-func (w *deviceRequirement) matchOn(k *hardwareClass) *requirementMatch {
-	return w.matches.Get(k.id, func() requirementMatch { return w.computeMatch(k) })
-}
-
-// acceptsModel reports whether a model satisfies the types of the requirement.
-// The answer is cached because types are regular expressions.
-func (w *deviceRequirement) acceptsModel(model string) bool {
-	types := &w.request.Types
-	if types.AcceptsAny() {
-		return true
-	}
-	return model != "" && w.models.Get(model, func() bool { return types.Match(model) })
-}
-
-// findHardwareClass returns the hardware of an agent that has these devices.
-func (x *clusterIndex) findHardwareClass(a *AgentResources, devices []gpu.Device) *hardwareClass {
-	t := &x.hardwareClasses
-	return t.Get(appendHardwareKey(t.Scratch(), a, devices), func(id int32) *hardwareClass { return newHardwareClass(id, a, devices) })
-}
-
 // findLayout returns the hardware of an agent and its devices by slot, given devices that it may not list. The caller
 // must not change extraIDs afterwards, nor the result.
 func (x *clusterIndex) findLayout(i int, extraIDs []string) *deviceLayout {
@@ -140,129 +112,85 @@ func (x *clusterIndex) findFilter(list []job.Constraint) *agentFilter {
 	return t.Get(appendConstraints(t.Scratch(), list), func(int32) *agentFilter { return x.newFilter(list) })
 }
 
-// deviceChoiceKey contains everything that a choice of devices depends on, for hardware of at most 64 slots.
-type deviceChoiceKey struct {
-	hardware, gpus   int32
-	candidates, free uint64
-	topology         gpu.Topology
+// deviceLayout is an agent's hardware together with devices that it does not
+// list. Forecasts of ending tasks add the same devices repeatedly.
+type deviceLayout struct {
+	extraIDs []string
+	hardware *hardwareClass
+	uuids    []string // by slot
 }
 
-// chooseDevices chooses n of the candidates: free slots, at least n of them. The caller must not change the result.
-func (x *clusterIndex) chooseDevices(k *hardwareClass, n int, candidates, free []uint64, topology gpu.Topology) chosenDevices {
-	compute := func() chosenDevices {
-		return k.chooseSlots(n, listBits(candidates, nil), listBits(free, nil), topology)
+// newLayout returns the layout of an agent with devices that it may not list.
+func (x *clusterIndex) newLayout(a *AgentResources, extraIDs []string) deviceLayout {
+	devices := devicesOf(a, extraIDs)
+	l := deviceLayout{extraIDs: extraIDs, hardware: x.findHardwareClass(a, devices), uuids: make([]string, len(devices))}
+	for s := range devices {
+		l.uuids[s] = devices[s].UUID
 	}
-	if len(candidates) != 1 {
-		return compute()
+	return l
+}
+
+// newFilter returns the agents that satisfy the constraints, which depend on
+// the agent alone.
+func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
+	f := &agentFilter{bits: make([]uint64, wordCount(len(x.agents)))}
+	for i := range x.agents {
+		f.bits[i/64] |= 1 << (i % 64)
 	}
-	key := deviceChoiceKey{hardware: k.id, gpus: int32(n), candidates: candidates[0], free: free[0], topology: topology}
-	return x.deviceChoices.Get(key, compute)
-}
-
-// rankAgents returns the current score of each agent for the class.
-func (c *Cluster) rankAgents(cl *demandClass) *index.Ranking {
-	return c.rankings.Get(cl.id,
-		func(scores []int64) { c.scoreRole(cl, scores) },
-		func(i int) int64 { return c.scoreAgent(i, cl) },
-	)
-}
-
-// scoreRole scores all agents of the class's role. scores is all 0 before.
-func (c *Cluster) scoreRole(cl *demandClass, scores []int64) {
-	c.beginScan()
-	minimum := cl.minimum // a local copy: the loop visits every agent of the role
-	for _, i := range c.index.roleAgents(cl.roleID) {
-		if h := c.hints[i]; h.cpus >= minimum.cpus && h.gpus >= minimum.gpus {
-			scores[i] = c.scoreInScan(int(i), cl)
+	for _, con := range list {
+		col := x.findColumn(con.Field)
+		ok := make([]bool, len(col.Values()))
+		matches := valueMatcher(con)
+		for id, v := range col.Values() {
+			ok[id] = matches(v)
 		}
-	}
-}
-
-// beginScan starts to score agents for another class or after a change.
-func (c *Cluster) beginScan() {
-	c.index.states.Shrink(len(c.capacities))
-	c.index.scoreScan.Begin()
-	c.index.fragmentationScan.Begin()
-}
-
-// scoreInScan returns scoreAgent. Within a scan, agents in the same state are
-// scored once.
-func (c *Cluster) scoreInScan(i int, cl *demandClass) int64 {
-	if !c.policy.isExpensive || cl.requirement.namesDevices {
-		return c.scoreAgent(i, cl)
-	}
-	r := &c.capacities[i]
-	if !c.admitsClass(i, r, cl) {
-		return 0
-	}
-	return c.index.scoreScan.Get(c.stateNumberOf(r), func() int64 { return c.scoreAgent(i, cl) })
-}
-
-// fragmentationInScan returns fragmentationOf. Within a scan, agents in the
-// same state are measured once.
-func (c *Cluster) fragmentationInScan(r *agentCapacity) float64 {
-	return c.index.fragmentationScan.Get(c.stateNumberOf(r), func() float64 { return c.fragmentationOf(r) })
-}
-
-// stateNumberOf returns a number that agents with the same hardware and the
-// same free resources share. Ports, constraints and UUIDs do not matter to it.
-func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
-	s := &c.index.states
-	if r.stateGeneration == s.Generation() {
-		return r.stateNumber
-	}
-	b := s.Scratch()
-	for _, n := range [...]int64{int64(r.hardware.id), int64(r.scalarGPUs), int64(r.reservation), r.free.cpus, r.free.mem, r.free.disk} {
-		b = binary.AppendVarint(b, n)
-	}
-	for _, m := range c.wholeMask(r) {
-		b = binary.LittleEndian.AppendUint64(b, m)
-	}
-	if r.hasDeviceIDs {
-		b = append(b, 'N')
-	}
-	if r.shareOffset >= 0 && (r.partialSlots > 0 || !r.hardware.divisible) {
-		for s, p := range c.freeSharesOf(r) {
-			b = binary.AppendVarint(b, int64(p.mem))
-			if !r.hardware.divisible {
-				all := c.totalShares[int(r.shareOffset)+s]
-				for _, n := range [...]int32{p.cores, all.mem, all.cores} {
-					b = binary.AppendVarint(b, int64(n))
-				}
+		for i, id := range col.IDs() {
+			if id >= 0 && !ok[id] || id == index.NoValue && con.Operator != job.Unlike {
+				f.bits[i/64] &^= 1 << (i % 64)
 			}
 		}
 	}
-	r.stateNumber, r.stateGeneration = s.Number(b), s.Generation()
-	return r.stateNumber
+	return f
 }
 
-// findProfile returns how the typical tasks use the GPUs of an agent with the given free amounts. Agents of a
-// hardware class with similar free amounts share it. Thousands of classes and of typical tasks do not overflow its
-// key.
-func (f *fragmentationModel) findProfile(r *agentCapacity, free *milliAmount) *usageProfile {
-	key := uint64(r.hardware.id)<<1 | 1
-	if r.hasDeviceIDs {
-		key--
+// newDemandClass returns the class of a demand; see classifyDemand.
+func (x *clusterIndex) newDemandClass(number int32, d *Demand) *demandClass {
+	cl := &demandClass{
+		id: number, roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
+		hostPorts: requiredPorts(d), avoidsReserved: d.AvoidReserved, need: d.Amount.toMilli(), minAvailable: minAvailability(d.RunTime),
 	}
-	key = key*uint64(len(f.cpuSteps)+1) + uint64(countUpTo(f.cpuSteps, free.cpus))
-	key = key*uint64(len(f.memSteps)+1) + uint64(countUpTo(f.memSteps, free.mem))
-	key = key*uint64(len(f.diskSteps)+1) + uint64(countUpTo(f.diskSteps, free.disk))
-	return f.profiles.Get(key, func() *usageProfile { return f.newProfile(r, free) })
-}
-
-// usesAllOrNone reports whether each typical task can use all GPUs of the
-// hardware or none of them.
-func (f *fragmentationModel) usesAllOrNone(k *hardwareClass) bool {
-	return *f.allOrNone.Get(k.id, func() bool { return f.computeAllOrNone(k) })
-}
-
-// scarcityOf returns the scarcity of a hardware class's GPUs, whole or in
-// shares: from 0 (no typical task requires them) to 1 (those that require them
-// would take them all if the cluster were full).
-func (f *fragmentationModel) scarcityOf(k *hardwareClass, shares bool) float64 {
-	s := f.scarcity.Get(k.id, func() scarcityByMode { return f.computeScarcity(k) })
-	if shares {
-		return s.shares
+	if id, ok := x.roleIDs[d.Role]; ok {
+		cl.roleID = id
 	}
-	return s.whole
+	if cl.gpus > 0 && !d.Request.Share.IsWhole() {
+		cl.wantsShares, cl.share, cl.milliPerDevice = true, d.Request.Share, milliOfShare(d.Request.Share)
+	}
+	cl.minimum = newCapacityHint(cl.need.cpus, cl.gpus)
+	if cl.wantsShares {
+		cl.minimum.gpus = 1
+	}
+	cl.requirement = x.findRequirement(d.Request)
+	var fixed []job.Constraint
+	for _, con := range d.Constraints {
+		if con.DependsOnPeers() {
+			cl.jobConstraints = append(cl.jobConstraints, con)
+		} else {
+			fixed = append(fixed, con)
+		}
+	}
+	cl.fixedFilter = x.findFilter(fixed)
+	return cl
 }
+
+func clampInt32(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+
+func minAvailability(runs time.Duration) int64 {
+	if runs <= 0 {
+		return int64(defaultRunTime)
+	}
+	return int64(runs)
+}
+
+// defaultRunTime is how long an agent must stay available for a task of unknown
+// run time.
+const defaultRunTime = time.Hour

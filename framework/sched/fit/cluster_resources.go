@@ -6,17 +6,6 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// TaskResources are the resources that a task has on an agent.
-type TaskResources struct {
-	Amount Amount
-	// GPUs counts whole devices. DeviceIDs names them if the agent has IDs.
-	GPUs      int
-	DeviceIDs []string
-	// Shares are its parts of shared devices.
-	Shares []gpu.DeviceShare
-	Ports  []int
-}
-
 // ReleaseResources frees what a task has, as if the task had ended. It ignores an agent that is not in the cluster.
 func (c *Cluster) ReleaseResources(agentID, role string, h TaskResources) {
 	if i := c.FindAgent(agentID, role); i >= 0 {
@@ -109,27 +98,75 @@ func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShar
 	}
 }
 
-// remapSlots returns the reservation for a new slot order: to[s] is the new
-// slot of s.
-func (h reservedResources) remapSlots(to []int, slots int) reservedResources {
-	mask := make([]uint64, wordCount(slots))
-	for _, s := range listBits(h.mask, nil) {
-		mask[to[s]/64] |= 1 << (to[s] % 64)
+// takePlacement takes what one task needs of an agent that fits, and returns it.
+func (c *Cluster) takePlacement(i int, cl *demandClass) Placement {
+	r := &c.capacities[i]
+	placed := Placement{Agent: i, GPUs: int(cl.gpus)}
+	c.updateTaskMix(i, cl, 1)
+	r.free = r.free.minus(cl.need)
+	if cl.portCount > 0 {
+		placed.Ports, r.ports = takePorts(r.ports, int(cl.portCount), cl.hostPorts, c.index.avoidedPorts)
+		r.portCount -= cl.portCount
 	}
-	if h.shares != nil {
-		parts := make([]shareAmount, slots)
-		for s, p := range h.shares {
-			parts[to[s]] = p
+	switch {
+	case cl.gpus == 0:
+	case cl.wantsShares:
+		placed.Shares = c.takeShares(i, cl)
+	default:
+		if r.hasDeviceIDs {
+			placed.DeviceIDs = make([]string, cl.gpus)
+			for at, s := range c.chooseDevices(i, cl).slots {
+				c.takeSlot(r, s)
+				placed.DeviceIDs[at] = r.uuids[s]
+			}
 		}
-		h.shares = parts
+		r.scalarGPUs -= cl.gpus
 	}
-	h.mask = mask
-	return h
+	c.agentChanged(i)
+	return placed
 }
 
-func (c *Cluster) returnPorts(r *agentCapacity, ports []int) {
-	if len(ports) > 0 {
-		r.ports = addPorts(r.ports, ports)
-		r.portCount = int32(countPorts(r.ports))
+// takeShares takes the shares of one task from an agent that fits.
+func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
+	r := &c.capacities[i]
+	slots := c.chooseShareSlots(i, cl)
+	parts := make([]gpu.DeviceShare, len(slots))
+	for at, s := range slots {
+		need, memory := c.shareNeeded(r, cl, s), int64(wholeDevice)
+		if !r.hardware.divisible {
+			memory = deviceMemory(r.hardware, s, c.totalShares[int(r.shareOffset)+s])
+		}
+		parts[at] = gpu.DeviceShare{
+			UUID: r.uuids[s], Type: r.hardware.slots[s].gpuType, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.shareLimit,
+		}
+		c.takeShare(r, s, need)
 	}
+	return parts
+}
+
+// UndoPlacements frees what PlaceTasks took for the demand.
+func (c *Cluster) UndoPlacements(d *Demand, placements []Placement) {
+	need, cl := d.Amount.toMilli(), c.classifyDemand(d)
+	for i := range placements {
+		s := &placements[i]
+		c.updateTaskMix(s.Agent, cl, -1)
+		r := &c.capacities[s.Agent]
+		r.free = r.free.plus(need)
+		c.returnPorts(r, s.Ports)
+		c.returnShares(r, s.Shares)
+		if len(s.Shares) == 0 {
+			r.scalarGPUs += int32(s.GPUs)
+		}
+		for _, id := range s.DeviceIDs {
+			c.freeSlot(r, slotOf(r.uuids, id))
+		}
+		c.agentChanged(s.Agent)
+	}
+}
+
+// AvoidPorts sets ports that tasks without required ports get last, because
+// another job waits for these numbers.
+func (c *Cluster) AvoidPorts(ports []int) {
+	c.index.avoidedPorts = slices.Clone(ports)
+	slices.Sort(c.index.avoidedPorts)
 }

@@ -2,7 +2,7 @@ package fit
 
 import (
 	"encoding/binary"
-	"math"
+	"slices"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -48,68 +48,6 @@ type Placement struct {
 	Shares []gpu.DeviceShare
 }
 
-// defaultRunTime is how long an agent must stay available for a task of unknown
-// run time.
-const defaultRunTime = time.Hour
-
-// demandClass is shared by all demands that fit the same agents.
-type demandClass struct {
-	id             int32
-	roleID         int32 // -1: no agent has the role
-	gpus           int32
-	milliPerDevice int32 // thousandths of a divisible device
-	portCount      int32
-	hostPorts      []int // Demand.HostPorts; nil: any ports
-	wantsShares    bool  // of devices, not whole ones
-	share          gpu.ShareRequest
-	avoidsReserved bool
-	need           milliAmount
-	minAvailable   int64 // nanoseconds before maintenance
-	requirement    *deviceRequirement
-	fixedFilter    *agentFilter // agents that satisfy constraints; nil: all do
-	jobConstraints []job.Constraint
-	uses           int
-	minimum        capacityHint // what an agent must have at least
-}
-
-// newDemandClass returns the class of a demand; see classifyDemand.
-func (x *clusterIndex) newDemandClass(number int32, d *Demand) *demandClass {
-	cl := &demandClass{
-		id: number, roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
-		hostPorts: requiredPorts(d), avoidsReserved: d.AvoidReserved, need: d.Amount.toMilli(), minAvailable: minAvailability(d.RunTime),
-	}
-	if id, ok := x.roleIDs[d.Role]; ok {
-		cl.roleID = id
-	}
-	if cl.gpus > 0 && !d.Request.Share.IsWhole() {
-		cl.wantsShares, cl.share, cl.milliPerDevice = true, d.Request.Share, milliOfShare(d.Request.Share)
-	}
-	cl.minimum = newCapacityHint(cl.need.cpus, cl.gpus)
-	if cl.wantsShares {
-		cl.minimum.gpus = 1
-	}
-	cl.requirement = x.findRequirement(d.Request)
-	var fixed []job.Constraint
-	for _, con := range d.Constraints {
-		if con.DependsOnPeers() {
-			cl.jobConstraints = append(cl.jobConstraints, con)
-		} else {
-			fixed = append(fixed, con)
-		}
-	}
-	cl.fixedFilter = x.findFilter(fixed)
-	return cl
-}
-
-func clampInt32(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
-
-func minAvailability(runs time.Duration) int64 {
-	if runs <= 0 {
-		return int64(defaultRunTime)
-	}
-	return int64(runs)
-}
-
 // Key returns equal strings for demands that fit the same agents, apart from
 // the other tasks of their jobs.
 func (d *Demand) Key() string { return string(d.appendKey(nil)) }
@@ -130,18 +68,6 @@ func (d *Demand) appendKey(b []byte) []byte {
 	}
 	b = appendRequest(b, d.Request)
 	return appendConstraints(b, d.Constraints)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendTexts(b []byte, list []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, s := range list {
-		b = appendText(b, s)
-	}
-	return b
 }
 
 func appendRequest(b []byte, r gpu.Request) []byte {
@@ -165,4 +91,24 @@ func appendConstraints(b []byte, list []job.Constraint) []byte {
 		b = appendText(b, con.Value)
 	}
 	return b
+}
+
+// requiredPorts returns the demand's host ports, at most as many as it has
+// ports, or nil if all may be any port.
+func requiredPorts(d *Demand) []int {
+	if !slices.ContainsFunc(d.HostPorts, func(p int) bool { return p > 0 }) {
+		return nil
+	}
+	return slices.Clone(d.HostPorts[:min(len(d.HostPorts), d.Ports)])
+}
+
+// TaskResources are the resources that a task has on an agent.
+type TaskResources struct {
+	Amount Amount
+	// GPUs counts whole devices. DeviceIDs names them if the agent has IDs.
+	GPUs      int
+	DeviceIDs []string
+	// Shares are its parts of shared devices.
+	Shares []gpu.DeviceShare
+	Ports  []int
 }

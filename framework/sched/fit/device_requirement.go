@@ -1,8 +1,6 @@
 package fit
 
 import (
-	"math/bits"
-
 	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
 )
@@ -129,22 +127,23 @@ func (w *deviceRequirement) acceptsSomeCounted(k *hardwareClass) bool {
 	return len(k.models) == 0 && w.acceptsDevice(deviceSlot{memMiB: k.memMiB})
 }
 
-func wordCount(slots int) int { return (slots + 63) / 64 }
-
-func countBits(mask []uint64) int {
-	n := 0
-	for _, m := range mask {
-		n += bits.OnesCount64(m)
-	}
-	return n
+// matchOn returns which devices of a hardware class satisfy the requirement.
+func (w *deviceRequirement) matchOn(k *hardwareClass) *requirementMatch {
+	return w.matches.Get(k.id, func() requirementMatch { return w.computeMatch(k) })
 }
 
-// listBits appends the slots of a mask in order.
-func listBits(mask []uint64, to []int) []int {
-	for w, m := range mask {
-		for ; m != 0; m &= m - 1 {
-			to = append(to, w*64+bits.TrailingZeros64(m))
-		}
+// acceptsModel reports whether a model satisfies the types of the requirement.
+// The answer is cached because types are regular expressions.
+func (w *deviceRequirement) acceptsModel(model string) bool {
+	types := &w.request.Types
+	if types.AcceptsAny() {
+		return true
 	}
-	return to
+	return model != "" && w.models.Get(model, func() bool { return types.Match(model) })
+}
+
+// asksMoreThanType reports whether the requirement is about more than types.
+func (w *deviceRequirement) asksMoreThanType() bool {
+	r := &w.request
+	return w.namesDevices || w.topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
 }

@@ -9,34 +9,6 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Shortage explains in numbers why a task of a demand fits nowhere.
-type Shortage struct {
-	// Missing is what the task needs ("2 free A100 on one agent"). Found is what
-	// agents have of it ("41 agents have the type, 5 have 1 free").
-	Missing, Found string
-}
-
-// demandExplainer explains one demand.
-type demandExplainer struct {
-	*Cluster
-	demand *Demand
-	class  *demandClass
-	// typeRequirement requires the types alone.
-	typeRequirement *deviceRequirement
-	// closedAgents counts the agents of the role that accept no tasks.
-	closedAgents int
-}
-
-func (c *Cluster) newExplainer(d *Demand) demandExplainer {
-	q := demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.findRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
-	for _, i := range c.index.roleAgents(q.class.roleID) {
-		if c.index.agents[i].Closed {
-			q.closedAgents++
-		}
-	}
-	return q
-}
-
 // ExplainShortage returns what agents lack for one task of the demand.
 func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 	q := c.newExplainer(d)
@@ -57,43 +29,6 @@ func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 		return q.explainPlain(agents)
 	}
 	return q.explainGPUs(agents)
-}
-
-func filterIndices(agents []int, ok func(i int) bool) []int {
-	var list []int
-	for _, i := range agents {
-		if ok(i) {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-// openAgents returns the agents of the role that accept tasks.
-func (q *demandExplainer) openAgents() []int {
-	members := q.index.roleAgents(q.class.roleID)
-	list := make([]int, 0, len(members))
-	for _, i := range members {
-		if !q.index.agents[i].Closed {
-			list = append(list, int(i))
-		}
-	}
-	return list
-}
-
-func describeNoneOpen(closed int) string {
-	if closed == 1 {
-		return "the only agent takes no tasks"
-	}
-	return fmt.Sprintf("none of %d agents takes tasks", closed)
-}
-
-// describeKnown formats how many agents are considered.
-func (q *demandExplainer) describeKnown(agents int) string {
-	if q.closedAgents > 0 {
-		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent takes", "agents take"))
-	}
-	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
 }
 
 // explainFeasible explains why agents with room are not used: constraints on the job's other tasks exclude them, or
@@ -125,59 +60,6 @@ func (q *demandExplainer) countHeldBack(agents []int) int {
 	return len(filterIndices(agents, func(i int) bool { return q.fitsTask(i, cl) }))
 }
 
-// missingText formats what the demand needs first: GPUs, or else CPUs.
-func (q *demandExplainer) missingText() string {
-	if q.class.gpus == 0 {
-		return q.missingPlain(plainResources()[0], "")
-	}
-	return q.wantedText() + " on one agent"
-}
-
-func (q *demandExplainer) wantedText() string {
-	if q.class.wantsShares {
-		return q.wantedSharesText()
-	}
-	return fmt.Sprintf("%d free %s", q.class.gpus, q.deviceNoun())
-}
-
-// deviceNoun formats the devices of the demand as in "2 free V100".
-func (q *demandExplainer) deviceNoun() string { return q.deviceNounFor(q.demand.Request.GPUs) }
-
-// deviceNounFor is deviceNoun for n devices.
-func (q *demandExplainer) deviceNounFor(n int) string {
-	r := &q.demand.Request
-	s := r.Types.NounPhrase(n)
-	if r.MinMemMiB > 0 {
-		s += fmt.Sprintf(" of %d MiB or more", r.MinMemMiB)
-	}
-	if !r.Devices.AcceptsAny() {
-		s += " of " + describeSelector(r.Devices)
-	}
-	var hosts []string
-	for _, v := range [][2]string{{"driver", r.MinDriver}, {"CUDA", r.MinCUDA}} {
-		if v[1] != "" {
-			hosts = append(hosts, v[0]+" "+v[1])
-		}
-	}
-	if len(hosts) > 0 {
-		s += " with " + strings.Join(hosts, " and ") + " or newer"
-	}
-	switch q.class.requirement.topology {
-	case gpu.NVLink:
-		s += " joined by NVLink"
-	case gpu.SameNUMA:
-		s += " of one NUMA node"
-	}
-	return s
-}
-
-func describeSelector(d gpu.DeviceSelector) string {
-	if n := len(d.Include); n > 0 {
-		return fmt.Sprintf("the %d named", n)
-	}
-	return fmt.Sprintf("others than the %d named", len(d.Exclude))
-}
-
 func (q *demandExplainer) explainGPUs(agents []int) Shortage {
 	typed := filterIndices(agents, q.hasType)
 	if len(typed) == 0 {
@@ -203,29 +85,6 @@ func (q *demandExplainer) explainGPUs(agents []int) Shortage {
 	}
 	short.Found += others
 	return short
-}
-
-func (q *demandExplainer) hasEnoughGPUs(i int) bool {
-	if q.class.wantsShares {
-		return q.fitsShares(&q.capacities[i], q.class)
-	}
-	return q.availableGPUs(i, q.class) >= int(q.class.gpus)
-}
-
-// hasType reports whether the agent has GPUs of the requested types.
-func (q *demandExplainer) hasType(i int) bool {
-	return q.typeRequirement.matchOn(q.capacities[i].hardware).anyDevice
-}
-
-func (q *demandExplainer) typeNoun() string {
-	switch types := &q.demand.Request.Types; {
-	case types.AcceptsAny():
-		return "GPUs"
-	case len(types.Include) == 0:
-		return "such GPUs"
-	default:
-		return "the type"
-	}
 }
 
 // foundOfType formats the free GPUs of agents that have suitable ones.
@@ -279,12 +138,6 @@ func (q *demandExplainer) countShared(i int) int {
 	return len(filterIndices(listBits(mask, nil), func(s int) bool { return q.isShared(r, s) && q.class.requirement.acceptsUUID(r.uuids[s]) }))
 }
 
-// asksMoreThanType reports whether the requirement is about more than types.
-func (w *deviceRequirement) asksMoreThanType() bool {
-	r := &w.request
-	return w.namesDevices || w.topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
-}
-
 // totalGPUs counts the suitable GPUs, free or not; 0 if it is not known.
 func (q *demandExplainer) totalGPUs(i int) int {
 	r := &q.capacities[i]
@@ -302,13 +155,6 @@ func (q *demandExplainer) totalGPUs(i int) int {
 		return max(q.index.agents[i].TotalGPUs, int(r.freeGPUs()))
 	}
 	return 0
-}
-
-func agentsHave(agents int) string {
-	if agents == 1 {
-		return "1 agent has"
-	}
-	return fmt.Sprintf("%d agents have", agents)
 }
 
 // foundOtherTypes formats which types there are if no agent has the requested one.
@@ -337,17 +183,49 @@ func (q *demandExplainer) foundOtherTypes(agents []int) string {
 	return fmt.Sprintf("no agent%s has the type, %s: %s", q.openClause(), q.describeKnown(len(agents)), strings.Join(list, ", "))
 }
 
-// openClause restricts a sentence to agents that accept tasks, if some do not.
-func (q *demandExplainer) openClause() string {
-	if q.closedAgents > 0 {
-		return " that takes tasks"
+// ExplainRefusal returns why one agent does not fit one task of the demand, with
+// both numbers.
+func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
+	q := c.newExplainer(d)
+	r := &c.capacities[i]
+	if r.roleID != q.class.roleID {
+		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, c.index.agents[i].Role)
 	}
-	return ""
+	if q.class.gpus == 0 || q.hasType(i) {
+		for _, rule := range q.buildRules() {
+			if rule.fails(i) {
+				return fmt.Sprintf("%s wants %s, agent has %s", d.Job, rule.requirement, rule.has(i))
+			}
+		}
+	}
+	if q.class.gpus > 0 && !q.hasEnoughGPUs(i) {
+		if q.class.wantsShares {
+			o := q.surveyDevices([]int{i})
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describeObstacles(&q))
+		}
+		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.class.gpus, q.deviceNoun(), q.availableGPUs(i, q.class))
+	}
+	for _, x := range plainResources() {
+		if have := x.availableOn(&q, i); have < x.need(q.class) {
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, x.formatAmount(x.need(q.class)), formatMilli(have))
+		}
+	}
+	if port, free := q.scarcestPort([]int{i}); free == 0 {
+		return fmt.Sprintf("%s wants port %d, which the agent has not free", d.Job, port)
+	}
+	for _, t := range c.newCounters(d, q.class) {
+		if !allowedByAll([]*constraintCounter{t})(i) {
+			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.constraint, t.describeOn(i))
+		}
+	}
+	return d.Job + " was placed elsewhere"
 }
 
-func pluralVerb(n int, one, many string) string {
-	if n == 1 {
-		return one
+// describeOn formats what the counter has for an agent.
+func (t *constraintCounter) describeOn(i int) string {
+	id := t.column.IDs()[i]
+	if id < 0 {
+		return "no " + t.constraint.Field
 	}
-	return many
+	return fmt.Sprintf("%s with %d %s of the job", t.column.Values()[id], t.tasksByValue[id], gpu.Plural(t.tasksByValue[id], "task"))
 }

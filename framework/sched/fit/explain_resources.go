@@ -141,49 +141,10 @@ func (x *plainResource) formatAmount(milli int64) string {
 	return formatMilli(milli) + " " + x.unit
 }
 
-// ExplainRefusal returns why one agent does not fit one task of the demand, with
-// both numbers.
-func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
-	q := c.newExplainer(d)
-	r := &c.capacities[i]
-	if r.roleID != q.class.roleID {
-		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, c.index.agents[i].Role)
+// missingText formats what the demand needs first: GPUs, or else CPUs.
+func (q *demandExplainer) missingText() string {
+	if q.class.gpus == 0 {
+		return q.missingPlain(plainResources()[0], "")
 	}
-	if q.class.gpus == 0 || q.hasType(i) {
-		for _, rule := range q.buildRules() {
-			if rule.fails(i) {
-				return fmt.Sprintf("%s wants %s, agent has %s", d.Job, rule.requirement, rule.has(i))
-			}
-		}
-	}
-	if q.class.gpus > 0 && !q.hasEnoughGPUs(i) {
-		if q.class.wantsShares {
-			o := q.surveyDevices([]int{i})
-			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describeObstacles(&q))
-		}
-		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.class.gpus, q.deviceNoun(), q.availableGPUs(i, q.class))
-	}
-	for _, x := range plainResources() {
-		if have := x.availableOn(&q, i); have < x.need(q.class) {
-			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, x.formatAmount(x.need(q.class)), formatMilli(have))
-		}
-	}
-	if port, free := q.scarcestPort([]int{i}); free == 0 {
-		return fmt.Sprintf("%s wants port %d, which the agent has not free", d.Job, port)
-	}
-	for _, t := range c.newCounters(d, q.class) {
-		if !allowedByAll([]*constraintCounter{t})(i) {
-			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.constraint, t.describeOn(i))
-		}
-	}
-	return d.Job + " was placed elsewhere"
-}
-
-// describeOn formats what the counter has for an agent.
-func (t *constraintCounter) describeOn(i int) string {
-	id := t.column.IDs()[i]
-	if id < 0 {
-		return "no " + t.constraint.Field
-	}
-	return fmt.Sprintf("%s with %d %s of the job", t.column.Values()[id], t.tasksByValue[id], gpu.Plural(t.tasksByValue[id], "task"))
+	return q.wantedText() + " on one agent"
 }

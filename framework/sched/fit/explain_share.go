@@ -136,16 +136,3 @@ func (o *shareObstacles) countUsable() int {
 	}
 	return n
 }
-
-// wantedSharesText returns "4096 MiB and 30 % cores of one shared V100".
-func (q *demandExplainer) wantedSharesText() string {
-	of := "one shared "
-	if q.class.gpus > 1 {
-		of = fmt.Sprintf("each of %d shared ", q.class.gpus)
-	}
-	share := q.demand.Request.Share
-	if share.IsExclusive() {
-		return "all of " + of + q.deviceNoun()
-	}
-	return share.String() + " of " + of + q.deviceNoun()
-}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"math/bits"
 	"slices"
 )
 
@@ -34,21 +33,6 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 	}
 }
 
-// hasPortsLeft reports whether a task of the class finds its ports among those
-// that are not reserved.
-func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool {
-	free := r.portCount
-	for _, p := range h.ports {
-		if slices.Contains(cl.hostPorts, p) {
-			return false
-		}
-		if findRange(r.ports, p) >= 0 {
-			free--
-		}
-	}
-	return free >= cl.portCount
-}
-
 // availableGPUs returns how many whole GPUs of the agent one task may get: for a
 // requirement with a topology, the size of the largest group that satisfies it.
 func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
@@ -72,25 +56,6 @@ func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 		return min(n, countBits(mask))
 	}
 	return min(n, r.hardware.largestGroup(cl.requirement.topology, mask))
-}
-
-// unreservedGPUs returns freeGPUs without those reserved from the class. A
-// reserved device that is in use now is not subtracted.
-func (c *Cluster) unreservedGPUs(r *agentCapacity, cl *demandClass) int32 {
-	n := r.freeGPUs()
-	if !cl.avoidsReserved || r.reservation == 0 {
-		return n
-	}
-	h := &c.reservations[r.reservation-1]
-	held := h.gpus
-	if r.hasDeviceIDs {
-		for w, m := range c.wholeMask(r) {
-			if w < len(h.mask) {
-				held -= int32(bits.OnesCount64(h.mask[w] &^ m))
-			}
-		}
-	}
-	return n - max(held, 0)
 }
 
 // candidateSlots returns the whole free slots that a task of the class may get.
@@ -173,4 +138,24 @@ func (c *Cluster) hasSuitableDevices(i int, cl *demandClass) bool {
 		return true
 	}
 	return slices.ContainsFunc(listBits(m.slotMask, nil), func(s int) bool { return cl.requirement.acceptsUUID(r.uuids[s]) })
+}
+
+// maxTasksOn returns an upper bound of the tasks that fit on the agent, at most n.
+func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
+	r := &c.capacities[i]
+	left := int64(n)
+	for _, x := range [...][2]int64{
+		{r.free.cpus, cl.need.cpus}, {r.free.mem, cl.need.mem}, {r.free.disk, cl.need.disk}, {int64(r.portCount), int64(cl.portCount)},
+	} {
+		if x[1] > 0 {
+			left = min(left, x[0]/x[1])
+		}
+	}
+	if cl.hostPorts != nil {
+		left = min(left, 1) // two tasks cannot have the same port
+	}
+	if cl.gpus > 0 && !cl.wantsShares {
+		left = min(left, int64(r.freeGPUs()/cl.gpus))
+	}
+	return int(left)
 }

@@ -1,10 +1,8 @@
 package fit
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
-	"strconv"
 
 	"mesos-gpu/gpu"
 )
@@ -41,61 +39,6 @@ type deviceSlot struct {
 	gpuType string // of the model
 	memMiB  int64
 	numa    int
-}
-
-// devicesOf returns the agent's devices and the extra ones that it does not
-// list, sorted by minor and UUID.
-func devicesOf(a *AgentResources, extraIDs []string) []gpu.Device {
-	devices := make([]gpu.Device, 0, max(len(a.Inventory), len(extraIDs)))
-	known := func(uuid string) bool {
-		return uuid != "" && slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
-	}
-	for _, d := range a.Inventory {
-		if !known(d.UUID) {
-			devices = append(devices, d)
-		}
-	}
-	for _, id := range extraIDs {
-		if !known(id) {
-			devices = append(devices, unlistedDevice(a, id))
-		}
-	}
-	slices.SortStableFunc(devices, func(x, y gpu.Device) int {
-		return cmp.Or(cmp.Compare(x.Minor, y.Minor), cmp.Compare(x.UUID, y.UUID))
-	})
-	return devices
-}
-
-// unlistedDevice describes a device that the inventory lacks. If the agent has
-// one type only, the device is of that type.
-func unlistedDevice(a *AgentResources, uuid string) gpu.Device {
-	d := gpu.Device{UUID: uuid, Minor: -1, NUMA: -1}
-	if len(a.Types) == 1 {
-		d.Model = a.Types[0]
-	}
-	if len(a.Inventory) == 0 {
-		d.MemMiB = attributeMemory(a)
-	}
-	return d
-}
-
-// attributeMemory returns the minimum memory of the agent's devices by its
-// attribute gpu_memory, in MiB; 0 if unknown.
-func attributeMemory(a *AgentResources) int64 {
-	least := int64(0)
-	for _, at := range a.Attributes {
-		if at.Name != "gpu_memory" {
-			continue
-		}
-		f, err := strconv.ParseFloat(at.Value, 64)
-		if err != nil || !(f > 0) || f > float64(maxMilli) {
-			return 0
-		}
-		if n := int64(f); least == 0 || n < least {
-			least = n
-		}
-	}
-	return least
 }
 
 // newHardwareClass returns the hardware of an agent with these devices; see
@@ -202,4 +145,19 @@ func (k *hardwareClass) groupByLinks() {
 		}
 		k.groupCount++
 	}
+}
+
+// canEnforceShares reports whether the agent can limit one task to shares of that many devices. MPS cannot for two: a
+// process uses one MPS server, and each device has its own.
+func (k *hardwareClass) canEnforceShares(devices int32) bool {
+	return devices <= 1 || k.shareLimit != gpu.EnforcedByMPS
+}
+
+// deviceMemory returns the memory that percentages refer to: that of the
+// inventory, or else the total to share.
+func deviceMemory(k *hardwareClass, s int, all shareAmount) int64 {
+	if k.slots[s].memMiB > 0 {
+		return k.slots[s].memMiB
+	}
+	return int64(all.mem)
 }

@@ -43,46 +43,6 @@ type Offer struct {
 	Unavailable time.Time
 }
 
-// Attribute is an agent attribute as Marathon's constraints compare it: text
-// unchanged, a scalar with at most three decimals, ranges and sets in Mesos's
-// notation ("[1-2]", "{a,b}" sorted).
-type Attribute struct{ Name, Value string }
-
-// AgentResources is what one agent offers to one role, joined from its offers,
-// and the facts about the agent.
-type AgentResources struct {
-	ID, Hostname, URL, Role string
-	// Offers are the offer IDs, sorted; empty for an agent without offers.
-	Offers []string
-	// Closed is set for an agent that accepts no tasks. It has nothing free.
-	// Explanations ignore it, and constraints count the tasks on it.
-	Closed bool
-	Free   Amount
-	// GPUs and DeviceIDs are free. DeviceIDs is empty if the agent offers GPUs
-	// by count alone.
-	GPUs      int
-	DeviceIDs []string
-	// Shared is what is free of shared devices. AllShared is the total of each, free or not, where it is known.
-	Shared, AllShared []SharedDevice
-	// Divisible is set if each of DeviceIDs may be taken whole or in
-	// thousandths, as in recorded traces. A device then has 1000 units of
-	// memory and no limit of cores; MilliShare makes such a share.
-	Divisible bool
-	Ports     []PortRange
-	// Types and Inventory describe all devices, free or not.
-	Types     []string
-	Inventory []gpu.Device
-	// TotalGPUs counts all GPUs, free or not; 0 if unknown.
-	TotalGPUs    int
-	Driver, CUDA string
-	Attributes   []Attribute
-	Region, Zone string
-	// Reserved and Unreserved are those of its offers.
-	Reserved, Unreserved bool
-	// Unavailable is when maintenance starts; zero if none is planned.
-	Unavailable time.Time
-}
-
 // JoinOffers groups offers by agent and role, sorted by both. The result does
 // not depend on the order of the offers. It does not modify them.
 func JoinOffers(offers []Offer) []AgentResources {
@@ -147,41 +107,4 @@ func (a *AgentResources) addOffer(o *Offer) {
 	if !o.Unavailable.IsZero() && (a.Unavailable.IsZero() || o.Unavailable.Before(a.Unavailable)) {
 		a.Unavailable = o.Unavailable
 	}
-}
-
-// HasGPUs reports whether the agent has GPUs, free or not.
-func (a *AgentResources) HasGPUs() bool {
-	return a.GPUs > 0 || a.TotalGPUs > 0 || len(a.DeviceIDs) > 0 || len(a.Types) > 0 || len(a.Inventory) > 0 ||
-		len(a.Shared) > 0 || len(a.AllShared) > 0
-}
-
-// ShareLimitOf returns how an agent limits tasks to their shares of devices, by
-// its attribute gpu_share_limit; "" if it has none.
-func ShareLimitOf(attributes []Attribute) gpu.EnforcementMethod {
-	for _, at := range attributes {
-		if at.Name == "gpu_share_limit" {
-			return gpu.EnforcementMethod(at.Value)
-		}
-	}
-	return ""
-}
-
-// Models returns the agent's GPU models: one for each device of the inventory,
-// or one for each type if there is no inventory.
-func (a *AgentResources) Models() []string {
-	if len(a.Inventory) == 0 {
-		return a.Types
-	}
-	models := make([]string, len(a.Inventory))
-	for i, d := range a.Inventory {
-		models[i] = d.Model
-	}
-	return models
-}
-
-func compareAgent(a *AgentResources, id, role string) int {
-	if c := strings.Compare(a.ID, id); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Role, role)
 }

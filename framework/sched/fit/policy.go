@@ -17,39 +17,6 @@ type PlacementPolicy struct {
 	Seed uint64
 }
 
-// TypicalTask is a task that the cluster runs often. Only its amounts and its GPU
-// request matter, not its constraints and role.
-type TypicalTask struct {
-	Demand Demand
-	// Weight is how often it arrives, in any unit.
-	Weight float64
-}
-
-// placementScorer is the implementation of one policy.
-type placementScorer struct {
-	name string
-	// scoreTask scores a feasible agent for one task: above 0, more is better. Among equal scores the first agent by
-	// ID wins. If it is nil, scoreState is the score.
-	scoreTask func(c *Cluster, i int, cl *demandClass) int64
-	// scoreState scores an agent for any task, from 1 to maxAgentScore.
-	scoreState func(r *agentCapacity, gpuMilli int64) int64
-	// chooseSlot chooses the slot for one share. prefersRoomy determines which slots several shares come from: those
-	// with the most left, or the least.
-	chooseSlot   func(c *Cluster, i int, cl *demandClass) int
-	prefersRoomy bool
-	// usesTypicalTasks and usesTaskMix are set if the policy needs these data.
-	usesTypicalTasks, usesTaskMix bool
-	// limitsByCPUs is set if GPUs for which the agent lacks CPUs count as partly unusable.
-	limitsByCPUs bool
-	// isExpensive is set if a score costs more than stateNumberOf.
-	isExpensive bool
-	// drawsLots is set if lots decide between equals.
-	drawsLots bool
-	seed      uint64
-	// isBaseline marks policies from the literature, for comparison.
-	isBaseline bool
-}
-
 // policyTable returns all policies, the default first.
 func policyTable() []placementScorer {
 	return []placementScorer{

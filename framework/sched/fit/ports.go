@@ -34,15 +34,6 @@ func mergePorts(ranges []PortRange) []PortRange {
 	return joined
 }
 
-// requiredPorts returns the demand's host ports, at most as many as it has
-// ports, or nil if all may be any port.
-func requiredPorts(d *Demand) []int {
-	if !slices.ContainsFunc(d.HostPorts, func(p int) bool { return p > 0 }) {
-		return nil
-	}
-	return slices.Clone(d.HostPorts[:min(len(d.HostPorts), d.Ports)])
-}
-
 // containPorts reports whether merged ranges contain all wanted ports except 0.
 func containPorts(ranges []PortRange, wanted []int) bool {
 	return !slices.ContainsFunc(wanted, func(p int) bool { return p > 0 && findRange(ranges, p) < 0 })
@@ -51,13 +42,6 @@ func containPorts(ranges []PortRange, wanted []int) bool {
 // findRange returns which of the merged ranges contains the port, or -1.
 func findRange(ranges []PortRange, port int) int {
 	return slices.IndexFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
-}
-
-// AvoidPorts sets ports that tasks without required ports get last, because
-// another job waits for these numbers.
-func (c *Cluster) AvoidPorts(ports []int) {
-	c.index.avoidedPorts = slices.Clone(ports)
-	slices.Sort(c.index.avoidedPorts)
 }
 
 // takePorts takes n ports from merged ranges, which contain the wanted ones. For a wanted 0, and for ports beyond

@@ -18,17 +18,6 @@ func scoreBinpack(r *agentCapacity, gpuMilli int64) int64 {
 	return maxAgentScore + 1 - scoreSpread(r, gpuMilli)
 }
 
-// refreshAgent updates the scores and hints of an agent that do not depend on a
-// task.
-func (c *Cluster) refreshAgent(i int) {
-	r := &c.capacities[i]
-	c.agentScores[i] = c.policy.scoreState(r, c.idleMilli(r))
-	c.hints[i] = newCapacityHint(r.free.cpus, r.freeGPUs()+min(r.partialSlots, 1))
-	if c.index.fragmentation.enabled {
-		r.fragmentation = c.fragmentationOf(r)
-	}
-}
-
 // scoreAgent scores an agent for one task of the class: more is better, and 0
 // means that the task does not fit. With every policy, tasks without GPUs
 // prefer agents without GPUs.
@@ -71,4 +60,14 @@ func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 	}
 	good = good<<broken + int64(1<<broken-1-min(p.brokenGroups, 1<<broken-1))
 	return good<<(gpuBits+cpuBits-links-1-broken) + k + 1
+}
+
+// sharePreference is what binpack and spread add to an agent's score for shares of
+// devices: binpack prefers a device that is in use, spread one that is not.
+func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
+	r := &c.capacities[i]
+	if !cl.wantsShares || r.hardware.divisible || c.isUnused(r, c.chooseShareSlots(i, cl)[0]) != c.policy.prefersRoomy {
+		return 0
+	}
+	return maxAgentScore
 }

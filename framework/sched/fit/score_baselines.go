@@ -1,5 +1,7 @@
 package fit
 
+import "math/bits"
+
 // The policies that Weng et al. compare FGD with ("Beware of Fragmentation", USENIX ATC 2023), scored as in their
 // simulator: in whole points, so that many agents are equal and the first by ID wins. Memory has no influence. They
 // exist for comparison only.
@@ -9,29 +11,6 @@ const (
 	largestCPUs = 128_000
 	largestGPUs = 8 * wholeDevice
 )
-
-// gpuMilli returns how many GPU thousandths a task of the class takes.
-func (cl *demandClass) gpuMilli() int64 {
-	if cl.wantsShares {
-		return int64(cl.gpus) * int64(cl.milliPerDevice)
-	}
-	return int64(cl.gpus) * wholeDevice
-}
-
-// idleMilli returns how many GPU thousandths of an agent are free.
-func (c *Cluster) idleMilli(r *agentCapacity) int64 {
-	idle := int64(r.freeGPUs()) * wholeDevice
-	if r.partialSlots == 0 {
-		return idle
-	}
-	for s, p := range c.freeSharesOf(r) {
-		if p.mem > 0 && (!r.hardware.divisible || p.mem < wholeDevice) {
-			_, both := c.idleMilliOf(r, s, p)
-			idle += int64(both)
-		}
-	}
-	return idle
-}
 
 // scoreEqually gives all agents the same score.
 func scoreEqually(*Cluster, int, *demandClass) int64 { return 1 }
@@ -73,10 +52,6 @@ func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
 	}
 	return 1 + max(100-int64(left)*100/wholeDevice/10, 50)
 }
-
-// taskMix counts an agent's tasks by the number of devices of each; 0 stands for
-// a share of one.
-type taskMix map[int32]int
 
 // updateTaskMix adds sign to the count of tasks of this class, if the policy uses it. Tasks that ran before the
 // cluster was created are not counted.
@@ -136,4 +111,29 @@ func chooseRandomSlot(c *Cluster, i int, cl *demandClass) int {
 		return true
 	})
 	return best
+}
+
+// drawLot returns true once in n calls on average. If the nth of several
+// candidates replaces the one before it when drawLot(n) is true, each candidate
+// has the same chance. Equal seeds draw the same.
+func (c *Cluster) drawLot(n int) bool {
+	c.draws++
+	x := c.policy.seed + c.draws*0x9e3779b97f4a7c15 // SplitMix64
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	hi, _ := bits.Mul64(x^x>>31, uint64(n))
+	return hi == 0
+}
+
+// drawAgent returns a random agent among those with that score.
+func (c *Cluster) drawAgent(scores []int64, score int64) int {
+	drawn, n := -1, 0
+	for i, s := range scores {
+		if s == score {
+			if n++; c.drawLot(n) {
+				drawn = i
+			}
+		}
+	}
+	return drawn
 }

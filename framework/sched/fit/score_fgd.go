@@ -3,141 +3,7 @@ package fit
 import (
 	"math"
 	"math/bits"
-	"slices"
-
-	"mesos-gpu/framework/sched/fit/index"
-	"mesos-gpu/gpu"
 )
-
-// fragmentationModel measures fragmentation as FGD does ("Beware of Fragmentation",
-// USENIX ATC 2023): the idle GPU thousandths of an agent that a typical task
-// cannot use, weighted by how often such a task arrives. A task without GPUs
-// can use none.
-type fragmentationModel struct {
-	enabled          bool
-	limitsByCPUs     bool // see score_headroom.go
-	hasSharedDevices bool // set by surveyScarcity
-	largestAgents    agentSize
-	totalWeight      float64
-	tasks            []typicalDemand
-	cpuSteps         []int64 // what typical tasks need: distinct, sorted
-	memSteps         []int64
-	diskSteps        []int64
-	levelOf          [wholeDevice + 1]uint16 // thousandths → number of distinct typical shares up to it
-	levelCount       int
-	maxTaskGPUs      int // of one typical task
-	profiles         index.Memo[uint64, *usageProfile]
-	allOrNone        index.Numbered[bool]           // computeAllOrNone by hardware class
-	scarcity         index.Numbered[scarcityByMode] // computeScarcity by hardware class
-}
-
-type typicalDemand struct {
-	weight      float64
-	need        milliAmount
-	gpus        int
-	milli       int  // thousandths of each device, whole or divisible
-	wantsShares bool // not whole devices
-	share       gpu.ShareRequest
-	requirement *deviceRequirement
-	pressure    float64 // see computePressure
-}
-
-// usageProfile is how the typical tasks that fit by CPUs and memory use an
-// agent's GPUs. Agents of one hardware class with similar free amounts share it.
-type usageProfile struct {
-	singleGPU []float64 // weight of one-GPU tasks that fit into a slot, by level
-	multiGPU  []float64 // weight of tasks with several GPUs, by free GPUs up to maxTaskGPUs
-	cpuBound  []cpuBoundTasks
-}
-
-func newFragmentationModel(x *clusterIndex, list []TypicalTask, limitsByCPUs bool) *fragmentationModel {
-	f := &fragmentationModel{limitsByCPUs: limitsByCPUs}
-	var millis []int
-	for _, t := range list {
-		d := &t.Demand
-		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
-			continue
-		}
-		one := typicalDemand{weight: t.Weight, need: d.Amount.toMilli(), gpus: max(d.Request.GPUs, 0), requirement: x.findRequirement(d.Request)}
-		if one.gpus > 0 {
-			one.milli = wholeDevice
-		}
-		if one.gpus > 0 && !d.Request.Share.IsWhole() {
-			one.wantsShares, one.share, one.milli = true, d.Request.Share, int(milliOfShare(d.Request.Share))
-		}
-		f.tasks = append(f.tasks, one)
-		f.totalWeight += one.weight
-		f.maxTaskGPUs = max(f.maxTaskGPUs, one.gpus)
-		f.cpuSteps, f.memSteps, f.diskSteps = append(f.cpuSteps, one.need.cpus), append(f.memSteps, one.need.mem), append(f.diskSteps, one.need.disk)
-		millis = append(millis, one.milli)
-	}
-	f.enabled = len(f.tasks) > 0
-	f.cpuSteps, f.memSteps, f.diskSteps = sortUnique(f.cpuSteps), sortUnique(f.memSteps), sortUnique(f.diskSteps)
-	millis = sortUnique(append(millis, 0))
-	f.levelCount = len(millis)
-	for s := range f.levelOf {
-		f.levelOf[s] = uint16(countUpTo(millis, s))
-	}
-	return f
-}
-
-func sortUnique[T int | int64](list []T) []T {
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// countUpTo counts the sorted values that are at most x.
-func countUpTo[T int | int64](sorted []T, x T) int {
-	n, _ := slices.BinarySearch(sorted, x+1)
-	return n
-}
-
-// newProfile returns how the typical tasks use the GPUs of an agent with the given free amounts; see findProfile.
-func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *usageProfile {
-	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		switch {
-		case t.gpus == 0 || t.wantsShares && !r.hardware.divisible || !free.canHold(&t.need) || !t.canUseAllOn(r):
-		case t.gpus == 1:
-			for l := f.levelOf[t.milli]; int(l) <= f.levelCount; l++ {
-				p.singleGPU[l] += t.weight
-			}
-			p.addCPUBound(t, f.levelOf[t.milli])
-		default:
-			for n := t.gpus; n < len(p.multiGPU); n++ {
-				p.multiGPU[n] += t.weight
-			}
-			p.addCPUBound(t, f.levelOf[t.milli])
-		}
-	}
-	return p
-}
-
-// canUseAllOn reports whether the task can use the GPUs of an agent, which are
-// equal.
-func (t *typicalDemand) canUseAllOn(r *agentCapacity) bool {
-	m := t.requirement.matchOn(r.hardware)
-	if r.hasDeviceIDs {
-		return m.allSlots
-	}
-	return m.allCounted
-}
-
-// computeAllOrNone reports whether each typical task can use all GPUs of the
-// hardware or none of them; see usesAllOrNone.
-func (f *fragmentationModel) computeAllOrNone(k *hardwareClass) bool {
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		if t.gpus == 0 {
-			continue
-		}
-		if m := t.requirement.matchOn(k); !m.allSlots && countBits(m.slotMask) > 0 || k.divisible && t.wantsShares && t.gpus > 1 {
-			return false
-		}
-	}
-	return true
-}
 
 // projectedState is an agent as it would be: free amounts, whole GPUs, and one
 // slot with slotMilli thousandths free. slot is -1 if no slot changes.
@@ -365,4 +231,21 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 		return true
 	})
 	return best, most
+}
+
+// MeasureFragmentation returns how many of the cluster's GPUs are idle and useless to a typical task, weighted by how
+// often such a task arrives.
+func (c *Cluster) MeasureFragmentation(list []TypicalTask) float64 {
+	own := c.index.fragmentation
+	defer func() { c.index.fragmentation = own }()
+	f := newFragmentationModel(c.index, list, false)
+	c.index.fragmentation = f
+	if !f.enabled {
+		return 0
+	}
+	sum := 0.0
+	for i := range c.capacities {
+		sum += c.fragmentationOf(&c.capacities[i])
+	}
+	return sum / f.totalWeight / wholeDevice
 }

@@ -1,9 +1,7 @@
 package fit
 
 import (
-	"cmp"
 	"math"
-	"slices"
 )
 
 // The policy headroom is FGD with three additions.
@@ -40,62 +38,4 @@ func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
 		k -= sizeWeight
 	}
 	return k
-}
-
-// cpuBoundTasks are typical tasks that use the same GPUs.
-type cpuBoundTasks struct {
-	gpus  int
-	level uint16 // of the slots that a one-GPU task uses
-	tasks []cpuRatio
-}
-
-// cpuRatio is how many GPU thousandths a task uses for each CPU thousandth. Tasks
-// with the smallest ratio run out of CPUs first.
-type cpuRatio struct{ weight, gpuPerCPU float64 }
-
-// addCPUBound adds a typical task to the profile if it needs CPUs.
-func (p *usageProfile) addCPUBound(t *typicalDemand, level uint16) {
-	if t.need.cpus <= 0 {
-		return
-	}
-	one := cpuRatio{t.weight, float64(t.gpus*t.milli) / float64(t.need.cpus)}
-	at := slices.IndexFunc(p.cpuBound, func(h cpuBoundTasks) bool { return h.gpus == t.gpus && h.level == level })
-	if at < 0 {
-		at = len(p.cpuBound)
-		p.cpuBound = append(p.cpuBound, cpuBoundTasks{gpus: t.gpus, level: level})
-	}
-	tasks := &p.cpuBound[at].tasks
-	in, same := slices.BinarySearchFunc(*tasks, one, func(a, b cpuRatio) int { return cmp.Compare(a.gpuPerCPU, b.gpuPerCPU) })
-	if same {
-		(*tasks)[in].weight += one.weight
-		return
-	}
-	*tasks = slices.Insert(*tasks, in, one)
-}
-
-// starvedMilli returns how much of the usable GPUs lacks CPUs, weighted. levels
-// has the free thousandths of slots by level; the last level is whole GPUs.
-func (p *usageProfile) starvedMilli(cpus int64, full int, levels []float64) float64 {
-	for l := len(levels) - 2; l >= 0; l-- {
-		levels[l] += levels[l+1] // a task uses slots of its level and above
-	}
-	sum := 0.0
-	for i := range p.cpuBound {
-		h := &p.cpuBound[i]
-		usable := levels[h.level]
-		if h.gpus > 1 {
-			usable = float64(full) * wholeDevice
-			if full < h.gpus {
-				continue
-			}
-		}
-		for _, t := range h.tasks {
-			short := usable - float64(cpus)*t.gpuPerCPU
-			if short <= 0 {
-				break
-			}
-			sum += t.weight * short
-		}
-	}
-	return sum
 }

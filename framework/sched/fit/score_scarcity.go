@@ -100,10 +100,6 @@ func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
 	return 0
 }
 
-// scarcityByMode is the scarcity of a hardware class's GPUs: of those that tasks
-// take whole, and of those that tasks share.
-type scarcityByMode struct{ whole, shares float64 }
-
 // computeScarcity adds up the pressure of the typical tasks that some of the
 // hardware serves; see scarcityOf.
 func (f *fragmentationModel) computeScarcity(k *hardwareClass) scarcityByMode {
@@ -118,13 +114,6 @@ func (f *fragmentationModel) computeScarcity(k *hardwareClass) scarcityByMode {
 		}
 	}
 	return scarcityByMode{min(s.whole, 1), min(s.shares, 1)}
-}
-
-// agentSize is a size that few agents have when idle; gpus is 0 if no size is
-// rare.
-type agentSize struct {
-	gpus int32
-	cpus int64
 }
 
 // largestAgentSize returns the size of the agents with the most free GPUs and, of
@@ -155,4 +144,26 @@ func (c *Cluster) largestAgentSize(all float64) agentSize {
 // isIdleMatch reports whether the agent is idle and at least as large as s.
 func (s *agentSize) isIdleMatch(r *agentCapacity) bool {
 	return s.gpus > 0 && r.freeGPUs() >= s.gpus && r.free.cpus >= s.cpus
+}
+
+// scarcityOf returns the scarcity of a hardware class's GPUs, whole or in
+// shares: from 0 (no typical task requires them) to 1 (those that require them
+// would take them all if the cluster were full).
+func (f *fragmentationModel) scarcityOf(k *hardwareClass, shares bool) float64 {
+	s := f.scarcity.Get(k.id, func() scarcityByMode { return f.computeScarcity(k) })
+	if shares {
+		return s.shares
+	}
+	return s.whole
+}
+
+// prepareFragmentation creates the fragmentation model for the typical tasks.
+func (c *Cluster) prepareFragmentation(list []TypicalTask) {
+	if !c.policy.usesTypicalTasks {
+		list = nil
+	}
+	c.index.fragmentation = newFragmentationModel(c.index, list, c.policy.limitsByCPUs)
+	if c.policy.limitsByCPUs && c.index.fragmentation.enabled {
+		c.index.fragmentation.surveyScarcity(c)
+	}
 }

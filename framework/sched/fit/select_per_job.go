@@ -235,23 +235,3 @@ func (c *Cluster) agentGroups(d *Demand, cl *demandClass, n int) []*agentGroup {
 	list = slices.DeleteFunc(list, func(g *agentGroup) bool { return g.capacity < n })
 	return append(list, largest)
 }
-
-// maxTasksOn returns an upper bound of the tasks that fit on the agent, at most n.
-func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
-	r := &c.capacities[i]
-	left := int64(n)
-	for _, x := range [...][2]int64{
-		{r.free.cpus, cl.need.cpus}, {r.free.mem, cl.need.mem}, {r.free.disk, cl.need.disk}, {int64(r.portCount), int64(cl.portCount)},
-	} {
-		if x[1] > 0 {
-			left = min(left, x[0]/x[1])
-		}
-	}
-	if cl.hostPorts != nil {
-		left = min(left, 1) // two tasks cannot have the same port
-	}
-	if cl.gpus > 0 && !cl.wantsShares {
-		left = min(left, int64(r.freeGPUs()/cl.gpus))
-	}
-	return int(left)
-}

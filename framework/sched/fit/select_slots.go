@@ -4,76 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"mesos-gpu/gpu"
 )
-
-// takeShares takes the shares of one task from an agent that fits.
-func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
-	r := &c.capacities[i]
-	slots := c.chooseShareSlots(i, cl)
-	parts := make([]gpu.DeviceShare, len(slots))
-	for at, s := range slots {
-		need, memory := c.shareNeeded(r, cl, s), int64(wholeDevice)
-		if !r.hardware.divisible {
-			memory = deviceMemory(r.hardware, s, c.totalShares[int(r.shareOffset)+s])
-		}
-		parts[at] = gpu.DeviceShare{
-			UUID: r.uuids[s], Type: r.hardware.slots[s].gpuType, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.shareLimit,
-		}
-		c.takeShare(r, s, need)
-	}
-	return parts
-}
-
-// takeShare takes an amount of a slot. A divisible slot is then no longer whole.
-func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if r.hardware.divisible && free.mem == wholeDevice {
-		r.scalarGPUs--
-		c.wholeBits[int(r.bitOffset)+s/64] &^= 1 << (s % 64)
-	}
-	*free = free.minus(p)
-}
-
-// returnShares frees the shares of a task. It ignores shares of a device that is
-// free as a whole: no task can have them.
-func (c *Cluster) returnShares(r *agentCapacity, parts []gpu.DeviceShare) {
-	for i := range parts {
-		s, p := slotOf(r.uuids, parts[i].UUID), newShareAmount(parts[i].MemMiB, parts[i].Cores)
-		switch {
-		case r.hardware.divisible:
-			c.returnThousandths(r, s, p.mem)
-		case c.isShared(r, s):
-			c.freeShare(r, s, p)
-		case c.wholeMask(r)[s/64]>>(s%64)&1 == 0:
-			c.markShared(r, s, shareAmount{})
-			c.freeShare(r, s, p)
-			c.index.hasSharedDevices = true
-		}
-	}
-}
-
-func (c *Cluster) returnThousandths(r *agentCapacity, s int, n int32) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if free.mem == wholeDevice {
-		return
-	}
-	if free.mem = min(free.mem+n, wholeDevice); free.mem == wholeDevice {
-		r.scalarGPUs++
-		c.wholeBits[int(r.bitOffset)+s/64] |= 1 << (s % 64)
-	}
-}
-
-// sharePreference is what binpack and spread add to an agent's score for shares of
-// devices: binpack prefers a device that is in use, spread one that is not.
-func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
-	r := &c.capacities[i]
-	if !cl.wantsShares || r.hardware.divisible || c.isUnused(r, c.chooseShareSlots(i, cl)[0]) != c.policy.prefersRoomy {
-		return 0
-	}
-	return maxAgentScore
-}
 
 // chooseShareSlots chooses the slots of one task's shares on an agent that fits.
 // The result is valid until the next call.
@@ -83,13 +14,6 @@ func (c *Cluster) chooseShareSlots(i int, cl *demandClass) []int {
 		return c.chosenScratch
 	}
 	return c.chooseSeveralSlots(i, cl)
-}
-
-// slotOption is a slot that has room for a share.
-type slotOption struct {
-	slot      int
-	freeMilli int32
-	capacity  int64 // how many such shares fit
 }
 
 // chooseSeveralSlots chooses the tightest slots, or the roomiest, without reducing
@@ -188,4 +112,12 @@ func chooseRoomiestSlot(c *Cluster, i int, cl *demandClass) int {
 		return true
 	})
 	return best
+}
+
+// chooseDevices returns the whole devices for one task on an agent that fits and
+// that has device IDs.
+func (c *Cluster) chooseDevices(i int, cl *demandClass) chosenDevices {
+	r := &c.capacities[i]
+	candidates := c.candidateSlots(r, cl, cl.requirement.matchOn(r.hardware))
+	return c.index.chooseDevices(r.hardware, int(cl.gpus), candidates, c.wholeMask(r), cl.requirement.topology)
 }

@@ -1,0 +1,175 @@
+package fit
+
+import (
+	"fmt"
+	"mesos-gpu/gpu"
+	"strings"
+)
+
+// Shortage explains in numbers why a task of a demand fits nowhere.
+type Shortage struct {
+	// Missing is what the task needs ("2 free A100 on one agent"). Found is what
+	// agents have of it ("41 agents have the type, 5 have 1 free").
+	Missing, Found string
+}
+
+// demandExplainer explains one demand.
+type demandExplainer struct {
+	*Cluster
+	demand *Demand
+	class  *demandClass
+	// typeRequirement requires the types alone.
+	typeRequirement *deviceRequirement
+	// closedAgents counts the agents of the role that accept no tasks.
+	closedAgents int
+}
+
+func (c *Cluster) newExplainer(d *Demand) demandExplainer {
+	q := demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.findRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+	for _, i := range c.index.roleAgents(q.class.roleID) {
+		if c.index.agents[i].Closed {
+			q.closedAgents++
+		}
+	}
+	return q
+}
+
+// openAgents returns the agents of the role that accept tasks.
+func (q *demandExplainer) openAgents() []int {
+	members := q.index.roleAgents(q.class.roleID)
+	list := make([]int, 0, len(members))
+	for _, i := range members {
+		if !q.index.agents[i].Closed {
+			list = append(list, int(i))
+		}
+	}
+	return list
+}
+
+func filterIndices(agents []int, ok func(i int) bool) []int {
+	var list []int
+	for _, i := range agents {
+		if ok(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// hasType reports whether the agent has GPUs of the requested types.
+func (q *demandExplainer) hasType(i int) bool {
+	return q.typeRequirement.matchOn(q.capacities[i].hardware).anyDevice
+}
+
+func (q *demandExplainer) hasEnoughGPUs(i int) bool {
+	if q.class.wantsShares {
+		return q.fitsShares(&q.capacities[i], q.class)
+	}
+	return q.availableGPUs(i, q.class) >= int(q.class.gpus)
+}
+
+func (q *demandExplainer) wantedText() string {
+	if q.class.wantsShares {
+		return q.wantedSharesText()
+	}
+	return fmt.Sprintf("%d free %s", q.class.gpus, q.deviceNoun())
+}
+
+// wantedSharesText returns "4096 MiB and 30 % cores of one shared V100".
+func (q *demandExplainer) wantedSharesText() string {
+	of := "one shared "
+	if q.class.gpus > 1 {
+		of = fmt.Sprintf("each of %d shared ", q.class.gpus)
+	}
+	share := q.demand.Request.Share
+	if share.IsExclusive() {
+		return "all of " + of + q.deviceNoun()
+	}
+	return share.String() + " of " + of + q.deviceNoun()
+}
+
+// deviceNoun formats the devices of the demand as in "2 free V100".
+func (q *demandExplainer) deviceNoun() string { return q.deviceNounFor(q.demand.Request.GPUs) }
+
+// deviceNounFor is deviceNoun for n devices.
+func (q *demandExplainer) deviceNounFor(n int) string {
+	r := &q.demand.Request
+	s := r.Types.NounPhrase(n)
+	if r.MinMemMiB > 0 {
+		s += fmt.Sprintf(" of %d MiB or more", r.MinMemMiB)
+	}
+	if !r.Devices.AcceptsAny() {
+		s += " of " + describeSelector(r.Devices)
+	}
+	var hosts []string
+	for _, v := range [][2]string{{"driver", r.MinDriver}, {"CUDA", r.MinCUDA}} {
+		if v[1] != "" {
+			hosts = append(hosts, v[0]+" "+v[1])
+		}
+	}
+	if len(hosts) > 0 {
+		s += " with " + strings.Join(hosts, " and ") + " or newer"
+	}
+	switch q.class.requirement.topology {
+	case gpu.NVLink:
+		s += " joined by NVLink"
+	case gpu.SameNUMA:
+		s += " of one NUMA node"
+	}
+	return s
+}
+
+func describeSelector(d gpu.DeviceSelector) string {
+	if n := len(d.Include); n > 0 {
+		return fmt.Sprintf("the %d named", n)
+	}
+	return fmt.Sprintf("others than the %d named", len(d.Exclude))
+}
+
+func (q *demandExplainer) typeNoun() string {
+	switch types := &q.demand.Request.Types; {
+	case types.AcceptsAny():
+		return "GPUs"
+	case len(types.Include) == 0:
+		return "such GPUs"
+	default:
+		return "the type"
+	}
+}
+
+func describeNoneOpen(closed int) string {
+	if closed == 1 {
+		return "the only agent takes no tasks"
+	}
+	return fmt.Sprintf("none of %d agents takes tasks", closed)
+}
+
+// describeKnown formats how many agents are considered.
+func (q *demandExplainer) describeKnown(agents int) string {
+	if q.closedAgents > 0 {
+		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent takes", "agents take"))
+	}
+	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
+}
+
+// openClause restricts a sentence to agents that accept tasks, if some do not.
+func (q *demandExplainer) openClause() string {
+	if q.closedAgents > 0 {
+		return " that takes tasks"
+	}
+	return ""
+}
+
+func agentsHave(agents int) string {
+	if agents == 1 {
+		return "1 agent has"
+	}
+	return fmt.Sprintf("%d agents have", agents)
+}
+
+func pluralVerb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

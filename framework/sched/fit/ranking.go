@@ -1,0 +1,158 @@
+package fit
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"mesos-gpu/framework/sched/fit/index"
+)
+
+// refreshAgent updates the scores and hints of an agent that do not depend on a
+// task.
+func (c *Cluster) refreshAgent(i int) {
+	r := &c.capacities[i]
+	c.agentScores[i] = c.policy.scoreState(r, c.idleMilli(r))
+	c.hints[i] = newCapacityHint(r.free.cpus, r.freeGPUs()+min(r.partialSlots, 1))
+	if c.index.fragmentation.enabled {
+		r.fragmentation = c.fragmentationOf(r)
+	}
+}
+
+// refreshFragmentation measures the fragmentation of all agents.
+func (c *Cluster) refreshFragmentation() {
+	c.beginScan()
+	for i := range c.capacities {
+		r := &c.capacities[i]
+		r.fragmentation = c.fragmentationInScan(r)
+	}
+}
+
+// agentChanged updates everything derived from what an agent has free. Every function that changes a capacity calls
+// it.
+func (c *Cluster) agentChanged(i int) {
+	r := &c.capacities[i]
+	wholes := 0
+	for _, m := range c.wholeMask(r) {
+		wholes += bits.OnesCount64(m)
+	}
+	r.wholeGPUs, r.stateGeneration = int32(wholes), 0
+	c.countPartialSlots(r)
+	c.refreshAgent(i)
+	c.rankings.AgentChanged(i)
+}
+
+// rankAgents returns the current score of each agent for the class.
+func (c *Cluster) rankAgents(cl *demandClass) *index.Ranking {
+	return c.rankings.Get(cl.id,
+		func(scores []int64) { c.scoreRole(cl, scores) },
+		func(i int) int64 { return c.scoreAgent(i, cl) },
+	)
+}
+
+// scoreRole scores all agents of the class's role. scores is all 0 before.
+func (c *Cluster) scoreRole(cl *demandClass, scores []int64) {
+	c.beginScan()
+	minimum := cl.minimum // a local copy: the loop visits every agent of the role
+	for _, i := range c.index.roleAgents(cl.roleID) {
+		if h := c.hints[i]; h.cpus >= minimum.cpus && h.gpus >= minimum.gpus {
+			scores[i] = c.scoreInScan(int(i), cl)
+		}
+	}
+}
+
+// beginScan starts to score agents for another class or after a change.
+func (c *Cluster) beginScan() {
+	c.index.states.Shrink(len(c.capacities))
+	c.index.scoreScan.Begin()
+	c.index.fragmentationScan.Begin()
+}
+
+// scoreInScan returns scoreAgent. Within a scan, agents in the same state are
+// scored once.
+func (c *Cluster) scoreInScan(i int, cl *demandClass) int64 {
+	if !c.policy.isExpensive || cl.requirement.namesDevices {
+		return c.scoreAgent(i, cl)
+	}
+	r := &c.capacities[i]
+	if !c.admitsClass(i, r, cl) {
+		return 0
+	}
+	return c.index.scoreScan.Get(c.stateNumberOf(r), func() int64 { return c.scoreAgent(i, cl) })
+}
+
+// fragmentationInScan returns fragmentationOf. Within a scan, agents in the
+// same state are measured once.
+func (c *Cluster) fragmentationInScan(r *agentCapacity) float64 {
+	return c.index.fragmentationScan.Get(c.stateNumberOf(r), func() float64 { return c.fragmentationOf(r) })
+}
+
+// stateNumberOf returns a number that agents with the same hardware and the
+// same free resources share. Ports, constraints and UUIDs do not matter to it.
+func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
+	s := &c.index.states
+	if r.stateGeneration == s.Generation() {
+		return r.stateNumber
+	}
+	b := s.Scratch()
+	for _, n := range [...]int64{int64(r.hardware.id), int64(r.scalarGPUs), int64(r.reservation), r.free.cpus, r.free.mem, r.free.disk} {
+		b = binary.AppendVarint(b, n)
+	}
+	for _, m := range c.wholeMask(r) {
+		b = binary.LittleEndian.AppendUint64(b, m)
+	}
+	if r.hasDeviceIDs {
+		b = append(b, 'N')
+	}
+	if r.shareOffset >= 0 && (r.partialSlots > 0 || !r.hardware.divisible) {
+		for s, p := range c.freeSharesOf(r) {
+			b = binary.AppendVarint(b, int64(p.mem))
+			if !r.hardware.divisible {
+				all := c.totalShares[int(r.shareOffset)+s]
+				for _, n := range [...]int32{p.cores, all.mem, all.cores} {
+					b = binary.AppendVarint(b, int64(n))
+				}
+			}
+		}
+	}
+	r.stateNumber, r.stateGeneration = s.Number(b), s.Generation()
+	return r.stateNumber
+}
+
+// bestAgent returns the agent with the highest score, or -1 if none fits. If several have it, it returns the first,
+// or a random one if the policy draws lots.
+func (c *Cluster) bestAgent(cl *demandClass) int {
+	ranking := c.rankAgents(cl)
+	best := ranking.Best(c.index.roleAgents(cl.roleID))
+	if c.policy.drawsLots && best >= 0 {
+		return c.drawAgent(ranking.Scores(), ranking.Scores()[best])
+	}
+	return best
+}
+
+// scanForBest returns the same agent as bestAgent, and stores no ranking.
+func (c *Cluster) scanForBest(cl *demandClass) int {
+	best, most := -1, int64(0)
+	c.beginScan()
+	// Then the score of an agent that fits is known before the agent is checked.
+	scoreKnown := c.policy.scoreTask == nil && cl.gpus > 0 && !(cl.wantsShares && c.index.hasSharedDevices)
+	minimum := cl.minimum // a local copy: the loop visits every agent of the role
+	for _, i := range c.index.roleAgents(cl.roleID) {
+		if h := c.hints[i]; h.cpus < minimum.cpus || h.gpus < minimum.gpus || scoreKnown && c.agentScores[i] <= most {
+			continue
+		}
+		if score := c.scoreInScan(int(i), cl); score > most {
+			best, most = int(i), score
+		}
+	}
+	return best
+}
+
+// BestScore returns the score of the best agent for one task of the demand, or
+// 0 if none fits. It ignores constraints that depend on the job's other tasks.
+func (c *Cluster) BestScore(d *Demand) int64 {
+	class := c.classifyDemand(d)
+	i := c.bestAgent(class)
+	if i < 0 {
+		return 0
+	}
+	return c.rankAgents(class).Scores()[i]
+}
