@@ -2,12 +2,14 @@ package fit
 
 import (
 	"cmp"
-	"mesos-gpu/gpu"
-	"mesos-gpu/job"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // Attribute is an agent attribute as Marathon's constraints compare it: text
@@ -207,4 +209,12 @@ func compareAgent(a *AgentResources, id, role string) int {
 		return c
 	}
 	return strings.Compare(a.Role, role)
+}
+
+// describeHardware returns what the agent reports about its GPUs as a whole.
+func (a *AgentResources) describeHardware() *hardware.Description {
+	return &hardware.Description{
+		Types: a.Types, Driver: a.Driver, CUDA: a.CUDA, MemMiB: attributeMemory(a), ShareLimit: ShareLimitOf(a.Attributes),
+		HasInventory: len(a.Inventory) > 0, HasGPUs: a.HasGPUs(), Divisible: a.Divisible,
+	}
 }

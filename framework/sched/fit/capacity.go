@@ -2,8 +2,10 @@ package fit
 
 import (
 	"math"
-	"mesos-gpu/gpu"
 	"slices"
+
+	"mesos-gpu/framework/sched/fit/index"
+	"mesos-gpu/gpu"
 )
 
 // freeGPUs returns how many whole GPUs may be taken. A task takes one of the
@@ -21,8 +23,8 @@ func (c *Cluster) layOutDevices(i int, extraIDs []string) {
 	l := c.index.findLayout(i, extraIDs)
 	r.hardware, r.uuids = l.hardware, l.uuids
 	r.shareOffset, r.bitOffset = -1, int32(len(c.wholeBits))
-	c.wholeBits = append(c.wholeBits, make([]uint64, wordCount(len(r.uuids)))...)
-	if r.hardware.divisible {
+	c.wholeBits = append(c.wholeBits, index.NewBits(len(r.uuids))...)
+	if r.hardware.Divisible {
 		c.trackShares(r)
 	}
 }
@@ -30,8 +32,8 @@ func (c *Cluster) layOutDevices(i int, extraIDs []string) {
 // slotOf returns the slot of a device on its agent, or -1.
 func slotOf(uuids []string, id string) int { return slices.Index(uuids, id) }
 
-func (c *Cluster) wholeMask(r *agentCapacity) []uint64 {
-	return c.wholeBits[r.bitOffset : int(r.bitOffset)+wordCount(len(r.hardware.slots))]
+func (c *Cluster) wholeMask(r *agentCapacity) index.Bits {
+	return c.wholeBits[r.bitOffset : int(r.bitOffset)+index.WordCount(len(r.hardware.Slots))]
 }
 
 // freeSlot makes a device free to be taken whole, unless tasks share it.
@@ -39,56 +41,39 @@ func (c *Cluster) freeSlot(r *agentCapacity, slot int) {
 	if c.isShared(r, slot) {
 		return
 	}
-	c.wholeBits[int(r.bitOffset)+slot/64] |= 1 << (slot % 64)
-	if r.hardware.divisible {
-		c.freeShares[int(r.shareOffset)+slot].mem = wholeDevice
+	c.wholeMask(r).Add(slot)
+	if r.hardware.Divisible {
+		c.sharesOf(r)[slot].free.mem = wholeDevice
 	}
 }
 
 // takeSlot marks a whole device as taken.
 func (c *Cluster) takeSlot(r *agentCapacity, slot int) {
-	c.wholeBits[int(r.bitOffset)+slot/64] &^= 1 << (slot % 64)
-	if r.hardware.divisible {
-		c.freeShares[int(r.shareOffset)+slot].mem = 0
+	c.wholeMask(r).Remove(slot)
+	if r.hardware.Divisible {
+		c.sharesOf(r)[slot].free.mem = 0
 	}
 }
 
-// trackShares allocates free and total amounts for an agent's slots, none of
-// which is shared yet.
+// trackShares allocates amounts for an agent's slots, none of which is shared yet.
 func (c *Cluster) trackShares(r *agentCapacity) {
-	if r.shareOffset >= 0 {
-		return
+	if r.shareOffset < 0 {
+		r.shareOffset = int32(len(c.slotShares))
+		c.slotShares = append(c.slotShares, make([]slotShares, len(r.hardware.Slots))...)
 	}
-	r.shareOffset = int32(len(c.freeShares))
-	c.freeShares = append(c.freeShares, make([]shareAmount, len(r.hardware.slots))...)
-	c.totalShares = append(c.totalShares, make([]shareAmount, len(r.hardware.slots))...)
 }
 
-// freeSharesOf returns what is free of each slot, totalSharesOf how much there
-// is; both are 0 for slots that tasks take whole. They are empty if no slot of
-// the agent was ever shared.
-func (c *Cluster) freeSharesOf(r *agentCapacity) []shareAmount {
+// sharesOf returns the amounts of an agent's slots. It is empty if no slot of the agent was ever shared or divisible.
+func (c *Cluster) sharesOf(r *agentCapacity) []slotShares {
 	if r.shareOffset < 0 {
 		return nil
 	}
-	return c.freeShares[r.shareOffset : int(r.shareOffset)+len(r.hardware.slots)]
-}
-
-func (c *Cluster) totalSharesOf(r *agentCapacity) []shareAmount {
-	if r.shareOffset < 0 {
-		return nil
-	}
-	return c.totalShares[r.shareOffset : int(r.shareOffset)+len(r.hardware.slots)]
+	return c.slotShares[r.shareOffset : int(r.shareOffset)+len(r.hardware.Slots)]
 }
 
 // isShared reports whether tasks share the slot. Divisible slots are not shared.
 func (c *Cluster) isShared(r *agentCapacity, s int) bool {
-	return r.shareOffset >= 0 && !r.hardware.divisible && c.totalShares[int(r.shareOffset)+s].mem > 0
-}
-
-// isUnused reports whether no task has a share of the slot.
-func (c *Cluster) isUnused(r *agentCapacity, s int) bool {
-	return c.freeShares[int(r.shareOffset)+s] == c.totalShares[int(r.shareOffset)+s]
+	return r.shareOffset >= 0 && !r.hardware.Divisible && c.slotShares[int(r.shareOffset)+s].total.mem > 0
 }
 
 // markShared makes a slot shared. If the total is unknown (0), it is the device's
@@ -96,24 +81,24 @@ func (c *Cluster) isUnused(r *agentCapacity, s int) bool {
 func (c *Cluster) markShared(r *agentCapacity, s int, all shareAmount) {
 	c.trackShares(r)
 	if all.mem == 0 {
-		all = shareAmount{max(newShareAmount(r.hardware.slots[s].memMiB, 0).mem, 1), gpu.AllCores}
+		all = shareAmount{max(newShareAmount(r.hardware.Slots[s].MemMiB, 0).mem, 1), gpu.AllCores}
 	}
-	c.totalShares[int(r.shareOffset)+s] = all
+	c.sharesOf(r)[s].total = all
 }
 
 // freeShare adds to what is free of a shared slot. The total is at least that.
 func (c *Cluster) freeShare(r *agentCapacity, s int, p shareAmount) {
-	free, all := &c.freeShares[int(r.shareOffset)+s], &c.totalShares[int(r.shareOffset)+s]
-	*free = free.plus(p)
-	all.mem, all.cores = max(all.mem, free.mem), max(all.cores, free.cores)
+	slot := &c.sharesOf(r)[s]
+	slot.free = slot.free.plus(p)
+	slot.total = shareAmount{max(slot.total.mem, slot.free.mem), max(slot.total.cores, slot.free.cores)}
 }
 
 // takeShare takes an amount of a slot. A divisible slot is then no longer whole.
 func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if r.hardware.divisible && free.mem == wholeDevice {
+	free := &c.sharesOf(r)[s].free
+	if r.hardware.Divisible && free.mem == wholeDevice {
 		r.scalarGPUs--
-		c.wholeBits[int(r.bitOffset)+s/64] &^= 1 << (s % 64)
+		c.wholeMask(r).Remove(s)
 	}
 	*free = free.minus(p)
 }
@@ -123,27 +108,22 @@ func (c *Cluster) takeShare(r *agentCapacity, s int, p shareAmount) {
 func (c *Cluster) returnShares(r *agentCapacity, parts []gpu.DeviceShare) {
 	for i := range parts {
 		s, p := slotOf(r.uuids, parts[i].UUID), newShareAmount(parts[i].MemMiB, parts[i].Cores)
+		isWhole := c.wholeMask(r).Has(s)
 		switch {
-		case r.hardware.divisible:
-			c.returnThousandths(r, s, p.mem)
-		case c.isShared(r, s):
+		case isWhole:
+		case r.hardware.Divisible:
+			free := &c.sharesOf(r)[s].free
+			if free.mem = min(free.mem+p.mem, wholeDevice); free.mem == wholeDevice {
+				r.scalarGPUs++
+				c.wholeMask(r).Add(s)
+			}
+		default:
+			if !c.isShared(r, s) {
+				c.markShared(r, s, shareAmount{})
+				c.index.hasSharedDevices = true
+			}
 			c.freeShare(r, s, p)
-		case c.wholeMask(r)[s/64]>>(s%64)&1 == 0:
-			c.markShared(r, s, shareAmount{})
-			c.freeShare(r, s, p)
-			c.index.hasSharedDevices = true
 		}
-	}
-}
-
-func (c *Cluster) returnThousandths(r *agentCapacity, s int, n int32) {
-	free := &c.freeShares[int(r.shareOffset)+s]
-	if free.mem == wholeDevice {
-		return
-	}
-	if free.mem = min(free.mem+n, wholeDevice); free.mem == wholeDevice {
-		r.scalarGPUs++
-		c.wholeBits[int(r.bitOffset)+s/64] |= 1 << (s % 64)
 	}
 }
 
@@ -158,11 +138,11 @@ func (c *Cluster) returnPorts(r *agentCapacity, ports []int) {
 func (c *Cluster) countPartialSlots(r *agentCapacity) {
 	r.partialSlots = 0
 	most := int32(math.MaxInt32)
-	if r.hardware.divisible {
+	if r.hardware.Divisible {
 		most = wholeDevice // a free divisible device is a whole one
 	}
-	for _, p := range c.freeSharesOf(r) {
-		if p.mem > 0 && p.mem < most {
+	for _, slot := range c.sharesOf(r) {
+		if slot.free.mem > 0 && slot.free.mem < most {
 			r.partialSlots++
 		}
 	}
@@ -171,21 +151,21 @@ func (c *Cluster) countPartialSlots(r *agentCapacity) {
 // freeMilliOf returns how much of a slot is free, independent of its size: the sum
 // of the thousandths of memory and of cores.
 func (c *Cluster) freeMilliOf(r *agentCapacity, s int) int32 {
-	free, all := c.freeShares[int(r.shareOffset)+s], c.totalShares[int(r.shareOffset)+s]
-	if r.hardware.divisible {
-		return free.mem
+	slot := &c.sharesOf(r)[s]
+	if r.hardware.Divisible {
+		return slot.free.mem
 	}
-	return milliRatio(free.mem, all.mem) + milliRatio(free.cores, all.cores)
+	return milliRatio(slot.free.mem, slot.total.mem) + milliRatio(slot.free.cores, slot.total.cores)
 }
 
-// idleMilliOf returns how much of a slot is idle, in thousandths: its memory for
+// idleMilliOf returns how much of a slot would be idle if free were free of it, in thousandths: its memory for
 // tasks without cores, and the larger of memory and cores for tasks with cores.
 // For those, what is left of only one of the two is wasted.
 func (c *Cluster) idleMilliOf(r *agentCapacity, s int, free shareAmount) (mem, both int32) {
 	if !c.isShared(r, s) {
 		return free.mem, free.mem // counted in thousandths
 	}
-	all := c.totalShares[int(r.shareOffset)+s]
+	all := c.sharesOf(r)[s].total
 	mem = milliRatio(free.mem, all.mem)
 	return mem, max(mem, milliRatio(free.cores, all.cores))
 }
@@ -196,9 +176,9 @@ func (c *Cluster) idleMilli(r *agentCapacity) int64 {
 	if r.partialSlots == 0 {
 		return idle
 	}
-	for s, p := range c.freeSharesOf(r) {
-		if p.mem > 0 && (!r.hardware.divisible || p.mem < wholeDevice) {
-			_, both := c.idleMilliOf(r, s, p)
+	for s, slot := range c.sharesOf(r) {
+		if slot.free.mem > 0 && (!r.hardware.Divisible || slot.free.mem < wholeDevice) {
+			_, both := c.idleMilliOf(r, s, slot.free)
 			idle += int64(both)
 		}
 	}

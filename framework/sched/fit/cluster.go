@@ -4,35 +4,45 @@ import (
 	"sort"
 	"time"
 
+	"mesos-gpu/framework/sched/fit/hardware"
 	"mesos-gpu/framework/sched/fit/index"
 )
 
 // Cluster stores what agents have free. A cluster and its clones share caches:
 // only one goroutine may use them at a time.
 type Cluster struct {
-	index      *clusterIndex
-	policy     *placementScorer
-	now        time.Time
+	// index has what does not depend on free resources. A clone uses the same one.
+	index *clusterIndex
+	// policy scores agents and chooses devices. It never changes.
+	policy *placementScorer
+	// now is the time from which maintenance is counted. NewCluster and UpdateAgents set it.
+	now time.Time
+	// capacities are what the agents have free, in the order of clusterIndex.agents.
 	capacities []agentCapacity
-	// wholeBits has a bit for each slot; it is set while the device may be taken
-	// whole. freeShares and totalShares have what is free of each slot, and how
-	// much there is, for agents that have shared or divisible devices.
-	// agentCapacity.bitOffset and shareOffset are where an agent's slots start.
-	wholeBits               []uint64
-	freeShares, totalShares []shareAmount
-	// agentScores are the scores that do not depend on the task; see placementScorer.
+	// wholeBits has the slots of all agents whose device may be taken whole now. The slots of one agent start at
+	// agentCapacity.bitOffset; wholeMask returns them.
+	wholeBits index.Bits
+	// slotShares has the amounts of the slots of agents that have shared or divisible devices. The slots of one agent
+	// start at agentCapacity.shareOffset; sharesOf returns them.
+	slotShares []slotShares
+	// agentScores is placementScorer.scoreState of each agent. It changes with the agent's capacity.
 	agentScores []int64
-	// hints exclude most agents before their capacities are read.
-	hints        []capacityHint
+	// hints bound what a task may get from each agent. They change with the agent's capacity and exclude most agents
+	// before their capacities are read.
+	hints []capacityHint
+	// reservations grows with each call of ReserveResources; agentCapacity.reservation refers to it.
 	reservations []reservedResources
-	rankings     index.Rankings
-	draws        uint64 // lots drawn since the cluster was created or copied
-	// taskMixes are the tasks that this cluster placed on each agent, for
-	// policies that use them.
-	taskMixes []taskMix
+	// rankings stores the scores of all agents for recent demand classes.
+	rankings index.Rankings
+	// fragmentation measures agents by the typical tasks. NewCluster and UpdateAgents replace it.
+	fragmentation *fragmentationModel
+	// draws counts the lots drawn since the cluster was created or copied.
+	draws uint64
+	// taskMixes counts the tasks that this cluster placed on each agent, by the number of devices of each; 0 stands for
+	// a share of one. It is nil until a policy that uses it places a task.
+	taskMixes []map[int32]int
 	// Buffers that are valid until the next call of the function that uses them.
-	maskScratch   []uint64
-	slotScratch   []int
+	maskScratch   index.Bits
 	chosenScratch []int
 	optionScratch []slotOption
 	shareScratch  []shareAmount
@@ -42,46 +52,47 @@ type Cluster struct {
 
 // agentCapacity is what one agent has free at the moment.
 type agentCapacity struct {
-	free             milliAmount
-	untilMaintenance int64 // nanoseconds; MaxInt64 if none is planned
-	hardware         *hardwareClass
-	uuids            []string // by slot
-	ports            []PortRange
-	shareOffset      int32 // of its slots in Cluster.freeShares; -1: none is shared or divisible
-	bitOffset        int32 // of its slots in Cluster.wholeBits, in words
-	scalarGPUs       int32 // the free gpus scalar
-	wholeGPUs        int32 // slots that are wholly free
-	partialSlots     int32 // slots that are free in part
-	portCount        int32
-	roleID           int32
-	reservation      int32 // index in Cluster.reservations, plus one; 0: none
-	hasDeviceIDs     bool  // devices are offered by ID, not by count alone
-	stateNumber      int32 // see stateNumberOf; valid if stateGeneration is current
-	stateGeneration  uint32
-	fragmentation    float64 // in the current state; see fragmentationOf
+	free milliAmount
+	// untilMaintenance is in nanoseconds from Cluster.now; MaxInt64 if no maintenance is planned.
+	untilMaintenance int64
+	// hardware and uuids describe the devices by slot. They are replaced if ReleaseAt or ReserveResources adds devices
+	// that the agent does not list.
+	hardware *hardware.Class
+	uuids    []string
+	// ports are free, merged and sorted. portCount is their number.
+	ports     []PortRange
+	portCount int32
+	// shareOffset is where the agent's slots start in Cluster.slotShares; -1 if no slot was ever shared or divisible.
+	shareOffset int32
+	// bitOffset is where the agent's slots start in Cluster.wholeBits, in words.
+	bitOffset int32
+	// scalarGPUs is the free gpus scalar. wholeGPUs counts the slots that are wholly free, partialSlots those of which
+	// a part is free.
+	scalarGPUs, wholeGPUs, partialSlots int32
+	// roleID is the number of the role that the agent offers to.
+	roleID int32
+	// reservation is the position in Cluster.reservations plus one; 0 if nothing of the agent is reserved.
+	reservation int32
+	// hasDeviceIDs is set if devices are offered by ID, not by count alone.
+	hasDeviceIDs bool
+	// stateNumber is the result of stateNumberOf. It is valid if stateGeneration is the current one; a change of the
+	// capacity resets stateGeneration to 0.
+	stateNumber     int32
+	stateGeneration uint32
+	// fragmentation is fragmentationOf the current state, if typical tasks are known.
+	fragmentation float64
 }
 
-// reservedResources are kept from demands with AvoidReserved.
+// reservedResources are kept from demands with AvoidReserved on one agent. A change replaces the value, since clones
+// refer to the old one.
 type reservedResources struct {
 	amount milliAmount
-	gpus   int32
-	mask   []uint64
-	shares []shareAmount // by slot; nil: none
+	// gpus counts devices with IDs too. mask has the slots of these.
+	gpus int32
+	mask index.Bits
+	// shares has an amount for each slot; nil if no share is reserved.
+	shares []shareAmount
 	ports  []int
-}
-
-// Agents returns the agents by ID and role, with what they had free when the
-// cluster was created or updated. The caller must not change them.
-func (c *Cluster) Agents() []AgentResources { return c.index.agents }
-
-// FindAgent returns the index of an agent, or -1.
-func (c *Cluster) FindAgent(agentID, role string) int {
-	agents := c.index.agents
-	i := sort.Search(len(agents), func(i int) bool { return compareAgent(&agents[i], agentID, role) >= 0 })
-	if i == len(agents) || compareAgent(&agents[i], agentID, role) != 0 {
-		return -1
-	}
-	return i
 }
 
 // placementScorer is the implementation of one policy.
@@ -92,17 +103,17 @@ type placementScorer struct {
 	scoreTask func(c *Cluster, i int, cl *demandClass) int64
 	// scoreState scores an agent for any task, from 1 to maxAgentScore.
 	scoreState func(r *agentCapacity, gpuMilli int64) int64
-	// chooseSlot chooses the slot for one share. prefersRoomy determines which slots several shares come from: those
-	// with the most left, or the least.
+	// chooseSlot chooses the slot for one share. If it is nil, and for several shares, the task gets the slots with the
+	// least left, or with the most if prefersRoomy is set.
 	chooseSlot   func(c *Cluster, i int, cl *demandClass) int
 	prefersRoomy bool
 	// usesTypicalTasks and usesTaskMix are set if the policy needs these data.
 	usesTypicalTasks, usesTaskMix bool
-	// limitsByCPUs is set if GPUs for which the agent lacks CPUs count as partly unusable.
-	limitsByCPUs bool
+	// cpuStarvationWeight is the part of a GPU that counts as unusable if the agent lacks the CPUs for it.
+	cpuStarvationWeight float64
 	// isExpensive is set if a score costs more than stateNumberOf.
 	isExpensive bool
-	// drawsLots is set if lots decide between equals.
+	// drawsLots is set if lots decide between equals; seed determines them.
 	drawsLots bool
 	seed      uint64
 	// isBaseline marks policies from the literature, for comparison.
@@ -116,6 +127,19 @@ type slotOption struct {
 	capacity  int64 // how many such shares fit
 }
 
-// taskMix counts an agent's tasks by the number of devices of each; 0 stands for
-// a share of one.
-type taskMix map[int32]int
+// Agents returns the agents by ID and role, with what they had free when the
+// cluster was created or updated. The caller must not change them.
+func (c *Cluster) Agents() []AgentResources { return c.index.agents }
+
+// HasMaintenance reports whether maintenance of an agent is planned.
+func (c *Cluster) HasMaintenance() bool { return c.index.hasMaintenance }
+
+// FindAgent returns the index of an agent, or -1.
+func (c *Cluster) FindAgent(agentID, role string) int {
+	agents := c.index.agents
+	i, found := sort.Find(len(agents), func(i int) int { return -compareAgent(&agents[i], agentID, role) })
+	if !found {
+		return -1
+	}
+	return i
+}

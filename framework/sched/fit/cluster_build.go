@@ -56,7 +56,7 @@ func (c *Cluster) initAgent(i int) {
 	for _, id := range a.DeviceIDs {
 		c.freeSlot(r, slotOf(r.uuids, id))
 	}
-	r.wholeGPUs = int32(countBits(c.wholeMask(r)))
+	r.wholeGPUs = int32(c.wholeMask(r).Len())
 	if shares {
 		c.countPartialSlots(r)
 	}
@@ -127,7 +127,7 @@ func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, 
 	for _, at := range others {
 		c.refreshAgent(at)
 	}
-	if c.index.fragmentation.enabled {
+	if c.fragmentation.enabled {
 		c.refreshFragmentation()
 	}
 	return true
@@ -144,8 +144,8 @@ func (c *Cluster) updateAgent(i int, a *AgentResources) bool {
 	if !was.sameHardware(a) {
 		c.index.layouts[i].Clear()
 	}
-	old, whole, parts := c.capacities[i], len(c.wholeBits), len(c.freeShares)
-	size, shares := len(c.wholeMask(&old)), len(c.freeSharesOf(&old))
+	old, whole, parts := c.capacities[i], len(c.wholeBits), len(c.slotShares)
+	size, shares := len(c.wholeMask(&old)), len(c.sharesOf(&old))
 	c.initAgent(i)
 	r := &c.capacities[i]
 	if len(c.wholeMask(r)) == size {
@@ -154,17 +154,12 @@ func (c *Cluster) updateAgent(i int, a *AgentResources) bool {
 	} else {
 		c.index.wastedSlots++
 	}
-	switch n := len(c.freeSharesOf(r)); {
-	case n == 0 && shares == 0:
-	case n == shares:
-		copy(c.freeShares[old.shareOffset:], c.freeSharesOf(r))
-		copy(c.totalShares[old.shareOffset:], c.totalSharesOf(r))
-		r.shareOffset, c.freeShares, c.totalShares = old.shareOffset, c.freeShares[:parts], c.totalShares[:parts]
-	default:
+	switch n := len(c.sharesOf(r)); {
+	case n != shares:
 		c.index.wastedSlots++
+	case n > 0:
+		copy(c.slotShares[old.shareOffset:], c.sharesOf(r))
+		r.shareOffset, c.slotShares = old.shareOffset, c.slotShares[:parts]
 	}
 	return true
 }
-
-// HasMaintenance reports whether maintenance of an agent is planned.
-func (c *Cluster) HasMaintenance() bool { return c.index.hasMaintenance }

@@ -33,9 +33,9 @@ func (c *Cluster) CopyRole(o *Cluster, role string) {
 
 // copyOtherState copies all but the capacities.
 func (c *Cluster) copyOtherState(o *Cluster) {
-	c.policy, c.now = o.policy, o.now
+	c.policy, c.now, c.fragmentation = o.policy, o.now, o.fragmentation
 	c.wholeBits = append(c.wholeBits[:0], o.wholeBits...)
-	c.freeShares, c.totalShares = append(c.freeShares[:0], o.freeShares...), append(c.totalShares[:0], o.totalShares...)
+	c.slotShares = append(c.slotShares[:0], o.slotShares...)
 	c.agentScores, c.hints = append(c.agentScores[:0], o.agentScores...), append(c.hints[:0], o.hints...)
 	c.reservations = append(c.reservations[:0], o.reservations...)
 	c.taskMixes = nil

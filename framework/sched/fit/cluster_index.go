@@ -1,40 +1,48 @@
 package fit
 
 import (
-	"math"
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/fit/hardware"
 	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/job"
 )
 
-// clusterIndex stores what does not change while tasks are placed: the agents
-// and what was computed from them. A cluster and its clones share one. All of
-// its methods return what a function of another file computes, and compute
-// each result once.
+// clusterIndex stores what does not change while tasks are placed: the agents and what was computed from them. A
+// cluster and its clones share one. Its methods compute each result once.
 type clusterIndex struct {
-	agents       []AgentResources
+	// agents are sorted by ID and role. UpdateAgents replaces single ones.
+	agents []AgentResources
+	// roleIDs numbers the roles from 0. agentsByRole has the agents of each, in order. Both are complete when
+	// NewCluster returns.
 	roleIDs      map[string]int32
-	agentsByRole [][]int32 // by role number: its agents in order
+	agentsByRole [][]int32
 
-	demandClasses   index.Table[*demandClass]
-	requirements    index.Table[*deviceRequirement]
-	hardwareClasses index.Table[*hardwareClass]
-	agentFilters    index.Table[*agentFilter]
-	fieldColumns    index.Memo[string, *index.Column]
-	layouts         []index.Recent[deviceLayout] // by agent
-	deviceChoices   index.Memo[deviceChoiceKey, chosenDevices]
+	// hardware stores hardware classes and requirements, also those of earlier states of the agents.
+	hardware hardware.Catalog
+	// layouts has, for each agent, the devices by slot for a few sets of unlisted devices. It is cleared for an agent
+	// whose hardware changes.
+	layouts []index.Recent[deviceLayout]
+	// demandClasses, agentFilters and fieldColumns depend on fields of agents. UpdateAgents clears them.
+	demandClasses index.Table[*demandClass]
+	agentFilters  index.Table[index.Bits]
+	fieldColumns  index.Memo[string, *index.Column]
 
-	// Agents in the same state have the same score and the same fragmentation.
+	// states numbers the agents by state, since agents in the same state have the same score and the same
+	// fragmentation. The scans store these results while all agents are scored for one class.
 	states            index.States
 	scoreScan         index.Scan[int64]
 	fragmentationScan index.Scan[float64]
-	fragmentation     *fragmentationModel
-	hasSharedDevices  bool  // some devices are shared by tasks
-	hasMaintenance    bool  // maintenance of an agent is planned
-	wastedSlots       int   // capacities that UpdateAgents left unused
-	avoidedPorts      []int // sorted; see AvoidPorts
+
+	// hasSharedDevices is set once a device of some agent is shared by tasks.
+	hasSharedDevices bool
+	// hasMaintenance is set if maintenance of an agent is planned.
+	hasMaintenance bool
+	// wastedSlots counts the capacities whose memory UpdateAgents could not use again.
+	wastedSlots int
+	// avoidedPorts are sorted; see AvoidPorts.
+	avoidedPorts []int
 }
 
 func newClusterIndex(agents []AgentResources) *clusterIndex {
@@ -47,7 +55,7 @@ const maxStale = 4096
 // hasManyStale reports whether the index stores so many values for earlier states of its agents that a new index is
 // better.
 func (x *clusterIndex) hasManyStale() bool {
-	return x.wastedSlots > len(x.agents)+maxStale || x.requirements.Len()+x.hardwareClasses.Len() > maxStale || x.deviceChoices.Len() > 16*maxStale
+	return x.wastedSlots > len(x.agents)+maxStale || x.hardware.IsOverfull()
 }
 
 // forgetFields removes everything that depends on fields of agents, because constraints may have other results from
@@ -104,26 +112,26 @@ func (x *clusterIndex) findColumn(field string) *index.Column {
 
 // findFilter returns the agents that satisfy constraints which depend on the
 // agent alone. It returns nil for no constraints.
-func (x *clusterIndex) findFilter(list []job.Constraint) *agentFilter {
+func (x *clusterIndex) findFilter(list []job.Constraint) index.Bits {
 	if len(list) == 0 {
 		return nil
 	}
 	t := &x.agentFilters
-	return t.Get(appendConstraints(t.Scratch(), list), func(int32) *agentFilter { return x.newFilter(list) })
+	return t.Get(appendConstraints(t.Scratch(), list), func(int32) index.Bits { return x.newFilter(list) })
 }
 
 // deviceLayout is an agent's hardware together with devices that it does not
 // list. Forecasts of ending tasks add the same devices repeatedly.
 type deviceLayout struct {
 	extraIDs []string
-	hardware *hardwareClass
+	hardware *hardware.Class
 	uuids    []string // by slot
 }
 
 // newLayout returns the layout of an agent with devices that it may not list.
 func (x *clusterIndex) newLayout(a *AgentResources, extraIDs []string) deviceLayout {
 	devices := devicesOf(a, extraIDs)
-	l := deviceLayout{extraIDs: extraIDs, hardware: x.findHardwareClass(a, devices), uuids: make([]string, len(devices))}
+	l := deviceLayout{extraIDs: extraIDs, hardware: x.hardware.FindClass(a.describeHardware(), devices), uuids: make([]string, len(devices))}
 	for s := range devices {
 		l.uuids[s] = devices[s].UUID
 	}
@@ -132,10 +140,10 @@ func (x *clusterIndex) newLayout(a *AgentResources, extraIDs []string) deviceLay
 
 // newFilter returns the agents that satisfy the constraints, which depend on
 // the agent alone.
-func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
-	f := &agentFilter{bits: make([]uint64, wordCount(len(x.agents)))}
+func (x *clusterIndex) newFilter(list []job.Constraint) index.Bits {
+	f := index.NewBits(len(x.agents))
 	for i := range x.agents {
-		f.bits[i/64] |= 1 << (i % 64)
+		f.Add(i)
 	}
 	for _, con := range list {
 		col := x.findColumn(con.Field)
@@ -146,7 +154,7 @@ func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
 		}
 		for i, id := range col.IDs() {
 			if id >= 0 && !ok[id] || id == index.NoValue && con.Operator != job.Unlike {
-				f.bits[i/64] &^= 1 << (i % 64)
+				f.Remove(i)
 			}
 		}
 	}
@@ -154,22 +162,21 @@ func (x *clusterIndex) newFilter(list []job.Constraint) *agentFilter {
 }
 
 // newDemandClass returns the class of a demand; see classifyDemand.
-func (x *clusterIndex) newDemandClass(number int32, d *Demand) *demandClass {
+func (x *clusterIndex) newDemandClass(id int32, d *Demand) *demandClass {
 	cl := &demandClass{
-		id: number, roleID: -1, gpus: clampInt32(d.Request.GPUs), portCount: clampInt32(d.Ports),
-		hostPorts: requiredPorts(d), avoidsReserved: d.AvoidReserved, need: d.Amount.toMilli(), minAvailable: minAvailability(d.RunTime),
+		taskNeeds: newTaskNeeds(d, &x.hardware), id: id, roleID: -1, portCount: clampInt32(d.Ports), hostPorts: requiredPorts(d),
+		avoidsReserved: d.AvoidReserved, minAvailable: int64(d.RunTime),
 	}
-	if id, ok := x.roleIDs[d.Role]; ok {
-		cl.roleID = id
+	if role, ok := x.roleIDs[d.Role]; ok {
+		cl.roleID = role
 	}
-	if cl.gpus > 0 && !d.Request.Share.IsWhole() {
-		cl.wantsShares, cl.share, cl.milliPerDevice = true, d.Request.Share, milliOfShare(d.Request.Share)
+	if cl.minAvailable <= 0 {
+		cl.minAvailable = int64(defaultRunTime)
 	}
 	cl.minimum = newCapacityHint(cl.need.cpus, cl.gpus)
 	if cl.wantsShares {
 		cl.minimum.gpus = 1
 	}
-	cl.requirement = x.findRequirement(d.Request)
 	var fixed []job.Constraint
 	for _, con := range d.Constraints {
 		if con.DependsOnPeers() {
@@ -180,15 +187,6 @@ func (x *clusterIndex) newDemandClass(number int32, d *Demand) *demandClass {
 	}
 	cl.fixedFilter = x.findFilter(fixed)
 	return cl
-}
-
-func clampInt32(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
-
-func minAvailability(runs time.Duration) int64 {
-	if runs <= 0 {
-		return int64(defaultRunTime)
-	}
-	return int64(runs)
 }
 
 // defaultRunTime is how long an agent must stay available for a task of unknown

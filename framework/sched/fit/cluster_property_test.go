@@ -422,12 +422,12 @@ func (m *clusterPair) checkEqual(t testFailer) {
 			t.Fatalf("%s has %+v free, want %+v", a.facts.ID, *r, *a)
 		}
 		for s, id := range r.uuids {
-			if whole := m.cluster.wholeMask(r)[s/64]>>(s%64)&1 != 0; whole != (a.parts[id] == wholeDevice) {
+			if whole := m.cluster.wholeMask(r).Has(s); whole != (a.parts[id] == wholeDevice) {
 				t.Fatalf("%s is free: %t, of it are %d", id, whole, a.parts[id])
 			}
 			var got, want [4]int64
 			if r.shareOffset >= 0 {
-				free, all := m.cluster.freeSharesOf(r)[s], m.cluster.totalSharesOf(r)[s]
+				free, all := m.cluster.sharesOf(r)[s].free, m.cluster.sharesOf(r)[s].total
 				got = [4]int64{int64(free.mem), int64(free.cores), int64(all.mem), int64(all.cores)}
 			}
 			if on := a.shared[id]; on != nil {

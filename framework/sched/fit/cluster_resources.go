@@ -3,6 +3,7 @@ package fit
 import (
 	"slices"
 
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
 )
 
@@ -45,10 +46,9 @@ func (c *Cluster) ReserveResources(agentID, role string, want TaskResources) {
 	}
 	h.amount = h.amount.plus(want.Amount.toMilli())
 	h.gpus += int32(min(max(want.GPUs, 0), maxGPUs))
-	h.mask = slices.Concat(h.mask, make([]uint64, wordCount(len(r.uuids))-len(h.mask)))
+	h.mask = slices.Concat(h.mask, make(index.Bits, index.WordCount(len(r.uuids))-len(h.mask)))
 	for _, id := range want.DeviceIDs {
-		s := slotOf(r.uuids, id)
-		h.mask[s/64] |= 1 << (s % 64)
+		h.mask.Add(slotOf(r.uuids, id))
 	}
 	h.ports = slices.Concat(h.ports, want.Ports)
 	if len(want.Shares) > 0 {
@@ -58,8 +58,7 @@ func (c *Cluster) ReserveResources(agentID, role string, want TaskResources) {
 			h.shares[s] = h.shares[s].plus(newShareAmount(p.MemMiB, p.Cores))
 		}
 	}
-	c.reservations = append(c.reservations, h)
-	r.reservation = int32(len(c.reservations))
+	c.setReservation(r, h)
 	c.agentChanged(i)
 }
 
@@ -76,8 +75,7 @@ func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShar
 	if !slices.ContainsFunc(ids, func(id string) bool { return slotOf(r.uuids, id) < 0 }) {
 		return
 	}
-	old, whole := *r, slices.Clone(c.wholeMask(r))
-	free, all := slices.Clone(c.freeSharesOf(r)), slices.Clone(c.totalSharesOf(r))
+	old, whole, shares := *r, slices.Clone(c.wholeMask(r)), slices.Clone(c.sharesOf(r))
 	c.layOutDevices(i, slices.Concat(old.uuids, ids))
 	if old.shareOffset >= 0 {
 		c.trackShares(r)
@@ -85,16 +83,15 @@ func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShar
 	moved := make([]int, len(old.uuids))
 	for s, id := range old.uuids {
 		moved[s] = slotOf(r.uuids, id)
-		if whole[s/64]>>(s%64)&1 != 0 {
+		if whole.Has(s) {
 			c.freeSlot(r, moved[s])
 		}
 		if old.shareOffset >= 0 {
-			c.freeShares[int(r.shareOffset)+moved[s]], c.totalShares[int(r.shareOffset)+moved[s]] = free[s], all[s]
+			c.sharesOf(r)[moved[s]] = shares[s]
 		}
 	}
 	if r.reservation > 0 {
-		c.reservations = append(c.reservations, c.reservations[r.reservation-1].remapSlots(moved, len(r.uuids)))
-		r.reservation = int32(len(c.reservations))
+		c.setReservation(r, c.reservations[r.reservation-1].remapSlots(moved, len(r.uuids)))
 	}
 }
 
@@ -115,7 +112,7 @@ func (c *Cluster) takePlacement(i int, cl *demandClass) Placement {
 	default:
 		if r.hasDeviceIDs {
 			placed.DeviceIDs = make([]string, cl.gpus)
-			for at, s := range c.chooseDevices(i, cl).slots {
+			for at, s := range c.chooseDevices(i, cl).Slots {
 				c.takeSlot(r, s)
 				placed.DeviceIDs[at] = r.uuids[s]
 			}
@@ -133,11 +130,11 @@ func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 	parts := make([]gpu.DeviceShare, len(slots))
 	for at, s := range slots {
 		need, memory := c.shareNeeded(r, cl, s), int64(wholeDevice)
-		if !r.hardware.divisible {
-			memory = deviceMemory(r.hardware, s, c.totalShares[int(r.shareOffset)+s])
+		if !r.hardware.Divisible {
+			memory = deviceMemory(r.hardware, s, c.sharesOf(r)[s].total)
 		}
 		parts[at] = gpu.DeviceShare{
-			UUID: r.uuids[s], Type: r.hardware.slots[s].gpuType, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.shareLimit,
+			UUID: r.uuids[s], Type: r.hardware.Slots[s].Type, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.ShareLimit,
 		}
 		c.takeShare(r, s, need)
 	}
@@ -146,21 +143,13 @@ func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 
 // UndoPlacements frees what PlaceTasks took for the demand.
 func (c *Cluster) UndoPlacements(d *Demand, placements []Placement) {
-	need, cl := d.Amount.toMilli(), c.classifyDemand(d)
-	for i := range placements {
-		s := &placements[i]
+	cl := c.classifyDemand(d)
+	for _, s := range placements {
 		c.updateTaskMix(s.Agent, cl, -1)
-		r := &c.capacities[s.Agent]
-		r.free = r.free.plus(need)
-		c.returnPorts(r, s.Ports)
-		c.returnShares(r, s.Shares)
-		if len(s.Shares) == 0 {
-			r.scalarGPUs += int32(s.GPUs)
+		if len(s.Shares) > 0 {
+			s.GPUs = 0
 		}
-		for _, id := range s.DeviceIDs {
-			c.freeSlot(r, slotOf(r.uuids, id))
-		}
-		c.agentChanged(s.Agent)
+		c.ReleaseAt(s.Agent, TaskResources{Amount: d.Amount, GPUs: s.GPUs, DeviceIDs: s.DeviceIDs, Shares: s.Shares, Ports: s.Ports})
 	}
 }
 

@@ -8,12 +8,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// agentFilter is the set of agents that satisfy constraints which depend on
-// the agent alone.
-type agentFilter struct{ bits []uint64 }
-
-func (f *agentFilter) has(i int) bool { return f.bits[i/64]>>(i%64)&1 != 0 }
-
 // valueMatcher returns a test of the values of a constraint's field. No value
 // satisfies a constraint that Validate rejects.
 func valueMatcher(con job.Constraint) func(value string) bool {

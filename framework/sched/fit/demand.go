@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -55,7 +57,7 @@ func (d *Demand) Key() string { return string(d.appendKey(nil)) }
 // appendKey appends all fields that a class depends on. Strings have a length prefix, so that different demands have
 // different keys.
 func (d *Demand) appendKey(b []byte) []byte {
-	b = appendText(b, d.Role)
+	b = index.AppendText(b, d.Role)
 	need := d.Amount.toMilli()
 	for _, n := range [...]int64{need.cpus, need.mem, need.disk, int64(d.Ports), int64(d.RunTime), int64(len(d.HostPorts))} {
 		b = binary.AppendVarint(b, n)
@@ -66,29 +68,16 @@ func (d *Demand) appendKey(b []byte) []byte {
 	if d.AvoidReserved {
 		b = append(b, 'B')
 	}
-	b = appendRequest(b, d.Request)
+	b = hardware.AppendRequest(b, d.Request)
 	return appendConstraints(b, d.Constraints)
-}
-
-func appendRequest(b []byte, r gpu.Request) []byte {
-	for _, n := range [...]int64{int64(r.GPUs), r.Share.MemMiB, int64(r.Share.MemPercent), int64(r.Share.Cores), r.MinMemMiB} {
-		b = binary.AppendVarint(b, n)
-	}
-	b = appendTexts(b, r.Types.Include)
-	b = appendTexts(b, r.Types.Exclude)
-	b = appendTexts(b, r.Devices.Include)
-	b = appendTexts(b, r.Devices.Exclude)
-	b = appendText(b, r.MinDriver)
-	b = appendText(b, r.MinCUDA)
-	return appendText(b, string(r.Topology))
 }
 
 func appendConstraints(b []byte, list []job.Constraint) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, con := range list {
-		b = appendText(b, con.Field)
-		b = appendText(b, string(con.Operator))
-		b = appendText(b, con.Value)
+		b = index.AppendText(b, con.Field)
+		b = index.AppendText(b, string(con.Operator))
+		b = index.AppendText(b, con.Value)
 	}
 	return b
 }

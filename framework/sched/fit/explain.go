@@ -90,12 +90,12 @@ func (q *demandExplainer) explainGPUs(agents []int) Shortage {
 // foundOfType formats the free GPUs of agents that have suitable ones.
 func (q *demandExplainer) foundOfType(good []int) string {
 	noun := q.typeNoun()
-	if q.class.requirement.asksMoreThanType() {
+	if q.class.requirement.AsksMoreThanType() {
 		noun = "such GPUs"
 	}
 	seen := fmt.Sprintf("%s %s, ", agentsHave(len(good)), noun)
 	together := ""
-	if q.class.requirement.topology != "" {
+	if q.class.requirement.Topology != "" {
 		together = " together"
 	}
 	most, with, largest, shared := 0, 0, 0, 0
@@ -131,27 +131,32 @@ func (q *demandExplainer) foundOfType(good []int) string {
 // countShared counts the devices that would be suitable if they were not shared.
 func (q *demandExplainer) countShared(i int) int {
 	r := &q.capacities[i]
-	if r.shareOffset < 0 || r.hardware.divisible {
+	if r.shareOffset < 0 || r.hardware.Divisible {
 		return 0
 	}
-	mask := q.class.requirement.matchOn(r.hardware).slotMask
-	return len(filterIndices(listBits(mask, nil), func(s int) bool { return q.isShared(r, s) && q.class.requirement.acceptsUUID(r.uuids[s]) }))
+	n := 0
+	for s := range r.suitableSlots(q.class.requirement) {
+		if q.isShared(r, s) {
+			n++
+		}
+	}
+	return n
 }
 
 // totalGPUs counts the suitable GPUs, free or not; 0 if it is not known.
 func (q *demandExplainer) totalGPUs(i int) int {
 	r := &q.capacities[i]
-	m := q.class.requirement.matchOn(r.hardware)
-	if r.hardware.hasInventory {
+	m := q.class.requirement.MatchOn(r.hardware)
+	if r.hardware.HasInventory {
 		n := 0
-		for _, s := range listBits(m.slotMask, nil) {
-			if q.class.requirement.acceptsUUID(r.uuids[s]) && !q.isShared(r, s) {
+		for s := range r.suitableSlots(q.class.requirement) {
+			if !q.isShared(r, s) {
 				n++
 			}
 		}
 		return n
 	}
-	if m.allCounted {
+	if m.AllCounted {
 		return max(q.index.agents[i].TotalGPUs, int(r.freeGPUs()))
 	}
 	return 0

@@ -75,7 +75,7 @@ func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
 func (q *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
 	with := agentsHave(len(good))
 	if q.class.gpus > 0 {
-		if !q.class.wantsShares && q.class.requirement.topology == "" {
+		if !q.class.wantsShares && q.class.requirement.Topology == "" {
 			t := gangTotal{agents: with, need: int64(n) * int64(q.class.gpus) * 1000, isSum: len(good) > 1}
 			t.missing = fmt.Sprintf("%s free %s", formatMilli(t.need), q.deviceNounFor(n*int(q.class.gpus)))
 			for _, i := range good {
@@ -110,8 +110,8 @@ func (c *Cluster) DescribeFree(i int, d *Demand) (free string, ok bool) {
 		return cpus.formatAmount(cpus.availableOn(&q, i)) + " free", true
 	case q.class.wantsShares:
 		most := int32(0)
-		for _, p := range c.freeSharesOf(r) {
-			most = max(most, p.mem)
+		for _, s := range c.sharesOf(r) {
+			most = max(most, s.free.mem)
 		}
 		return fmt.Sprintf("%d MiB free of one shared GPU", most), true
 	}

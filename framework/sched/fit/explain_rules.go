@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/sched/fit/hardware"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -42,15 +43,15 @@ func (q *demandExplainer) buildRules() []requirementRule {
 			list = append(list, q.memoryRule())
 		}
 		if r.MinDriver != "" {
-			list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardwareClass) dottedVersion { return k.driver }))
+			list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardware.Class) hardware.Version { return k.Driver }))
 		}
 		if r.MinCUDA != "" {
-			list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardwareClass) dottedVersion { return k.cuda }))
+			list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardware.Class) hardware.Version { return k.CUDA }))
 		}
 		if !r.Devices.AcceptsAny() {
 			list = append(list, q.deviceRule())
 		}
-		if q.class.requirement.topology != "" {
+		if q.class.requirement.Topology != "" {
 			list = append(list, q.topologyRule())
 		}
 	}
@@ -69,16 +70,16 @@ func (q *demandExplainer) buildRules() []requirementRule {
 // request.
 func (q *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
 	part.GPUs, part.Types = q.demand.Request.GPUs, q.demand.Request.Types
-	return q.hasSuitableDevices(i, &demandClass{gpus: q.class.gpus, requirement: q.index.findRequirement(part)})
+	return q.capacities[i].hasSuitableDevices(q.index.hardware.FindRequirement(part))
 }
 
 func (q *demandExplainer) memoryRule() requirementRule {
 	largest := func(i int) int64 {
 		k := q.capacities[i].hardware
-		most := k.memMiB
-		for _, s := range k.slots {
-			if q.typeRequirement.acceptsModel(s.model) {
-				most = max(most, s.memMiB)
+		most := k.MemMiB
+		for _, s := range k.Slots {
+			if q.typeRequirement.AcceptsModel(s.Model) {
+				most = max(most, s.MemMiB)
 			}
 		}
 		return most
@@ -103,28 +104,28 @@ func (q *demandExplainer) memoryRule() requirementRule {
 	}
 }
 
-func (q *demandExplainer) versionRule(name, want string, of func(*hardwareClass) dottedVersion) requirementRule {
-	text := func(v dottedVersion) string {
-		if !v.isKnown() {
+func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class) hardware.Version) requirementRule {
+	text := func(v hardware.Version) string {
+		if !v.IsKnown() {
 			return "none that is known"
 		}
-		return v.text
+		return v.Text
 	}
 	return requirementRule{
 		requirement: fmt.Sprintf("%s %s or newer", name, want),
-		fails:       func(i int) bool { return !of(q.capacities[i].hardware).isAtLeast(want) },
+		fails:       func(i int) bool { return !of(q.capacities[i].hardware).IsAtLeast(want) },
 		has:         func(i int) string { return text(of(q.capacities[i].hardware)) },
 		nearest: func(agents []int) string {
-			var newest dottedVersion
+			var newest hardware.Version
 			for _, i := range agents {
-				if v := of(q.capacities[i].hardware); v.compare(newest) > 0 {
+				if v := of(q.capacities[i].hardware); v.Compare(newest) > 0 {
 					newest = v
 				}
 			}
-			if !newest.isKnown() {
+			if !newest.IsKnown() {
 				return "none tells its " + name
 			}
-			return "the newest is " + newest.text
+			return "the newest is " + newest.Text
 		},
 	}
 }
@@ -144,9 +145,9 @@ func (q *demandExplainer) topologyRule() requirementRule {
 		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
 			return 1 // GPUs by count have no known topology
 		}
-		return r.hardware.largestGroup(q.class.requirement.topology, q.class.requirement.matchOn(r.hardware).slotMask)
+		return r.hardware.LargestGroup(q.class.requirement.Topology, q.class.requirement.MatchOn(r.hardware).Slots)
 	}
-	group := map[gpu.Topology]string{gpu.NVLink: "joined by NVLink", gpu.SameNUMA: "of one NUMA node"}[q.class.requirement.topology]
+	group := map[gpu.Topology]string{gpu.NVLink: "joined by NVLink", gpu.SameNUMA: "of one NUMA node"}[q.class.requirement.Topology]
 	return requirementRule{
 		requirement: fmt.Sprintf("%d devices %s", q.class.gpus, group),
 		fails:       func(i int) bool { return largest(i) < int(q.class.gpus) },
@@ -171,7 +172,7 @@ func (q *demandExplainer) constraintRule(con job.Constraint) requirementRule {
 	}
 	return requirementRule{
 		requirement: con.String(), has: value,
-		fails: func(i int) bool { return !only.has(i) },
+		fails: func(i int) bool { return !only.Has(i) },
 		nearest: func(agents []int) string {
 			var seen []string
 			for _, i := range agents {

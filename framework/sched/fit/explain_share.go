@@ -33,7 +33,7 @@ func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
 	var o shareObstacles
 	for _, i := range agents {
 		r := &q.capacities[i]
-		for s := range r.hardware.slots {
+		for s := range r.hardware.Slots {
 			o.devices++
 			q.classifyDevice(&o, r, s)
 		}
@@ -44,21 +44,21 @@ func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
 // classifyDevice counts a device by the reason that it cannot serve a share, if
 // there is one.
 func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s int) {
-	request, slot := &q.demand.Request, r.hardware.slots[s]
-	if !q.typeRequirement.acceptsModel(slot.model) {
+	request, slot := &q.demand.Request, r.hardware.Slots[s]
+	if !q.typeRequirement.AcceptsModel(slot.Model) {
 		o.otherType.addDevice(0)
 		return
 	}
-	if !q.class.requirement.acceptsUUID(r.uuids[s]) {
+	if !q.class.requirement.AcceptsUUID(r.uuids[s]) {
 		o.notNamed.addDevice(0)
 		return
 	}
-	if request.MinMemMiB > slot.memMiB {
-		o.tooSmall.addDevice(slot.memMiB)
+	if request.MinMemMiB > slot.MemMiB {
+		o.tooSmall.addDevice(slot.MemMiB)
 		return
 	}
-	if r.hardware.divisible {
-		if free := q.freeSharesOf(r)[s]; free.mem < q.class.milliPerDevice {
+	if r.hardware.Divisible {
+		if free := q.sharesOf(r)[s].free; free.mem < q.class.milliPerDevice {
 			o.lackMemory.addDevice(int64(free.mem))
 		}
 		return
@@ -67,12 +67,12 @@ func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s 
 		o.notShared.addDevice(0)
 		return
 	}
-	free, all := q.freeSharesOf(r)[s], q.totalSharesOf(r)[s]
+	free, all := q.sharesOf(r)[s].free, q.sharesOf(r)[s].total
 	switch need := minShare(q.class.share, r.hardware, s, all); {
-	case !r.hardware.canEnforceShares(q.class.gpus):
+	case !r.hardware.CanEnforceShares(q.class.gpus):
 		o.singleOnly.addDevice(0)
 	case isEnough(q.class.share, r.hardware, s, free, all):
-		if !q.slotFitsShare(r, q.class, q.class.requirement.matchOn(r.hardware), s, true) {
+		if !q.slotFitsShare(r, q.class, q.class.requirement.MatchOn(r.hardware), s, true) {
 			o.reserved.addDevice(0)
 		}
 	case isExclusive(q.class.share, r.hardware) && isEnough(q.class.share, r.hardware, s, all, all):

@@ -2,8 +2,10 @@ package fit
 
 import (
 	"fmt"
-	"mesos-gpu/gpu"
 	"strings"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/gpu"
 )
 
 // Shortage explains in numbers why a task of a demand fits nowhere.
@@ -19,13 +21,13 @@ type demandExplainer struct {
 	demand *Demand
 	class  *demandClass
 	// typeRequirement requires the types alone.
-	typeRequirement *deviceRequirement
+	typeRequirement *hardware.Requirement
 	// closedAgents counts the agents of the role that accept no tasks.
 	closedAgents int
 }
 
 func (c *Cluster) newExplainer(d *Demand) demandExplainer {
-	q := demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.findRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+	q := demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
 	for _, i := range c.index.roleAgents(q.class.roleID) {
 		if c.index.agents[i].Closed {
 			q.closedAgents++
@@ -58,7 +60,7 @@ func filterIndices(agents []int, ok func(i int) bool) []int {
 
 // hasType reports whether the agent has GPUs of the requested types.
 func (q *demandExplainer) hasType(i int) bool {
-	return q.typeRequirement.matchOn(q.capacities[i].hardware).anyDevice
+	return q.typeRequirement.MatchOn(q.capacities[i].hardware).AnyDevice
 }
 
 func (q *demandExplainer) hasEnoughGPUs(i int) bool {
@@ -110,7 +112,7 @@ func (q *demandExplainer) deviceNounFor(n int) string {
 	if len(hosts) > 0 {
 		s += " with " + strings.Join(hosts, " and ") + " or newer"
 	}
-	switch q.class.requirement.topology {
+	switch q.class.requirement.Topology {
 	case gpu.NVLink:
 		s += " joined by NVLink"
 	case gpu.SameNUMA:

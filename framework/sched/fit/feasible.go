@@ -1,13 +1,16 @@
 package fit
 
 import (
-	"slices"
+	"iter"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/framework/sched/fit/index"
 )
 
 // admitsClass reports whether the agent accepts the class by what stateNumberOf
 // ignores: role, maintenance, ports and constraints.
 func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
-	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.has(i))
+	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.Has(i))
 }
 
 // fitsTask reports whether one task of the class fits on the agent. It ignores
@@ -17,8 +20,7 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 	if !r.free.canHold(&cl.need) || !c.admitsClass(i, r, cl) {
 		return false
 	}
-	if cl.avoidsReserved && r.reservation > 0 {
-		h := &c.reservations[r.reservation-1]
+	if h := c.reservedFrom(cl, r); h != nil {
 		if left := r.free.minus(h.amount); !left.canHold(&cl.need) || cl.portCount > 0 && !h.hasPortsLeft(r, cl) {
 			return false
 		}
@@ -37,48 +39,42 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 // requirement with a topology, the size of the largest group that satisfies it.
 func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 	r := &c.capacities[i]
-	m := cl.requirement.matchOn(r.hardware)
-	if !r.hasDeviceIDs {
-		if !m.allCounted {
-			return 0
-		}
-		return int(max(c.unreservedGPUs(r, cl), 0))
-	}
-	n := int(c.unreservedGPUs(r, cl))
-	if n <= 0 {
+	m, want, n := cl.requirement.MatchOn(r.hardware), cl.requirement, max(int(c.unreservedGPUs(r, cl)), 0)
+	switch {
+	case !r.hasDeviceIDs && !m.AllCounted:
 		return 0
-	}
-	if m.allSlots && !cl.requirement.namesDevices && cl.requirement.topology == "" && !(cl.avoidsReserved && r.reservation > 0) {
+	case !r.hasDeviceIDs || n == 0:
 		return n
+	case want.Topology != "":
+		return min(n, r.hardware.LargestGroup(want.Topology, c.candidateSlots(r, cl, m)))
+	case m.AllSlots && !want.NamesDevices && c.reservedFrom(cl, r) == nil:
+		return n // all free devices are candidates
+	default:
+		return min(n, c.candidateSlots(r, cl, m).Len())
 	}
-	mask := c.candidateSlots(r, cl, m)
-	if cl.requirement.topology == "" {
-		return min(n, countBits(mask))
-	}
-	return min(n, r.hardware.largestGroup(cl.requirement.topology, mask))
 }
 
 // candidateSlots returns the whole free slots that a task of the class may get.
 // The mask is valid until the next call.
-func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *requirementMatch) []uint64 {
-	c.maskScratch = c.maskScratch[:0]
+func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *hardware.Match) index.Bits {
+	mask := c.maskScratch[:0]
 	for w, free := range c.wholeMask(r) {
-		c.maskScratch = append(c.maskScratch, free&m.slotMask[w])
+		mask = append(mask, free&m.Slots[w])
 	}
-	if cl.avoidsReserved && r.reservation > 0 {
-		for w, held := range c.reservations[r.reservation-1].mask {
-			c.maskScratch[w] &^= held
+	c.maskScratch = mask
+	if h := c.reservedFrom(cl, r); h != nil {
+		for w, held := range h.mask {
+			mask[w] &^= held
 		}
 	}
-	if cl.requirement.namesDevices {
-		c.slotScratch = listBits(c.maskScratch, c.slotScratch[:0])
-		for _, s := range c.slotScratch {
-			if !cl.requirement.acceptsUUID(r.uuids[s]) {
-				c.maskScratch[s/64] &^= 1 << (s % 64)
+	if cl.requirement.NamesDevices {
+		for s := range mask.All() {
+			if !cl.requirement.AcceptsUUID(r.uuids[s]) {
+				mask.Remove(s)
 			}
 		}
 	}
-	return c.maskScratch
+	return mask
 }
 
 // IsSuitable reports whether the agent satisfies the requirements, ignoring what is in use: type of devices, whole or
@@ -87,13 +83,24 @@ func (c *Cluster) IsSuitable(i int, d *Demand) bool { return c.isSuitableFor(i, 
 
 func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
 	r := &c.capacities[i]
-	if r.roleID != cl.roleID || cl.fixedFilter != nil && !cl.fixedFilter.has(i) {
+	if r.roleID != cl.roleID || cl.fixedFilter != nil && !cl.fixedFilter.Has(i) {
 		return false
 	}
 	if cl.gpus == 0 {
 		return true
 	}
-	return c.hasSuitableDevices(i, cl) && (r.shareOffset < 0 && !cl.wantsShares || c.hasDevicesInMode(r, cl))
+	return r.hasSuitableDevices(cl.requirement) && (r.shareOffset < 0 && !cl.wantsShares || c.hasDevicesInMode(r, cl))
+}
+
+// suitableSlots yields the slots whose devices satisfy a requirement, free or not.
+func (r *agentCapacity) suitableSlots(w *hardware.Requirement) iter.Seq[int] {
+	return func(yield func(s int) bool) {
+		for s := range w.MatchOn(r.hardware).Slots.All() {
+			if w.AcceptsUUID(r.uuids[s]) && !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // hasDevicesInMode reports whether enough suitable devices are taken whole, or are shared and large enough, as the
@@ -102,21 +109,20 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	if !cl.wantsShares && !r.hasDeviceIDs && r.scalarGPUs > 0 {
 		return true // GPUs by count
 	}
-	if !cl.wantsShares && !r.hardware.hasInventory && !cl.requirement.namesDevices {
+	if !cl.wantsShares && !r.hardware.HasInventory && !cl.requirement.NamesDevices {
 		return true // the agent may have devices that it did not report
 	}
 	n, want := int32(0), int32(1)
 	if cl.wantsShares {
 		want = cl.gpus
 	}
-	for _, s := range listBits(cl.requirement.matchOn(r.hardware).slotMask, nil) {
+	for s := range r.suitableSlots(cl.requirement) {
 		switch shared := c.isShared(r, s); {
-		case cl.requirement.namesDevices && !cl.requirement.acceptsUUID(r.uuids[s]):
-		case r.hardware.divisible, !cl.wantsShares && !shared:
+		case r.hardware.Divisible, !cl.wantsShares && !shared:
 			n++
 		case cl.wantsShares && shared:
-			all := c.totalShares[int(r.shareOffset)+s]
-			if r.hardware.canEnforceShares(cl.gpus) && isEnough(cl.share, r.hardware, s, all, all) {
+			all := c.sharesOf(r)[s].total
+			if r.hardware.CanEnforceShares(cl.gpus) && isEnough(cl.share, r.hardware, s, all, all) {
 				n++
 			}
 		}
@@ -125,19 +131,20 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 }
 
 // hasSuitableDevices reports whether the agent has devices that satisfy the
-// class, free or not.
-func (c *Cluster) hasSuitableDevices(i int, cl *demandClass) bool {
-	r := &c.capacities[i]
-	m := cl.requirement.matchOn(r.hardware)
+// requirement, free or not.
+func (r *agentCapacity) hasSuitableDevices(w *hardware.Requirement) bool {
 	switch {
-	case !m.anyDevice:
+	case !w.MatchOn(r.hardware).AnyDevice:
 		return false
 	case !r.hasDeviceIDs && r.scalarGPUs > 0: // GPUs by count
-		return !cl.requirement.namesDevices && cl.requirement.topology == ""
-	case !cl.requirement.namesDevices:
+		return !w.NamesDevices && w.Topology == ""
+	case !w.NamesDevices:
 		return true
 	}
-	return slices.ContainsFunc(listBits(m.slotMask, nil), func(s int) bool { return cl.requirement.acceptsUUID(r.uuids[s]) })
+	for range r.suitableSlots(w) {
+		return true
+	}
+	return false
 }
 
 // maxTasksOn returns an upper bound of the tasks that fit on the agent, at most n.

@@ -3,9 +3,10 @@ package fit
 import (
 	"cmp"
 	"math"
-	"mesos-gpu/framework/sched/fit/index"
-	"mesos-gpu/gpu"
 	"slices"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/framework/sched/fit/index"
 )
 
 // TypicalTask is a task that the cluster runs often. Only its amounts and its GPU
@@ -21,40 +22,48 @@ type TypicalTask struct {
 // cannot use, weighted by how often such a task arrives. A task without GPUs
 // can use none.
 type fragmentationModel struct {
-	enabled          bool
-	limitsByCPUs     bool // see score_headroom.go
-	hasSharedDevices bool // set by surveyScarcity
+	// enabled is set if there is a typical task. Otherwise nothing is measured.
+	enabled bool
+	// cpuStarvationWeight is that of the policy; 0 if CPUs do not limit the use of GPUs.
+	cpuStarvationWeight float64
+	tasks               []typicalDemand
+	// totalWeight is the sum of the weights of the tasks.
+	totalWeight float64
+	// maxTaskGPUs is the largest number of GPUs of one typical task.
+	maxTaskGPUs int
+	// cpuSteps, memSteps and diskSteps are the distinct amounts that typical tasks need, sorted. Agents with free
+	// amounts between the same steps fit the same tasks.
+	cpuSteps, memSteps, diskSteps []int64
+	// levelOf has, for each number of thousandths, how many distinct typical shares are at most that large. The result
+	// is the level of a slot: slots of one level fit the same tasks. levelCount is the level of a whole device.
+	levelOf    [wholeDevice + 1]uint16
+	levelCount int
+	// profiles caches newProfile, see findProfile. allOrNone and scarcity cache computeAllOrNone and computeScarcity by
+	// hardware class.
+	profiles  index.Memo[uint64, *usageProfile]
+	allOrNone index.Numbered[bool]
+	scarcity  index.Numbered[scarcityByMode]
+	// hasSharedDevices and largestAgents describe the cluster; see surveyScarcity.
+	hasSharedDevices bool
 	largestAgents    agentSize
-	totalWeight      float64
-	tasks            []typicalDemand
-	cpuSteps         []int64 // what typical tasks need: distinct, sorted
-	memSteps         []int64
-	diskSteps        []int64
-	levelOf          [wholeDevice + 1]uint16 // thousandths → number of distinct typical shares up to it
-	levelCount       int
-	maxTaskGPUs      int // of one typical task
-	profiles         index.Memo[uint64, *usageProfile]
-	allOrNone        index.Numbered[bool]           // computeAllOrNone by hardware class
-	scarcity         index.Numbered[scarcityByMode] // computeScarcity by hardware class
 }
 
+// typicalDemand is a typical task.
 type typicalDemand struct {
-	weight      float64
-	need        milliAmount
-	gpus        int
-	milli       int  // thousandths of each device, whole or divisible
-	wantsShares bool // not whole devices
-	share       gpu.ShareRequest
-	requirement *deviceRequirement
-	pressure    float64 // see computePressure
+	taskNeeds
+	weight float64
+	// pressure is how much of the GPUs that serve the task such tasks would take; see computePressure.
+	pressure float64
 }
 
 // usageProfile is how the typical tasks that fit by CPUs and memory use an
 // agent's GPUs. Agents of one hardware class with similar free amounts share it.
 type usageProfile struct {
-	singleGPU []float64 // weight of one-GPU tasks that fit into a slot, by level
-	multiGPU  []float64 // weight of tasks with several GPUs, by free GPUs up to maxTaskGPUs
-	cpuBound  []cpuBoundTasks
+	// singleGPU is the weight of one-GPU tasks that fit into a slot, by the level of the slot.
+	singleGPU []float64
+	// multiGPU is the weight of tasks with several GPUs, by the number of free GPUs up to maxTaskGPUs.
+	multiGPU []float64
+	cpuBound []cpuBoundTasks
 }
 
 // cpuBoundTasks are typical tasks that use the same GPUs.
@@ -79,33 +88,24 @@ type agentSize struct {
 // take whole, and of those that tasks share.
 type scarcityByMode struct{ whole, shares float64 }
 
-func newFragmentationModel(x *clusterIndex, list []TypicalTask, limitsByCPUs bool) *fragmentationModel {
-	f := &fragmentationModel{limitsByCPUs: limitsByCPUs}
-	var millis []int
-	for _, t := range list {
-		d := &t.Demand
-		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
-			continue
+func newFragmentationModel(catalog *hardware.Catalog, list []TypicalTask, cpuStarvationWeight float64) *fragmentationModel {
+	f := &fragmentationModel{cpuStarvationWeight: cpuStarvationWeight}
+	millis := []int32{0}
+	for i := range list {
+		if weight := list[i].Weight; weight > 0 && !math.IsInf(weight, 0) {
+			t := typicalDemand{taskNeeds: newTaskNeeds(&list[i].Demand, catalog), weight: weight}
+			f.tasks = append(f.tasks, t)
+			f.totalWeight += weight
+			f.maxTaskGPUs = max(f.maxTaskGPUs, int(t.gpus))
+			f.cpuSteps, f.memSteps, f.diskSteps = append(f.cpuSteps, t.need.cpus), append(f.memSteps, t.need.mem), append(f.diskSteps, t.need.disk)
+			millis = append(millis, t.milliPerDevice)
 		}
-		one := typicalDemand{weight: t.Weight, need: d.Amount.toMilli(), gpus: max(d.Request.GPUs, 0), requirement: x.findRequirement(d.Request)}
-		if one.gpus > 0 {
-			one.milli = wholeDevice
-		}
-		if one.gpus > 0 && !d.Request.Share.IsWhole() {
-			one.wantsShares, one.share, one.milli = true, d.Request.Share, int(milliOfShare(d.Request.Share))
-		}
-		f.tasks = append(f.tasks, one)
-		f.totalWeight += one.weight
-		f.maxTaskGPUs = max(f.maxTaskGPUs, one.gpus)
-		f.cpuSteps, f.memSteps, f.diskSteps = append(f.cpuSteps, one.need.cpus), append(f.memSteps, one.need.mem), append(f.diskSteps, one.need.disk)
-		millis = append(millis, one.milli)
 	}
 	f.enabled = len(f.tasks) > 0
-	f.cpuSteps, f.memSteps, f.diskSteps = sortUnique(f.cpuSteps), sortUnique(f.memSteps), sortUnique(f.diskSteps)
-	millis = sortUnique(append(millis, 0))
+	f.cpuSteps, f.memSteps, f.diskSteps, millis = sortUnique(f.cpuSteps), sortUnique(f.memSteps), sortUnique(f.diskSteps), sortUnique(millis)
 	f.levelCount = len(millis)
 	for s := range f.levelOf {
-		f.levelOf[s] = uint16(countUpTo(millis, s))
+		f.levelOf[s] = uint16(countUpTo(millis, int32(s)))
 	}
 	return f
 }
@@ -114,7 +114,7 @@ func newFragmentationModel(x *clusterIndex, list []TypicalTask, limitsByCPUs boo
 // hardware class with similar free amounts share it. Thousands of classes and of typical tasks do not overflow its
 // key.
 func (f *fragmentationModel) findProfile(r *agentCapacity, free *milliAmount) *usageProfile {
-	key := uint64(r.hardware.id)<<1 | 1
+	key := uint64(r.hardware.ID)<<1 | 1
 	if r.hasDeviceIDs {
 		key--
 	}
@@ -124,24 +124,22 @@ func (f *fragmentationModel) findProfile(r *agentCapacity, free *milliAmount) *u
 	return f.profiles.Get(key, func() *usageProfile { return f.newProfile(r, free) })
 }
 
-// newProfile returns how the typical tasks use the GPUs of an agent with the given free amounts; see findProfile.
 func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *usageProfile {
 	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
 	for i := range f.tasks {
 		t := &f.tasks[i]
-		switch {
-		case t.gpus == 0 || t.wantsShares && !r.hardware.divisible || !free.canHold(&t.need) || !t.canUseAllOn(r):
-		case t.gpus == 1:
-			for l := f.levelOf[t.milli]; int(l) <= f.levelCount; l++ {
-				p.singleGPU[l] += t.weight
-			}
-			p.addCPUBound(t, f.levelOf[t.milli])
-		default:
-			for n := t.gpus; n < len(p.multiGPU); n++ {
-				p.multiGPU[n] += t.weight
-			}
-			p.addCPUBound(t, f.levelOf[t.milli])
+		if t.gpus == 0 || t.wantsShares && !r.hardware.Divisible || !free.canHold(&t.need) || !t.canUseAllOn(r) {
+			continue
 		}
+		level := f.levelOf[t.milliPerDevice]
+		fitting := p.singleGPU[level:]
+		if t.gpus > 1 {
+			fitting = p.multiGPU[t.gpus:]
+		}
+		for n := range fitting {
+			fitting[n] += t.weight
+		}
+		p.addCPUBound(t, level)
 	}
 	return p
 }
@@ -151,11 +149,11 @@ func (p *usageProfile) addCPUBound(t *typicalDemand, level uint16) {
 	if t.need.cpus <= 0 {
 		return
 	}
-	one := cpuRatio{t.weight, float64(t.gpus*t.milli) / float64(t.need.cpus)}
-	at := slices.IndexFunc(p.cpuBound, func(h cpuBoundTasks) bool { return h.gpus == t.gpus && h.level == level })
+	one := cpuRatio{t.weight, float64(t.gpuMilli()) / float64(t.need.cpus)}
+	at := slices.IndexFunc(p.cpuBound, func(h cpuBoundTasks) bool { return h.gpus == int(t.gpus) && h.level == level })
 	if at < 0 {
 		at = len(p.cpuBound)
-		p.cpuBound = append(p.cpuBound, cpuBoundTasks{gpus: t.gpus, level: level})
+		p.cpuBound = append(p.cpuBound, cpuBoundTasks{gpus: int(t.gpus), level: level})
 	}
 	tasks := &p.cpuBound[at].tasks
 	in, same := slices.BinarySearchFunc(*tasks, one, func(a, b cpuRatio) int { return cmp.Compare(a.gpuPerCPU, b.gpuPerCPU) })
@@ -196,41 +194,33 @@ func (p *usageProfile) starvedMilli(cpus int64, full int, levels []float64) floa
 // canUseAllOn reports whether the task can use the GPUs of an agent, which are
 // equal.
 func (t *typicalDemand) canUseAllOn(r *agentCapacity) bool {
-	m := t.requirement.matchOn(r.hardware)
+	m := t.requirement.MatchOn(r.hardware)
 	if r.hasDeviceIDs {
-		return m.allSlots
+		return m.AllSlots
 	}
-	return m.allCounted
+	return m.AllCounted
 }
 
 // usesAllOrNone reports whether each typical task can use all GPUs of the
 // hardware or none of them.
-func (f *fragmentationModel) usesAllOrNone(k *hardwareClass) bool {
-	return *f.allOrNone.Get(k.id, func() bool { return f.computeAllOrNone(k) })
+func (f *fragmentationModel) usesAllOrNone(k *hardware.Class) bool {
+	return *f.allOrNone.Get(k.ID, func() bool { return f.computeAllOrNone(k) })
 }
 
-// computeAllOrNone reports whether each typical task can use all GPUs of the
-// hardware or none of them; see usesAllOrNone.
-func (f *fragmentationModel) computeAllOrNone(k *hardwareClass) bool {
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		if t.gpus == 0 {
-			continue
-		}
-		if m := t.requirement.matchOn(k); !m.allSlots && countBits(m.slotMask) > 0 || k.divisible && t.wantsShares && t.gpus > 1 {
-			return false
-		}
-	}
-	return true
+func (f *fragmentationModel) computeAllOrNone(k *hardware.Class) bool {
+	return !slices.ContainsFunc(f.tasks, func(t typicalDemand) bool {
+		m := t.requirement.MatchOn(k)
+		return t.gpus > 0 && (!m.AllSlots && m.Slots.Len() > 0 || k.Divisible && t.wantsShares && t.gpus > 1)
+	})
 }
 
-func sortUnique[T int | int64](list []T) []T {
+func sortUnique[T int32 | int64](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
 // countUpTo counts the sorted values that are at most x.
-func countUpTo[T int | int64](sorted []T, x T) int {
+func countUpTo[T int32 | int64](sorted []T, x T) int {
 	n, _ := slices.BinarySearch(sorted, x+1)
 	return n
 }

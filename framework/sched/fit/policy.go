@@ -20,16 +20,16 @@ type PlacementPolicy struct {
 // policyTable returns all policies, the default first.
 func policyTable() []placementScorer {
 	return []placementScorer{
-		{name: "headroom", scoreState: scoreBinpack, scoreTask: scoreHeadroom, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, limitsByCPUs: true, isExpensive: true},
-		{name: "binpack", scoreState: scoreBinpack, chooseSlot: chooseTightestSlot},
-		{name: "spread", scoreState: scoreSpread, chooseSlot: chooseRoomiestSlot, prefersRoomy: true},
+		{name: "headroom", scoreState: scoreBinpack, scoreTask: scoreHeadroom, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, cpuStarvationWeight: cpuStarvationWeight, isExpensive: true},
+		{name: "binpack", scoreState: scoreBinpack},
+		{name: "spread", scoreState: scoreSpread, prefersRoomy: true},
 		{name: "fgd", scoreState: scoreBinpack, scoreTask: scoreFragmentation, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, isExpensive: true},
-		{name: "topology", scoreState: scoreBinpack, scoreTask: scoreTopology, chooseSlot: chooseTightestSlot, isExpensive: true},
+		{name: "topology", scoreState: scoreBinpack, scoreTask: scoreTopology, isExpensive: true},
 		{name: "random", scoreState: scoreBinpack, scoreTask: scoreEqually, chooseSlot: chooseRandomSlot, drawsLots: true, isBaseline: true},
-		{name: "dotprod", scoreState: scoreBinpack, scoreTask: scoreAlignment, chooseSlot: chooseTightestSlot, isBaseline: true},
-		{name: "clustering", scoreState: scoreBinpack, scoreTask: scoreClustering, chooseSlot: chooseTightestSlot, usesTaskMix: true, isBaseline: true},
-		{name: "packing", scoreState: scoreBinpack, scoreTask: scorePacking, chooseSlot: chooseTightestSlot, isBaseline: true},
-		{name: "bestfit", scoreState: scoreBinpack, scoreTask: scoreBestFit, chooseSlot: chooseTightestSlot, isBaseline: true},
+		{name: "dotprod", scoreState: scoreBinpack, scoreTask: scoreAlignment, isBaseline: true},
+		{name: "clustering", scoreState: scoreBinpack, scoreTask: scoreClustering, usesTaskMix: true, isBaseline: true},
+		{name: "packing", scoreState: scoreBinpack, scoreTask: scorePacking, isBaseline: true},
+		{name: "bestfit", scoreState: scoreBinpack, scoreTask: scoreBestFit, isBaseline: true},
 	}
 }
 

@@ -2,7 +2,7 @@ package fit
 
 import (
 	"encoding/binary"
-	"math/bits"
+
 	"mesos-gpu/framework/sched/fit/index"
 )
 
@@ -12,7 +12,7 @@ func (c *Cluster) refreshAgent(i int) {
 	r := &c.capacities[i]
 	c.agentScores[i] = c.policy.scoreState(r, c.idleMilli(r))
 	c.hints[i] = newCapacityHint(r.free.cpus, r.freeGPUs()+min(r.partialSlots, 1))
-	if c.index.fragmentation.enabled {
+	if c.fragmentation.enabled {
 		r.fragmentation = c.fragmentationOf(r)
 	}
 }
@@ -30,11 +30,7 @@ func (c *Cluster) refreshFragmentation() {
 // it.
 func (c *Cluster) agentChanged(i int) {
 	r := &c.capacities[i]
-	wholes := 0
-	for _, m := range c.wholeMask(r) {
-		wholes += bits.OnesCount64(m)
-	}
-	r.wholeGPUs, r.stateGeneration = int32(wholes), 0
+	r.wholeGPUs, r.stateGeneration = int32(c.wholeMask(r).Len()), 0
 	c.countPartialSlots(r)
 	c.refreshAgent(i)
 	c.rankings.AgentChanged(i)
@@ -69,7 +65,7 @@ func (c *Cluster) beginScan() {
 // scoreInScan returns scoreAgent. Within a scan, agents in the same state are
 // scored once.
 func (c *Cluster) scoreInScan(i int, cl *demandClass) int64 {
-	if !c.policy.isExpensive || cl.requirement.namesDevices {
+	if !c.policy.isExpensive || cl.requirement.NamesDevices {
 		return c.scoreAgent(i, cl)
 	}
 	r := &c.capacities[i]
@@ -93,7 +89,7 @@ func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
 		return r.stateNumber
 	}
 	b := s.Scratch()
-	for _, n := range [...]int64{int64(r.hardware.id), int64(r.scalarGPUs), int64(r.reservation), r.free.cpus, r.free.mem, r.free.disk} {
+	for _, n := range [...]int64{int64(r.hardware.ID), int64(r.scalarGPUs), int64(r.reservation), r.free.cpus, r.free.mem, r.free.disk} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, m := range c.wholeMask(r) {
@@ -102,12 +98,11 @@ func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
 	if r.hasDeviceIDs {
 		b = append(b, 'N')
 	}
-	if r.shareOffset >= 0 && (r.partialSlots > 0 || !r.hardware.divisible) {
-		for s, p := range c.freeSharesOf(r) {
-			b = binary.AppendVarint(b, int64(p.mem))
-			if !r.hardware.divisible {
-				all := c.totalShares[int(r.shareOffset)+s]
-				for _, n := range [...]int32{p.cores, all.mem, all.cores} {
+	if r.partialSlots > 0 || !r.hardware.Divisible {
+		for _, s := range c.sharesOf(r) {
+			b = binary.AppendVarint(b, int64(s.free.mem))
+			if !r.hardware.Divisible {
+				for _, n := range [...]int32{s.free.cores, s.total.mem, s.total.cores} {
 					b = binary.AppendVarint(b, int64(n))
 				}
 			}

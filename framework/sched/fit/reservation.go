@@ -1,17 +1,33 @@
 package fit
 
 import (
-	"math/bits"
 	"slices"
+
+	"mesos-gpu/framework/sched/fit/index"
 )
+
+// reservedFrom returns what is reserved of an agent from tasks of the class, or nil for nothing.
+func (c *Cluster) reservedFrom(cl *demandClass, r *agentCapacity) *reservedResources {
+	if !cl.avoidsReserved || r.reservation == 0 {
+		return nil
+	}
+	return &c.reservations[r.reservation-1]
+}
+
+// setReservation replaces the reservation of an agent.
+func (c *Cluster) setReservation(r *agentCapacity, h reservedResources) {
+	c.reservations = append(c.reservations, h)
+	r.reservation = int32(len(c.reservations))
+}
 
 // remapSlots returns the reservation for a new slot order: to[s] is the new
 // slot of s.
 func (h reservedResources) remapSlots(to []int, slots int) reservedResources {
-	mask := make([]uint64, wordCount(slots))
-	for _, s := range listBits(h.mask, nil) {
-		mask[to[s]/64] |= 1 << (to[s] % 64)
+	mask := index.NewBits(slots)
+	for s := range h.mask.All() {
+		mask.Add(to[s])
 	}
+	h.mask = mask
 	if h.shares != nil {
 		parts := make([]shareAmount, slots)
 		for s, p := range h.shares {
@@ -19,7 +35,6 @@ func (h reservedResources) remapSlots(to []int, slots int) reservedResources {
 		}
 		h.shares = parts
 	}
-	h.mask = mask
 	return h
 }
 
@@ -41,16 +56,16 @@ func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool
 // unreservedGPUs returns freeGPUs without those reserved from the class. A
 // reserved device that is in use now is not subtracted.
 func (c *Cluster) unreservedGPUs(r *agentCapacity, cl *demandClass) int32 {
-	n := r.freeGPUs()
-	if !cl.avoidsReserved || r.reservation == 0 {
+	n, h := r.freeGPUs(), c.reservedFrom(cl, r)
+	if h == nil {
 		return n
 	}
-	h := &c.reservations[r.reservation-1]
 	held := h.gpus
 	if r.hasDeviceIDs {
-		for w, m := range c.wholeMask(r) {
-			if w < len(h.mask) {
-				held -= int32(bits.OnesCount64(h.mask[w] &^ m))
+		whole := c.wholeMask(r)
+		for s := range h.mask.All() {
+			if !whole.Has(s) {
+				held--
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
 	} else if k = c.agentScores[i]; cl.wantsShares && c.index.hasSharedDevices {
 		k += c.sharePreference(i, cl)
 	}
-	if cl.gpus == 0 && !c.capacities[i].hardware.hasGPUs {
+	if cl.gpus == 0 && !c.capacities[i].hardware.HasGPUs {
 		k += maxAgentScore
 	}
 	return k
@@ -48,17 +48,17 @@ func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	k := c.agentScores[i] >> (links + 1 + broken)
 	switch {
-	case cl.wantsShares && !r.hardware.divisible:
+	case cl.wantsShares && !r.hardware.Divisible:
 		return c.agentScores[i] + c.sharePreference(i, cl)
 	case cl.wantsShares || !r.hasDeviceIDs:
 		return k + 1 // same resolution as for whole devices
 	}
 	p := c.chooseDevices(i, cl)
-	good := min(int64(p.links), 1<<links-1) << 1
-	if p.oneNUMANode && cl.gpus > 1 {
+	good := min(int64(p.Links), 1<<links-1) << 1
+	if p.OneNUMANode && cl.gpus > 1 {
 		good++
 	}
-	good = good<<broken + int64(1<<broken-1-min(p.brokenGroups, 1<<broken-1))
+	good = good<<broken + int64(1<<broken-1-min(p.BrokenGroups, 1<<broken-1))
 	return good<<(gpuBits+cpuBits-links-1-broken) + k + 1
 }
 
@@ -66,7 +66,7 @@ func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 // devices: binpack prefers a device that is in use, spread one that is not.
 func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
-	if !cl.wantsShares || r.hardware.divisible || c.isUnused(r, c.chooseShareSlots(i, cl)[0]) != c.policy.prefersRoomy {
+	if !cl.wantsShares || r.hardware.Divisible || c.sharesOf(r)[c.chooseShareSlots(i, cl)[0]].isUnused() != c.policy.prefersRoomy {
 		return 0
 	}
 	return maxAgentScore

@@ -40,13 +40,13 @@ func scorePacking(c *Cluster, i int, cl *demandClass) int64 {
 	switch {
 	case cl.gpus == 0:
 		return 1
-	case free == int64(len(r.hardware.slots)):
+	case free == int64(len(r.hardware.Slots)):
 		return 1 + max(33-free, free)
 	case !cl.wantsShares:
 		return 1 + max(50-int64(cl.gpus), 33)
 	}
 	s := c.chooseShareSlots(i, cl)[0]
-	_, left := c.idleMilliOf(r, s, c.freeSharesOf(r)[s])
+	_, left := c.idleMilliOf(r, s, c.sharesOf(r)[s].free)
 	if left == wholeDevice {
 		return 1 + 50 - 1
 	}
@@ -60,15 +60,14 @@ func (c *Cluster) updateTaskMix(i int, cl *demandClass, sign int) {
 		return
 	}
 	if c.taskMixes == nil {
-		c.taskMixes = make([]taskMix, len(c.capacities))
+		c.taskMixes = make([]map[int32]int, len(c.capacities))
 	}
-	of, size := c.taskMixes[i], mixSizeOf(cl)
-	if of == nil {
-		of = taskMix{}
-		c.taskMixes[i] = of
+	if c.taskMixes[i] == nil {
+		c.taskMixes[i] = map[int32]int{}
 	}
-	if of[size] += sign; of[size] <= 0 {
-		delete(of, size)
+	mix, size := c.taskMixes[i], mixSizeOf(cl)
+	if mix[size] += sign; mix[size] <= 0 {
+		delete(mix, size)
 	}
 }
 
@@ -85,17 +84,17 @@ func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
 	if cl.gpus == 0 {
 		return 1
 	}
-	var of taskMix
+	var mix map[int32]int
 	if c.taskMixes != nil {
-		of = c.taskMixes[i]
+		mix = c.taskMixes[i]
 	}
 	above := int64(0)
-	switch like := of[mixSizeOf(cl)] > 0; {
-	case like && len(of) == 1:
+	switch like := mix[mixSizeOf(cl)] > 0; {
+	case like && len(mix) == 1:
 		above = 75
 	case like:
 		above = 50
-	case len(of) == 0:
+	case len(mix) == 0:
 		above = 25
 	}
 	return 26 + above + 25*(largestGPUs-c.idleMilli(&c.capacities[i]))/largestGPUs
@@ -104,12 +103,11 @@ func scoreClustering(c *Cluster, i int, cl *demandClass) int64 {
 // chooseRandomSlot returns one of the slots with room for the share, by lot.
 func chooseRandomSlot(c *Cluster, i int, cl *demandClass) int {
 	best, n := -1, 0
-	c.eachShareSlot(&c.capacities[i], cl, func(s int) bool {
+	for s := range c.shareSlots(&c.capacities[i], cl) {
 		if n++; c.drawLot(n) {
 			best = s
 		}
-		return true
-	})
+	}
 	return best
 }
 

@@ -1,9 +1,6 @@
 package fit
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // projectedState is an agent as it would be: free amounts, whole GPUs, and one
 // slot with slotMilli thousandths free. slot is -1 if no slot changes.
@@ -24,18 +21,18 @@ func (c *Cluster) fragmentationOf(r *agentCapacity) float64 {
 
 // isMixed reports whether each of the agent's devices must be measured by itself.
 func (c *Cluster) isMixed(r *agentCapacity) bool {
-	return r.hasDeviceIDs && (!c.index.fragmentation.usesAllOrNone(r.hardware) || r.shareOffset >= 0 && !r.hardware.divisible)
+	return r.hasDeviceIDs && (!c.fragmentation.usesAllOrNone(r.hardware) || r.shareOffset >= 0 && !r.hardware.Divisible)
 }
 
 // fragmentationIf returns the fragmentation in a projected state, for agents whose
 // GPUs are equal or offered by count.
 func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
-	f := c.index.fragmentation
+	f := c.fragmentation
 	p := f.findProfile(r, &s.free)
 	idle := float64(s.wholeGPUs) * wholeDevice
 	usable := idle * (p.singleGPU[f.levelOf[wholeDevice]] + p.multiGPU[min(s.wholeGPUs, f.maxTaskGPUs)])
-	levels := c.levelScratch[:0]
-	if f.limitsByCPUs {
+	levels, limited := c.levelScratch[:0], f.cpuStarvationWeight > 0
+	if limited {
 		levels = append(levels, make([]float64, f.levelCount+1)...)
 		levels[f.levelOf[wholeDevice]] = idle
 		c.levelScratch = levels
@@ -44,22 +41,22 @@ func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 		l := f.levelOf[share]
 		idle += float64(share)
 		usable += float64(share) * p.singleGPU[l]
-		if f.limitsByCPUs {
+		if limited {
 			levels[l] += float64(share)
 		}
 	}
 	if r.partialSlots > 0 {
-		for slot, p := range c.freeSharesOf(r) {
-			if p.mem > 0 && p.mem < wholeDevice && slot != s.slot {
-				part(p.mem)
+		for slot, p := range c.sharesOf(r) {
+			if p.free.mem > 0 && p.free.mem < wholeDevice && slot != s.slot {
+				part(p.free.mem)
 			}
 		}
 	}
 	if s.slot >= 0 {
 		part(s.slotMilli)
 	}
-	if f.limitsByCPUs && idle > 0 {
-		usable -= cpuStarvationWeight * p.starvedMilli(s.free.cpus, s.wholeGPUs, levels)
+	if limited && idle > 0 {
+		usable -= f.cpuStarvationWeight * p.starvedMilli(s.free.cpus, s.wholeGPUs, levels)
 	}
 	return idle*f.totalWeight - usable
 }
@@ -67,15 +64,13 @@ func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 // projectShares returns a copy of what is free of each slot, to subtract from.
 // Whole slots have 1000 thousandths. It is valid until the next call.
 func (c *Cluster) projectShares(r *agentCapacity) []shareAmount {
-	sketch := append(c.shareScratch[:0], c.freeSharesOf(r)...)
-	if r.shareOffset < 0 {
-		sketch = append(sketch, make([]shareAmount, len(r.hardware.slots))...)
-	}
+	sketch := append(c.shareScratch[:0], make([]shareAmount, len(r.hardware.Slots))...)
 	c.shareScratch = sketch
-	for w, m := range c.wholeMask(r) {
-		for ; m != 0; m &= m - 1 {
-			sketch[w*64+bits.TrailingZeros64(m)] = shareAmount{mem: wholeDevice}
-		}
+	for s, slot := range c.sharesOf(r) {
+		sketch[s] = slot.free
+	}
+	for s := range c.wholeMask(r).All() {
+		sketch[s] = shareAmount{mem: wholeDevice}
 	}
 	return sketch
 }
@@ -83,7 +78,7 @@ func (c *Cluster) projectShares(r *agentCapacity) []shareAmount {
 // fragmentationBySlot returns the fragmentation if free and sketch were free. It
 // checks each device for each typical task.
 func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketch []shareAmount) float64 {
-	f := c.index.fragmentation
+	f := c.fragmentation
 	idleMem, idleBoth := 0.0, 0.0
 	for s, p := range sketch {
 		mem, both := c.idleMilliOf(r, s, p)
@@ -100,46 +95,47 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 			sum += idle * t.weight
 			continue
 		}
-		usable, slots, holds := 0.0, 0, 0.0
-		m := t.requirement.matchOn(r.hardware)
+		usable, slots, holds := 0.0, int32(0), 0.0
+		m := t.requirement.MatchOn(r.hardware)
 		for s, p := range sketch {
-			if m.slotMask[s/64]>>(s%64)&1 != 0 && c.canUseSlot(r, t, s, p) {
+			if !m.Slots.Has(s) {
+				continue
+			}
+			if n := c.tasksInSlot(r, t, s, p); n > 0 {
 				mem, both := c.idleMilliOf(r, s, p)
 				if usable += float64(mem); cores {
 					usable += float64(both - mem)
 				}
-				holds += c.tasksInSlot(r, t, s, p)
+				holds += n
 				slots++
 			}
 		}
 		if slots < t.gpus {
 			usable = 0
 		}
-		if f.limitsByCPUs && usable > 0 && t.need.cpus > 0 {
+		if f.cpuStarvationWeight > 0 && usable > 0 && t.need.cpus > 0 {
 			fed := float64(free.cpus) / float64(t.need.cpus) * float64(t.gpus)
-			usable -= cpuStarvationWeight * usable * max(0, 1-fed/holds)
+			usable -= f.cpuStarvationWeight * usable * max(0, 1-fed/holds)
 		}
 		sum += (idle - usable) * t.weight
 	}
 	return sum
 }
 
-// canUseSlot reports whether the typical task could use a slot, whole or in part, with the given amount free.
-func (c *Cluster) canUseSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
-	if !c.isShared(r, s) {
-		return int(free.mem) >= t.milli && (!t.wantsShares || r.hardware.divisible)
-	}
-	all := c.totalShares[int(r.shareOffset)+s]
-	return t.wantsShares && free.mem > 0 && r.hardware.canEnforceShares(int32(t.gpus)) && isEnough(t.share, r.hardware, s, free, all)
-}
-
-// tasksInSlot returns how many devices of the typical task fit into what is free
-// of a slot, as a fraction.
+// tasksInSlot returns how many devices of the typical task fit into what is free of a slot, as a fraction of at least 1,
+// or 0 if the task cannot use the slot.
 func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) float64 {
 	if !c.isShared(r, s) {
-		return float64(free.mem) / float64(t.milli)
+		if free.mem < t.milliPerDevice || t.wantsShares && !r.hardware.Divisible {
+			return 0
+		}
+		return float64(free.mem) / float64(t.milliPerDevice)
 	}
-	need := shareTaken(t.share, r.hardware, s, c.totalShares[int(r.shareOffset)+s])
+	all := c.sharesOf(r)[s].total
+	if !t.wantsShares || free.mem <= 0 || !r.hardware.CanEnforceShares(t.gpus) || !isEnough(t.share, r.hardware, s, free, all) {
+		return 0
+	}
+	need := shareTaken(t.share, r.hardware, s, all)
 	n := float64(free.mem) / float64(need.mem)
 	if need.cores > 0 {
 		n = min(n, float64(free.cores)/float64(need.cores))
@@ -151,13 +147,13 @@ func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free sh
 // fragmentation. It drops decimals as the published score does, which affects
 // results.
 func (c *Cluster) fragmentationScore(before, after float64) int64 {
-	x := (before - after) / c.index.fragmentation.totalWeight / wholeDevice
+	x := (before - after) / c.fragmentation.totalWeight / wholeDevice
 	return int64(100 / (1 + math.Exp(-x)))
 }
 
 // scoreFragmentation is the policy fgd.
 func scoreFragmentation(c *Cluster, i int, cl *demandClass) int64 {
-	if !c.index.fragmentation.enabled {
+	if !c.fragmentation.enabled {
 		return c.agentScores[i] + c.sharePreference(i, cl)
 	}
 	r := &c.capacities[i]
@@ -170,7 +166,7 @@ func scoreFragmentation(c *Cluster, i int, cl *demandClass) int64 {
 	}
 	sketch := c.projectShares(r)
 	if cl.gpus > 0 {
-		for _, s := range c.chooseDevices(i, cl).slots {
+		for _, s := range c.chooseDevices(i, cl).Slots {
 			sketch[s] = shareAmount{}
 		}
 	}
@@ -193,8 +189,8 @@ func (c *Cluster) scoreShareFragmentation(i int, cl *demandClass) int64 {
 
 // chooseLeastFragmentedSlot returns the slot for one share with the highest score.
 func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
-	if !c.index.fragmentation.enabled {
-		return chooseTightestSlot(c, i, cl)
+	if !c.fragmentation.enabled {
+		return chooseSlotByFree(c, i, cl)
 	}
 	slot, _ := c.bestSlotByFragmentation(i, cl)
 	return slot
@@ -208,9 +204,9 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 	least := int32(math.MaxInt32)
 	free, full := r.free.minus(cl.need), int(r.freeGPUs())
 	mixed := c.isMixed(r)
-	c.eachShareSlot(r, cl, func(slot int) bool {
+	for slot := range c.shareSlots(r, cl) {
 		var after float64
-		if left := c.freeSharesOf(r)[slot].minus(c.shareNeeded(r, cl, slot)); mixed {
+		if left := c.sharesOf(r)[slot].free.minus(c.shareNeeded(r, cl, slot)); mixed {
 			sketch := c.projectShares(r)
 			sketch[slot] = left
 			after = c.fragmentationBySlot(r, &free, sketch)
@@ -222,24 +218,23 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 			after = c.fragmentationIf(r, &s)
 		}
 		loose := int32(0)
-		if !r.hardware.divisible {
+		if !r.hardware.Divisible {
 			loose = c.freeMilliOf(r, slot)
 		}
 		if score := c.fragmentationScore(r.fragmentation, after); score > most || score == most && loose < least {
 			best, most, least = slot, score, loose
 		}
-		return true
-	})
+	}
 	return best, most
 }
 
 // MeasureFragmentation returns how many of the cluster's GPUs are idle and useless to a typical task, weighted by how
 // often such a task arrives.
 func (c *Cluster) MeasureFragmentation(list []TypicalTask) float64 {
-	own := c.index.fragmentation
-	defer func() { c.index.fragmentation = own }()
-	f := newFragmentationModel(c.index, list, false)
-	c.index.fragmentation = f
+	own := c.fragmentation
+	defer func() { c.fragmentation = own }()
+	f := newFragmentationModel(&c.index.hardware, list, 0)
+	c.fragmentation = f
 	if !f.enabled {
 		return 0
 	}

@@ -1,8 +1,6 @@
 package fit
 
-import (
-	"math"
-)
+import "math"
 
 // The policy headroom is FGD with three additions.
 //
@@ -25,7 +23,7 @@ const (
 // scarce GPUs and of the agent's size. It only ranks: a scarce agent still gets
 // the task if no other fits.
 func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
-	f := c.index.fragmentation
+	f := c.fragmentation
 	if !f.enabled {
 		return scoreFragmentation(c, i, cl)
 	}

@@ -91,7 +91,7 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
 		for i, want := range c.want {
-			if got := cluster.index.fragmentation.scarcityOf(cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
+			if got := cluster.fragmentation.scarcityOf(cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
 				t.Errorf("%s: scarcity of %s is %g, want %g", name, agents[i].Types[0], got, want)
 			}
 		}
@@ -145,12 +145,12 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	c := NewCluster(agents, p, noon)
 	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
 		k := c.capacities[i].hardware
-		got := [2]float64{c.index.fragmentation.scarcityOf(k, false), c.index.fragmentation.scarcityOf(k, true)}
+		got := [2]float64{c.fragmentation.scarcityOf(k, false), c.fragmentation.scarcityOf(k, true)}
 		if got != want {
 			t.Errorf("scarcity on %s is %g, want %g", agents[i].ID, got, want)
 		}
 	}
-	if got, want := c.index.fragmentation.largestAgents, (agentSize{}); got != want { // both agents with whole GPUs have the same size
+	if got, want := c.fragmentation.largestAgents, (agentSize{}); got != want { // both agents with whole GPUs have the same size
 		t.Errorf("largest are %+v, want %+v", got, want)
 	}
 	for i := range agents {
@@ -190,7 +190,7 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 		"the largest are in use":  {[]AgentResources{{ID: "a", TotalGPUs: 16}, eightNamedGPUs("b", 8, 64)}, agentSize{16, 0}},
 		"nobody knows of any GPU": {[]AgentResources{countedGPUs("a", 0, 9)}, agentSize{}},
 	} {
-		if got := NewCluster(c.agents, p, noon).index.fragmentation.largestAgents; got != c.want {
+		if got := NewCluster(c.agents, p, noon).fragmentation.largestAgents; got != c.want {
 			t.Errorf("%s: largest are %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -1,25 +1,38 @@
 package fit
 
+import "mesos-gpu/framework/sched/fit/hardware"
+
+// prepareFragmentation creates the fragmentation model for the typical tasks.
+func (c *Cluster) prepareFragmentation(list []TypicalTask) {
+	if !c.policy.usesTypicalTasks {
+		list = nil
+	}
+	c.fragmentation = newFragmentationModel(&c.index.hardware, list, c.policy.cpuStarvationWeight)
+	if c.policy.cpuStarvationWeight > 0 && c.fragmentation.enabled {
+		c.fragmentation.surveyScarcity(c)
+	}
+}
+
 // surveyScarcity computes how scarce GPUs are in the cluster when it is created. Whole GPUs and shared ones are
 // separate: no task can use both.
 func (f *fragmentationModel) surveyScarcity(c *Cluster) {
-	hardware := c.index.hardwareClasses.Values()
-	whole, parts := make([]float64, len(hardware)), make([]float64, len(hardware))
+	classes := c.index.hardware.Classes()
+	whole, parts := make([]float64, len(classes)), make([]float64, len(classes))
 	mem, n := int64(0), 0
 	for i := range c.capacities {
 		r := &c.capacities[i]
-		for s, all := range c.totalSharesOf(r) {
+		for s, slot := range c.sharesOf(r) {
 			if c.isShared(r, s) {
-				parts[r.hardware.id]++
-				mem, n = mem+deviceMemory(r.hardware, s, all), n+1
+				parts[r.hardware.ID]++
+				mem, n = mem+deviceMemory(r.hardware, s, slot.total), n+1
 			}
 		}
-		whole[r.hardware.id] += float64(c.totalWholeGPUs(i))
+		whole[r.hardware.ID] += float64(c.totalWholeGPUs(i))
 	}
 	f.hasSharedDevices = n > 0
-	f.computePressure(hardware, whole, false, 0)
+	f.computePressure(classes, whole, false, 0)
 	if f.hasSharedDevices {
-		f.computePressure(hardware, parts, true, mem/int64(n))
+		f.computePressure(classes, parts, true, mem/int64(n))
 	}
 	f.largestAgents = c.largestAgentSize(sumFloats(whole))
 }
@@ -35,8 +48,8 @@ func sumFloats(list []float64) float64 {
 // totalWholeGPUs returns how many GPUs of an agent are taken whole, free or not.
 func (c *Cluster) totalWholeGPUs(i int) int {
 	r := &c.capacities[i]
-	slots := len(r.hardware.slots)
-	for s := range r.hardware.slots {
+	slots := len(r.hardware.Slots)
+	for s := range r.hardware.Slots {
 		if c.isShared(r, s) {
 			slots--
 		}
@@ -48,7 +61,7 @@ func (c *Cluster) totalWholeGPUs(i int) int {
 // cluster's GPUs serve: its part of the total demand divided by the part of GPUs
 // that serve it. It handles either tasks that want shares of shared devices or
 // the others. mem is the average memory of a shared device in MiB.
-func (f *fragmentationModel) computePressure(hardware []*hardwareClass, supply []float64, parts bool, mem int64) {
+func (f *fragmentationModel) computePressure(hardware []*hardware.Class, supply []float64, parts bool, mem int64) {
 	asked, all := 0.0, sumFloats(supply)
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.wantsSharedDevices(t) == parts {
@@ -79,22 +92,22 @@ func (f *fragmentationModel) wantsSharedDevices(t *typicalDemand) bool {
 // gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is the memory of a device,
 // which converts shares; 0 if unknown.
 func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
-	milli := t.milli
+	milli := int64(t.milliPerDevice)
 	if t.wantsShares && mem > 0 {
-		milli = milliOfAmount(newShareAmount(t.share.MemOf(mem), t.share.Cores), mem)
+		milli = int64(milliOfAmount(newShareAmount(t.share.MemOf(mem), t.share.Cores), mem))
 	}
-	return t.weight * float64(t.gpus*milli)
+	return t.weight * float64(int64(t.gpus)*milli)
 }
 
 // servedFraction returns the part of the hardware's GPUs that serve the task.
-func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
-	m := t.requirement.matchOn(k)
+func (t *typicalDemand) servedFraction(k *hardware.Class) float64 {
+	m := t.requirement.MatchOn(k)
 	switch {
 	case t.gpus == 0:
 		return 0
-	case len(k.slots) > 0:
-		return float64(countBits(m.slotMask)) / float64(len(k.slots))
-	case m.allCounted:
+	case len(k.Slots) > 0:
+		return float64(m.Slots.Len()) / float64(len(k.Slots))
+	case m.AllCounted:
 		return 1
 	}
 	return 0
@@ -102,7 +115,7 @@ func (t *typicalDemand) servedFraction(k *hardwareClass) float64 {
 
 // computeScarcity adds up the pressure of the typical tasks that some of the
 // hardware serves; see scarcityOf.
-func (f *fragmentationModel) computeScarcity(k *hardwareClass) scarcityByMode {
+func (f *fragmentationModel) computeScarcity(k *hardware.Class) scarcityByMode {
 	var s scarcityByMode
 	for i := range f.tasks {
 		switch t := &f.tasks[i]; {
@@ -149,21 +162,10 @@ func (s *agentSize) isIdleMatch(r *agentCapacity) bool {
 // scarcityOf returns the scarcity of a hardware class's GPUs, whole or in
 // shares: from 0 (no typical task requires them) to 1 (those that require them
 // would take them all if the cluster were full).
-func (f *fragmentationModel) scarcityOf(k *hardwareClass, shares bool) float64 {
-	s := f.scarcity.Get(k.id, func() scarcityByMode { return f.computeScarcity(k) })
+func (f *fragmentationModel) scarcityOf(k *hardware.Class, shares bool) float64 {
+	s := f.scarcity.Get(k.ID, func() scarcityByMode { return f.computeScarcity(k) })
 	if shares {
 		return s.shares
 	}
 	return s.whole
-}
-
-// prepareFragmentation creates the fragmentation model for the typical tasks.
-func (c *Cluster) prepareFragmentation(list []TypicalTask) {
-	if !c.policy.usesTypicalTasks {
-		list = nil
-	}
-	c.index.fragmentation = newFragmentationModel(c.index, list, c.policy.limitsByCPUs)
-	if c.policy.limitsByCPUs && c.index.fragmentation.enabled {
-		c.index.fragmentation.surveyScarcity(c)
-	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"mesos-gpu/gpu"
 )
 
@@ -119,32 +117,4 @@ func TestChooseAmongManyDevices(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestGreedyDeviceChoices checks that the greedy search finds a choice that
-// satisfies the topology whenever there is one.
-func TestGreedyDeviceChoices(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		devices := genDevices(t, 0)
-		a := AgentResources{Inventory: devices}
-		w := newClusterIndex(nil)
-		k := w.findHardwareClass(&a, devices)
-		free := make([]int, len(devices))
-		for i := range free {
-			free[i] = i
-		}
-		topology := drawFrom(t, "topology", gpu.NVLink, gpu.SameNUMA, "")
-		for n := 1; n <= len(devices); n++ {
-			all := choiceSearch{hardware: k, candidates: free, free: free, topology: topology}
-			all.tryAll(nil, 0, n)
-			grown := choiceSearch{hardware: k, candidates: free, free: free, topology: topology}
-			grown.tryGrown(n)
-			if (all.best.slots == nil) != (grown.best.slots == nil) {
-				t.Fatalf("%d of %+v (%s): all %v, grown %v", n, devices, topology, all.best.slots, grown.best.slots)
-			}
-			if all.best.slots != nil && grown.best.isBetter(&all.best) {
-				t.Fatalf("%v beats %v", grown.best, all.best)
-			}
-		}
-	})
 }

@@ -2,8 +2,10 @@ package fit
 
 import (
 	"cmp"
-	"mesos-gpu/gpu"
 	"slices"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+	"mesos-gpu/gpu"
 )
 
 // wholeDevice is one device in the thousandths that tasks may take of it.
@@ -68,6 +70,13 @@ func (p shareAmount) minus(q shareAmount) shareAmount {
 	return shareAmount{p.mem - q.mem, p.cores - q.cores}
 }
 
+// slotShares is what is free of a slot, and how much there is in total. Both are 0 for slots that tasks take whole. The
+// total of a divisible slot is not used.
+type slotShares struct{ free, total shareAmount }
+
+// isUnused reports whether no task has a share of the slot.
+func (s *slotShares) isUnused() bool { return s.free == s.total }
+
 // maxShareAmount bounds a scalar of a shared device.
 const maxShareAmount = 1 << 28
 
@@ -77,12 +86,12 @@ func newShareAmount(mem int64, cores int) shareAmount {
 
 // isExclusive reports whether such a share excludes other tasks from its device. A MIG device serves one task,
 // whatever the size of its share.
-func isExclusive(share gpu.ShareRequest, k *hardwareClass) bool {
-	return share.IsExclusive() || k.shareLimit == gpu.EnforcedByMIG
+func isExclusive(share gpu.ShareRequest, k *hardware.Class) bool {
+	return share.IsExclusive() || k.ShareLimit == gpu.EnforcedByMIG
 }
 
 // shareTaken returns what a task with the share takes of a slot.
-func shareTaken(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) shareAmount {
+func shareTaken(share gpu.ShareRequest, k *hardware.Class, s int, all shareAmount) shareAmount {
 	if isExclusive(share, k) {
 		return all
 	}
@@ -90,7 +99,7 @@ func shareTaken(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount
 }
 
 // minShare returns the least that the share accepts of a slot.
-func minShare(share gpu.ShareRequest, k *hardwareClass, s int, all shareAmount) shareAmount {
+func minShare(share gpu.ShareRequest, k *hardware.Class, s int, all shareAmount) shareAmount {
 	if share.IsExclusive() {
 		return all
 	}
@@ -105,16 +114,12 @@ func milliOfShare(share gpu.ShareRequest) int32 {
 // isEnough reports whether the share fits into what is free of a slot. An
 // exclusive share needs all of it. A share without cores needs a slot that has
 // some cores left.
-func isEnough(share gpu.ShareRequest, k *hardwareClass, s int, free, all shareAmount) bool {
-	need := minShare(share, k, s, all)
-	switch {
-	case isExclusive(share, k) && free != all:
+func isEnough(share gpu.ShareRequest, k *hardware.Class, s int, free, all shareAmount) bool {
+	if isExclusive(share, k) && free != all {
 		return false
-	case free.mem < need.mem || free.cores < need.cores:
-		return false
-	default:
-		return need.cores > 0 || free.cores > 0 || all.cores == 0
 	}
+	need := minShare(share, k, s, all)
+	return free.mem >= need.mem && free.cores >= need.cores && (need.cores > 0 || free.cores > 0 || all.cores == 0)
 }
 
 // milliOfAmount returns the thousandths of a device that an amount counts for.
@@ -132,4 +137,13 @@ func milliRatio(free, all int32) int32 {
 		return 0
 	}
 	return int32(int64(free) * wholeDevice / int64(all))
+}
+
+// deviceMemory returns the memory that percentages refer to: that of the
+// inventory, or else the total to share.
+func deviceMemory(k *hardware.Class, s int, all shareAmount) int64 {
+	if k.Slots[s].MemMiB > 0 {
+		return k.Slots[s].MemMiB
+	}
+	return int64(all.mem)
 }

@@ -17,7 +17,7 @@ type TaskCapacity struct {
 // AvoidReserved.
 func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	cl := c.classifyDemand(d)
-	if cl.avoidsReserved || cl.wantsShares || cl.hostPorts != nil || cl.requirement.topology != "" || len(cl.jobConstraints) > 0 {
+	if cl.avoidsReserved || cl.wantsShares || cl.hostPorts != nil || cl.requirement.Topology != "" || len(cl.jobConstraints) > 0 {
 		return n, false
 	}
 	if len(c.countScratch) != len(c.capacities) {

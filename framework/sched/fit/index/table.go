@@ -1,5 +1,7 @@
 package index
 
+import "encoding/binary"
+
 // Table stores one value for each binary key and numbers the values from 0 in
 // the order of their creation.
 type Table[V any] struct {
@@ -39,4 +41,18 @@ func (t *Table[V]) Clear() {
 	clear(t.byKey)
 	clear(t.values)
 	t.values = t.values[:0]
+}
+
+// AppendText appends s with a length prefix to a key, so that different lists of texts have different keys.
+func AppendText(key []byte, s string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
+}
+
+// AppendTexts appends the length of a list and its texts to a key.
+func AppendTexts(key []byte, list []string) []byte {
+	key = binary.AppendUvarint(key, uint64(len(list)))
+	for _, s := range list {
+		key = AppendText(key, s)
+	}
+	return key
 }
