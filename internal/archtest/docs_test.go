@@ -65,6 +65,37 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 }
 
+// codeBlock finds a code block: its info string and its text.
+var codeBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```")
+
+// TestGuideCommandsAreMarked checks that each command of the tutorial and the guides either is
+// run by the end-to-end tests, which run the lines that begin with "$ ", or gives the reason why
+// it cannot run.
+func TestGuideCommandsAreMarked(t *testing.T) {
+	run, marked := 0, 0
+	for file, text := range documents(t) {
+		if folder := filepath.Base(filepath.Dir(file)); folder != "guides" && folder != "tutorial" {
+			continue
+		}
+		for _, m := range codeBlock.FindAllStringSubmatch(text, -1) {
+			info, reason, noRun := strings.Cut(m[1], "no-run")
+			switch {
+			case noRun && (info != "console " || len(reason) < len(": a reason") || !strings.HasPrefix(reason, ": ")):
+				t.Errorf("%s: a block is marked %q, want console no-run: REASON", file, m[1])
+			case noRun:
+				marked++
+			case strings.HasPrefix(m[2], "$ "):
+				run++
+			case strings.Contains("\n"+m[2], "\nmesos-gpu ") || strings.Contains("\n"+m[2], "\nbin/mesos-gpu ") || strings.Contains(m[2], "\n$ "):
+				t.Errorf("%s: a block has commands and does not begin with $:\n%s", file, m[2])
+			}
+		}
+	}
+	if run < 15 || marked < 5 {
+		t.Errorf("found %d blocks that run and %d that do not: the pattern is broken", run, marked)
+	}
+}
+
 // testFunction finds the declaration of a test, a benchmark or a fuzz target.
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Za-z0-9_]+)\(`)
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,12 +16,13 @@ import (
 
 // typed is one command of a page and the lines that the page shows below it.
 type typed struct {
-	command string
-	shown   []string
+	page, command string
+	shown         []string
 }
 
-// transcripts reads the commands of a page's code blocks: what begins with
-// "$ ", and goes on with "> ".
+// transcripts reads the commands of a page's code blocks, which begin with "$ " and
+// continue with "> ". It skips blocks without commands, and those that are marked
+// "console no-run: REASON".
 func transcripts(t *testing.T, page string) []typed {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -28,25 +30,27 @@ func transcripts(t *testing.T, page string) []typed {
 		t.Fatal(err)
 	}
 	var list []typed
-	within := false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, "\n")
-		switch command, begins := strings.CutPrefix(line, "$ "); {
-		case strings.HasPrefix(line, "```"):
-			within = !within
-		case !within:
-		case begins:
-			list = append(list, typed{command: command})
-		case len(list) == 0:
-			t.Fatalf("%s shows %q before any command", page, line)
-		case strings.HasPrefix(line, "> "):
-			list[len(list)-1].command += "\n" + line[len("> "):]
-		default:
-			list[len(list)-1].shown = append(list[len(list)-1].shown, line)
+	for _, m := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
+		if strings.HasPrefix(m[1], "console no-run: ") {
+			continue
+		}
+		for line := range strings.Lines(m[2]) {
+			line = strings.TrimRight(line, "\n")
+			switch command, begins := strings.CutPrefix(line, "$ "); {
+			case begins:
+				list = append(list, typed{page: filepath.Base(page), command: command})
+			case strings.HasPrefix(line, "> "):
+				list[len(list)-1].command += "\n" + line[len("> "):]
+			default:
+				list[len(list)-1].shown = append(list[len(list)-1].shown, line)
+			}
 		}
 	}
 	return list
 }
+
+// consoleBlock finds a code block that begins with a command: its info string and its text.
+var consoleBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(\\$ .*?)^```")
 
 // pattern is what output has to match: the lines shown, in order, with
 // anything between two of them, and "…" for anything within one.
@@ -65,7 +69,7 @@ func (c typed) pattern() *regexp.Regexp {
 			}
 			parts[i] = strings.Join(words, ` +`)
 		}
-		b.WriteString(`^` + strings.Join(parts, `[^\n]*`) + ` *$`)
+		b.WriteString(`^ *` + strings.Join(parts, `[^\n]*`) + ` *$`)
 	}
 	return regexp.MustCompile(b.String())
 }
@@ -78,39 +82,83 @@ func (c typed) asks() bool {
 // follows reports whether it goes on until somebody interrupts it.
 func (c typed) follows() bool { return strings.Contains(c.command, "logs -f") }
 
-// walker types a page's commands at the repository's root.
+// walker runs the commands of pages, in a folder with links to the repository's files.
 type walker struct {
 	t       *testing.T
+	dir     string
 	cluster *cluster
 }
 
-// TestWalk does what a newcomer is told to, in order, and sees what the page
-// says that they will see.
+func newWalker(t *testing.T) *walker {
+	t.Helper()
+	w := &walker{t: t, dir: t.TempDir()}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Symlink(filepath.Join(root, e.Name()), filepath.Join(w.dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// TestWalk runs the commands of the tutorial and then those of the guides, in order, and
+// compares their output with what the pages show. All guides use the tutorial's cluster,
+// except those that start one.
 func TestWalk(t *testing.T) {
 	if hasDriver() {
-		t.Skip("the page is about simulated GPUs")
+		t.Skip("the pages show simulated GPUs")
 	}
-	w := &walker{t: t}
+	guides, err := filepath.Glob(filepath.Join("..", "..", "docs", "guides", "*.md"))
+	if err != nil || len(guides) < 5 {
+		t.Fatalf("found only the guides %v, %v", guides, err)
+	}
+	walk := transcripts(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md"))
+	var last []typed
+	for _, page := range guides {
+		commands := transcripts(t, page)
+		switch {
+		case len(commands) == 0:
+			t.Errorf("%s shows no command that can run", page)
+		case slices.ContainsFunc(commands, typed.startsCluster):
+			last = append(last, commands...)
+		default:
+			walk = append(walk, commands...)
+		}
+	}
+	w := newWalker(t)
 	verbs := map[string]bool{}
-	for _, c := range transcripts(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md")) {
+	for _, c := range append(walk, last...) {
 		w.do(c)
 		if words := strings.Fields(c.command); len(words) > 1 {
 			verbs[words[1]] = true
 		}
 	}
-	for _, verb := range strings.Fields("demo local run submit wait logs describe quota queue events cordon uncordon kill schedules agents gpus") {
+	for _, verb := range strings.Fields("demo local run submit wait logs describe quota queue events cordon drain uncordon kill scale schedules agents gpus discover token validate simulate") {
 		if !verbs[verb] {
-			t.Errorf("the page does not show %s", verb)
+			t.Errorf("the pages do not show %s", verb)
 		}
 	}
 }
+
+// startsCluster reports whether the command starts another cluster.
+func (c typed) startsCluster() bool { return strings.HasPrefix(c.command, "bin/mesos-gpu local ") }
 
 func (w *walker) do(c typed) {
 	w.t.Helper()
 	switch {
 	case c.command == "make demo":
 		w.see(c, func() string { return w.shell(w.recipe("demo")) })
-	case strings.HasPrefix(c.command, "bin/mesos-gpu local "):
+	case c.startsCluster():
+		if w.cluster != nil {
+			w.cluster.stop()
+		}
 		w.cluster = start(w.t, strings.Fields(c.command)[2:]...)
 		w.see(c, w.cluster.output.String)
 	case c.follows():
@@ -129,13 +177,13 @@ func (w *walker) see(c typed, output func() string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for late := time.After(patience); !want.MatchString(got); got = output() {
-		if !c.asks() && !strings.HasPrefix(c.command, "bin/mesos-gpu local ") {
-			w.t.Fatalf("$ %s\n%s\nthe page shows\n%s", c.command, got, strings.Join(c.shown, "\n"))
+		if !c.asks() && !c.startsCluster() {
+			w.t.Fatalf("%s: $ %s\n%s\nthe page shows\n%s", c.page, c.command, got, strings.Join(c.shown, "\n"))
 		}
 		select {
 		case <-again.C:
 		case <-late:
-			w.t.Fatalf("$ %s\n%s\nthe page shows, and not within %s,\n%s", c.command, got, patience, strings.Join(c.shown, "\n"))
+			w.t.Fatalf("%s: $ %s\n%s\nthe page shows, and not within %s,\n%s", c.page, c.command, got, patience, strings.Join(c.shown, "\n"))
 		}
 	}
 }
@@ -144,7 +192,7 @@ func (w *walker) see(c typed, output func() string) {
 func (w *walker) prepare(ctx context.Context, line string) *exec.Cmd {
 	line = strings.ReplaceAll(line, "bin/mesos-gpu", binary)
 	c := exec.CommandContext(ctx, "sh", "-c", line)
-	c.Dir = filepath.Join("..", "..")
+	c.Dir = w.dir
 	c.Env = os.Environ()
 	if w.cluster != nil {
 		c.Env = append(c.Env, "MESOS_GPU_API="+w.cluster.api)
