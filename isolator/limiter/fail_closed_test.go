@@ -34,10 +34,10 @@ func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 	}
 	used := int64(slotsAt + 32) // the memory figures of the first slot
 	for name, damage := range map[string]func(*testing.T, *container){
-		"no books":        func(t *testing.T, c *container) { must(t, os.Remove(c.path("books"))) },
+		"no usage file":   func(t *testing.T, c *container) { must(t, os.Remove(c.path("books"))) },
 		"cut to nothing":  func(t *testing.T, c *container) { must(t, os.Truncate(c.path("books"), 0)) },
 		"cut in a slot":   func(t *testing.T, c *container) { must(t, os.Truncate(c.path("books"), slotsAt+100)) },
-		"another's books": write("books", 8, []byte{1, 2, 3}),
+		"another's usage": write("books", 8, []byte{1, 2, 3}),
 		"another version": write("books", 0, []byte("X")),
 		"another device":  write("books", 64, []byte{9}),
 		"use lowered":     write("books", used, make([]byte, 8)),
@@ -46,7 +46,7 @@ func TestDamagedUsageFileStopsAllocation(t *testing.T) {
 		"free contexts":   write("books", 64+56, []byte{1, 0, 0, 0, 0}),
 		"credit":          write("books", 64+24, []byte{0, 0, 0, 0, 0, 0, 0, 1}),
 		"noise":           write("books", slotsAt+256*5, []byte{1, 2, 3, 4, 5, 6, 7, 8}),
-		"others' books put in place": func(t *testing.T, c *container) {
+		"usage file of another container": func(t *testing.T, c *container) {
 			l := c.limits
 			l.Nonce++
 			must(t, CreateUsageFile(c.path("books"), l))
@@ -135,7 +135,7 @@ func TestClosingFilesReleasesNothing(t *testing.T) {
 	b.must(0, "ctx 0")
 	b.want(outOfMemory, 1, "alloc %d", 100*mib)
 	if got, want := c.used(0), uint64(2*ctxBytes+800*mib); got != want {
-		t.Errorf("books have %d, want %d", got, want)
+		t.Errorf("the usage file has %d, want %d", got, want)
 	}
 	a.must(2, "closefiles 0")
 	a.must(3, "alloc %d", 10*mib) // opens the usage file again

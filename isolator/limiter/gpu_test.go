@@ -178,7 +178,7 @@ func (d *testDevice) testMemory(t *testing.T) {
 	again, grownAgain := c.readUsage(), watcher.must(0, "used 0")-before
 	for when, u := range map[string]ContainerUsage{"all": full, "the rest after a kill": again} {
 		if u.UsedBytes > limit || limit-u.UsedBytes >= piece {
-			t.Errorf("%s: books have %d of %d bytes, want less than %d left", when, u.UsedBytes, limit, piece)
+			t.Errorf("%s: the usage file has %d of %d bytes, want less than %d left", when, u.UsedBytes, limit, piece)
 		}
 	}
 	what := fmt.Sprintf("memory: %d processes fill a limit of %d MiB", n, limit/mib)

@@ -27,7 +27,7 @@ func TestGraphMemoryCountsWhileTheGraphLives(t *testing.T) {
 		t.Helper()
 		p.want(outOfMemory, 9, "alloc %d", 100*mib)
 		if got := c.used(0); got != ctxBytes+900*mib {
-			t.Errorf("%s: books have %d, want %d", when, got, ctxBytes+900*mib)
+			t.Errorf("%s: the usage file has %d, want %d", when, got, ctxBytes+900*mib)
 		}
 		if _, most := c.deviceUsage(0); most > 1024*mib {
 			t.Errorf("%s: the device had %d bytes taken, the limit is %d", when, most, 1024*mib)
@@ -69,6 +69,6 @@ func TestRepeatedGraphCapture(t *testing.T) {
 	}
 	p.must(4, "graphtrim 0")
 	if got := c.used(0); got != ctxBytes {
-		t.Errorf("books have %d, want %d", got, ctxBytes)
+		t.Errorf("the usage file has %d, want %d", got, ctxBytes)
 	}
 }

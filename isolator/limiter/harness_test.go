@@ -124,7 +124,7 @@ func (c *container) bindMount(mounted string, more ...string) string {
 		c.t.Fatalf("got %d objects: %v", len(objects), err)
 	}
 	args := []string{"-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic,-z,now", "-o", library,
-		fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=" + mounted, "testdata/edge.c"}
+		fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=" + mounted, "testdata/platform.c"}
 	args = append(args, more...)
 	if out, err := exec.Command("gcc", append(args, objects...)...).CombinedOutput(); err != nil {
 		c.t.Fatalf("link: %v\n%s", err, out)

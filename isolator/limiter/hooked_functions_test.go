@@ -49,11 +49,11 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 				p.must(9, "ctx 0")
 				check := func(when string, want uint64) {
 					t.Helper()
-					books := c.used(0)
+					recorded := c.used(0)
 					own, _ := c.deviceUsage(0)
 					free := p.must(8, "info")
-					if books != want || own != want || free != 256*mib+ctxBytes-want {
-						t.Errorf("%s: books have %d, the device %d, the program sees %d free; want %d used", when, books, own, free, want)
+					if recorded != want || own != want || free != 256*mib+ctxBytes-want {
+						t.Errorf("%s: the usage file has %d, the device %d, the program sees %d free; want %d used", when, recorded, own, free, want)
 					}
 				}
 				check("before", ctxBytes)
@@ -86,7 +86,7 @@ func TestDestroyedContextsReleaseMemory(t *testing.T) {
 		p.must(3, "array 100 100 0 0")
 		p.must(4, "%s", tt.end)
 		if got := c.used(0); got != 0 {
-			t.Errorf("%s: got %d bytes in the books, want 0", tt.end, got)
+			t.Errorf("%s: got %d bytes in the usage file, want 0", tt.end, got)
 		}
 		p.end()
 	}
@@ -138,8 +138,8 @@ func TestHandlesInArraysCount(t *testing.T) {
 	p.must(1, "create %d", 100*mib)
 	p.must(2, "maparray 1")
 	p.must(3, "release 1")
-	if books, own := c.used(0), usageOfDeviceZero(c); books != ctxBytes+100*mib || own != books {
-		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+100*mib)
+	if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != ctxBytes+100*mib || own != recorded {
+		t.Errorf("the usage file has %d, the device %d; want %d", recorded, own, ctxBytes+100*mib)
 	}
 }
 
@@ -155,14 +155,14 @@ func TestImportsCount(t *testing.T) {
 	p.must(2, "import 1")
 	p.must(3, "release 1")
 	p.must(4, "map 2 4294967296 %d", 100*mib)
-	if books, own := c.used(0), usageOfDeviceZero(c); books != ctxBytes+100*mib || own != books {
-		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+100*mib)
+	if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != ctxBytes+100*mib || own != recorded {
+		t.Errorf("the usage file has %d, the device %d; want %d", recorded, own, ctxBytes+100*mib)
 	}
 	p.must(5, "release 2")
 	p.want(outOfMemory, 6, "alloc %d", 157*mib)
 	p.must(7, "unmap 4294967296 %d", 100*mib)
-	if books, own := c.used(0), usageOfDeviceZero(c); books != ctxBytes || own != books {
-		t.Errorf("unmapped: books have %d, the device %d; want %d", books, own, ctxBytes)
+	if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != ctxBytes || own != recorded {
+		t.Errorf("unmapped: the usage file has %d, the device %d; want %d", recorded, own, ctxBytes)
 	}
 	p.must(1, "create %d", 100*mib)
 	p.must(2, "import 1")
@@ -180,7 +180,7 @@ func TestStreamsOfAnotherDevice(t *testing.T) {
 	p.must(0, "ctx 0")
 	p.must(2, "asyncon 1 %d", 32*mib)
 	if first, second := c.used(0), c.used(1); first != ctxBytes || second != ctxBytes+32*mib {
-		t.Errorf("books have %d and %d, want %d and %d", first, second, ctxBytes, ctxBytes+32*mib)
+		t.Errorf("the usage file has %d and %d, want %d and %d", first, second, ctxBytes, ctxBytes+32*mib)
 	}
 	p.want(outOfMemory, 3, "asyncon 1 %d", 64*mib)
 	p.must(3, "async %d", 64*mib)
@@ -194,8 +194,8 @@ func TestHeapCounts(t *testing.T) {
 	p.must(1, "heap %d", 100*mib)
 	p.want(outOfMemory, 1, "heap %d", 200*mib)
 	p.must(1, "heap %d", 50*mib)
-	if books, own := c.used(0), usageOfDeviceZero(c); books != ctxBytes+50*mib || own != books {
-		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+50*mib)
+	if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != ctxBytes+50*mib || own != recorded {
+		t.Errorf("the usage file has %d, the device %d; want %d", recorded, own, ctxBytes+50*mib)
 	}
 	p.must(2, "ctxdestroy 0")
 	if got := c.used(0); got != 0 {
@@ -212,8 +212,8 @@ func TestManyPools(t *testing.T) {
 		p.must(1+i, "pool x")
 		p.must(200, "poolalloc %d %d", 1+i, mib)
 	}
-	if books, own := c.used(0), usageOfDeviceZero(c); books != ctxBytes+150*32*mib || own != books {
-		t.Errorf("books have %d, the device %d; want %d", books, own, ctxBytes+150*32*mib)
+	if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != ctxBytes+150*32*mib || own != recorded {
+		t.Errorf("the usage file has %d, the device %d; want %d", recorded, own, ctxBytes+150*32*mib)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestDeviceWithoutLimitIsRejected(t *testing.T) {
 	}
 	p.want(0, 1, "total 1")
 	p.want(outOfMemory, 1, "ctx 1")
-	if said := p.end(); strings.Count(said, "does not name a device") != 1 {
+	if said := p.end(); strings.Count(said, "does not list the device of an allocation") != 1 {
 		t.Errorf("got %q", said)
 	}
 }

@@ -24,9 +24,9 @@ func TestThreadsUnderSanitizers(t *testing.T) {
 			// The sanitizers look up their functions with dlsym, so the C library's is
 			// kept.
 			args := []string{"-std=gnu11", "-g", "-O1", "-w", "-fsanitize=" + tt.sanitize, "-fno-sanitize-recover=all", "-Ddlsym=unused_dlsym", "-Ddlvsym=unused_dlvsym",
-				fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/edge.c"}
+				fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=false", "-DTEST_CLOCK_REAL=1", "-o", program, "testdata/threads.c", "testdata/platform.c"}
 			for _, s := range sources {
-				if s != "src/edge.c" {
+				if s != "src/platform.c" {
 					args = append(args, s)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// The layout of src/books.h.
+// The layout of src/usage_file.h.
 const (
 	usageMagic     = 0x32534b4f4f42474d // "MGBOOKS2"
 	maxSlots       = 128

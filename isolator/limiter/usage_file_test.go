@@ -26,9 +26,9 @@ func TestUsageFileLayoutMatchesC(t *testing.T) {
 	}
 	var b usageFile
 	want := fmt.Sprintf("%d %d %d %d %d\n", usageFileBytes, unsafe.Offsetof(b.Device), unsafe.Sizeof(b.Device[0]), unsafe.Offsetof(b.Slot), unsafe.Sizeof(b.Slot[0])) +
-		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals %d\ndevice.blind %d\ndevice.check %d\n",
+		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals %d\ndevice.no_samples %d\ndevice.checksum %d\n",
 			unsafe.Offsetof(b.Device[0].UUID), unsafe.Offsetof(b.Device[0].Limit), unsafe.Offsetof(b.Device[0].ThrottledNs), unsafe.Offsetof(b.Device[0].ContextBytes), unsafe.Offsetof(b.Device[0].Refusals), unsafe.Offsetof(b.Device[0].NoSamples), unsafe.Offsetof(b.Device[0].Checksum)) +
-		fmt.Sprintf("slot.pid %d\nslot.nvml_pid %d\nslot.started %d\nslot.pid_ns %d\nslot.check %d\nslot.used %d\n",
+		fmt.Sprintf("slot.pid %d\nslot.nvml_pid %d\nslot.started %d\nslot.pid_ns %d\nslot.checksum %d\nslot.used %d\n",
 			unsafe.Offsetof(b.Slot[0].PID), unsafe.Offsetof(b.Slot[0].NVMLPID), unsafe.Offsetof(b.Slot[0].Started), unsafe.Offsetof(b.Slot[0].PIDNamespace), unsafe.Offsetof(b.Slot[0].Checksum), unsafe.Offsetof(b.Slot[0].Used)) +
 		fmt.Sprintf("lock %d %d\n", lockAt, lockSlot)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
@@ -38,13 +38,13 @@ func TestUsageFileLayoutMatchesC(t *testing.T) {
 
 // The library's paths are those that the isolator mounts.
 func TestPathsMatchC(t *testing.T) {
-	edge, err := os.ReadFile("src/edge.c")
+	edge, err := os.ReadFile("src/platform.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, path := range map[string]string{"limits": LimitsPath, "books": UsagePath, "shared": LibraryPath} {
+	for name, path := range map[string]string{"limits": LimitsPath, "usage": UsagePath, "shared": LibraryPath} {
 		if want := fmt.Sprintf("const char %s_path[] = %q;", name, path); !strings.Contains(string(edge), want) {
-			t.Errorf("no line %q in src/edge.c", want)
+			t.Errorf("no line %q in src/platform.c", want)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestWriteLimitsRejectsInvalid(t *testing.T) {
 			t.Errorf("%s: limits were written", name)
 		}
 		if err := CreateUsageFile(path, l); err == nil {
-			t.Errorf("%s: books were made", name)
+			t.Errorf("%s: a usage file was made", name)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s: a file is left: %v", name, err)

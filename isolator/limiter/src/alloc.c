@@ -14,21 +14,21 @@ static CUresult device_or_host(CUdeviceptr *p, size_t size, int device)
 CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t size)
 {
 	struct charge c;
-	CUresult r = charge_here(&c, size);
+	CUresult r = charge_current_device(&c, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = device_or_host(p, size, c.device);
-	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+	return charge_finish(&c, r, ALLOCATED_MEMORY, r == CUDA_SUCCESS ? *p : 0);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned flags)
 {
 	struct charge c;
-	CUresult r = charge_here(&c, size);
+	CUresult r = charge_current_device(&c, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMemAllocManaged)(p, size, flags);
-	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+	return charge_finish(&c, r, ALLOCATED_MEMORY, r == CUDA_SUCCESS ? *p : 0);
 }
 
 // The driver chooses the padding of rows. 512 bytes have been enough on every
@@ -39,7 +39,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t 
 	size_t row = width + (512 - width % 512) % 512, bytes;
 	if (row < width || __builtin_mul_overflow(row, height, &bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult r = charge_here(&c, bytes);
+	CUresult r = charge_current_device(&c, bytes);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMemAllocPitch_v2)(p, pitch, width, height, element);
@@ -47,14 +47,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t 
 		REAL(cuMemFree_v2)(*p);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return charge_end(&c, r, HELD_MEMORY, r == CUDA_SUCCESS ? *p : 0);
+	return charge_finish(&c, r, ALLOCATED_MEMORY, r == CUDA_SUCCESS ? *p : 0);
 }
 
 static CUresult release(uint64_t p) { return REAL(cuMemFree_v2)(p); }
 
 CUresult cuMemFree_v2(CUdeviceptr p)
 {
-	CUresult r = free_held(HELD_MEMORY, p, release);
-	pools_freed(); // p may be memory of a pool
+	CUresult r = free_allocation(ALLOCATED_MEMORY, p, release);
+	pools_mark_freed(); // p may be memory of a pool
 	return r;
 }

@@ -15,15 +15,15 @@ static uint64_t channel_bytes(int format)
 	}
 }
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 {
 	uint64_t product;
 	return __builtin_mul_overflow(a, b ? b : 1, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t rounded(uint64_t n, uint64_t to) { return n > UINT64_MAX - to ? UINT64_MAX : (n + to - 1) / to * to; }
+static uint64_t round_up(uint64_t n, uint64_t to) { return n > UINT64_MAX - to ? UINT64_MAX : (n + to - 1) / to * to; }
 
-static uint64_t half(uint64_t n) { return n > 1 ? n / 2 : n; }
+static uint64_t halve(uint64_t n) { return n > 1 ? n / 2 : n; }
 
 static uint64_t array_size(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
@@ -31,22 +31,22 @@ static uint64_t array_size(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 		return 0; // backed by handles, which are charged
 	uint64_t total = 0, w = d->Width, h = d->Height, depth = d->Depth;
 	bool layers = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-	for (unsigned i = 0; i < levels && i < 64; i++, w = half(w), h = half(h), depth = layers ? depth : half(depth)) {
-		uint64_t row = rounded(times(times(w, d->NumChannels), channel_bytes(d->Format)), 64);
-		uint64_t level = times(times(row, h > 1 ? rounded(h, 8) : 1), depth);
+	for (unsigned i = 0; i < levels && i < 64; i++, w = halve(w), h = halve(h), depth = layers ? depth : halve(depth)) {
+		uint64_t row = round_up(saturating_multiply(saturating_multiply(w, d->NumChannels), channel_bytes(d->Format)), 64);
+		uint64_t level = saturating_multiply(saturating_multiply(row, h > 1 ? round_up(h, 8) : 1), depth);
 		total = total > UINT64_MAX - level ? UINT64_MAX : total + level;
 	}
-	return rounded(total, 65536);
+	return round_up(total, 65536);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	struct charge c;
-	CUresult r = charge_here(&c, array_size(d, 1));
+	CUresult r = charge_current_device(&c, array_size(d, 1));
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuArray3DCreate_v2)(a, d);
-	return charge_end(&c, r, HELD_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
+	return charge_finish(&c, r, ALLOCATED_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
 }
 
 CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
@@ -55,25 +55,25 @@ CUresult cuArrayCreate_v2(CUarray *a, const CUDA_ARRAY_DESCRIPTOR *d)
 	struct charge c;
 	if (d)
 		flat = (CUDA_ARRAY3D_DESCRIPTOR){.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
-	CUresult r = charge_here(&c, array_size(&flat, 1));
+	CUresult r = charge_current_device(&c, array_size(&flat, 1));
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuArrayCreate_v2)(a, d);
-	return charge_end(&c, r, HELD_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
+	return charge_finish(&c, r, ALLOCATED_ARRAY, r == CUDA_SUCCESS ? (uint64_t)*a : 0);
 }
 
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *m, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
 {
 	struct charge c;
-	CUresult r = charge_here(&c, array_size(d, levels));
+	CUresult r = charge_current_device(&c, array_size(d, levels));
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMipmappedArrayCreate)(m, d, levels);
-	return charge_end(&c, r, HELD_MIPMAP, r == CUDA_SUCCESS ? (uint64_t)*m : 0);
+	return charge_finish(&c, r, ALLOCATED_MIPMAP, r == CUDA_SUCCESS ? (uint64_t)*m : 0);
 }
 
 static CUresult destroy_array(uint64_t a) { return REAL(cuArrayDestroy)((CUarray)a); }
 static CUresult destroy_mipmap(uint64_t m) { return REAL(cuMipmappedArrayDestroy)((CUmipmappedArray)m); }
 
-CUresult cuArrayDestroy(CUarray a) { return free_held(HELD_ARRAY, (uint64_t)a, destroy_array); }
-CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) { return free_held(HELD_MIPMAP, (uint64_t)m, destroy_mipmap); }
+CUresult cuArrayDestroy(CUarray a) { return free_allocation(ALLOCATED_ARRAY, (uint64_t)a, destroy_array); }
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) { return free_allocation(ALLOCATED_MIPMAP, (uint64_t)m, destroy_mipmap); }

@@ -8,33 +8,33 @@
 #include <stdlib.h>
 
 static struct lock measure_lock;
-static const uint64_t most = 2ull << 30; // more than this is not a context
+static const uint64_t max_context_bytes = 2ull << 30; // more than this is not a context
 
-typedef CUresult creation(CUcontext *, void *, int, unsigned, CUdevice);
+typedef CUresult create_call(CUcontext *, void *, int, unsigned, CUdevice);
 
-struct before { bool known; uint64_t used; struct nvml_processes processes; };
+struct memory_snapshot { bool known; uint64_t used; struct nvml_processes processes; };
 
-static uint64_t learned(int index)
+static uint64_t known_context_bytes(int index)
 {
-	struct books *b;
-	if (!books_take(&b))
+	struct usage_file *b;
+	if (!usage_lock(&b))
 		return 0;
 	uint64_t bytes = b->device[index].context_bytes;
-	books_drop();
+	usage_unlock();
 	return bytes;
 }
 
-static void learn(int index, uint64_t bytes)
+static void store_context_bytes(int index, uint64_t bytes)
 {
-	struct books *b;
-	if (!books_take(&b))
+	struct usage_file *b;
+	if (!usage_lock(&b))
 		return;
 	b->device[index].context_bytes = bytes;
-	books_write_device(index);
-	books_drop();
+	usage_write_device(index);
+	usage_unlock();
 }
 
-static const nvmlProcessInfo_t *entry_of(const struct nvml_processes *p, unsigned pid)
+static const nvmlProcessInfo_t *find_process(const struct nvml_processes *p, unsigned pid)
 {
 	for (unsigned i = 0; i < p->count; i++)
 		if (p->list[i].pid == pid)
@@ -42,103 +42,103 @@ static const nvmlProcessInfo_t *entry_of(const struct nvml_processes *p, unsigne
 	return NULL;
 }
 
-// identify returns NVML's entry of this process: by its own PID, or, if NVML
+// find_own_process returns NVML's entry of this process: by its own PID, or, if NVML
 // uses another PID namespace, the only entry that is new.
-static const nvmlProcessInfo_t *identify(const struct nvml_processes *was, const struct nvml_processes *is)
+static const nvmlProcessInfo_t *find_own_process(const struct nvml_processes *was, const struct nvml_processes *is)
 {
-	struct books_slot self;
-	unsigned known = books_nvml_pid(), number = 0;
-	self_identify(&self);
-	const nvmlProcessInfo_t *us = entry_of(is, known ? known : self.pid), *fresh = NULL;
-	for (unsigned i = 0; !us && i < is->count; i++)
-		if (!entry_of(was, is->list[i].pid)) {
-			fresh = &is->list[i];
+	struct process_slot self;
+	unsigned known = usage_nvml_pid(), number = 0;
+	identify_self(&self);
+	const nvmlProcessInfo_t *own = find_process(is, known ? known : self.pid), *only_new = NULL;
+	for (unsigned i = 0; !own && i < is->count; i++)
+		if (!find_process(was, is->list[i].pid)) {
+			only_new = &is->list[i];
 			number++;
 		}
-	return number == 1 ? fresh : us;
+	return number == 1 ? only_new : own;
 }
 
-// cost returns the bytes that the context took. It sets sure if they are of
+// measure_growth returns the bytes that the context took. It sets own_only if they are of
 // this process alone.
-static uint64_t cost(int index, const struct before *b, bool *sure)
+static uint64_t measure_growth(int index, const struct memory_snapshot *b, bool *own_only)
 {
 	static struct nvml_processes now; // protected by measure_lock
 	uint64_t used;
 	nvml_processes(index, &now);
-	const nvmlProcessInfo_t *us = identify(&b->processes, &now), *was = us ? entry_of(&b->processes, us->pid) : NULL;
+	const nvmlProcessInfo_t *own = find_own_process(&b->processes, &now), *was = own ? find_process(&b->processes, own->pid) : NULL;
 	uint64_t before = was ? was->usedGpuMemory : 0;
-	if (us)
-		books_set_nvml_pid(us->pid);
-	*sure = us && us->usedGpuMemory > before && us->usedGpuMemory - before <= most;
-	if (*sure)
-		return us->usedGpuMemory - before;
+	if (own)
+		usage_set_nvml_pid(own->pid);
+	*own_only = own && own->usedGpuMemory > before && own->usedGpuMemory - before <= max_context_bytes;
+	if (*own_only)
+		return own->usedGpuMemory - before;
 	if (!b->known || !nvml_used(index, &used) || used <= b->used)
 		return 0;
-	return used - b->used < most ? used - b->used : most;
+	return used - b->used < max_context_bytes ? used - b->used : max_context_bytes;
 }
 
-static void end_primary(CUdevice device, CUcontext context)
+static void release_primary(CUdevice device, CUcontext context)
 {
 	if (REAL(cuDevicePrimaryCtxRelease_v2)(device) == CUDA_SUCCESS)
-		release_context(context);
+		release_context_memory(context);
 }
 
-static CUresult measured(struct charge *c, CUcontext *context, void *p, int n, unsigned flags, CUdevice device, creation *create, bool primary)
+static CUresult create_measured(struct charge *c, CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, bool primary)
 {
-	static struct before before; // protected by measure_lock
+	static struct memory_snapshot before; // protected by measure_lock
 	before.known = nvml_used(c->device, &before.used);
 	nvml_processes(c->device, &before.processes);
 	CUresult r = create(context, p, n, flags, device);
 	if (r != CUDA_SUCCESS)
 		return r;
-	bool sure;
-	uint64_t bytes = cost(c->device, &before, &sure);
+	bool own_only;
+	uint64_t bytes = measure_growth(c->device, &before, &own_only);
 	if (charge_resize(c, bytes)) {
-		if (sure)
-			learn(c->device, bytes);
+		if (own_only)
+			store_context_bytes(c->device, bytes);
 		return r;
 	}
 	if (primary)
-		end_primary(device, *context);
+		release_primary(device, *context);
 	else
 		REAL(cuCtxDestroy_v2)(*context);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult make(CUcontext *context, void *p, int n, unsigned flags, CUdevice device, creation *create, bool primary)
+static CUresult create_context(CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, bool primary)
 {
 	int index = device_index(device);
 	struct charge c = {0};
-	CUresult r = charge_on(&c, index, index < 0 ? 0 : learned(index));
+	CUresult r = charge_device(&c, index, index < 0 ? 0 : known_context_bytes(index));
 	if (r != CUDA_SUCCESS)
 		return r;
-	struct books *b;
-	if (!books_take(&b)) // without a usage file no context is created
+	struct usage_file *b;
+	if (!usage_lock(&b)) // without a usage file no context is created
 		return CUDA_ERROR_NOT_INITIALIZED;
-	books_drop();
+	usage_unlock();
 	bool known = c.bytes && limits_get()->device[index].cores == 100;
 	if (!known)
-		lock_take(&measure_lock);
+		lock_acquire(&measure_lock);
 	int lock = host_lock(!known);
-	r = known ? create(context, p, n, flags, device) : measured(&c, context, p, n, flags, device, create, primary);
+	r = known ? create(context, p, n, flags, device) : create_measured(&c, context, p, n, flags, device, create, primary);
 	host_unlock(lock);
 	if (!known)
-		lock_drop(&measure_lock);
+		lock_release(&measure_lock);
 	if (r == CUDA_SUCCESS)
 		c.context = *context;
-	return charge_end(&c, r, HELD_CONTEXT, r == CUDA_SUCCESS ? (uint64_t)*context : 0);
+	return charge_finish(&c, r, ALLOCATED_CONTEXT, r == CUDA_SUCCESS ? (uint64_t)*context : 0);
 }
 
 static CUresult create_v2(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)p, (void)n; return REAL(cuCtxCreate_v2)(c, flags, d); }
 static CUresult create_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { return REAL(cuCtxCreate_v3)(c, p, n, flags, d); }
 static CUresult create_v4(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)n; return REAL(cuCtxCreate_v4)(c, p, flags, d); }
-static CUresult retain(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)p, (void)n, (void)flags; return REAL(cuDevicePrimaryCtxRetain)(c, d); }
+static CUresult retain_primary(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)p, (void)n, (void)flags; return REAL(cuDevicePrimaryCtxRetain)(c, d); }
 
-CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice d) { return make(c, NULL, 0, flags, d, create_v2, false); }
-CUresult cuCtxCreate_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { return make(c, p, n, flags, d, create_v3, false); }
-CUresult cuCtxCreate_v4(CUcontext *c, void *p, unsigned flags, CUdevice d) { return make(c, p, 0, flags, d, create_v4, false); }
+CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice d) { return create_context(c, NULL, 0, flags, d, create_v2, false); }
+CUresult cuCtxCreate_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { return create_context(c, p, n, flags, d, create_v3, false); }
+CUresult cuCtxCreate_v4(CUcontext *c, void *p, unsigned flags, CUdevice d) { return create_context(c, p, 0, flags, d, create_v4, false); }
 
-static bool active(CUdevice device)
+static bool is_primary_active(CUdevice device)
 {
 	unsigned flags;
 	int on = 0;
@@ -150,18 +150,18 @@ static struct lock primary_lock;
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 {
-	lock_take(&primary_lock);
-	CUresult r = active(d) ? REAL(cuDevicePrimaryCtxRetain)(c, d) : make(c, NULL, 0, 0, d, retain, true);
-	lock_drop(&primary_lock);
+	lock_acquire(&primary_lock);
+	CUresult r = is_primary_active(d) ? REAL(cuDevicePrimaryCtxRetain)(c, d) : create_context(c, NULL, 0, 0, d, retain_primary, true);
+	lock_release(&primary_lock);
 	return r;
 }
 
-// release_context releases the memory that the driver freed with a context.
-void release_context(CUcontext context)
+// release_context_memory releases the memory that the driver freed with a context.
+void release_context_memory(CUcontext context)
 {
-	for (struct held *h = context ? held_take_context(context) : NULL, *next; h; h = next) {
+	for (struct allocation *h = context ? allocation_remove_context(context) : NULL, *next; h; h = next) {
 		next = h->next;
-		books_release(h->device, h->bytes);
+		usage_release(h->device, h->bytes);
 		free(h);
 	}
 }
@@ -170,31 +170,31 @@ CUresult cuCtxDestroy_v2(CUcontext c)
 {
 	CUresult r = REAL(cuCtxDestroy_v2)(c);
 	if (r == CUDA_SUCCESS)
-		release_context(c);
+		release_context_memory(c);
 	return r;
 }
 
 CUresult cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
 
-static CUresult end(CUdevice device, CUresult (*call)(CUdevice))
+static CUresult close_primary(CUdevice device, CUresult (*call)(CUdevice))
 {
 	CUcontext context = NULL;
-	lock_take(&primary_lock);
-	bool was = active(device);
+	lock_acquire(&primary_lock);
+	bool was = is_primary_active(device);
 	// Retaining the primary context is the only way to get its handle.
 	if (was && REAL(cuDevicePrimaryCtxRetain)(&context, device) == CUDA_SUCCESS)
 		REAL(cuDevicePrimaryCtxRelease_v2)(device);
 	CUresult r = call(device);
-	if (was && r == CUDA_SUCCESS && !active(device))
-		release_context(context);
-	lock_drop(&primary_lock);
+	if (was && r == CUDA_SUCCESS && !is_primary_active(device))
+		release_context_memory(context);
+	lock_release(&primary_lock);
 	return r;
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxRelease)); }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxRelease_v2)); }
-CUresult cuDevicePrimaryCtxReset(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset)); }
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return end(d, REAL(cuDevicePrimaryCtxReset_v2)); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxRelease)); }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxRelease_v2)); }
+CUresult cuDevicePrimaryCtxReset(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxReset)); }
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxReset_v2)); }
 
 // The driver reserves the whole heap for device-side malloc when its limit is
 // set.
@@ -203,14 +203,14 @@ CUresult cuCtxSetLimit(int limit, size_t value)
 	if (limit != CU_LIMIT_MALLOC_HEAP_SIZE)
 		return REAL(cuCtxSetLimit)(limit, value);
 	struct charge c = {0};
-	struct held before;
-	CUresult r = charge_here(&c, value);
+	struct allocation before;
+	CUresult r = charge_current_device(&c, value);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuCtxSetLimit)(limit, value);
-	if (r == CUDA_SUCCESS && held_take(HELD_HEAP, (uint64_t)c.context, &before))
-		books_release(before.device, before.bytes);
-	return charge_end(&c, r, HELD_HEAP, (uint64_t)c.context);
+	if (r == CUDA_SUCCESS && allocation_remove(ALLOCATED_HEAP, (uint64_t)c.context, &before))
+		usage_release(before.device, before.bytes);
+	return charge_finish(&c, r, ALLOCATED_HEAP, (uint64_t)c.context);
 }
 
 static void contexts_after_fork(void)

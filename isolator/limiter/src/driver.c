@@ -27,19 +27,19 @@ static void load_libraries(void)
 		if (!real[i])
 			real[i] = function_names[i].library == LIBRARY_cuda ? (void *)cuda_absent : (void *)nvml_absent;
 	}
-	watch_forks();
+	register_fork_handlers();
 }
 
 void driver_load(void)
 {
 	if (atomic_load_explicit(&loaded, memory_order_acquire))
 		return;
-	lock_take(&load_lock);
+	lock_acquire(&load_lock);
 	if (!atomic_load_explicit(&loaded, memory_order_relaxed)) {
 		load_libraries();
 		atomic_store_explicit(&loaded, true, memory_order_release);
 	}
-	lock_drop(&load_lock);
+	lock_release(&load_lock);
 }
 
 void *driver_symbol(const char *name)

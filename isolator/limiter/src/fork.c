@@ -3,46 +3,46 @@
 #include "limiter.h"
 #include <pthread.h>
 
-enum { MOST = 16 };
-static void (*resets[MOST])(void);
+enum { MAX_RESETS = 16 };
+static void (*resets[MAX_RESETS])(void);
 static int count;
-static void (*take_lock)(void), (*drop_lock)(void);
+static void (*acquire_usage_lock)(void), (*release_usage_lock)(void);
 
 // Called by constructors only, before the program has threads.
 void register_after_fork(void (*reset)(void))
 {
-	if (count < MOST)
+	if (count < MAX_RESETS)
 		resets[count++] = reset;
 }
 
-void register_fork_lock(void (*take)(void), void (*drop)(void))
+void register_fork_lock(void (*acquire)(void), void (*release)(void))
 {
-	take_lock = take;
-	drop_lock = drop;
+	acquire_usage_lock = acquire;
+	release_usage_lock = release;
 }
 
 static void before_fork(void)
 {
-	if (take_lock)
-		take_lock();
+	if (acquire_usage_lock)
+		acquire_usage_lock();
 }
 
 static void in_parent(void)
 {
-	if (drop_lock)
-		drop_lock();
+	if (release_usage_lock)
+		release_usage_lock();
 }
 
 static void reset_child(void)
 {
 	for (int i = 0; i < count; i++)
 		resets[i]();
-	uncancelled_after_fork();
+	cancellation_after_fork();
 }
 
 // The driver forks helpers while the limiter waits for it. So only the lock of
 // the usage file, under which the driver is never called, is taken before a fork.
-void watch_forks(void)
+void register_fork_handlers(void)
 {
 	static _Atomic bool watching;
 	if (!atomic_exchange(&watching, true))

@@ -62,10 +62,10 @@ static bool is_unknown_version(const char *name)
 // in its place: such a program does not start.
 __attribute__((constructor)) static void check_search_order(void)
 {
-	const char *symbol, *object = comes_before(&symbol);
+	const char *symbol, *object = find_preceding_object(&symbol);
 	if (!object)
 		return;
-	complain("%s is loaded before the limiter of this container and has a %s of its own, so that no share of a GPU would hold: take it out of LD_PRELOAD", object, symbol);
+	print_error("%s is loaded before the limiter of this container and has a %s of its own, so that no share of a GPU would hold: take it out of LD_PRELOAD", object, symbol);
 	_exit(126);
 }
 
@@ -89,7 +89,7 @@ static void *cached_libc_symbol(void *_Atomic *cell, const char *name)
 // defines, so that the lookup fails and sets dlerror.
 static const char *reject_version(const char *name)
 {
-	complain("refuse %s: the driver has a version of it that this limiter does not know", name);
+	print_error("refuse %s: the driver has a version of it that this limiter does not know", name);
 	return "cu_version_that_the_limiter_does_not_know";
 }
 

@@ -10,21 +10,21 @@
 
 // A container that never releases the lock must not block the others forever:
 // after ten seconds they continue without it, with less accurate measurements.
-static const int tries = 2000;
-static const struct timespec nap = {0, 5000000};
+static const int max_tries = 2000;
+static const struct timespec retry_interval = {0, 5000000};
 
 // host_lock returns the descriptor for host_unlock, or -1 if the lock is not
 // available.
-int host_lock(bool alone)
+int host_lock(bool exclusive)
 {
-	uncancelled(true);
+	disable_cancellation(true);
 	int fd = open(shared_path, O_RDONLY | O_CLOEXEC);
-	for (int i = 0; fd >= 0 && i < tries; i++) {
-		if (flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
+	for (int i = 0; fd >= 0 && i < max_tries; i++) {
+		if (flock(fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
 			return fd;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			break;
-		nanosleep(&nap, NULL);
+		nanosleep(&retry_interval, NULL);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -39,5 +39,5 @@ void host_unlock(int fd)
 		flock(fd, LOCK_UN);
 		close(fd);
 	}
-	uncancelled(false);
+	disable_cancellation(false);
 }

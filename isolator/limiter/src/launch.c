@@ -7,7 +7,7 @@
 #define LAUNCH(name, wait, parameters, arguments)                                     \
 	CUresult name parameters                                                      \
 	{                                                                             \
-		if (UNLIKELY(atomic_load_explicit(&launch_gate, memory_order_relaxed))) \
+		if (UNLIKELY(atomic_load_explicit(&launches_limited, memory_order_relaxed))) \
 			wait();                                                       \
 		return ((__typeof__(&name))real[H_##name])arguments;                  \
 	}

@@ -1,6 +1,6 @@
 // Declarations shared by the limiter's source files.
 #pragma once
-#include "books.h"
+#include "usage_file.h"
 #include "cuda.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -36,24 +36,24 @@ void *driver_symbol(const char *name);    // for the tests' clock
 // ---- symbols.c: the C library's own dlsym, dlvsym and dlopen
 
 void *libc_symbol(const char *name);
-const char *comes_before(const char **symbol); // the object before the limiter that defines a hooked symbol, or NULL
+const char *find_preceding_object(const char **symbol); // the object before the limiter that defines a hooked symbol, or NULL
 
 // ---- lock.c
 
 struct lock { _Atomic int word; };
-void lock_take(struct lock *);
-void lock_drop(struct lock *);
-void uncancelled(bool begin); // disables pthread_cancel until the matching call with false
-void uncancelled_after_fork(void);
+void lock_acquire(struct lock *);
+void lock_release(struct lock *);
+void disable_cancellation(bool begin); // disables pthread_cancel until the matching call with false
+void cancellation_after_fork(void);
 
 // ---- host.c
 
-int host_lock(bool alone);
+int host_lock(bool exclusive);
 void host_unlock(int);
 
-// ---- edge.c: file paths and clocks
+// ---- platform.c: file paths and clocks
 
-extern const char limits_path[], books_path[];
+extern const char limits_path[], usage_path[];
 extern const char shared_path[]; // a file that all containers of the host share
 extern const bool limits_must_be_mounted; // reject a limits file that the task could have written
 uint64_t clock_now_ns(void);
@@ -71,50 +71,50 @@ struct device_limit {
 struct limits {
 	uint64_t nonce;
 	int devices;
-	struct device_limit device[BOOKS_DEVICES];
+	struct device_limit device[MAX_DEVICES];
 };
 const struct limits *limits_get(void); // NULL: missing or invalid
 int limits_find(const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
-void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define COMPLAIN_ONCE(...) do { static _Atomic bool said; if (!atomic_exchange(&said, true)) complain(__VA_ARGS__); } while (0)
+void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define PRINT_ERROR_ONCE(...) do { static _Atomic bool said; if (!atomic_exchange(&said, true)) print_error(__VA_ARGS__); } while (0)
 
-// ---- books.c, slots.c
+// ---- usage_file.c, slots.c
 
-bool books_reserve(int device, uint64_t bytes); // false: over the limit, or no usage file
-void books_charge(int device, uint64_t bytes);  // for memory that the driver has already allocated
-void books_release(int device, uint64_t bytes);
-bool books_used(int device, uint64_t *used);
-bool books_take(struct books **);               // locks the usage file and returns its content; false: not available
-void books_write_device(int device);            // between books_take and books_drop
-void books_drop(void);
-void books_set_nvml_pid(unsigned pid);
-unsigned books_nvml_pid(void); // 0: not known
-uint64_t slot_check(const struct books_slot *, uint64_t nonce);
-uint64_t device_check(const struct books_device *, uint64_t nonce);
-bool slots_locked(int fd, int from, int n); // true: a living process owns one of them
-bool slot_dead(int fd, int slot, const struct books_slot *);
-void self_identify(struct books_slot *);
+bool usage_reserve(int device, uint64_t bytes); // false: over the limit, or no usage file
+void usage_charge(int device, uint64_t bytes);  // for memory that the driver has already allocated
+void usage_release(int device, uint64_t bytes);
+bool usage_total(int device, uint64_t *used);
+bool usage_lock(struct usage_file **);          // locks the usage file and returns its content; false: not available
+void usage_write_device(int device);            // between usage_lock and usage_unlock
+void usage_unlock(void);
+void usage_set_nvml_pid(unsigned pid);
+unsigned usage_nvml_pid(void); // 0: not known
+uint64_t slot_checksum(const struct process_slot *, uint64_t nonce);
+uint64_t device_checksum(const struct device_record *, uint64_t nonce);
+bool is_any_slot_locked(int fd, int from, int n); // true: a living process owns one of them
+bool is_slot_dead(int fd, int slot, const struct process_slot *);
+void identify_self(struct process_slot *);
 
-// ---- held.c: allocations that this process holds
+// ---- allocations.c: allocations that this process holds
 
-enum kind { HELD_MEMORY = 1, HELD_HANDLE, HELD_MAPPING, HELD_BINDING, HELD_ARRAY, HELD_MIPMAP, HELD_CONTEXT, HELD_MODULE, HELD_HEAP };
-struct held {
-	struct held *next;
-	enum kind kind;
+enum allocation_kind { ALLOCATED_MEMORY = 1, ALLOCATED_HANDLE, ALLOCATED_MAPPING, ALLOCATED_BINDING, ALLOCATED_ARRAY, ALLOCATED_MIPMAP, ALLOCATED_CONTEXT, ALLOCATED_MODULE, ALLOCATED_HEAP };
+struct allocation {
+	struct allocation *next;
+	enum allocation_kind kind;
 	int device;
-	unsigned refs, maps; // references and mappings of a HELD_HANDLE
-	bool imported;       // of a HELD_HANDLE: bytes is the largest mapped size so far
+	unsigned refs, maps; // references and mappings of an ALLOCATED_HANDLE
+	bool imported;       // of an ALLOCATED_HANDLE: bytes is the largest mapped size so far
 	uint64_t key, bytes;
 	CUcontext context;     // destroying it frees the allocation; NULL: none
-	uint64_t handle, size; // of a HELD_MAPPING or HELD_BINDING: the handle, and the mapped size
+	uint64_t handle, size; // of an ALLOCATED_MAPPING or ALLOCATED_BINDING: the handle, and the mapped size
 };
-void held_put(struct held);
-bool held_take(enum kind, uint64_t key, struct held *);
-bool held_get(enum kind, uint64_t key, struct held *);
-bool held_edit(enum kind, uint64_t key, void (*)(struct held *, uint64_t), uint64_t);
-bool held_take_if(enum kind, uint64_t key, bool (*)(const struct held *), struct held *);
-struct held *held_take_context(CUcontext); // a linked list; the caller frees its nodes
+void allocation_add(struct allocation);
+bool allocation_remove(enum allocation_kind, uint64_t key, struct allocation *);
+bool allocation_find(enum allocation_kind, uint64_t key, struct allocation *);
+bool allocation_update(enum allocation_kind, uint64_t key, void (*)(struct allocation *, uint64_t), uint64_t);
+bool allocation_remove_if(enum allocation_kind, uint64_t key, bool (*)(const struct allocation *), struct allocation *);
+struct allocation *allocation_remove_context(CUcontext); // a linked list; the caller frees its nodes
 
 // ---- device.c, nvml.c
 
@@ -130,37 +130,37 @@ bool nvml_processes(int index, struct nvml_processes *);
 // ---- charge.c: reserve, allocate, confirm
 
 struct charge { int device; uint64_t bytes; CUcontext context; };
-CUresult charge_here(struct charge *, uint64_t bytes);         // on the current device
-CUresult charge_on(struct charge *, int device, uint64_t bytes);
-bool charge_resize(struct charge *, uint64_t bytes);           // false: it does not fit
-CUresult charge_end(struct charge *, CUresult, enum kind, uint64_t key);
-CUresult free_held(enum kind, uint64_t key, CUresult (*)(uint64_t));
-void release_context(CUcontext);
+CUresult charge_current_device(struct charge *, uint64_t bytes);
+CUresult charge_device(struct charge *, int device, uint64_t bytes);
+bool charge_resize(struct charge *, uint64_t bytes); // false: it does not fit
+CUresult charge_finish(struct charge *, CUresult, enum allocation_kind, uint64_t key);
+CUresult free_allocation(enum allocation_kind, uint64_t key, CUresult (*)(uint64_t));
+void release_context_memory(CUcontext);
 
 // ---- pool.c: memory that pools have reserved; below charge.c
 
-typedef CUresult pool_allocate(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
-CUresult pool_take(CUmemoryPool, int device, CUdeviceptr *, size_t, CUstream, pool_allocate *, bool *undo);
+typedef CUresult pool_allocator(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+CUresult pool_allocate(CUmemoryPool, int device, CUdeviceptr *, size_t, CUstream, pool_allocator *, bool *undo);
 int pool_device(CUmemoryPool); // -1: not known
-void pools_freed(void);
-bool pools_settle(void); // true: memory has returned
+void pools_mark_freed(void);
+bool pools_update_charges(void); // true: memory has returned
 #define ALL_STREAMS UINTPTR_MAX
-void pools_freed_in(uintptr_t what);     // a stream plus one, or ALL_STREAMS
-void pools_synchronised(uintptr_t what); // same argument
+void pools_mark_freed_in(uintptr_t what); // a stream plus one, or ALL_STREAMS
+void pools_synchronized(uintptr_t what); // same argument
 
-// ---- graph.c: above charge.c; ordered.c is above all three
+// ---- graph.c: above charge.c; stream_alloc.c is above all three
 
-CUresult graph_memory(CUgraph, int device, uint64_t bytes);
-void graph_memory_back(CUgraph, int device, uint64_t bytes);
+CUresult graph_reserve(CUgraph, int device, uint64_t bytes);
+void graph_unreserve(CUgraph, int device, uint64_t bytes);
 
 // ---- throttle.c, fork.c
 
 void throttle_current(void);
 void throttle_all(void);
-extern _Atomic int launch_gate; // 0: no device has a core limit
-void watch_forks(void);
+extern _Atomic int launches_limited; // 0: no device has a core limit
+void register_fork_handlers(void);
 void register_after_fork(void (*reset)(void));
-void register_fork_lock(void (*take)(void), void (*drop)(void)); // lock and unlock of the usage file
+void register_fork_lock(void (*acquire)(void), void (*release)(void)); // lock and unlock of the usage file
 // AFTER_FORK registers a function that resets a file's state in a forked child.
 #define AFTER_FORK(function) \
 	__attribute__((constructor)) static void function##_register(void) { register_after_fork(function); }

@@ -9,7 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-void complain(const char *format, ...)
+void print_error(const char *format, ...)
 {
 	char line[256] = "libmesosgpu: ";
 	size_t n = strlen(line);
@@ -23,7 +23,7 @@ void complain(const char *format, ...)
 	(void)ignored;
 }
 
-static int hex(char c)
+static int hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -40,7 +40,7 @@ bool uuid_parse(const char *text, uint8_t uuid[16])
 	for (int i = 0; i < 16; i++) {
 		if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
 			return false;
-		int high = hex(text[0]), low = high < 0 ? -1 : hex(text[1]);
+		int high = hex_value(text[0]), low = high < 0 ? -1 : hex_value(text[1]);
 		if (low < 0)
 			return false;
 		uuid[i] = (uint8_t)(high << 4 | low);
@@ -49,13 +49,13 @@ bool uuid_parse(const char *text, uint8_t uuid[16])
 	return *text == 0;
 }
 
-static bool number(const char *text, int base, uint64_t *n)
+static bool parse_number(const char *text, int base, uint64_t *n)
 {
 	*n = 0;
 	if (!*text)
 		return false;
 	for (; *text; text++) {
-		int digit = hex(*text);
+		int digit = hex_value(*text);
 		if (digit < 0 || digit >= base || *n > (UINT64_MAX - (uint64_t)digit) / (uint64_t)base)
 			return false;
 		*n = *n * (uint64_t)base + (uint64_t)digit;
@@ -63,7 +63,7 @@ static bool number(const char *text, int base, uint64_t *n)
 	return true;
 }
 
-static bool flags(char *text, struct device_limit *d)
+static bool parse_flags(char *text, struct device_limit *d)
 {
 	for (char *save, *f = strtok_r(text, ",", &save); f; f = strtok_r(NULL, ",", &save)) {
 		if (strcmp(f, "burst") == 0)
@@ -77,9 +77,9 @@ static bool flags(char *text, struct device_limit *d)
 }
 
 // device reads the rest of a "device" line: UUID memory=N cores=N [flags=a,b].
-static bool device(char *save, struct limits *l)
+static bool parse_device(char *save, struct limits *l)
 {
-	if (l->devices == BOOKS_DEVICES)
+	if (l->devices == MAX_DEVICES)
 		return false;
 	struct device_limit *d = &l->device[l->devices];
 	char *uuid = strtok_r(NULL, " ", &save), *memory = strtok_r(NULL, " ", &save), *cores = strtok_r(NULL, " ", &save);
@@ -87,9 +87,9 @@ static bool device(char *save, struct limits *l)
 	uint64_t percent;
 	if (!uuid || !memory || !cores || !uuid_parse(uuid, d->uuid) || strncmp(memory, "memory=", 7) != 0 || strncmp(cores, "cores=", 6) != 0)
 		return false;
-	if (!number(memory + 7, 10, &d->memory) || !number(cores + 6, 10, &percent) || d->memory == 0 || percent < 1 || percent > 100)
+	if (!parse_number(memory + 7, 10, &d->memory) || !parse_number(cores + 6, 10, &percent) || d->memory == 0 || percent < 1 || percent > 100)
 		return false;
-	if (flag && (strncmp(flag, "flags=", 6) != 0 || !flags(flag + 6, d) || strtok_r(NULL, " ", &save)))
+	if (flag && (strncmp(flag, "flags=", 6) != 0 || !parse_flags(flag + 6, d) || strtok_r(NULL, " ", &save)))
 		return false;
 	for (int i = 0; i < l->devices; i++)
 		if (memcmp(l->device[i].uuid, d->uuid, 16) == 0)
@@ -99,26 +99,26 @@ static bool device(char *save, struct limits *l)
 	return true;
 }
 
-static bool parse(char *text, struct limits *l)
+static bool parse_limits(char *text, struct limits *l)
 {
 	char *lines, *line = strtok_r(text, "\n", &lines);
 	if (!line || strcmp(line, "mesos-gpu-limits 1") != 0)
 		return false;
 	line = strtok_r(NULL, "\n", &lines);
-	if (!line || strncmp(line, "books ", 6) != 0 || strlen(line) != 6 + 16 || !number(line + 6, 16, &l->nonce))
+	if (!line || strncmp(line, "books ", 6) != 0 || strlen(line) != 6 + 16 || !parse_number(line + 6, 16, &l->nonce))
 		return false;
 	while ((line = strtok_r(NULL, "\n", &lines))) {
 		char *words, *word = strtok_r(line, " ", &words);
-		if (!word || strcmp(word, "device") != 0 || !device(words, l))
+		if (!word || strcmp(word, "device") != 0 || !parse_device(words, l))
 			return false;
 	}
 	return l->devices > 0;
 }
 
-// read_whole rejects a file that is not on a read-only mount where
+// read_limits_file rejects a file that is not on a read-only mount where
 // limits_must_be_mounted is set: a task without the right to mount cannot forge
 // such a file.
-static bool read_whole(char *text, size_t size)
+static bool read_limits_file(char *text, size_t size)
 {
 	int fd = open(limits_path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -138,31 +138,31 @@ static bool read_whole(char *text, size_t size)
 }
 
 static struct lock limits_lock;
-static _Atomic int state; // 0: not read, 1: valid, 2: invalid
-static struct limits read_limits;
+static _Atomic int limits_state; // 0: not read, 1: valid, 2: invalid
+static struct limits parsed_limits;
 
-static int read_once(void)
+static int load_limits(void)
 {
 	char text[8192];
-	if (read_whole(text, sizeof text) && parse(text, &read_limits))
+	if (read_limits_file(text, sizeof text) && parse_limits(text, &parsed_limits))
 		return 1;
-	complain("%s is missing, writable or not understood: no GPU memory can be allocated", limits_path);
+	print_error("%s is missing, writable or not understood: no GPU memory can be allocated", limits_path);
 	return 2;
 }
 
 const struct limits *limits_get(void)
 {
-	int s = atomic_load_explicit(&state, memory_order_acquire);
+	int s = atomic_load_explicit(&limits_state, memory_order_acquire);
 	if (s == 0) {
-		lock_take(&limits_lock);
-		s = atomic_load_explicit(&state, memory_order_relaxed);
+		lock_acquire(&limits_lock);
+		s = atomic_load_explicit(&limits_state, memory_order_relaxed);
 		if (s == 0) {
-			s = read_once();
-			atomic_store_explicit(&state, s, memory_order_release);
+			s = load_limits();
+			atomic_store_explicit(&limits_state, s, memory_order_release);
 		}
-		lock_drop(&limits_lock);
+		lock_release(&limits_lock);
 	}
-	return s == 1 ? &read_limits : NULL;
+	return s == 1 ? &parsed_limits : NULL;
 }
 
 int limits_find(const uint8_t uuid[16])

@@ -7,37 +7,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static HIDDEN_TLS int depth, state;
+static HIDDEN_TLS int cancel_depth, saved_state;
 
-void uncancelled(bool begin)
+void disable_cancellation(bool begin)
 {
-	if (begin && depth++ == 0)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	else if (!begin && --depth == 0)
-		pthread_setcancelstate(state, NULL);
+	if (begin && cancel_depth++ == 0)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_state);
+	else if (!begin && --cancel_depth == 0)
+		pthread_setcancelstate(saved_state, NULL);
 }
 
 // In a forked child the locks of the thread that forked are free.
-void uncancelled_after_fork(void)
+void cancellation_after_fork(void)
 {
-	if (depth > 0)
-		pthread_setcancelstate(state, NULL);
-	depth = 0;
+	if (cancel_depth > 0)
+		pthread_setcancelstate(saved_state, NULL);
+	cancel_depth = 0;
 }
 
-void lock_take(struct lock *l)
+void lock_acquire(struct lock *l)
 {
-	int was = 0;
-	uncancelled(true);
-	if (atomic_compare_exchange_strong_explicit(&l->word, &was, 1, memory_order_acquire, memory_order_relaxed))
+	int previous = 0;
+	disable_cancellation(true);
+	if (atomic_compare_exchange_strong_explicit(&l->word, &previous, 1, memory_order_acquire, memory_order_relaxed))
 		return;
 	while (atomic_exchange_explicit(&l->word, 2, memory_order_acquire) != 0)
 		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }
 
-void lock_drop(struct lock *l)
+void lock_release(struct lock *l)
 {
 	if (atomic_exchange_explicit(&l->word, 0, memory_order_release) == 2)
 		syscall(SYS_futex, &l->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	uncancelled(false);
+	disable_cancellation(false);
 }

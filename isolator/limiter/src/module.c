@@ -5,11 +5,11 @@
 
 static struct lock module_lock;
 
-static bool own_use(int index, uint64_t *bytes)
+static bool read_own_use(int index, uint64_t *bytes)
 {
 	static struct nvml_processes p; // protected by module_lock
-	struct books_slot self;
-	self_identify(&self);
+	struct process_slot self;
+	identify_self(&self);
 	if (!nvml_processes(index, &p))
 		return false;
 	for (unsigned i = 0; i < p.count; i++)
@@ -20,30 +20,30 @@ static bool own_use(int index, uint64_t *bytes)
 	return false;
 }
 
-struct load { struct charge charge; bool known; uint64_t before; };
+struct module_load { struct charge charge; bool known; uint64_t before; };
 
-static void begin(struct load *l)
+static void begin_load(struct module_load *l)
 {
 	l->charge = (struct charge){.device = -1};
-	lock_take(&module_lock);
+	lock_acquire(&module_lock);
 	if (device_current(&l->charge.device, &l->charge.context) != CUDA_SUCCESS)
 		l->charge.device = -1;
-	l->known = l->charge.device >= 0 && own_use(l->charge.device, &l->before);
+	l->known = l->charge.device >= 0 && read_own_use(l->charge.device, &l->before);
 }
 
-static CUresult finish(struct load *l, CUresult r, uint64_t key, CUresult (*unload)(uint64_t))
+static CUresult finish_load(struct module_load *l, CUresult r, uint64_t key, CUresult (*unload)(uint64_t))
 {
 	uint64_t after;
-	const uint64_t most = 1ull << 30; // more than this is another thread's allocation
-	if (r == CUDA_SUCCESS && l->known && own_use(l->charge.device, &after) && after > l->before && after - l->before < most) {
+	const uint64_t max_module_bytes = 1ull << 30; // more than this is another thread's allocation
+	if (r == CUDA_SUCCESS && l->known && read_own_use(l->charge.device, &after) && after > l->before && after - l->before < max_module_bytes) {
 		if (charge_resize(&l->charge, after - l->before)) {
-			charge_end(&l->charge, r, HELD_MODULE, key);
+			charge_finish(&l->charge, r, ALLOCATED_MODULE, key);
 		} else {
 			unload(key);
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	lock_drop(&module_lock);
+	lock_release(&module_lock);
 	return r;
 }
 
@@ -53,10 +53,10 @@ static CUresult unload_library(uint64_t l) { return REAL(cuLibraryUnload)((CUlib
 #define LOAD(name, handle, unload, parameters, arguments)                     \
 	CUresult name parameters                                              \
 	{                                                                     \
-		struct load l;                                                \
-		begin(&l);                                                    \
+		struct module_load l;                                                \
+		begin_load(&l);                                                    \
 		CUresult r = REAL(name) arguments;                            \
-		return finish(&l, r, r == CUDA_SUCCESS ? (uint64_t)*handle : 0, unload); \
+		return finish_load(&l, r, r == CUDA_SUCCESS ? (uint64_t)*handle : 0, unload); \
 	}
 
 LOAD(cuModuleLoad, m, unload_module, (CUmodule *m, const char *file), (m, file))
@@ -66,8 +66,8 @@ LOAD(cuModuleLoadFatBinary, m, unload_module, (CUmodule *m, const void *image), 
 LOAD(cuLibraryLoadData, m, unload_library, (CUlibrary *m, const void *code, int *jo, void **jv, unsigned jn, int *o, void **v, unsigned n), (m, code, jo, jv, jn, o, v, n))
 LOAD(cuLibraryLoadFromFile, m, unload_library, (CUlibrary *m, const char *file, int *jo, void **jv, unsigned jn, int *o, void **v, unsigned n), (m, file, jo, jv, jn, o, v, n))
 
-CUresult cuModuleUnload(CUmodule m) { return free_held(HELD_MODULE, (uint64_t)m, unload_module); }
-CUresult cuLibraryUnload(CUlibrary l) { return free_held(HELD_MODULE, (uint64_t)l, unload_library); }
+CUresult cuModuleUnload(CUmodule m) { return free_allocation(ALLOCATED_MODULE, (uint64_t)m, unload_module); }
+CUresult cuLibraryUnload(CUlibrary l) { return free_allocation(ALLOCATED_MODULE, (uint64_t)l, unload_library); }
 
 static void modules_after_fork(void) { atomic_store(&module_lock.word, 0); }
 AFTER_FORK(modules_after_fork)

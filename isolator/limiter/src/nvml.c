@@ -3,28 +3,28 @@
 #include <stdio.h>
 
 static struct lock nvml_lock;
-static bool started;
-static nvmlDevice_t handle[BOOKS_DEVICES];
+static bool nvml_started;
+static nvmlDevice_t nvml_handles[MAX_DEVICES];
 
-static void uuid_print(const uint8_t u[16], const char *prefix, char text[41])
+static void format_uuid(const uint8_t u[16], const char *prefix, char text[41])
 {
 	snprintf(text, 41, "%s%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", prefix, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7],
 	         u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
-static nvmlDevice_t find(int index)
+static nvmlDevice_t find_nvml_device(int index)
 {
 	char text[41];
 	nvmlDevice_t device = NULL;
 	const struct limits *l = limits_get();
-	if (!started && REAL(nvmlInit_v2)() == NVML_SUCCESS)
-		started = true;
-	if (!started || !l)
+	if (!nvml_started && REAL(nvmlInit_v2)() == NVML_SUCCESS)
+		nvml_started = true;
+	if (!nvml_started || !l)
 		return NULL;
-	uuid_print(l->device[index].uuid, "GPU-", text);
+	format_uuid(l->device[index].uuid, "GPU-", text);
 	if (REAL(nvmlDeviceGetHandleByUUID)(text, &device) == NVML_SUCCESS)
 		return device;
-	uuid_print(l->device[index].uuid, "MIG-", text);
+	format_uuid(l->device[index].uuid, "MIG-", text);
 	return REAL(nvmlDeviceGetHandleByUUID)(text, &device) == NVML_SUCCESS ? device : NULL;
 }
 
@@ -32,11 +32,11 @@ static nvmlDevice_t find(int index)
 nvmlDevice_t nvml_device(int index)
 {
 	driver_load();
-	lock_take(&nvml_lock);
-	if (!handle[index])
-		handle[index] = find(index);
-	nvmlDevice_t device = handle[index];
-	lock_drop(&nvml_lock);
+	lock_acquire(&nvml_lock);
+	if (!nvml_handles[index])
+		nvml_handles[index] = find_nvml_device(index);
+	nvmlDevice_t device = nvml_handles[index];
+	lock_release(&nvml_lock);
 	return device;
 }
 

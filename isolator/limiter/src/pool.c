@@ -5,158 +5,158 @@
 #include <stdlib.h>
 
 struct pool { CUmemoryPool handle; int device; uint64_t charged; };
-static struct pool *pool; // reallocated as it grows: pointers into it are valid while pool_lock is held and no pool is added
-static _Atomic int pools;
-static int room;
+static struct pool *pools; // reallocated as it grows: pointers into it are valid while pool_lock is held and no pool is added
+static _Atomic int pool_count;
+static int pool_capacity;
 static struct lock pool_lock;
 
 // Set after a free whose bytes may still return to the device: the stream plus
 // one, or ALL_STREAMS if there are several.
-static _Atomic uintptr_t freed;
+static _Atomic uintptr_t pending_free;
 
-static const uint64_t chunk = 32ull << 20; // growth step of a pool
+static const uint64_t growth_step = 32ull << 20; // growth step of a pool
 
-static uint64_t attribute(CUmemoryPool p, int which, uint64_t otherwise)
+static uint64_t read_attribute(CUmemoryPool p, int which, uint64_t otherwise)
 {
 	uint64_t bytes;
 	return REAL(cuMemPoolGetAttribute)(p, which, &bytes) == CUDA_SUCCESS ? bytes : otherwise;
 }
 
-// settle sets the charge to what the pool has reserved. extra bytes are already
+// update_charge sets the charge to what the pool has reserved. extra bytes are already
 // in the usage file.
-static void settle(struct pool *p, uint64_t extra)
+static void update_charge(struct pool *p, uint64_t extra)
 {
-	uint64_t stands = p->charged + extra;
-	p->charged = attribute(p->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, stands);
-	if (p->charged < stands)
-		books_release(p->device, stands - p->charged);
-	else if (p->charged > stands)
-		books_charge(p->device, p->charged - stands);
+	uint64_t charged_before = p->charged + extra;
+	p->charged = read_attribute(p->handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, charged_before);
+	if (p->charged < charged_before)
+		usage_release(p->device, charged_before - p->charged);
+	else if (p->charged > charged_before)
+		usage_charge(p->device, p->charged - charged_before);
 }
 
-// still_coming reports whether the pool has more idle memory than it keeps, so
+// may_release_more reports whether the pool has more idle memory than it keeps, so
 // that the next synchronization may release some.
-static bool still_coming(const struct pool *p)
+static bool may_release_more(const struct pool *p)
 {
-	uint64_t used = attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
-	return p->charged > used && p->charged - used >= chunk && p->charged > attribute(p->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+	uint64_t used = read_attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+	return p->charged > used && p->charged - used >= growth_step && p->charged > read_attribute(p->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
 }
 
-static bool refresh(bool *coming)
+static bool update_charges(bool *may_release)
 {
-	bool some = false;
-	for (int i = 0; i < pools; i++) {
-		if (pool[i].device < 0)
+	bool returned = false;
+	for (int i = 0; i < pool_count; i++) {
+		if (pools[i].device < 0)
 			continue;
-		uint64_t before = pool[i].charged;
-		settle(&pool[i], 0);
-		some = some || pool[i].charged < before;
-		*coming = *coming || still_coming(&pool[i]);
+		uint64_t before = pools[i].charged;
+		update_charge(&pools[i], 0);
+		returned = returned || pools[i].charged < before;
+		*may_release = *may_release || may_release_more(&pools[i]);
 	}
-	return some;
+	return returned;
 }
 
-bool pools_settle(void)
+bool pools_update_charges(void)
 {
-	bool coming = false;
-	lock_take(&pool_lock);
-	bool some = refresh(&coming);
-	lock_drop(&pool_lock);
-	return some;
+	bool may_release = false;
+	lock_acquire(&pool_lock);
+	bool returned = update_charges(&may_release);
+	lock_release(&pool_lock);
+	return returned;
 }
 
-void pools_freed_in(uintptr_t where)
+void pools_mark_freed_in(uintptr_t where)
 {
 	uintptr_t was = 0;
-	if (!atomic_compare_exchange_strong(&freed, &was, where) && was != where)
-		atomic_store(&freed, ALL_STREAMS);
+	if (!atomic_compare_exchange_strong(&pending_free, &was, where) && was != where)
+		atomic_store(&pending_free, ALL_STREAMS);
 }
 
-// pools_synchronised updates the charges after a synchronization. It clears the
+// pools_synchronized updates the charges after a synchronization. It clears the
 // pending mark if the synchronization covered all freed memory.
-void pools_synchronised(uintptr_t what)
+void pools_synchronized(uintptr_t what)
 {
-	bool coming = false;
-	uintptr_t was = atomic_load_explicit(&freed, memory_order_relaxed);
+	bool may_release = false;
+	uintptr_t was = atomic_load_explicit(&pending_free, memory_order_relaxed);
 	if (was == 0)
 		return;
 	if (what == ALL_STREAMS || what == was)
-		atomic_compare_exchange_strong(&freed, &was, 0);
-	lock_take(&pool_lock);
-	refresh(&coming);
-	lock_drop(&pool_lock);
-	if (coming)
-		pools_freed_in(was);
+		atomic_compare_exchange_strong(&pending_free, &was, 0);
+	lock_acquire(&pool_lock);
+	update_charges(&may_release);
+	lock_release(&pool_lock);
+	if (may_release)
+		pools_mark_freed_in(was);
 }
 
 // cuMemFree also frees memory that came from a pool.
-void pools_freed(void)
+void pools_mark_freed(void)
 {
-	if (pools > 0)
-		pools_freed_in(ALL_STREAMS);
+	if (pool_count > 0)
+		pools_mark_freed_in(ALL_STREAMS);
 }
 
-static struct pool *find(CUmemoryPool handle, int device)
+static struct pool *find_or_add_pool(CUmemoryPool handle, int device)
 {
-	for (int i = 0; i < pools; i++)
-		if (pool[i].handle == handle)
-			return &pool[i];
-	if (pools == room) {
-		struct pool *larger = realloc(pool, sizeof *pool * (size_t)(room + 64));
+	for (int i = 0; i < pool_count; i++)
+		if (pools[i].handle == handle)
+			return &pools[i];
+	if (pool_count == pool_capacity) {
+		struct pool *larger = realloc(pools, sizeof *pools * (size_t)(pool_capacity + 64));
 		if (!larger)
 			return NULL;
-		pool = larger;
-		room += 64;
+		pools = larger;
+		pool_capacity += 64;
 	}
-	pool[pools] = (struct pool){.handle = handle, .device = device};
-	return &pool[pools++];
+	pools[pool_count] = (struct pool){.handle = handle, .device = device};
+	return &pools[pool_count++];
 }
 
-// set_aside reserves an upper bound for the allocation: a whole chunk, else the
+// reserve_growth reserves an upper bound for the allocation: a whole chunk, else the
 // exact size, else only what exceeds the idle memory of the pool.
-static bool set_aside(const struct pool *p, uint64_t bytes, uint64_t *extra)
+static bool reserve_growth(const struct pool *p, uint64_t bytes, uint64_t *extra)
 {
-	uint64_t rounded = (bytes + chunk - 1) / chunk * chunk;
-	uint64_t used = attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, p->charged);
+	uint64_t rounded = (bytes + growth_step - 1) / growth_step * growth_step;
+	uint64_t used = read_attribute(p->handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, p->charged);
 	uint64_t idle = p->charged > used ? p->charged - used : 0;
 	uint64_t sizes[] = {rounded, bytes, bytes > idle ? bytes - idle : 0};
-	if (bytes > UINT64_MAX - chunk)
+	if (bytes > UINT64_MAX - growth_step)
 		return false;
 	for (int i = 0; i < 3; i++) {
 		*extra = sizes[i];
-		if (*extra == 0 || books_reserve(p->device, *extra))
+		if (*extra == 0 || usage_reserve(p->device, *extra))
 			return true;
 	}
 	return false;
 }
 
-static bool too_much(const struct pool *p)
+static bool exceeds_limit(const struct pool *p)
 {
 	uint64_t used;
-	return !books_used(p->device, &used) || used > limits_get()->device[p->device].memory;
+	return !usage_total(p->device, &used) || used > limits_get()->device[p->device].memory;
 }
 
-// grow sets undo if the driver reserved more than the limit allows because the
+// allocate_from_pool sets undo if the driver reserved more than the limit allows because the
 // idle memory of the pool was fragmented. The caller must then free the
 // allocation.
-static CUresult grow(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, pool_allocate *call, bool *undo)
+static CUresult allocate_from_pool(struct pool *p, CUdeviceptr *out, size_t size, CUstream s, pool_allocator *call, bool *undo)
 {
 	uint64_t extra;
-	bool coming = false;
-	if (!set_aside(p, size, &extra) && !(refresh(&coming) && set_aside(p, size, &extra)))
+	bool may_release = false;
+	if (!reserve_growth(p, size, &extra) && !(update_charges(&may_release) && reserve_growth(p, size, &extra)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	CUresult r = call(out, size, p->handle, s);
-	settle(p, extra);
-	*undo = r == CUDA_SUCCESS && p->charged > extra && too_much(p);
+	update_charge(p, extra);
+	*undo = r == CUDA_SUCCESS && p->charged > extra && exceeds_limit(p);
 	return r;
 }
 
-CUresult pool_take(CUmemoryPool handle, int device, CUdeviceptr *out, size_t size, CUstream s, pool_allocate *call, bool *undo)
+CUresult pool_allocate(CUmemoryPool handle, int device, CUdeviceptr *out, size_t size, CUstream s, pool_allocator *call, bool *undo)
 {
-	lock_take(&pool_lock);
-	struct pool *p = find(handle, device);
-	CUresult r = p ? grow(p, out, size, s, call, undo) : CUDA_ERROR_OUT_OF_MEMORY;
-	lock_drop(&pool_lock);
+	lock_acquire(&pool_lock);
+	struct pool *p = find_or_add_pool(handle, device);
+	CUresult r = p ? allocate_from_pool(p, out, size, s, call, undo) : CUDA_ERROR_OUT_OF_MEMORY;
+	lock_release(&pool_lock);
 	return r;
 }
 
@@ -165,11 +165,11 @@ CUresult pool_take(CUmemoryPool handle, int device, CUdeviceptr *out, size_t siz
 int pool_device(CUmemoryPool handle)
 {
 	int device = -1;
-	lock_take(&pool_lock);
-	for (int i = 0; i < pools; i++)
-		if (pool[i].handle == handle)
-			device = pool[i].device;
-	lock_drop(&pool_lock);
+	lock_acquire(&pool_lock);
+	for (int i = 0; i < pool_count; i++)
+		if (pools[i].handle == handle)
+			device = pools[i].device;
+	lock_release(&pool_lock);
 	if (device < 0 && device_current(&device, NULL) != CUDA_SUCCESS)
 		return -1;
 	return device;
@@ -180,9 +180,9 @@ CUresult cuMemPoolCreate(CUmemoryPool *p, const CUmemPoolProps *props)
 	CUresult r = REAL(cuMemPoolCreate)(p, props);
 	if (r != CUDA_SUCCESS || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return r;
-	lock_take(&pool_lock);
-	struct pool *made = find(*p, device_index(props->location.id));
-	lock_drop(&pool_lock);
+	lock_acquire(&pool_lock);
+	struct pool *made = find_or_add_pool(*p, device_index(props->location.id));
+	lock_release(&pool_lock);
 	if (!made) {
 		REAL(cuMemPoolDestroy)(*p);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -194,37 +194,37 @@ CUresult cuMemPoolCreate(CUmemoryPool *p, const CUmemPoolProps *props)
 // allocations remain, which a correct program does not have.
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
-	lock_take(&pool_lock);
+	lock_acquire(&pool_lock);
 	CUresult r = REAL(cuMemPoolDestroy)(handle);
-	for (int i = 0; r == CUDA_SUCCESS && i < pools; i++) {
-		if (pool[i].handle != handle)
+	for (int i = 0; r == CUDA_SUCCESS && i < pool_count; i++) {
+		if (pools[i].handle != handle)
 			continue;
-		if (pool[i].device >= 0)
-			books_release(pool[i].device, pool[i].charged);
-		pool[i] = pool[--pools];
+		if (pools[i].device >= 0)
+			usage_release(pools[i].device, pools[i].charged);
+		pools[i] = pools[--pool_count];
 	}
-	lock_drop(&pool_lock);
+	lock_release(&pool_lock);
 	return r;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep)
 {
 	CUresult r = REAL(cuMemPoolTrimTo)(p, keep);
-	pools_settle();
+	pools_update_charges();
 	return r;
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool p, int which, void *value)
 {
 	CUresult r = REAL(cuMemPoolSetAttribute)(p, which, value);
-	pools_freed_in(ALL_STREAMS);
-	pools_settle();
+	pools_mark_freed_in(ALL_STREAMS);
+	pools_update_charges();
 	return r;
 }
 
 static void pools_after_fork(void)
 {
-	pools = 0;
+	pool_count = 0;
 	atomic_store(&pool_lock.word, 0);
 }
 AFTER_FORK(pools_after_fork)

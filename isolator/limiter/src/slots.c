@@ -12,31 +12,31 @@
 #define F_OFD_GETLK 36
 #endif
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0xff51afd7ed558ccdull;
 	return h ^ h >> 32;
 }
 
-// slot_check is a checksum against accidental writes. It is not a secret and
+// slot_checksum is a checksum against accidental writes. It is not a secret and
 // does not resist forgery.
-uint64_t slot_check(const struct books_slot *s, uint64_t nonce)
+uint64_t slot_checksum(const struct process_slot *s, uint64_t nonce)
 {
-	uint64_t h = mix(nonce, (uint64_t)s->pid << 32 | s->nvml_pid);
-	h = mix(mix(h, s->started), s->pid_ns);
-	for (int i = 0; i < BOOKS_DEVICES; i++)
-		h = mix(h, s->used[i]);
+	uint64_t h = mix_hash(nonce, (uint64_t)s->pid << 32 | s->nvml_pid);
+	h = mix_hash(mix_hash(h, s->started), s->pid_ns);
+	for (int i = 0; i < MAX_DEVICES; i++)
+		h = mix_hash(h, s->used[i]);
 	return h;
 }
 
-uint64_t device_check(const struct books_device *d, uint64_t nonce)
+uint64_t device_checksum(const struct device_record *d, uint64_t nonce)
 {
-	uint64_t h = mix(mix(nonce, d->limit), (uint64_t)d->credit_ns);
-	h = mix(mix(mix(h, d->polled_ns), d->accounted_us), d->accounted_ns);
-	return mix(mix(mix(mix(h, d->throttled_ns), d->context_bytes), d->refusals), d->blind);
+	uint64_t h = mix_hash(mix_hash(nonce, d->limit), (uint64_t)d->credit_ns);
+	h = mix_hash(mix_hash(mix_hash(h, d->measured_ns), d->accounted_us), d->accounted_ns);
+	return mix_hash(mix_hash(mix_hash(mix_hash(h, d->throttled_ns), d->context_bytes), d->refusals), d->no_samples);
 }
 
-static ssize_t slurp(const char *path, char *text, size_t size)
+static ssize_t read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -54,14 +54,14 @@ struct stat_line { char state; unsigned long flags, threads; unsigned long long 
 static bool read_stat(const char *path, struct stat_line *s)
 {
 	char text[1024];
-	if (slurp(path, text, sizeof text) <= 0)
+	if (read_text(path, text, sizeof text) <= 0)
 		return false;
 	char *after = strrchr(text, ')');
 	return after && sscanf(after + 1, " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu %*d %llu",
 	                       &s->state, &s->flags, &s->threads, &s->started) == 4;
 }
 
-void self_identify(struct books_slot *s)
+void identify_self(struct process_slot *s)
 {
 	char link[64];
 	struct stat_line stat;
@@ -75,22 +75,22 @@ void self_identify(struct books_slot *s)
 	s->started = stat.started;
 }
 
-bool slots_locked(int fd, int from, int n)
+bool is_any_slot_locked(int fd, int from, int n)
 {
-	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BOOKS_LOCK_AT + BOOKS_LOCK_SLOT + from, .l_len = n};
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_OFFSET + LOCK_FIRST_SLOT + from, .l_len = n};
 	return fcntl(fd, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 
-// slot_dead reports whether the process of a slot has ended. The kernel
+// is_slot_dead reports whether the process of a slot has ended. The kernel
 // releases its lock when it ends, in any PID namespace. If /proc shows the
 // process, it must also have closed its files, so that the driver has its
 // memory back. A living process without the lock has executed another program.
-bool slot_dead(int fd, int slot, const struct books_slot *s)
+bool is_slot_dead(int fd, int slot, const struct process_slot *s)
 {
-	if (slots_locked(fd, slot, 1))
+	if (is_any_slot_locked(fd, slot, 1))
 		return false;
-	struct books_slot self;
-	self_identify(&self);
+	struct process_slot self;
+	identify_self(&self);
 	if (self.pid_ns == 0 || s->pid_ns != self.pid_ns)
 		return true;
 	char path[32];

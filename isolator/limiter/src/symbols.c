@@ -9,12 +9,12 @@
 
 struct search {
 	const char *name;
-	uintptr_t here;
-	bool passed; // the limiter itself has been visited: objects before it may call it and would recurse
+	uintptr_t own_address;
+	bool own_visited; // the limiter itself has been visited: objects before it may call it and would recurse
 	void *found;
 };
 
-static bool contains(const struct dl_phdr_info *o, uintptr_t address)
+static bool contains_address(const struct dl_phdr_info *o, uintptr_t address)
 {
 	for (int i = 0; i < o->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &o->dlpi_phdr[i];
@@ -32,11 +32,11 @@ static uint32_t gnu_hash(const char *s)
 	return h;
 }
 
-struct tables { const ElfW(Sym) *symbols; const char *strings; const uint32_t *hash, *old_hash; };
+struct symbol_tables { const ElfW(Sym) *symbols; const char *strings; const uint32_t *hash, *old_hash; };
 
-static struct tables tables_of(const struct dl_phdr_info *o)
+static struct symbol_tables read_tables(const struct dl_phdr_info *o)
 {
-	struct tables t = {0};
+	struct symbol_tables t = {0};
 	const ElfW(Dyn) *d = NULL;
 	for (int i = 0; i < o->dlpi_phnum; i++)
 		if (o->dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -57,7 +57,7 @@ static struct tables tables_of(const struct dl_phdr_info *o)
 }
 
 // The older hash table is rare, so its symbols are searched linearly.
-static const ElfW(Sym) *look_through(const struct tables *t, const char *name)
+static const ElfW(Sym) *find_linear(const struct symbol_tables *t, const char *name)
 {
 	for (uint32_t i = 0; i < t->old_hash[1]; i++)
 		if (t->symbols[i].st_shndx != SHN_UNDEF && strcmp(t->strings + t->symbols[i].st_name, name) == 0)
@@ -65,12 +65,12 @@ static const ElfW(Sym) *look_through(const struct tables *t, const char *name)
 	return NULL;
 }
 
-static const ElfW(Sym) *look_up(const struct tables *t, const char *name)
+static const ElfW(Sym) *find_symbol(const struct symbol_tables *t, const char *name)
 {
 	if (!t->symbols || !t->strings || (!t->hash && !t->old_hash))
 		return NULL;
 	if (!t->hash)
-		return look_through(t, name);
+		return find_linear(t, name);
 	uint32_t nbuckets = t->hash[0], offset = t->hash[1], bloom = t->hash[2], h = gnu_hash(name);
 	const uint32_t *buckets = t->hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4), *chain = buckets + nbuckets;
 	if (nbuckets == 0)
@@ -85,16 +85,16 @@ static const ElfW(Sym) *look_up(const struct tables *t, const char *name)
 	return NULL;
 }
 
-static int visit(struct dl_phdr_info *o, size_t size, void *data)
+static int visit_object(struct dl_phdr_info *o, size_t size, void *data)
 {
 	(void)size;
 	struct search *s = data;
-	if (!s->passed) {
-		s->passed = contains(o, s->here);
+	if (!s->own_visited) {
+		s->own_visited = contains_address(o, s->own_address);
 		return 0;
 	}
-	struct tables t = tables_of(o);
-	const ElfW(Sym) *symbol = look_up(&t, s->name);
+	struct symbol_tables t = read_tables(o);
+	const ElfW(Sym) *symbol = find_symbol(&t, s->name);
 	if (!symbol)
 		return 0;
 	s->found = (void *)(o->dlpi_addr + symbol->st_value);
@@ -103,36 +103,36 @@ static int visit(struct dl_phdr_info *o, size_t size, void *data)
 
 void *libc_symbol(const char *name)
 {
-	struct search s = {.name = name, .here = (uintptr_t)&libc_symbol};
-	dl_iterate_phdr(visit, &s);
+	struct search s = {.name = name, .own_address = (uintptr_t)&libc_symbol};
+	dl_iterate_phdr(visit_object, &s);
 	return s.found;
 }
 
-struct precedence { uintptr_t here; int objects; const char *object, *symbol; };
+struct precedence { uintptr_t own_address; int objects; const char *object, *symbol; };
 
-// visit_before skips the program itself, which is always first.
-static int visit_before(struct dl_phdr_info *o, size_t size, void *data)
+// visit_preceding skips the program itself, which is always first.
+static int visit_preceding(struct dl_phdr_info *o, size_t size, void *data)
 {
 	(void)size;
 	struct precedence *p = data;
-	if (contains(o, p->here))
+	if (contains_address(o, p->own_address))
 		return 1;
 	if (p->objects++ == 0)
 		return 0;
-	struct tables t = tables_of(o);
+	struct symbol_tables t = read_tables(o);
 	static const char *const lookups[] = {"dlsym", "dlvsym"};
 	for (int i = 0; !p->symbol && i < 2; i++)
-		p->symbol = look_up(&t, lookups[i]) ? lookups[i] : NULL;
+		p->symbol = find_symbol(&t, lookups[i]) ? lookups[i] : NULL;
 	for (int i = 0; !p->symbol && i < HOOKS; i++)
-		p->symbol = function_names[i].hooked && look_up(&t, function_names[i].name) ? function_names[i].name : NULL;
+		p->symbol = function_names[i].hooked && find_symbol(&t, function_names[i].name) ? function_names[i].name : NULL;
 	p->object = p->symbol ? o->dlpi_name : NULL;
 	return p->symbol != NULL;
 }
 
-const char *comes_before(const char **symbol)
+const char *find_preceding_object(const char **symbol)
 {
-	struct precedence p = {.here = (uintptr_t)&comes_before};
-	dl_iterate_phdr(visit_before, &p);
+	struct precedence p = {.own_address = (uintptr_t)&find_preceding_object};
+	dl_iterate_phdr(visit_preceding, &p);
 	*symbol = p.symbol;
 	return p.object;
 }

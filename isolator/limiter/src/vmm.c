@@ -9,38 +9,38 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return REAL(cuMemCreate)(h, size, prop, flags); // host memory
 	struct charge c = {0};
-	CUresult r = charge_on(&c, device_index(prop->location.id), size);
+	CUresult r = charge_device(&c, device_index(prop->location.id), size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMemCreate)(h, size, prop, flags);
 	if (r == CUDA_SUCCESS)
-		held_put((struct held){.kind = HELD_HANDLE, .key = *h, .device = c.device, .bytes = size, .refs = 1});
+		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = c.device, .bytes = size, .refs = 1});
 	else
-		books_release(c.device, size);
+		usage_release(c.device, size);
 	return r;
 }
 
-static const size_t tile = 2 << 20; // maximum size of a tile of a sparse array
+static const size_t max_tile_bytes = 2 << 20; // maximum size of a tile of a sparse array
 
-static void one_more(struct held *h, uint64_t n) { h->refs += n; }
-static void one_less(struct held *h, uint64_t n) { h->refs -= h->refs > 0 ? n : 0; }
-static void map_more(struct held *h, uint64_t n) { h->maps += n; }
-static void map_less(struct held *h, uint64_t n) { h->maps -= h->maps > 0 ? n : 0; }
+static void add_reference(struct allocation *h, uint64_t n) { h->refs += n; }
+static void remove_reference(struct allocation *h, uint64_t n) { h->refs -= h->refs > 0 ? n : 0; }
+static void add_mapping(struct allocation *h, uint64_t n) { h->maps += n; }
+static void remove_mapping(struct allocation *h, uint64_t n) { h->maps -= h->maps > 0 ? n : 0; }
 
-static bool unreferenced(const struct held *h) { return h->refs == 0 && h->maps == 0; }
+static bool is_unreferenced(const struct allocation *h) { return h->refs == 0 && h->maps == 0; }
 
-static void drop_if_last(CUmemGenericAllocationHandle handle)
+static void release_if_unused(CUmemGenericAllocationHandle handle)
 {
-	struct held h;
-	if (held_take_if(HELD_HANDLE, handle, unreferenced, &h))
-		books_release(h.device, h.bytes);
+	struct allocation h;
+	if (allocation_remove_if(ALLOCATED_HANDLE, handle, is_unreferenced, &h))
+		usage_release(h.device, h.bytes);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
 	CUresult r = REAL(cuMemRelease)(h);
-	if (r == CUDA_SUCCESS && held_edit(HELD_HANDLE, h, one_less, 1))
-		drop_if_last(h);
+	if (r == CUDA_SUCCESS && allocation_update(ALLOCATED_HANDLE, h, remove_reference, 1))
+		release_if_unused(h);
 	return r;
 }
 
@@ -48,7 +48,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *addr
 {
 	CUresult r = REAL(cuMemRetainAllocationHandle)(h, address);
 	if (r == CUDA_SUCCESS)
-		held_edit(HELD_HANDLE, *h, one_more, 1);
+		allocation_update(ALLOCATED_HANDLE, *h, add_reference, 1);
 	return r;
 }
 
@@ -56,31 +56,31 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *f
 {
 	CUmemAllocationProp prop;
 	CUresult r = REAL(cuMemImportFromShareableHandle)(h, from, type);
-	if (r != CUDA_SUCCESS || held_edit(HELD_HANDLE, *h, one_more, 1) || REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, *h) != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS || allocation_update(ALLOCATED_HANDLE, *h, add_reference, 1) || REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, *h) != CUDA_SUCCESS)
 		return r;
 	int device = prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? device_index(prop.location.id) : -1;
 	if (device >= 0)
-		held_put((struct held){.kind = HELD_HANDLE, .key = *h, .device = device, .refs = 1, .imported = true});
+		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = device, .refs = 1, .imported = true});
 	return r;
 }
 
 static struct lock import_lock;
 
-static void grown(struct held *h, uint64_t size) { h->bytes = size; }
+static void set_bytes(struct allocation *h, uint64_t size) { h->bytes = size; }
 
 // charge_import charges an imported handle for at least size bytes.
 static CUresult charge_import(CUmemGenericAllocationHandle handle, uint64_t size)
 {
-	struct held h;
+	struct allocation h;
 	struct charge c;
 	CUresult r = CUDA_SUCCESS;
-	lock_take(&import_lock);
-	if (held_get(HELD_HANDLE, handle, &h) && h.imported && size > h.bytes) {
-		r = charge_on(&c, h.device, size - h.bytes);
+	lock_acquire(&import_lock);
+	if (allocation_find(ALLOCATED_HANDLE, handle, &h) && h.imported && size > h.bytes) {
+		r = charge_device(&c, h.device, size - h.bytes);
 		if (r == CUDA_SUCCESS)
-			held_edit(HELD_HANDLE, handle, grown, size);
+			allocation_update(ALLOCATED_HANDLE, handle, set_bytes, size);
 	}
-	lock_drop(&import_lock);
+	lock_release(&import_lock);
 	return r;
 }
 
@@ -92,26 +92,26 @@ CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocat
 	CUresult r = charge_import(h, offset + size);
 	if (r != CUDA_SUCCESS || (r = REAL(cuMemMap)(p, size, offset, h, flags)) != CUDA_SUCCESS)
 		return r;
-	held_edit(HELD_HANDLE, h, map_more, 1);
-	held_put((struct held){.kind = HELD_MAPPING, .key = p, .handle = h, .size = size});
+	allocation_update(ALLOCATED_HANDLE, h, add_mapping, 1);
+	allocation_add((struct allocation){.kind = ALLOCATED_MAPPING, .key = p, .handle = h, .size = size});
 	return r;
 }
 
-static bool end_use(enum kind kind, uint64_t key, struct held *use)
+static bool end_mapping(enum allocation_kind kind, uint64_t key, struct allocation *use)
 {
-	if (!held_take(kind, key, use))
+	if (!allocation_remove(kind, key, use))
 		return false;
-	if (held_edit(HELD_HANDLE, use->handle, map_less, 1))
-		drop_if_last(use->handle);
+	if (allocation_update(ALLOCATED_HANDLE, use->handle, remove_mapping, 1))
+		release_if_unused(use->handle);
 	return true;
 }
 
 // One call may unmap several complete adjacent mappings.
 CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 {
-	struct held mapping;
+	struct allocation mapping;
 	CUresult r = REAL(cuMemUnmap)(p, size);
-	for (CUdeviceptr end = p + size; r == CUDA_SUCCESS && p < end && end_use(HELD_MAPPING, p, &mapping);)
+	for (CUdeviceptr end = p + size; r == CUDA_SUCCESS && p < end && end_mapping(ALLOCATED_MAPPING, p, &mapping);)
 		p += mapping.size;
 	return r;
 }
@@ -123,12 +123,12 @@ static CUresult map_array(CUarrayMapInfo *list, unsigned n, CUstream s, __typeof
 	CUresult r = CUDA_SUCCESS;
 	for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++)
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			r = charge_import(list[i].memHandle, list[i].offset + tile);
+			r = charge_import(list[i].memHandle, list[i].offset + max_tile_bytes);
 	if (r != CUDA_SUCCESS || (r = call(list, n, s)) != CUDA_SUCCESS)
 		return r;
 	for (unsigned i = 0; i < n; i++)
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			held_edit(HELD_HANDLE, list[i].memHandle, map_more, 1);
+			allocation_update(ALLOCATED_HANDLE, list[i].memHandle, add_mapping, 1);
 	return r;
 }
 
@@ -136,42 +136,42 @@ CUresult cuMemMapArrayAsync(CUarrayMapInfo *l, unsigned n, CUstream s) { return 
 CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *l, unsigned n, CUstream s) { return map_array(l, n, s, REAL(cuMemMapArrayAsync_ptsz)); }
 
 // A binding is identified by multicast object, offset and device.
-static uint64_t binding(CUmemGenericAllocationHandle multicast, size_t at, int device)
+static uint64_t binding_key(CUmemGenericAllocationHandle multicast, size_t at, int device)
 {
 	return (multicast * 0x9e3779b97f4a7c15ull ^ at) * 0x9e3779b97f4a7c15ull ^ (uint64_t)device;
 }
 
-static void bound(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle)
+static void record_binding(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle)
 {
-	struct held h;
-	if (!held_get(HELD_HANDLE, handle, &h))
+	struct allocation h;
+	if (!allocation_find(ALLOCATED_HANDLE, handle, &h))
 		return;
-	held_edit(HELD_HANDLE, handle, map_more, 1);
-	held_put((struct held){.kind = HELD_BINDING, .key = binding(multicast, at, h.device), .handle = handle});
+	allocation_update(ALLOCATED_HANDLE, handle, add_mapping, 1);
+	allocation_add((struct allocation){.kind = ALLOCATED_BINDING, .key = binding_key(multicast, at, h.device), .handle = handle});
 }
 
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle h, size_t offset, size_t size, unsigned long long flags)
 {
 	CUresult r = charge_import(h, offset + size);
 	if (r == CUDA_SUCCESS && (r = REAL(cuMulticastBindMem)(m, at, h, offset, size, flags)) == CUDA_SUCCESS)
-		bound(m, at, h);
+		record_binding(m, at, h);
 	return r;
 }
 
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t size, unsigned long long flags)
 {
-	struct held mapping;
+	struct allocation mapping;
 	CUresult r = REAL(cuMulticastBindAddr)(m, at, p, size, flags);
-	if (r == CUDA_SUCCESS && held_get(HELD_MAPPING, p, &mapping))
-		bound(m, at, mapping.handle);
+	if (r == CUDA_SUCCESS && allocation_find(ALLOCATED_MAPPING, p, &mapping))
+		record_binding(m, at, mapping.handle);
 	return r;
 }
 
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle m, CUdevice device, size_t at, size_t size)
 {
-	struct held use;
+	struct allocation use;
 	CUresult r = REAL(cuMulticastUnbind)(m, device, at, size);
 	if (r == CUDA_SUCCESS)
-		end_use(HELD_BINDING, binding(m, at, device_index(device)), &use);
+		end_mapping(ALLOCATED_BINDING, binding_key(m, at, device_index(device)), &use);
 	return r;
 }

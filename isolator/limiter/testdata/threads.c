@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 6; i++)
 		pthread_join(t[i], NULL);
 	uint64_t used;
-	failures += cuCtxSynchronize() != 0 || cuCtxDestroy_v2(context) != 0 || !books_used(0, &used) || used != 0;
+	failures += cuCtxSynchronize() != 0 || cuCtxDestroy_v2(context) != 0 || !usage_total(0, &used) || used != 0;
 	printf("%d failures, %lu bytes left\n", failures, (unsigned long)used);
 	return failures != 0;
 }

@@ -55,11 +55,11 @@ struct Grant {
 
 struct Problem {
   enum class Kind {
-    away,     // no response in time; the same call may succeed later
-    broken,   // a response that the API does not define, or a server error
-    refused,  // the daemon rejected the call
+    unavailable,  // no response in time; the same call may succeed later
+    broken,       // a response that the API does not define, or a server error
+    refused,      // the daemon rejected the call
   };
-  Kind kind = Kind::away;
+  Kind kind = Kind::unavailable;
   std::string message;  // the object, the cause and the remedy
   long status = 0;      // HTTP status; 0 without a response
 };

@@ -19,7 +19,7 @@ constexpr std::size_t maxBody = 1 << 20, maxHeader = 16 << 10;
 using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
-struct Answer {
+struct Response {
   long status = 0;  // HTTP status
   std::string body;
   std::size_t header = 0;  // size of the header
@@ -28,27 +28,27 @@ struct Answer {
   const std::atomic<bool>& stopped;
 };
 
-std::size_t takeBody(char* data, std::size_t, std::size_t size, void* to) {
-  auto& answer = *static_cast<Answer*>(to);
-  if (answer.body.size() + size > maxBody) {
-    answer.tooLarge = true;
+std::size_t appendBody(char* data, std::size_t, std::size_t size, void* to) {
+  auto& response = *static_cast<Response*>(to);
+  if (response.body.size() + size > maxBody) {
+    response.tooLarge = true;
     return 0;
   }
-  answer.body.append(data, size);
+  response.body.append(data, size);
   return size;
 }
 
-std::size_t takeHeader(char*, std::size_t, std::size_t size, void* to) {
-  auto& answer = *static_cast<Answer*>(to);
-  answer.header += size;
-  answer.tooLarge = answer.tooLarge || answer.header > maxHeader;
-  return answer.tooLarge ? 0 : size;
+std::size_t countHeader(char*, std::size_t, std::size_t size, void* to) {
+  auto& response = *static_cast<Response*>(to);
+  response.header += size;
+  response.tooLarge = response.tooLarge || response.header > maxHeader;
+  return response.tooLarge ? 0 : size;
 }
 
-// libcurl calls goOn several times a second; a nonzero result ends the
+// libcurl calls checkStopped several times a second; a nonzero result ends the
 // transfer.
-int goOn(void* with, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return static_cast<Answer*>(with)->stopped.load() ? 1 : 0;
+int checkStopped(void* with, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Response*>(with)->stopped.load() ? 1 : 0;
 }
 
 // A container that the agent forks must not inherit a connection to the daemon:
@@ -68,8 +68,8 @@ struct Client::Call {
 
 namespace {
 
-// mistrust rejects a socket that is not owned by root or the agent's user.
-std::optional<std::string> mistrust(const std::string& socket) {
+// checkSocketOwner rejects a socket that is not owned by root or the agent's user.
+std::optional<std::string> checkSocketOwner(const std::string& socket) {
   struct stat s;
   if (::stat(socket.c_str(), &s) != 0) {
     return std::string(std::strerror(errno)) + "; start the daemon: mesos-gpu agent";
@@ -84,10 +84,10 @@ std::optional<std::string> mistrust(const std::string& socket) {
 }
 
 // Returns why a transfer failed.
-std::string why(CURLcode code, const Answer& answer, std::chrono::milliseconds allowed) {
+std::string describeFailure(CURLcode code, const Response& response, std::chrono::milliseconds allowed) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
-      return std::string(answer.number ? std::strerror(static_cast<int>(answer.number)) : "cannot connect") +
+      return std::string(response.number ? std::strerror(static_cast<int>(response.number)) : "cannot connect") +
              "; start the daemon: mesos-gpu agent";
     case CURLE_OPERATION_TIMEDOUT:
       return "no whole answer within " + std::to_string(allowed.count()) +
@@ -100,7 +100,7 @@ std::string why(CURLcode code, const Answer& answer, std::chrono::milliseconds a
     case CURLE_PARTIAL_FILE:
       return "it closed the connection before its answer was whole; look at the daemon's log";
     default:
-      if (answer.tooLarge) {
+      if (response.tooLarge) {
         return "its answer has more than " + std::to_string(maxBody) + " bytes, or " + std::to_string(maxHeader) +
                " of header; is it the GPU daemon?";
       }
@@ -108,7 +108,7 @@ std::string why(CURLcode code, const Answer& answer, std::chrono::milliseconds a
   }
 }
 
-bool isAway(CURLcode code) {
+bool isUnavailable(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
     case CURLE_OPERATION_TIMEDOUT:
@@ -124,7 +124,7 @@ bool isAway(CURLcode code) {
 }
 
 // Posts one body over one connection.
-CURLcode transfer(const std::string& socket, const std::string& url, const std::string& body, std::chrono::milliseconds allowed, Answer& answer) {
+CURLcode transfer(const std::string& socket, const std::string& url, const std::string& body, std::chrono::milliseconds allowed, Response& response) {
   Handle handle(curl_easy_init(), curl_easy_cleanup);
   Headers type(curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
   if (!handle || !type || !curl_slist_append(type.get(), "Expect:")) {
@@ -142,16 +142,16 @@ CURLcode transfer(const std::string& socket, const std::string& url, const std::
   curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, static_cast<long>(allowed.count()));
   curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, openSocket);
-  curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, takeBody);
-  curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
-  curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, takeHeader);
-  curl_easy_setopt(c, CURLOPT_HEADERDATA, &answer);
-  curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, goOn);
-  curl_easy_setopt(c, CURLOPT_XFERINFODATA, &answer);
+  curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, appendBody);
+  curl_easy_setopt(c, CURLOPT_WRITEDATA, &response);
+  curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, countHeader);
+  curl_easy_setopt(c, CURLOPT_HEADERDATA, &response);
+  curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, checkStopped);
+  curl_easy_setopt(c, CURLOPT_XFERINFODATA, &response);
   curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
   const CURLcode code = curl_easy_perform(c);
-  curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &answer.number);
-  curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &answer.status);
+  curl_easy_getinfo(c, CURLINFO_OS_ERRNO, &response.number);
+  curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &response.status);
   return code;
 }
 
@@ -166,31 +166,31 @@ Result<std::string> Client::post(const Call& call, const std::string& body, Dead
   const std::string what = std::string(call.verb) + " " + call.object + ": ask the GPU daemon at " + socket_ + ": ";
   auto allowed = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   if (allowed.count() <= 0) {
-    return Problem{Problem::Kind::away, what + "no time left: calls before this one took it all; look at the daemon's log"};
+    return Problem{Problem::Kind::unavailable, what + "no time left: calls before this one took it all; look at the daemon's log"};
   }
-  if (auto doubt = mistrust(socket_)) {
-    return Problem{Problem::Kind::away, what + *doubt};
+  if (auto distrust = checkSocketOwner(socket_)) {
+    return Problem{Problem::Kind::unavailable, what + *distrust};
   }
-  Answer answer{0, {}, 0, false, 0, stopped_};
-  if (CURLcode code = transfer(socket_, std::string("http://agent") + call.path, body, allowed, answer); code != CURLE_OK) {
-    return Problem{isAway(code) ? Problem::Kind::away : Problem::Kind::broken, what + why(code, answer, allowed)};
+  Response response{0, {}, 0, false, 0, stopped_};
+  if (CURLcode code = transfer(socket_, std::string("http://agent") + call.path, body, allowed, response); code != CURLE_OK) {
+    return Problem{isUnavailable(code) ? Problem::Kind::unavailable : Problem::Kind::broken, what + describeFailure(code, response, allowed)};
   }
-  if (answer.status == 200) {
-    return answer.body;
+  if (response.status == 200) {
+    return response.body;
   }
-  const bool no = answer.status >= 400 && answer.status < 500;
-  std::string reason = json::reason(answer.body);
+  const bool rejected = response.status >= 400 && response.status < 500;
+  std::string reason = json::decodeReason(response.body);
   if (reason.find(call.object) != std::string::npos) {
-    return Problem{no ? Problem::Kind::refused : Problem::Kind::broken, "the GPU daemon at " + socket_ + ": " + reason, answer.status};
+    return Problem{rejected ? Problem::Kind::refused : Problem::Kind::broken, "the GPU daemon at " + socket_ + ": " + reason, response.status};
   }
   if (reason.empty()) {
-    reason = "HTTP status " + std::to_string(answer.status) + " without a reason; is it the GPU daemon?";
+    reason = "HTTP status " + std::to_string(response.status) + " without a reason; is it the GPU daemon?";
   }
-  return Problem{no ? Problem::Kind::refused : Problem::Kind::broken, what + reason, answer.status};
+  return Problem{rejected ? Problem::Kind::refused : Problem::Kind::broken, what + reason, response.status};
 }
 
 template <typename T, typename Encode, typename Decode>
-Result<T> Client::ask(const Call& call, Deadline deadline, Encode encode, Decode decode) const noexcept {
+Result<T> Client::callDaemon(const Call& call, Deadline deadline, Encode encode, Decode decode) const noexcept {
   try {
     Result<std::string> body = post(call, encode(), deadline);
     if (!body.ok()) {
@@ -203,33 +203,33 @@ Result<T> Client::ask(const Call& call, Deadline deadline, Encode encode, Decode
     }
     return out;
   } catch (const std::exception& e) {
-    return Problem{Problem::Kind::away, e.what()};
+    return Problem{Problem::Kind::unavailable, e.what()};
   }
 }
 
 Result<Done> Client::recover(const std::vector<std::string>& containers, Deadline deadline) const noexcept {
-  return ask<Done>({"recover", "/v1/recover", std::to_string(containers.size()) + " containers"}, deadline,
-                      [&] { return json::recover(containers); }, json::object);
+  return callDaemon<Done>({"recover", "/v1/recover", std::to_string(containers.size()) + " containers"}, deadline,
+                      [&] { return json::recover(containers); }, json::decodeObject);
 }
 
 Result<Grant> Client::prepare(const Request& request, Deadline deadline) const noexcept {
-  return ask<Grant>({"prepare", "/v1/prepare", "container " + request.container}, deadline, [&] { return json::prepare(request); },
-                    json::grant);
+  return callDaemon<Grant>({"prepare", "/v1/prepare", "container " + request.container}, deadline, [&] { return json::prepare(request); },
+                    json::decodeGrant);
 }
 
 Result<Done> Client::isolate(const std::string& container, int pid, Deadline deadline) const noexcept {
-  return ask<Done>({"isolate", "/v1/isolate", "container " + container}, deadline, [&] { return json::isolate(container, pid); },
-                      json::object);
+  return callDaemon<Done>({"isolate", "/v1/isolate", "container " + container}, deadline, [&] { return json::isolate(container, pid); },
+                      json::decodeObject);
 }
 
 Result<std::vector<std::string>> Client::update(const std::string& container, const Amounts& resources, Deadline deadline) const noexcept {
-  return ask<std::vector<std::string>>({"update", "/v1/update", "container " + container}, deadline,
-                                       [&] { return json::update(container, resources); }, json::devices);
+  return callDaemon<std::vector<std::string>>({"update", "/v1/update", "container " + container}, deadline,
+                                       [&] { return json::update(container, resources); }, json::decodeDevices);
 }
 
 Result<Done> Client::cleanup(const std::string& container, Deadline deadline) const noexcept {
-  return ask<Done>({"clean up", "/v1/cleanup", "container " + container}, deadline, [&] { return json::cleanup(container); },
-                      json::object);
+  return callDaemon<Done>({"clean up", "/v1/cleanup", "container " + container}, deadline, [&] { return json::cleanup(container); },
+                      json::decodeObject);
 }
 
 }  // namespace mesosgpu

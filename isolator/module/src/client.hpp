@@ -30,7 +30,7 @@ class Client {
   Result<std::vector<std::string>> update(const std::string& container, const Amounts&, Deadline) const noexcept;
   Result<Done> cleanup(const std::string& container, Deadline) const noexcept;
 
-  // Ends current and future calls with Problem::Kind::away.
+  // Ends current and future calls with Problem::Kind::unavailable.
   void stop() noexcept { stopped_ = true; }
 
  private:
@@ -38,7 +38,7 @@ class Client {
   // Posts a body and returns the body of the response.
   Result<std::string> post(const Call&, const std::string& body, Deadline) const;
   template <typename T, typename Encode, typename Decode>
-  Result<T> ask(const Call&, Deadline, Encode, Decode) const noexcept;
+  Result<T> callDaemon(const Call&, Deadline, Encode, Decode) const noexcept;
 
   std::string socket_;
   std::atomic<bool> stopped_{false};

@@ -8,7 +8,7 @@ namespace {
 // Labels in which frameworks name the job of a task.
 constexpr const char* jobLabels[] = {"mesos-gpu.job", "job"};
 
-std::string job(const mesos::Labels& labels) {
+std::string findJobLabel(const mesos::Labels& labels) {
   for (const char* name : jobLabels) {
     for (const mesos::Label& label : labels.labels()) {
       if (label.key() == name) {
@@ -19,7 +19,7 @@ std::string job(const mesos::Labels& labels) {
   return "";
 }
 
-Amount amount(const mesos::Resource& resource) {
+Amount toAmount(const mesos::Resource& resource) {
   switch (resource.type()) {
     case mesos::Value::SET:
       return std::set<std::string>(resource.set().item().begin(), resource.set().item().end());
@@ -35,40 +35,40 @@ Amount amount(const mesos::Resource& resource) {
   }
 }
 
-void describe(const mesos::ExecutorInfo& executor, Request& r) {
+void setExecutor(const mesos::ExecutorInfo& executor, Request& r) {
   r.framework = executor.framework_id().value();
   r.executor = executor.executor_id().value();
-  r.job = job(executor.labels());
+  r.job = findJobLabel(executor.labels());
 }
 
 }  // namespace
 
-std::string text(const mesos::ContainerID& id) {
-  return id.has_parent() ? text(id.parent()) + "." + id.value() : id.value();
+std::string containerName(const mesos::ContainerID& id) {
+  return id.has_parent() ? containerName(id.parent()) + "." + id.value() : id.value();
 }
 
-Amounts gpus(const mesos::Resources& resources) {
+Amounts gpuAmounts(const mesos::Resources& resources) {
   Amounts out;
   for (const mesos::Resource& resource : resources) {
     if (resource.name().compare(0, 3, "gpu") == 0) {
-      add(out, resource.name(), amount(resource));
+      add(out, resource.name(), toAmount(resource));
     }
   }
   return out;
 }
 
-Request request(const mesos::ContainerID& id, const mesos::slave::ContainerConfig& config) {
+Request makeRequest(const mesos::ContainerID& id, const mesos::slave::ContainerConfig& config) {
   Request r;
-  r.container = text(id);
+  r.container = containerName(id);
   r.directory = config.directory();
   r.rootfs = config.has_rootfs();
-  r.resources = gpus(config.resources());
+  r.resources = gpuAmounts(config.resources());
   if (config.has_executor_info()) {
-    describe(config.executor_info(), r);
+    setExecutor(config.executor_info(), r);
   }
   if (config.has_task_info()) {
     r.task = config.task_info().task_id().value();
-    if (auto of = job(config.task_info().labels()); !of.empty()) {
+    if (auto of = findJobLabel(config.task_info().labels()); !of.empty()) {
       r.job = of;
     }
   }
@@ -83,12 +83,12 @@ Request request(const mesos::ContainerID& id, const mesos::slave::ContainerConfi
   return r;
 }
 
-Request request(const mesos::slave::ContainerState& state) {
+Request makeRequest(const mesos::slave::ContainerState& state) {
   Request r;
-  r.container = text(state.container_id());
+  r.container = containerName(state.container_id());
   r.directory = state.directory();
   if (state.has_executor_info()) {
-    describe(state.executor_info(), r);
+    setExecutor(state.executor_info(), r);
   }
   return r;
 }

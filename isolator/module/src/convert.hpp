@@ -9,13 +9,13 @@
 namespace mesosgpu {
 
 // "PARENT.CHILD" for a nested container.
-std::string text(const mesos::ContainerID&);
+std::string containerName(const mesos::ContainerID&);
 
 // Returns the resources whose names start with "gpu".
-Amounts gpus(const mesos::Resources&);
+Amounts gpuAmounts(const mesos::Resources&);
 
-Request request(const mesos::ContainerID&, const mesos::slave::ContainerConfig&);
-Request request(const mesos::slave::ContainerState&);
+Request makeRequest(const mesos::ContainerID&, const mesos::slave::ContainerConfig&);
+Request makeRequest(const mesos::slave::ContainerState&);
 
 // A debug container runs in its parent's cgroup, mounts and environment.
 bool isDebug(const mesos::slave::ContainerConfig&);

@@ -53,7 +53,7 @@ class GpuIsolator : public mesos::slave::Isolator {
 };
 
 // Sets one parameter of the configuration.
-Try<Nothing> set(const mesos::Parameter& p, mesosgpu::Config& config, std::string& hierarchy) {
+Try<Nothing> setParameter(const mesos::Parameter& p, mesosgpu::Config& config, std::string& hierarchy) {
   if (p.key() == "socket") {
     if (p.value().empty() || p.value()[0] != '/' || p.value().size() >= sizeof(sockaddr_un::sun_path)) {
       return Error("'" + p.value() + "' is no absolute path of at most 107 bytes");
@@ -87,11 +87,11 @@ bool isUnified(const std::string& hierarchy) {
   return ::statfs(hierarchy.c_str(), &s) == 0 && s.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-mesos::slave::Isolator* create(const mesos::Parameters& parameters) {
+mesos::slave::Isolator* createIsolator(const mesos::Parameters& parameters) {
   mesosgpu::Config config;
   std::string hierarchy = "/sys/fs/cgroup";
   for (const mesos::Parameter& p : parameters.parameter()) {
-    Try<Nothing> known = set(p, config, hierarchy);
+    Try<Nothing> known = setParameter(p, config, hierarchy);
     if (known.isError()) {
       LOG(ERROR) << "read the GPU isolator's parameter " << p.key() << ": " << known.error();
       return nullptr;
@@ -109,4 +109,4 @@ mesos::slave::Isolator* create(const mesos::Parameters& parameters) {
 }  // namespace
 
 mesos::modules::Module<mesos::slave::Isolator> io_mesosgpu_GpuIsolator(
-    MESOS_MODULE_API_VERSION, MESOS_VERSION, "mesos-gpu", "mesos-gpu", "GPU isolation by the daemon of mesos-gpu agent.", nullptr, create);
+    MESOS_MODULE_API_VERSION, MESOS_VERSION, "mesos-gpu", "mesos-gpu", "GPU isolation by the daemon of mesos-gpu agent.", nullptr, createIsolator);

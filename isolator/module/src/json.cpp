@@ -45,7 +45,7 @@ class Reader {
 
   // Calls f for each item of a list; a missing list is empty.
   template <typename F>
-  void each(const Value& in, const std::string& name, F f) {
+  void forEach(const Value& in, const std::string& name, F f) {
     const Value* list = find(in, name);
     if (list && !list->is_array()) {
       return fail(name, "no list");
@@ -110,7 +110,7 @@ class Reader {
 
 std::vector<std::string> readDevices(Reader& r, const Value& v) {
   std::vector<std::string> out;
-  r.each(v, "devices", [&](const Value& item, const std::string& name) { out.push_back(r.string(item, name)); });
+  r.forEach(v, "devices", [&](const Value& item, const std::string& name) { out.push_back(r.string(item, name)); });
   return out;
 }
 
@@ -137,7 +137,7 @@ std::map<std::string, std::string> readEnvironment(Reader& r, const Value& v) {
 }
 
 template <typename T>
-Result<T> result(Reader& r, T value) {
+Result<T> finishReading(Reader& r, T value) {
   if (r.problem) {
     return *r.problem;
   }
@@ -172,7 +172,7 @@ std::string recover(const std::vector<std::string>& containers) {
   return text({{"containers", Value(containers)}});
 }
 
-Result<Grant> grant(const std::string& body) {
+Result<Grant> decodeGrant(const std::string& body) {
   Reader r;
   const Value v = r.parse(body);
   if (r.problem) {
@@ -180,11 +180,11 @@ Result<Grant> grant(const std::string& body) {
   }
   Grant g;
   g.devices = readDevices(r, v);
-  r.each(v, "nodes", [&](const Value& item, const std::string& name) {
+  r.forEach(v, "nodes", [&](const Value& item, const std::string& name) {
     // The kernel has 12 bits for the major number and 20 for the minor.
     g.nodes.push_back({r.path(item, name + ".path", "/dev/"), r.number(item, "major", name, 0xfff), r.number(item, "minor", name, 0xfffff)});
   });
-  r.each(v, "mounts", [&](const Value& item, const std::string& name) {
+  r.forEach(v, "mounts", [&](const Value& item, const std::string& name) {
     const Value* readOnly = Reader::find(item, "read_only");
     if (readOnly && !readOnly->is_boolean()) {
       r.fail(name + ".read_only", "neither true nor false");
@@ -193,26 +193,26 @@ Result<Grant> grant(const std::string& body) {
     g.mounts.push_back({r.path(item, name + ".source", "/"), r.path(item, name + ".target", "/"), readOnly && readOnly->get<bool>()});
   });
   g.environment = readEnvironment(r, v);
-  return result(r, std::move(g));
+  return finishReading(r, std::move(g));
 }
 
-Result<std::vector<std::string>> devices(const std::string& body) {
+Result<std::vector<std::string>> decodeDevices(const std::string& body) {
   Reader r;
   const Value v = r.parse(body);
   if (r.problem) {
     return *r.problem;
   }
   auto list = readDevices(r, v);
-  return result(r, std::move(list));
+  return finishReading(r, std::move(list));
 }
 
-Result<Done> object(const std::string& body) {
+Result<Done> decodeObject(const std::string& body) {
   Reader r;
   r.parse(body);
-  return result(r, Done{});
+  return finishReading(r, Done{});
 }
 
-std::string reason(const std::string& body) {
+std::string decodeReason(const std::string& body) {
   const Value v = Value::parse(body, nullptr, false);
   const Value* why = v.is_discarded() ? nullptr : Reader::find(v, "error");
   if (!why || !why->is_string()) {

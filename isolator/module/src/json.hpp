@@ -19,12 +19,12 @@ std::string cleanup(const std::string& container);
 std::string recover(const std::vector<std::string>& containers);
 
 // Problem messages start with the field, and their kind is broken.
-Result<Grant> grant(const std::string& text);
-Result<std::vector<std::string>> devices(const std::string& text);
-Result<Done> object(const std::string& text);
+Result<Grant> decodeGrant(const std::string& text);
+Result<std::vector<std::string>> decodeDevices(const std::string& text);
+Result<Done> decodeObject(const std::string& text);
 
 // Returns the reason in the body of a rejection as one printable line of
 // bounded length, or an empty string.
-std::string reason(const std::string& text);
+std::string decodeReason(const std::string& text);
 
 }  // namespace mesosgpu::json

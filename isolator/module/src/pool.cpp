@@ -25,45 +25,45 @@ class SignalsBlocked {
 
 }  // namespace
 
-Pool::Pool(std::size_t most) : most_(most) {
-  threads_.reserve(most);
-  start();
+Pool::Pool(std::size_t maxThreads) : maxThreads_(maxThreads) {
+  threads_.reserve(maxThreads);
+  startThread();
 }
 
 Pool::~Pool() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    ending_ = true;
+    stopping_ = true;
   }
-  more_.notify_all();
+  jobAdded_.notify_all();
   for (auto& thread : threads_) {
     thread.join();
   }
 }
 
-void Pool::run(std::function<void()> job) {
+void Pool::submit(std::function<void()> job) {
   std::lock_guard<std::mutex> lock(mutex_);
   jobs_.push_back(std::move(job));
-  if (jobs_.size() > idle_ && threads_.size() < most_) {
+  if (jobs_.size() > idle_ && threads_.size() < maxThreads_) {
     try {
-      start();
+      startThread();
     } catch (const std::system_error&) {
       // The host cannot start another thread; the existing threads run the job.
     }
   }
-  more_.notify_one();
+  jobAdded_.notify_one();
 }
 
-void Pool::start() {
+void Pool::startThread() {
   SignalsBlocked blocked;
-  threads_.emplace_back([this] { work(); });
+  threads_.emplace_back([this] { runJobs(); });
 }
 
-void Pool::work() {
+void Pool::runJobs() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     idle_++;
-    more_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+    jobAdded_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     idle_--;
     if (jobs_.empty()) {
       return;

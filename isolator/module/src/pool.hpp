@@ -12,27 +12,27 @@ namespace mesosgpu {
 
 class Pool {
  public:
-  // Starts one thread. Further threads start on demand, up to most in total.
+  // Starts one thread. Further threads start on demand, up to maxThreads in total.
   // Throws std::system_error if the first thread cannot be started.
-  explicit Pool(std::size_t most);
+  explicit Pool(std::size_t maxThreads);
   // Waits until all jobs are done, including queued ones.
   ~Pool();
 
   // Queues a job. If no further thread can be started, it waits for an existing
   // one.
-  void run(std::function<void()> job);
+  void submit(std::function<void()> job);
 
  private:
-  void start();
-  void work();
+  void startThread();
+  void runJobs();
 
-  const std::size_t most_;
+  const std::size_t maxThreads_;
   std::mutex mutex_;
-  std::condition_variable more_;
+  std::condition_variable jobAdded_;
   std::deque<std::function<void()>> jobs_;
   std::vector<std::thread> threads_;
   std::size_t idle_ = 0;
-  bool ending_ = false;
+  bool stopping_ = false;
 };
 
 }  // namespace mesosgpu

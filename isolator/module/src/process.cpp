@@ -29,33 +29,33 @@ namespace {
 constexpr std::size_t threads = 16;
 
 // Maximum delay for a container without GPUs.
-constexpr std::chrono::milliseconds brief(1000);
+constexpr std::chrono::milliseconds optionalTimeout(1000);
 
 // Delays before a call is repeated: while another call is running, while a
 // caller waits for the daemon, and otherwise.
-const Duration shortPause = Milliseconds(20), pause = Milliseconds(200), longPause = Seconds(1);
+const Duration syncRetryInterval = Milliseconds(20), callRetryInterval = Milliseconds(200), backgroundRetryInterval = Seconds(1);
 
-constexpr const char* unconfinedToo =
+constexpr const char* unconfinedHint =
     "; with cgroup v2 no container is launched, with GPUs or without, before the daemon has answered once since the agent's start: it confines them all";
 
-Duration until(Deadline deadline) {
+Duration timeUntil(Deadline deadline) {
   return Nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count());
 }
 
 // The daemon rejects a whole list for one invalid ID, and frameworks choose the
 // IDs of nested containers.
-bool speakable(const std::string& id) {
+bool isValidContainerId(const std::string& id) {
   return id.size() <= 512 && id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == std::string::npos;
 }
 
-bool isAway(const Problem& p) { return p.kind == Problem::Kind::away; }
+bool isUnavailable(const Problem& p) { return p.kind == Problem::Kind::unavailable; }
 
 // A call that is rejected while other containers release devices may succeed
 // later.
 template <typename T>
-Result<T> hopeful(Result<T> r, bool givenBack) {
-  if (!r.ok() && r.problem->status == 409 && givenBack) {
-    r.problem->kind = Problem::Kind::away;
+Result<T> retryIfReleasing(Result<T> r, bool releasing) {
+  if (!r.ok() && r.problem->status == 409 && releasing) {
+    r.problem->kind = Problem::Kind::unavailable;
   }
   return r;
 }
@@ -73,13 +73,13 @@ GpuProcess::Container* GpuProcess::find(const std::string& id) {
   return at == containers_.end() ? nullptr : &at->second;
 }
 
-GpuProcess::Container* GpuProcess::find(const std::string& id, unsigned long turn) {
+GpuProcess::Container* GpuProcess::find(const std::string& id, unsigned long version) {
   Container* c = find(id);
-  return c && c->since <= turn ? c : nullptr;
+  return c && c->preparedVersion <= version ? c : nullptr;
 }
 
-bool GpuProcess::required(const Container& c) {
-  if (!c.request.resources.empty() || unconfined()) {
+bool GpuProcess::needsDaemon(const Container& c) {
+  if (!c.request.resources.empty() || isUnconfined()) {
     return true;
   }
   // A nested container with its own root needs nodes for inherited GPUs.
@@ -88,160 +88,160 @@ bool GpuProcess::required(const Container& c) {
   return root && c.request.rootfs && !root->request.resources.empty();
 }
 
-Deadline GpuProcess::deadline(bool required) const {
-  return Clock::now() + (required ? config_.timeout : std::min(config_.timeout, brief));
+Deadline GpuProcess::deadline(bool needsDaemon) const {
+  return Clock::now() + (needsDaemon ? config_.timeout : std::min(config_.timeout, optionalTimeout));
 }
 
 template <typename T>
-Future<Result<T>> GpuProcess::ask(std::function<Result<T>(const Client&)> call) {
+Future<Result<T>> GpuProcess::callDaemon(std::function<Result<T>(const Client&)> call) {
   auto promise = std::make_shared<Promise<Result<T>>>();
-  pool_.run([promise, call, client = client_] { promise->set(call(*client)); });
+  pool_.submit([promise, call, client = client_] { promise->set(call(*client)); });
   return process::undiscardable(promise->future());
 }
 
 template <typename T>
-Future<Result<T>> GpuProcess::persist(Deadline deadline, std::function<Future<Result<T>>()> once) {
-  return once().then(defer(self(), [=](const Result<T>& r) -> Future<Result<T>> {
-    if (r.ok() || !isAway(*r.problem) || until(deadline) <= pause) {
+Future<Result<T>> GpuProcess::retryUntil(Deadline deadline, std::function<Future<Result<T>>()> call) {
+  return call().then(defer(self(), [=](const Result<T>& r) -> Future<Result<T>> {
+    if (r.ok() || !isUnavailable(*r.problem) || timeUntil(deadline) <= callRetryInterval) {
       return r;
     }
-    return process::after(pause).then(defer(self(), [=](const Nothing&) { return persist<T>(deadline, once); }));
+    return process::after(callRetryInterval).then(defer(self(), [=](const Nothing&) { return retryUntil<T>(deadline, call); }));
   }));
 }
 
 Future<Nothing> GpuProcess::recover(const std::vector<ContainerState>& states, const hashset<ContainerID>& orphans) {
   for (const ContainerState& state : states) {
-    Container& c = containers_[text(state.container_id())];
-    c.request = request(state);
+    Container& c = containers_[containerName(state.container_id())];
+    c.request = makeRequest(state);
     c.known = true;
     c.pid = static_cast<int>(state.pid());
   }
   for (const ContainerID& orphan : orphans) {
-    Container& c = containers_[text(orphan)];
-    c.request.container = text(orphan);
+    Container& c = containers_[containerName(orphan)];
+    c.request.container = containerName(orphan);
     c.known = true;
   }
   changes_++;
-  return sync().then([](const Result<Done>&) { return Nothing(); });
+  return syncContainers().then([](const Result<Done>&) { return Nothing(); });
 }
 
-Future<Result<Done>> GpuProcess::sync() {
-  if (syncing_.isSome()) {
-    return *syncing_;
+Future<Result<Done>> GpuProcess::syncContainers() {
+  if (runningSync_.isSome()) {
+    return *runningSync_;
   }
-  if (told_ == changes_) {
+  if (syncedChanges_ == changes_) {
     return Result<Done>(Done{});
   }
-  if (entering_ > 0) {
-    return process::after(shortPause).then(defer(self(), [=](const Nothing&) { return sync(); }));
+  if (adoptionsInFlight_ > 0) {
+    return process::after(syncRetryInterval).then(defer(self(), [=](const Nothing&) { return syncContainers(); }));
   }
-  std::vector<std::string> live;
+  std::vector<std::string> liveIds;
   for (const auto& [id, c] : containers_) {
-    if (c.known && speakable(id)) {
-      live.push_back(id);
+    if (c.known && isValidContainerId(id)) {
+      liveIds.push_back(id);
     }
   }
   const auto changes = changes_;
   const auto by = deadline(true);
-  syncing_ = process::undiscardable(
-      ask<Done>([live, by](const Client& client) { return client.recover(live, by); })
+  runningSync_ = process::undiscardable(
+      callDaemon<Done>([liveIds, by](const Client& client) { return client.recover(liveIds, by); })
           .then(defer(self(), [=](const Result<Done>& r) -> Result<Done> {
-            syncing_ = None();
+            runningSync_ = None();
             if (r.ok()) {
-              told_ = changes;
-              LOG(INFO) << "The GPU daemon knows of " << live.size() << " live containers";
+              syncedChanges_ = changes;
+              LOG(INFO) << "The GPU daemon has recovered " << liveIds.size() << " live containers";
             } else {
-              LOG_IF(WARNING, !syncScheduled_) << r.problem->message << "; it is told again until it has heard";
-              syncLater();
+              LOG_IF(WARNING, !syncScheduled_) << r.problem->message << "; the call is repeated until the daemon answers";
+              scheduleSync();
             }
             return r;
           })));
-  return *syncing_;
+  return *runningSync_;
 }
 
-void GpuProcess::syncLater() {
+void GpuProcess::scheduleSync() {
   if (syncScheduled_) {
     return;
   }
   syncScheduled_ = true;
-  process::after(longPause).onReady(defer(self(), [=](const Nothing&) {
-    sync().onReady(defer(self(), [=](const Result<Done>&) {
+  process::after(backgroundRetryInterval).onReady(defer(self(), [=](const Nothing&) {
+    syncContainers().onReady(defer(self(), [=](const Result<Done>&) {
       syncScheduled_ = false;
-      if (told_ != changes_) {
-        syncLater();
+      if (syncedChanges_ != changes_) {
+        scheduleSync();
       }
     }));
   }));
 }
 
-void GpuProcess::syncAgain() {
+void GpuProcess::requestSync() {
   changes_++;
-  syncLater();
+  scheduleSync();
 }
 
-Future<Result<Grant>> GpuProcess::enter(const std::string& id, Deadline by) {
+Future<Result<Grant>> GpuProcess::prepareNow(const std::string& id, Deadline by) {
   const Container* c = find(id);
   if (!c) {
     return Result<Grant>(Problem{Problem::Kind::refused, "prepare container " + id + ": it has been cleaned up"});
   }
   const Request request = c->request;
-  const auto turn = c->turn;
-  const bool givenBack = giveBack(id);
-  entering_++;
-  return process::undiscardable(ask<Grant>([=](const Client& client) { return client.prepare(request, by); })
+  const auto version = c->version;
+  const bool releasing = pushReleases(id);
+  adoptionsInFlight_++;
+  return process::undiscardable(callDaemon<Grant>([=](const Client& client) { return client.prepare(request, by); })
                                     .then(defer(self(), [=](const Result<Grant>& r) {
-                                      entering_--;
-                                      Container* c = find(id, turn);
+                                      adoptionsInFlight_--;
+                                      Container* c = find(id, version);
                                       if (!c) {
-                                        syncAgain();
+                                        requestSync();
                                       } else if (r.ok()) {
                                         c->known = true;
                                         c->granted = request.resources;
                                       }
-                                      return hopeful(r, givenBack);
+                                      return retryIfReleasing(r, releasing);
                                     })));
 }
 
-Future<Result<Grant>> GpuProcess::grant(const std::string& id, Deadline by) {
-  const Problem late{Problem::Kind::away, "the GPU daemon at " + config_.socket + " has not answered in time; look at its log, or give the module a longer timeout"};
-  return sync()
-      .after(std::max(Duration::zero(), until(by)), [=](const Future<Result<Done>>&) { return Future<Result<Done>>(Result<Done>(late)); })
-      .then(defer(self(), [=](const Result<Done>& synced) -> Future<Result<Grant>> {
-        if (!synced.ok()) {
-          Problem p = *synced.problem;
+Future<Result<Grant>> GpuProcess::prepareAfterSync(const std::string& id, Deadline by) {
+  const Problem timedOut{Problem::Kind::unavailable, "the GPU daemon at " + config_.socket + " has not answered in time; look at its log, or give the module a longer timeout"};
+  return syncContainers()
+      .after(std::max(Duration::zero(), timeUntil(by)), [=](const Future<Result<Done>>&) { return Future<Result<Done>>(Result<Done>(timedOut)); })
+      .then(defer(self(), [=](const Result<Done>& syncResult) -> Future<Result<Grant>> {
+        if (!syncResult.ok()) {
+          Problem p = *syncResult.problem;
           p.message = "prepare container " + id + ": " + p.message;
           return Result<Grant>(p);
         }
         // Another recovery may have started in the meantime.
-        return syncing_.isSome() || told_ != changes_ ? grant(id, by) : enter(id, by);
+        return runningSync_.isSome() || syncedChanges_ != changes_ ? prepareAfterSync(id, by) : prepareNow(id, by);
       }));
 }
 
 Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& containerId, const ContainerConfig& config) {
-  const std::string id = text(containerId);
-  Container& fresh = containers_[id];
-  fresh = Container();
-  fresh.request = request(containerId, config);
-  fresh.granted = Amounts();
-  fresh.debug = isDebug(config);
-  fresh.since = fresh.turn = ++turns_;
-  if (fresh.debug) {
+  const std::string id = containerName(containerId);
+  Container& added = containers_[id];
+  added = Container();
+  added.request = makeRequest(containerId, config);
+  added.granted = Amounts();
+  added.debug = isDebug(config);
+  added.preparedVersion = added.version = ++lastVersion_;
+  if (added.debug) {
     return None();
   }
-  const bool must = required(fresh);
-  const auto by = deadline(must);
-  std::function<Future<Result<Grant>>()> once = [=] { return grant(id, by); };
-  return (must ? persist<Grant>(by, once) : once())
+  const bool isRequired = needsDaemon(added);
+  const auto by = deadline(isRequired);
+  std::function<Future<Result<Grant>>()> call = [=] { return prepareAfterSync(id, by); };
+  return (isRequired ? retryUntil<Grant>(by, call) : call())
       .then(defer(self(), [=](const Result<Grant>& r) -> Future<Option<ContainerLaunchInfo>> {
         ContainerLaunchInfo launch;
         Option<std::string> problem = r.ok() ? Option<std::string>::none() : r.problem->message;
         if (r.ok() && config.has_rootfs()) {
-          Try<Nothing> furnished = furnish(r.value, containerId, config.rootfs(), config_.runtimeDir, launch);
-          problem = furnished.isError() ? Option<std::string>("prepare container " + id + ": " + furnished.error()) : None();
+          Try<Nothing> prepared = prepareRootfs(r.value, containerId, config.rootfs(), config_.runtimeDir, launch);
+          problem = prepared.isError() ? Option<std::string>("prepare container " + id + ": " + prepared.error()) : None();
         }
         const Container* c = find(id);
-        if (problem.isSome() && (c ? required(*c) : must)) {
-          return Failure(*problem + (unconfined() ? unconfinedToo : ""));
+        if (problem.isSome() && (c ? needsDaemon(*c) : isRequired)) {
+          return Failure(*problem + (isUnconfined() ? unconfinedHint : ""));
         }
         if (problem.isSome()) {
           LOG(WARNING) << *problem << "; it has no GPUs and is launched";
@@ -253,7 +253,7 @@ Future<Option<ContainerLaunchInfo>> GpuProcess::prepare(const ContainerID& conta
 }
 
 Future<Nothing> GpuProcess::isolate(const ContainerID& containerId, pid_t pid) {
-  const std::string id = text(containerId);
+  const std::string id = containerName(containerId);
   Container* c = find(id);
   if (c) {
     c->pid = pid;
@@ -261,13 +261,13 @@ Future<Nothing> GpuProcess::isolate(const ContainerID& containerId, pid_t pid) {
   if (!c || !c->known || c->debug) {
     return Nothing();
   }
-  const bool must = required(*c);
-  const auto by = deadline(must);
-  std::function<Future<Result<Done>>()> once = [=] {
-    return ask<Done>([=](const Client& client) { return client.isolate(id, pid, by); });
+  const bool isRequired = needsDaemon(*c);
+  const auto by = deadline(isRequired);
+  std::function<Future<Result<Done>>()> call = [=] {
+    return callDaemon<Done>([=](const Client& client) { return client.isolate(id, pid, by); });
   };
-  return (must ? persist<Done>(by, once) : once()).then([=](const Result<Done>& r) -> Future<Nothing> {
-    if (!r.ok() && must) {
+  return (isRequired ? retryUntil<Done>(by, call) : call()).then([=](const Result<Done>& r) -> Future<Nothing> {
+    if (!r.ok() && isRequired) {
       return Failure(r.problem->message);
     }
     LOG_IF(WARNING, !r.ok()) << r.problem->message << "; it has no GPUs and is launched";
@@ -276,135 +276,135 @@ Future<Nothing> GpuProcess::isolate(const ContainerID& containerId, pid_t pid) {
 }
 
 Future<Nothing> GpuProcess::update(const ContainerID& containerId, const mesos::Resources& resources) {
-  const std::string id = text(containerId);
+  const std::string id = containerName(containerId);
   Container* c = find(id);
   if (!c || c->debug) {
     return Nothing();
   }
-  const Amounts wanted = gpus(resources);
+  const Amounts wanted = gpuAmounts(resources);
   if (c->granted.isSome() && *c->granted == wanted && c->request.resources == wanted) {
     return Nothing();
   }
   // After an agent restart an update never adds resources.
-  const bool restarted = c->turn == 0;
+  const bool restarted = c->version == 0;
   const bool grows = !restarted && !(contains(c->request.resources, wanted) && (c->granted.isNone() || contains(*c->granted, wanted)));
   c->request.resources = wanted;
-  c->turn = ++turns_;
+  c->version = ++lastVersion_;
   auto promise = std::make_shared<Promise<Nothing>>();
-  Waiter waiter{c->turn, grows ? Option<Deadline>(deadline(true)) : None(), promise};
+  Waiter waiter{c->version, grows ? Option<Deadline>(deadline(true)) : None(), promise};
   c->waiters.push_back(std::move(waiter));
-  push(id);
+  pushUpdate(id);
   // An update to no resources need not wait for the daemon. The daemon's own
   // records, not Mesos's, prevent devices from being assigned twice, and
   // cleanup reports the end of the task.
   return wanted.empty() ? Future<Nothing>(Nothing()) : promise->future();
 }
 
-bool GpuProcess::giveBack(const std::string& id) {
-  bool any = false;
+bool GpuProcess::pushReleases(const std::string& id) {
+  bool releasing = false;
   for (const auto& [other, c] : containers_) {
     if (other != id && !c.waiters.empty() && (c.granted.isNone() || !contains(c.request.resources, *c.granted))) {
-      any = true;
-      push(other);
+      releasing = true;
+      pushUpdate(other);
     }
   }
-  return any;
+  return releasing;
 }
 
-void GpuProcess::push(const std::string& id) {
+void GpuProcess::pushUpdate(const std::string& id) {
   Container* c = find(id);
-  if (!c || c->asking || c->waiters.empty()) {
+  if (!c || c->updating || c->waiters.empty()) {
     return;
   }
-  if (syncing_.isSome()) {
-    syncing_->onAny(defer(self(), [=](const Future<Result<Done>>&) { push(id); }));
+  if (runningSync_.isSome()) {
+    runningSync_->onAny(defer(self(), [=](const Future<Result<Done>>&) { pushUpdate(id); }));
     return;
   }
-  c->asking = true;
-  entering_++;
+  c->updating = true;
+  adoptionsInFlight_++;
   auto by = deadline(true);
   bool grows = false;
   for (const Waiter& w : c->waiters) {
     grows = grows || w.deadline.isSome();
     by = w.deadline.isSome() ? std::min(by, *w.deadline) : by;
   }
-  const bool givenBack = grows && giveBack(id);
-  const auto turn = c->turn;
-  const Request told = c->request;
-  tell(*c, by).onReady(defer(self(), [=](const Result<Done>& r) { pushed(id, told, turn, hopeful(r, givenBack)); }));
+  const bool releasing = grows && pushReleases(id);
+  const auto version = c->version;
+  const Request sent = c->request;
+  sendUpdate(*c, by).onReady(defer(self(), [=](const Result<Done>& r) { handleUpdateResult(id, sent, version, retryIfReleasing(r, releasing)); }));
 }
 
-Future<Result<Done>> GpuProcess::tell(const Container& c, Deadline by) {
-  const Request told = c.request;
-  const auto turn = c.turn;
+Future<Result<Done>> GpuProcess::sendUpdate(const Container& c, Deadline by) {
+  const Request sent = c.request;
+  const auto version = c.version;
   const int pid = c.pid;
   auto isolate = [=](const Result<Grant>& prepared) -> Future<Result<Done>> {
-    if (!prepared.ok() || !find(told.container, turn)) {
+    if (!prepared.ok() || !find(sent.container, version)) {
       return prepared.ok() ? Result<Done>(Done{}) : Result<Done>(*prepared.problem);
     }
-    return ask<Done>([=](const Client& client) { return client.isolate(told.container, pid, by); });
+    return callDaemon<Done>([=](const Client& client) { return client.isolate(sent.container, pid, by); });
   };
   // A container that has ended meanwhile is unknown to the daemon and must not
   // be adopted again.
-  auto takeIn = [=](const Result<Done>& updated) -> Future<Result<Done>> {
-    if (updated.ok() || updated.problem->status != 404 || !find(told.container, turn)) {
+  auto adoptContainer = [=](const Result<Done>& updated) -> Future<Result<Done>> {
+    if (updated.ok() || updated.problem->status != 404 || !find(sent.container, version)) {
       return updated;
     }
-    return ask<Grant>([=](const Client& client) { return client.prepare(told, by); }).then(defer(self(), isolate));
+    return callDaemon<Grant>([=](const Client& client) { return client.prepare(sent, by); }).then(defer(self(), isolate));
   };
   if (!c.known) {
-    return takeIn(Problem{Problem::Kind::refused, "", 404});
+    return adoptContainer(Problem{Problem::Kind::refused, "", 404});
   }
-  return ask<Done>([=](const Client& client) -> Result<Done> {
-           auto updated = client.update(told.container, told.resources, by);
+  return callDaemon<Done>([=](const Client& client) -> Result<Done> {
+           auto updated = client.update(sent.container, sent.resources, by);
            return updated.ok() ? Result<Done>(Done{}) : Result<Done>(*updated.problem);
          })
-      .then(defer(self(), takeIn));
+      .then(defer(self(), adoptContainer));
 }
 
-void GpuProcess::pushed(const std::string& id, const Request& told, unsigned long turn, const Result<Done>& r) {
-  entering_--;
-  Container* c = find(id, turn);
+void GpuProcess::handleUpdateResult(const std::string& id, const Request& sent, unsigned long version, const Result<Done>& r) {
+  adoptionsInFlight_--;
+  Container* c = find(id, version);
   if (!c) {
-    syncAgain();
+    requestSync();
     return;
   }
-  c->asking = false;
+  c->updating = false;
   if (r.ok()) {
     c->known = true;
-    c->granted = told.resources;
+    c->granted = sent.resources;
   }
   std::vector<Waiter> waiting;
   for (Waiter& w : c->waiters) {
-    const bool late = w.deadline.isSome() && (!r.ok() && (!isAway(*r.problem) || until(*w.deadline) <= pause));
-    if (w.turn > turn) {
+    const bool timedOut = w.deadline.isSome() && (!r.ok() && (!isUnavailable(*r.problem) || timeUntil(*w.deadline) <= callRetryInterval));
+    if (w.version > version) {
       waiting.push_back(w);
     } else if (r.ok()) {
       w.promise->set(Nothing());
-    } else if (late || r.problem->kind == Problem::Kind::refused) {
+    } else if (timedOut || r.problem->kind == Problem::Kind::refused) {
       w.promise->fail(r.problem->message);
     } else {
       waiting.push_back(w);
     }
   }
-  LOG_IF(WARNING, !r.ok() && c->warned != turn) << r.problem->message << "; it is told again until it has heard";
-  c->warned = turn;
+  LOG_IF(WARNING, !r.ok() && c->warnedVersion != version) << r.problem->message << "; the call is repeated until the daemon answers";
+  c->warnedVersion = version;
   c->waiters = std::move(waiting);
   if (r.ok()) {
-    push(id);
+    pushUpdate(id);
   } else if (!c->waiters.empty()) {
-    const bool hurry = std::any_of(c->waiters.begin(), c->waiters.end(), [](const Waiter& w) { return w.deadline.isSome(); });
-    process::Clock::cancel(c->again);
-    c->again = process::delay(hurry ? pause : longPause, self(), &GpuProcess::push, id);
+    const bool urgent = std::any_of(c->waiters.begin(), c->waiters.end(), [](const Waiter& w) { return w.deadline.isSome(); });
+    process::Clock::cancel(c->retryTimer);
+    c->retryTimer = process::delay(urgent ? callRetryInterval : backgroundRetryInterval, self(), &GpuProcess::pushUpdate, id);
   }
 }
 
 Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
-  const std::string id = text(containerId);
-  bool debug = false, must = false;
+  const std::string id = containerName(containerId);
+  bool debug = false, isRequired = false;
   if (Container* c = find(id)) {
     debug = c->debug;
-    must = !c->request.resources.empty() || c->granted.isNone() || !c->granted->empty();
+    isRequired = !c->request.resources.empty() || c->granted.isNone() || !c->granted->empty();
     for (Waiter& w : c->waiters) {
       w.promise->set(Nothing());  // cleanup releases all resources of the container
     }
@@ -413,16 +413,16 @@ Future<Nothing> GpuProcess::cleanup(const ContainerID& containerId) {
   if (debug) {
     return Nothing();
   }
-  const auto by = deadline(must);
+  const auto by = deadline(isRequired);
   // A concurrent recovery that lists the container would adopt it again.
-  return process::undiscardable((syncing_.isSome() ? *syncing_ : Future<Result<Done>>(Result<Done>(Done{})))
+  return process::undiscardable((runningSync_.isSome() ? *runningSync_ : Future<Result<Done>>(Result<Done>(Done{})))
       .then(defer(self(), [=](const Result<Done>&) {
-        return ask<Done>([=](const Client& client) { return client.cleanup(id, by); });
+        return callDaemon<Done>([=](const Client& client) { return client.cleanup(id, by); });
       }))
       .then(defer(self(), [=](const Result<Done>& r) -> Nothing {
         if (!r.ok()) {
-          LOG(WARNING) << r.problem->message << "; it learns of it when it is back";
-          syncAgain();
+          LOG(WARNING) << r.problem->message << "; the next recovery reports it to the daemon";
+          requestSync();
         }
         return Nothing();
       })));

@@ -46,7 +46,7 @@ class GpuProcess : public process::Process<GpuProcess> {
  private:
   // Waiter is an update that waits until the daemon has accepted the resources.
   struct Waiter {
-    unsigned long turn;  // the turn of the update
+    unsigned long version;      // of the update
     Option<Deadline> deadline;  // none: no timeout
     std::shared_ptr<process::Promise<Nothing>> promise;
   };
@@ -57,62 +57,62 @@ class GpuProcess : public process::Process<GpuProcess> {
     bool known = false;       // the daemon has prepared it
     bool debug = false;
     int pid = 0;
-    unsigned long since = 0;   // turn of its prepare
-    unsigned long turn = 0;    // turn of the latest update; 0: none since the agent's restart
-    unsigned long warned = 0;  // turn of the latest warning in the log
-    bool asking = false;
-    process::Timer again;  // next attempt to update the daemon
+    unsigned long preparedVersion = 0;  // version of its prepare
+    unsigned long version = 0;          // version of the latest update; 0: none since the agent's restart
+    unsigned long warnedVersion = 0;    // version of the latest warning in the log
+    bool updating = false;
+    process::Timer retryTimer;  // next attempt to update the daemon
     std::vector<Waiter> waiters;
   };
 
   Container* find(const std::string& id);
-  // Returns the container of that turn, not a later one of the same ID:
+  // Returns the container of that version, not a later one of the same ID:
   // frameworks may reuse the IDs of nested containers.
-  Container* find(const std::string& id, unsigned long turn);
-  bool unconfined() const { return config_.unified && told_ == 0; }
+  Container* find(const std::string& id, unsigned long version);
+  bool isUnconfined() const { return config_.unified && syncedChanges_ == 0; }
   // Returns whether a launch must fail if the daemon does not answer.
-  bool required(const Container&);
-  Deadline deadline(bool required) const;
+  bool needsDaemon(const Container&);
+  Deadline deadline(bool needsDaemon) const;
 
   // Runs a call on the pool. The returned future cannot be discarded.
   template <typename T>
-  process::Future<Result<T>> ask(std::function<Result<T>(const Client&)>);
+  process::Future<Result<T>> callDaemon(std::function<Result<T>(const Client&)>);
   // Repeats a call without a response until the deadline.
   template <typename T>
-  process::Future<Result<T>> persist(Deadline, std::function<process::Future<Result<T>>()>);
+  process::Future<Result<T>> retryUntil(Deadline, std::function<process::Future<Result<T>>()>);
 
   // Sends the daemon the list of live containers if it may be outdated. The
   // daemon releases containers that are not in the list, and adopts listed ones
   // that it does not know from their cgroups. Therefore no call that adopts a
   // container runs at the same time.
-  process::Future<Result<Done>> sync();
-  void syncLater();
+  process::Future<Result<Done>> syncContainers();
+  void scheduleSync();
   // Schedules another recovery, because the daemon may hold a container that is
   // gone.
-  void syncAgain();
-  // enter sends prepare immediately; grant first waits for the recovery.
-  process::Future<Result<Grant>> enter(const std::string& id, Deadline);
-  process::Future<Result<Grant>> grant(const std::string& id, Deadline);
+  void requestSync();
+  // prepareNow sends prepare immediately; prepareAfterSync first waits for the recovery.
+  process::Future<Result<Grant>> prepareNow(const std::string& id, Deadline);
+  process::Future<Result<Grant>> prepareAfterSync(const std::string& id, Deadline);
 
   // Immediately sends updates that release resources of other containers.
   // Returns true if some are not confirmed yet: the daemon may reject a request
   // that can succeed soon.
-  bool giveBack(const std::string& id);
+  bool pushReleases(const std::string& id);
   // Sends a container's resources to the daemon.
-  void push(const std::string& id);
-  process::Future<Result<Done>> tell(const Container&, Deadline);
-  void pushed(const std::string& id, const Request& told, unsigned long turn, const Result<Done>&);
+  void pushUpdate(const std::string& id);
+  process::Future<Result<Done>> sendUpdate(const Container&, Deadline);
+  void handleUpdateResult(const std::string& id, const Request& sent, unsigned long version, const Result<Done>&);
 
   const Config config_;
   const std::shared_ptr<Client> client_;
   Pool pool_;
   std::map<std::string, Container> containers_;
   // A recovery is needed if these differ.
-  unsigned long changes_ = 0, told_ = 0;
-  unsigned long turns_ = 0;
-  Option<process::Future<Result<Done>>> syncing_;
+  unsigned long changes_ = 0, syncedChanges_ = 0;
+  unsigned long lastVersion_ = 0;
+  Option<process::Future<Result<Done>>> runningSync_;
   bool syncScheduled_ = false;
-  int entering_ = 0;  // running calls that adopt a container
+  int adoptionsInFlight_ = 0;  // running calls that adopt a container
 };
 
 }  // namespace mesosgpu

@@ -5,7 +5,7 @@
 namespace mesosgpu {
 namespace {
 
-bool empty(const Amount& a) {
+bool isEmpty(const Amount& a) {
   if (auto scalar = std::get_if<std::int64_t>(&a)) {
     return *scalar <= 0;
   }
@@ -16,7 +16,7 @@ bool empty(const Amount& a) {
 }
 
 // Returns the ranges sorted, with overlapping and adjacent ones joined.
-Ranges merged(Ranges ranges) {
+Ranges mergeRanges(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end());
   Ranges out;
   for (const auto& [first, last] : ranges) {
@@ -51,11 +51,11 @@ bool covers(const Amount& a, const Amount& b) {
 }  // namespace
 
 void add(Amounts& to, const std::string& name, const Amount& amount) {
-  if (empty(amount)) {
+  if (isEmpty(amount)) {
     return;
   }
-  auto [at, fresh] = to.try_emplace(name, amount);
-  if (!fresh && at->second.index() == amount.index()) {
+  auto [at, added] = to.try_emplace(name, amount);
+  if (!added && at->second.index() == amount.index()) {
     if (auto scalar = std::get_if<std::int64_t>(&at->second)) {
       *scalar += std::get<std::int64_t>(amount);
     } else if (auto items = std::get_if<std::set<std::string>>(&at->second)) {
@@ -68,7 +68,7 @@ void add(Amounts& to, const std::string& name, const Amount& amount) {
     }
   }
   if (auto ranges = std::get_if<Ranges>(&at->second)) {
-    *ranges = merged(*ranges);
+    *ranges = mergeRanges(*ranges);
   }
 }
 

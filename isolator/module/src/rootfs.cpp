@@ -112,7 +112,7 @@ void addMount(const std::string& source, const std::string& target, unsigned fla
 
 }  // namespace
 
-Try<Nothing> furnish(const Grant& grant, const mesos::ContainerID& id, const std::string& rootfs, const std::string& runtimeDir,
+Try<Nothing> prepareRootfs(const Grant& grant, const mesos::ContainerID& id, const std::string& rootfs, const std::string& runtimeDir,
                      mesos::slave::ContainerLaunchInfo& launch) {
   const std::string devices = devicesDir(id, runtimeDir);
   if (!grant.nodes.empty() && !os::exists(devices)) {

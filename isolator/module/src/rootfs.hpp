@@ -14,7 +14,7 @@ namespace mesosgpu {
 // in the root. Mesos's filesystem/linux isolator creates that directory below
 // the agent's --runtime_dir and removes it with the container. The nodes belong
 // to the container alone: changing their mode affects no other container.
-Try<Nothing> furnish(const Grant&, const mesos::ContainerID&, const std::string& rootfs, const std::string& runtimeDir,
+Try<Nothing> prepareRootfs(const Grant&, const mesos::ContainerID&, const std::string& rootfs, const std::string& runtimeDir,
                      mesos::slave::ContainerLaunchInfo&);
 
 }  // namespace mesosgpu

@@ -1,10 +1,10 @@
 // Paths of the mounted files, and the clocks. The tests build the limiter with
-// testdata/edge.c instead.
+// testdata/platform.c instead.
 #include "limiter.h"
 #include <time.h>
 
 const char limits_path[] = "/run/mesos-gpu/limits";
-const char books_path[] = "/run/mesos-gpu/books";
+const char usage_path[] = "/run/mesos-gpu/books";
 const char shared_path[] = "/run/mesos-gpu/libmesosgpu.so";
 const bool limits_must_be_mounted = true;
 

@@ -2,44 +2,44 @@
 // stream is being captured.
 #include "limiter.h"
 
-typedef CUresult release(CUdeviceptr, CUstream);
+typedef CUresult free_call(CUdeviceptr, CUstream);
 
-// give_back frees the allocation and trims the pool. It waits for all work in
+// free_and_trim frees the allocation and trims the pool. It waits for all work in
 // the stream, so the caller holds no lock.
-static CUresult give_back(CUdeviceptr p, CUmemoryPool handle, CUstream s, release *undo)
+static CUresult free_and_trim(CUdeviceptr p, CUmemoryPool handle, CUstream s, free_call *undo)
 {
 	undo(p, s);
 	REAL(cuStreamSynchronize)(s);
 	REAL(cuMemPoolTrimTo)(handle, 0);
-	pools_settle();
+	pools_update_charges();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult captured(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocate *call)
+static CUresult allocate_in_graph(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocator *call)
 {
 	CUgraph graph = NULL;
 	int status;
 	if (REAL(cuStreamGetCaptureInfo_v2)(s, &status, NULL, &graph, NULL, NULL) != CUDA_SUCCESS)
 		graph = NULL;
-	CUresult r = graph_memory(graph, device, size);
+	CUresult r = graph_reserve(graph, device, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = call(out, size, handle, s);
 	if (r != CUDA_SUCCESS)
-		graph_memory_back(graph, device, size);
+		graph_unreserve(graph, device, size);
 	return r;
 }
 
-static CUresult from_pool(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocate *call, release *undo)
+static CUresult allocate_ordered(CUdeviceptr *out, size_t size, CUmemoryPool handle, int device, CUstream s, pool_allocator *call, free_call *undo)
 {
 	int capturing = 0;
-	bool too_large = false;
+	bool exceeds_limit = false;
 	if (device < 0)
-		return charge_on(&(struct charge){0}, device, size);
+		return charge_device(&(struct charge){0}, device, size);
 	if (REAL(cuStreamIsCapturing)(s, &capturing) == CUDA_SUCCESS && capturing)
-		return captured(out, size, handle, device, s, call);
-	CUresult r = pool_take(handle, device, out, size, s, call, &too_large);
-	return too_large ? give_back(*out, handle, s, undo) : r;
+		return allocate_in_graph(out, size, handle, device, s, call);
+	CUresult r = pool_allocate(handle, device, out, size, s, call, &exceeds_limit);
+	return exceeds_limit ? free_and_trim(*out, handle, s, undo) : r;
 }
 
 static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
@@ -67,16 +67,16 @@ static CUresult default_pool(CUmemoryPool *handle, int *index, CUstream s)
 		CUmemoryPool h;                                                                                                               \
 		int device;                                                                                                                   \
 		CUresult r = default_pool(&h, &device, s);                                                                                    \
-		return r == CUDA_SUCCESS ? from_pool(p, n, h, device, s ? s : default_stream, call_default##variant, call_free##variant) : r; \
+		return r == CUDA_SUCCESS ? allocate_ordered(p, n, h, device, s ? s : default_stream, call_default##variant, call_free##variant) : r; \
 	}                                                                                                                                     \
 	CUresult cuMemAllocFromPoolAsync##variant(CUdeviceptr *p, size_t n, CUmemoryPool h, CUstream s)                                       \
 	{                                                                                                                                     \
-		return from_pool(p, n, h, pool_device(h), s ? s : default_stream, call_pool##variant, call_free##variant);                    \
+		return allocate_ordered(p, n, h, pool_device(h), s ? s : default_stream, call_pool##variant, call_free##variant);                    \
 	}                                                                                                                                     \
 	CUresult cuStreamSynchronize##variant(CUstream s)                                                                                     \
 	{                                                                                                                                     \
 		CUresult r = REAL(cuStreamSynchronize##variant)(s);                                                                           \
-		pools_synchronised((uintptr_t)(s ? s : default_stream) + 1);                                                                  \
+		pools_synchronized((uintptr_t)(s ? s : default_stream) + 1);                                                                  \
 		return r;                                                                                                                     \
 	}
 
@@ -88,18 +88,18 @@ STREAM_ORDERED(_ptsz, (CUstream)2)
 // cuMemAlloc memory may also be freed in stream order. The memory returns to
 // the device only at the next synchronization, but the driver orders later
 // allocations.
-static CUresult free_ordered(CUdeviceptr p, CUstream s, release *call)
+static CUresult free_ordered(CUdeviceptr p, CUstream s, free_call *call)
 {
-	struct held h;
-	bool known = held_take(HELD_MEMORY, p, &h);
+	struct allocation h;
+	bool known = allocation_remove(ALLOCATED_MEMORY, p, &h);
 	CUresult r = call(p, s);
 	if (known && r == CUDA_SUCCESS) {
 		REAL(cuStreamSynchronize)(s);
-		books_release(h.device, h.bytes);
+		usage_release(h.device, h.bytes);
 	} else if (known) {
-		held_put(h);
+		allocation_add(h);
 	}
-	pools_freed_in((uintptr_t)s + 1);
+	pools_mark_freed_in((uintptr_t)s + 1);
 	return r;
 }
 
@@ -109,20 +109,20 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) { return free_ordered(p,
 CUresult cuEventSynchronize(CUevent e)
 {
 	CUresult r = REAL(cuEventSynchronize)(e);
-	pools_synchronised(0);
+	pools_synchronized(0);
 	return r;
 }
 
 CUresult cuCtxSynchronize(void)
 {
 	CUresult r = REAL(cuCtxSynchronize)();
-	pools_synchronised(ALL_STREAMS);
+	pools_synchronized(ALL_STREAMS);
 	return r;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext c)
 {
 	CUresult r = REAL(cuCtxSynchronize_v2)(c);
-	pools_synchronised(0);
+	pools_synchronized(0);
 	return r;
 }

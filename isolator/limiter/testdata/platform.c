@@ -1,4 +1,4 @@
-// Replaces src/edge.c in tests: files in the test's folder, and the fake
+// Replaces src/platform.c in tests: files in the test's folder, and the fake
 // driver's simulated clock.
 #include "../src/limiter.h"
 #include <time.h>
@@ -9,7 +9,7 @@
 #endif
 
 const char limits_path[] = TEST_DIR "/limits";
-const char books_path[] = TEST_DIR "/books";
+const char usage_path[] = TEST_DIR "/books";
 const char shared_path[] = TEST_SHARED;
 const bool limits_must_be_mounted = TEST_MOUNTED;
 
