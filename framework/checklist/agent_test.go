@@ -121,13 +121,11 @@ func (a *agent) join(m *master.EmbeddedMaster) {
 }
 
 // Run implements link.AgentLink.
-func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.TaskInfo, _ bool) {
-	for _, t := range tasks {
-		a.mu.Lock()
-		a.tasks[t.TaskID.Value] = runs{f, e, t}
-		a.mu.Unlock()
-		a.say(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
-	}
+func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInfo) {
+	a.mu.Lock()
+	a.tasks[t.TaskID.Value] = runs{f, e, t}
+	a.mu.Unlock()
+	a.say(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
 }
 
 // Kill implements link.AgentLink.

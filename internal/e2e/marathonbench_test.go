@@ -35,11 +35,9 @@ type swift struct {
 	launched func()
 }
 
-func (a *swift) Run(f mesosgo.FrameworkInfo, _ mesosgo.ExecutorInfo, tasks []mesosgo.TaskInfo, _ bool) {
-	for _, t := range tasks {
-		a.launched()
-		a.status(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
-	}
+func (a *swift) Run(f mesosgo.FrameworkInfo, _ mesosgo.ExecutorInfo, t mesosgo.TaskInfo) {
+	a.launched()
+	a.status(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
 }
 
 func (a *swift) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.KillPolicy) {

@@ -95,7 +95,7 @@ func (e *embedded) start(b *testing.B, id string, container *mesos.ContainerInfo
 	e.mu.Unlock()
 	task, executor := ours(b, e.program, id, container)
 	began := time.Now()
-	e.agent.Run(framework, executor, []mesos.TaskInfo{task}, false)
+	e.agent.Run(framework, executor, task)
 	return s, began
 }
 

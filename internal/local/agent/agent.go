@@ -18,7 +18,6 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/files"
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/provider"
 	"mesos-gpu/internal/local/agent/status"
@@ -38,7 +37,7 @@ type EmbeddedAgent struct {
 	// The event loop owns the fields below.
 	info       mesos.AgentInfo
 	frameworks map[string]*frameworkState
-	completed  completedExecutors
+	completed  []*executorState // ended executors, oldest first
 	streams    *status.UpdateStreams
 	exits      []*pendingExit
 	// working counts the background goroutines that will still post to the
@@ -129,11 +128,6 @@ func (a *EmbeddedAgent) Handler() http.Handler {
 
 // Ready is closed once the agent has registered.
 func (a *EmbeddedAgent) Ready() <-chan struct{} { return a.ready }
-
-// sandboxFiles returns the sandbox files that the API serves.
-func (a *EmbeddedAgent) sandboxFiles() files.SandboxFiles {
-	return files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
-}
 
 // postAfter posts f to the loop after d.
 func (a *EmbeddedAgent) postAfter(d time.Duration, f func()) {

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// The newer calls do what the nested ones do.
+// The calls in JSON, from launch to removal.
 func TestContainerCalls(t *testing.T) {
 	r := newRig(t, false, nil)
 	p := r.parent()
@@ -26,22 +26,22 @@ func TestContainerCalls(t *testing.T) {
 		field := strings.ToLower(kind)
 		return r.post("/api/v1", mesosapi.JSON, fmt.Sprintf(`{"type":%q,%q:{"container_id":{"value":"n","parent":{"value":%q}}%s}}`, kind, field, p.Value, extra))
 	}
-	if code, text := call("LAUNCH_CONTAINER", `,"command":{"value":"exec sleep 1000"}`); code != 200 {
+	if code, text := call("LAUNCH_NESTED_CONTAINER", `,"command":{"value":"exec sleep 1000"}`); code != 200 {
 		t.Fatalf("%d %s", code, text)
 	}
-	if code, text := call("LAUNCH_CONTAINER", `,"command":{"value":"exec sleep 1000"}`); code != 202 {
+	if code, text := call("LAUNCH_NESTED_CONTAINER", `,"command":{"value":"exec sleep 1000"}`); code != 202 {
 		t.Errorf("a second launch: %d %s", code, text)
 	}
-	if code, text := call("KILL_CONTAINER", ``); code != 200 {
+	if code, text := call("KILL_NESTED_CONTAINER", ``); code != 200 {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, text := call("WAIT_CONTAINER", ``); code != 200 || !strings.Contains(text, `"exit_status":9`) {
+	if code, text := call("WAIT_NESTED_CONTAINER", ``); code != 200 || !strings.Contains(text, `"exit_status":9`) {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, text := call("REMOVE_CONTAINER", ``); code != 200 {
+	if code, text := call("REMOVE_NESTED_CONTAINER", ``); code != 200 {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, _ := call("WAIT_CONTAINER", ``); code != 404 {
+	if code, _ := call("WAIT_NESTED_CONTAINER", ``); code != 404 {
 		t.Errorf("after its removal: %d", code)
 	}
 }
@@ -169,18 +169,18 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 	}
 }
 
-// onceIsolator isolates each container once.
-type onceIsolator struct {
+// keepingIsolator never takes a device from a container.
+type keepingIsolator struct {
 	*isolator.Isolator
-	done map[string]bool
+	devices map[string]int // by cgroup
 }
 
-func (o *onceIsolator) ApplyGrant(cgroup string, g isolator.DeviceGrant) error {
-	if o.done[cgroup] {
+func (k *keepingIsolator) ApplyGrant(cgroup string, g isolator.DeviceGrant) error {
+	if len(g.Devices) < k.devices[cgroup] {
 		return errors.New("the kernel refused")
 	}
-	o.done[cgroup] = true
-	return o.Isolator.ApplyGrant(cgroup, g)
+	k.devices[cgroup] = len(g.Devices)
+	return k.Isolator.ApplyGrant(cgroup, g)
 }
 
 // A container that cannot be made to give a device back is destroyed, before
@@ -191,7 +191,7 @@ func TestDeviceThatIsNotGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, true, func(c *AgentConfig) { c.Isolator = &onceIsolator{i, map[string]bool{}} })
+	r := newRig(t, true, func(c *AgentConfig) { c.Isolator = &keepingIsolator{i, map[string]int{}} })
 	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource.Scalar("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	last := r.master.awaitStates(t, "t1", "RUNNING FAILED")

@@ -66,18 +66,10 @@ func (r *rig) wantEnvironment(id string) {
 
 func TestSuppliedExecutor(t *testing.T) {
 	r := newRig(t, false, nil)
-	// A command task's executor comes without command and type, a default
-	// executor without command.
+	// A command task's executor comes without command and type.
 	r.run(mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "command"}}, newTask("command", "true"))
 	if last := r.master.awaitStates(t, "command", "RUNNING FINISHED"); last.GetMessage() != "executor" {
 		t.Errorf("a command task's executor was started with %q", last.GetMessage())
-	}
-	e := mesos.ExecutorInfo{Type: mesos.ExecutorInfo_DEFAULT, ExecutorID: mesos.ExecutorID{Value: "default"}}
-	r.master.agent.Run(aFramework(), e, []mesos.TaskInfo{newTask("g1", "true"), newTask("g2", "false")}, true)
-	r.master.awaitStates(t, "g1", "RUNNING FINISHED")
-	r.master.awaitStates(t, "g2", "RUNNING FAILED")
-	if got := r.file("default", "stdout"); !strings.Contains(got, "LAUNCH_GROUP") {
-		t.Errorf("the executor's events were\n%s", got)
 	}
 }
 
@@ -105,7 +97,7 @@ func TestKillOfUnknownTask(t *testing.T) {
 	if last.GetReason() != mesos.REASON_TASK_UNKNOWN || last.GetSource() != mesos.SOURCE_AGENT || len(last.UUID) != 16 {
 		t.Errorf("status %v", last)
 	}
-	r.master.agent.Run(aFramework(mesos.FrameworkInfo_Capability_PARTITION_AWARE), r.custom("ex"), []mesos.TaskInfo{newTask("t1", "block")}, false)
+	r.master.agent.Run(aFramework(mesos.FrameworkInfo_Capability_PARTITION_AWARE), r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.kill("other")
 	r.master.awaitStates(t, "other", "DROPPED")
@@ -114,7 +106,8 @@ func TestKillOfUnknownTask(t *testing.T) {
 func TestKillBeforeDelivery(t *testing.T) {
 	r := newRig(t, false, nil)
 	e := r.custom("ex", "FOREIGN=mute")
-	r.master.agent.Run(aFramework(), e, []mesos.TaskInfo{newTask("t1", ""), newTask("t2", "")}, true)
+	r.run(e, newTask("t1", ""), newTask("t2", ""))
+	r.kill("t1")
 	r.kill("t2")
 	for _, id := range []string{"t1", "t2"} {
 		if last := r.master.awaitStates(t, id, "KILLED"); last.GetReason() != mesos.REASON_TASK_KILLED_DURING_LAUNCH {
@@ -168,8 +161,6 @@ func TestLaunchFailures(t *testing.T) {
 				t.Errorf("%s: exit %+v", id, x)
 			}
 		}
-		r.run(mesos.ExecutorInfo{ExecutorID: mesos.ExecutorID{Value: "../x"}}, newTask("bad-id", ""))
-		r.master.awaitStates(t, "bad-id", "ERROR")
 	})
 }
 
@@ -223,9 +214,9 @@ func TestReconnect(t *testing.T) {
 	f := aFramework()
 	checkpoint := true
 	f.Checkpoint = &checkpoint
-	r.master.agent.Run(f, r.custom("ex"), []mesos.TaskInfo{newTask("t1", "reconnect")}, false)
+	r.master.agent.Run(f, r.custom("ex"), newTask("t1", "reconnect"))
 	r.master.awaitStates(t, "t1", "RUNNING")
-	r.master.agent.Run(f, r.custom("ex"), []mesos.TaskInfo{newTask("t2", "env")}, false)
+	r.master.agent.Run(f, r.custom("ex"), newTask("t2", "env"))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	for _, want := range []string{"MESOS_CHECKPOINT=1\n", "MESOS_RECOVERY_TIMEOUT=15mins\n", "MESOS_SUBSCRIPTION_BACKOFF_MAX=2secs\n"} {
 		if got := r.file("ex", "stdout"); !strings.Contains(got, want) {
@@ -233,7 +224,7 @@ func TestReconnect(t *testing.T) {
 		}
 	}
 	// A task that got lost on the way is sent again.
-	r.master.agent.Run(f, r.custom("ex"), []mesos.TaskInfo{newTask("t3", "forget")}, false)
+	r.master.agent.Run(f, r.custom("ex"), newTask("t3", "forget"))
 	r.master.awaitStates(t, "t3", "FINISHED")
 	if got := r.file("ex", "stdout"); strings.Count(got, "event SUBSCRIBED") != 3 {
 		t.Errorf("the executor's events were\n%s", got)

@@ -128,12 +128,6 @@ func (e *foreignExecutor) handle(ctx context.Context, event *executor.Event) err
 	switch event.Type {
 	case executor.Event_LAUNCH:
 		return e.launch(ctx, event.Launch.Task)
-	case executor.Event_LAUNCH_GROUP:
-		for _, t := range event.LaunchGroup.TaskGroup.Tasks {
-			if err := e.launch(ctx, t); err != nil {
-				return err
-			}
-		}
 	case executor.Event_ACKNOWLEDGED:
 		delete(e.tasks, event.Acknowledged.TaskID.Value)
 		delete(e.updates, string(event.Acknowledged.UUID))

@@ -274,7 +274,9 @@ func newTask(id, data string, resources ...mesos.Resource) mesos.TaskInfo {
 }
 
 func (r *rig) run(e mesos.ExecutorInfo, tasks ...mesos.TaskInfo) {
-	r.master.agent.Run(aFramework(), e, tasks, false)
+	for _, t := range tasks {
+		r.master.agent.Run(aFramework(), e, t)
+	}
 }
 
 func (r *rig) kill(task string) {

@@ -2,11 +2,9 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -17,30 +15,14 @@ import (
 	"mesos-gpu/internal/local/agent/oci"
 )
 
-// maxID is the maximum length of ids that become folder names.
-const maxID = 242
-
-// checkID rejects an id that is not a valid folder name.
-func checkID(id string) error {
-	if id == "" || len(id) > maxID || id == "." || id == ".." || strings.ContainsAny(id, "/\x00") {
-		return fmt.Errorf("id %q is empty, longer than %d bytes, a period or two, or has a slash", id, maxID)
-	}
-	return nil
-}
-
-// launchTasks assigns tasks to their executor and starts the executor if
-// necessary.
-func (a *EmbeddedAgent) launchTasks(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []mesos.TaskInfo, together bool) {
+// launchTask assigns a task to its executor and starts the executor if
+// necessary. The master has validated the ids.
+func (a *EmbeddedAgent) launchTask(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, task mesos.TaskInfo) {
 	id := info.GetID().GetValue()
-	if err := errors.Join(checkID(id), checkID(ex.ExecutorID.Value)); err != nil {
-		a.refuseTasks(info, tasks, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())
-		return
-	}
 	f := a.frameworks[id]
 	if f == nil {
 		f = &frameworkState{executors: map[string]*executorState{}}
 		a.frameworks[id] = f
-		a.completed.dropFramework(id)
 	}
 	f.info = info
 	e := f.executors[ex.ExecutorID.Value]
@@ -48,36 +30,25 @@ func (a *EmbeddedAgent) launchTasks(info mesos.FrameworkInfo, ex mesos.ExecutorI
 	case f.ending:
 		return
 	case a.stopping:
-		a.refuseTasks(info, tasks, f.missingTaskState(), mesos.REASON_AGENT_DISCONNECTED, "The agent is stopping")
+		a.storeStatus(*info.ID, a.newStatus(task.TaskID, f.missingTaskState(), mesos.REASON_AGENT_DISCONNECTED, "The agent is stopping"))
 		a.forgetFramework(f)
 		return
 	case e != nil && e.phase >= ending:
-		a.refuseTasks(info, tasks, f.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The executor is ending")
+		a.storeStatus(*info.ID, a.newStatus(task.TaskID, f.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The executor is ending"))
 		return
-	}
-	if e == nil {
+	case e == nil:
 		e = a.newRun(f, ex)
 	}
-	g := &taskGroup{together: together}
-	for _, info := range tasks {
-		if e.findTask(info.TaskID.Value) != nil {
-			a.cfg.Log.WithField("task", info.TaskID.Value).Warn("ignored a launch: the executor has a task of that id")
-			continue
-		}
-		e.tasks = append(e.tasks, &taskState{info: info, state: mesos.TASK_STAGING, group: g})
+	if e.findTask(task.TaskID.Value) != nil {
+		a.cfg.Log.WithField("task", task.TaskID.Value).Warn("ignored a launch: the executor has a task of that id")
+	} else {
+		e.tasks = append(e.tasks, &taskState{info: task, state: mesos.TASK_STAGING})
 	}
 	switch {
 	case e.container == "":
 		a.startExecutor(e)
 	case e.phase == running:
 		a.deliverTasks(e)
-	}
-}
-
-// refuseTasks reports a terminal status for tasks whose executor cannot start.
-func (a *EmbeddedAgent) refuseTasks(f mesos.FrameworkInfo, tasks []mesos.TaskInfo, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
-	for _, t := range tasks {
-		a.storeStatus(*f.ID, a.newStatus(t.TaskID, state, reason, message))
 	}
 }
 

@@ -104,7 +104,9 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	}
 	a.cfg.Log.WithFields(e.logFields()).WithField("status", describeStatus(ws)).Info("executor ended")
 	delete(e.framework.executors, e.id())
-	a.completed.addExecutor(e)
+	if a.completed = append(a.completed, e); len(a.completed) > maxCompleted {
+		a.completed = a.completed[1:]
+	}
 	a.exits = append(a.exits, x)
 	a.reportExits()
 	a.forgetFramework(e.framework)
@@ -114,7 +116,6 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 func (a *EmbeddedAgent) forgetFramework(f *frameworkState) {
 	if len(f.executors) == 0 {
 		delete(a.frameworks, f.id())
-		a.completed.addFramework(f)
 	}
 }
 
@@ -180,21 +181,9 @@ func (e *executorState) sendEvent(event *executor.Event) {
 
 // sendTasks sends LAUNCH events for ready tasks.
 func (e *executorState) sendTasks(batch []*taskState) {
-	for i := 0; i < len(batch); i++ {
-		t := batch[i]
+	for _, t := range batch {
 		t.sent = true
-		if !t.group.together {
-			e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: t.info}})
-			continue
-		}
-		infos := []mesos.TaskInfo{t.info}
-		for ; i+1 < len(batch) && batch[i+1].group == t.group; i++ {
-			batch[i+1].sent = true
-			infos = append(infos, batch[i+1].info)
-		}
-		e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH_GROUP, LaunchGroup: &executor.Event_LaunchGroup{
-			TaskGroup: mesos.TaskGroupInfo{Tasks: infos},
-		}})
+		e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: t.info}})
 	}
 }
 

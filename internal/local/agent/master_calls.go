@@ -13,8 +13,8 @@ import (
 type masterCalls struct{ a *EmbeddedAgent }
 
 // Run implements link.AgentLink.
-func (m masterCalls) Run(framework mesos.FrameworkInfo, ex mesos.ExecutorInfo, tasks []mesos.TaskInfo, group bool) {
-	m.a.loop.post(func() { m.a.launchTasks(framework, ex, tasks, group) })
+func (m masterCalls) Run(framework mesos.FrameworkInfo, ex mesos.ExecutorInfo, task mesos.TaskInfo) {
+	m.a.loop.post(func() { m.a.launchTask(framework, ex, task) })
 }
 
 // Kill implements link.AgentLink.
@@ -98,26 +98,15 @@ func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, poli
 	case t == nil:
 		a.storeStatus(id, a.newStatus(taskID, f.missingTaskState(), mesos.REASON_TASK_UNKNOWN, "The agent knows no such task"))
 	case !t.sent:
-		a.killUnsent(e, t)
+		a.agentStatus(e, t, mesos.TASK_KILLED, mesos.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor")
+		a.shutdownUnused(e)
 	default:
 		e.sendEvent(&executor.Event{Type: executor.Event_KILL, Kill: &executor.Event_Kill{TaskID: taskID, KillPolicy: policy}})
 	}
 }
 
-// killUnsent ends a task that its executor has not received, and the task's
-// group. It also ends an executor that never received a task, which would
-// otherwise wait forever.
-func (a *EmbeddedAgent) killUnsent(e *executorState, t *taskState) {
-	for _, other := range e.tasks {
-		if other == t || t.group.together && other.group == t.group && other.isLive() {
-			a.agentStatus(e, other, mesos.TASK_KILLED, mesos.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor")
-		}
-	}
-	a.shutdownUnused(e)
-}
-
 // shutdownUnused ends an executor whose tasks were all killed before it
-// received one.
+// received one. It would otherwise wait forever.
 func (a *EmbeddedAgent) shutdownUnused(e *executorState) {
 	for _, t := range e.tasks {
 		if t.sent || t.isLive() {
@@ -152,7 +141,7 @@ func (a *EmbeddedAgent) anyTask(framework, id string) *taskState {
 			}
 		}
 	}
-	for _, e := range a.completed.executors {
+	for _, e := range a.completed {
 		if e.framework.id() == framework {
 			if t := e.findTask(id); t != nil {
 				return t

@@ -15,6 +15,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/mesosapi"
 )
 
@@ -71,8 +72,8 @@ func (e *executorState) countNested() int {
 func containerPath(id mesos.ContainerID) ([]string, error) {
 	var ids []string
 	for c := &id; c != nil; c = c.Parent {
-		if err := checkID(c.Value); err != nil {
-			return nil, fmt.Errorf("container %w", err)
+		if err := link.ValidateID("container id", c.Value); err != nil {
+			return nil, err
 		}
 		if strings.ContainsAny(c.Value, ". ") {
 			return nil, fmt.Errorf("container id %q has a period or a space", c.Value)

@@ -11,34 +11,8 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// operatorCall handles one type of operator call. A nil response means an empty
-// body with the returned status, or 200.
-type operatorCall func(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error)
-
-// operatorCalls returns the handlers of the supported calls.
-func operatorCalls() map[agent.Call_Type]operatorCall {
-	return map[agent.Call_Type]operatorCall{
-		agent.Call_GET_HEALTH:              getHealth,
-		agent.Call_GET_VERSION:             getVersion,
-		agent.Call_GET_FLAGS:               getFlags,
-		agent.Call_GET_AGENT:               getAgent,
-		agent.Call_GET_CONTAINERS:          getContainers,
-		agent.Call_GET_TASKS:               getTasks,
-		agent.Call_GET_EXECUTORS:           getExecutors,
-		agent.Call_GET_FRAMEWORKS:          getFrameworks,
-		agent.Call_GET_STATE:               getState,
-		agent.Call_GET_OPERATIONS:          getOperations,
-		agent.Call_GET_RESOURCE_PROVIDERS:  getResourceProviders,
-		agent.Call_LIST_FILES:              listFiles,
-		agent.Call_READ_FILE:               readFile,
-		agent.Call_LAUNCH_NESTED_CONTAINER: launchNestedContainer, agent.Call_LAUNCH_CONTAINER: launchContainer,
-		agent.Call_WAIT_NESTED_CONTAINER: waitNestedContainer, agent.Call_WAIT_CONTAINER: waitContainer,
-		agent.Call_KILL_NESTED_CONTAINER: killNestedContainer, agent.Call_KILL_CONTAINER: killContainer,
-		agent.Call_REMOVE_NESTED_CONTAINER: removeNestedContainer, agent.Call_REMOVE_CONTAINER: removeContainer,
-	}
-}
-
-// serveOperator serves the v1 operator API.
+// serveOperator serves the part of the v1 operator API that the scheduler, the
+// executor and the daemon use.
 func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 	if mesosapi.IsCallStream(r) {
 		a.serveInput(w, r)
@@ -57,20 +31,51 @@ func (a *EmbeddedAgent) serveOperator(w http.ResponseWriter, r *http.Request) {
 		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusUnsupportedMediaType, "expecting 'Content-Type' to be %s for %v call", mesosapi.RecordIO, call.Type))
 		return
 	}
-	serve, ok := operatorCalls()[call.Type]
-	if !ok {
-		mesosapi.WriteError(w, mesosapi.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type))
-		return
+	status := http.StatusOK
+	response, err := a.answerQuery(r.Context(), &call)
+	if response == nil && err == nil {
+		response, status, err = a.callContainer(r.Context(), &call)
 	}
-	response, status, err := serve(a, r.Context(), &call)
 	switch {
 	case err != nil:
 		mesosapi.WriteError(w, withStatus(err))
 	case response != nil:
 		mesosapi.WriteResponse(w, r, response)
-	case status != 0:
+	default:
 		w.WriteHeader(status)
 	}
+}
+
+// callContainer executes a call for one nested container. A nil response means
+// an empty body with the returned status.
+func (a *EmbeddedAgent) callContainer(ctx context.Context, call *agent.Call) (response *agent.Response, status int, err error) {
+	switch call.Type {
+	case agent.Call_LAUNCH_NESTED_CONTAINER:
+		if c := call.LaunchNestedContainer; c != nil {
+			status, err = a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
+			return nil, status, err
+		}
+		return nil, 0, missingField("launch_nested_container")
+	case agent.Call_WAIT_NESTED_CONTAINER:
+		if c := call.WaitNestedContainer; c != nil {
+			ws, err := a.waitNested(ctx, c.ContainerID)
+			return &agent.Response{
+				Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: &agent.Response_WaitNestedContainer{ExitStatus: &ws},
+			}, 0, err
+		}
+		return nil, 0, missingField("wait_nested_container")
+	case agent.Call_KILL_NESTED_CONTAINER:
+		if c := call.KillNestedContainer; c != nil {
+			return nil, http.StatusOK, a.killNested(ctx, c.ContainerID, c.Signal)
+		}
+		return nil, 0, missingField("kill_nested_container")
+	case agent.Call_REMOVE_NESTED_CONTAINER:
+		if c := call.RemoveNestedContainer; c != nil {
+			return nil, http.StatusOK, a.removeNested(ctx, c.ContainerID)
+		}
+		return nil, 0, missingField("remove_nested_container")
+	}
+	return nil, 0, mesosapi.Errorf(http.StatusNotImplemented, "call %v is not implemented", call.Type)
 }
 
 // withStatus adds to an error the status code that Mesos's agents return.

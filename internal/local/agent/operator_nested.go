@@ -9,60 +9,16 @@ import (
 	"syscall"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/mesosapi"
 )
 
-func launchNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	c := call.LaunchNestedContainer
-	if c == nil {
-		return nil, 0, missingField("launch_nested_container")
+func (a *EmbeddedAgent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (status int, err error) {
+	if l.ids, err = containerPath(id); err != nil {
+		return 0, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
-	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
-}
-
-func launchContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	c := call.LaunchContainer
-	if c == nil {
-		return nil, 0, missingField("launch_container")
-	}
-	return a.launchCall(ctx, c.ContainerID, nestedLaunch{command: c.Command, info: c.Container})
-}
-
-func (a *EmbeddedAgent) launchCall(ctx context.Context, id mesos.ContainerID, l nestedLaunch) (*agent.Response, int, error) {
-	ids, err := containerPath(id)
-	if err != nil {
-		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
-	}
-	l.ids = ids
-	status, err := a.launchNested(ctx, l)
-	return nil, status, err
-}
-
-func waitNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.WaitNestedContainer == nil {
-		return nil, 0, missingField("wait_nested_container")
-	}
-	ws, err := a.waitNested(ctx, call.WaitNestedContainer.ContainerID)
-	if err != nil {
-		return nil, 0, err
-	}
-	return &agent.Response{
-		Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: &agent.Response_WaitNestedContainer{ExitStatus: &ws},
-	}, 0, nil
-}
-
-func waitContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.WaitContainer == nil {
-		return nil, 0, missingField("wait_container")
-	}
-	ws, err := a.waitNested(ctx, call.WaitContainer.ContainerID)
-	if err != nil {
-		return nil, 0, err
-	}
-	return &agent.Response{Type: agent.Response_WAIT_CONTAINER, WaitContainer: &agent.Response_WaitContainer{ExitStatus: &ws}}, 0, nil
+	return a.launchNested(ctx, l)
 }
 
 // findNested returns a nested container by id.
@@ -98,32 +54,18 @@ func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (i
 	}
 }
 
-func killNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.KillNestedContainer == nil {
-		return nil, 0, missingField("kill_nested_container")
-	}
-	return a.killCall(ctx, call.KillNestedContainer.ContainerID, call.KillNestedContainer.Signal)
-}
-
-func killContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.KillContainer == nil {
-		return nil, 0, missingField("kill_container")
-	}
-	return a.killCall(ctx, call.KillContainer.ContainerID, call.KillContainer.Signal)
-}
-
-// killCall sends a signal to a nested container. The default is SIGKILL.
-func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, signal *int32) (*agent.Response, int, error) {
+// killNested sends a signal to a nested container. The default is SIGKILL.
+func (a *EmbeddedAgent) killNested(ctx context.Context, id mesos.ContainerID, signal *int32) error {
 	sig := unix.SIGKILL
 	if signal != nil {
 		sig = syscall.Signal(*signal)
 	}
 	if unix.SignalName(sig) == "" {
-		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
+		return mesosapi.Errorf(http.StatusBadRequest, "there is no signal %d", int(sig))
 	}
 	n, err := a.findNested(ctx, id)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	killed, err := askLoop(ctx, a.loop, func() error {
 		switch {
@@ -140,33 +82,19 @@ func (a *EmbeddedAgent) killCall(ctx context.Context, id mesos.ContainerID, sign
 	if err == nil {
 		err = killed
 	}
-	return nil, http.StatusOK, err
+	return err
 }
 
-func removeNestedContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.RemoveNestedContainer == nil {
-		return nil, 0, missingField("remove_nested_container")
-	}
-	return a.removeCall(ctx, call.RemoveNestedContainer.ContainerID)
-}
-
-func removeContainer(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	if call.RemoveContainer == nil {
-		return nil, 0, missingField("remove_container")
-	}
-	return a.removeCall(ctx, call.RemoveContainer.ContainerID)
-}
-
-// removeCall deletes a nested container that has ended, and its sandbox. As in
+// removeNested deletes a nested container that has ended, and its sandbox. As in
 // Mesos, a container of a removed executor counts as removed, and an unknown or
 // running container is an internal error.
-func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*agent.Response, int, error) {
+func (a *EmbeddedAgent) removeNested(ctx context.Context, id mesos.ContainerID) error {
 	ids, err := containerPath(id)
 	if err != nil {
-		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
+		return mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	if len(ids) < 2 {
-		return nil, 0, mesosapi.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
+		return mesosapi.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
 	}
 	type found struct {
 		sandbox string
@@ -191,7 +119,7 @@ func (a *EmbeddedAgent) removeCall(ctx context.Context, id mesos.ContainerID) (*
 	if err == nil && f.sandbox != "" {
 		err = removeFolder(f.sandbox, nestedFolder(ids))
 	}
-	return nil, http.StatusOK, err
+	return err
 }
 
 // removeFolder removes a folder inside a sandbox.

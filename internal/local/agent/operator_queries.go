@@ -3,74 +3,44 @@ package agent
 import (
 	"cmp"
 	"context"
+	"mesos-gpu/internal/local/agent/files"
 	"slices"
 	"strings"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
-
-	"mesos-gpu/internal/local/link"
 )
 
-func getHealth(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
-	return &agent.Response{Type: agent.Response_GET_HEALTH, GetHealth: &agent.Response_GetHealth{Healthy: true}}, 0, nil
-}
-
-func getVersion(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
-	return &agent.Response{
-		Type: agent.Response_GET_VERSION, GetVersion: &agent.Response_GetVersion{VersionInfo: mesos.VersionInfo{Version: link.Version}},
-	}, 0, nil
-}
-
-func getFlags(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
-	return &agent.Response{Type: agent.Response_GET_FLAGS, GetFlags: &agent.Response_GetFlags{}}, 0, nil
-}
-
-func getOperations(*EmbeddedAgent, context.Context, *agent.Call) (*agent.Response, int, error) {
-	return &agent.Response{Type: agent.Response_GET_OPERATIONS, GetOperations: &agent.Response_GetOperations{}}, 0, nil
-}
-
-func getAgent(a *EmbeddedAgent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	info := a.info
-	return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}, 0, nil
-}
-
-func getResourceProviders(a *EmbeddedAgent, _ context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	list := &agent.Response_GetResourceProviders{}
-	for _, p := range a.providers.Providers() {
-		list.ResourceProviders = append(list.ResourceProviders, agent.Response_GetResourceProviders_ResourceProvider{
-			ResourceProviderInfo: p.Info, TotalResources: p.Resources,
-		})
+// answerQuery answers a read-only call. It returns nil for other calls.
+func (a *EmbeddedAgent) answerQuery(ctx context.Context, call *agent.Call) (*agent.Response, error) {
+	if call.Type == agent.Call_READ_FILE {
+		return a.readFile(call.ReadFile)
 	}
-	return &agent.Response{Type: agent.Response_GET_RESOURCE_PROVIDERS, GetResourceProviders: list}, 0, nil
-}
-
-func getTasks(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	tasks, err := askLoop(ctx, a.loop, a.describeTasks)
-	return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: tasks}, 0, err
-}
-
-func getExecutors(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	executors, err := askLoop(ctx, a.loop, a.describeExecutors)
-	return &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: executors}, 0, err
-}
-
-func getFrameworks(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	frameworks, err := askLoop(ctx, a.loop, a.describeFrameworks)
-	return &agent.Response{Type: agent.Response_GET_FRAMEWORKS, GetFrameworks: frameworks}, 0, err
-}
-
-func getState(a *EmbeddedAgent, ctx context.Context, _ *agent.Call) (*agent.Response, int, error) {
-	state, err := askLoop(ctx, a.loop, func() *agent.Response_GetState {
-		return &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors(), GetFrameworks: a.describeFrameworks()}
+	return askLoop(ctx, a.loop, func() *agent.Response {
+		switch call.Type {
+		case agent.Call_GET_AGENT:
+			info := a.info
+			return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}
+		case agent.Call_GET_CONTAINERS:
+			return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: a.describeContainers(call.GetContainers.GetShowNested())}
+		case agent.Call_GET_EXECUTORS:
+			return &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: a.describeExecutors()}
+		case agent.Call_GET_TASKS:
+			return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: a.describeTasks()}
+		case agent.Call_GET_STATE:
+			return &agent.Response{Type: agent.Response_GET_STATE, GetState: &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors()}}
+		}
+		return nil
 	})
-	return &agent.Response{Type: agent.Response_GET_STATE, GetState: state}, 0, err
 }
 
-func getContainers(a *EmbeddedAgent, ctx context.Context, call *agent.Call) (*agent.Response, int, error) {
-	nested := call.GetContainers.GetShowNested()
-	containers, err := askLoop(ctx, a.loop, func() *agent.Response_GetContainers { return a.describeContainers(nested) })
-	return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: containers}, 0, err
+func (a *EmbeddedAgent) readFile(c *agent.Call_ReadFile) (*agent.Response, error) {
+	if c == nil {
+		return nil, missingField("read_file")
+	}
+	sandboxes := files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
+	size, data, err := sandboxes.Read(c.Path, c.Offset, c.Length)
+	return &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: size, Data: data}}, err
 }
 
 // sortedExecutors returns the running executors in a stable order.
@@ -87,19 +57,8 @@ func (a *EmbeddedAgent) describeExecutors() *agent.Response_GetExecutors {
 	for _, e := range a.sortedExecutors() {
 		list.Executors = append(list.Executors, agent.Response_GetExecutors_Executor{ExecutorInfo: e.info})
 	}
-	for _, e := range a.completed.executors {
+	for _, e := range a.completed {
 		list.CompletedExecutors = append(list.CompletedExecutors, agent.Response_GetExecutors_Executor{ExecutorInfo: e.info})
-	}
-	return list
-}
-
-func (a *EmbeddedAgent) describeFrameworks() *agent.Response_GetFrameworks {
-	list := &agent.Response_GetFrameworks{}
-	for _, f := range a.frameworks {
-		list.Frameworks = append(list.Frameworks, agent.Response_GetFrameworks_Framework{FrameworkInfo: f.info})
-	}
-	for _, f := range a.completed.frameworks {
-		list.CompletedFrameworks = append(list.CompletedFrameworks, agent.Response_GetFrameworks_Framework{FrameworkInfo: f.info})
 	}
 	return list
 }
@@ -141,7 +100,7 @@ func containerID(ids []string) mesos.ContainerID {
 // describeTasks lists all tasks, grouped by their phase.
 func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	list := &agent.Response_GetTasks{}
-	for _, e := range append(a.sortedExecutors(), a.completed.executors...) {
+	for _, e := range append(a.sortedExecutors(), a.completed...) {
 		for _, t := range e.tasks {
 			d := a.describeTask(e, t)
 			switch {

@@ -89,7 +89,7 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 		return
 	}
 	defer c.close()
-	_, status, err := a.launchCall(r.Context(), call.ContainerID, nestedLaunch{session: true, command: call.Command, console: c})
+	status, err := a.launchCall(r.Context(), call.ContainerID, nestedLaunch{session: true, command: call.Command, console: c})
 	c.closeCommandEnds()
 	switch {
 	case err != nil:
@@ -103,7 +103,7 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 	defer stop()
 	if err := stream.ServeFrom(ctx, w, c.streamOutput(ctx)); err != nil {
 		// The client has disconnected. The container may have ended as well.
-		_, _, _ = a.killCall(context.WithoutCancel(ctx), call.ContainerID, nil)
+		_ = a.killNested(context.WithoutCancel(ctx), call.ContainerID, nil)
 	}
 }
 

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -127,9 +126,6 @@ func (e *executorState) allocatedResources() []mesos.Resource {
 type taskState struct {
 	info  mesos.TaskInfo
 	state mesos.TaskState
-	// group identifies the launch operation; tasks of one LAUNCH_GROUP share
-	// it.
-	group *taskGroup
 	// ready means that the task's resources are granted to the container. sent
 	// means that the executor has received the task.
 	ready, sent bool
@@ -137,9 +133,6 @@ type taskState struct {
 	// acked is set once the framework has acknowledged the terminal status.
 	acked bool
 }
-
-// taskGroup is one LAUNCH or LAUNCH_GROUP operation.
-type taskGroup struct{ together bool }
 
 func (t *taskState) isLive() bool { return !events.IsTerminal(t.state) }
 
@@ -163,32 +156,5 @@ type pendingExit struct {
 	waits     map[status.TaskKey]bool
 }
 
-// completedExecutors are ended executors for the operator API. The oldest are
-// dropped first.
-type completedExecutors struct {
-	executors  []*executorState
-	frameworks []*frameworkState
-}
-
-// maxCompleted limits the length of each list.
+// maxCompleted limits the number of ended executors that the operator API shows.
 const maxCompleted = 150
-
-func (c *completedExecutors) addExecutor(e *executorState) {
-	c.executors = append(c.executors, e)
-	if len(c.executors) > maxCompleted {
-		c.executors = c.executors[1:]
-	}
-}
-
-func (c *completedExecutors) addFramework(f *frameworkState) {
-	c.dropFramework(f.id())
-	c.frameworks = append(c.frameworks, f)
-	if len(c.frameworks) > maxCompleted {
-		c.frameworks = c.frameworks[1:]
-	}
-}
-
-// dropFramework removes a framework that has executors again.
-func (c *completedExecutors) dropFramework(id string) {
-	c.frameworks = slices.DeleteFunc(c.frameworks, func(f *frameworkState) bool { return f.id() == id })
-}

@@ -36,10 +36,9 @@ type RunningExecutor struct {
 
 // AgentLink is an agent's interface for the master.
 type AgentLink interface {
-	// Run launches tasks of one executor and starts the executor if necessary.
-	// A command task's executor has Type UNKNOWN and no Command; the agent
-	// supplies one. group reports that the tasks belong to one LAUNCH_GROUP.
-	Run(framework mesos.FrameworkInfo, executor mesos.ExecutorInfo, tasks []mesos.TaskInfo, group bool)
+	// Run launches a task and starts its executor if necessary. A command
+	// task's executor has Type UNKNOWN and no Command; the agent supplies one.
+	Run(framework mesos.FrameworkInfo, executor mesos.ExecutorInfo, task mesos.TaskInfo)
 	// Kill kills a task through its executor. For an unknown task the agent
 	// sends a terminal status.
 	Kill(framework mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy)

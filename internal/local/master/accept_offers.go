@@ -32,14 +32,11 @@ func (m *EmbeddedMaster) acceptOffers(f *frameworkState, call *scheduler.Call_Ac
 		l.free = resource.Sum(l.free, o.Resources)
 	}
 	for _, op := range call.Operations {
-		switch {
-		case op.Type == mesos.Offer_Operation_LAUNCH && op.Launch != nil:
-			l.launchTasks(op.Launch.TaskInfos)
-		case op.Type == mesos.Offer_Operation_LAUNCH_GROUP && op.LaunchGroup != nil:
-			l.launchGroup(op.LaunchGroup.Executor, op.LaunchGroup.TaskGroup.Tasks)
-		default:
-			m.dropOperation(f, op, fmt.Sprintf("operations of type %v are not supported by this master", op.Type))
+		if op.Type == mesos.Offer_Operation_LAUNCH {
+			l.launchTasks(op.GetLaunch().GetTaskInfos())
+			continue
 		}
+		m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "operation": op.Type.String()}).Warn("dropped operation: this master only launches tasks")
 	}
 	m.refuseResources(offers[0].slot, resource.Unallocate(l.free), call.Filters)
 }
@@ -76,30 +73,10 @@ func (m *EmbeddedMaster) offersOf(f *frameworkState, ids []mesos.OfferID) ([]*ou
 func (m *EmbeddedMaster) rejectOperations(f *frameworkState, ops []mesos.Offer_Operation, cause error) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).WithError(cause).Warn("accept of invalid offers")
 	for _, op := range ops {
-		tasks := append(op.GetLaunch().GetTaskInfos(), tasksOf(op.LaunchGroup)...)
-		for _, t := range tasks {
+		for _, t := range op.GetLaunch().GetTaskInfos() {
 			f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
 				mesos.REASON_INVALID_OFFERS, "Task launched with invalid offers: "+cause.Error())))
 		}
-		if op.Launch == nil && op.LaunchGroup == nil {
-			m.dropOperation(f, op, "operation attempted with invalid offers: "+cause.Error())
-		}
-	}
-}
-
-func tasksOf(g *mesos.Offer_Operation_LaunchGroup) []mesos.TaskInfo {
-	if g == nil {
-		return nil
-	}
-	return g.TaskGroup.Tasks
-}
-
-// dropOperation reports an operation that is not performed. It reports nothing
-// for an operation without an id.
-func (m *EmbeddedMaster) dropOperation(f *frameworkState, op mesos.Offer_Operation, message string) {
-	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "operation": op.Type.String(), "reason": message}).Warn("dropped operation")
-	if op.ID != nil {
-		m.operationStatus(f, *op.ID, mesos.OPERATION_ERROR, message)
 	}
 }
 
@@ -112,16 +89,7 @@ type taskLauncher struct {
 	free []mesos.Resource
 }
 
-func (l *taskLauncher) launchCheck() check.LaunchCheck {
-	return check.LaunchCheck{
-		Framework: *l.f.info.ID,
-		Agent:     l.a.id,
-		Free:      l.free,
-		HasTask:   l.f.hasTask,
-		Executor:  func(id string) (mesos.ExecutorInfo, bool) { return l.a.findExecutor(l.f.id(), id) },
-	}
-}
-
+// launchTasks validates tasks, charges them to the agent and sends them to it.
 func (l *taskLauncher) launchTasks(tasks []mesos.TaskInfo) {
 	for _, t := range tasks {
 		t.Resources = resource.Allocate(t.Resources, l.role)
@@ -130,34 +98,15 @@ func (l *taskLauncher) launchTasks(tasks []mesos.TaskInfo) {
 			executor, command = l.completeExecutor(*t.Executor), false
 			t.Executor = &executor
 		}
-		if err := l.launchCheck().ValidateTask(t); err != nil {
-			l.rejectTask(t, mesos.REASON_TASK_INVALID, err)
+		err := check.LaunchCheck{
+			Framework: *l.f.info.ID, Agent: l.a.id, Free: l.free, HasTask: l.f.hasTask,
+			Executor: func(id string) (mesos.ExecutorInfo, bool) { return l.a.findExecutor(l.f.id(), id) },
+		}.ValidateTask(t)
+		if err != nil {
+			l.f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())))
 			continue
 		}
-		l.startTasks(executor, command, []mesos.TaskInfo{t}, false)
-	}
-}
-
-func (l *taskLauncher) launchGroup(e mesos.ExecutorInfo, tasks []mesos.TaskInfo) {
-	e = l.completeExecutor(e)
-	group := make([]mesos.TaskInfo, len(tasks))
-	for i, t := range tasks {
-		t.Resources = resource.Allocate(t.Resources, l.role)
-		own := e
-		if t.Executor != nil {
-			own = l.completeExecutor(*t.Executor)
-		}
-		t.Executor = &own
-		group[i] = t
-	}
-	if err := l.launchCheck().ValidateGroup(e, group); err != nil {
-		for _, t := range group {
-			l.rejectTask(t, mesos.REASON_TASK_GROUP_INVALID, err)
-		}
-		return
-	}
-	if len(group) > 0 {
-		l.startTasks(e, false, group, true)
+		l.startTask(executor, command, t)
 	}
 }
 
@@ -170,25 +119,14 @@ func (l *taskLauncher) completeExecutor(e mesos.ExecutorInfo) mesos.ExecutorInfo
 	return e
 }
 
-func (l *taskLauncher) rejectTask(t mesos.TaskInfo, reason mesos.TaskStatus_Reason, err error) {
-	l.f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, reason, err.Error())))
-}
-
-// startTasks charges valid tasks to the agent and sends them to it.
-func (l *taskLauncher) startTasks(e mesos.ExecutorInfo, command bool, tasks []mesos.TaskInfo, group bool) {
+func (l *taskLauncher) startTask(e mesos.ExecutorInfo, command bool, t mesos.TaskInfo) {
 	if _, runs := l.a.findExecutor(l.f.id(), e.ExecutorID.Value); !runs {
 		l.free = resource.Subtract(l.free, e.Resources)
 	}
-	copies := make([]mesos.TaskInfo, len(tasks))
-	for i, t := range tasks {
-		l.free = resource.Subtract(l.free, t.Resources)
-		l.a.chargeTask(l.f.id(), e, command, t)
-		added := newTask(l.f, t, mesos.TASK_STAGING)
-		l.f.tasks[t.TaskID.Value] = added
-		l.m.publishEvent(taskAdded(added.Task))
-		copies[i] = *proto.Clone(&t).(*mesos.TaskInfo)
-	}
+	l.free = resource.Subtract(l.free, t.Resources)
+	l.a.chargeTask(l.f.id(), e, command, t)
+	l.f.tasks[t.TaskID.Value] = newTask(l.f, t, mesos.TASK_STAGING)
 	a, info := l.a, *proto.Clone(&l.f.info).(*mesos.FrameworkInfo)
-	executor := *proto.Clone(&e).(*mesos.ExecutorInfo)
-	a.box.postCall(func() { a.link.Run(info, executor, copies, group) })
+	executor, task := *proto.Clone(&e).(*mesos.ExecutorInfo), *proto.Clone(&t).(*mesos.TaskInfo)
+	a.box.postCall(func() { a.link.Run(info, executor, task) })
 }

@@ -17,7 +17,6 @@ type agentAdminState struct {
 	drain       *mesos.DrainInfo // replaced, never modified
 	// maxGrace limits the grace period of killed tasks. Nil means no limit.
 	maxGrace *time.Duration
-	markGone bool
 }
 
 // adminState returns the zero state for an agent without one.
@@ -34,17 +33,6 @@ func (m *EmbeddedMaster) knownAgent(id mesos.AgentID) (*registeredAgent, error) 
 		return nil, mesosapi.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
 	}
 	return a, nil
-}
-
-func (m *EmbeddedMaster) deactivateAgent(id mesos.AgentID) error {
-	if _, err := m.knownAgent(id); err != nil {
-		return err
-	}
-	s := m.adminState(id.Value)
-	s.deactivated = true
-	m.standings[id.Value] = s
-	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
-	return nil
 }
 
 func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
@@ -66,18 +54,22 @@ func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
 // drainAgent kills an agent's tasks and stops offering it.
 func (m *EmbeddedMaster) drainAgent(call *operator.Call_DrainAgent) error {
 	id := call.GetAgentID()
-	if err := m.deactivateAgent(id); err != nil {
+	a, err := m.knownAgent(id)
+	if err != nil {
 		return err
 	}
-	s := m.standings[id.Value]
-	s.drain = &mesos.DrainInfo{State: mesos.DrainState_DRAINING, Config: mesos.DrainConfig{MarkGone: call.MarkGone}}
+	if call.GetMarkGone() {
+		return mesosapi.Errorf(http.StatusNotImplemented, "mark_gone is not implemented by this embedded master")
+	}
+	s := &agentAdminState{deactivated: true, drain: &mesos.DrainInfo{State: mesos.DrainState_DRAINING}}
+	m.standings[id.Value] = s
+	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
 	if d := call.GetMaxGracePeriod(); d != nil {
 		grace := time.Duration(d.Seconds)*time.Second + time.Duration(d.Nanos)
 		s.maxGrace = &grace
 		s.drain.Config.MaxGracePeriod = &mesos.DurationInfo{Nanoseconds: grace.Nanoseconds()}
 	}
-	s.markGone = call.GetMarkGone()
-	m.continueDrain(m.agents[id.Value])
+	m.continueDrain(a)
 	return nil
 }
 
@@ -100,7 +92,6 @@ func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
 
 // killPolicy returns a kill policy with the grace period maxGrace, or nil if
 // the task's own grace period is not longer.
-// maxGrace.
 func (s *agentAdminState) killPolicy(t *masterTask) *mesos.KillPolicy {
 	own := t.GetKillPolicy().GetGracePeriod()
 	if s.maxGrace == nil || own != nil && own.Nanoseconds <= s.maxGrace.Nanoseconds() {
@@ -116,9 +107,6 @@ func (m *EmbeddedMaster) markDrained(id mesos.AgentID, s mesos.TaskStatus) mesos
 		return s
 	}
 	s.Reason = mesos.REASON_AGENT_DRAINING.Enum()
-	if standing.markGone && s.GetState() == mesos.TASK_KILLED {
-		s.State = mesos.TASK_GONE_BY_OPERATOR.Enum()
-	}
 	return s
 }
 
@@ -138,25 +126,4 @@ func (m *EmbeddedMaster) checkDrained(a *registeredAgent) {
 	}
 	s.drain = &mesos.DrainInfo{State: mesos.DrainState_DRAINED, Config: s.drain.Config}
 	m.cfg.Log.WithField("agent", a.id.Value).Info("drained agent")
-	if s.markGone {
-		m.makeGone(a)
-	}
-}
-
-func (m *EmbeddedMaster) markGone(id mesos.AgentID) error {
-	a, err := m.knownAgent(id)
-	if err == nil {
-		m.makeGone(a)
-	}
-	return err
-}
-
-// makeGone removes an agent and its tasks permanently.
-func (m *EmbeddedMaster) makeGone(a *registeredAgent) {
-	m.gone[a.id.Value] = true
-	delete(m.standings, a.id.Value)
-	m.removeAgent(a, func(f *frameworkState, t *masterTask) {
-		m.endTask(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_GONE_BY_OPERATOR),
-			mesos.REASON_AGENT_REMOVED_BY_OPERATOR, "Agent "+a.info.Hostname+" was marked gone"))
-	})
 }

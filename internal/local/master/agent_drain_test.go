@@ -33,12 +33,8 @@ func drain(id mesos.AgentID, seconds int64, gone bool) *operator.Call {
 	}}
 }
 
-func agentCall(kind operator.Call_Type, id mesos.AgentID) *operator.Call {
-	return &operator.Call{
-		Type:            kind,
-		DeactivateAgent: &operator.Call_DeactivateAgent{AgentID: id}, ReactivateAgent: &operator.Call_ReactivateAgent{AgentID: id},
-		MarkAgentGone: &operator.Call_MarkAgentGone{AgentID: id},
-	}
+func reactivate(id mesos.AgentID) *operator.Call {
+	return &operator.Call{Type: operator.Call_REACTIVATE_AGENT, ReactivateAgent: &operator.Call_ReactivateAgent{AgentID: id}}
 }
 
 // onAgent launches a task on an agent and brings it to RUNNING.
@@ -77,7 +73,7 @@ func TestDrain(t *testing.T) {
 	if d := drainInfo(t, m); d.State != mesos.DrainState_DRAINING || d.Config.MaxGracePeriod.Nanoseconds != 3e9 {
 		t.Errorf("drain_info %v", d)
 	}
-	operate(t, m, http.StatusBadRequest, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
+	operate(t, m, http.StatusBadRequest, reactivate(a.id))
 	uuid := a.status(m, c.id, "t", mesos.TASK_KILLED)
 	if got := c.update(t, "t"); got.GetState() == mesos.TASK_RUNNING {
 		got = c.update(t, "t")
@@ -92,7 +88,7 @@ func TestDrain(t *testing.T) {
 	}
 	m.withLock(m.allocateAll)
 	c.quiet(t, scheduler.Event_OFFERS)
-	operate(t, m, http.StatusOK, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
+	operate(t, m, http.StatusOK, reactivate(a.id))
 	if len(c.offers(t)) != 1 || drainInfo(t, m) != nil {
 		t.Errorf("a reactivated agent still has drain_info %v", drainInfo(t, m))
 	}
@@ -109,63 +105,19 @@ func TestDrainOutlivesTheAgentsAbsence(t *testing.T) {
 	operate(t, m, http.StatusOK, drain(a.id, 3, false))
 	a.wants(t, "kill t grace 3000000000")
 	m.Lost(a.id)
-	b := a.again(t, m, cpuAgent, link.RunningExecutor{Framework: r.framework, Executor: r.executor, Tasks: r.tasks})
+	b := a.again(t, m, cpuAgent, link.RunningExecutor{Framework: r.framework, Executor: r.executor, Tasks: []mesos.TaskInfo{r.task}})
 	b.wants(t, "kill t grace 3000000000")
 	c.quiet(t, scheduler.Event_OFFERS)
 }
 
-func TestDrainAndMarkGone(t *testing.T) {
+func TestRefusedDrains(t *testing.T) {
 	m := New(MasterConfig{})
-	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
-	onAgent(t, m, c, a, "t")
-	operate(t, m, http.StatusOK, drain(a.id, 60, true))
-	a.wants(t, "kill t grace 0") // its own
-	uuid := a.status(m, c.id, "t", mesos.TASK_KILLED)
-	c.update(t, "t")
-	if got := c.update(t, "t"); got.GetState() != mesos.TASK_GONE_BY_OPERATOR {
-		t.Errorf("the task ended as %v", got)
-	}
-	c.acknowledge(t, a, "t", uuid)
-	if agents := operate(t, m, http.StatusOK, &operator.Call{Type: operator.Call_GET_AGENTS}).GetAgents.Agents; len(agents) != 0 {
-		t.Errorf("the master still has %v", agents)
-	}
-	known := agentInfo()
-	known.ID = &a.id
-	if _, err := m.Register(known, res(cpuAgent), nil, newAgent()); err == nil {
-		t.Error("an agent that is gone came back")
-	}
-}
-
-func TestMarkGoneEndsTasks(t *testing.T) {
-	m := New(MasterConfig{})
-	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
-	a := register(t, m, cpuAgent)
-	onAgent(t, m, c, a, "t")
-	operate(t, m, http.StatusOK, agentCall(operator.Call_MARK_AGENT_GONE, a.id))
-	c.update(t, "t")
-	if got := c.update(t, "t"); got.GetState() != mesos.TASK_GONE_BY_OPERATOR || got.GetReason() != mesos.REASON_AGENT_REMOVED_BY_OPERATOR {
-		t.Errorf("the task ended as %v", got)
-	}
-	c.event(t, scheduler.Event_FAILURE)
-	for _, kind := range []operator.Call_Type{operator.Call_MARK_AGENT_GONE, operator.Call_DEACTIVATE_AGENT, operator.Call_REACTIVATE_AGENT} {
-		operate(t, m, http.StatusBadRequest, agentCall(kind, a.id))
-	}
+	operate(t, m, http.StatusNotImplemented, drain(a.id, 1, true))
+	operate(t, m, http.StatusBadRequest, reactivate(a.id))
+	m.Lost(a.id)
 	operate(t, m, http.StatusBadRequest, drain(a.id, 1, false))
-}
-
-func TestDeactivate(t *testing.T) {
-	m := New(MasterConfig{})
-	c := subscribe(t, m, info())
-	a := register(t, m, cpuAgent)
-	operate(t, m, http.StatusBadRequest, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
-	c.offers(t)
-	operate(t, m, http.StatusOK, agentCall(operator.Call_DEACTIVATE_AGENT, a.id))
-	c.event(t, scheduler.Event_RESCIND)
-	m.withLock(m.allocateAll)
-	c.quiet(t, scheduler.Event_OFFERS)
-	operate(t, m, http.StatusOK, agentCall(operator.Call_REACTIVATE_AGENT, a.id))
-	c.offers(t)
+	operate(t, m, http.StatusBadRequest, reactivate(a.id))
 }
 
 func TestOperatorTeardown(t *testing.T) {

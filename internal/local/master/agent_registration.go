@@ -31,9 +31,6 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	if id == "" {
 		id = m.newID("S", &m.nextID.agent)
 	}
-	if m.gone[id] {
-		return mesos.AgentID{}, fmt.Errorf("register agent %s: %s has been marked gone", info.Hostname, id)
-	}
 	info = *proto.Clone(&info).(*mesos.AgentInfo)
 	info.ID = &mesos.AgentID{Value: id}
 	now := &registeredAgent{
@@ -50,9 +47,6 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	m.cfg.Log.WithFields(map[string]any{"agent": id, "hostname": info.Hostname}).Info("registered agent")
 	m.reconcileAgent(now, running)
 	delete(m.lost, id)
-	if before == nil {
-		m.publishEvent(agentAdded(m.describeAgent(now)))
-	}
 	m.continueDrain(now)
 	m.allocateAgents(func(agent string) bool { return agent == id }) // other free resources have already been offered
 	return now.id, nil
@@ -116,7 +110,6 @@ func (m *EmbeddedMaster) frameworkOf(info mesos.FrameworkInfo) *frameworkState {
 	f := newFramework(info)
 	f.recovered = true
 	m.frameworks[id] = f
-	m.publishEvent(frameworkAdded(m.describeFramework(f)))
 	return f
 }
 
@@ -128,14 +121,12 @@ func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info m
 		t.State, t.StatusUpdateState, t.StatusUpdateUUID = mesos.TASK_RUNNING.Enum(), nil, nil
 		f.tasks[id] = t
 		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
-		m.storeStatus(f, t, s)
+		t.updateStatus(s)
 		f.sendEvent(events.Update(s))
 		return
 	}
 	if f.tasks[id] == nil {
-		t := newTask(f, info, mesos.TASK_RUNNING)
-		f.tasks[id] = t
-		m.publishEvent(taskAdded(t.Task))
+		f.tasks[id] = newTask(f, info, mesos.TASK_RUNNING)
 	}
 }
 
@@ -152,7 +143,7 @@ func missingTaskState(t *masterTask) mesos.TaskState {
 func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
 	s.ExecutorID = t.ExecutorID
 	if !t.isTerminal() || f.unreachable[t.id()] != nil {
-		m.storeStatus(f, t, s)
+		t.updateStatus(s)
 		f.sendEvent(events.Update(s))
 	} else {
 		f.sendEvent(events.Update(latestStatus(t)))
@@ -185,27 +176,21 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
 		m.recordLoss(id.Value)
-		m.removeAgent(a, func(f *frameworkState, t *masterTask) { m.loseTask(f, t, a) })
-	})
-}
-
-// removeAgent removes an agent and calls lose for each of its tasks.
-func (m *EmbeddedMaster) removeAgent(a *registeredAgent, lose func(*frameworkState, *masterTask)) {
-	a.box.close()
-	delete(m.agents, a.id.Value)
-	for _, f := range sortedValues(m.frameworks) {
-		for _, t := range sortedValues(f.tasks) {
-			if t.AgentID == a.id {
-				lose(f, t)
+		a.box.close()
+		delete(m.agents, id.Value)
+		for _, f := range sortedValues(m.frameworks) {
+			for _, t := range sortedValues(f.tasks) {
+				if t.AgentID == id {
+					m.loseTask(f, t, a)
+				}
 			}
 		}
-	}
-	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })
-	m.rescindInverse(func(o *inverseOffer) bool { return o.agent == a.id.Value })
-	for _, f := range m.frameworks {
-		f.sendEvent(events.Failure(a.id, nil, nil))
-	}
-	m.publishEvent(agentRemoved(a.id))
+		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
+		m.rescindInverse(func(o *inverseOffer) bool { return o.agent == id.Value })
+		for _, f := range m.frameworks {
+			f.sendEvent(events.Failure(id, nil, nil))
+		}
+	})
 }
 
 // recordLoss records when an agent was lost. If the list is full, it drops an
@@ -228,7 +213,7 @@ func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registere
 	s := masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_UNREACHABLE), mesos.REASON_AGENT_REMOVED,
 		"Agent "+a.info.Hostname+" is unreachable")
 	s.ExecutorID, s.UnreachableTime = t.ExecutorID, &since
-	m.storeStatus(f, t, s)
+	t.updateStatus(s)
 	delete(f.tasks, t.id())
 	f.unreachable[t.id()] = t
 	f.sendEvent(events.Update(s))

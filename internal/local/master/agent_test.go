@@ -22,16 +22,15 @@ type fakeAgent struct {
 type run struct {
 	framework mesos.FrameworkInfo
 	executor  mesos.ExecutorInfo
-	tasks     []mesos.TaskInfo
-	group     bool
+	task      mesos.TaskInfo
 }
 
 func newAgent() *fakeAgent {
 	return &fakeAgent{runs: make(chan run, 100), other: make(chan string, 100)}
 }
 
-func (a *fakeAgent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, tasks []mesos.TaskInfo, group bool) {
-	a.runs <- run{f, e, tasks, group}
+func (a *fakeAgent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInfo) {
+	a.runs <- run{f, e, t}
 }
 
 func (a *fakeAgent) Kill(f mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy) {

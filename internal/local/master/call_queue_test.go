@@ -44,11 +44,11 @@ func TestHangingAgent(t *testing.T) {
 	c.accept(t, 1000, offers, launch(taskInfo("t", a.id, "cpus:1"), taskInfo("u", a.id, "cpus:1")))
 	b := register(t, m, cpuAgent)
 	c.accept(t, 0, c.offers(t), launch(taskInfo("v", b.id, "cpus:1")))
-	if got := b.nextRun(t); got.tasks[0].TaskID.Value != "v" {
+	if got := b.nextRun(t); got.task.TaskID.Value != "v" {
 		t.Errorf("got %v", got)
 	}
 	for _, want := range []string{"t", "u"} {
-		if got := a.nextRun(t); got.tasks[0].TaskID.Value != want {
+		if got := a.nextRun(t); got.task.TaskID.Value != want {
 			t.Errorf("got %v, want %s", got, want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/internal/local/master/check"
@@ -38,15 +37,13 @@ func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (
 		m.sendMessage(f, call.Message)
 	case scheduler.Call_UPDATE_FRAMEWORK:
 		return http.StatusOK, m.updateFramework(f, call.UpdateFramework)
-	case scheduler.Call_RECONCILE_OPERATIONS:
-		m.reconcileOperations(f, call.ReconcileOperations)
 	case scheduler.Call_ACCEPT_INVERSE_OFFERS:
-		m.answerInverse(f, call.AcceptInverseOffers.InverseOfferIDs, true, call.AcceptInverseOffers.Filters)
+		m.answerInverse(f, call.AcceptInverseOffers.InverseOfferIDs, call.AcceptInverseOffers.Filters)
 	case scheduler.Call_DECLINE_INVERSE_OFFERS:
-		m.answerInverse(f, call.DeclineInverseOffers.InverseOfferIDs, false, call.DeclineInverseOffers.Filters)
+		m.answerInverse(f, call.DeclineInverseOffers.InverseOfferIDs, call.DeclineInverseOffers.Filters)
 	case scheduler.Call_REQUEST, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS:
-		// The allocator ignores REQUEST. Operation statuses have no uuid, so
-		// they need no acknowledgement.
+		// The allocator ignores REQUEST. This master performs no operations, so
+		// there is nothing to acknowledge.
 	default:
 		return 0, mesosapi.Errorf(http.StatusNotImplemented, "calls of type %v are not implemented", call.Type)
 	}
@@ -175,24 +172,6 @@ func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call
 	m.rescindOffers(func(o *outstandingOffer) bool {
 		return o.slot.Framework == f.id() && !slices.Contains(roles, o.slot.Role)
 	})
-	m.publishEvent(frameworkUpdated(m.describeFramework(f)))
 	m.allocateAll()
 	return nil
-}
-
-// reconcileOperations reports all operations as unknown, because this master
-// performs none.
-func (m *EmbeddedMaster) reconcileOperations(f *frameworkState, call *scheduler.Call_ReconcileOperations) {
-	for _, op := range call.Operations {
-		m.operationStatus(f, op.OperationID, mesos.OPERATION_UNKNOWN, "Reconciliation: Operation is unknown")
-	}
-}
-
-func (m *EmbeddedMaster) operationStatus(f *frameworkState, id mesos.OperationID, state mesos.OperationState, message string) {
-	f.sendEvent(&scheduler.Event{
-		Type: scheduler.Event_UPDATE_OPERATION_STATUS,
-		UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{
-			Status: mesos.OperationStatus{OperationID: &id, State: state, Message: &message},
-		},
-	})
 }

@@ -65,7 +65,7 @@ func TestLostAgentAndItsReturn(t *testing.T) {
 				t.Errorf("reconciliation: got %v", got)
 			}
 
-			back := a.again(t, m, gpuAgent, link.RunningExecutor{Framework: first.framework, Executor: first.executor, Tasks: first.tasks})
+			back := a.again(t, m, gpuAgent, link.RunningExecutor{Framework: first.framework, Executor: first.executor, Tasks: []mesos.TaskInfo{first.task}})
 			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
 				t.Errorf("came back: got %v", got)
 			}

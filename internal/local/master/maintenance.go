@@ -6,8 +6,6 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/allocator"
-	"github.com/mesos/mesos-go/api/v1/lib/maintenance"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/internal/mesosapi"
@@ -21,13 +19,6 @@ type inverseOffer struct {
 }
 
 type inverseKey struct{ framework, agent string }
-
-// inverseAnswer is a framework's latest response for an agent. No inverse offer
-// is sent before its filter has expired.
-type inverseAnswer struct {
-	accepted  bool
-	at, until time.Time
-}
 
 // planMaintenance replaces the maintenance schedule. It rescinds the offers of
 // agents whose window changes and offers them again with the new unavailability.
@@ -48,7 +39,7 @@ func (m *EmbeddedMaster) planMaintenance(call *operator.Call_UpdateMaintenanceSc
 		a := m.agents[agent]
 		return a == nil || !before[agent].Equal(m.plannedWindow(a))
 	}
-	maps.DeleteFunc(m.answers, func(key inverseKey, _ inverseAnswer) bool { return changed(key.agent) })
+	maps.DeleteFunc(m.answered, func(key inverseKey, _ time.Time) bool { return changed(key.agent) })
 	m.rescindInverse(func(o *inverseOffer) bool { return changed(o.agent) })
 	m.rescindOffers(func(o *outstandingOffer) bool { return changed(o.slot.Agent) })
 	m.allocateAll()
@@ -86,7 +77,7 @@ func (m *EmbeddedMaster) offerInverse(now time.Time) {
 		}
 		for _, f := range sortedValues(m.frameworks) {
 			key := inverseKey{f.id(), a.id.Value}
-			if f.stream == nil || asked[key] || now.Before(m.answers[key].until) || len(a.usedResources(f.id())) == 0 {
+			if f.stream == nil || asked[key] || now.Before(m.answered[key]) || len(a.usedResources(f.id())) == 0 {
 				continue
 			}
 			o := &inverseOffer{id: m.newID("O", &m.nextID.offer), framework: f.id(), agent: a.id.Value}
@@ -98,8 +89,7 @@ func (m *EmbeddedMaster) offerInverse(now time.Time) {
 	}
 }
 
-func (m *EmbeddedMaster) answerInverse(f *frameworkState, ids []mesos.OfferID, accepted bool, filters *mesos.Filters) {
-	now := time.Now()
+func (m *EmbeddedMaster) answerInverse(f *frameworkState, ids []mesos.OfferID, filters *mesos.Filters) {
 	for _, id := range ids {
 		o := m.inverse[id.Value]
 		if o == nil || o.framework != f.id() {
@@ -107,14 +97,8 @@ func (m *EmbeddedMaster) answerInverse(f *frameworkState, ids []mesos.OfferID, a
 		}
 		delete(m.inverse, o.id)
 		wait := max(time.Duration(filters.GetRefuseSeconds()*float64(time.Second)), m.cfg.AllocationInterval)
-		m.answers[inverseKey{o.framework, o.agent}] = inverseAnswer{accepted, now, now.Add(wait)}
+		m.answered[inverseKey{o.framework, o.agent}] = time.Now().Add(wait)
 	}
-}
-
-// dropInverse removes inverse offers without a rescind, for frameworks that are
-// disconnecting.
-func (m *EmbeddedMaster) dropInverse(which func(*inverseOffer) bool) {
-	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return which(o) })
 }
 
 // rescindInverse drops inverse offers and sends their frameworks a rescind.
@@ -125,30 +109,4 @@ func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
 			m.frameworks[o.framework].sendEvent(events.RescindInverse(mesos.OfferID{Value: o.id}))
 		}
 	}
-}
-
-// describeMaintenance returns the maintenance status with the frameworks'
-// responses.
-func (m *EmbeddedMaster) describeMaintenance() *operator.Response_GetMaintenanceStatus {
-	out := &operator.Response_GetMaintenanceStatus{}
-	for _, a := range sortedValues(m.agents) {
-		if m.plannedWindow(a) == nil {
-			continue
-		}
-		hostname := a.info.Hostname
-		machine := maintenance.ClusterStatus_DrainingMachine{ID: mesos.MachineID{Hostname: &hostname, IP: ipOf(hostname)}}
-		for _, f := range sortedValues(m.frameworks) {
-			answer, answered := m.answers[inverseKey{f.id(), a.id.Value}]
-			if !answered {
-				continue
-			}
-			status := allocator.InverseOfferStatus{FrameworkID: *f.info.ID, Timestamp: *timeInfo(answer.at), Status: allocator.InverseOfferStatus_DECLINE.Enum()}
-			if answer.accepted {
-				status.Status = allocator.InverseOfferStatus_ACCEPT.Enum()
-			}
-			machine.Statuses = append(machine.Statuses, status)
-		}
-		out.Status.DrainingMachines = append(out.Status.DrainingMachines, machine)
-	}
-	return out
 }

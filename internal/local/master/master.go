@@ -3,8 +3,8 @@
 // through package link. It decides which framework gets which offer and which
 // launches are valid, and it stores every task's newest state. It performs no
 // election, no authentication and no disk writes, and supports neither
-// reservations nor volumes. It injects no faults: package faultproxy, placed in
-// front of it, does that in tests.
+// reservations, volumes, task groups nor the operator's event stream. It injects
+// no faults: package faultproxy, placed in front of it, does that in tests.
 package master
 
 import (
@@ -22,7 +22,6 @@ import (
 
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master/alloc"
-	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/events"
 )
 
@@ -60,7 +59,6 @@ func (c MasterConfig) withDefaults() MasterConfig {
 type EmbeddedMaster struct {
 	cfg     MasterConfig
 	info    mesos.MasterInfo
-	started time.Time
 	mux     *http.ServeMux
 	workers sync.WaitGroup // deliveries to agents
 
@@ -73,16 +71,14 @@ type EmbeddedMaster struct {
 	agents     map[string]*registeredAgent
 	lost       map[string]mesos.TimeInfo   // when agents became unreachable
 	standings  map[string]*agentAdminState // by agent, set by operators
-	gone       map[string]bool             // agents that may not re-register
 	offers     map[string]*outstandingOffer
 	inverse    map[string]*inverseOffer
-	answers    map[inverseKey]inverseAnswer
+	answered   map[inverseKey]time.Time // until when an answer to an inverse offer holds
 	schedule   maintenance.Schedule
 	quotas     map[string]quota.QuotaConfig // by role
 	filters    *alloc.OfferFilters
 	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
-	watchers   map[*mesosapi.EventStream]struct{} // subscriptions of operators
 	nextID     struct{ framework, agent, offer int }
 }
 
@@ -93,19 +89,16 @@ var _ link.MasterLink = (*EmbeddedMaster)(nil)
 func New(cfg MasterConfig) *EmbeddedMaster {
 	m := &EmbeddedMaster{
 		cfg:        cfg.withDefaults(),
-		started:    time.Now(),
 		frameworks: map[string]*frameworkState{},
 		agents:     map[string]*registeredAgent{},
 		lost:       map[string]mesos.TimeInfo{},
 		standings:  map[string]*agentAdminState{},
-		gone:       map[string]bool{},
 		offers:     map[string]*outstandingOffer{},
 		inverse:    map[string]*inverseOffer{},
-		answers:    map[inverseKey]inverseAnswer{},
+		answered:   map[inverseKey]time.Time{},
 		quotas:     map[string]quota.QuotaConfig{},
 		filters:    alloc.NewFilters(),
 		turns:      map[alloc.RoleClaim]uint64{},
-		watchers:   map[*mesosapi.EventStream]struct{}{},
 	}
 	m.info = masterInfo(uuid.NewString(), m.cfg.Addr)
 	m.mux = m.newRoutes()
@@ -151,9 +144,6 @@ func (m *EmbeddedMaster) sendHeartbeats() {
 	for _, f := range m.frameworks {
 		f.sendEvent(events.Heartbeat())
 	}
-	for w := range m.watchers {
-		w.Send(watchHeartbeat())
-	}
 }
 
 func (m *EmbeddedMaster) close() {
@@ -163,9 +153,6 @@ func (m *EmbeddedMaster) close() {
 		if f.stream != nil {
 			f.stream.Close()
 		}
-	}
-	for w := range m.watchers {
-		w.Close()
 	}
 	for _, a := range m.agents {
 		a.box.close()

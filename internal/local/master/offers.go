@@ -1,6 +1,7 @@
 package master
 
 import (
+	"maps"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -134,14 +135,12 @@ func encodeOffer(f *frameworkState, o mesos.Offer) mesos.Offer {
 	return o
 }
 
-// dropOffers removes a framework's offers, of one role or all, without a
-// rescind.
-func (m *EmbeddedMaster) dropOffers(f *frameworkState, role string) {
-	for id, o := range m.offers {
-		if o.slot.Framework == f.id() && (role == "" || role == o.slot.Role) {
-			delete(m.offers, id)
-		}
-	}
+// dropOffers removes a framework's offers, inverse offers and filters without
+// sending it an event.
+func (m *EmbeddedMaster) dropOffers(f *frameworkState) {
+	maps.DeleteFunc(m.offers, func(_ string, o *outstandingOffer) bool { return o.slot.Framework == f.id() })
+	maps.DeleteFunc(m.inverse, func(_ string, o *inverseOffer) bool { return o.framework == f.id() })
+	m.forgetRefusals(f, nil)
 }
 
 // rescindOffers removes the offers that which selects and sends a RESCIND for each.

@@ -140,8 +140,8 @@ func TestSingleRoleFramework(t *testing.T) {
 		t.Errorf("a framework that is not MULTI_ROLE got allocation infos: %v", offers)
 	}
 	c.accept(t, 0, offers, launch(taskInfo("t", a.id, "cpus:1")))
-	if r := a.nextRun(t); r.tasks[0].Resources[0].AllocationInfo.GetRole() != "*" {
-		t.Errorf("the master did not allocate what it launches: %v", r.tasks[0].Resources)
+	if r := a.nextRun(t); r.task.Resources[0].AllocationInfo.GetRole() != "*" {
+		t.Errorf("the master did not allocate what it launches: %v", r.task.Resources)
 	}
 }
 

@@ -2,14 +2,12 @@ package master
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/minimesos/resource"
 )
 
@@ -21,15 +19,6 @@ func agentCapabilities() []mesos.AgentInfo_Capability {
 		{Type: mesos.AgentInfo_Capability_RESERVATION_REFINEMENT},
 		{Type: mesos.AgentInfo_Capability_RESOURCE_PROVIDER},
 		{Type: mesos.AgentInfo_Capability_TASK_RESOURCE_LIMITS},
-	}
-}
-
-func (m *EmbeddedMaster) describeState() *operator.Response_GetState {
-	return &operator.Response_GetState{
-		GetTasks:      m.describeTasks(),
-		GetExecutors:  m.describeExecutors(),
-		GetFrameworks: m.describeFrameworks(),
-		GetAgents:     m.describeAgents(),
 	}
 }
 
@@ -114,18 +103,6 @@ func (m *EmbeddedMaster) describeFramework(f *frameworkState) operator.Response_
 	return out
 }
 
-func (m *EmbeddedMaster) describeExecutors() *operator.Response_GetExecutors {
-	out := &operator.Response_GetExecutors{}
-	for _, a := range sortedValues(m.agents) {
-		for _, key := range a.sortedKeys() {
-			if info, own := a.findExecutor(key.framework, key.executor); own {
-				out.Executors = append(out.Executors, operator.Response_GetExecutors_Executor{ExecutorInfo: info, AgentID: a.id})
-			}
-		}
-	}
-	return out
-}
-
 func (m *EmbeddedMaster) describeTasks() *operator.Response_GetTasks {
 	out := &operator.Response_GetTasks{}
 	for _, f := range slices.Concat(sortedValues(m.frameworks), m.completed) {
@@ -138,29 +115,6 @@ func (m *EmbeddedMaster) describeTasks() *operator.Response_GetTasks {
 		for _, t := range f.completed {
 			out.CompletedTasks = append(out.CompletedTasks, t.Task)
 		}
-	}
-	return out
-}
-
-func (m *EmbeddedMaster) describeRoles() *operator.Response_GetRoles {
-	roles := map[string]mesos.Role{}
-	for _, f := range sortedValues(m.frameworks) {
-		for _, name := range check.RolesOf(f.info) {
-			role := roles[name]
-			role.Name, role.Weight = name, 1
-			role.Frameworks = append(role.Frameworks, *f.info.ID)
-			roles[name] = role
-		}
-	}
-	out := &operator.Response_GetRoles{}
-	for _, name := range slices.Sorted(maps.Keys(roles)) {
-		role := roles[name]
-		for _, held := range m.heldByClaim() {
-			if held.Role == name {
-				role.Resources = resource.Sum(role.Resources, resource.Unallocate(held.Resources))
-			}
-		}
-		out.Roles = append(out.Roles, role)
 	}
 	return out
 }

@@ -1,13 +1,11 @@
 package master
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
+	"github.com/mesos/mesos-go/api/v1/lib/roles"
 
-	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/mesosapi"
 )
 
@@ -16,7 +14,7 @@ import (
 // under the new limits.
 func (m *EmbeddedMaster) updateQuota(call *operator.Call_UpdateQuota) error {
 	for _, c := range call.GetQuotaConfigs() {
-		if err := check.ValidateRole(c.Role); err != nil {
+		if err := roles.Validate(c.Role); err != nil {
 			return mesosapi.Errorf(http.StatusBadRequest, "invalid quota configuration: %v", err)
 		}
 	}
@@ -36,14 +34,6 @@ func (m *EmbeddedMaster) roleLimits() map[string]map[string]float64 {
 		for name, value := range c.Limits {
 			out[role][name] = value.Value
 		}
-	}
-	return out
-}
-
-func (m *EmbeddedMaster) describeQuota() *operator.Response_GetQuota {
-	out := &operator.Response_GetQuota{}
-	for _, role := range slices.Sorted(maps.Keys(m.quotas)) {
-		out.Status.Configs = append(out.Status.Configs, m.quotas[role])
 	}
 	return out
 }

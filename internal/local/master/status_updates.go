@@ -33,17 +33,10 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 		if f.stream != nil {
 			t.StatusUpdateState, t.StatusUpdateUUID = s.State, s.UUID
 		}
-		m.storeStatus(f, t, s)
+		t.updateStatus(s)
 		log.WithField("state", s.State.String()).Debug("task status")
 	}
 	f.sendEvent(events.Update(s))
-}
-
-// storeStatus stores the status and publishes it to operators.
-func (m *EmbeddedMaster) storeStatus(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
-	if t.updateStatus(s) {
-		m.publishEvent(taskUpdated(*f.info.ID, s, t.GetState()))
-	}
 }
 
 // ExecutorMessage forwards an executor's message to its framework.

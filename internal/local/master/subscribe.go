@@ -32,23 +32,16 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 		stream.Close()
 		return "", nil
 	}
-	f, isNew := m.admitFramework(info)
+	f := m.admitFramework(info)
 	f.suppressRoles(call.SuppressedRoles)
 	f.stream, f.streamID = stream, streamID
 	f.stopTimer()
 	f.sendEvent(events.Subscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
 	f.sendEvent(events.Heartbeat())
-	if isNew {
-		m.publishEvent(frameworkAdded(m.describeFramework(f)))
-	} else {
-		m.publishEvent(frameworkUpdated(m.describeFramework(f)))
-	}
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "name": info.Name}).Info("subscribed framework")
 	m.allocateAll()
 	return f.id(), nil
 }
-
-func secondsOf(d time.Duration) *float64 { s := d.Seconds(); return &s }
 
 // checkSubscription returns the reason for rejecting a framework, or "".
 func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed []string) string {
@@ -73,28 +66,26 @@ func (m *EmbeddedMaster) checkSubscription(info mesos.FrameworkInfo, suppressed 
 // admitFramework finds or creates the framework and disconnects another
 // scheduler with the same id. An unknown framework keeps its id, because it may
 // have subscribed to an earlier master.
-func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) (f *frameworkState, isNew bool) {
+func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) *frameworkState {
 	id := info.GetID().GetValue()
-	f = m.frameworks[id]
+	f := m.frameworks[id]
 	if f == nil {
 		if id == "" {
 			info.ID = &mesos.FrameworkID{Value: m.newID("", &m.nextID.framework)}
 		}
 		f = newFramework(info)
 		m.frameworks[f.id()] = f
-		return f, true
+		return f
 	}
 	if f.stream != nil {
 		f.sendEvent(events.Error("Framework failed over"))
 		f.stream.Close()
 	}
-	m.dropOffers(f, "")
-	m.dropInverse(func(o *inverseOffer) bool { return o.framework == f.id() })
-	m.forgetRefusals(f, nil)
+	m.dropOffers(f)
 	info.User, info.Checkpoint = f.info.User, f.info.Checkpoint
 	f.info = info
 	f.reregistered, f.recovered = time.Now(), false
-	return f, false
+	return f
 }
 
 // disconnectFramework starts a framework's failover timeout if stream is still
@@ -106,9 +97,7 @@ func (m *EmbeddedMaster) disconnectFramework(id string, stream *mesosapi.EventSt
 	}
 	m.cfg.Log.WithFields(map[string]any{"framework": id}).WithError(cause).Info("framework disconnected")
 	f.stream, f.streamID = nil, ""
-	m.dropOffers(f, "")
-	m.dropInverse(func(o *inverseOffer) bool { return o.framework == id })
-	m.forgetRefusals(f, nil)
+	m.dropOffers(f)
 	timeout := time.Duration(f.info.GetFailoverTimeout() * float64(time.Second))
 	if timeout <= 0 {
 		m.removeFramework(f)
@@ -131,9 +120,7 @@ func (m *EmbeddedMaster) disconnectFramework(id string, stream *mesosapi.EventSt
 func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).Info("removed framework")
 	f.stopTimer()
-	m.dropOffers(f, "")
-	m.dropInverse(func(o *inverseOffer) bool { return o.framework == f.id() })
-	m.forgetRefusals(f, nil)
+	m.dropOffers(f)
 	for claim := range m.turns {
 		if claim.Framework == f.id() {
 			delete(m.turns, claim)
@@ -145,7 +132,7 @@ func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	}
 	for _, tasks := range []map[string]*masterTask{f.tasks, f.unreachable} {
 		for _, t := range sortedValues(tasks) {
-			m.storeStatus(f, t, masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_KILLED,
+			t.updateStatus(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_KILLED,
 				mesos.REASON_FRAMEWORK_REMOVED, "Framework "+f.id()+" removed"))
 			f.completeTask(t)
 		}
@@ -160,7 +147,6 @@ func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	if n := len(m.completed) - maxCompletedFrameworks; n > 0 {
 		m.completed = slices.Delete(m.completed, 0, n)
 	}
-	m.publishEvent(frameworkRemoved(f.info))
 }
 
 // forgetRefusals removes a framework's offer filters for the given roles, or

@@ -44,21 +44,17 @@ func (t *masterTask) id() string { return t.TaskID.Value }
 func (t *masterTask) isTerminal() bool { return events.IsTerminal(t.GetState()) }
 
 // updateStatus records a status without its data, one for each state, newest
-// last. It reports whether the change is published to operators.
-func (t *masterTask) updateStatus(s mesos.TaskStatus) (news bool) {
+// last.
+func (t *masterTask) updateStatus(s mesos.TaskStatus) {
 	if !t.isTerminal() {
 		t.State = s.State
 	}
 	s.Data = nil
 	past := t.Statuses
-	news = s.GetReason() == mesos.REASON_TASK_CHECK_STATUS_UPDATED || s.GetReason() == mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED
 	if n := len(past); n > 0 && past[n-1].GetState() == s.GetState() {
 		past = past[:n-1]
-	} else {
-		news = true
 	}
 	t.Statuses = append(slices.Clone(past), s)
-	return news
 }
 
 // isStale reports whether s is older than the newest status: a repeated status

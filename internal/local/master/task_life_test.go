@@ -20,10 +20,10 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 	c.accept(t, 0, offers, launch(task))
 
 	r := a.nextRun(t)
-	if r.group || r.executor.ExecutorID.Value != "t1" || *r.executor.FrameworkID != *c.id || len(r.tasks) != 1 {
+	if r.executor.ExecutorID.Value != "t1" || *r.executor.FrameworkID != *c.id {
 		t.Errorf("agent was told to run %v", r)
 	}
-	for _, got := range r.tasks[0].Resources {
+	for _, got := range r.task.Resources {
 		if got.GetAllocationInfo().GetRole() != "*" {
 			t.Errorf("task's resource is not allocated to the offer's role: %v", got)
 		}
@@ -108,36 +108,6 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 	}
 }
 
-func TestLaunchGroup(t *testing.T) {
-	m := New(MasterConfig{})
-	c := subscribe(t, m, info())
-	a := register(t, m, gpuAgent)
-	executor := mesos.ExecutorInfo{
-		Type: mesos.ExecutorInfo_DEFAULT, ExecutorID: mesos.ExecutorID{Value: "pod"}, Resources: res("cpus:0.1;mem:32;disk:10"),
-	}
-	group := func(tasks ...mesos.TaskInfo) mesos.Offer_Operation {
-		return mesos.Offer_Operation{Type: mesos.Offer_Operation_LAUNCH_GROUP, LaunchGroup: &mesos.Offer_Operation_LaunchGroup{
-			Executor: executor, TaskGroup: mesos.TaskGroupInfo{Tasks: tasks},
-		}}
-	}
-	bad := group(taskInfo("x", a.id, "cpus:1"), taskInfo("y", a.id, "cpus:100"))
-	good := group(taskInfo("g1", a.id, "cpus:1;gpus:1;gpu_ids:{A}"), taskInfo("g2", a.id, "cpus:1;gpus:1;gpu_ids:{B}"))
-	c.accept(t, 0, c.offers(t), bad, good)
-	for _, id := range []string{"x", "y"} {
-		if got := c.update(t, id); got.GetReason() != mesos.REASON_TASK_GROUP_INVALID || got.GetState() != mesos.TASK_ERROR {
-			t.Errorf("%s: got %v, want the whole group refused", id, got)
-		}
-	}
-	r := a.nextRun(t)
-	if !r.group || len(r.tasks) != 2 || r.tasks[1].Executor == nil || r.executor.Type != mesos.ExecutorInfo_DEFAULT {
-		t.Errorf("agent was told to run %v", r)
-	}
-	m.withLock(m.allocateAll)
-	if got := c.offers(t)[0].Resources; resource.SumScalar(got, "gpus") != 0 || !near(resource.SumScalar(got, "cpus"), 1.9) {
-		t.Errorf("left over: %v", mesos.Resources(got))
-	}
-}
-
 func TestInvalidOffers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -186,7 +156,7 @@ func TestOffersOfOneAgentAreAggregated(t *testing.T) {
 	m.mu.Unlock()
 	two := c.offers(t)
 	c.accept(t, 0, slices.Concat(one, two), launch(taskInfo("t", a.id, "cpus:3")))
-	if r := a.nextRun(t); len(r.tasks) != 1 || r.executor.Command != nil || r.executor.Type != mesos.ExecutorInfo_UNKNOWN {
+	if r := a.nextRun(t); r.executor.Command != nil || r.executor.Type != mesos.ExecutorInfo_UNKNOWN {
 		t.Errorf("got %v, want one task whose executor the agent supplies", r)
 	}
 }
@@ -199,17 +169,8 @@ func TestUnsupportedOperations(t *testing.T) {
 		Type: mesos.Offer_Operation_RESERVE, ID: &mesos.OperationID{Value: "op"}, Reserve: &mesos.Offer_Operation_Reserve{Resources: res("cpus:1")},
 	}
 	c.accept(t, 0, c.offers(t), reserve, launch(taskInfo("t", a.id, "cpus:1")))
-	got := c.event(t, scheduler.Event_UPDATE_OPERATION_STATUS).UpdateOperationStatus.Status
-	if got.OperationID.Value != "op" || got.State != mesos.OPERATION_ERROR || got.GetMessage() == "" {
-		t.Errorf("got %v", got)
-	}
 	a.nextRun(t) // the other operations go on
-	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_RECONCILE_OPERATIONS, ReconcileOperations: &scheduler.Call_ReconcileOperations{
-		Operations: []scheduler.Call_ReconcileOperations_Operation{{OperationID: mesos.OperationID{Value: "op"}}},
-	}})
-	if got := c.event(t, scheduler.Event_UPDATE_OPERATION_STATUS).UpdateOperationStatus.Status; got.State != mesos.OPERATION_UNKNOWN {
-		t.Errorf("got %v", got)
-	}
+	c.post(t, http.StatusNotImplemented, &scheduler.Call{Type: scheduler.Call_RECONCILE_OPERATIONS})
 }
 
 func TestCallsToAgents(t *testing.T) {

@@ -31,12 +31,6 @@ type SandboxFiles struct {
 	Frameworks string
 }
 
-// SandboxFile is an entry of a sandbox's folder.
-type SandboxFile struct {
-	Path string
-	Info fs.FileInfo
-}
-
 // latest is the name of the link to an executor's newest run.
 const latest = "latest"
 
@@ -156,27 +150,4 @@ func (s SandboxFiles) Read(name string, offset uint64, length *uint64) (size uin
 		return 0, nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return size, data[:n], nil
-}
-
-// List returns the entries of a folder, sorted by name. Their paths have the
-// form of name, virtual or real.
-func (s SandboxFiles) List(name string) ([]SandboxFile, error) {
-	f, err := s.openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil {
-		return nil, fmt.Errorf("path %s is no folder: %w", name, ErrInvalid)
-	}
-	files := make([]SandboxFile, 0, len(entries))
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			continue // removed meanwhile
-		}
-		files = append(files, SandboxFile{Path: path.Join(path.Clean("/"+name), e.Name()), Info: info})
-	}
-	return files, nil
 }

@@ -4,12 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // sandbox makes two runs of an executor; the second is the latest.
@@ -121,25 +117,5 @@ func TestLinksInside(t *testing.T) {
 		if _, data, err := s.Read(run+"latest/"+path, 0, nil); err != nil || string(data) != "inner" {
 			t.Errorf("Read(%s) = %q, %v", path, data, err)
 		}
-	}
-}
-
-func TestList(t *testing.T) {
-	s, _ := sandbox(t)
-	files, err := s.List(run + "latest/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range files {
-		got = append(got, f.Path+" "+f.Info.Mode().String())
-	}
-	slices.Sort(got)
-	want := []string{run + "latest/stdout -rw-------", run + "latest/sub drwxr-xr-x"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
-	if _, err := s.List(run + "latest/stdout"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "no folder") {
-		t.Errorf("listing a file: %v", err)
 	}
 }

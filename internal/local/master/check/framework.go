@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/roles"
+
+	"mesos-gpu/internal/local/link"
 )
 
 // maxFailoverTimeout is the largest duration that fits Mesos's nanoseconds, in
@@ -22,17 +25,11 @@ func ValidateFramework(info mesos.FrameworkInfo) error {
 	case !multi && len(info.Roles) > 0:
 		return errors.New("'FrameworkInfo.roles' must not be set when the framework is not MULTI_ROLE capable")
 	}
-	roles := RolesOf(info)
-	for i, role := range roles {
-		if err := ValidateRole(role); err != nil {
-			return fmt.Errorf("framework has an invalid role: %w", err)
-		}
-		if slices.Contains(roles[:i], role) {
-			return fmt.Errorf("'FrameworkInfo.roles' contains duplicate item %q", role)
-		}
+	if err := roles.Validate(RolesOf(info)...); err != nil {
+		return fmt.Errorf("framework has an invalid role: %w", err)
 	}
 	if value := info.GetID().GetValue(); value != "" {
-		if err := validateID("framework id", value); err != nil {
+		if err := link.ValidateID("framework id", value); err != nil {
 			return err
 		}
 	}
@@ -44,8 +41,8 @@ func ValidateFramework(info mesos.FrameworkInfo) error {
 
 // ValidateSuppressed returns an error for a suppressed role that the framework
 // does not have.
-func ValidateSuppressed(info mesos.FrameworkInfo, roles []string) error {
-	for _, role := range roles {
+func ValidateSuppressed(info mesos.FrameworkInfo, suppressed []string) error {
+	for _, role := range suppressed {
 		if !slices.Contains(RolesOf(info), role) {
 			return fmt.Errorf("suppressed role %q is not contained in the set of roles %q", role, RolesOf(info))
 		}
@@ -66,4 +63,17 @@ func ValidateUpdate(old, info mesos.FrameworkInfo, strict bool) error {
 		return fmt.Errorf("updating 'FrameworkInfo.checkpoint' from %v to %v is unsupported", old.GetCheckpoint(), info.GetCheckpoint())
 	}
 	return nil
+}
+
+// HasCapability reports whether the framework declares the capability.
+func HasCapability(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
+}
+
+// RolesOf returns the roles that the framework subscribes to.
+func RolesOf(info mesos.FrameworkInfo) []string {
+	if HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+		return info.Roles
+	}
+	return []string{info.GetRole()}
 }

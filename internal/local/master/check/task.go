@@ -6,6 +6,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/minimesos/resource"
 )
 
@@ -24,15 +25,25 @@ type LaunchCheck struct {
 
 // ValidateTask returns the first error in a task of a LAUNCH.
 func (l LaunchCheck) ValidateTask(t mesos.TaskInfo) error {
-	if err := l.validateCommon(t); err != nil {
+	if err := link.ValidateID("task id", t.TaskID.Value); err != nil {
 		return err
 	}
-	if (t.Executor == nil) == (t.Command == nil) {
+	switch {
+	case l.HasTask(t.TaskID.Value):
+		return fmt.Errorf("task has duplicate ID: %s", t.TaskID.Value)
+	case t.AgentID != l.Agent:
+		return fmt.Errorf("task uses invalid agent %s while agent %s is expected", t.AgentID.Value, l.Agent.Value)
+	case len(t.Resources) == 0:
+		return errors.New("task uses no resources")
+	case (t.Executor == nil) == (t.Command == nil):
 		return errors.New("task should have at least one (but not both) of CommandInfo or ExecutorInfo present")
+	}
+	if err := validateResources(t.Resources); err != nil {
+		return fmt.Errorf("task uses invalid resources: %w", err)
 	}
 	want := t.Resources
 	if e := t.Executor; e != nil {
-		if err := l.customExecutor(*e); err != nil {
+		if err := l.validateExecutor(*e); err != nil {
 			return err
 		}
 		if resource.Overlaps(t.Resources, e.Resources) {
@@ -49,43 +60,36 @@ func (l LaunchCheck) ValidateTask(t mesos.TaskInfo) error {
 	return nil
 }
 
-func (l LaunchCheck) customExecutor(e mesos.ExecutorInfo) error {
+// validateExecutor checks the executor of a launch.
+func (l LaunchCheck) validateExecutor(e mesos.ExecutorInfo) error {
+	if err := link.ValidateID("executor id", e.ExecutorID.Value); err != nil {
+		return err
+	}
 	switch {
 	case e.Type != mesos.ExecutorInfo_UNKNOWN && e.Type != mesos.ExecutorInfo_CUSTOM:
 		return fmt.Errorf("'ExecutorInfo.type' must be 'CUSTOM', it is %v", e.Type)
 	case e.Command == nil:
 		return errors.New("'ExecutorInfo.command' must be set")
+	case e.FrameworkID == nil:
+		return errors.New("'ExecutorInfo.framework_id' must be set")
+	case *e.FrameworkID != l.Framework:
+		return fmt.Errorf("ExecutorInfo has an invalid FrameworkID (actual: %s, expected: %s)", e.FrameworkID.Value, l.Framework.Value)
 	}
-	return l.validateExecutor(e)
+	if err := validateResources(e.Resources); err != nil {
+		return fmt.Errorf("executor uses invalid resources: %w", err)
+	}
+	if existing, runs := l.Executor(e.ExecutorID.Value); runs && !sameExecutor(existing, e) {
+		return fmt.Errorf("ExecutorInfo is not compatible with existing ExecutorInfo with same ExecutorID %q", e.ExecutorID.Value)
+	}
+	return nil
 }
 
-// validateCommon checks what applies to tasks with and without a group.
-func (l LaunchCheck) validateCommon(t mesos.TaskInfo) error {
-	if err := validateID("task id", t.TaskID.Value); err != nil {
-		return err
+func sameExecutor(a, b mesos.ExecutorInfo) bool {
+	if !resource.Equal(a.Resources, b.Resources) {
+		return false
 	}
-	switch {
-	case l.HasTask(t.TaskID.Value):
-		return fmt.Errorf("task has duplicate ID: %s", t.TaskID.Value)
-	case t.AgentID != l.Agent:
-		return fmt.Errorf("task uses invalid agent %s while agent %s is expected", t.AgentID.Value, l.Agent.Value)
-	case t.GetKillPolicy().GetGracePeriod().GetNanoseconds() < 0:
-		return errors.New("task's 'kill_policy.grace_period' must be non-negative")
-	case t.GetMaxCompletionTime().GetNanoseconds() < 0:
-		return errors.New("task's 'max_completion_time' must be non-negative")
-	case len(t.Resources) == 0:
-		return errors.New("task uses no resources")
-	}
-	if err := validateResources(t.Resources); err != nil {
-		return fmt.Errorf("task uses invalid resources: %w", err)
-	}
-	if err := validateContainer(t.Container); err != nil {
-		return fmt.Errorf("task's ContainerInfo is invalid: %w", err)
-	}
-	if err := validateProbes(t); err != nil {
-		return err
-	}
-	return validateLimits(t)
+	a.Resources, b.Resources = nil, nil
+	return a.Equal(b)
 }
 
 // validateResources checks a task's or an executor's own resources.
@@ -99,36 +103,6 @@ func validateResources(rs []mesos.Resource) error {
 	for _, r := range rs {
 		if first, role := rs[0].GetAllocationInfo().GetRole(), r.GetAllocationInfo().GetRole(); role != first {
 			return fmt.Errorf("the resources have multiple allocation roles (%q and %q) but only one is allowed", first, role)
-		}
-	}
-	return nil
-}
-
-func validateContainer(c *mesos.ContainerInfo) error {
-	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
-		return nil
-	}
-	if c.Docker == nil {
-		return errors.New("DockerInfo 'docker' is not set for DOCKER typed ContainerInfo")
-	}
-	for _, p := range c.Docker.Parameters {
-		if p.Key == "name" {
-			return errors.New("parameter in DockerInfo must not be 'name'")
-		}
-	}
-	return nil
-}
-
-// validateLimits checks the task's resource limits, which must not be below its
-// requests.
-func validateLimits(t mesos.TaskInfo) error {
-	for name, limit := range t.Limits {
-		if name != "cpus" && name != "mem" {
-			return fmt.Errorf("only cpus and mem may be included in a task's resource limits, not %q", name)
-		}
-		request := resource.SumScalar(t.Resources, name)
-		if request == 0 || limit.Value < request {
-			return fmt.Errorf("the %s limit %v must be at least the request, %v, which must be given", name, limit.Value, request)
 		}
 	}
 	return nil
