@@ -59,21 +59,21 @@ const maxDependencies = 100
 
 // validateDependencies checks the dependencies alone. Whether the jobs exist is checked
 // by the scheduler.
-func (s *Spec) validateDependencies(bad func(format string, args ...any)) {
+func (s *Spec) validateDependencies(bad reportFunc) {
 	if len(s.After) > maxDependencies {
-		bad("after: %d jobs are more than %d", len(s.After), maxDependencies)
+		bad(field("after"), "after: %d jobs are more than %d", len(s.After), maxDependencies)
 	}
 	for i, d := range s.After {
 		switch {
 		case !namePattern.MatchString(d.Job):
-			bad("after: %q is not a job name", d.Job)
+			bad(field("after", i), "after: %q is not a job name", d.Job)
 		case d.Job == s.Name:
-			bad("after: a job cannot wait for itself")
+			bad(field("after", i).and("name"), "after: a job cannot wait for itself")
 		case slices.ContainsFunc(s.After[:i], func(o Dependency) bool { return o.Job == d.Job }):
-			bad("after: %s is given twice", d.Job)
+			bad(field("after", i), "after: %s is given twice", d.Job)
 		}
 		if d.Outcome != "" && !slices.Contains(dependencyOutcomes(), d.Outcome) {
-			bad("after: state %q of %s is not one of %s", d.Outcome, d.Job, outcomeNames())
+			bad(field("after", i), "after: state %q of %s is not one of %s", d.Outcome, d.Job, outcomeNames())
 		}
 	}
 }

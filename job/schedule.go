@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,44 +73,50 @@ func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 	// The library would also accept a time zone or an interval here. The zone
 	// has a key of its own. Intervals would start again with each restart.
 	if first, _, _ := strings.Cut(v.Cron, " "); strings.Contains(first, "=") || first == "@every" {
-		return nil, fmt.Errorf("cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
+		return nil, scheduleError("cron", "cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
 	}
 	times, err := cron.ParseStandard(v.Cron)
 	if err != nil {
-		return nil, fmt.Errorf("cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
+		return nil, scheduleError("cron", "cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
 	}
 	zone, err := time.LoadLocation(v.TimeZone)
 	if err != nil || v.TimeZone == "Local" { // which differs between schedulers
-		return nil, fmt.Errorf("time_zone %q is not a time zone such as Europe/Berlin", v.TimeZone)
+		return nil, scheduleError("time_zone", "time_zone %q is not a time zone such as Europe/Berlin", v.TimeZone)
 	}
 	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }
 
+func scheduleError(key, format string, args ...any) error {
+	return &FieldError{Path: FieldPath{"schedule", key}, err: fmt.Errorf(format, args...)}
+}
+
 // validateSchedule checks the schedule, and that the rest of the job allows one.
-func (s *Spec) validateSchedule(bad func(format string, args ...any)) {
+func (s *Spec) validateSchedule(bad reportFunc) {
 	v := s.Schedule
 	if v == nil {
 		return
 	}
 	if len(s.Name) > maxScheduleName {
-		bad("name: %d letters, and a schedule's has %d at most: its runs add their time", len(s.Name), maxScheduleName)
+		bad(field("name").and("schedule"), "name: %d letters, and a schedule's has %d at most: its runs add their time", len(s.Name), maxScheduleName)
 	}
 	if s.Service != nil {
-		bad("schedule: the job is a service: it runs until a user ends it")
+		bad(field("schedule").and("service"), "schedule: the job is a service: it runs until a user ends it")
 	}
 	if len(s.After) > 0 {
-		bad("after: the runs of a schedule wait for no other job")
+		bad(field("after").and("schedule"), "after: the runs of a schedule wait for no other job")
 	}
 	if !slices.Contains([]OverlapPolicy{SkipOverlap, AllowOverlap, ReplaceOverlap}, v.Overlap) {
-		bad("schedule: overlap: %q is not one of %s, %s, %s", v.Overlap, SkipOverlap, AllowOverlap, ReplaceOverlap)
+		bad(field("schedule", "overlap"), "schedule: overlap: %q is not one of %s, %s, %s", v.Overlap, SkipOverlap, AllowOverlap, ReplaceOverlap)
 	}
 	if v.History < 1 || v.History > MaxHistory {
-		bad("schedule: history: %d is not between 1 and %d", v.History, MaxHistory)
+		bad(field("schedule", "history"), "schedule: history: %d is not between 1 and %d", v.History, MaxHistory)
 	}
-	switch next, err := v.NextRun(time.Unix(0, 0)); {
-	case err != nil:
-		bad("schedule: %w", err)
+	next, err := v.NextRun(time.Unix(0, 0))
+	wrong, isWrong := errors.AsType[*FieldError](err)
+	switch {
+	case isWrong:
+		bad(fieldSet{wrong.Path}, "schedule: %w", err)
 	case next.IsZero():
-		bad("schedule: cron %q names no day that there is", v.Cron)
+		bad(field("schedule", "cron"), "schedule: cron %q names no day that there is", v.Cron)
 	}
 }

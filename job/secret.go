@@ -27,19 +27,19 @@ func IsSecretName(name string) bool {
 }
 
 // validateSecrets checks the names. Only the agents know which secrets exist.
-func (s *Spec) validateSecrets(bad func(format string, args ...any)) {
+func (s *Spec) validateSecrets(bad reportFunc) {
 	if len(s.Secrets) > maxSecrets {
-		bad("secrets: %d are more than %d", len(s.Secrets), maxSecrets)
+		bad(field("secrets"), "secrets: %d are more than %d", len(s.Secrets), maxSecrets)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		if !variablePattern.MatchString(name) {
-			bad("secrets: %q is no variable's name of letters, digits and underscores", name)
+			bad(field("secrets", name), "secrets: %q is no variable's name of letters, digits and underscores", name)
 		}
 		if !IsSecretName(s.Secrets[name]) {
-			bad("secrets: %s: %q is no secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
+			bad(field("secrets", name), "secrets: %s: %q is no secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
 		}
 		if _, ok := s.Env[name]; ok {
-			bad("secrets: %s is in env too", name)
+			bad(field("secrets", name).and("env"), "secrets: %s is in env too", name)
 		}
 	}
 }

@@ -59,9 +59,9 @@ func (v *Service) setDefaults() {
 
 // validateService rejects keys that have no meaning for a service, which never ends by
 // itself.
-func (s *Spec) validateService(bad func(format string, args ...any)) {
+func (s *Spec) validateService(bad reportFunc) {
 	if s.Group != "" && (len(s.Group) > maxGroup || !groupPattern.MatchString(s.Group)) {
-		bad("group: %q: use 1 to %d letters, digits, dots, dashes, underscores or slashes", s.Group, maxGroup)
+		bad(field("group"), "group: %q: use 1 to %d letters, digits, dots, dashes, underscores or slashes", s.Group, maxGroup)
 	}
 	v := s.Service
 	if v == nil {
@@ -79,14 +79,14 @@ func (s *Spec) validateService(bad func(format string, args ...any)) {
 		{"max_wait", s.MaxWait != 0, "it waits until a user ends it"},
 	} {
 		if other.set {
-			bad("%s: the job is a service: %s", other.key, other.why)
+			bad(field(other.key).and("service"), "%s: the job is a service: %s", other.key, other.why)
 		}
 	}
 	if b := v.Backoff; b.Initial < 0 || b.Max < b.Initial || b.Max > maxTime || !(b.Factor >= 1 && b.Factor <= maxBackoffFactor) {
-		bad("service: backoff from %s by %g to %s: it does not shrink, and grows to %s at most", b.Initial, b.Factor, b.Max, maxTime)
+		bad(field("service", "backoff"), "service: backoff from %s by %g to %s: it does not shrink, and grows to %s at most", b.Initial, b.Factor, b.Max, maxTime)
 	}
 	if v.ReplaceAfter > maxTime {
-		bad("service: replace_after: %s is more than %s", v.ReplaceAfter, maxTime)
+		bad(field("service", "replace_after"), "service: replace_after: %s is more than %s", v.ReplaceAfter, maxTime)
 	}
 }
 

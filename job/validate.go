@@ -1,7 +1,6 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -99,39 +98,41 @@ var (
 	groupPattern = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 )
 
-// Validate returns all mistakes joined. Each names the key and what to write instead.
+// Validate returns all mistakes joined, as FieldErrors. Each names the key and what to write instead.
 func (s *Spec) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	return collectErrors(s.validateFields)
+}
+
+func (s *Spec) validateFields(bad reportFunc) {
 	if !namePattern.MatchString(s.Name) {
-		bad("name %q: use 1 to 63 letters, digits, dots, dashes or underscores, starting with a letter or digit", s.Name)
+		bad(field("name"), "name %q: use 1 to 63 letters, digits, dots, dashes or underscores, starting with a letter or digit", s.Name)
 	}
 	if s.Tasks < 1 || s.Tasks > MaxTasks {
-		bad("tasks: %d is not between 1 and %d", s.Tasks, MaxTasks)
+		bad(field("tasks"), "tasks: %d is not between 1 and %d", s.Tasks, MaxTasks)
 	}
 	if s.Request.GPUs < 0 || s.Request.GPUs > MaxGPUs {
-		bad("gpus: %d is not between 0 and %d", s.Request.GPUs, MaxGPUs)
+		bad(field("gpus"), "gpus: %d is not between 0 and %d", s.Request.GPUs, MaxGPUs)
 	}
 	if s.Request.GPUs == 0 && !s.Request.Types.AcceptsAny() {
-		bad("gpu_type %s needs gpus: 1 or more", s.Request.Types)
+		bad(field("gpu_type").and("gpus"), "gpu_type %s needs gpus: 1 or more", s.Request.Types)
 	}
 	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.Match) {
-		bad("gpu_type: %s leaves no type", t)
+		bad(field("gpu_type"), "gpu_type: %s leaves no type", t)
 	}
 	if slices.Contains(s.Request.Types.Include, "") || slices.Contains(s.Request.Types.Exclude, "") {
-		bad("gpu_type: a type is empty")
+		bad(field("gpu_type"), "gpu_type: a type is empty")
 	}
 	if !(s.CPUs > 0 && s.CPUs <= maxCPUs) { // also rejects NaN
-		bad("cpus: %g is not above 0 and at most %d", s.CPUs, maxCPUs)
+		bad(field("cpus"), "cpus: %g is not above 0 and at most %d", s.CPUs, maxCPUs)
 	}
 	if !(s.MemMiB > 0 && s.MemMiB <= maxMiB) {
-		bad("mem: %g MiB is not above 0 and at most %d", s.MemMiB, maxMiB)
+		bad(field("mem"), "mem: %g MiB is not above 0 and at most %d", s.MemMiB, maxMiB)
 	}
 	if !(s.DiskMiB >= 0 && s.DiskMiB <= maxMiB) {
-		bad("disk: %g MiB is not between 0 and %d", s.DiskMiB, maxMiB)
+		bad(field("disk"), "disk: %g MiB is not between 0 and %d", s.DiskMiB, maxMiB)
 	}
 	if s.KillGrace < 0 || s.KillGrace > maxKillGrace {
-		bad("kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
+		bad(field("kill_grace"), "kill_grace: %s is not between 0 and %s", s.KillGrace, maxKillGrace)
 	}
 	s.validateRequest(bad)
 	s.validateContainer(bad)
@@ -143,7 +144,6 @@ func (s *Spec) Validate() error {
 	s.validateSchedule(bad)
 	s.validateSecrets(bad)
 	s.validateProgram(bad)
-	return errors.Join(errs...)
 }
 
 // uuidPattern matches NVML's UUIDs of devices and MIG instances.
@@ -153,85 +153,93 @@ var uuidPattern = regexp.MustCompile(`^(GPU|MIG)-[A-Za-z0-9/-]{1,120}$`)
 var versionPattern = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`)
 
 // validateRequest checks the requirements on GPUs and agents.
-func (s *Spec) validateRequest(bad func(format string, args ...any)) {
+func (s *Spec) validateRequest(bad reportFunc) {
 	r := &s.Request
 	wants := !r.Devices.AcceptsAny() || r.MinMemMiB != 0 || r.MinDriver != "" || r.MinCUDA != "" || r.Topology != "" && r.Topology != gpu.AnyTopology
 	if r.GPUs == 0 && wants {
-		bad("what is wanted of the GPUs needs gpus: 1 or more")
+		bad(field("gpu_uuid").and("gpu_mem", "gpu_driver", "gpu_cuda", "gpu_topology", "gpus"), "what is wanted of the GPUs needs gpus: 1 or more")
 	}
-	for _, id := range append(slices.Clone(r.Devices.Include), r.Devices.Exclude...) {
+	for i, id := range append(slices.Clone(r.Devices.Include), r.Devices.Exclude...) {
 		if !uuidPattern.MatchString(id) {
-			bad("gpu_uuid: %q is not a UUID as mesos-gpu gpus shows", id)
+			at := field("gpu_uuid", "include", i)
+			if excluded := i - len(r.Devices.Include); excluded >= 0 {
+				at = field("gpu_uuid", "exclude", excluded)
+			}
+			bad(at, "gpu_uuid: %q is not a UUID as mesos-gpu gpus shows", id)
 		}
 	}
 	if n := len(r.Devices.Include); n > 0 && n < r.GPUs {
-		bad("gpu_uuid: %d devices are named, a task wants %d", n, r.GPUs)
+		bad(field("gpu_uuid").and("gpus"), "gpu_uuid: %d devices are named, a task wants %d", n, r.GPUs)
 	}
 	if r.MinMemMiB < 0 || r.MinMemMiB > maxMiB {
-		bad("gpu_mem: %d MiB is not between 0 and %d", r.MinMemMiB, maxMiB)
+		bad(field("gpu_mem"), "gpu_mem: %d MiB is not between 0 and %d", r.MinMemMiB, maxMiB)
 	}
 	for _, v := range [][2]string{{"gpu_driver", r.MinDriver}, {"gpu_cuda", r.MinCUDA}} {
 		if v[1] != "" && !versionPattern.MatchString(v[1]) {
-			bad("%s: %q is no version such as 12.2", v[0], v[1])
+			bad(field(v[0]), "%s: %q is no version such as 12.2", v[0], v[1])
 		}
 	}
 	s.validateShare(bad)
 	if r.Topology != "" && !slices.Contains(gpu.AllTopologies(), r.Topology) {
-		bad("gpu_topology: %q is not one of %v", r.Topology, gpu.AllTopologies())
+		bad(field("gpu_topology"), "gpu_topology: %q is not one of %v", r.Topology, gpu.AllTopologies())
 	}
 	if len(s.Constraints) > maxConstraints {
-		bad("constraints: %d are more than %d", len(s.Constraints), maxConstraints)
+		bad(field("constraints"), "constraints: %d are more than %d", len(s.Constraints), maxConstraints)
 	}
-	for _, c := range s.Constraints {
+	for i, c := range s.Constraints {
 		if err := c.Validate(); err != nil {
-			bad("%w", err)
+			bad(field("constraints", i), "%w", err)
 		}
 	}
 }
 
 // validateShare checks the share of devices.
-func (s *Spec) validateShare(bad func(format string, args ...any)) {
+func (s *Spec) validateShare(bad reportFunc) {
 	r := &s.Request
 	if r.Share.IsWhole() {
 		return
 	}
 	if r.GPUs == 0 {
-		bad("share needs gpus: 1 or more")
+		bad(field("share").and("gpus"), "share needs gpus: 1 or more")
 	}
 	if err := r.Share.Validate(); err != nil {
-		bad("share: %w", err)
+		key := "memory"
+		if memory := (gpu.ShareRequest{MemMiB: r.Share.MemMiB, MemPercent: r.Share.MemPercent}); memory.Validate() == nil {
+			key = "cores"
+		}
+		bad(field("share", key), "share: %w", err)
 	}
 	if r.Share.MemMiB > maxMiB {
-		bad("share: memory: %d MiB is more than %d", r.Share.MemMiB, maxMiB)
+		bad(field("share", "memory"), "share: memory: %d MiB is more than %d", r.Share.MemMiB, maxMiB)
 	}
 	if r.Topology != "" && r.Topology != gpu.AnyTopology {
-		bad("share: parts of devices have no gpu_topology: leave %s out, or ask for whole GPUs", r.Topology)
+		bad(field("share").and("gpu_topology"), "share: parts of devices have no gpu_topology: leave %s out, or ask for whole GPUs", r.Topology)
 	}
 }
 
 // validateQueueing checks the role, the priority and the durations.
-func (s *Spec) validateQueueing(bad func(format string, args ...any)) {
+func (s *Spec) validateQueueing(bad reportFunc) {
 	if s.Role != "" {
 		if err := ValidateRole(s.Role); err != nil {
-			bad("%w", err)
+			bad(field("role"), "%w", err)
 		}
 	}
 	if s.Priority < -MaxPriority || s.Priority > MaxPriority {
-		bad("priority: %d is not between -%d and %d", s.Priority, MaxPriority, MaxPriority)
+		bad(field("priority"), "priority: %d is not between -%d and %d", s.Priority, MaxPriority, MaxPriority)
 	}
 	if s.Retries < 0 || s.Retries > MaxRetries {
-		bad("retries: %d is not between 0 and %d", s.Retries, MaxRetries)
+		bad(field("retries"), "retries: %d is not between 0 and %d", s.Retries, MaxRetries)
 	}
 	for _, d := range []struct {
 		key string
 		d   time.Duration
 	}{{"timeout", s.Timeout}, {"run_time", s.RunTime}, {"max_wait", s.MaxWait}} {
 		if d.d < 0 || d.d > maxTime {
-			bad("%s: %s is not between 0 and %s", d.key, d.d, maxTime)
+			bad(field(d.key), "%s: %s is not between 0 and %s", d.key, d.d, maxTime)
 		}
 	}
 	if s.Timeout > 0 && s.RunTime > s.Timeout {
-		bad("run_time: %s is longer than the timeout of %s", s.RunTime, s.Timeout)
+		bad(field("run_time").and("timeout"), "run_time: %s is longer than the timeout of %s", s.RunTime, s.Timeout)
 	}
 }
 
@@ -249,56 +257,56 @@ func ValidateRole(role string) error {
 }
 
 // validateProgram checks the command, the image and the sizes of texts.
-func (s *Spec) validateProgram(bad func(format string, args ...any)) {
+func (s *Spec) validateProgram(bad reportFunc) {
 	switch s.Containerizer {
 	case Docker:
 		if s.Image == "" {
-			bad("image: a docker task needs one, for example image: debian:12")
+			bad(field("image"), "image: a docker task needs one, for example image: debian:12")
 		}
 	case Mesos:
 		if s.Image == "" && len(s.Command) == 0 {
-			bad("command: a task without an image needs one")
+			bad(field("command").and("image"), "command: a task without an image needs one")
 		}
 	default:
-		bad("container: %q is neither docker nor mesos", s.Containerizer)
+		bad(field("container"), "container: %q is neither docker nor mesos", s.Containerizer)
 	}
 	if strings.ContainsAny(s.Image, " \t\n\x00") {
-		bad("image: %q holds white space or a NUL byte", s.Image)
+		bad(field("image"), "image: %q holds white space or a NUL byte", s.Image)
 	}
 	if len(s.Command) > 0 && s.Command[0] == "" {
-		bad("command: its first word, the program, is empty")
+		bad(field("command", 0), "command: its first word, the program, is empty")
 	}
 	total, longest := 0, s.Matrix.longestValues()
-	word := func(what, text string) {
+	word := func(f fieldSet, what, text string) {
 		total += len(text)
 		if strings.ContainsRune(text, 0) {
-			bad("%s holds a NUL byte", what)
+			bad(f, "%s holds a NUL byte", what)
 		}
 		if len(text) > maxTextBytes {
-			bad("%s has %d bytes, more than the kernel's %d: put it into a file", what, len(text), maxTextBytes)
+			bad(f, "%s has %d bytes, more than the kernel's %d: put it into a file", what, len(text), maxTextBytes)
 		}
 	}
 	for i, arg := range s.Command {
-		word(fmt.Sprintf("command: word %d", i+1), fillPlaceholders(arg, longest))
+		word(field("command", i), fmt.Sprintf("command: word %d", i+1), fillPlaceholders(arg, longest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(longest)) {
-		word("matrix: "+name, name+"="+longest[name])
+		word(field("matrix", name), "matrix: "+name, name+"="+longest[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.Contains(name, "=") {
-			bad("env: %q is not a variable's name: it is empty, or holds an equals sign", name)
+			bad(field("env", name), "env: %q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
-		word("env: "+name, name+"="+fillPlaceholders(s.Env[name], longest))
+		word(field("env", name), "env: "+name, name+"="+fillPlaceholders(s.Env[name], longest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
-		word("labels: "+name, name+"="+s.Labels[name])
+		word(field("labels", name), "labels: "+name, name+"="+s.Labels[name])
 	}
 	for _, c := range s.allChecks() {
 		for i, arg := range c.Command {
-			word(fmt.Sprintf("check: command: word %d", i+1), arg)
+			word(field("check", "command", i).and("health_check"), fmt.Sprintf("check: command: word %d", i+1), arg)
 		}
 	}
 	if total > maxTotalTextBytes {
-		bad("command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxTotalTextBytes)
+		bad(field("command").and("env", "labels"), "command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxTotalTextBytes)
 	}
 }

@@ -55,54 +55,54 @@ var ulimitNames = []string{
 const reservedLabels = "mesos-gpu."
 
 // validateContainer checks the keys of the container.
-func (s *Spec) validateContainer(bad func(format string, args ...any)) {
+func (s *Spec) validateContainer(bad reportFunc) {
 	s.validateVolumes(bad)
 	s.validateNetwork(bad)
 	if !(s.ShmMiB >= 0 && s.ShmMiB <= maxMiB) {
-		bad("shm_size: %g MiB is not between 0 and %d", s.ShmMiB, maxMiB)
+		bad(field("shm_size"), "shm_size: %g MiB is not between 0 and %d", s.ShmMiB, maxMiB)
 	}
 	if s.ShmMiB > s.MemMiB {
-		bad("shm_size: %g MiB are more than the task's mem of %g MiB, which they count as: raise mem", s.ShmMiB, s.MemMiB)
+		bad(field("shm_size").and("mem"), "shm_size: %g MiB are more than the task's mem of %g MiB, which they count as: raise mem", s.ShmMiB, s.MemMiB)
 	}
 	if s.IPC != "" && s.IPC != PrivateIPC && s.IPC != HostIPC {
-		bad("ipc: %q is neither %s nor %s", s.IPC, PrivateIPC, HostIPC)
+		bad(field("ipc"), "ipc: %q is neither %s nor %s", s.IPC, PrivateIPC, HostIPC)
 	}
 	if s.IPC == HostIPC && s.ShmMiB > 0 {
-		bad("shm_size: ipc: %s shares the agent's /dev/shm, whose size it is not the job's to say", HostIPC)
+		bad(field("shm_size").and("ipc"), "shm_size: ipc: %s shares the agent's /dev/shm, whose size it is not the job's to say", HostIPC)
 	}
 	for i, u := range s.Ulimits {
 		if err := u.validate(); err != nil {
-			bad("ulimits: %w", err)
+			bad(field("ulimits", u.Name), "ulimits: %w", err)
 		}
 		if slices.ContainsFunc(s.Ulimits[:i], func(o Ulimit) bool { return o.Name == u.Name }) {
-			bad("ulimits: %s is given twice", u.Name)
+			bad(field("ulimits", u.Name), "ulimits: %s is given twice", u.Name)
 		}
 	}
 	if len(s.Labels) > maxLabels {
-		bad("labels: %d are more than %d", len(s.Labels), maxLabels)
+		bad(field("labels"), "labels: %d are more than %d", len(s.Labels), maxLabels)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		if name == "" || strings.HasPrefix(name, reservedLabels) {
-			bad("labels: %q is empty or begins with %s, which the scheduler's own do", name, reservedLabels)
+			bad(field("labels", name), "labels: %q is empty or begins with %s, which the scheduler's own do", name, reservedLabels)
 		}
 	}
 	if s.HealthCheck == nil && len(s.MoreHealthChecks) > 0 {
-		bad("more_health_checks: %d, and there is no health_check: the first stands there", len(s.MoreHealthChecks))
+		bad(field("health_check"), "more_health_checks: %d, and there is no health_check: the first stands there", len(s.MoreHealthChecks))
 	}
 	if n := len(s.HealthChecks()); n > MaxHealthChecks {
-		bad("health_check: %d are more than %d", n, MaxHealthChecks)
+		bad(field("health_check"), "health_check: %d are more than %d", n, MaxHealthChecks)
 	}
 	for i, h := range s.HealthChecks() {
-		key := "health_check"
+		at, key := field("health_check"), "health_check"
 		if len(s.MoreHealthChecks) > 0 {
-			key = fmt.Sprintf("health_check: item %d", i+1)
+			at, key = field("health_check", i), fmt.Sprintf("health_check: item %d", i+1)
 		}
-		s.validateHealth(key, h, bad)
+		s.validateHealth(at, key, h, bad)
 	}
 	if s.Check != nil {
-		s.validateCheck("check", s.Check, bad)
+		s.validateCheck(field("check"), "check", s.Check, bad)
 		if s.Check.HTTP != nil && s.Check.HTTP.TLS {
-			bad("check: http: tls: Mesos has no words for it: use a health_check, or a command")
+			bad(field("check", "http", "tls"), "check: http: tls: Mesos has no words for it: use a health_check, or a command")
 		}
 	}
 	if s.Containerizer == Mesos {
@@ -111,44 +111,44 @@ func (s *Spec) validateContainer(bad func(format string, args ...any)) {
 }
 
 // validateMesos rejects what only the Docker engine supports.
-func (s *Spec) validateMesos(bad func(format string, args ...any)) {
-	needs := func(what string) { bad("%s needs container: %s", what, Docker) }
+func (s *Spec) validateMesos(bad reportFunc) {
+	needs := func(f fieldSet, what string) { bad(f.and("container"), "%s needs container: %s", what, Docker) }
 	if !s.Network.IsHost() {
-		needs(fmt.Sprintf("network: %s", s.Network))
+		needs(field("network"), fmt.Sprintf("network: %s", s.Network))
 	}
 	if s.IPC != "" {
-		needs("ipc")
+		needs(field("ipc"), "ipc")
 	}
 	for _, p := range s.Ports {
 		if p.Container != 0 {
-			needs(fmt.Sprintf("ports: the container's own port %d", p.Container))
+			needs(field("ports"), fmt.Sprintf("ports: the container's own port %d", p.Container))
 		}
 	}
-	for _, v := range s.Volumes {
+	for i, v := range s.Volumes {
 		if v.IsNamed() {
-			needs(fmt.Sprintf("volumes: the named volume %s", v.Source))
+			needs(field("volumes", i), fmt.Sprintf("volumes: the named volume %s", v.Source))
 		}
 	}
 	if s.Image == "" && (len(s.Volumes) > 0 || s.ShmMiB > 0) {
-		bad("volumes and shm_size need an image: without one a task sees its agent's own files and shared memory")
+		bad(field("volumes").and("shm_size", "image"), "volumes and shm_size need an image: without one a task sees its agent's own files and shared memory")
 	}
 }
 
-func (s *Spec) validateVolumes(bad func(format string, args ...any)) {
+func (s *Spec) validateVolumes(bad reportFunc) {
 	if len(s.Volumes) > maxVolumes {
-		bad("volumes: %d are more than %d", len(s.Volumes), maxVolumes)
+		bad(field("volumes"), "volumes: %d are more than %d", len(s.Volumes), maxVolumes)
 	}
 	seen, driver := map[string]bool{}, ""
-	for _, v := range s.Volumes {
+	for i, v := range s.Volumes {
 		if v.Driver != "" && driver != "" && v.Driver != driver {
-			bad("volumes: drivers %s and %s: the Docker engine takes one for a container", driver, v.Driver)
+			bad(field("volumes", i), "volumes: drivers %s and %s: the Docker engine takes one for a container", driver, v.Driver)
 		}
 		driver = max(driver, v.Driver)
 		if err := v.validate(); err != nil {
-			bad("volumes: %w", err)
+			bad(field("volumes", i), "volumes: %w", err)
 		}
 		if seen[v.Target] {
-			bad("volumes: two are at %s", v.Target)
+			bad(field("volumes", i), "volumes: two are at %s", v.Target)
 		}
 		seen[v.Target] = true
 	}
@@ -174,37 +174,37 @@ func (v Volume) validate() error {
 	return nil
 }
 
-func (s *Spec) validateNetwork(bad func(format string, args ...any)) {
+func (s *Spec) validateNetwork(bad reportFunc) {
 	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
-		bad("network: %q is no network's name", s.Network)
+		bad(field("network"), "network: %q is no network's name", s.Network)
 	}
 	if len(s.Ports) > MaxPorts {
-		bad("ports: %d are more than %d", len(s.Ports), MaxPorts)
+		bad(field("ports"), "ports: %d are more than %d", len(s.Ports), MaxPorts)
 	}
 	seen, hosts := map[string]bool{}, map[int]bool{0: false}
 	for _, p := range s.Ports {
 		for _, n := range [...]int{p.Container, p.Host} {
 			if n < 0 || n > maxPort {
-				bad("ports: %d is not between 0 and %d", n, maxPort)
+				bad(field("ports"), "ports: %d is not between 0 and %d", n, maxPort)
 			}
 		}
 		if hosts[p.Host] {
-			bad("ports: host port %d is given twice: an agent offers a port once, for tcp and udp alike", p.Host)
+			bad(field("ports"), "ports: host port %d is given twice: an agent offers a port once, for tcp and udp alike", p.Host)
 		}
 		hosts[p.Host] = p.Host != 0
 		if p.Container != 0 && s.Network.IsHost() {
-			bad("ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
+			bad(field("ports").and("network"), "ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
 		}
 		if p.Protocol != "" && p.Protocol != TCP && p.Protocol != UDP {
-			bad("ports: %q is neither %s nor %s", p.Protocol, TCP, UDP)
+			bad(field("ports"), "ports: %q is neither %s nor %s", p.Protocol, TCP, UDP)
 		}
 		if p.Name != "" && (seen[p.Name] || !namePattern.MatchString(p.Name)) {
-			bad("ports: the name %q is used twice, or has other than letters, digits, dots, dashes and underscores", p.Name)
+			bad(field("ports"), "ports: the name %q is used twice, or has other than letters, digits, dots, dashes and underscores", p.Name)
 		}
 		seen[p.Name] = true
 	}
 	if s.Network == NoNetwork && len(s.Ports) > 0 {
-		bad("ports: %d, and network: %s reaches none of them", len(s.Ports), NoNetwork)
+		bad(field("ports").and("network"), "ports: %d, and network: %s reaches none of them", len(s.Ports), NoNetwork)
 	}
 }
 
@@ -220,17 +220,17 @@ func (u Ulimit) validate() error {
 	return nil
 }
 
-func (s *Spec) validateHealth(key string, h *HealthCheck, bad func(format string, args ...any)) {
-	s.validateCheck(key, &h.Check, bad)
+func (s *Spec) validateHealth(at fieldSet, key string, h *HealthCheck, bad reportFunc) {
+	s.validateCheck(at, key, &h.Check, bad)
 	if h.Grace < 0 || h.Grace > maxTime {
-		bad("%s: grace: %s is not between 0 and %s", key, h.Grace, maxTime)
+		bad(at.at("grace"), "%s: grace: %s is not between 0 and %s", key, h.Grace, maxTime)
 	}
 	if h.Failures < Unlimited || h.Failures == 0 || h.Failures > MaxRetries {
-		bad("%s: failures: %d is not between 1 and %d, nor %d for never", key, h.Failures, MaxRetries, Unlimited)
+		bad(at.at("failures"), "%s: failures: %d is not between 1 and %d, nor %d for never", key, h.Failures, MaxRetries, Unlimited)
 	}
 }
 
-func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args ...any)) {
+func (s *Spec) validateCheck(at fieldSet, key string, c *Check, bad reportFunc) {
 	ways := 0
 	for _, way := range []bool{len(c.Command) > 0, c.HTTP != nil, c.TCP != nil} {
 		if way {
@@ -238,19 +238,19 @@ func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args 
 		}
 	}
 	if ways != 1 {
-		bad("%s: has %d of command, http and tcp: name one", key, ways)
+		bad(at, "%s: has %d of command, http and tcp: name one", key, ways)
 	}
 	if c.HTTP != nil {
-		s.validateCheckPort(key+": http", c.HTTP.CheckPort, bad)
+		s.validateCheckPort(at.at("http"), key+": http", c.HTTP.CheckPort, bad)
 		if !strings.HasPrefix(c.HTTP.Path, "/") || strings.ContainsFunc(c.HTTP.Path, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-			bad("%s: http: path %q does not begin with a slash, or holds a blank", key, c.HTTP.Path)
+			bad(at.at("http", "path"), "%s: http: path %q does not begin with a slash, or holds a blank", key, c.HTTP.Path)
 		}
 	}
 	if c.TCP != nil {
-		s.validateCheckPort(key+": tcp", c.TCP.CheckPort, bad)
+		s.validateCheckPort(at.at("tcp"), key+": tcp", c.TCP.CheckPort, bad)
 	}
 	if len(c.Command) > 0 && c.Command[0] == "" {
-		bad("%s: command: its first word, the program, is empty", key)
+		bad(at.at("command", 0), "%s: command: its first word, the program, is empty", key)
 	}
 	for _, d := range []struct {
 		name string
@@ -258,7 +258,7 @@ func (s *Spec) validateCheck(key string, c *Check, bad func(format string, args 
 		min  time.Duration
 	}{{"delay", c.Delay, 0}, {"interval", c.Interval, time.Millisecond}, {"timeout", c.Timeout, time.Millisecond}} {
 		if d.d < d.min || d.d > maxTime {
-			bad("%s: %s: %s is not between %s and %s", key, d.name, d.d, d.min, maxTime)
+			bad(at.at(d.name), "%s: %s: %s is not between %s and %s", key, d.name, d.d, d.min, maxTime)
 		}
 	}
 }
@@ -275,13 +275,13 @@ func (c *Container) allChecks() []*Check {
 	return all
 }
 
-func (s *Spec) validateCheckPort(key string, p CheckPort, bad func(format string, args ...any)) {
+func (s *Spec) validateCheckPort(at fieldSet, key string, p CheckPort, bad reportFunc) {
 	switch {
 	case s.Network == NoNetwork:
-		bad("%s: network: %s has no ports: use command", key, NoNetwork)
+		bad(at.and("network"), "%s: network: %s has no ports: use command", key, NoNetwork)
 	case p.Port < 0 || p.Port > 65535:
-		bad("%s: port %d is not between 1 and 65535", key, p.Port)
+		bad(at.at("port"), "%s: port %d is not between 1 and 65535", key, p.Port)
 	case p.Port == 0 && (p.Index < 0 || p.Index >= len(s.Ports)):
-		bad("%s: port_index %d, and the job has %d ports: name a port, or ask for more", key, p.Index, len(s.Ports))
+		bad(at.at("port_index").and("ports"), "%s: port_index %d, and the job has %d ports: name a port, or ask for more", key, p.Index, len(s.Ports))
 	}
 }

@@ -20,30 +20,30 @@ const (
 var fetchSchemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 
 // validateLaunch checks how the task is started, and its limits.
-func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
+func (s *Spec) validateLaunch(bad reportFunc) {
 	if strings.ContainsFunc(s.User, func(r rune) bool { return r <= ' ' || r == 0x7f }) || len(s.User) > 255 {
-		bad("user: %q holds a blank, or is longer than 255 bytes", s.User)
+		bad(field("user"), "user: %q holds a blank, or is longer than 255 bytes", s.User)
 	}
 	if s.Containerizer == Mesos && (s.Entrypoint != "" || len(s.Parameters) > 0) {
-		bad("entrypoint and parameters need container: %s", Docker)
+		bad(field("entrypoint").and("parameters", "container"), "entrypoint and parameters need container: %s", Docker)
 	}
 	if s.ImageEntrypoint && (s.Image == "" || len(s.Command) == 0 || s.Entrypoint != "") {
-		bad("image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
+		bad(field("image_entrypoint").and("image", "command", "entrypoint"), "image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
 	}
 	if len(s.Parameters) > maxParameters {
-		bad("parameters: %d are more than %d", len(s.Parameters), maxParameters)
+		bad(field("parameters"), "parameters: %d are more than %d", len(s.Parameters), maxParameters)
 	}
 	for i, p := range s.Parameters {
 		if err := p.Validate(); err != nil {
-			bad("parameters: item %d: %w", i+1, err)
+			bad(field("parameters", i), "parameters: item %d: %w", i+1, err)
 		}
 	}
 	if len(s.Fetch) > maxArtifacts {
-		bad("fetch: %d are more than %d", len(s.Fetch), maxArtifacts)
+		bad(field("fetch"), "fetch: %d are more than %d", len(s.Fetch), maxArtifacts)
 	}
-	for _, a := range s.Fetch {
+	for i, a := range s.Fetch {
 		if err := a.validate(); err != nil {
-			bad("fetch: %w", err)
+			bad(field("fetch", i), "fetch: %w", err)
 		}
 	}
 	for _, l := range []struct {
@@ -52,7 +52,7 @@ func (s *Spec) validateLaunch(bad func(format string, args ...any)) {
 		most        float64
 	}{{"cpus", s.Limits.CPUs, s.CPUs, maxCPUs}, {"mem", s.Limits.MemMiB, s.MemMiB, maxMiB}} {
 		if l.limit != 0 && l.limit != Unlimited && !(l.limit >= l.sure && l.limit <= l.most) {
-			bad("limits: %s: %g is not between the task's own %g and %g, nor %d for unlimited", l.key, l.limit, l.sure, l.most, Unlimited)
+			bad(field("limits", l.key).and("cpus", "mem"), "limits: %s: %g is not between the task's own %g and %g, nor %d for unlimited", l.key, l.limit, l.sure, l.most, Unlimited)
 		}
 	}
 }

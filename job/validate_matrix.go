@@ -34,64 +34,73 @@ func (m *Matrix) axesProduct() int {
 
 // taskCount returns the number of combinations, or 0 if the matrix is not valid.
 func (m *Matrix) taskCount() int {
-	n, _, err := m.checkMatrix()
-	if err != nil {
+	n, _, ok := m.checkMatrix(func(fieldSet, string, ...any) {})
+	if !ok {
 		return 0
 	}
 	return n
 }
 
-// checkMatrix returns the Combinations, or all mistakes in the matrix.
-func (m *Matrix) checkMatrix() (int, func(index int) map[string]string, error) {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("matrix: "+format, args...)) }
+// checkMatrix returns the Combinations. It reports all mistakes in the matrix; ok means
+// that there are none.
+func (m *Matrix) checkMatrix(report reportFunc) (n int, of func(index int) map[string]string, ok bool) {
+	ok = true
+	bad := func(f fieldSet, format string, args ...any) {
+		ok = false
+		report(f, "matrix: "+format, args...)
+	}
 	if len(m.Axes) > maxAxes {
-		bad("%d axes are more than %d", len(m.Axes), maxAxes)
+		bad(field("matrix"), "%d axes are more than %d", len(m.Axes), maxAxes)
 	}
 	axes := map[string]bool{}
 	for _, a := range m.Axes {
 		switch {
 		case !variablePattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
-			bad("%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
+			bad(field("matrix", a.Name), "%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
 		case axes[a.Name]:
-			bad("%s is given twice", a.Name)
+			bad(field("matrix", a.Name), "%s is given twice", a.Name)
 		case len(a.Values) == 0:
-			bad("%s has no values: leave it out", a.Name)
+			bad(field("matrix", a.Name), "%s has no values: leave it out", a.Name)
 		}
 		axes[a.Name] = true
 		if v, twice := firstRepeated(a.Values); twice {
-			bad("%s has the value %q twice", a.Name, v)
+			bad(field("matrix", a.Name), "%s has the value %q twice", a.Name, v)
 		}
 	}
 	if n := m.axesProduct(); n > MaxTasks {
-		bad("%d combinations or more are above %d: split the job", n, MaxTasks)
+		bad(field("matrix"), "%d combinations or more are above %d: split the job", n, MaxTasks)
 	}
 	for _, list := range []struct {
 		key     string
 		entries []map[string]string
 	}{{"exclude", m.Exclude}, {"include", m.Include}} {
 		if len(list.entries) > maxEntries {
-			bad("%s: %d entries are more than %d", list.key, len(list.entries), maxEntries)
+			bad(field("matrix", list.key), "%s: %d entries are more than %d", list.key, len(list.entries), maxEntries)
 		}
 		for i, e := range list.entries {
 			if err := validateEntry(list.key, e, axes); err != nil {
-				bad("%s: item %d: %w", list.key, i+1, err)
+				at := field("matrix", list.key, i)
+				if wrong, ok := errors.AsType[*FieldError](err); ok {
+					at = at.at(wrong.Path...)
+				}
+				bad(at, "%s: item %d: %w", list.key, i+1, err)
 			}
 		}
 	}
-	if len(errs) > 0 {
-		return 0, nil, errors.Join(errs...)
+	if !ok {
+		return 0, nil, false
 	}
-	n, of := m.Combinations()
+	n, of = m.Combinations()
 	if n < 1 || n > MaxTasks {
-		bad("%d combinations are not between 1 and %d", n, MaxTasks)
+		bad(field("matrix"), "%d combinations are not between 1 and %d", n, MaxTasks)
 	}
 	if names := len(m.longestValues()); names*n > maxValues {
-		bad("%d names in %d combinations are %d values, more than %d: split the job", names, n, names*n, maxValues)
+		bad(field("matrix"), "%d names in %d combinations are %d values, more than %d: split the job", names, n, names*n, maxValues)
 	}
-	return n, of, errors.Join(errs...)
+	return n, of, ok
 }
 
+// validateEntry returns a FieldError if a name is wrong.
 func validateEntry(key string, entry map[string]string, axes map[string]bool) error {
 	if len(entry) == 0 {
 		return errors.New("is empty")
@@ -102,9 +111,9 @@ func validateEntry(key string, entry map[string]string, axes map[string]bool) er
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
 		switch {
 		case key == "exclude" && !axes[name]:
-			return fmt.Errorf("%q is no axis of the matrix", name)
+			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is no axis of the matrix", name)}
 		case !variablePattern.MatchString(name):
-			return fmt.Errorf("%q is no variable's name of letters, digits and underscores", name)
+			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is no variable's name of letters, digits and underscores", name)}
 		}
 	}
 	return nil
@@ -123,34 +132,33 @@ func firstRepeated(values []string) (string, bool) {
 }
 
 // validateMatrix checks the matrix, and that the rest of the job allows one.
-func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
+func (s *Spec) validateMatrix(bad reportFunc) {
 	if s.MaxParallel < 0 || s.MaxParallel > MaxTasks {
-		bad("max_parallel: %d is not between 0 and %d", s.MaxParallel, MaxTasks)
+		bad(field("max_parallel"), "max_parallel: %d is not between 0 and %d", s.MaxParallel, MaxTasks)
 	}
 	if s.MaxParallel > 0 && (s.Gang || s.Service != nil) {
-		bad("max_parallel: the tasks of a gang or a service run together")
+		bad(field("max_parallel").and("gang", "service"), "max_parallel: the tasks of a gang or a service run together")
 	}
 	m := s.Matrix
 	if m == nil {
 		return
 	}
 	if s.Gang || s.Service != nil {
-		bad("matrix: the tasks of a gang or a service are equal: submit a job for each combination")
+		bad(field("matrix").and("gang", "service"), "matrix: the tasks of a gang or a service are equal: submit a job for each combination")
 	}
-	n, of, err := m.checkMatrix()
-	if err != nil {
-		bad("%w", err)
+	n, of, ok := m.checkMatrix(bad)
+	if !ok {
 		return
 	}
 	if s.Tasks != n {
-		bad("tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, n)
+		bad(field("tasks").and("matrix"), "tasks: %d, and the matrix has %d combinations, a task each: leave tasks out", s.Tasks, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.longestValues())) {
 		if _, ok := s.Env[name]; ok {
-			bad("env: %s is set by the matrix", name)
+			bad(field("env", name).and("matrix"), "env: %s is set by the matrix", name)
 		}
 		if _, ok := s.Secrets[name]; ok {
-			bad("secrets: %s is set by the matrix", name)
+			bad(field("secrets", name).and("matrix"), "secrets: %s is set by the matrix", name)
 		}
 	}
 	wanted := s.matrixPlaceholders()
@@ -164,7 +172,7 @@ func (s *Spec) validateMatrix(bad func(format string, args ...any)) {
 	}
 	for _, name := range wanted {
 		if _, ok := common[name]; !ok {
-			bad("{{matrix.%s}}: not every combination of the matrix has it", name)
+			bad(field("matrix"), "{{matrix.%s}}: not every combination of the matrix has it", name)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestLaunchKeysReject(t *testing.T) {
 		{"misspelt file", "fetch:\n  - uri: /a\n    exrtact: true", `f.yaml:6:5: fetch: item 1: unknown key "exrtact"; did you mean "extract"?`},
 		{"empty file", `fetch: [""]`, `f.yaml:4:9: fetch: item 1: needs a word`},
 		{"relative file", "fetch: [model.bin]", `f.yaml:4:9: fetch: "model.bin" is neither an absolute path of the agent nor a URI of http`},
-		{"file without URI", "fetch: [{path: a}]", `f.yaml:4:8: fetch: "" is neither an absolute path`},
+		{"file without URI", "fetch: [{path: a}]", `f.yaml:4:9: fetch: "" is neither an absolute path`},
 		{"extract", "fetch:\n  - uri: /a\n    extract: tar", `f.yaml:6:14: fetch: item 1: extract: "tar" is neither true nor false`},
 		{"limits in a word", "limits: unlimited", `f.yaml:4:9: limits: needs keys: cpus, mem`},
 		{"limit of CPUs", "limits: {cpus: many}", `f.yaml:4:16: limits: cpus: "many" is not a number, nor unlimited`},

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
 )
 
 // lineError is a mistake at one place of the file.
@@ -89,12 +88,10 @@ func (e *lineError) inFile(name string, said map[string]bool) error {
 	return fmt.Errorf("%s: %w; the keys are %s", place, e.err, e.known)
 }
 
-var keyWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
-
-// independentMistakes removes mistakes that may be consequences of others: those that name a key whose value could
-// not be read.
+// independentMistakes removes mistakes that may be consequences of others: those in a
+// field whose value could not be read, or that depend on one.
 func independentMistakes(others []error, found []error) []error {
-	doubted := map[string]bool{}
+	doubted := map[any]bool{}
 	for _, err := range others {
 		e, ok := err.(*lineError)
 		if !ok || e.key == unreadKeys {
@@ -103,7 +100,8 @@ func independentMistakes(others []error, found []error) []error {
 		doubted[e.key] = true
 	}
 	return slices.DeleteFunc(found, func(err error) bool {
-		return slices.ContainsFunc(keyWord.FindAllString(err.Error(), -1), func(w string) bool { return doubted[w] })
+		var wrong *job.FieldError
+		return errors.As(err, &wrong) && slices.ContainsFunc(wrong.Paths(), func(path job.FieldPath) bool { return doubted[path[0]] })
 	})
 }
 
@@ -115,14 +113,16 @@ func limitMistakes(found []error) []error {
 	return found
 }
 
-// locateMistakes adds places to errors of job.Spec.Validate. An error begins with the
-// key that it is about. If it names several keys, the first that is in the file counts.
+// locateMistakes adds places to the errors of job.Spec.Validate: of the first of their
+// fields that is in the file.
 func locateMistakes(root *yaml.Node, found []error) []error {
 	for i, err := range found {
-		head, rest, _ := strings.Cut(err.Error(), ": ")
-		for _, w := range keyWord.FindAllString(head, -1) {
-			if n := findValue(root, w); n != nil {
-				n = locateInside(n, rest)
+		var wrong *job.FieldError
+		if !errors.As(err, &wrong) {
+			continue
+		}
+		for _, path := range wrong.Paths() {
+			if n := findField(root, path); n != nil {
 				found[i] = &lineError{line: n.Line, column: n.Column, err: err}
 				break
 			}
@@ -131,62 +131,29 @@ func locateMistakes(root *yaml.Node, found []error) []error {
 	return found
 }
 
-var itemNumber = regexp.MustCompile(`^item ([0-9]+)$`)
-
-// locateInside returns the innermost value inside n that the text names, by keys, by
-// numbers of items, or by quoted text.
-func locateInside(n *yaml.Node, text string) *yaml.Node {
-	for {
-		head, rest, _ := strings.Cut(text, ": ")
+// findField returns the value at the path, or the innermost one around it that is in the
+// file. It returns nil if the outermost key is absent. It skips elements that a short form
+// omits, such as the index in health_check: {tcp: 80}.
+func findField(root *yaml.Node, path job.FieldPath) *yaml.Node {
+	n := findValue(root, path[0].(string))
+	for _, element := range path[1:] {
 		var next *yaml.Node
-		switch n.Kind {
-		case yaml.SequenceNode:
-			next = findItem(n, head, text)
-		case yaml.MappingNode:
-			name := keyWord.FindString(head)
-			if strings.HasPrefix(text, `"`) {
-				name = firstQuoted(text)
+		switch e := element.(type) {
+		case string:
+			if next = findValue(n, e); next == nil && n != nil && n.Kind == yaml.MappingNode {
+				return n
 			}
-			next = findValue(n, name)
+		case int:
+			if n != nil && n.Kind == yaml.SequenceNode {
+				if e >= len(n.Content) {
+					return n
+				}
+				next = n.Content[e]
+			}
 		}
-		if next == nil {
-			return n
+		if next != nil {
+			n = next
 		}
-		n, text = next, rest
 	}
-}
-
-// findItem returns the item with the number in head, or the first that contains what
-// text quotes first. It returns nil if there is no such item.
-func findItem(list *yaml.Node, head, text string) *yaml.Node {
-	if m := itemNumber.FindStringSubmatch(head); m != nil {
-		if i, err := strconv.Atoi(m[1]); err == nil && 1 <= i && i <= len(list.Content) {
-			return list.Content[i-1]
-		}
-		return nil
-	}
-	quoted := firstQuoted(text)
-	if i := slices.IndexFunc(list.Content, func(n *yaml.Node) bool { return quoted != "" && containsText(n, quoted) }); i >= 0 {
-		return list.Content[i]
-	}
-	return nil
-}
-
-// firstQuoted returns the first quoted part of the text, or "".
-func firstQuoted(text string) string {
-	begin := max(0, strings.Index(text, `"`))
-	quoted, err := strconv.QuotedPrefix(text[begin:])
-	if err != nil {
-		return ""
-	}
-	plain, _ := strconv.Unquote(quoted)
-	return plain
-}
-
-// containsText reports whether the value, or a value inside it, is the text or starts with it.
-func containsText(n *yaml.Node, text string) bool {
-	if n.Kind == yaml.ScalarNode {
-		return n.Value == text || strings.HasPrefix(n.Value, text+":") || strings.HasPrefix(n.Value, text+"=")
-	}
-	return slices.ContainsFunc(n.Content, func(part *yaml.Node) bool { return containsText(part, text) })
+	return n
 }

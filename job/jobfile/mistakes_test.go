@@ -2,6 +2,9 @@ package jobfile
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -204,5 +207,36 @@ func TestKubernetesManifestIsRejected(t *testing.T) {
 	got := mistakesOf(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n")
 	if want := "f.yaml:2:7: this is a manifest of Kubernetes, of the kind Job: a job file has keys of its own, see mesos-gpu explain"; len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFieldErrorsNameKeys checks that the outermost keys in the paths of job.FieldErrors
+// are keys of job files.
+func TestFieldErrorsNameKeys(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range Keys() {
+		known[k.Name] = true
+	}
+	files, err := filepath.Glob(filepath.Join("..", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range regexp.MustCompile(`\bfield\("(\w+)"[^)]*\)(?:\.and\(([^)]*)\))?`).FindAllStringSubmatch(string(text), -1) {
+			for _, key := range regexp.MustCompile(`\w+`).FindAllString(call[1]+" "+call[2], -1) {
+				checked++
+				if !known[key] {
+					t.Errorf("%s: %s: %q is no key", file, call[0], key)
+				}
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("found only %d paths: the pattern is broken", checked)
 	}
 }

@@ -66,7 +66,7 @@ var orderRefusals = []struct{ name, lines, want string }{
 	{"parallel gang", "gang: true\nmax_parallel: 1", `f.yaml:5:15: max_parallel: the tasks of a gang or a service run together`},
 	{"no parallel", "max_parallel: 0", `f.yaml:4:15: max_parallel: 0 is not above 0`},
 	{"after itself", "after: a", `f.yaml:4:8: after: a job cannot wait for itself`},
-	{"after twice", "after: [b, {job: b, state: ended}]", `f.yaml:4:8: after: b is given twice`},
+	{"after twice", "after: [b, {job: b, state: ended}]", `f.yaml:4:12: after: b is given twice`},
 	{"after none", "after: []", `f.yaml:4:8: after: needs jobs, for example [prepare]`},
 	{"after in another way", "after: [{job: b, state: done}]", `f.yaml:4:9: after: state "done" of b is not one of finished, ended, failed`},
 	{"after misspelt", "after:\n  - {job: b, sate: ended}", `f.yaml:5:14: after: item 1: unknown key "sate"; did you mean "state"?`},
