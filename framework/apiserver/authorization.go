@@ -3,88 +3,25 @@ package apiserver
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched/admission"
 )
 
-// accessRule is what a request requires: a permission, on the roles that its scope
-// determines.
-type accessRule struct {
-	permission access.Permission
-	scope      scopeCheck
-}
-
 // scopeCheck returns an *api.Problem if the requester lacks the permission on the roles
 // of the request.
 type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 
-// accessRules returns the rules of all requests, by method and pattern. A request
-// without a rule requires Admin on all roles, so that a forgotten rule opens nothing.
-func accessRules() map[string]accessRule {
-	return map[string]accessRule{
-		"GET /healthz":            {access.None, allowAnyone},
-		"GET /v1/openapi.yaml":    {access.None, allowAnyone},
-		"GET /v1/job.schema.json": {access.None, allowAnyone},
-		"GET /readyz":             {access.None, allowAnyone},
-		"GET /metrics":            {access.View, requireMetricsAccess},
-		"GET /metrics/prometheus": {access.View, requireMetricsAccess},
-
-		// These omit entries that the requester may not see.
-		"GET /v1/jobs":      {access.View, requireInAnyRole},
-		"GET /v1/events":    {access.View, requireInAnyRole},
-		"GET /v1/gpus":      {access.View, requireInAnyRole},
-		"GET /v1/usage":     {access.View, requireInAnyRole},
-		"GET /v1/agents":    {access.View, requireInAnyRole},
-		"GET /v1/queue":     {access.View, requireInAnyRole},
-		"GET /v1/roles":     {access.View, requireInAnyRole},
-		"GET /v1/schedules": {access.View, requireInAnyRole},
-
-		"POST /v1/jobs":                         {access.Submit, requireInAnyRole}, // the handler also checks the job's role
-		"GET /v1/jobs/{name}":                   {access.View, requireOnJob},
-		"DELETE /v1/jobs/{name}":                {access.Operate, requireOnJob},
-		"POST /v1/jobs/{name}/scale":            {access.Operate, requireOnJob},
-		"GET /v1/jobs/{name}/tasks/{task}/exec": {access.Operate, requireOnJob}, // as for killing the job
-		"POST /v1/tasks/{id}/stop":              {access.Operate, requireOnTask},
-		"GET /v1/tasks/{id}/log":                {access.View, requireOnTask},
-
-		"GET /v1/roles/{role}":          {access.View, requireOnRole},
-		"PUT /v1/roles/{role}/quota":    {access.Admin, requireOnRole},
-		"GET /v1/demand":                {access.View, requireInAllRoles},
-		"GET /v1/agents/{id}":           {access.View, requireInAnyRole},
-		"POST /v1/agents/{id}/cordon":   {access.Operate, requireInAllRoles}, // all roles share the agents
-		"POST /v1/agents/{id}/uncordon": {access.Operate, requireInAllRoles},
-		"POST /v1/agents/{id}/drain":    {access.Operate, requireInAllRoles},
-		"POST /v1/schedules":            {access.Submit, requireInAnyRole}, // the handler also checks the role of its jobs
-		"GET /v1/schedules/{name}":      {access.View, requireOnSchedule},
-		"DELETE /v1/schedules/{name}":   {access.Operate, requireOnSchedule},
-	}
-}
-
-// OpenPaths returns the paths that need no token.
-func OpenPaths() (paths []string) {
-	for request, n := range accessRules() {
-		if _, path, _ := strings.Cut(request, " "); n.permission == access.None {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
-
 // authorizeRequest returns an *api.Problem if the requester may not make the request.
-func (s *apiServer) authorizeRequest(r *http.Request, pattern string) error {
-	if GrantOf(r.Context()) == nil {
+func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
+	switch {
+	case GrantOf(r.Context()) == nil:
 		return nil
+	case one.scope == nil:
+		return requireInAllRoles(s, r, access.Admin)
 	}
-	n, ok := s.accessRules[r.Method+" "+pattern]
-	if !ok {
-		n = accessRule{access.Admin, requireInAllRoles}
-	}
-	return n.scope(s, r, n.permission)
+	return one.scope(s, r, one.permission)
 }
 
 func allowAnyone(*apiServer, *http.Request, access.Permission) error { return nil }

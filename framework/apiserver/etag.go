@@ -42,20 +42,14 @@ func QuotaETag(r *api.RoleStatus) string {
 // ScheduleETag returns the ETag of a schedule, which cannot change after creation.
 func ScheduleETag(created time.Time) string { return ComputeETag(created.UnixNano()) }
 
-// conditionalRequests are the requests that accept If-Match.
-var conditionalRequests = []string{
-	"DELETE /v1/jobs/{name}", "POST /v1/jobs/{name}/scale", "PUT /v1/roles/{role}/quota", "DELETE /v1/schedules/{name}",
-	"POST /v1/agents/{id}/cordon", "POST /v1/agents/{id}/drain", "POST /v1/agents/{id}/uncordon",
-}
-
 // parseIfMatch stores the tags of If-Match in the request's context. It returns a
 // *api.Problem if the request does not support If-Match or the header is malformed.
-func parseIfMatch(r *http.Request, pattern string) (*http.Request, error) {
+func parseIfMatch(r *http.Request, one *route) (*http.Request, error) {
 	values := r.Header.Values("If-Match")
 	if len(values) == 0 {
 		return r, nil
 	}
-	if !slices.Contains(conditionalRequests, r.Method+" "+pattern) {
+	if !one.takesIfMatch {
 		return r, api.NewProblemf(http.StatusBadRequest, "%s %s takes no If-Match", r.Method, r.URL.Path)
 	}
 	var tags []string

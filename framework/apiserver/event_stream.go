@@ -59,7 +59,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	var first []byte
 	for _, ev := range now {
 		size := len(first)
-		if first = s.appendIfVisible(r, first, ev); len(first) == size {
+		if first = appendIfVisible(r, reads, first, ev); len(first) == size {
 			first = appendEventID(first, ev.ID)
 		}
 	}
@@ -75,7 +75,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 			if !ok {
 				return nil
 			}
-			if data = s.appendPending(r, s.appendIfVisible(r, nil, ev), changes); data == nil {
+			if data = appendPending(r, reads, appendIfVisible(r, reads, nil, ev), changes); data == nil {
 				continue
 			}
 		case <-idle.C:
@@ -94,14 +94,14 @@ const maxEventBatch = 64 << 10
 
 // appendPending appends the events that are already available. Events come in bursts,
 // and each write costs a system call per client.
-func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan api.TaskEvent) []byte {
+func appendPending(r *http.Request, reads ReadBackend, to []byte, changes <-chan api.TaskEvent) []byte {
 	for len(to) < maxEventBatch {
 		select {
 		case ev, ok := <-changes:
 			if !ok {
 				return to // the next receive in the caller detects the closed channel
 			}
-			to = s.appendIfVisible(r, to, ev)
+			to = appendIfVisible(r, reads, to, ev)
 		default:
 			return to
 		}
@@ -111,11 +111,11 @@ func (s *apiServer) appendPending(r *http.Request, to []byte, changes <-chan api
 
 // appendIfVisible appends an event if the requester may see it. It omits the event of a
 // job that has been removed, because the job's owner is no longer known.
-func (s *apiServer) appendIfVisible(r *http.Request, to []byte, ev api.TaskEvent) []byte {
+func appendIfVisible(r *http.Request, reads ReadBackend, to []byte, ev api.TaskEvent) []byte {
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
 	}
-	if sees, err := s.canSeeJob(r.Context(), ev.Job, ev.Task); err != nil || !sees {
+	if sees, err := canSeeJob(r.Context(), reads, ev.Job, ev.Task); err != nil || !sees {
 		return to
 	}
 	return appendEvent(to, ev)

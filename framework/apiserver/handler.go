@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -27,7 +28,6 @@ type apiServer struct {
 	backend        func() Backend
 	log            logrus.FieldLogger
 	metricsHandler metrics.MetricsHandler
-	accessRules    map[string]accessRule
 	// execEnabled permits commands in containers. execSlots limits how many run at
 	// a time: each session holds a slot.
 	execEnabled bool
@@ -44,33 +44,22 @@ func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = f
 // backend changes when a leader is elected. If the backend is a copy, the Age header
 // is its age in seconds. Cross-origin requests are rejected.
 func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
-	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), accessRules: accessRules(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
+	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
 	for _, set := range options {
 		set(s)
 	}
 	mux := http.NewServeMux()
-	route := func(path string, methods map[string]handlerFunc) {
-		mux.HandleFunc(path, s.dispatchByMethod(path, methods))
+	byPath := map[string]map[string]*route{}
+	for _, one := range routes() {
+		method, path, _ := strings.Cut(one.request, " ")
+		if byPath[path] == nil {
+			byPath[path] = map[string]*route{}
+		}
+		byPath[path][method] = &one
 	}
-	route("/v1/jobs", map[string]handlerFunc{http.MethodGet: s.handleListJobs, http.MethodPost: s.handleSubmitJob})
-	route("/v1/jobs/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetJob, http.MethodDelete: s.handleKillJob})
-	route("/v1/jobs/{name}/scale", map[string]handlerFunc{http.MethodPost: s.handleScaleJob})
-	route("/v1/jobs/{name}/tasks/{task}/exec", map[string]handlerFunc{http.MethodGet: s.handleExec})
-	route("/v1/tasks/{id}/stop", map[string]handlerFunc{http.MethodPost: s.handleStopTask})
-	route("/v1/tasks/{id}/log", map[string]handlerFunc{http.MethodGet: s.handleTaskLog})
-	s.registerScheduleRoutes(route)
-	route("/v1/agents", map[string]handlerFunc{http.MethodGet: s.handleListAgents})
-	route("/v1/agents/{id}", map[string]handlerFunc{http.MethodGet: s.handleGetAgent})
-	s.registerOperatorRoutes(route)
-	route("/v1/gpus", map[string]handlerFunc{http.MethodGet: s.handleListGPUs})
-	route("/v1/usage", map[string]handlerFunc{http.MethodGet: s.handleListUsage})
-	route("/v1/events", map[string]handlerFunc{http.MethodGet: s.handleEvents})
-	route("/v1/openapi.yaml", map[string]handlerFunc{http.MethodGet: s.handleOpenAPI})
-	route("/v1/job.schema.json", map[string]handlerFunc{http.MethodGet: s.handleJobSchema})
-	route("/healthz", map[string]handlerFunc{http.MethodGet: s.handleHealth})
-	route("/readyz", map[string]handlerFunc{http.MethodGet: s.handleReady})
-	route("/metrics", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
-	route("/metrics/prometheus", map[string]handlerFunc{http.MethodGet: s.handleMetrics})
+	for path, methods := range byPath {
+		mux.HandleFunc(path, s.dispatchByMethod(methods))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, api.NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})
@@ -87,30 +76,23 @@ func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
 	return guard.Handler(h)
 }
 
-// handlerFunc answers a request, or returns an error before it has written anything.
-type handlerFunc func(w http.ResponseWriter, r *http.Request) error
-
 // dispatchByMethod selects the handler by method, so that the answer to a wrong
 // method is a Problem too. It checks If-Match, permissions and query parameters first.
-func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc) http.HandlerFunc {
-	var allow []string
-	for m := range methods {
-		allow = append(allow, m)
-	}
-	slices.Sort(allow)
+func (s *apiServer) dispatchByMethod(methods map[string]*route) http.HandlerFunc {
+	allow := slices.Sorted(maps.Keys(methods))
 	return func(w http.ResponseWriter, r *http.Request) {
-		h := methods[r.Method]
-		if h == nil {
+		one := methods[r.Method]
+		if one == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
 			s.writeProblem(w, r, api.NewProblemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
 			return
 		}
-		r, err := parseIfMatch(r, path)
+		r, err := parseIfMatch(r, one)
 		if err == nil {
-			err = s.authorizeRequest(r, path)
+			err = s.authorizeRequest(r, one)
 		}
 		if err == nil {
-			err = s.checkQuery(r, path)
+			err = checkQuery(r, one)
 		}
 		if err != nil {
 			s.writeProblem(w, r, err)
@@ -121,7 +103,7 @@ func (s *apiServer) dispatchByMethod(path string, methods map[string]handlerFunc
 				w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
 			}
 		}
-		if err := h(w, r); err != nil {
+		if err := one.handle(s, w, r); err != nil {
 			s.writeProblem(w, r, err)
 		}
 	}
@@ -175,12 +157,8 @@ func bodyTooLarge(e *http.MaxBytesError) *api.Problem {
 	return api.NewProblemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 }
 
-func (s *apiServer) handleListJobs(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListJobs(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	q, err := parseJobQuery(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	reads, err := s.reads(r.Context())
 	if err != nil {
 		return err
 	}
@@ -208,11 +186,7 @@ func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 	return q, nil
 }
 
-func (s *apiServer) handleGetJob(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
@@ -229,22 +203,10 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 			return api.NewProblemf(http.StatusBadRequest, "force %q is neither true nor false", text)
 		}
 	}
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	if err = leader.KillJob(r.Context(), r.PathValue("name"), force); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.KillJob(r.Context(), r.PathValue("name"), force) })
 }
 
-func (s *apiServer) handleListAgents(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleListAgents(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "agents", 3, reads.ListAgents, agentSortKey)
 	if err != nil {
 		return err
@@ -257,11 +219,7 @@ func agentSortKey(agents []api.AgentSummary, at int) SortKey {
 	return SortKey{agents[at].Hostname, agents[at].ID, ""}
 }
 
-func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleGetAgent(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	agent, err := reads.GetAgent(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
@@ -270,16 +228,12 @@ func (s *apiServer) handleGetAgent(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-func (s *apiServer) handleListGPUs(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleListGPUs(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "gpus", 3, reads.ListGPUs, gpuSortKey)
 	if err != nil {
 		return err
 	}
-	if err := s.hideTaskIDs(r, page); err != nil {
+	if err := hideTaskIDs(r, reads, page); err != nil {
 		return err
 	}
 	writeJSON(w, http.StatusOK, api.GPUList{GPUs: emptyIfNil(page), Next: next})
@@ -301,11 +255,7 @@ func gpuSortKey(gpus []api.GPUView, at int) SortKey {
 	return SortKey{g.Hostname, g.Agent, name}
 }
 
-func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleHealth(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	h, err := reads.GetHealth(r.Context())
 	if err != nil {
 		return err
@@ -316,22 +266,14 @@ func (s *apiServer) handleHealth(w http.ResponseWriter, r *http.Request) error {
 
 // handleReady is for load balancers. Unlike /healthz it fails if the backend cannot
 // serve requests.
-func (s *apiServer) handleReady(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleReady(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	if err := reads.CheckReady(r.Context()); err != nil {
 		return err
 	}
-	return s.handleHealth(w, r)
+	return s.handleHealth(reads, w, r)
 }
 
-func (s *apiServer) handleMetrics(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleMetrics(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	return s.metricsHandler.ServeScrape(w, r, reads)
 }
 

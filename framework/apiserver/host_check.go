@@ -18,7 +18,7 @@ import (
 // paths that monitoring systems read are exempt: they reveal little, and monitoring
 // systems use names of their own.
 func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http.Handler {
-	monitored := append(OpenPaths(), "/metrics", "/metrics/prometheus")
+	monitored := pathsWhere((*route).servesMonitoring)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)
 		own := func(name string) bool { return strings.EqualFold(name, host) }

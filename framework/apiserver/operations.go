@@ -13,24 +13,8 @@ import (
 // defaultReason is the reason of a cordon if the operator gives none.
 const defaultReason = "no reason given"
 
-// registerOperatorRoutes registers the routes for operators.
-func (s *apiServer) registerOperatorRoutes(route func(path string, methods map[string]handlerFunc)) {
-	route("/v1/queue", map[string]handlerFunc{http.MethodGet: s.handleListQueue})
-	route("/v1/roles", map[string]handlerFunc{http.MethodGet: s.handleListRoles})
-	route("/v1/roles/{role}", map[string]handlerFunc{http.MethodGet: s.handleGetRole})
-	route("/v1/roles/{role}/quota", map[string]handlerFunc{http.MethodPut: s.handleSetQuota})
-	route("/v1/agents/{id}/cordon", map[string]handlerFunc{http.MethodPost: s.handleCordonAgent(false)})
-	route("/v1/agents/{id}/drain", map[string]handlerFunc{http.MethodPost: s.handleCordonAgent(true)})
-	route("/v1/agents/{id}/uncordon", map[string]handlerFunc{http.MethodPost: s.handleUncordonAgent})
-	route("/v1/demand", map[string]handlerFunc{http.MethodGet: s.handleGetDemand})
-}
-
-func (s *apiServer) handleListQueue(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListQueue(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	p, err := parsePageRequest(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	reads, err := s.reads(r.Context())
 	if err != nil {
 		return err
 	}
@@ -38,17 +22,13 @@ func (s *apiServer) handleListQueue(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	list.Jobs = emptyIfNil(filterVisible(GrantOf(r.Context()), list.Jobs, func(q *api.QueuedJob) string { return q.Role }))
+	list.Jobs = emptyIfNil(list.Jobs)
 	writeJSON(w, http.StatusOK, list)
 	return nil
 }
 
-func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListRoles(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "roles", 1, func(ctx context.Context) ([]api.RoleStatus, error) {
-		reads, err := s.reads(ctx)
-		if err != nil {
-			return nil, err
-		}
 		roles, err := reads.ListRoles(ctx)
 		return filterVisible(GrantOf(ctx), roles, func(r *api.RoleStatus) string { return r.Name }), err
 	}, roleSortKey)
@@ -62,11 +42,7 @@ func (s *apiServer) handleListRoles(w http.ResponseWriter, r *http.Request) erro
 // roleSortKey has only a name, because roles keep the order of their file.
 func roleSortKey(roles []api.RoleStatus, at int) SortKey { return SortKey{roles[at].Name} }
 
-func (s *apiServer) handleGetRole(w http.ResponseWriter, r *http.Request) error {
-	reads, err := s.reads(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleGetRole(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	roles, err := reads.ListRoles(r.Context())
 	if err != nil {
 		return err
@@ -107,8 +83,9 @@ func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error
 // maxReason limits the reason of a cordon, in bytes.
 const maxReason = 1024
 
-func (s *apiServer) handleCordonAgent(drain bool) handlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
+// cordonHandler returns the handler that cordons an agent, and with drain also drains it.
+func cordonHandler(drain bool) handlerFunc {
+	return func(s *apiServer, w http.ResponseWriter, r *http.Request) error {
 		var why api.CordonRequest
 		if err := readJSON(w, r, &why); err != nil {
 			return err
@@ -116,15 +93,9 @@ func (s *apiServer) handleCordonAgent(drain bool) handlerFunc {
 		if len(why.Reason) > maxReason {
 			return api.NewProblemf(http.StatusUnprocessableEntity, "reason: it has %d bytes, at most %d are kept", len(why.Reason), maxReason)
 		}
-		leader, err := s.leader(r.Context())
-		if err != nil {
-			return err
-		}
-		if err = leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusAccepted)
-		return nil
+		return s.acceptChange(w, r, func(leader LeaderBackend) error {
+			return leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain)
+		})
 	}
 }
 
@@ -132,22 +103,10 @@ func (s *apiServer) handleUncordonAgent(w http.ResponseWriter, r *http.Request) 
 	if err := readJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	if err = leader.UncordonAgent(r.Context(), r.PathValue("id")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.UncordonAgent(r.Context(), r.PathValue("id")) })
 }
 
-func (s *apiServer) handleGetDemand(w http.ResponseWriter, r *http.Request) error {
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleGetDemand(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	demand, err := leader.GetDemand(r.Context())
 	if err != nil {
 		return err

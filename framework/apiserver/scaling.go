@@ -14,15 +14,9 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 	if want.Tasks == nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: say how many")
 	}
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	if err = leader.ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks)
+	})
 }
 
 func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error {
@@ -30,13 +24,5 @@ func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error
 	if err := readJSON(w, r, &want); err != nil {
 		return err
 	}
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	if err = leader.StopTask(r.Context(), r.PathValue("id"), want.Retire); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.StopTask(r.Context(), r.PathValue("id"), want.Retire) })
 }

@@ -11,11 +11,6 @@ import (
 // ErrScheduleDamaged means that a schedule exists but cannot be decoded. It can be ended.
 var ErrScheduleDamaged = errors.New("it is damaged")
 
-func (s *apiServer) registerScheduleRoutes(route func(path string, methods map[string]handlerFunc)) {
-	route("/v1/schedules", map[string]handlerFunc{http.MethodGet: s.handleListSchedules, http.MethodPost: s.handleAddSchedule})
-	route("/v1/schedules/{name}", map[string]handlerFunc{http.MethodGet: s.handleGetSchedule, http.MethodDelete: s.handleEndSchedule})
-}
-
 func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
 	spec, _, err := readSpec(w, r)
 	if err != nil {
@@ -40,12 +35,8 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]api.ScheduleView, error) {
-		leader, err := s.leader(ctx)
-		if err != nil {
-			return nil, err
-		}
 		all, err := leader.ListSchedules(ctx)
 		return filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role }), err
 	}, scheduleSortKey)
@@ -58,11 +49,7 @@ func (s *apiServer) handleListSchedules(w http.ResponseWriter, r *http.Request) 
 
 func scheduleSortKey(all []api.ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
 
-func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) error {
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
+func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
@@ -72,13 +59,5 @@ func (s *apiServer) handleGetSchedule(w http.ResponseWriter, r *http.Request) er
 }
 
 func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
-	leader, err := s.leader(r.Context())
-	if err != nil {
-		return err
-	}
-	if err = leader.EndSchedule(r.Context(), r.PathValue("name")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.EndSchedule(r.Context(), r.PathValue("name")) })
 }

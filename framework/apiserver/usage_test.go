@@ -49,18 +49,3 @@ func TestUsage(t *testing.T) {
 		t.Errorf("an unknown job: %d %s", status, kind)
 	}
 }
-
-// TestUsageHidesInvisibleTasks checks that tasks of roles which the requester may not see are omitted.
-func TestUsageHidesInvisibleTasks(t *testing.T) {
-	spec := func(name, role string) api.JobView {
-		return api.JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}}
-	}
-	f := &fakeBackend{jobs: []api.JobView{spec("train", "research"), spec("web", "prod")}, whose: map[string][2]string{"train": {"research", ""}, "web": {"prod", ""}}}
-	url := statusAs(t, f, rolePolicy())
-	for user, want := range map[string]string{"viewer": "train", "stranger": "web", "root": "train web"} {
-		_, _, body := sendRequest(t, "GET", url+"/v1/usage", "", "Who", user)
-		if got := strings.Join(words(body, `"job":"(\w+)"`), " "); got != want {
-			t.Errorf("%s sees %q, want %q", user, got, want)
-		}
-	}
-}

@@ -12,14 +12,10 @@ import (
 
 // canSeeJob reports whether the requester may see a job or, if task is not empty, one of
 // its tasks. A job that does not exist is not visible.
-func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, error) {
+func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool, error) {
 	g := GrantOf(ctx)
 	if g.HasPermissionOnAllRoles(access.View) {
 		return true, nil
-	}
-	reads, err := s.reads(ctx)
-	if err != nil {
-		return false, err
 	}
 	role, _, err := reads.OwnerOf(ctx, name, task)
 	var p *api.Problem
@@ -30,7 +26,7 @@ func (s *apiServer) canSeeJob(ctx context.Context, name, task string) (bool, err
 }
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
-func (s *apiServer) hideTaskIDs(r *http.Request, gpus []api.GPUView) error {
+func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
 	if GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
 		return nil
 	}
@@ -40,14 +36,10 @@ func (s *apiServer) hideTaskIDs(r *http.Request, gpus []api.GPUView) error {
 		}
 		ids := strings.Split(gpus[i].Task, ", ")
 		for j, id := range ids {
-			reads, err := s.reads(r.Context())
-			if err != nil {
-				return err
-			}
 			t, err := reads.GetTask(r.Context(), id)
 			sees := false
 			if err == nil {
-				sees, err = s.canSeeJob(r.Context(), t.Job, t.ID)
+				sees, err = canSeeJob(r.Context(), reads, t.Job, t.ID)
 			}
 			if p := (*api.Problem)(nil); err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
 				return err

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/access"
@@ -19,12 +20,7 @@ func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page
 		return page, err
 	}
 	grant := apiserver.GrantOf(ctx)
-	seen := users[:0]
-	for _, u := range users {
-		if grant.HasPermission(access.View, u.Role) {
-			seen = append(seen, u)
-		}
-	}
+	seen := slices.DeleteFunc(users, func(u readmodel.GPUTask) bool { return !grant.HasPermission(access.View, u.Role) })
 	if seen, page.Next, err = apiserver.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
 		return page, err
 	}

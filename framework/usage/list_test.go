@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
@@ -198,4 +199,29 @@ func BenchmarkUsageAnswer(b *testing.B) {
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/usage?minutes=15", nil))
 		b.ReportMetric(float64(w.Body.Len()), "B/answer")
 	}
+}
+
+// TestUsageHidesInvisibleTasks: tasks of roles that the requester may not see are omitted, and
+// do not count towards a page's limit.
+func TestUsageHidesInvisibleTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
+		b := collectorOfTasks(t, m, 0, m.Transport())
+		for i, role := range []string{"prod", "research", "prod", "research"} {
+			j := frameworktest.JobInStates(fmt.Sprint(role, i), int64(i), job.Running)
+			j.Spec.Role, j.Spec.Request.GPUs, j.Tasks[0].AgentURL = role, 1, m.AgentURL()
+			b.model.ApplyChange(frameworktest.ChangeOf(j))
+		}
+		rule := func(role, user string) access.PermissionRule {
+			return access.PermissionRule{Permission: access.View, Roles: []string{role}, Users: []string{user}}
+		}
+		p := &access.AccessPolicy{Rules: []access.PermissionRule{rule("research", "viewer"), rule("prod", "stranger"), rule("/", "root")}}
+		for user, want := range map[string]string{"viewer": "research1 research3", "stranger": "prod0 prod2", "root": "prod0 research1"} {
+			ctx := apiserver.WithGrant(t.Context(), p.GrantFor(access.Identity{Name: user}))
+			list, err := b.ListUsage(ctx, apiserver.UsageQuery{PageRequest: api.PageRequest{Limit: 2}})
+			if err != nil || len(list.Tasks) != 2 || list.Tasks[0].Job+" "+list.Tasks[1].Job != want {
+				t.Errorf("%s sees %+v, %v, want %q", user, list.Tasks, err, want)
+			}
+		}
+	})
 }
