@@ -128,6 +128,9 @@ func (l *Allocator) SetAllocations(holdings ...Allocation) {
 	}
 }
 
+// RemoveAllocation removes the container's own allocation and keeps those of nested containers.
+func (l *Allocator) RemoveAllocation(container string) { delete(l.allocations, container) }
+
 // ReleaseContainer removes the container and those nested in it. It returns their ids, nested
 // ones first; none for an unknown container.
 func (l *Allocator) ReleaseContainer(container string) []string {

@@ -116,6 +116,67 @@ func TestRepeatedPrepareRollsBackWhenNotSaved(t *testing.T) {
 	m.mustPrepare(t, "q", 1, "GPU-1")
 }
 
+// A launch that takes devices from a nested container changes two records. If the second
+// cannot be written, the first is restored, and nothing stays reserved.
+func TestPrepareRestoresRecords(t *testing.T) {
+	m := newManagerFixture(t)
+	m.launch(t, "p", resources(2, "GPU-0", "GPU-1"))
+	m.launch(t, "p.m.x", resources(1, "GPU-0"))
+	written := false
+	m.SetFileHook(func(file string) error {
+		written = written || file == "p.m.json"
+		if file == "p.m.x.json" {
+			return errDisk
+		}
+		return nil
+	})
+	middle := containers.LaunchRequest{Container: "p.m", Resources: resources(1, "GPU-1")}
+	if _, err := m.Prepare(t.Context(), middle); !errors.Is(err, errDisk) || !written {
+		t.Fatalf("got %v; record of p.m written: %t", err, written)
+	}
+	files, err := filepath.Glob(filepath.Join(m.cfg.Dir, "*.json"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("records %v, %v; want those of p and p.m.x", files, err)
+	}
+	for range 2 {
+		m.wantDevices(t, "p.m.x", "GPU-0")
+		m.wantDevices(t, "p.m", "GPU-0 GPU-1") // inherited
+		m.restart(t)
+	}
+	m.mustPrepare(t, "p.n", 1, "GPU-1")
+}
+
+// If the first record cannot be restored either, what it claims stays reserved until the
+// container is cleaned up.
+func TestPrepareKeepsWhatRecordsClaim(t *testing.T) {
+	m := newManagerFixture(t)
+	m.launch(t, "p", resources(2, "GPU-0", "GPU-1"))
+	m.launch(t, "p.m.x", resources(1, "GPU-0"))
+	failing, first := true, true
+	m.SetFileHook(func(file string) error {
+		if file == "p.m.json" && first {
+			first = false
+			return nil
+		}
+		if failing {
+			return errDisk
+		}
+		return nil
+	})
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "p.m", Resources: resources(1, "GPU-1")}); !errors.Is(err, errDisk) {
+		t.Fatalf("got %v", err)
+	}
+	failing = false
+	other := containers.LaunchRequest{Container: "p.n", Resources: resources(1, "GPU-1")}
+	if _, err := m.Prepare(t.Context(), other); err == nil {
+		t.Error("a device was granted that a record claims")
+	}
+	if err := m.Cleanup("p.m"); err != nil {
+		t.Fatal(err)
+	}
+	m.mustPrepare(t, "p.n", 1, "GPU-1")
+}
+
 // A container with nested containers cannot be prepared again.
 func TestRepeatedPrepareRejectedWithNestedContainers(t *testing.T) {
 	m := newManagerFixture(t)

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -48,8 +49,7 @@ func (m *Manager) prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, er
 		err = t.commit()
 	}
 	if err != nil {
-		t.rollBack()
-		return LaunchSetup{}, err
+		return LaunchSetup{}, errors.Join(err, t.rollBack())
 	}
 	return setup, nil
 }

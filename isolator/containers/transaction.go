@@ -20,9 +20,12 @@ type transaction struct {
 	manager    *Manager
 	container  string
 	infoBefore containerInfo
+	// isNew is set if the container had no allocation of its own at begin.
+	isNew bool
 
-	// before contains the allocations at begin: the container's own, then those
-	// of nested containers that lose devices. It is empty for a new container.
+	// before contains the allocations at begin: the container's own, if it had
+	// one, then those of nested containers that lose devices. For a container
+	// that runs in its parent's cgroup, the first one inherits.
 	before []allocation.Allocation
 	// after contains the allocations that commit makes valid, in the same order.
 	after []allocation.Allocation
@@ -36,6 +39,8 @@ type transaction struct {
 	grantsBefore, grantsAfter []cgroupGrant
 	// changed is false if after and the container's info are as they were.
 	changed bool
+	// written are the containers whose records the transaction has replaced.
+	written []string
 }
 
 // begin starts a transaction that gives the container what it requests. launch
@@ -71,7 +76,8 @@ func (m *Manager) assignDevices(container string, request allocation.DeviceReque
 		return nil, err
 	}
 	t.before = m.currentAllocations(t.after)
-	if launch == nil && len(t.before) < len(t.after) { // it runs in its parent's cgroup without an allocation of its own
+	_, known := m.allocations.Get(container)
+	if t.isNew = !known; t.isNew && launch == nil { // it runs in its parent's cgroup
 		t.before = slices.Insert(t.before, 0, allocation.Allocation{Container: container, Inherits: true})
 	}
 	// A container that runs keeps running without devices that the host has lost.
@@ -129,7 +135,7 @@ func (t *transaction) addedDevices() []string {
 // are no longer held. If it fails the old and the new devices stay reserved.
 func (t *transaction) commit() error {
 	if t.changed {
-		if err := t.manager.saveRecords(t.after...); err != nil {
+		if err := t.saveRecords(t.after...); err != nil {
 			return err
 		}
 	}
@@ -137,22 +143,59 @@ func (t *transaction) commit() error {
 	return nil
 }
 
-// rollBack restores the allocations at begin. It does not change records or
-// cgroups. A new container is forgotten, and its limits are released.
-func (t *transaction) rollBack() {
+// saveRecords writes the records of those allocations, for rollBack to restore.
+func (t *transaction) saveRecords(list ...allocation.Allocation) error {
+	for _, a := range list {
+		if err := t.manager.saveRecords(a); err != nil {
+			return err
+		}
+		t.written = append(t.written, a.Container)
+	}
+	return nil
+}
+
+// rollBack restores the records and allocations at begin. It does not change
+// cgroups. A container that Prepare was to launch for the first time is
+// forgotten, and its limits are released. If a record cannot be restored, the
+// old and the new devices stay reserved until the container is cleaned up.
+func (t *transaction) rollBack() error {
 	m := t.manager
+	if err := t.restoreRecords(); err != nil {
+		return err
+	}
 	if len(t.before) == 0 {
 		m.releaseLimits([]string{t.container})
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(t.before) == 0 {
-		m.allocations.ReleaseContainer(t.container)
-		delete(m.infos, t.container)
-		return
-	}
 	m.allocations.SetAllocations(t.before...)
 	m.infos[t.container] = t.infoBefore
+	if t.isNew {
+		m.allocations.RemoveAllocation(t.container)
+		delete(m.infos, t.container)
+	}
+	return nil
+}
+
+// restoreRecords replaces the written records by those at begin.
+func (t *transaction) restoreRecords() error {
+	m := t.manager
+	m.mu.Lock()
+	m.infos[t.container] = t.infoBefore
+	m.mu.Unlock()
+	for _, id := range t.written {
+		var err error
+		if t.isNew && id == t.container {
+			err = m.records.removeFile(recordFileName(id))
+		} else {
+			i := slices.IndexFunc(t.before, func(b allocation.Allocation) bool { return b.Container == id })
+			err = m.saveRecords(t.before[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setAllocations replaces allocations.

@@ -62,14 +62,12 @@ func (t *transaction) apply() error {
 		return t.commit()
 	}
 	if err := m.changeLimit(t.container, t.after[0].Shares); err != nil {
-		t.rollBack()
-		return err
+		return errors.Join(err, t.rollBack())
 	}
 	// The record claims the new devices before the kernel allows them. Nested
 	// containers only lose devices: their records claim enough.
-	if err := m.saveRecords(t.reserved[0]); err != nil {
-		t.rollBack()
-		return errors.Join(err, t.restoreLimit())
+	if err := t.saveRecords(t.reserved[0]); err != nil {
+		return errors.Join(err, t.rollBack(), t.restoreLimit())
 	}
 	if err := m.applyGrants(t.grantsAfter); err != nil {
 		return errors.Join(err, t.restoreCgroups())
@@ -86,11 +84,7 @@ func (t *transaction) restoreCgroups() error {
 	if err := t.manager.applyGrants(t.grantsBefore); err != nil {
 		return err
 	}
-	if err := t.manager.saveRecords(t.before...); err != nil {
-		return errors.Join(err, t.restoreLimit())
-	}
-	t.rollBack()
-	return t.restoreLimit()
+	return errors.Join(t.rollBack(), t.restoreLimit())
 }
 
 func (t *transaction) restoreLimit() error {
