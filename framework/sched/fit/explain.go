@@ -23,7 +23,7 @@ func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 		return q.explainFeasible(room)
 	}
 	if held := q.countHeldBack(agents); held > 0 {
-		return Shortage{q.missingText() + " beside what is held back", fmt.Sprintf("%s room that jobs ahead need", agentsHave(held))}
+		return Shortage{q.missingText() + ", not reserved for jobs ahead", fmt.Sprintf("%s enough, reserved for jobs ahead", agentsHave(held))}
 	}
 	if q.class.gpus == 0 {
 		return q.explainPlain(agents)
@@ -44,8 +44,8 @@ func (q *demandExplainer) explainFeasible(room []int) Shortage {
 	}
 	worst := slices.MaxFunc(all, func(x, y *constraintCounter) int { return cmp.Compare(refused(x), refused(y)) })
 	return Shortage{
-		fmt.Sprintf("an agent that %s leaves to it", worst.constraint),
-		fmt.Sprintf("%s room, %d %s refused", agentsHave(len(room)), refused(worst), pluralVerb(refused(worst), "is", "are")),
+		fmt.Sprintf("an agent that %s allows", worst.constraint),
+		fmt.Sprintf("%s room, %d %s excluded", agentsHave(len(room)), refused(worst), pluralVerb(refused(worst), "is", "are")),
 	}
 }
 
@@ -79,7 +79,7 @@ func (q *demandExplainer) explainGPUs(agents []int) Shortage {
 		short = q.explainPlainShortage(enough, q.wantedText())
 	} else if q.class.wantsShares {
 		o := q.surveyDevices(filterIndices(agents, func(i int) bool { return !q.hasType(i) || !failsAny(rules, i) }))
-		short = Shortage{q.missingText(), o.describeObstacles(q)}
+		short = Shortage{q.missingText(), o.describe(q)}
 	} else {
 		short = Shortage{q.missingText(), q.foundOfType(good)}
 	}
@@ -206,7 +206,7 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 	if q.class.gpus > 0 && !q.hasEnoughGPUs(i) {
 		if q.class.wantsShares {
 			o := q.surveyDevices([]int{i})
-			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describeObstacles(&q))
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describe(&q))
 		}
 		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.class.gpus, q.deviceNoun(), q.availableGPUs(i, q.class))
 	}
@@ -216,7 +216,7 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 		}
 	}
 	if port, free := q.scarcestPort([]int{i}); free == 0 {
-		return fmt.Sprintf("%s wants port %d, which the agent has not free", d.Job, port)
+		return fmt.Sprintf("%s wants port %d, which is not free on the agent", d.Job, port)
 	}
 	for _, t := range c.newCounters(d, q.class) {
 		if !allowedByAll([]*constraintCounter{t})(i) {

@@ -32,7 +32,7 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	next := c.ExplainShortage(&rest)
 	return Shortage{
 		fmt.Sprintf("%s for the gang of %d", next.Missing, n),
-		fmt.Sprintf("there is room for %d of its tasks, and beside %s %s", len(placements), pluralVerb(len(placements), "it", "them"), next.Found),
+		fmt.Sprintf("there is room for %d of its tasks; after that, %s", len(placements), next.Found),
 	}
 }
 

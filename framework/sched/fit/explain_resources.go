@@ -66,28 +66,28 @@ func (q *demandExplainer) explainPlain(agents []int) Shortage {
 }
 
 // explainPlainShortage returns the plain resource that the most agents lack. The agents have the GPUs that the demand
-// needs; beside names these GPUs, "" for none.
-func (q *demandExplainer) explainPlainShortage(agents []int, beside string) Shortage {
+// needs; gpus names these GPUs, "" for none.
+func (q *demandExplainer) explainPlainShortage(agents []int, gpus string) Shortage {
 	list := plainResources()
 	if len(agents) == 0 {
-		return Shortage{q.missingPlain(list[0], beside), "no agent is known yet"}
+		return Shortage{q.missingPlain(list[0], gpus), "no agent is known yet"}
 	}
 	lacking := func(x plainResource) int {
 		return len(filterIndices(agents, func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }))
 	}
 	worst := slices.MaxFunc(list, func(x, y plainResource) int { return cmp.Compare(lacking(x), lacking(y)) })
 	if port, free := q.scarcestPort(agents); len(agents)-free > lacking(worst) {
-		return q.explainPort(port, free, len(agents), beside)
+		return q.explainPort(port, free, len(agents), gpus)
 	}
 	var most int64
 	for _, i := range agents {
 		most = max(most, worst.availableOn(q, i))
 	}
 	seen := fmt.Sprintf("%s, the most free on one is %s", q.describeKnown(len(agents)), formatMilli(most))
-	if beside != "" {
+	if gpus != "" {
 		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", agentsHave(len(agents)), formatMilli(most))
 	}
-	return Shortage{q.missingPlain(worst, beside), seen}
+	return Shortage{q.missingPlain(worst, gpus), seen}
 }
 
 // scarcestPort returns the required port that the fewest agents have free, and
@@ -105,21 +105,18 @@ func (q *demandExplainer) scarcestPort(agents []int) (port, free int) {
 	return port, free
 }
 
-func (q *demandExplainer) explainPort(port, free, agents int, beside string) Shortage {
-	with := ""
-	if beside != "" {
-		beside, with = " beside "+beside, " with the GPUs"
+func (q *demandExplainer) explainPort(port, free, agents int, gpus string) Shortage {
+	missing, with := fmt.Sprintf("host port %d", port), ""
+	if gpus != "" {
+		missing, with = missing+" and "+gpus, " with the GPUs"
 	}
-	return Shortage{
-		fmt.Sprintf("host port %d%s on one agent", port, beside),
-		fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with),
-	}
+	return Shortage{missing + " on one agent", fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with)}
 }
 
-func (q *demandExplainer) missingPlain(x plainResource, beside string) string {
+func (q *demandExplainer) missingPlain(x plainResource, gpus string) string {
 	s := q.neededText(x, 1)
-	if beside != "" {
-		return s + " beside " + beside + " on one agent"
+	if gpus != "" {
+		s += " and " + gpus
 	}
 	return s + " on one agent"
 }
@@ -128,7 +125,7 @@ func (q *demandExplainer) missingPlain(x plainResource, beside string) string {
 func (q *demandExplainer) neededText(x plainResource, tasks int) string {
 	s := x.formatAmount(x.need(q.class) * int64(tasks))
 	if part := x.overheadPart(q.demand.Overhead.toMilli()) * int64(tasks); part > 0 {
-		s += fmt.Sprintf(" (%s of it for the %s)", formatMilli(part), gpu.Plural(tasks, "executor"))
+		s += fmt.Sprintf(" (including %s for the %s)", formatMilli(part), gpu.Plural(tasks, "executor"))
 	}
 	return s
 }

@@ -73,41 +73,49 @@ func (q *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
 	return q.capacities[i].hasSuitableDevices(q.index.hardware.FindRequirement(part))
 }
 
-func (q *demandExplainer) memoryRule() requirementRule {
-	largest := func(i int) int64 {
-		k := q.capacities[i].hardware
-		most := k.MemMiB
-		for _, s := range k.Slots {
-			if q.typeRequirement.AcceptsModel(s.Model) {
-				most = max(most, s.MemMiB)
-			}
-		}
-		return most
-	}
-	text := func(mem int64) string {
-		if mem == 0 {
-			return "none of known memory"
-		}
-		return fmt.Sprintf("%d MiB", mem)
-	}
+// numberRule returns a rule about a number that each agent has; more is better. best introduces the largest number.
+func numberRule(requirement, best string, fails func(i int) bool, value func(i int) int64, text func(int64) string) requirementRule {
 	return requirementRule{
-		requirement: fmt.Sprintf("devices of %d MiB or more", q.demand.Request.MinMemMiB),
-		fails:       func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{MinMemMiB: q.demand.Request.MinMemMiB}) },
-		has:         func(i int) string { return text(largest(i)) },
+		requirement: requirement, fails: fails,
+		has: func(i int) string { return text(value(i)) },
 		nearest: func(agents []int) string {
 			most := int64(0)
 			for _, i := range agents {
-				most = max(most, largest(i))
+				most = max(most, value(i))
 			}
-			return "the largest has " + text(most)
+			return best + " " + text(most)
 		},
 	}
+}
+
+func (q *demandExplainer) memoryRule() requirementRule {
+	least := q.demand.Request.MinMemMiB
+	return numberRule(
+		fmt.Sprintf("devices of %d MiB or more", least), "the largest has",
+		func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{MinMemMiB: least}) },
+		func(i int) int64 {
+			k := q.capacities[i].hardware
+			most := k.MemMiB
+			for _, s := range k.Slots {
+				if q.typeRequirement.AcceptsModel(s.Model) {
+					most = max(most, s.MemMiB)
+				}
+			}
+			return most
+		},
+		func(mem int64) string {
+			if mem == 0 {
+				return "none of known memory"
+			}
+			return fmt.Sprintf("%d MiB", mem)
+		},
+	)
 }
 
 func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class) hardware.Version) requirementRule {
 	text := func(v hardware.Version) string {
 		if !v.IsKnown() {
-			return "none that is known"
+			return "an unknown version"
 		}
 		return v.Text
 	}
@@ -123,7 +131,7 @@ func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class
 				}
 			}
 			if !newest.IsKnown() {
-				return "none tells its " + name
+				return "none reports its " + name
 			}
 			return "the newest is " + newest.Text
 		},
@@ -132,7 +140,7 @@ func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class
 
 func (q *demandExplainer) deviceRule() requirementRule {
 	return requirementRule{
-		requirement: "devices of " + describeSelector(q.demand.Request.Devices),
+		requirement: "devices " + describeSelector(q.demand.Request.Devices),
 		fails:       func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{Devices: q.demand.Request.Devices}) },
 		has:         func(int) string { return "none of them" },
 		nearest:     func([]int) string { return "they have none of them" },
@@ -140,25 +148,29 @@ func (q *demandExplainer) deviceRule() requirementRule {
 }
 
 func (q *demandExplainer) topologyRule() requirementRule {
-	largest := func(i int) int {
+	topology := q.class.requirement.Topology
+	largest := func(i int) int64 {
 		r := &q.capacities[i]
 		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
 			return 1 // GPUs by count have no known topology
 		}
-		return r.hardware.LargestGroup(q.class.requirement.Topology, q.class.requirement.MatchOn(r.hardware).Slots)
+		return int64(r.hardware.LargestGroup(topology, q.class.requirement.MatchOn(r.hardware).Slots))
 	}
-	group := map[gpu.Topology]string{gpu.NVLink: "joined by NVLink", gpu.SameNUMA: "of one NUMA node"}[q.class.requirement.Topology]
-	return requirementRule{
-		requirement: fmt.Sprintf("%d devices %s", q.class.gpus, group),
-		fails:       func(i int) bool { return largest(i) < int(q.class.gpus) },
-		has:         func(i int) string { return fmt.Sprint(largest(i)) },
-		nearest: func(agents []int) string {
-			most := 0
-			for _, i := range agents {
-				most = max(most, largest(i))
-			}
-			return fmt.Sprintf("the largest group has %d", most)
-		},
+	return numberRule(
+		fmt.Sprintf("%d devices%s", q.class.gpus, topologyText(topology)), "the largest group has",
+		func(i int) bool { return largest(i) < int64(q.class.gpus) }, largest, func(n int64) string { return fmt.Sprint(n) },
+	)
+}
+
+// topologyText formats a topology as in "2 devices of one NUMA node".
+func topologyText(t gpu.Topology) string {
+	switch t {
+	case gpu.NVLink:
+		return " connected by NVLink"
+	case gpu.SameNUMA:
+		return " of one NUMA node"
+	default:
+		return ""
 	}
 }
 
@@ -190,22 +202,16 @@ func (q *demandExplainer) constraintRule(con job.Constraint) requirementRule {
 }
 
 func (q *demandExplainer) maintenanceRule() requirementRule {
-	text := func(until int64) string {
-		if until <= 0 {
-			return "none: it has begun"
-		}
-		return time.Duration(until).String()
-	}
-	return requirementRule{
-		requirement: fmt.Sprintf("%s before maintenance", time.Duration(q.class.minAvailable)),
-		fails:       func(i int) bool { return q.capacities[i].untilMaintenance < q.class.minAvailable },
-		has:         func(i int) string { return text(q.capacities[i].untilMaintenance) },
-		nearest: func(agents []int) string {
-			most := int64(0)
-			for _, i := range agents {
-				most = max(most, q.capacities[i].untilMaintenance)
+	least := q.class.minAvailable
+	until := func(i int) int64 { return q.capacities[i].untilMaintenance }
+	return numberRule(
+		fmt.Sprintf("%s before maintenance", time.Duration(least)), "the longest is",
+		func(i int) bool { return until(i) < least }, until,
+		func(until int64) string {
+			if until <= 0 {
+				return "none: it has started"
 			}
-			return "the longest is " + text(most)
+			return time.Duration(until).String()
 		},
-	}
+	)
 }

@@ -7,99 +7,84 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// refusedDevices counts the devices that cannot serve a share for one reason.
-type refusedDevices struct {
-	devices int
-	nearest int64 // the best value of them, for reasons with a number
-}
+// shareObstacle is the reason that a device cannot serve a share. The order is that of the explanation.
+type shareObstacle int
 
-// shareObstacles counts devices by the reason that they cannot serve a share, in
-// the order in which the reasons are checked.
-type shareObstacles struct {
-	devices                                                                int
-	otherType, notNamed, tooSmall, notShared, inUse, lackCores, lackMemory refusedDevices
-	coresTaken                                                             refusedDevices // no cores are left
-	singleOnly                                                             refusedDevices // MPS serves shares of one device only
-	reserved                                                               refusedDevices // for jobs ahead
-}
+const (
+	lacksMemory shareObstacle = iota
+	lacksCores
+	hasNoCores // of a share without a number of cores
+	servesSingle
+	isInUse
+	isReserved
+	isWhole
+	isTooSmall
+	isNotNamed
+	isOtherType
+	noObstacle
+)
 
-func (r *refusedDevices) addDevice(n int64) {
-	r.devices++
-	r.nearest = max(r.nearest, n)
+// shareSurvey counts devices by obstacle. nearest is the best value among the devices with an obstacle, for obstacles
+// with a number: free MiB, free percent of cores, or MiB in total.
+type shareSurvey struct {
+	devices, nearest [noObstacle + 1]int64
+	total            int
 }
 
 // surveyDevices checks each device of the agents for the demand's shares.
-func (q *demandExplainer) surveyDevices(agents []int) shareObstacles {
-	var o shareObstacles
+func (q *demandExplainer) surveyDevices(agents []int) *shareSurvey {
+	v := &shareSurvey{}
 	for _, i := range agents {
 		r := &q.capacities[i]
 		for s := range r.hardware.Slots {
-			o.devices++
-			q.classifyDevice(&o, r, s)
+			obstacle, nearest := q.findObstacle(r, s)
+			v.total++
+			v.devices[obstacle]++
+			v.nearest[obstacle] = max(v.nearest[obstacle], nearest)
 		}
 	}
-	return o
+	return v
 }
 
-// classifyDevice counts a device by the reason that it cannot serve a share, if
-// there is one.
-func (q *demandExplainer) classifyDevice(o *shareObstacles, r *agentCapacity, s int) {
-	request, slot := &q.demand.Request, r.hardware.Slots[s]
-	if !q.typeRequirement.AcceptsModel(slot.Model) {
-		o.otherType.addDevice(0)
-		return
-	}
-	if !q.class.requirement.AcceptsUUID(r.uuids[s]) {
-		o.notNamed.addDevice(0)
-		return
-	}
-	if request.MinMemMiB > slot.MemMiB {
-		o.tooSmall.addDevice(slot.MemMiB)
-		return
-	}
-	if r.hardware.Divisible {
-		if free := q.sharesOf(r)[s].free; free.mem < q.class.milliPerDevice {
-			o.lackMemory.addDevice(int64(free.mem))
-		}
-		return
-	}
-	if !q.isShared(r, s) {
-		o.notShared.addDevice(0)
-		return
+// findObstacle returns the reason that a device cannot serve a share, and what it has of the number that it lacks.
+func (q *demandExplainer) findObstacle(r *agentCapacity, s int) (o shareObstacle, has int64) {
+	class, request, slot := q.class, &q.demand.Request, r.hardware.Slots[s]
+	switch {
+	case !q.typeRequirement.AcceptsModel(slot.Model):
+		return isOtherType, 0
+	case !class.requirement.AcceptsUUID(r.uuids[s]):
+		return isNotNamed, 0
+	case request.MinMemMiB > slot.MemMiB:
+		return isTooSmall, slot.MemMiB
+	case r.hardware.Divisible && q.sharesOf(r)[s].free.mem < class.milliPerDevice:
+		return lacksMemory, int64(q.sharesOf(r)[s].free.mem)
+	case r.hardware.Divisible:
+		return noObstacle, 0
+	case !q.isShared(r, s):
+		return isWhole, 0
+	case !r.hardware.CanEnforceShares(class.gpus):
+		return servesSingle, 0
 	}
 	free, all := q.sharesOf(r)[s].free, q.sharesOf(r)[s].total
-	switch need := minShare(q.class.share, r.hardware, s, all); {
-	case !r.hardware.CanEnforceShares(q.class.gpus):
-		o.singleOnly.addDevice(0)
-	case isEnough(q.class.share, r.hardware, s, free, all):
-		if !q.slotFitsShare(r, q.class, q.class.requirement.MatchOn(r.hardware), s, true) {
-			o.reserved.addDevice(0)
+	switch need := minShare(class.share, r.hardware, s, all); {
+	case isEnough(class.share, r.hardware, s, free, all):
+		if !q.slotFitsShare(r, class, class.requirement.MatchOn(r.hardware), s, true) {
+			return isReserved, 0
 		}
-	case isExclusive(q.class.share, r.hardware) && isEnough(q.class.share, r.hardware, s, all, all):
-		o.inUse.addDevice(0)
+		return noObstacle, 0
+	case isExclusive(class.share, r.hardware) && isEnough(class.share, r.hardware, s, all, all):
+		return isInUse, 0
 	case free.mem < need.mem:
-		o.lackMemory.addDevice(int64(free.mem))
+		return lacksMemory, int64(free.mem)
 	case need.cores > 0:
-		o.lackCores.addDevice(int64(free.cores))
+		return lacksCores, int64(free.cores)
 	default:
-		o.coresTaken.addDevice(0)
+		return hasNoCores, 0
 	}
 }
 
-// describeObstacles returns "3 of 8 devices lack 4096 MiB of shared memory (most
-// free 2048), 2 are whole (not shared)".
-func (o *shareObstacles) describeObstacles(q *demandExplainer) string {
-	var list []string
-	add := func(r refusedDevices, one, many string, args ...any) {
-		if r.devices == 0 {
-			return
-		}
-		n := fmt.Sprint(r.devices)
-		if len(list) == 0 {
-			n = fmt.Sprintf("%d of %d %s", r.devices, o.devices, gpu.Plural(o.devices, "device"))
-		}
-		list = append(list, n+" "+fmt.Sprintf(pluralVerb(r.devices, one, many), args...))
-	}
+// describe returns "3 of 8 devices lack 4096 MiB of shared memory (most free 2048), 2 are whole (not shared)".
+func (v *shareSurvey) describe(q *demandExplainer) string {
 	share := &q.demand.Request.Share
 	memory := fmt.Sprintf("%d MiB", share.MemMiB)
 	if share.MemMiB == 0 {
@@ -109,30 +94,46 @@ func (o *shareObstacles) describeObstacles(q *demandExplainer) string {
 		}
 		memory = fmt.Sprintf("%d %%", percent)
 	}
-	add(o.lackMemory, "lacks %s of shared memory (most free %d)", "lack %s of shared memory (most free %d)", memory, o.lackMemory.nearest)
-	add(o.lackCores, "lacks %d %% cores (most free %d %%)", "lack %d %% cores (most free %d %%)", share.Cores, o.lackCores.nearest)
-	add(o.coresTaken, "has no cores left", "have no cores left")
-	add(o.singleOnly, "is shared by MPS, which gives a task parts of one", "are shared by MPS, which gives a task parts of one")
-	add(o.inUse, "is in use", "are in use")
-	add(o.reserved, "is kept for jobs ahead", "are kept for jobs ahead")
-	add(o.notShared, "is whole (not shared)", "are whole (not shared)")
-	add(o.tooSmall, "has less than %d MiB in all (the largest %d)", "have less than %d MiB in all (the largest %d)", q.demand.Request.MinMemMiB, o.tooSmall.nearest)
-	add(o.notNamed, "is not among %s", "are not among %s", describeSelector(q.demand.Request.Devices))
-	add(o.otherType, "is of another type", "are of another type")
-	if len(list) == 0 {
-		return fmt.Sprintf("%d %s would do, %d are wanted on one agent", o.devices, gpu.Plural(o.devices, "device"), q.class.gpus)
+	notNamed := "excluded"
+	if len(q.demand.Request.Devices.Include) > 0 {
+		notNamed = "not " + describeSelector(q.demand.Request.Devices)
 	}
-	if good := o.countUsable(); good > 0 && q.class.gpus > 1 {
-		list = append(list, fmt.Sprintf("%d would do", good))
+	are := func(rest string) [2]string { return [2]string{"is " + rest, "are " + rest} }
+	have := func(rest string) [2]string { return [2]string{"has " + rest, "have " + rest} }
+	lack := func(format string, args ...any) [2]string {
+		rest := fmt.Sprintf(format, args...)
+		return [2]string{"lacks " + rest, "lack " + rest}
+	}
+	texts := [noObstacle][2]string{
+		lacksMemory:  lack("%s of shared memory (most free %d)", memory, v.nearest[lacksMemory]),
+		lacksCores:   lack("%d %% cores (most free %d %%)", share.Cores, v.nearest[lacksCores]),
+		hasNoCores:   have("no cores left"),
+		servesSingle: are("shared by MPS, which limits a task to one device"),
+		isInUse:      are("in use"),
+		isReserved:   are("reserved for jobs ahead"),
+		isWhole:      are("whole (not shared)"),
+		isTooSmall:   have(fmt.Sprintf("less than %d MiB in total (the largest %d)", q.demand.Request.MinMemMiB, v.nearest[isTooSmall])),
+		isNotNamed:   are(notNamed),
+		isOtherType:  are("of another type"),
+	}
+	var list []string
+	for o, text := range texts {
+		n := int(v.devices[o])
+		if n == 0 {
+			continue
+		}
+		of := ""
+		if len(list) == 0 {
+			of = fmt.Sprintf(" of %d %s", v.total, gpu.Plural(v.total, "device"))
+		}
+		list = append(list, fmt.Sprintf("%d%s %s", n, of, pluralVerb(n, text[0], text[1])))
+	}
+	good := int(v.devices[noObstacle])
+	if len(list) == 0 {
+		return fmt.Sprintf("%d %s suitable, %d are needed on one agent", good, pluralVerb(good, "device is", "devices are"), q.class.gpus)
+	}
+	if good > 0 && q.class.gpus > 1 {
+		list = append(list, fmt.Sprintf("%d %s suitable", good, pluralVerb(good, "is", "are")))
 	}
 	return strings.Join(list, ", ")
-}
-
-// countUsable counts the devices that can serve the share.
-func (o *shareObstacles) countUsable() int {
-	n := o.devices
-	for _, r := range []refusedDevices{o.otherType, o.notNamed, o.tooSmall, o.notShared, o.inUse, o.lackCores, o.lackMemory, o.coresTaken, o.reserved, o.singleOnly} {
-		n -= r.devices
-	}
-	return n
 }

@@ -69,11 +69,11 @@ func TestExplainShortage(t *testing.T) {
 		{"totals not told", []AgentResources{{ID: "a", Types: []string{"V100"}}, cluster[3]}, Demand{Request: gpu.Request{GPUs: 16}}, "16 free GPUs on one agent", "2 agents have GPUs, 1 has 8 free"},
 		{"none free", cluster[2:3], Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "1 agent has GPUs, none has one free"},
 		{"too large", cluster[:3], Demand{Request: gpu.Request{GPUs: 5, Types: v}}, "5 free V100 on one agent", "3 agents have the type, the largest has 4"},
-		{"cpus", cluster, Demand{Amount: Amount{CPUs: 64.1}, Overhead: over}, "64.1 CPUs (0.1 of it for the executor) on one agent", "4 agents are known, the most free on one is 16"},
-		{"cpus beside GPUs", cluster, Demand{Amount: Amount{CPUs: 32}, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"K80"}}}}, "32 CPUs beside 1 free K80 on one agent", "1 agent has the GPUs, the most free on one is 16"},
-		{"all but a type", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Exclude: []string{"V100"}}}, Amount: Amount{CPUs: 17}}, "17 CPUs beside 1 free GPU other than V100 on one agent", "1 agent has the GPUs, the most free on one is 16"},
-		{"closed", []AgentResources{closedAgent("a"), cluster[3]}, Demand{Request: gpu.Request{GPUs: 1, Types: v}}, "1 free V100 on one agent", "no agent that takes tasks has the type, 1 agent takes tasks: K80 on 1"},
-		{"all closed", []AgentResources{closedAgent("a"), closedAgent("b")}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "none of 2 agents takes tasks"},
+		{"cpus", cluster, Demand{Amount: Amount{CPUs: 64.1}, Overhead: over}, "64.1 CPUs (including 0.1 for the executor) on one agent", "4 agents are known, the most free on one is 16"},
+		{"cpus beside GPUs", cluster, Demand{Amount: Amount{CPUs: 32}, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"K80"}}}}, "32 CPUs and 1 free K80 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"all but a type", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Exclude: []string{"V100"}}}, Amount: Amount{CPUs: 17}}, "17 CPUs and 1 free GPU other than V100 on one agent", "1 agent has the GPUs, the most free on one is 16"},
+		{"closed", []AgentResources{closedAgent("a"), cluster[3]}, Demand{Request: gpu.Request{GPUs: 1, Types: v}}, "1 free V100 on one agent", "no agent that accepts tasks has the type, 1 agent accepts tasks: K80 on 1"},
+		{"all closed", []AgentResources{closedAgent("a"), closedAgent("b")}, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "none of 2 agents accepts tasks"},
 		{"nobody", nil, Demand{Request: gpu.Request{GPUs: 1}}, "1 free GPU on one agent", "no agent is known yet"},
 		{"nobody without GPUs", nil, Demand{Amount: Amount{CPUs: 1}}, "1 CPU on one agent", "no agent is known yet"},
 		{"room", cluster, Demand{Amount: Amount{CPUs: 1}}, "an offer", "4 agents had room when last offered"},
@@ -84,10 +84,10 @@ func TestExplainShortage(t *testing.T) {
 		{"memory", cluster, Demand{Request: gpu.Request{GPUs: 1, Types: v, MinMemMiB: 80000}}, "1 free V100 of 80000 MiB or more on one agent", "3 agents have the type, 3 lack devices of 80000 MiB or more: the largest has 16160 MiB"},
 		{"driver", cluster[:3], Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "1 free GPU with driver 535 or newer on one agent", "3 agents have GPUs, 3 lack driver 535 or newer: the newest is 525.60.13"},
 		{"CUDA and driver", cluster, Demand{Request: gpu.Request{GPUs: 1, MinDriver: "525", MinCUDA: "12.2"}}, "1 free GPU with driver 525 and CUDA 12.2 or newer on one agent", "4 agents have GPUs, 4 lack CUDA 12.2 or newer: the newest is 12.0"},
-		{"version nobody tells", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2"}}, "1 free GPU with CUDA 12.2 or newer on one agent", "1 agent has GPUs, 1 lacks CUDA 12.2 or newer: none tells its CUDA"},
-		{"devices", cluster, Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: []string{"x", "y"}}}}, "1 free GPU of the 2 named on one agent", "4 agents have GPUs, 4 lack devices of the 2 named: they have none of them"},
-		{"named device in use", cluster[:1], Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: []string{"a3"}}}}, "1 free GPU of the 1 named on one agent", "1 agent has such GPUs, none has one free"},
-		{"links", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.NVLink}}, "2 free GPUs joined by NVLink on one agent", "2 agents have GPUs, 2 lack 2 devices joined by NVLink: the largest group has 1"},
+		{"version nobody tells", cluster[3:], Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2"}}, "1 free GPU with CUDA 12.2 or newer on one agent", "1 agent has GPUs, 1 lacks CUDA 12.2 or newer: none reports its CUDA"},
+		{"devices", cluster, Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: []string{"x", "y"}}}}, "1 free GPU among the 2 named on one agent", "4 agents have GPUs, 4 lack devices among the 2 named: they have none of them"},
+		{"named device in use", cluster[:1], Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Include: []string{"a3"}}}}, "1 free GPU among the 1 named on one agent", "1 agent has such GPUs, none has one free"},
+		{"links", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.NVLink}}, "2 free GPUs connected by NVLink on one agent", "2 agents have GPUs, 2 lack 2 devices connected by NVLink: the largest group has 1"},
 		{"NUMA in use", cluster[:2], Demand{Request: gpu.Request{GPUs: 2, Topology: gpu.SameNUMA}}, "2 free GPUs of one NUMA node on one agent", "2 agents have such GPUs, 2 have 1 free together"},
 		{"constraint", cluster[:3], Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{mustParseConstraint(t, "hostname LIKE x.*")}}, "1 free GPU on one agent", "3 agents have GPUs, 3 lack hostname LIKE x.*: they have a.example, b.example, c.example"},
 		{"constraint without GPUs", cluster, Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{mustParseConstraint(t, "rack IS r1")}}, "1 CPU on one agent", "4 agents are known, 4 lack rack IS r1: they have no rack"},
@@ -96,12 +96,12 @@ func TestExplainShortage(t *testing.T) {
 		{"share", sharingAgents(), Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}}}, "4096 MiB and 30 % cores of one shared V100 on one agent",
 			"3 of 8 devices lack 4096 MiB of shared memory (most free 2048), 2 lack 30 % cores (most free 10 %), 2 are whole (not shared), 1 is of another type"},
 		{"share of two", sharingAgents()[1:2], Demand{Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096}}}, "4096 MiB of each of 2 shared GPUs on one agent",
-			"2 of 4 devices lack 4096 MiB of shared memory (most free 2048), 1 is whole (not shared), 1 would do"},
+			"2 of 4 devices lack 4096 MiB of shared memory (most free 2048), 1 is whole (not shared), 1 is suitable"},
 		{"alone", sharingAgents()[:1], Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.ShareRequest{Cores: 100}}}, "all of one shared V100 on one agent", "2 of 4 devices are in use, 1 is whole (not shared), 1 is of another type"},
 		{"percent", sharingAgents()[1:], Demand{Request: gpu.Request{GPUs: 1, Types: v, Share: gpu.ShareRequest{MemPercent: 50}}}, "50 % memory of one shared V100 on one agent", "3 of 4 devices lack 50 % of shared memory (most free 6000), 1 is whole (not shared)"},
 		{"whole among shared", sharingAgents()[1:2], Demand{Request: gpu.Request{GPUs: 2}}, "2 free GPUs on one agent", "1 agent has GPUs, the largest has 1; 3 are shared (not whole)"},
 		{"no cores left", []AgentResources{with(sharedAgent(1, 16000), func(a *AgentResources) { a.Shared[0].Cores, a.Role = 0, "" })}, Demand{Request: gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemMiB: 1}}}, "1 MiB of one shared GPU on one agent", "1 of 1 device has no cores left"},
-		{"unique", cluster[:2], Demand{Constraints: []job.Constraint{mustParseConstraint(t, "hostname UNIQUE")}, PeerAgents: []*AgentResources{&cluster[0], &cluster[1]}}, "an agent that hostname UNIQUE leaves to it", "2 agents have room, 2 are refused"},
+		{"unique", cluster[:2], Demand{Constraints: []job.Constraint{mustParseConstraint(t, "hostname UNIQUE")}, PeerAgents: []*AgentResources{&cluster[0], &cluster[1]}}, "an agent that hostname UNIQUE allows", "2 agents have room, 2 are excluded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := NewCluster(c.agents, PlacementPolicy{}, noon).ExplainShortage(&c.d)
@@ -116,7 +116,7 @@ func TestExplainReservedResources(t *testing.T) {
 	c := NewCluster([]AgentResources{typedAgent("a", v100, 2)}, PlacementPolicy{}, noon)
 	c.ReserveResources("a", "", TaskResources{GPUs: 2, DeviceIDs: []string{"a0", "a1"}})
 	got := c.ExplainShortage(&Demand{Request: gpu.Request{GPUs: 1}, AvoidReserved: true})
-	want := Shortage{"1 free GPU on one agent beside what is held back", "1 agent has room that jobs ahead need"}
+	want := Shortage{"1 free GPU on one agent, not reserved for jobs ahead", "1 agent has enough, reserved for jobs ahead"}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -137,12 +137,12 @@ func TestExplainGang(t *testing.T) {
 		{"one task alone", []AgentResources{typedAgent("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 0, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
 		{"not even one", []AgentResources{typedAgent("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 3, "2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
 		{"all", []AgentResources{typedAgent("a", v100, 4)}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "an offer", "1 agent had room when last offered"},
-		{"CPUs", []AgentResources{typedAgent("a", v100, 4)}, Demand{Amount: Amount{CPUs: 9}, Overhead: over, Request: gpu.Request{GPUs: 1}}, 2, "18 CPUs (0.2 of it for the executors) for the gang of 2 together", "1 agent with the GPUs has 16 free"},
+		{"CPUs", []AgentResources{typedAgent("a", v100, 4)}, Demand{Amount: Amount{CPUs: 9}, Overhead: over, Request: gpu.Request{GPUs: 1}}, 2, "18 CPUs (including 0.2 for the executors) for the gang of 2 together", "1 agent with the GPUs has 16 free"},
 		{"CPUs without GPUs", []AgentResources{typedAgent("a", v100, 4), small}, Demand{Amount: Amount{CPUs: 9}}, 2, "18 CPUs for the gang of 2 together", "2 agents have 16.5 free together"},
 		{"memory, of which there is less", []AgentResources{typedAgent("a", v100, 4)}, Demand{Amount: Amount{CPUs: 9, MemMiB: 60000}}, 3, "180000 MiB of memory for the gang of 3 together", "1 agent has 65536 free"},
 		{"GPUs", []AgentResources{typedAgent("a", v100, 3), small}, Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, 3, "6 free V100 for the gang of 3 together", "2 agents have 4 free together"},
-		{"not where they are wanted", []AgentResources{typedAgent("a", v100, 3), small}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "2 free GPUs on one agent for the gang of 2", "there is room for 1 of its tasks, and beside it 2 agents have GPUs, 2 have 1 free"},
-		{"constraint", []AgentResources{typedAgent("a", v100, 4), typedAgent("b", v100, 4)}, Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{mustParseConstraint(t, "hostname UNIQUE")}}, 3, "an agent that hostname UNIQUE leaves to it for the gang of 3", "there is room for 2 of its tasks, and beside them 2 agents have room, 2 are refused"},
+		{"not where they are wanted", []AgentResources{typedAgent("a", v100, 3), small}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "2 free GPUs on one agent for the gang of 2", "there is room for 1 of its tasks; after that, 2 agents have GPUs, 2 have 1 free"},
+		{"constraint", []AgentResources{typedAgent("a", v100, 4), typedAgent("b", v100, 4)}, Demand{Request: gpu.Request{GPUs: 1}, Constraints: []job.Constraint{mustParseConstraint(t, "hostname UNIQUE")}}, 3, "an agent that hostname UNIQUE allows for the gang of 3", "there is room for 2 of its tasks; after that, 2 agents have room, 2 are excluded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := NewCluster(c.agents, PlacementPolicy{}, noon)
@@ -178,7 +178,7 @@ func TestExplainRefusal(t *testing.T) {
 		{Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 80000}}, "train wants devices of 80000 MiB or more, agent has 16160 MiB"},
 		{Demand{Request: gpu.Request{GPUs: 1, MinDriver: "535"}}, "train wants driver 535 or newer, agent has 525.60.13"},
 		{Demand{Request: gpu.Request{GPUs: 1, MinCUDA: "12.2"}}, "train wants CUDA 12.2 or newer, agent has 12.0"},
-		{Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Exclude: []string{"a0", "a1", "a2", "a3"}}}}, "train wants devices of others than the 4 named, agent has none of them"},
+		{Demand{Request: gpu.Request{GPUs: 1, Devices: gpu.DeviceSelector{Exclude: []string{"a0", "a1", "a2", "a3"}}}}, "train wants devices outside of the 4 excluded, agent has none of them"},
 		{Demand{Request: gpu.Request{GPUs: 3, Topology: gpu.SameNUMA}}, "train wants 3 devices of one NUMA node, agent has 2"},
 		{Demand{Constraints: []job.Constraint{mustParseConstraint(t, "rack IS r1")}}, "train wants rack IS r1, agent has no rack"},
 		{Demand{RunTime: 3 * time.Hour}, "train wants 3h0m0s before maintenance, agent has 2h0m0s"},

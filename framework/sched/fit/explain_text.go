@@ -101,7 +101,7 @@ func (q *demandExplainer) deviceNounFor(n int) string {
 		s += fmt.Sprintf(" of %d MiB or more", r.MinMemMiB)
 	}
 	if !r.Devices.AcceptsAny() {
-		s += " of " + describeSelector(r.Devices)
+		s += " " + describeSelector(r.Devices)
 	}
 	var hosts []string
 	for _, v := range [][2]string{{"driver", r.MinDriver}, {"CUDA", r.MinCUDA}} {
@@ -112,20 +112,14 @@ func (q *demandExplainer) deviceNounFor(n int) string {
 	if len(hosts) > 0 {
 		s += " with " + strings.Join(hosts, " and ") + " or newer"
 	}
-	switch q.class.requirement.Topology {
-	case gpu.NVLink:
-		s += " joined by NVLink"
-	case gpu.SameNUMA:
-		s += " of one NUMA node"
-	}
-	return s
+	return s + topologyText(q.class.requirement.Topology)
 }
 
 func describeSelector(d gpu.DeviceSelector) string {
 	if n := len(d.Include); n > 0 {
-		return fmt.Sprintf("the %d named", n)
+		return fmt.Sprintf("among the %d named", n)
 	}
-	return fmt.Sprintf("others than the %d named", len(d.Exclude))
+	return fmt.Sprintf("outside of the %d excluded", len(d.Exclude))
 }
 
 func (q *demandExplainer) typeNoun() string {
@@ -141,15 +135,15 @@ func (q *demandExplainer) typeNoun() string {
 
 func describeNoneOpen(closed int) string {
 	if closed == 1 {
-		return "the only agent takes no tasks"
+		return "the only agent accepts no tasks"
 	}
-	return fmt.Sprintf("none of %d agents takes tasks", closed)
+	return fmt.Sprintf("none of %d agents accepts tasks", closed)
 }
 
 // describeKnown formats how many agents are considered.
 func (q *demandExplainer) describeKnown(agents int) string {
 	if q.closedAgents > 0 {
-		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent takes", "agents take"))
+		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent accepts", "agents accept"))
 	}
 	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
 }
@@ -157,7 +151,7 @@ func (q *demandExplainer) describeKnown(agents int) string {
 // openClause restricts a sentence to agents that accept tasks, if some do not.
 func (q *demandExplainer) openClause() string {
 	if q.closedAgents > 0 {
-		return " that takes tasks"
+		return " that accepts tasks"
 	}
 	return ""
 }
