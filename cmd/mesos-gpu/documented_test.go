@@ -47,8 +47,14 @@ func documentedCommands(text string) (commands []string) {
 			commands = append(commands, line)
 		}
 	}
+	for _, m := range substituted.FindAllStringSubmatch(text, -1) {
+		commands = append(commands, m[1])
+	}
 	return commands
 }
+
+// substituted matches commands whose output is part of another command.
+var substituted = regexp.MustCompile(`\$\(mesos-gpu ([^)]+)\)`)
 
 // comment matches the start of a comment on a command, redirect a redirection or pipe of the
 // shell.

@@ -113,3 +113,23 @@ func TestPagesAreReachable(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesBeginWithAnExample checks that each page of docs, before its first section, says
+// for whom it is and shows an example. It leaves out generated results.
+func TestPagesBeginWithAnExample(t *testing.T) {
+	root, found := filepath.Join("..", "..", "docs"), 0
+	for path, text := range documents(t) {
+		if !strings.HasPrefix(path, root) || strings.Contains(path, "placement") {
+			continue
+		}
+		found++
+		intro, _, _ := strings.Cut(text, "\n## ")
+		intro = strings.ToLower(intro)
+		if !strings.Contains(intro, "for ") || !strings.Contains(intro, "example") {
+			t.Errorf("%s: the text above the first section has no reader (\"For …\") or no example", path)
+		}
+	}
+	if found < 20 {
+		t.Errorf("found only %d pages", found)
+	}
+}
