@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-mesos test-gpu bench bench-start sim scale lint vuln fuzz clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-gpu bench bench-start sim scale lint vuln fuzz clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,12 @@ demo: build ## run one GPU job on a cluster in one process, and leave nothing be
 
 test: build ## the whole suite; as root on Debian it installs what it needs
 	scripts/test.sh
+
+test-quick: ## the tests that need no root, no engine and no program, without the race detector
+	scripts/test-quick.sh
+
+test-long: ## what takes too long for every run: fuzzing, and property tests with 20 times the cases
+	scripts/test-long.sh
 
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs every test with the race detector and prints the counts at the end. As
-# root on Debian it installs the programs that the tests use, and starts a
-# Docker engine for the run if none responds. In that case a missing program
-# fails its tests instead of skipping them. Tests write their output for
-# inspection to bin/test-output.
+# test.sh [GO TEST FLAG...]: runs linters and every test, then prints the ten
+# slowest tests and the counts. Packages in which something runs concurrently
+# are tested with the race detector. As root on Debian it installs the programs
+# that the tests use, and starts a Docker engine for the run if none responds.
+# In that case a missing program fails its tests instead of skipping them. Tests
+# write their output for inspection to bin/test-output.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,8 +17,10 @@ install_missing() {
 		dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 	done
 	((${#missing[@]})) || return 0
-	echo "installing ${missing[*]}"
+	echo "installing ${missing[*]} and what they depend on, for the tests"
 	apt-get -qq update
+	# apt-get's own figures: megabytes to fetch and megabytes on disk
+	LC_ALL=C apt-get install --assume-no --no-install-recommends "${missing[@]}" | grep -E '^(Need to get|After this)' || true
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
@@ -47,6 +50,9 @@ stop_engine() {
 }
 trap stop_engine EXIT
 
+export GOFLAGS="-trimpath ${GOFLAGS:-}" # as make build: packages are compiled once for both
+
+scripts/check-go.sh
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	packages+=(curl)
 	install_missing
@@ -60,4 +66,4 @@ fi
 make --no-print-directory lint
 rm -rf bin/test-output
 mkdir -p bin/test-output
-scripts/counted.sh -race -timeout 20m -artifacts -outputdir "$PWD/bin/test-output" "$@" ./...
+scripts/counted.sh --all "$@"

@@ -1,7 +1,8 @@
 // Package testneeds declares what a test needs of the machine. If it is missing,
 // the test is skipped with a message that says what to install. With
 // MESOS_GPU_TEST_ALL set (the full suite as root) the test fails instead, so
-// that a green run cannot hide a gap.
+// that a green run cannot hide a gap. A short run (go test -short, make
+// test-quick) skips all tests that need something.
 package testneeds
 
 import (
@@ -14,6 +15,14 @@ import (
 	"github.com/docker/docker/client"
 )
 
+// skipIfShort skips the test in a short run.
+func skipIfShort(t testing.TB, what string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("needs %s: not in a short run", what)
+	}
+}
+
 func reportMissing(t testing.TB, what, do string) {
 	t.Helper()
 	if os.Getenv("MESOS_GPU_TEST_ALL") != "" {
@@ -25,6 +34,7 @@ func reportMissing(t testing.TB, what, do string) {
 // RequireRoot asks for uid 0.
 func RequireRoot(t testing.TB) {
 	t.Helper()
+	skipIfShort(t, "root")
 	if os.Geteuid() != 0 {
 		reportMissing(t, "root", "run the tests as root")
 	}
@@ -33,6 +43,7 @@ func RequireRoot(t testing.TB) {
 // RequireProgram asks for a program on PATH and returns its path.
 func RequireProgram(t testing.TB, name, pkg string) string {
 	t.Helper()
+	skipIfShort(t, name)
 	path, err := exec.LookPath(name)
 	if err != nil {
 		reportMissing(t, name, "apt-get install "+pkg)
@@ -56,6 +67,7 @@ func RequireDevicesCgroup(t testing.TB) string {
 // RequireDockerEngine asks for an engine that answers.
 func RequireDockerEngine(t testing.TB) *client.Client {
 	t.Helper()
+	skipIfShort(t, "a Docker engine")
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		reportMissing(t, "a Docker engine", err.Error())

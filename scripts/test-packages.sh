@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# test-packages.sh race|plain: prints this module's packages that have tests,
+# one a line, the slowest first.
+#
+# plain are packages in which nothing runs concurrently: neither they nor a
+# package of this module that they or their tests import starts a goroutine,
+# and no HTTP server is linked in. There the race detector finds nothing and
+# multiplies the time of tests that compute. The simulator is plain as well: the
+# tests of cmd/mesos-gpu run its concurrent sweeps with the detector. race are all
+# others.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# go test starts packages in the order given. These take the longest: started
+# last, they would run alone at the end.
+slowest=(internal/e2e framework/crash framework/checklist cmd/mesos-gpu framework/web internal/local framework executor framework/journal framework/master internal/local/agent)
+
+module=$(go list -m)
+concurrent=$(grep -rlE --include='*.go' '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|\bt\.Parallel\(' cmd deploy executor framework gpu internal isolator job marathon volumemgr |
+	sed 's,/[^/]*$,,' | sort -u)
+for p in "${slowest[@]}"; do
+	[ -d "$p" ] || { echo "scripts/test-packages.sh: $p does not exist" >&2; exit 1; }
+done
+
+# go list -test prints a line P.test with all that P's test binary links.
+# Variants of packages for a test are named "P [Q.test]" and "P_test [Q.test]".
+go list -test -f '{{.ImportPath}} {{join .Deps "|"}}' ./... |
+	awk -v want="$1" -v module="$module" -v concurrent="$concurrent" -v slowest="${slowest[*]}" '
+	BEGIN {
+		n = split(concurrent, list, "\n"); for (i = 1; i <= n; i++) starts[module "/" list[i]] = 1
+		n = split(slowest, list, " "); for (i = 1; i <= n; i++) rank[module "/" list[i]] = i
+	}
+	$1 ~ /\.test$/ {
+		tested = substr($1, 1, length($1) - 5); kind = "plain"
+		n = split(substr($0, length($1) + 2), deps, "|")
+		for (i = 1; i <= n; i++) {
+			d = deps[i]; sub(/ \[.*/, "", d)
+			if (d == "net/http/httptest") kind = "race"
+			sub(/_test$/, "", d)
+			if (d in starts) kind = "race"
+		}
+		if (tested == module "/framework/sim" || tested == module "/framework/sim/replay") kind = "plain"
+		if (kind == want) print (tested in rank ? rank[tested] : 999), tested
+	}' | sort -n -k1,1 -s | cut -d' ' -f2
