@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -219,8 +220,18 @@ func TestExecOnATerminal(t *testing.T) {
 	d.expectExit(9)
 }
 
+// enableHangup lets SIGHUP reach the commands even if the tests were started with it
+// ignored, as under nohup.
+func enableHangup(t *testing.T) {
+	t.Helper()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
+}
+
 // TestTerminalIsRestored checks the terminal's mode after each kind of end.
 func TestTerminalIsRestored(t *testing.T) {
+	enableHangup(t)
 	for name, end := range map[string]func(interrupt func()){
 		"an interrupt":             func(interrupt func()) { interrupt() },
 		"the end of the terminal":  func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGHUP) },

@@ -88,6 +88,7 @@ func TestInterruptKillsJob(t *testing.T) {
 // After a second interrupt run waits neither for the job nor for a reader of its output. The
 // second interrupt here is a hangup of the terminal.
 func TestSecondInterrupt(t *testing.T) {
+	enableHangup(t)
 	unread, in := io.Pipe()
 	defer unread.Close()
 	for name, test := range map[string]struct {
