@@ -15,13 +15,11 @@ type Allocator struct {
 	overhead fit.Amount
 	// agentsByID is set when the first job with a constraint on its peers is placed.
 	agentsByID map[string]*fit.AgentResources
-	// groupAgents are the agents given to tasks of each group; see AddPeer.
-	groupAgents map[queue.GroupKey][]string
 }
 
 // NewAllocator returns an allocator that takes places from the cluster, which it changes.
 func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
-	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents), overhead: p.Overhead, groupAgents: map[queue.GroupKey][]string{}}
+	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents), overhead: p.Overhead}
 	queue.CountUsage(a.Usage, in.Running)
 	fixed := queue.FixedHostPorts(in.Waiting)
 	for _, partition := range c.partitions {
@@ -30,23 +28,16 @@ func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	return a
 }
 
-// TaskDemand returns what each task of the job needs of an agent.
-func (a *Allocator) TaskDemand(j *queue.WaitingJob) fit.Demand {
+// TaskDemand returns what each task of the job needs of an agent. morePeers are agents that the current plan has given to
+// the job's group.
+func (a *Allocator) TaskDemand(j *queue.WaitingJob, morePeers ...string) fit.Demand {
 	if a.agentsByID == nil && j.DependsOnPeers() {
 		a.agentsByID = make(map[string]*fit.AgentResources, len(a.Cluster.agents))
 		for i := range a.Cluster.agents {
 			a.agentsByID[a.Cluster.agents[i].ID] = &a.Cluster.agents[i]
 		}
 	}
-	return j.TaskDemand(a.overhead, a.agentsByID, a.groupAgents[queue.GroupKeyOf(j.Spec)]...)
-}
-
-// AddPeer records that a task of the job's group runs on an agent. Jobs without a group have no peers in other jobs.
-func (a *Allocator) AddPeer(j *queue.WaitingJob, agentID string) {
-	if j.Spec.Group != "" {
-		key := queue.GroupKeyOf(j.Spec)
-		a.groupAgents[key] = append(a.groupAgents[key], agentID)
-	}
+	return j.TaskDemand(a.overhead, a.agentsByID, morePeers...)
 }
 
 // JobPlacements are the places that a job received.
@@ -94,13 +85,4 @@ func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacemen
 		a.Usage.AddUsage(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares, -1)
 	}
 	got.Places, got.GPUTypes = nil, nil
-}
-
-// QuotaCause returns the cause of a job that a quota blocks.
-func QuotaCause(e quota.LimitExplanation) PendingCause {
-	c := PendingCause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
-	if e.Reserved {
-		c.BlockedBy = BlockedByReservation
-	}
-	return c
 }

@@ -54,15 +54,3 @@ func describeGPUs(a *fit.AgentResources) string {
 		return "an agent without GPUs"
 	}
 }
-
-// deviceIDsOf returns the ids of all devices of a placement, whole and shared.
-func deviceIDsOf(p *fit.Placement) []string {
-	if p.Shares == nil {
-		return p.DeviceIDs
-	}
-	ids := make([]string, len(p.Shares))
-	for i := range p.Shares {
-		ids[i] = p.Shares[i].UUID
-	}
-	return ids
-}

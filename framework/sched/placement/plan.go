@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -140,6 +141,15 @@ const (
 	// BlockedByReservation: there is room, which is reserved for an earlier job.
 	BlockedByReservation
 )
+
+// QuotaCause returns the cause of a job that a quota blocks.
+func QuotaCause(e quota.LimitExplanation) PendingCause {
+	c := PendingCause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
+	if e.Reserved {
+		c.BlockedBy = BlockedByReservation
+	}
+	return c
+}
 
 // Text returns the reason without the job's name, for example "2 free V100 on one agent; 41 agents have the type, 5
 // have 1 free; 3 of 8 tasks wait". What the job needs comes first, since tables cut off the end.

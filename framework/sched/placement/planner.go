@@ -40,24 +40,30 @@ func MakePlanOn(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	return pl.plan
 }
 
-// planner is a plan in progress.
+// planner is a plan in progress. Its maps grow job by job, in the order in which jobs are placed.
 type planner struct {
-	in         *PlanInput
-	policy     *Policy
-	agents     []fit.AgentResources
+	policy *Policy
+	// agents are the agents of the cluster, by index.
+	agents []fit.AgentResources
+	// keepsOffer is that of CachedAgents; it may be nil.
 	keepsOffer func(offerID string) bool
-	alloc      *Allocator   // gives places within quotas
-	backfill   *backfiller  // reserves resources for the head of each role
-	returns    offerReturns // offers to be returned for other roles
-	// launches are the tasks to start, by agent.
+	// alloc gives places within quotas. It changes the cluster and the usage of roles.
+	alloc *Allocator
+	// backfill reserves resources for the head of each role.
+	backfill *backfiller
+	// returns are the offers to be returned for other roles.
+	returns offerReturns
+	// groupAgents are the ids of agents that received tasks in this plan, one entry a task, by the group of their jobs.
+	groupAgents map[queue.GroupKey][]string
+	// launches are the tasks to start, by the index of their agent.
 	launches map[int][]TaskLaunch
-	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either. numbers are
-	// the demand numbers in its keys.
-	failed  map[placementKey]PendingCause
+	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either.
+	failed map[placementKey]PendingCause
+	// numbers are the demand numbers in the keys of failed. Those of the input are used, and extended, if it has any.
 	numbers queue.DemandNumbers
 	// blocked has a demand of each kind that found no place; an offer that one of them could use is held.
 	blocked []fit.Demand
-	// strictHeads are the causes for all later jobs of strict roles that have a waiting job.
+	// strictHeads are the causes for all later jobs of strict roles that have a waiting job, by role.
 	strictHeads map[string]PendingCause
 	// hasMaintenance reports that maintenance is scheduled: only then the agents that a task fits depend on its run time.
 	hasMaintenance bool
@@ -65,9 +71,10 @@ type planner struct {
 }
 
 func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
-	c := agents.Cluster
+	c, alloc := agents.Cluster, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
-		in: in, policy: p, agents: c.agents, keepsOffer: agents.KeepsOffer, alloc: NewAllocator(c, in, p), returns: offerReturns{},
+		policy: p, agents: c.agents, keepsOffer: agents.KeepsOffer, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
+		returns:  offerReturns{alloc: alloc, roles: p.Roles, recent: in.ReturnedAgents, reasons: map[int]string{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: agents.Buffers.unplaced[:0]},
 	}
@@ -101,34 +108,54 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		return
 	}
 
-	// 3. Place as many tasks as the agents and the role's quota allow.
-	d := pl.alloc.TaskDemand(j)
+	// 3. Place as many tasks as the agents and the role's quota allow. A job that exceeds its quota even alone never
+	// starts as a whole: it is blocked by the quota, and no resources are reserved for it.
+	group := queue.GroupKeyOf(j.Spec)
+	d := pl.alloc.TaskDemand(j, pl.groupAgents[group]...)
 	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
 	got := pl.alloc.PlaceJob(j, &d)
 	missing := tasks - len(got.Places)
+	if missing > 0 && !got.AtQuota {
+		if limit := pl.alloc.Usage.ImpossibleLimit(j.Spec, tasks); limit != nil {
+			got.Limit, got.AtQuota = limit, true
+		}
+	}
+
+	// 4. Start what fits. A gang starts together or not at all.
+	if missing == 0 || !j.Spec.Gang {
+		for i, launch := range newTaskLaunches(j, &got, pl.agents, pl.policy.Overhead) {
+			agent := got.Places[i].Agent
+			pl.launches[agent] = append(pl.launches[agent], launch)
+			if j.Spec.Group != "" {
+				pl.groupAgents[group] = append(pl.groupAgents[group], pl.agents[agent].ID)
+			}
+		}
+	}
 	if missing == 0 {
-		pl.launchTasks(j, &got)
 		return
 	}
 	if pl.policy.isStrict(role) {
 		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
 	}
 
-	// 4. Explain the missing tasks. A job that exceeds its quota even alone never starts: nothing is reserved for it.
-	if limit := pl.alloc.Usage.ImpossibleLimit(j.Spec, tasks); limit != nil && !got.AtQuota {
-		got.Limit, got.AtQuota = limit, true
-	}
+	// 5. Explain the missing tasks: the free resources are reserved for the role's head, or the agents have no room. The
+	// places of an incomplete gang count as taken.
 	var cause PendingCause
 	if !got.AtQuota {
-		cause = pl.explainShortage(j, &d, missing)
+		n := 1
+		if j.Spec.Gang {
+			n = missing
+		}
+		var reserved bool
+		if cause, reserved = pl.backfill.explainReservation(j, &d, n); !reserved {
+			s := pl.alloc.Cluster.partition(role).ExplainShortage(&d)
+			cause = PendingCause{Needs: s.Missing, Available: s.Found}
+		}
 		cause.Available += got.Limit.ExcludedTypeNote()
 	}
-
-	// 5. Start what fits. A gang starts together or not at all.
 	if j.Spec.Gang {
 		pl.alloc.UndoJob(j, &d, &got)
 	}
-	pl.launchTasks(j, &got)
 
 	// 6. At the quota, what is left of it is reserved for this job.
 	if got.AtQuota {
@@ -142,7 +169,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	if _, allowed, _ := pl.alloc.Usage.Restrict(role, j.Spec.Request); !j.Spec.Gang {
 		need = min(need, allowed)
 	}
-	left := pl.returns.claimFor(j, &d, min(need, missing), pl.alloc.Cluster, pl.alloc.Usage, pl.in, pl.policy.Roles)
+	left := pl.returns.claimOffers(j, &d, min(need, missing))
 
 	// 8. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
 	if left > 0 {
@@ -183,43 +210,10 @@ func (pl *planner) placementKeyOf(j *queue.WaitingJob) placementKey {
 	return key
 }
 
-// explainShortage returns why tasks of the job found no place: the free resources are reserved for the role's head,
-// or the agents have no room.
-func (pl *planner) explainShortage(j *queue.WaitingJob, d *fit.Demand, missing int) PendingCause {
-	n := 1
-	if j.Spec.Gang {
-		n = missing
-	}
-	if cause, reserved := pl.backfill.explainReservation(j, d, n); reserved {
-		return cause
-	}
-	s := pl.alloc.Cluster.partition(d.Role).ExplainShortage(d)
-	return PendingCause{Needs: s.Missing, Available: s.Found}
-}
-
-// launchTasks adds the first tasks of the job to the plan, one for each place.
-func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
-	peers := gangPeers(j, pl.agents, got.Places)
-	values := func(int) map[string]string { return nil }
-	if j.Spec.Matrix != nil && len(got.Places) > 0 {
-		_, values = j.Spec.Matrix.Combinations()
-	}
-	for i := range got.Places {
-		p, t := &got.Places[i], j.Tasks[i]
-		agent := &pl.agents[p.Agent]
-		pl.alloc.AddPeer(j, agent.ID)
-		pl.launches[p.Agent] = append(pl.launches[p.Agent], TaskLaunch{
-			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.policy.Overhead, Values: values(t.Index),
-			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
-			Env: taskEnvironment(j, t.Index, agent.Hostname, p.Ports, peers),
-		})
-	}
-}
-
 // answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
 func (pl *planner) answerOffers() {
 	pl.plan.Preempt = pl.backfill.victims
-	pl.returns.decline(&pl.plan, pl.agents, pl.launches, pl.policy)
+	pl.returns.decline(&pl.plan, pl.launches, pl.policy.RefuseSoon)
 	for i := range pl.agents {
 		a := &pl.agents[i]
 		switch {
@@ -228,7 +222,7 @@ func (pl *planner) answerOffers() {
 				AgentID: a.ID, Hostname: a.Hostname, AgentURL: a.URL, Role: a.Role,
 				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: pl.policy.RefuseSoon,
 			})
-		case len(a.Offers) > 0 && pl.returns[i] == "":
+		case len(a.Offers) > 0 && pl.returns.reasons[i] == "":
 			pl.declineAgent(i)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
@@ -15,25 +16,37 @@ import (
 // a role that used all offers it receives would never leave anything to the others. A role that holds more than its
 // share therefore returns offers that a job of a role with less waits for. It does so only from time to time, because
 // Mesos may offer the resources to the same role again.
-type offerReturns map[int]string // by agent: why
+type offerReturns struct {
+	alloc *Allocator
+	roles []queue.Role
+	// recent are the ids of agents whose offers were returned recently.
+	recent map[string]bool
+	// reasons say why the offers of an agent are returned, by the index of the agent.
+	reasons map[int]string
+}
 
-// claimFor claims offers to other roles for missing tasks of a job. It returns the number of tasks for which it found
+// claimOffers claims offers to other roles for missing tasks of a job. It returns the number of tasks for which it found
 // no offers.
-func (o offerReturns) claimFor(j *queue.WaitingJob, d *fit.Demand, missing int, c *PartitionedCluster, usage *quota.Tracker, in *PlanInput, roles []queue.Role) int {
-	if j.Spec.Request.GPUs == 0 || len(roles) < 2 {
+func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing int) int {
+	if j.Spec.Request.GPUs == 0 || len(o.roles) < 2 {
 		return missing
 	}
-	for _, role := range rolesWithMoreShare(j, usage, roles) {
+	c := o.alloc.Cluster
+	for _, role := range rolesWithMoreShare(j, o.alloc.Usage, o.roles) {
 		theirs := *d
 		theirs.Role, theirs.PeerAgents, theirs.AvoidReserved = role, nil, false
 		places := c.PlaceTasks(&theirs, missing)
-		recent := slices.ContainsFunc(places, func(p fit.Placement) bool { return in.ReturnedAgents[c.agents[p.Agent].ID] })
+		recent := slices.ContainsFunc(places, func(p fit.Placement) bool { return o.recent[c.agents[p.Agent].ID] })
 		if recent || j.Spec.Gang && len(places) < missing {
 			c.UndoPlacements(&theirs, places)
 			continue
 		}
+		own := "role " + j.Spec.Role
+		if j.Spec.Role == "" {
+			own = "the default role"
+		}
 		for i := range places {
-			o[places[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", displayRoleName(j.Spec.Role), j.Spec.Name)
+			o.reasons[places[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", own, j.Spec.Name)
 		}
 		if missing -= len(places); missing == 0 {
 			return 0
@@ -60,24 +73,17 @@ func rolesWithMoreShare(j *queue.WaitingJob, usage *quota.Tracker, roles []queue
 	return others
 }
 
-func displayRoleName(role string) string {
-	if role == "" {
-		return "the default role"
-	}
-	return "role " + role
-}
-
 // decline adds the claimed offers to the plan. Where the agent receives tasks, what is left of its offers returns to
 // Mesos without a DECLINE.
-func (o offerReturns) decline(plan *Plan, agents []fit.AgentResources, launches map[int][]TaskLaunch, p *Policy) {
-	for _, i := range slices.Sorted(maps.Keys(o)) {
-		a := &agents[i]
+func (o *offerReturns) decline(plan *Plan, launches map[int][]TaskLaunch, refuse time.Duration) {
+	for _, i := range slices.Sorted(maps.Keys(o.reasons)) {
+		a := &o.alloc.Cluster.agents[i]
 		plan.ReturnedAgents = append(plan.ReturnedAgents, a.ID)
 		if len(launches[i]) > 0 {
 			continue
 		}
 		for _, id := range a.Offers {
-			plan.Decline = append(plan.Decline, DeclinedOffer{OfferID: id, Reason: o[i], Category: DeclineReturnedToRole, Refuse: p.RefuseSoon})
+			plan.Decline = append(plan.Decline, DeclinedOffer{OfferID: id, Reason: o.reasons[i], Category: DeclineReturnedToRole, Refuse: refuse})
 		}
 	}
 }
