@@ -147,23 +147,6 @@ func (c *ExtensionHandle) AgentFields(agentID string) map[string]string {
 	return c.leader.agentFields.FieldsOf(agentID)
 }
 
-// applyInLoop runs step in the loop. If step fails, it returns that error; otherwise
-// it calls read once the events that step applied are recorded.
-func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
-	var refused error
-	return b.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(b.loop.state, apply) }, func(st *sched.State) error {
-		if refused != nil {
-			return refused
-		}
-		for _, f := range read {
-			if err := f(st); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // MeasuredExtension is an Extension that exports metrics.
 type MeasuredExtension interface {
 	// Gauges calls add for each current value; see metrics.ExtensionGauge. It may

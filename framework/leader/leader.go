@@ -103,6 +103,23 @@ func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 	}
 }
 
+// applyInLoop runs step in the loop. If step fails, it returns that error; otherwise
+// it calls read once the events that step applied are recorded.
+func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
+	var refused error
+	return b.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(b.loop.state, apply) }, func(st *sched.State) error {
+		if refused != nil {
+			return refused
+		}
+		for _, f := range read {
+			if err := f(st); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // journalProblem converts the error of a failed commit to the client's problem.
 func journalProblem(err error) error {
 	switch {

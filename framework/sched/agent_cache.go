@@ -28,7 +28,7 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 	offered := make(map[placement.AgentKey]bool, len(agents))
 	for i := range agents {
 		a := &agents[i]
-		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.listedAgents[a.ID].Shared
+		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
 	}
 	if c.cluster != nil {
 		changed := agents

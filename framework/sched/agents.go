@@ -194,13 +194,7 @@ func (t *agentTable) knownAgents(except map[placement.AgentKey]bool, roles []str
 	return all
 }
 
-// sharedDevices returns the devices of the listed agents that tasks share, by agent.
-func (t *agentTable) sharedDevices() map[string][]SharedDevice {
-	all := map[string][]SharedDevice{}
-	for id, a := range t.listedAgents {
-		if len(a.Shared) > 0 {
-			all[id] = a.Shared
-		}
-	}
-	return all
+// sharedDevicesOf returns the devices of an agent that tasks share.
+func (t *agentTable) sharedDevicesOf(agentID string) []SharedDevice {
+	return t.listedAgents[agentID].Shared
 }

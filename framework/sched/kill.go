@@ -58,6 +58,17 @@ func (s *State) requestEnd(ref taskRef, why job.KillReason, message string) []Op
 	return s.sendKill(ref)
 }
 
+// requestFinalEnd requests the end of a placed task. If its end was requested before so that it restarts, the new reason
+// decides whether it does.
+func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, message string) []Operation {
+	if t := ref.get(); t.KillReason.RequeuesTask() {
+		t.KillReason = why
+		s.changes.markTask(ref)
+		return nil
+	}
+	return s.requestEnd(ref, why, message)
+}
+
 // sendKill returns a KILL, and sets when the next one is due.
 func (s *State) sendKill(ref taskRef) []Operation {
 	t := ref.get()

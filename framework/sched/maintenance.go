@@ -40,15 +40,15 @@ func (s *State) answerInverseOffers(offers []InverseOffer) (ops []Operation) {
 			busy[r.AgentID] = r.Ends
 		}
 	}
-	var accept, decline []string
+	answers := []AnswerInverseOffers{{Accept: true, Refuse: inverseOfferRefuse}, {Refuse: inverseOfferRefuse}}
 	for _, o := range offers {
+		a := &answers[0]
 		if busy[o.AgentID].After(o.Start) {
-			decline = append(decline, o.ID)
-		} else {
-			accept = append(accept, o.ID)
+			a = &answers[1]
 		}
+		a.OfferIDs = append(a.OfferIDs, o.ID)
 	}
-	for _, a := range []AnswerInverseOffers{{OfferIDs: accept, Accept: true, Refuse: inverseOfferRefuse}, {OfferIDs: decline, Refuse: inverseOfferRefuse}} {
+	for _, a := range answers {
 		if slices.Sort(a.OfferIDs); len(a.OfferIDs) > 0 {
 			ops = append(ops, a)
 		}

@@ -102,7 +102,7 @@ func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
 	}
 	in := s.newPlacementInput()
 	in.Waiting = slices.DeleteFunc(in.Waiting, func(w queue.WaitingJob) bool { return s.isRecentlyQueued(&w) })
-	in.Known, in.AllShared = s.agentsWithLeftovers(), s.sharedDevices()
+	in.Known, in.SharedDevices = s.agentsWithLeftovers(), s.sharedDevicesOf
 	offers := slices.DeleteFunc(s.offers.heldOffers(), func(o Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
 	return pending.FindUnmetDemand(offers, in, s.cfg.Policy.Policy), true
 }

@@ -49,20 +49,14 @@ type storedQuota struct {
 	Quota string `json:"quota"`
 }
 
-// UnknownRoleError reports that the scheduler has no such role.
-type UnknownRoleError struct {
-	Role string
-	Has  []string
-}
-
-func (e *UnknownRoleError) Error() string {
-	return fmt.Sprintf("role %q: the scheduler has jobs of %s", e.Role, strings.Join(e.Has, ", "))
+func (s *State) unknownRoleError(role string) error {
+	return fmt.Errorf("role %q: the scheduler has jobs of %s", role, strings.Join(s.roleNames(), ", "))
 }
 
 // AdmitQuota returns why a role's quota may not be set, nil if it may.
 func (s *State) AdmitQuota(role string) error {
 	if !slices.ContainsFunc(s.configuredRoles, func(r queue.Role) bool { return r.Name == role }) {
-		return &UnknownRoleError{Role: role, Has: s.roleNames()}
+		return s.unknownRoleError(role)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (s *State) handleSubscribed(e Subscribed) []Operation {
 			s.deadlines.entry(t.ID).confirmBy = s.now.Add(s.cfg.LaunchTimeout)
 		}
 	}
-	return append(reconcileTasks(s.locateTasks(slices.Collect(maps.Keys(s.reconciliation.unanswered)))), kills...)
+	return append(s.reconcileTasks(slices.Collect(maps.Keys(s.reconciliation.unanswered))), kills...)
 }
 
 // handleDisconnected drops the offers of the subscription.
@@ -76,7 +76,7 @@ func (s *State) handleTick() []Operation {
 		r.due = s.now.Add(backoffDelay(s.cfg.ReconcileRetry, s.cfg.ReconcileRetryMax, r.tries))
 		doubtful = append(doubtful, slices.Collect(maps.Keys(r.unanswered))...)
 	}
-	ops = append(ops, reconcileTasks(s.locateTasks(doubtful))...)
+	ops = append(ops, s.reconcileTasks(doubtful)...)
 	if isDue(r.nextFull, s.now) {
 		r.nextFull = s.now.Add(s.cfg.ReconcileAll)
 		ops = append(ops, ReconcileTasks{})
@@ -93,8 +93,9 @@ func (s *State) handleAcceptFailed(ids []string) {
 	}
 }
 
-// locateTasks returns the tasks with their agents, sorted by id, each once.
-func (s *State) locateTasks(ids []string) []TaskLocation {
+// reconcileTasks returns a RECONCILE of the tasks with their agents, sorted by id, each once. It returns none for an empty
+// list, which would mean all tasks.
+func (s *State) reconcileTasks(ids []string) []Operation {
 	slices.Sort(ids)
 	var list []TaskLocation
 	for _, id := range slices.Compact(ids) {
@@ -102,15 +103,10 @@ func (s *State) locateTasks(ids []string) []TaskLocation {
 			list = append(list, TaskLocation{TaskID: id, AgentID: ref.get().AgentID})
 		}
 	}
-	return list
-}
-
-// reconcileTasks returns a RECONCILE of the tasks, and none for an empty list, which would mean all tasks.
-func reconcileTasks(tasks []TaskLocation) []Operation {
-	if len(tasks) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	return []Operation{ReconcileTasks{Tasks: tasks}}
+	return []Operation{ReconcileTasks{Tasks: list}}
 }
 
 // giveUpTask declares a task lost whose agent has been unreachable for too long.

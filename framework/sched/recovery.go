@@ -41,7 +41,16 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		s.addJob(j)
 		s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 		for i := range j.Tasks {
-			s.restoreTask(taskRef{j, i})
+			ref := taskRef{j, i}
+			t := ref.get()
+			s.tasks[t.ID] = ref
+			if t.State.IsLive() {
+				s.liveTasks++
+			}
+			if t.State == job.Waiting {
+				s.offerDemands.entry(j.Spec.Role).waiting++
+			}
+			s.updateDeadlines(ref)
 		}
 		if j.IsTerminal() {
 			s.appendEnded(j)
@@ -69,18 +78,6 @@ func (s *State) restoreOperatorSettings() {
 		}
 	}
 	s.applyOperatorQuotas()
-}
-
-func (s *State) restoreTask(ref taskRef) {
-	t := ref.get()
-	s.tasks[t.ID] = ref
-	if t.State.IsLive() {
-		s.liveTasks++
-	}
-	if t.State == job.Waiting {
-		s.offerDemands.entry(ref.job.Spec.Role).waiting++
-	}
-	s.updateDeadlines(ref)
 }
 
 func lastEndOf(j *job.Job) time.Time {

@@ -45,10 +45,10 @@ func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 // retryDecision returns the next attempt of a task and whether there is one. Without one, a Message in next replaces that
 // of the task.
 func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retry bool) {
-	spec := &ref.job.Spec
-	next = job.Task{Attempt: max(old.Attempt, 1) + 1, Failures: old.Failures, Losses: old.Losses, Ran: old.Ran || ran, ImageExclusions: old.ImageExclusions}
+	spec, attempt := &ref.job.Spec, max(old.Attempt, 1)
+	next = nextAttempt(old)
+	next.Ran = old.Ran || ran
 	wanted := !old.KillRequested.IsZero()
-	attempt := next.Attempt - 1
 	switch {
 	case old.State == job.Waiting, wanted && !old.KillReason.RequeuesTask():
 		return job.Task{}, false
@@ -56,24 +56,27 @@ func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran b
 		return s.restartServiceTask(ref, next, old, o)
 	case wanted && old.KillReason == job.KillByGangRestart:
 		next.Message = fmt.Sprintf("attempt %d ended with its gang", attempt)
-		return next, true
 	case wanted && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, old.Message)
-		return next, true
 	case o.drained && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
-		return next, true
 	case o.state == job.Failed && o.mismatch != "":
 		return s.retryElsewhere(next, old, o)
 	case o.state == job.Failed && countFailures(ref)+1 <= spec.Retries:
 		next.Failures++
 		next.NotBefore = s.now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
 		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt, cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
-		return next, true
 	case o.state == job.Lost:
 		return s.retryLost(next, attempt, o, ran)
+	default:
+		return job.Task{}, false
 	}
-	return job.Task{}, false
+	return next, true
+}
+
+// nextAttempt returns the attempt after one of a task, with what it inherits.
+func nextAttempt(t *job.Task) job.Task {
+	return job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: t.Ran, ImageExclusions: t.ImageExclusions}
 }
 
 // minStableRun is how long a service's task must have run at least before its earlier failures are forgotten. It is
@@ -108,30 +111,23 @@ func (s *State) restartServiceTask(ref taskRef, next job.Task, old *job.Task, o 
 	return next, true
 }
 
-// retryElsewhere returns an attempt on other agents for a task whose image cannot run on its agent. That is neither a
-// failure nor a start of the task.
+// retryElsewhere returns an attempt for a task whose image cannot run on its agent. That is neither a failure nor a start
+// of the task. A constraint keeps the task off the driver version, which changes with an update and is common to many
+// agents, or off the agent itself. There is no attempt if neither is known.
 func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
-	c, named := s.exclusionFor(old, o.mismatch)
+	c := job.Constraint{Field: "@hostname", Operator: job.Unlike, Value: old.Hostname}
+	if driver := s.driverOf(old.AgentID); o.mismatch == MismatchDriver && driver != "" {
+		c.Field, c.Value = "@driver", driver
+	}
 	attempt := next.Attempt - 1
-	if !named || attempt >= maxUnstartedAttempts {
+	if c.Value == "" || attempt >= maxUnstartedAttempts {
 		return job.Task{}, false
 	}
+	c.Value = regexp.QuoteMeta(c.Value)
 	next.Ran = old.Ran
 	next.ImageExclusions = append(slices.Clip(old.ImageExclusions), c)
 	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.reason, "no reason given"))
 	return next, true
-}
-
-// exclusionFor returns a constraint that keeps a task off agents like the one it was on: off the driver version, which
-// changes with an update and is common to many agents, or off the agent itself. ok is false if neither is known.
-func (s *State) exclusionFor(t *job.Task, why ImageMismatch) (c job.Constraint, ok bool) {
-	c = job.Constraint{Field: "@hostname", Operator: job.Unlike, Value: t.Hostname}
-	if driver := s.driverOf(t.AgentID); why == MismatchDriver && driver != "" {
-		c.Field, c.Value = "@driver", driver
-	}
-	ok = c.Value != ""
-	c.Value = regexp.QuoteMeta(c.Value)
-	return c, ok
 }
 
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.
@@ -176,31 +172,18 @@ func (s *State) endGang(ref taskRef, old *job.Task, again bool) []Operation {
 		switch {
 		case i == ref.index:
 		case again && t.State.IsPlaced():
-			ops = append(ops, s.endGangTask(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
+			ops = append(ops, s.requestFinalEnd(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
 		case again && t.State == job.Finished:
-			next := job.Task{Attempt: max(t.Attempt, 1) + 1, Failures: t.Failures, Losses: t.Losses, Ran: true, ImageExclusions: t.ImageExclusions, Message: fmt.Sprintf("task %d of its gang starts anew", ref.index)}
+			next := nextAttempt(t)
+			next.Ran, next.Message = true, fmt.Sprintf("task %d of its gang starts anew", ref.index)
 			delete(s.tasks, t.ID)
 			s.enqueueAttempt(other, next)
 		case again:
 		case t.State.IsPlaced():
-			ops = append(ops, s.endGangTask(other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
+			ops = append(ops, s.requestFinalEnd(other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
 		case t.State == job.Waiting:
 			s.transition(other, job.Killed, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))
 		}
 	}
 	return ops
-}
-
-// endGangTask requests the end of a task. If its end was requested before so that it restarts, the new reason decides
-// whether it does.
-func (s *State) endGangTask(ref taskRef, why job.KillReason, message string) []Operation {
-	t := ref.get()
-	if !t.KillRequested.IsZero() {
-		if t.KillReason.RequeuesTask() {
-			t.KillReason = why
-			s.changes.markTask(ref)
-		}
-		return nil
-	}
-	return s.requestEnd(ref, why, message)
 }

@@ -58,7 +58,17 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 		return nil, nil
 	}
 	agents := s.explainer().AgentsByID()
-	value := func(t *job.Task, field string) string { return placeValue(agents, t, field) }
+	value := func(t *job.Task, field string) string { // according to the last offers and the last list of agents
+		if !t.State.IsPlaced() {
+			return ""
+		}
+		a := agents[t.AgentID]
+		if a == nil {
+			a = &fit.AgentResources{Hostname: t.Hostname}
+		}
+		value, _ := a.FieldValue(field)
+		return value
+	}
 	for _, other := range s.jobsInGroup(j) {
 		for i := range other.Tasks {
 			if t := &other.Tasks[i]; t.State.IsPlaced() && (t.KillRequested.IsZero() || other == j && t.KillReason != job.KillByScaling) {
@@ -67,18 +77,4 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 		}
 	}
 	return all, value
-}
-
-// placeValue returns the value of a field of a placed task's agent, according to the last offers and the last list of
-// agents.
-func placeValue(agents map[string]*fit.AgentResources, t *job.Task, field string) string {
-	a := agents[t.AgentID]
-	if a == nil {
-		a = &fit.AgentResources{Hostname: t.Hostname}
-	}
-	if !t.State.IsPlaced() {
-		return ""
-	}
-	value, _ := a.FieldValue(field)
-	return value
 }

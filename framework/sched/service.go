@@ -68,7 +68,7 @@ func (s *State) restoreRetired(ref taskRef) bool {
 		return true
 	}
 	delete(s.tasks, t.ID)
-	s.enqueueAttempt(ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions})
+	s.enqueueAttempt(ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions}) // its failures are forgotten
 	return true
 }
 
@@ -136,11 +136,9 @@ func (s *State) stopTask(ref taskRef, why job.KillReason, message string) []Oper
 			return s.endGang(ref, &old, false)
 		}
 		return nil
-	case t.KillReason.RequeuesTask() && why != job.KillByReplacement:
-		t.KillReason = why // and does not restart
-		s.changes.markTask(ref)
-		return nil
-	default:
+	case why == job.KillByReplacement:
 		return s.requestEnd(ref, why, message)
+	default:
+		return s.requestFinalEnd(ref, why, message)
 	}
 }

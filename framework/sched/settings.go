@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -48,35 +49,28 @@ type SchedulerSettings struct {
 
 func (c *SchedulerSettings) setDefaults() {
 	c.Policy.SetDefaults()
-	or := func(d *time.Duration, def time.Duration) {
-		if *d <= 0 {
-			*d = def
-		}
-	}
-	or(&c.LaunchTimeout, 30*time.Second)
-	or(&c.KillRetry, 5*time.Second)
-	or(&c.KillRetryMax, time.Minute)
-	or(&c.ReconcileRetry, 15*time.Second)
-	or(&c.ReconcileRetryMax, 5*time.Minute)
-	or(&c.ReconcileAll, 15*time.Minute)
-	or(&c.ReviveEvery, time.Second)
-	or(&c.ReturnOffersEvery, time.Minute)
-	or(&c.RetryDelay, time.Second)
-	or(&c.RetryDelayMax, 5*time.Minute)
-	if c.HoldOffers == 0 {
-		c.HoldOffers = DefaultHoldOffers
-	}
-	if c.UnreachableTimeout == 0 {
-		c.UnreachableTimeout = DefaultUnreachableTimeout
-	}
-	if c.MaxLiveTasks <= 0 {
-		c.MaxLiveTasks = 100_000
-	}
-	if c.MaxAttempts <= 0 {
-		c.MaxAttempts = 5
-	}
-	if c.MaxEndedTasks <= 0 {
-		c.MaxEndedTasks = 100_000
+	setDefault(&c.LaunchTimeout, 30*time.Second)
+	setDefault(&c.KillRetry, 5*time.Second)
+	setDefault(&c.KillRetryMax, time.Minute)
+	setDefault(&c.ReconcileRetry, 15*time.Second)
+	setDefault(&c.ReconcileRetryMax, 5*time.Minute)
+	setDefault(&c.ReconcileAll, 15*time.Minute)
+	setDefault(&c.ReviveEvery, time.Second)
+	setDefault(&c.ReturnOffersEvery, time.Minute)
+	setDefault(&c.RetryDelay, time.Second)
+	setDefault(&c.RetryDelayMax, 5*time.Minute)
+	c.HoldOffers = cmp.Or(c.HoldOffers, DefaultHoldOffers)
+	c.UnreachableTimeout = cmp.Or(c.UnreachableTimeout, DefaultUnreachableTimeout)
+	setDefault(&c.MaxAttempts, 5)
+	setDefault(&c.MaxLiveTasks, 100_000)
+	setDefault(&c.MaxEndedTasks, 100_000)
+}
+
+// setDefault replaces a value that is not positive.
+func setDefault[T cmp.Ordered](v *T, def T) {
+	var zero T
+	if *v <= zero {
+		*v = def
 	}
 }
 

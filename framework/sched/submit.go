@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/admission"
@@ -32,7 +31,7 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 		return &JobNotEndedError{Name: spec.Name, State: j.State()}
 	}
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
-		return fmt.Errorf("role %q: the scheduler has jobs of %s", spec.Role, strings.Join(s.roleNames(), ", "))
+		return s.unknownRoleError(spec.Role)
 	}
 	if err := admission.PermissionsFor(s.roleOf(spec), &s.cfg.Policy.Permissions, s.cfg.Policy.RolePermissions).CheckSpec(spec); err != nil {
 		return err

@@ -106,17 +106,12 @@ func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 			mounts = append(mounts, hostMount{"fetch", source})
 		}
 	}
-	hostIPC = s.IPC == job.HostIPC
-	for _, p := range s.Parameters {
-		switch p.OptionName() {
-		case "volume":
-			if source, _, _ := strings.Cut(p.Value, ":"); path.IsAbs(source) {
-				mounts = append(mounts, hostMount{"parameters", source})
-			}
-		case "ipc":
-			hostIPC = hostIPC || p.Value == string(job.HostIPC)
+	for _, v := range optionValues(s, "volume") {
+		if source, _, _ := strings.Cut(v, ":"); path.IsAbs(source) {
+			mounts = append(mounts, hostMount{"parameters", source})
 		}
 	}
+	hostIPC = s.IPC == job.HostIPC || slices.Contains(optionValues(s, "ipc"), string(job.HostIPC))
 	return mounts, hostIPC
 }
 

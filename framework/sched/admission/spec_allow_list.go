@@ -30,8 +30,12 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	refuse := func(format string, args ...any) {
 		why = append(why, fmt.Sprintf(format, args...))
 	}
-	for _, n := range requestedNetworks(s) {
-		if !isPermitted(b.Networks, n) {
+	for _, name := range append([]string{string(s.Network)}, optionValues(s, "network")...) {
+		n := job.NetworkMode(name)
+		if n.IsHost() {
+			n = job.HostNetwork
+		}
+		if n != job.BridgeNetwork && n != job.NoNetwork && !isPermitted(b.Networks, string(n)) {
 			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; use bridge or none, or have it allowed", n, joinOrNone(b.Networks))
 		}
 	}
@@ -46,48 +50,26 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 			refuse("parameters: %s: the access file allows %s to jobs of this role", p.Key, joinOrNone(b.Parameters))
 		}
 	}
-	for _, user := range requestedUsers(s) {
-		if !isPermitted(b.Users, user) {
+	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
+		if user != "" && !isPermitted(b.Users, user) {
 			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as whom the image or the framework names", user, joinOrNone(b.Users))
 		}
 	}
 	return why
 }
 
-// requestedUsers returns the users that a job names, by its own key or by options of docker run.
-func requestedUsers(s *job.Spec) (names []string) {
-	if s.User != "" {
-		names = append(names, s.User)
-	}
+// optionValues returns the values of an option of docker run, by its long or short name.
+func optionValues(s *job.Spec, name string) (values []string) {
 	for _, p := range s.Parameters {
-		if p.OptionName() == "user" {
-			names = append(names, p.Value)
+		if p.OptionName() == name {
+			values = append(values, p.Value)
 		}
 	}
-	return names
+	return values
 }
 
 func isPermitted(list []string, name string) bool {
 	return slices.Contains(list, wildcard) || slices.Contains(list, name)
-}
-
-// requestedNetworks returns the networks of a job that need permission, by its own key or by options of docker run.
-func requestedNetworks(s *job.Spec) (names []string) {
-	add := func(n job.NetworkMode) {
-		switch {
-		case n.IsHost():
-			names = append(names, string(job.HostNetwork))
-		case n != job.BridgeNetwork && n != job.NoNetwork:
-			names = append(names, string(n))
-		}
-	}
-	add(s.Network)
-	for _, p := range s.Parameters {
-		if p.OptionName() == "network" {
-			add(job.NetworkMode(p.Value))
-		}
-	}
-	return names
 }
 
 // ValidateImagePattern returns an error for an invalid entry of SpecAllowList.Images. A star is allowed only where it

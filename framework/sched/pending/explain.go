@@ -99,7 +99,8 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0
 	}
 	if allowed == 0 {
-		return placement.QuotaCause(usage.Explain(j.Spec, len(j.Tasks), limit))
+		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
+		return placement.QuotaCause(why)
 	}
 	d.Request = restricted
 	key := causeKey{demand: queue.DemandKey(&d, j.Spec), runs: d.RunTime}

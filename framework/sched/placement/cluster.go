@@ -76,16 +76,19 @@ func NewClusterOfOffers(offers []fit.Offer, in *PlanInput, p *Policy) (c *Partit
 	offered := map[AgentKey]bool{}
 	for i := range agents {
 		a := &agents[i]
-		offered[AgentKey{a.ID, a.Role}], a.AllShared = true, in.AllShared[a.ID]
+		offered[KeyOfAgent(a)] = true
+		if in.SharedDevices != nil {
+			a.AllShared = in.SharedDevices(a.ID)
+		}
 	}
 	leftovers := map[AgentKey]fit.TaskResources{}
 	for _, a := range in.Known {
-		if key := (AgentKey{a.ID, a.Role}); !offered[key] {
+		if key := KeyOfAgent(&a); !offered[key] {
 			leftovers[key] = FreeResources(&a)
 			agents = append(agents, WithoutFree(a))
 		}
 	}
-	leftoverOf = func(a *fit.AgentResources) fit.TaskResources { return leftovers[AgentKey{a.ID, a.Role}] }
+	leftoverOf = func(a *fit.AgentResources) fit.TaskResources { return leftovers[KeyOfAgent(a)] }
 	return NewPartitionedCluster(agents, p, in.Now), leftoverOf
 }
 

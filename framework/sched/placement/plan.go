@@ -24,8 +24,8 @@ type PlanInput struct {
 	Running []queue.RunningTask
 	// Known are agents that offer nothing now, with the free resources of their last offers if those are recent.
 	Known []fit.AgentResources
-	// AllShared are the shared devices of each agent, by agent id, free or not, as the master reports them.
-	AllShared map[string][]fit.SharedDevice
+	// SharedDevices returns the shared devices of an agent, free or not, as the master reports them. It may be nil.
+	SharedDevices func(agentID string) []fit.SharedDevice
 	// ReturnedAgents are ids of agents whose offers were recently returned for another role.
 	ReturnedAgents map[string]bool
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.

@@ -198,8 +198,10 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 		one := t.MilliPerTask(&r, l.Type)
 		room := l.Remaining() / one
 		l.TooSmall = l.Max < one
-		if l.ReservedFor = t.jobWithRest(role, &l); l.ReservedFor != "" {
-			room = 0
+		for _, r := range t.reserved[role] {
+			if r.Role == l.Role && r.Type == l.Type {
+				l.ReservedFor, room = r.ReservedFor, 0
+			}
 		}
 		switch {
 		case l.Type == AllTypes && room == 0:
@@ -220,16 +222,6 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 	return r, tasks, typed
 }
 
-// jobWithRest returns the job of the role for which the rest of the limit is reserved, or "".
-func (t *Tracker) jobWithRest(role string, limit *Limit) string {
-	for _, l := range t.reserved[role] {
-		if l.Role == limit.Role && l.Type == limit.Type {
-			return l.ReservedFor
-		}
-	}
-	return ""
-}
-
 // LimitExplanation describes what a job needs of a quota and what is left of it.
 type LimitExplanation struct {
 	Needs, Available string
@@ -241,7 +233,7 @@ type LimitExplanation struct {
 // this job: later jobs of its role do not take it.
 func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
 	limit.Held = t.refreshUsage(spec.Role, limit).Held // a gang has returned its GPUs since
-	why, never := t.explain(spec, tasks, limit)
+	why, never := t.Explain(spec, tasks, limit)
 	if !never && limit.ReservedFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
 		l := *limit
 		l.ReservedFor = spec.Name
@@ -251,13 +243,8 @@ func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) LimitExplanatio
 }
 
 // Explain returns why the limit blocks tasks of a job. If the job could not start within its quota even if the role
-// held nothing, that is the explanation.
-func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
-	why, _ := t.explain(spec, tasks, limit)
-	return why
-}
-
-func (t *Tracker) explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExplanation, never bool) {
+// held nothing, that is the explanation, and never is true.
+func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExplanation, never bool) {
 	if impossible := t.ImpossibleLimit(spec, tasks); impossible != nil {
 		limit, never = impossible, true
 	}
