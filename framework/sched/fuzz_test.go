@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
@@ -27,6 +28,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
 	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
+	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
 		w := &fuzzWorld{t: t, st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
@@ -364,7 +366,7 @@ func (w *fuzzWorld) checkLineup() {
 		for _, name := range l.Jobs {
 			most += waiting[name]
 		}
-		if l.Tasks < 1 || l.Tasks > most || l.GPUs < 1 {
+		if l.Tasks < 1 || l.Tasks > most || (l.GPUs > 0) != slices.Contains(l.Missing, pending.MissingGPUs) {
 			w.t.Fatalf("%d tasks of %v lack %d GPUs, %d wait", l.Tasks, l.Jobs, l.GPUs, most)
 		}
 	}
