@@ -146,6 +146,29 @@ func TestPrepareRestoresRecords(t *testing.T) {
 	m.mustPrepare(t, "p.n", 1, "GPU-1")
 }
 
+// If a container is forgotten in part, its own record remains: it claims what nested containers
+// may open.
+func TestParentsRecordIsRemovedLast(t *testing.T) {
+	m := newManagerFixture(t)
+	m.launch(t, "p.a", nil)
+	m.mustPrepare(t, "p", 1)
+	changes := 0
+	m.SetFileHook(func(string) error {
+		if changes++; changes == 2 {
+			return errDisk
+		}
+		return nil
+	})
+	if err := m.Recover(nil); !errors.Is(err, errDisk) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(m.cfg.Dir, "p.json")); err != nil {
+		t.Errorf("record of p: %v", err)
+	}
+	m.restart(t)
+	m.wantDevices(t, "p", "GPU-2")
+}
+
 // If the first record cannot be restored either, what it claims stays reserved until the
 // container is cleaned up.
 func TestPrepareKeepsWhatRecordsClaim(t *testing.T) {

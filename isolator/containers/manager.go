@@ -211,7 +211,9 @@ func (m *Manager) saveRecords(holdings ...allocation.Allocation) error {
 }
 
 // forgetContainer frees the devices of the container and of those nested in it. It removes the
-// records first: a record without a container would claim devices after a restart.
+// records first: a record without a container would claim devices after a restart. Of those it
+// removes the container's own last: if it fails in between, the container's record still claims
+// what nested containers may open.
 func (m *Manager) forgetContainer(container string) error {
 	m.mu.Lock()
 	ids := []string{container}
@@ -219,7 +221,7 @@ func (m *Manager) forgetContainer(container string) error {
 		ids = append(ids, h.Container)
 	}
 	m.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range slices.Backward(ids) {
 		if err := m.records.removeFile(recordFileName(id)); err != nil {
 			return err
 		}
