@@ -30,6 +30,7 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		a := &agents[i]
 		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
 	}
+	// Agents that have offers now, or had some in the last plan, differ from the cached cluster.
 	if c.cluster != nil {
 		changed := agents
 		for _, key := range slices.SortedFunc(maps.Keys(t.changedAgents), placement.AgentKey.Compare) {

@@ -112,9 +112,9 @@ func stateAfterOfferStorm(t testing.TB, jobs int) *State {
 	return st
 }
 
-// TestOfferStorm sends ten thousand offers repeatedly while a thousand jobs wait. Each offer must be answered, held
+// TestEveryOfferOfAStormIsAnswered sends ten thousand offers repeatedly while a thousand jobs wait. Each offer must be answered, held
 // ones after their time, and nothing may accumulate.
-func TestOfferStorm(t *testing.T) {
+func TestEveryOfferOfAStormIsAnswered(t *testing.T) {
 	st, now := stateAfterOfferStorm(t, 1000), time.Unix(1_700_000_000, 0)
 	offers := benchmarkOffers(10_000)
 	for round := range 5 {

@@ -11,9 +11,9 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// TestResolveHost checks that an agent is found by its id or its hostname as long as the master lists it, it has
+// TestHostIsResolvedByAgentIDOrHostname checks that an agent is found by its id or its hostname as long as the master lists it, it has
 // offered, or its host is cordoned.
-func TestResolveHost(t *testing.T) {
+func TestHostIsResolvedByAgentIDOrHostname(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := New(SchedulerSettings{}, RecoveredState{})
 	st.Step(now, Subscribed{FrameworkID: "f"})
@@ -31,9 +31,9 @@ func TestResolveHost(t *testing.T) {
 	}
 }
 
-// TestUnreadableOperatorDocuments checks that a host stays closed and a role has its configured quota if another
+// TestUnreadableDocumentsCloseHostAndKeepQuota checks that a host stays closed and a role has its configured quota if another
 // release wrote the documents.
-func TestUnreadableOperatorDocuments(t *testing.T) {
+func TestUnreadableDocumentsCloseHostAndKeepQuota(t *testing.T) {
 	cfg := SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "a", Quota: quota.Quota{quota.AllTypes: 1}}, {Name: "b", Quota: quota.Quota{quota.AllTypes: 2}}}}}}
 	st := New(cfg, RecoveredState{Documents: map[string][]byte{
 		"scheduler/cordon/one": []byte("?"), "scheduler/quota/a": []byte("?"), "scheduler/quota/b": []byte(`{"quota":"many"}`), "other/cordon/two": []byte("{}"),

@@ -8,9 +8,12 @@ import (
 
 // attemptResult is how an attempt of a task ended.
 type attemptResult struct {
-	state           job.State
+	// state is the state to which the attempt changes.
+	state job.State
+	// message is for users. reason is that of Mesos, "" if the scheduler itself ends the attempt.
 	message, reason string
-	exitCode        *int
+	// exitCode is nil if the process did not exit, or the task is lost.
+	exitCode *int
 	// drained reports that the agent is being drained; the attempt did not fail.
 	drained bool
 	// mismatch is set if the image cannot run on the agent.

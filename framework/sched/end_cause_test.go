@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestEndCauses checks the cause of each end of an attempt.
-func TestEndCauses(t *testing.T) {
+// TestEndCauseOfEachKindOfEnd checks the cause of each end of an attempt.
+func TestEndCauseOfEachKindOfEnd(t *testing.T) {
 	code := 3
 	asked := func(why job.KillReason) job.Task {
 		return job.Task{State: job.Killing, KillRequested: time.Unix(1, 0), KillReason: why}
@@ -24,20 +24,20 @@ func TestEndCauses(t *testing.T) {
 		o    attemptResult
 		want EndCause
 	}{
-		"finished":          {runs, attemptResult{state: job.Finished}, ""},
-		"finished in time":  {asked(job.KillByUser), attemptResult{state: job.Finished}, ""},
-		"exit code":         {runs, attemptResult{state: job.Failed, exitCode: &code}, CauseExitCode},
-		"out of memory":     {runs, attemptResult{state: job.Failed, exitCode: &code, reason: "REASON_CONTAINER_LIMITATION_MEMORY"}, "container_limitation_memory"},
-		"a stranger's word": {runs, attemptResult{state: job.Failed, reason: "Out of $luck"}, CauseUnknown},
-		"killed":            {asked(job.KillByUser), attemptResult{state: job.Killed, exitCode: &code}, CauseKilled},
-		"preempted":         {asked(job.KillByPreemption), attemptResult{state: job.Killed}, "preempted"},
-		"timeout":           {asked(job.KillByTimeout), attemptResult{state: job.Failed, reason: "REASON_X"}, "timeout"},
-		"drained by Mesos":  {runs, attemptResult{state: job.Killed, drained: true, reason: "REASON_AGENT_DRAINING"}, "drained"},
-		"drained by us":     {asked(job.KillByDrain), attemptResult{state: job.Killed}, "drained"},
-		"unfit":             {runs, attemptResult{state: job.Failed, mismatch: MismatchDriver, reason: "REASON_X"}, CauseImageMismatch},
-		"waited too long":   {job.Task{State: job.Waiting}, attemptResult{state: job.Failed}, CauseMaxWait},
-		"agent away":        {job.Task{State: job.Unreachable}, attemptResult{state: job.Lost}, CauseAgentAway},
-		"nobody knows":      {runs, attemptResult{state: job.Lost}, CauseUnknown},
+		"finished":                    {runs, attemptResult{state: job.Finished}, ""},
+		"finished although killed":    {asked(job.KillByUser), attemptResult{state: job.Finished}, ""},
+		"exit code":                   {runs, attemptResult{state: job.Failed, exitCode: &code}, CauseExitCode},
+		"out of memory":               {runs, attemptResult{state: job.Failed, exitCode: &code, reason: "REASON_CONTAINER_LIMITATION_MEMORY"}, "container_limitation_memory"},
+		"reason that is not of Mesos": {runs, attemptResult{state: job.Failed, reason: "Out of $luck"}, CauseUnknown},
+		"killed":                      {asked(job.KillByUser), attemptResult{state: job.Killed, exitCode: &code}, CauseKilled},
+		"preempted":                   {asked(job.KillByPreemption), attemptResult{state: job.Killed}, "preempted"},
+		"timeout":                     {asked(job.KillByTimeout), attemptResult{state: job.Failed, reason: "REASON_X"}, "timeout"},
+		"drained by Mesos":            {runs, attemptResult{state: job.Killed, drained: true, reason: "REASON_AGENT_DRAINING"}, "drained"},
+		"drained by cordon":           {asked(job.KillByDrain), attemptResult{state: job.Killed}, "drained"},
+		"image mismatch":              {runs, attemptResult{state: job.Failed, mismatch: MismatchDriver, reason: "REASON_X"}, CauseImageMismatch},
+		"waited too long":             {job.Task{State: job.Waiting}, attemptResult{state: job.Failed}, CauseMaxWait},
+		"agent away":                  {job.Task{State: job.Unreachable}, attemptResult{state: job.Lost}, CauseAgentAway},
+		"no reason":                   {runs, attemptResult{state: job.Lost}, CauseUnknown},
 	} {
 		if got := c.o.endCause(&c.old); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)

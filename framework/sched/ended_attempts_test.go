@@ -8,9 +8,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestAttemptsAreBounded checks that the oldest attempts of all jobs are forgotten, also in the journal, and that a
+// TestEndedAttemptsAreBounded checks that the oldest attempts of all jobs are forgotten, also in the journal, and that a
 // restored State forgets the attempts of removed jobs.
-func TestAttemptsAreBounded(t *testing.T) {
+func TestEndedAttemptsAreBounded(t *testing.T) {
 	s := New(SchedulerSettings{}, RecoveredState{})
 	ended := func(name string, n int) job.Task {
 		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}

@@ -8,7 +8,8 @@ import (
 )
 
 // retireJob removes a job that has ended from the queue, and forgets the jobs that ended longest ago if there are too
-// many. It keeps the job itself.
+// many. It keeps the job itself. Jobs that depend on it may start, or fail and are retired too. It must be called after
+// each change that may end a job; it does nothing for a job that has not ended or is retired already.
 func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() || !s.endJob(j) {
 		return

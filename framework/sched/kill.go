@@ -69,7 +69,8 @@ func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, message string)
 	return s.requestEnd(ref, why, message)
 }
 
-// sendKill returns a KILL, and sets when the next one is due.
+// sendKill returns a KILL, and sets when the next one is due. KILLs are repeated until the task has ended, because Mesos
+// does not deliver them reliably.
 func (s *State) sendKill(ref taskRef) []Operation {
 	t := ref.get()
 	tm := s.deadlines.entry(t.ID)

@@ -108,7 +108,7 @@ func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]queue.WaitingJob] {
 	})
 }
 
-func TestPlaceProperties(t *testing.T) {
+func TestPlansKeepInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")
 		waiting := genQueue(5, 6).Draw(t, "queue")
@@ -262,9 +262,9 @@ func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	}
 }
 
-// TestFirstJobAgainstBruteForce checks that the first job gets places for all tasks exactly if trying all placements
+// TestFirstJobIsPlacedIfBruteForcePlacesIt checks that the first job gets places for all tasks exactly if trying all placements
 // of its tasks one by one finds some.
-func TestFirstJobAgainstBruteForce(t *testing.T) {
+func TestFirstJobIsPlacedIfBruteForcePlacesIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
 		waiting := genQueue(2, 3).Filter(func(q []queue.WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")

@@ -24,9 +24,11 @@ type inputBuffers struct {
 	running []queue.RunningTask
 }
 
-// cachedJob is a job that has not ended, and the number of its demand key; 0 if that was not needed yet.
+// cachedJob is a job of the queue.
 type cachedJob struct {
 	*job.Job
+	// demandNumber is the number of the job's demand key, 0 if that was not needed yet. Scaling a service does not change
+	// it, because the demand is that of one task.
 	demandNumber int32
 }
 

@@ -17,7 +17,7 @@ const (
 
 // SchedulerSettings are the policy, timeouts and limits of a State. Zero fields have defaults.
 type SchedulerSettings struct {
-	// Policy decides where tasks run and how roles compete.
+	// Policy decides where tasks run and how roles compete. Operators may change it at run time.
 	Policy Policy
 	// LaunchTimeout is how long a launch may stay unconfirmed before it is reconciled.
 	LaunchTimeout time.Duration

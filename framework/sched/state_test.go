@@ -17,9 +17,9 @@ func testSpec(name string) job.Spec {
 	return s
 }
 
-// TestLargeEndedJobs checks that memory is bounded by tasks, and that the job that ended last is remembered even if
+// TestEndedJobsAreBoundedByTasks checks that memory is bounded by tasks, and that the job that ended last is remembered even if
 // it exceeds the bound.
-func TestLargeEndedJobs(t *testing.T) {
+func TestEndedJobsAreBoundedByTasks(t *testing.T) {
 	st := New(SchedulerSettings{MaxEndedTasks: 5}, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
 	for i, tasks := range []int{3, 2, 1, 9} {
@@ -37,8 +37,8 @@ func TestLargeEndedJobs(t *testing.T) {
 	}
 }
 
-// TestEndedJobsAreForgotten checks that the newest MaxEndedTasks stay, also after a restart.
-func TestEndedJobsAreForgotten(t *testing.T) {
+// TestOldestEndedJobsAreForgottenFirst checks that the newest MaxEndedTasks stay, also after a restart.
+func TestOldestEndedJobsAreForgottenFirst(t *testing.T) {
 	cfg := SchedulerSettings{MaxEndedTasks: 2}
 	st := New(cfg, RecoveredState{})
 	now := time.Unix(1_700_000_000, 0)
@@ -90,7 +90,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmitRejectsInvalidAndLiveJobs(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	spec := testSpec("train")
 	if err := st.Admit(&spec); err != nil {
@@ -127,7 +127,7 @@ func TestJobReturnsCopy(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+func TestBackoffDoublesUpToLimit(t *testing.T) {
 	var got []time.Duration
 	for tries := range 5 {
 		got = append(got, backoffDelay(5*time.Second, 30*time.Second, tries))

@@ -18,8 +18,11 @@ const (
 
 // taskMix counts the tasks of all remembered jobs by their demand.
 type taskMix struct {
-	kinds   map[string]*fit.TypicalTask
-	typical []fit.TypicalTask // the result of mostFrequent; nil after a change
+	// kinds has one entry for each distinct demand of remembered jobs, by fit.Demand.Key of its CPUs, memory and GPUs. Its
+	// weight is the number of tasks; an entry without tasks is removed.
+	kinds map[string]*fit.TypicalTask
+	// typical is the result of mostFrequent. It is nil after a change of kinds.
+	typical []fit.TypicalTask
 }
 
 // addJob adds the tasks of a job; sign -1 removes them.

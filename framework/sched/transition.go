@@ -7,7 +7,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// enqueueAttempt starts an attempt of a task: it waits for a place.
+// enqueueAttempt starts an attempt of a task: it waits for a place. The attempt before it is kept as ended if it was
+// launched. t has what the new attempt inherits.
 func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
 	s.endedAttempts.keep(j.Tasks[ref.index], len(j.Tasks))

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// BenchmarkAsked measures what users and autoscalers request of a scheduler with ten thousand agents and ten thousand
+// BenchmarkUnmetDemand measures what users and autoscalers request of a scheduler with ten thousand agents and ten thousand
 // waiting jobs.
-func BenchmarkAsked(b *testing.B) {
+func BenchmarkUnmetDemand(b *testing.B) {
 	st, now := stateAfterOfferStorm(b, 10_000), time.Unix(1_700_000_000, 0)
 	st.Step(now, OffersReceived{Offers: benchmarkOffers(10_000)})
 	st.Step(now.Add(settleTime), Cycle{})

@@ -12,9 +12,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestUnmetDemandProperties checks that UnmetDemand counts the tasks that a plan leaves without a place, if only GPUs
+// TestUnmetDemandCountsTasksWithoutPlace checks that UnmetDemand counts the tasks that a plan leaves without a place, if only GPUs
 // are scarce. Arguments must not change, and the order of the offers must not matter.
-func TestUnmetDemandProperties(t *testing.T) {
+func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(5).Draw(t, "cluster")
 		waiting := genQueue(5, 6).Draw(t, "queue")
@@ -22,7 +22,7 @@ func TestUnmetDemandProperties(t *testing.T) {
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
 		lacks := pending.FindUnmetDemand(offers, placement.PlanInput{Waiting: waiting}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
-			t.Fatalf("Lacking changed its arguments:\n%s\n%s", before, after)
+			t.Fatalf("FindUnmetDemand changed its arguments:\n%s\n%s", before, after)
 		}
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
 		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {

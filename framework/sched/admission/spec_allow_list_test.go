@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestSpecAllowList(t *testing.T) {
+func TestAllowListRejectsUnlistedRequests(t *testing.T) {
 	all := SpecAllowList{Networks: []string{"*"}, Images: []string{"*"}, Parameters: []string{"*"}, NoImage: true}
 	but := func(change func(*SpecAllowList)) SpecAllowList { b := all; change(&b); return b }
 	images := func(list ...string) SpecAllowList { return but(func(b *SpecAllowList) { b.Images = list }) }
@@ -23,45 +23,45 @@ func TestSpecAllowList(t *testing.T) {
 		want    func(*job.Spec)
 		refused string
 	}{
-		{"all is allowed", all, network(job.HostNetwork), ""},
-		{"the host's network, by default", but(func(b *SpecAllowList) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none"},
-		{"the host's network, allowed", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network(""), ""},
-		{"a network of its own", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.BridgeNetwork), ""},
+		{"everything allowed", all, network(job.HostNetwork), ""},
+		{"host network by default", but(func(b *SpecAllowList) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none"},
+		{"host network allowed", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network(""), ""},
+		{"bridge network", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.BridgeNetwork), ""},
 		{"no network", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.NoNetwork), ""},
-		{"a network of the engine's", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network("calico"), "network: calico"},
-		{"a network by an option", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
+		{"engine network", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network("calico"), "network: calico"},
+		{"network by docker option", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
 			s.Network = job.BridgeNetwork
 			option("network", "host")(s)
 		}, "network: host"},
-		{"its short name", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
+		{"network by short docker option", but(func(b *SpecAllowList) { b.Networks = nil }), func(s *job.Spec) {
 			s.Network = job.BridgeNetwork
 			option("net", "calico")(s)
 		}, "network: calico"},
 		{"no image", but(func(b *SpecAllowList) { b.NoImage = false }), image(""), "image: without one the task sees its agent's files"},
-		{"no images are allowed", images(), image("debian"), "image: debian is none that the access file allows to jobs of this role: none"},
-		{"a repository", images("debian"), image("debian"), ""},
-		{"a tag of it", images("debian"), image("debian:12"), ""},
-		{"a digest of it", images("debian"), image("debian@sha256:aa"), ""},
-		{"a registry that is called like it", images("debian"), image("debian:5000/evil"), "debian:5000/evil is none"},
-		{"a longer name", images("debian"), image("debianx"), "debianx is none"},
-		{"below it", images("debian"), image("debian/x"), "debian/x is none"},
-		{"another tag", images("debian:12"), image("debian:13"), "debian:13 is none"},
-		{"a longer tag", images("debian:12"), image("debian:123"), "debian:123 is none"},
-		{"the tag's digest", images("debian:12"), image("debian:12@sha256:aa"), ""},
-		{"a registry with a port", images("r:5000/x"), image("r:5000/x:1"), ""},
-		{"all of a registry", images("registry.example.org/*"), image("registry.example.org/a/b:1"), ""},
-		{"none of it", images("registry.example.org/*"), image("registry.example.org/"), "is none"},
-		{"a registry that begins so", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is none"},
-		{"upwards", images("registry.example.org/*"), image("registry.example.org/../evil"), "is none"},
-		{"a parameter", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
-		{"a user", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
-		{"a user without an image", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
-		{"an allowed user", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},
-		{"an allowed user's number", but(func(b *SpecAllowList) { b.Users = []string{"root"} }), func(s *job.Spec) { s.User = "0" }, "user: 0: the access file allows root"},
-		{"any user", but(func(b *SpecAllowList) { b.Users = []string{"*"} }), func(s *job.Spec) { s.User = "0:0" }, ""},
-		{"a user by an option", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), option("user", "0"), "user: 0"},
-		{"its short name", but(func(b *SpecAllowList) { b.Users = nil }), option("u", "root"), "user: root"},
-		{"an allowed parameter", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
+		{"empty image list", images(), image("debian"), "image: debian is none that the access file allows to jobs of this role: none"},
+		{"repository", images("debian"), image("debian"), ""},
+		{"tag of an allowed repository", images("debian"), image("debian:12"), ""},
+		{"digest of an allowed repository", images("debian"), image("debian@sha256:aa"), ""},
+		{"registry named like an allowed repository", images("debian"), image("debian:5000/evil"), "debian:5000/evil is none"},
+		{"repository with an allowed prefix as text", images("debian"), image("debianx"), "debianx is none"},
+		{"repository below an allowed one", images("debian"), image("debian/x"), "debian/x is none"},
+		{"other tag", images("debian:12"), image("debian:13"), "debian:13 is none"},
+		{"tag with an allowed prefix as text", images("debian:12"), image("debian:123"), "debian:123 is none"},
+		{"digest of an allowed tag", images("debian:12"), image("debian:12@sha256:aa"), ""},
+		{"registry with a port", images("r:5000/x"), image("r:5000/x:1"), ""},
+		{"wildcard below a registry", images("registry.example.org/*"), image("registry.example.org/a/b:1"), ""},
+		{"empty repository below a wildcard", images("registry.example.org/*"), image("registry.example.org/"), "is none"},
+		{"registry with an allowed prefix as text", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is none"},
+		{"dot-dot below a wildcard", images("registry.example.org/*"), image("registry.example.org/../evil"), "is none"},
+		{"docker option", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
+		{"user", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
+		{"user without image", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
+		{"allowed user", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},
+		{"number of an allowed user", but(func(b *SpecAllowList) { b.Users = []string{"root"} }), func(s *job.Spec) { s.User = "0" }, "user: 0: the access file allows root"},
+		{"any user allowed", but(func(b *SpecAllowList) { b.Users = []string{"*"} }), func(s *job.Spec) { s.User = "0:0" }, ""},
+		{"user by docker option", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), option("user", "0"), "user: 0"},
+		{"user by short docker option", but(func(b *SpecAllowList) { b.Users = nil }), option("u", "root"), "user: root"},
+		{"allowed docker option", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &job.Spec{Image: "debian:12"}
@@ -77,7 +77,7 @@ func TestSpecAllowList(t *testing.T) {
 	}
 }
 
-func TestImagePatterns(t *testing.T) {
+func TestImagePatternAllowsStarOnlyAsWholePath(t *testing.T) {
 	for pattern, good := range map[string]bool{
 		"*": true, "debian": true, "debian:12": true, "registry:5000/team/*": true, "registry/*": true,
 		"": false, "/*": false, "registry*": false, "*/debian": false, "a/*/b": false, "a/**": false,
@@ -88,9 +88,9 @@ func TestImagePatterns(t *testing.T) {
 	}
 }
 
-// TestPermissionsOfRoles checks that a role has exactly the permissions of the nearest entry at or above it, or those
+// TestNearestRoleDeterminesPermissions checks that a role has exactly the permissions of the nearest entry at or above it, or those
 // for all roles if there is no such entry.
-func TestPermissionsOfRoles(t *testing.T) {
+func TestNearestRoleDeterminesPermissions(t *testing.T) {
 	general := &HostPermissions{Volumes: []string{"/flag"}}
 	if got := PermissionsFor("a", general, nil).Volumes[0]; got != "/flag" {
 		t.Errorf("without entries: %s", got)

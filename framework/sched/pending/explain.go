@@ -25,20 +25,26 @@ type AgentStatus struct {
 // Explainer explains why jobs find no place on a fixed set of agents. It caches its results: when an offer, a cordon
 // or the policy changes, the caller creates a new one.
 type Explainer struct {
-	policy  *placement.Policy
-	status  func(*fit.AgentResources) AgentStatus
-	cluster *fit.Cluster // closed agents have nothing free
+	policy *placement.Policy
+	status func(*fit.AgentResources) AgentStatus
+	// cluster has all agents with what they have free; closed agents have nothing free.
+	cluster *fit.Cluster
 	// withClosed is the cluster as if closed agents took tasks; nil if none is closed.
 	withClosed *fit.Cluster
-	byID       map[string]*fit.AgentResources
-	causes     map[causeKey]placement.PendingCause
+	// byID has one entry for each agent, whichever role its offers are for.
+	byID map[string]*fit.AgentResources
+	// causes are the results so far. Causes of jobs whose constraints depend on their peers are not reused.
+	causes map[causeKey]placement.PendingCause
 }
 
 // causeKey is equal for jobs that have the same cause.
 type causeKey struct {
+	// demand is the key of the demand, restricted to the types that the quota allows.
 	demand string
-	runs   time.Duration
-	gang   int // number of tasks that must start together; 0 if no gang
+	// runs is the expected run time, which matters before maintenance.
+	runs time.Duration
+	// gang is the number of tasks that must start together, 0 for a job that is no gang.
+	gang int
 }
 
 // NewExplainer returns an explainer for agents with their free resources. It modifies closed agents. The caller must

@@ -42,15 +42,17 @@ type UnmetDemand struct {
 // demandSurvey is FindUnmetDemand in progress.
 type demandSurvey struct {
 	*placement.Allocator
-	in     *placement.PlanInput
+	in *placement.PlanInput
+	// groups is the result so far, in the order in which their first tasks were found.
 	groups []UnmetDemand
-	// milliGPUs are the thousandths of GPUs of each group. byDemand are the indexes of the groups.
+	// milliGPUs are the thousandths of GPUs of each group.
 	milliGPUs []int
-	byDemand  map[string]int
-	// constraintsMet reports, by demand, whether machines that meet its constraints could be added. newMachines has one
-	// agent of each kind that could be added; nil before the first use.
+	// byDemand are the indexes of groups, by what their tasks need and which resources are missing.
+	byDemand map[string]int
+	// constraintsMet reports, by demand, whether machines that meet its constraints could be added.
 	constraintsMet map[string]bool
-	newMachines    []fit.AgentResources
+	// newMachines has one agent of each kind that could be added; nil before the first use.
+	newMachines []fit.AgentResources
 }
 
 // FindUnmetDemand returns the waiting tasks that find no place in the free resources and would find one on added

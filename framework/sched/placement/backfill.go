@@ -15,16 +15,19 @@ import (
 // 1995).
 type backfiller struct {
 	*forecaster
-	// heads are the reservations by role. attempts counts the jobs of each role for which one was sought.
-	heads    map[string]*reservation
+	// heads are the reservations by role. A role gets at most one in a plan; later jobs of the role must not delay it.
+	heads map[string]*reservation
+	// attempts counts the jobs of each role for which a reservation was sought, up to maxReservationAttempts.
 	attempts map[string]int
-	// victims are the tasks that must end for a head.
+	// victims are the tasks that must end for a head, in the order in which they were selected.
 	victims []PreemptionVictim
 }
 
 // reservation is a job that waits for resources which are reserved for it, and when it starts at the latest.
 type reservation struct {
-	job      string
+	// job is the name of the job.
+	job string
+	// startsBy is the predicted end of the last task on whose resources the job waits, or the time of the plan.
 	startsBy time.Time
 }
 
@@ -121,10 +124,12 @@ func (b *backfiller) reserveRemainder(d *fit.Demand, places []fit.Placement, end
 	}
 }
 
-// remainder is what must be reserved on one agent.
+// remainder is what must be reserved on one agent: what the places need, less what ended tasks free. A place that is
+// named by an ended task, such as a device, is not reserved, since no other job can get it before the task ends.
 type remainder struct {
 	fit.TaskResources
-	namesDevices bool // the agent hands out devices by id, not by count
+	// namesDevices reports that the agent hands out devices by id, not by count.
+	namesDevices bool
 }
 
 func (r *remainder) addPlacement(d *fit.Demand, p *fit.Placement) {

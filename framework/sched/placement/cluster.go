@@ -32,10 +32,14 @@ type LeftoverFunc func(*fit.AgentResources) fit.TaskResources
 // the policy of that role, and a job runs on agents offered to its own role. Agents have one index in all partitions
 // together. A PartitionedCluster belongs to one goroutine.
 type PartitionedCluster struct {
-	agents      []fit.AgentResources // of all partitions, by id and role
-	partitions  []*fit.Cluster
-	partitionOf map[string]int   // by role; 0 for roles that are not configured
-	byRole      map[string][]int // indexes of the agents offered to each role
+	// agents are those of all partitions, sorted by id and role. Their index identifies them in a plan.
+	agents []fit.AgentResources
+	// partitions are the agents by fit policy, the default policy first. Only they know what is free now.
+	partitions []*fit.Cluster
+	// partitionOf are the indexes of partitions by role; 0 for roles that are not configured.
+	partitionOf map[string]int
+	// byRole are the indexes of the agents offered to each role.
+	byRole map[string][]int
 	// locations and global translate between the index of an agent and its index in its partition. They are nil if
 	// there is one partition.
 	locations []agentLocation

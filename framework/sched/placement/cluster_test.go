@@ -13,7 +13,7 @@ import (
 
 // The fit policy of each role ranks its agents, and all partitions avoid the ports that a job requests by number.
 // Placing, undoing, releasing and reserving reach the right agent.
-func TestPartitionsByFitPolicy(t *testing.T) {
+func TestRoleIsPlacedByItsFitPolicy(t *testing.T) {
 	agent := func(id, role string, cpus float64) fit.AgentResources {
 		return fit.AgentResources{ID: id, Role: role, Free: fit.Amount{CPUs: cpus}, Ports: []fit.PortRange{{First: 8080, Last: 8081}}}
 	}

@@ -12,25 +12,36 @@ import (
 // forecaster computes when running tasks will have freed enough for a demand. Its results are for one plan; taskEnds
 // and leftovers of a role are computed once, when they are first needed.
 type forecaster struct {
-	in         *PlanInput
-	overhead   fit.Amount
-	cluster    *PartitionedCluster
+	in *PlanInput
+	// overhead is what a task's executor frees besides the task.
+	overhead fit.Amount
+	// cluster is the cluster of the plan. The forecaster copies it and reserves resources in it.
+	cluster *PartitionedCluster
+	// leftoverOf returns what agents that offer nothing now probably have free.
 	leftoverOf LeftoverFunc
 	buffers    *PlanBuffers
-	taskEnds   map[string]*roleTaskEnds
-	leftovers  map[string][]agentLeftover
+	// taskEnds are the ends of running tasks by role.
+	taskEnds map[string]*roleTaskEnds
+	// leftovers are the results of leftoverOf by role, without agents that have nothing left.
+	leftovers map[string][]agentLeftover
 }
 
 // PlanBuffers is memory that plans reuse. Only one plan may use it at a time.
 type PlanBuffers struct {
+	// withLeftovers is the cluster of the plan with the leftovers of one role. forecast is the copy of it in which tasks
+	// are completed. Only the agents of the role that was forecast last are valid.
 	withLeftovers, forecast PartitionedCluster
-	pending                 []*fit.TaskResources // see completionForecast
-	unplaced                []PendingReason
+	// pending is that of completionForecast.
+	pending []*fit.TaskResources
+	// unplaced are the reasons of the last plan.
+	unplaced []PendingReason
 }
 
 // roleTaskEnds are the running tasks of a role that free their place at a known time, in the order of their ends.
 type roleTaskEnds struct {
-	ending, all    []taskEnd // tasks that were asked to end; those and all others
+	// ending are tasks that were asked to end. all are those and the tasks whose run time is known.
+	ending, all []taskEnd
+	// anyPreemptible reports that a task could be selected as a victim. It saves the search where there is none.
 	anyPreemptible bool
 }
 

@@ -19,12 +19,14 @@ func MakePlan(offers []fit.Offer, in PlanInput, p Policy) Plan {
 // CachedAgents are agents that the caller keeps from plan to plan.
 type CachedAgents struct {
 	// Cluster has what the offers have free. The plan changes it.
-	Cluster    *PartitionedCluster
+	Cluster *PartitionedCluster
+	// LeftoverOf returns what agents without offers probably have free. Reservations count on it, launches do not.
 	LeftoverOf LeftoverFunc
 	// KeepsOffer reports that the caller holds an offer independent of the plan, so that no reason is computed. It
 	// may be nil.
 	KeepsOffer func(offerID string) bool
-	Buffers    *PlanBuffers
+	// Buffers is memory of the last plan, which becomes invalid.
+	Buffers *PlanBuffers
 }
 
 // MakePlanOn makes the same plan as MakePlan on agents that the caller keeps. The plan is valid until the next one with
@@ -192,8 +194,11 @@ func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause PendingC
 
 // placementKey is equal for jobs that find a place on the same agents in this plan.
 type placementKey struct {
-	demand        int32
-	runs          time.Duration
+	// demand is the number of the job's demand key.
+	demand int32
+	// runs is the expected run time, 0 if it does not matter, because no maintenance is scheduled, or is unknown.
+	runs time.Duration
+	// avoidReserved reports that the job could delay the head of its role.
 	avoidReserved bool
 }
 

@@ -18,9 +18,11 @@ const maxPrunedUnits = 16
 
 // victimUnit is what is preempted together: one task, or all tasks of a gang.
 type victimUnit struct {
+	// priority is that of the job; lower ones are preempted first.
 	priority int
-	since    time.Time
-	tasks    []taskEnd
+	// since is when the first task started; among equal priorities the youngest is preempted first.
+	since time.Time
+	tasks []taskEnd
 }
 
 // selectVictims returns preemptible tasks of the job's role with a lower priority that must end so that n tasks of the

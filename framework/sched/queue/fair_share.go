@@ -11,9 +11,11 @@ import (
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
 // priority and the role's order. What a job receives counts for its role at once.
 type JobOrder struct {
-	jobs   []WaitingJob
-	byRole map[string][]int // indexes of the jobs that are left
-	usage  *quota.Tracker
+	jobs []WaitingJob
+	// byRole are the indexes of the jobs that Next has not returned yet, by role, in the role's order.
+	byRole map[string][]int
+	// usage is what roles hold. The caller adds what a job receives before it calls Next again.
+	usage *quota.Tracker
 	// lastRole is the role of the last job, and lastHeld what it held then: as long as that has not changed, it is still
 	// the role with the least share. lastHeld is -1 before the first job.
 	lastRole string

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestValidateRoles(t *testing.T) {
+func TestValidateRolesReportsEachError(t *testing.T) {
 	if err := ValidateRoles([]Role{{Name: "*"}, {Name: "a/b", Weight: 2.5}}); err != nil {
 		t.Error(err)
 	}
@@ -22,7 +22,7 @@ func TestValidateRoles(t *testing.T) {
 }
 
 // Tasks that have ended count against no quota.
-func TestCountUsage(t *testing.T) {
+func TestEndedTasksDoNotCountAgainstQuota(t *testing.T) {
 	usage := quota.NewTracker(nil, nil)
 	CountUsage(usage, []RunningTask{
 		{Spec: &job.Spec{Role: "a"}, GPUTypes: map[string]int{"V100": 2}},

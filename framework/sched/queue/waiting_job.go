@@ -36,11 +36,14 @@ type WaitingTask struct {
 // RunningTask is a task that holds a place on an agent.
 type RunningTask struct {
 	TaskID, AgentID string
-	Spec            *job.Spec
-	GPUTypes        map[string]int
-	DeviceIDs       []string
-	Shares          []gpu.DeviceShare
-	Ports           []int
+	// Spec is shared with the job and must not be changed.
+	Spec *job.Spec
+	// GPUTypes counts the task's whole GPUs by type. DeviceIDs are its devices if the agent names them, Shares its parts
+	// of shared devices, Ports its host ports.
+	GPUTypes  map[string]int
+	DeviceIDs []string
+	Shares    []gpu.DeviceShare
+	Ports     []int
 	// Since is when the task started or was placed. Ends is when it ends at the latest, zero if that is unknown.
 	Since, Ends time.Time
 	// Ending tasks were asked to end, or have ended and Mesos has not offered their resources again.

@@ -10,7 +10,7 @@ import (
 )
 
 // Demands that fit the same agents have the same key, whatever the run time of their tasks.
-func TestDemandKey(t *testing.T) {
+func TestDemandKeyIsEqualForSameAgents(t *testing.T) {
 	key := func(change func(*job.Spec)) string {
 		s := job.Spec{Name: "one", Tasks: 2, Request: gpu.Request{GPUs: 1}, CPUs: 1, MemMiB: 64, Command: []string{"true"}}
 		s.SetDefaults()

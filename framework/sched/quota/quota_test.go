@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 }
 
 // A request loses the types of which its role may hold no more.
-func TestRestrictToQuota(t *testing.T) {
+func TestRestrictExcludesTypesAtQuota(t *testing.T) {
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 4, AllTypes: 6}}, {Role: "team/a", Quota: Quota{"K80": 1}}, {Role: "free"}}, nil)
 	tracker.AddUsage("team/a", map[string]int{"V100": 3}, nil, 1)
 	tracker.AddUsage("team", map[string]int{"": 1}, nil, 1)
@@ -46,13 +46,13 @@ func TestRestrictToQuota(t *testing.T) {
 		exclude    []string
 		limit      string
 	}{
-		{"one more V100", "team", 1, []string{"V100"}, 1, nil, ""},
-		{"no two more", "team", 2, []string{"V100"}, 0, []string{"V100"}, "V100"},
-		{"others may be had", "team", 2, nil, 1, []string{"V100"}, "V100"},
-		{"three pass the whole", "team/a", 3, []string{"A100"}, 0, nil, "*"},
-		{"the child's own", "team/a", 2, []string{"K80", "A100"}, 1, []string{"K80"}, "K80"},
-		{"no quota", "free", 8, nil, job.MaxTasks, nil, ""},
-		{"no GPU", "team", 0, nil, job.MaxTasks, nil, ""},
+		{"one GPU of the type left", "team", 1, []string{"V100"}, 1, nil, ""},
+		{"type limit exceeded", "team", 2, []string{"V100"}, 0, []string{"V100"}, "V100"},
+		{"type at limit is excluded", "team", 2, nil, 1, []string{"V100"}, "V100"},
+		{"limit for all types exceeded", "team/a", 3, []string{"A100"}, 0, nil, "*"},
+		{"limit of the child role", "team/a", 2, []string{"K80", "A100"}, 1, []string{"K80"}, "K80"},
+		{"role without quota", "free", 8, nil, job.MaxTasks, nil, ""},
+		{"request without GPUs", "team", 0, nil, job.MaxTasks, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, tasks, why := tracker.Restrict(c.role, gpu.Request{GPUs: c.gpus, Types: gpu.TypeSelector{Include: c.types}})
@@ -68,7 +68,7 @@ func TestRestrictToQuota(t *testing.T) {
 }
 
 // A share counts as much as it is on the smallest device of its type.
-func TestRestrictSharesToQuota(t *testing.T) {
+func TestRestrictCountsSharesByDeviceMemory(t *testing.T) {
 	agents := []fit.AgentResources{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, agents)
 	tracker.AddUsage("team", nil, []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 250}, {UUID: "GPU-b", Type: "T4", MilliDevices: 500}}, 1)
@@ -80,14 +80,14 @@ func TestRestrictSharesToQuota(t *testing.T) {
 		tasks   int
 		exclude []string
 	}{
-		{"memory of the smaller V100", 1, gpu.ShareRequest{MemMiB: 4000}, []string{"V100"}, 3, nil},
-		{"of two each", 2, gpu.ShareRequest{MemMiB: 4000}, []string{"V100"}, 1, nil},
-		{"cores are more than memory", 1, gpu.ShareRequest{MemMiB: 4000, Cores: 40}, []string{"V100"}, 1, nil},
-		{"percent", 1, gpu.ShareRequest{MemPercent: 15}, []string{"V100"}, 5, nil},
-		{"alone", 1, gpu.ShareRequest{Cores: 100}, nil, 1, []string{"V100"}},
-		{"all types together", 1, gpu.ShareRequest{MemMiB: 7680}, []string{"T4"}, 2, nil},
-		{"a type that nobody has", 1, gpu.ShareRequest{MemMiB: 100}, []string{"A100"}, 1, nil},
-		{"the least there is", 1, gpu.ShareRequest{MemMiB: 1}, []string{"T4"}, 1250, nil},
+		{"share of the smallest device", 1, gpu.ShareRequest{MemMiB: 4000}, []string{"V100"}, 3, nil},
+		{"shares of two devices", 2, gpu.ShareRequest{MemMiB: 4000}, []string{"V100"}, 1, nil},
+		{"cores exceed memory", 1, gpu.ShareRequest{MemMiB: 4000, Cores: 40}, []string{"V100"}, 1, nil},
+		{"share in percent", 1, gpu.ShareRequest{MemPercent: 15}, []string{"V100"}, 5, nil},
+		{"exclusive share", 1, gpu.ShareRequest{Cores: 100}, nil, 1, []string{"V100"}},
+		{"limit for all types", 1, gpu.ShareRequest{MemMiB: 7680}, []string{"T4"}, 2, nil},
+		{"unknown type", 1, gpu.ShareRequest{MemMiB: 100}, []string{"A100"}, 1, nil},
+		{"smallest share", 1, gpu.ShareRequest{MemMiB: 1}, []string{"T4"}, 1250, nil},
 	} {
 		got, tasks, _ := tracker.Restrict("team", gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.TypeSelector{Include: c.types}})
 		if tasks != c.tasks || cmp.Diff(c.exclude, got.Types.Exclude) != "" {

@@ -21,22 +21,28 @@ type RoleEntitlement struct {
 // Tracker counts the GPUs that roles hold and compares them with their quotas. All amounts are thousandths of GPUs. A
 // Tracker belongs to one goroutine.
 type Tracker struct {
+	// entitlements are the weights and quotas of roles. Roles without an entry have weight 1 and no quota of their own.
 	entitlements []RoleEntitlement
-	// agents report the GPU models of the cluster, which determine how much of a device a share is. models is derived
-	// from them at the first use.
+	// agents report the GPU models of the cluster, which determine how much of a device a share is.
 	agents []fit.AgentResources
+	// models is what agents report of each GPU model, by its name. It is computed at the first use, because most requests
+	// are for whole devices.
 	models map[string]modelInfo
-	// held is by role and GPU type; total is by role.
-	held  map[string]map[string]int
+	// held is what roles hold themselves, without the roles below them, by role and GPU type. The type is "" where it is
+	// unknown, and "A|B" where an agent hands out GPUs of several types by count.
+	held map[string]map[string]int
+	// total is the sum of held over all types, by role.
 	total map[string]int
-	// reserved are the limits whose rest is kept for an earlier job, by the role of that job.
+	// reserved are the limits whose rest is kept for an earlier job, by the role of that job. Block adds to it.
 	reserved map[string][]Limit
 }
 
 // modelInfo is what agents report about the GPUs of one model.
 type modelInfo struct {
-	minMemMiB   int64 // memory of the smallest one; 0 if unknown
-	indivisible bool  // some are MIG devices, which a task takes whole
+	// minMemMiB is the memory of the smallest device in MiB, 0 if no agent reports it.
+	minMemMiB int64
+	// indivisible reports that some are MIG devices, which a task takes whole.
+	indivisible bool
 }
 
 // NewTracker returns a tracker in which no role holds anything.
