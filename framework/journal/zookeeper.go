@@ -29,13 +29,19 @@ type ZooKeeperConfig struct {
 // ZooKeeperJournal is a Journal that several schedulers can reach and one may write.
 type ZooKeeperJournal struct {
 	znodeStore
-	cfg     ZooKeeperConfig
+	cfg ZooKeeperConfig
+	// epoch is the term of this scheduler as leader. version is that of the epoch's znode: a write fails if another
+	// scheduler has increased it.
 	epoch   leaderEpoch
-	version int32 // of the epoch's znode
-	next    int64 // number of the next log entry
-	image   *contentsImage
-	loaded  *JournalContents // the image as read at opening; the first Load returns and clears it
-	failed  error            // why Commit fails from now on; nil until an error or Close
+	version int32
+	// next is the number of the next log entry.
+	next int64
+	// image is the content of the journal after the last commit, from which snapshots are written.
+	image *contentsImage
+	// loaded is the image as read at opening. The first Load returns and clears it.
+	loaded *JournalContents
+	// failed is why Commit fails from now on; nil until an error or Close.
+	failed  error
 	compact logCompaction
 	packer  recordPacker
 

@@ -55,9 +55,11 @@ func listPauses(every, took time.Duration) (soon, most time.Duration) {
 
 // agentListTrigger records whether the last list of agents is outdated.
 type agentListTrigger struct {
+	// knownAgents are the agents of the last list and of the offers since. mu protects it.
 	mu          sync.Mutex
-	knownAgents map[string]bool // agents of the lists and of the offers since
-	wake        chan struct{}
+	knownAgents map[string]bool
+	// wake has an element if a list is requested.
+	wake chan struct{}
 }
 
 func newAgentListTrigger() *agentListTrigger {

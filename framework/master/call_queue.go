@@ -11,11 +11,16 @@ import (
 // sends them at a limited rate. If the rate is exceeded, calls that tasks wait
 // for are sent before calls that only adjust the offers.
 type callQueue struct {
-	mu                      sync.Mutex
+	// mu protects all fields but wake.
+	mu sync.Mutex
+	// urgentCalls and otherCalls are the calls to send, in the order of posting each.
 	urgentCalls, otherCalls []queuedCall
-	count                   int // number of all calls ever posted
-	rate                    tokenBucket
-	wake                    chan struct{}
+	// count is the number of all calls ever posted.
+	count int
+	// rate limits the calls that are sent.
+	rate tokenBucket
+	// wake has an element if calls were posted since the sender last looked.
+	wake chan struct{}
 }
 
 // queuedCall is an operation and its position in the order of posting.
@@ -81,6 +86,7 @@ func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Durati
 
 // tokenBucket limits a rate. It gains rate tokens a second, up to size.
 type tokenBucket struct {
+	// rate is in tokens per second. tokens are left at the time at, at most size.
 	rate, size, tokens float64
 	at                 time.Time
 }

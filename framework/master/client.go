@@ -29,21 +29,31 @@ var (
 
 // Client maintains one subscription to the leading master.
 type Client struct {
-	cfg         ConnectionConfig
-	detector    leaderDetector
-	roles       *roleState        // kept from session to session
-	listTrigger *agentListTrigger // of WatchAgents
-	status      *statusPublisher
+	cfg ConnectionConfig
+	// detector finds the leading master.
+	detector leaderDetector
+	// roles is the state of the framework's roles. It outlives sessions.
+	roles *roleState
+	// listTrigger requests agent lists from WatchAgents.
+	listTrigger *agentListTrigger
+	// status publishes the state of the connection.
+	status *statusPublisher
 
-	mu          sync.Mutex
-	session     *masterSession // nil without a subscription
-	frameworkID string         // "" before the first subscription
-	leaderURL   string         // of the last known leader, or ""
+	// mu protects the following fields.
+	mu sync.Mutex
+	// session is the current session; nil without a subscription.
+	session *masterSession
+	// frameworkID is the ID that the master assigned; "" before the first subscription.
+	frameworkID string
+	// leaderURL is the URL of the last known leader; "" if none was found yet.
+	leaderURL string
 
+	// inventories are decoded inventories by the text of the attribute, since offers repeat it. inventoryMu protects it.
 	inventoryMu sync.Mutex
-	inventories map[string]gpu.Host // by the text of the attribute
+	inventories map[string]gpu.Host
 
-	operatorClient *http.Client // for operator calls, and for agents, which are many
+	// operatorClient is for operator calls to masters and to agents, which are many.
+	operatorClient *http.Client
 }
 
 // New returns a Client. Run connects it.

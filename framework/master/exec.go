@@ -111,11 +111,13 @@ func findExecutorContainer(list []agent.Response_GetContainers_Container, framew
 
 // remoteCommand is one running command.
 type remoteCommand struct {
-	cfg        *ConnectionConfig
-	httpClient *http.Client // its own: a stream cannot be resumed on another connection
+	cfg *ConnectionConfig
+	// httpClient serves this command alone: a stream cannot be resumed on another connection.
+	httpClient *http.Client
 	command    ExecCommand
 	streams    ExecStreams
-	id         mesos.ContainerID
+	// id is the nested container of the command.
+	id mesos.ContainerID
 }
 
 // runCommand kills the command whenever it returns an error, in case the

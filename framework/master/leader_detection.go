@@ -24,7 +24,8 @@ type leaderDetector interface {
 
 // redirectDetector requests the leader from the configured masters in turn.
 type redirectDetector struct {
-	cfg    *ConnectionConfig
+	cfg *ConnectionConfig
+	// urls are the addresses of all masters. next counts the attempts; each attempt uses the next address.
 	urls   []string
 	next   int
 	client *http.Client

@@ -21,24 +21,32 @@ const defaultHeartbeat = 15 * time.Second
 
 // masterSession is one subscription to one master, from SUBSCRIBE to its end.
 type masterSession struct {
-	client    *Client
-	http      *http.Client
-	emit      func(sched.Event)
-	queue     *callQueue   // posted operations that are not sent yet
-	leader    string       // base URL of the master
-	stream    string       // Mesos-Stream-Id
-	sentRoles roleSnapshot // in SUBSCRIBE
+	client *Client
+	http   *http.Client
+	emit   func(sched.Event)
+	// queue has the posted operations that are not sent yet.
+	queue *callQueue
+	// leader is the base URL of the master. stream is the Mesos-Stream-Id that it assigned to the subscription.
+	leader, stream string
+	// sentRoles are the roles that SUBSCRIBE contained.
+	sentRoles roleSnapshot
 
-	cancel     context.CancelCauseFunc
-	watchdog   *heartbeatWatchdog
-	goroutines sync.WaitGroup // they end with the session
+	// cancel ends the session with a cause. watchdog calls it if heartbeats fail to arrive.
+	cancel   context.CancelCauseFunc
+	watchdog *heartbeatWatchdog
+	// goroutines end with the session.
+	goroutines sync.WaitGroup
 
-	subscribed  bool // since SUBSCRIBED
+	// subscribed is set by the event SUBSCRIBED. frameworkID is that of the client; the event replaces it by the ID that
+	// the master assigned.
+	subscribed  bool
 	frameworkID string
-	roles       []string // as the master last accepted them
+	// roles are the framework's roles as the master last accepted them.
+	roles []string
 
+	// offers are neither accepted nor declined. mu protects them.
 	mu     sync.Mutex
-	offers map[string]mesos.Offer // neither accepted nor declined
+	offers map[string]mesos.Offer
 }
 
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {

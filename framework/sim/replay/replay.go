@@ -82,40 +82,53 @@ func (r *jobReplay) runAll(works iter.Seq[JobRecord]) (*ReplayResult, error) {
 
 // jobReplay is a replay in progress.
 type jobReplay struct {
-	cfg             ReplaySettings
-	now             time.Duration
-	state           *sched.State
-	master          *virtualMaster
-	timeline        *timeline
-	jobs            map[string]*liveJob
-	running         map[string]*runningTask // by task id
-	waiting         int                     // tasks
-	changedAt       time.Duration           // when a job last arrived, or a task last started or ended
-	offeredAt       time.Duration           // when resources were last offered
-	launchesAtRetry int                     // result.Launches at the last call of retryWaiting
-	history         *runTimeHistory
-	result          *ReplayResult
-	err             error
+	cfg ReplaySettings
+	// now is the virtual time since the start of the record. It advances from event to event.
+	now      time.Duration
+	state    *sched.State
+	master   *virtualMaster
+	timeline *timeline
+	// jobs have arrived and not ended, by id. running has their tasks that hold resources, by task id.
+	jobs    map[string]*liveJob
+	running map[string]*runningTask
+	// waiting counts the tasks that have arrived and hold no resources.
+	waiting int
+	// changedAt is when a job last arrived, or a task last started or ended. offeredAt is when resources were last
+	// offered.
+	changedAt, offeredAt time.Duration
+	// launchesAtRetry is result.Launches at the last call of retryWaiting.
+	launchesAtRetry int
+	// history predicts run times from those of ended jobs.
+	history *runTimeHistory
+	result  *ReplayResult
+	// err ends the replay.
+	err error
 }
 
 // liveJob is a job that has not ended.
 type liveJob struct {
 	JobRecord
-	role      int
-	tasksLeft int // tasks
-	started   bool
-	start     time.Duration
+	// role is an index in virtualMaster.roles.
+	role int
+	// tasksLeft counts the tasks that have not ended.
+	tasksLeft int
+	// started is set when the first task starts, at the time start.
+	started bool
+	start   time.Duration
+	// predicted is the run time that the scheduler sees; 0 if there is no prediction.
 	predicted time.Duration
 }
 
 // runningTask is a task that holds resources.
 type runningTask struct {
-	id          string
-	job         *liveJob
+	id  string
+	job *liveJob
+	// agent and role are indices in virtualMaster.agents and roles.
 	agent, role int
 	resources   resourceSet
 	start       time.Duration
-	ended       bool
+	// ended is set when the task ends before its run time, so that its event in the timeline has no effect.
+	ended bool
 }
 
 func newReplay(cfg ReplaySettings) (*jobReplay, error) {

@@ -52,17 +52,20 @@ type ReplayResult struct {
 	Steps    int `json:"steps"`
 	Offers   int `json:"offers"`
 
-	busyGPUSeconds   float64 // GPU seconds
-	first            time.Duration
-	any              bool
-	used             int
-	broken, free     float64
-	idle             float64
-	wait, complete   sampleSet
-	slow, run        sampleSet
-	frag             fragmentCounter
-	every            time.Duration
-	predictionErrors []float32 // of predictions: see history
+	// used counts the GPUs in use now. first is the time of the first arrival, once any is set.
+	used  int
+	first time.Duration
+	any   bool
+	// busyGPUSeconds, idle, broken and free are GPU seconds until now: in use, free while tasks waited, free on agents
+	// in use, and free.
+	busyGPUSeconds, idle, broken, free float64
+	// wait, complete, slow and run are the samples of the statistics above.
+	wait, complete, slow, run sampleSet
+	frag                      fragmentCounter
+	// every is ReplaySettings.SampleEvery.
+	every time.Duration
+	// predictionErrors are those of runTimeHistory.
+	predictionErrors []float32
 }
 
 // JobGroup is the jobs of one role or size.

@@ -14,20 +14,27 @@ import (
 // virtualMaster replaces Mesos: it offers the free resources of each agent to the role with the least GPUs for its
 // weight, and applies filters, REVIVE and SUPPRESS.
 type virtualMaster struct {
-	agents          []virtualAgent
-	index           map[string]int // by agent id
-	order           []int          // in which agents are offered
-	roles           []masterRole
-	offers          map[string]*pendingOffer
-	filters         *offers.Filters[filterSlot, resourceSet]
+	agents []virtualAgent
+	// index has the position of each agent by id.
+	index map[string]int
+	// order is the order in which agents are offered.
+	order []int
+	roles []masterRole
+	// offers are neither accepted nor declined, by id.
+	offers map[string]*pendingOffer
+	// filters has the resources that roles refused for some time.
+	filters *offers.Filters[filterSlot, resourceSet]
+	// lastOfferNumber is part of the id of the last offer.
 	lastOfferNumber int
 }
 
 // virtualAgent is an agent in the master's view.
 type virtualAgent struct {
 	ReplayAgent
+	// devices are the UUIDs, by the bit of a deviceMask.
 	devices []string
-	free    resourceSet // neither taken nor offered
+	// free is neither taken nor offered.
+	free resourceSet
 }
 
 // resourceSet is an amount of resources, CPUs and memory in thousandths.
@@ -58,10 +65,12 @@ func toMilli(x float64) int64 { return int64(x*1000 + 0.5) }
 type filterSlot struct{ agent, role int }
 
 type masterRole struct {
-	name       string
-	weight     float64
+	name   string
+	weight float64
+	// suppressed is set while the scheduler wants no offers to the role.
 	suppressed bool
-	gpus       int // taken or offered
+	// gpus counts the GPUs that are taken or offered.
+	gpus int
 }
 
 type pendingOffer struct {
