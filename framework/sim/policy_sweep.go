@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,14 +59,18 @@ func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
 		runs[i] = s.Trace.RunSeed(s.Policies[i/len(s.Seeds)], typical, seed, s.Queue)
 		took[i] = time.Since(begin)
 	}
-	next := make(chan int)
 	var (
 		group sync.WaitGroup
+		begun atomic.Int64 // steps
 		mu    sync.Mutex
 	)
 	for range max(1, min(s.Workers, n)) {
 		group.Go(func() {
-			for i := range next {
+			for ctx.Err() == nil {
+				i := int(begun.Add(1)) - 1
+				if i >= n {
+					return
+				}
 				step(i)
 				if s.StepDone != nil {
 					mu.Lock()
@@ -75,25 +80,11 @@ func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
 			}
 		})
 	}
-	err := feedIndexes(ctx, next, n)
 	group.Wait()
-	if err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	return s.collectResults(runs, took, bounds), nil
-}
-
-// feedIndexes sends the numbers below n.
-func feedIndexes(ctx context.Context, next chan<- int, n int) error {
-	defer close(next)
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 func (s *PolicySweep) collectResults(runs []*SeedRun, took []time.Duration, bounds []map[int]float64) []PolicyResult {

@@ -20,31 +20,35 @@ type Attribute struct{ Name, Value string }
 // AgentResources is what one agent offers to one role, joined from its offers,
 // and the facts about the agent.
 type AgentResources struct {
-	ID, Hostname, URL, Role string
+	ID, Hostname, URL string
+	// Role is the role that all of the offers are allocated to.
+	Role string
 	// Offers are the offer IDs, sorted; empty for an agent without offers.
 	Offers []string
 	// Closed is set for an agent that accepts no tasks. It has nothing free.
 	// Explanations ignore it, and constraints count the tasks on it.
 	Closed bool
-	Free   Amount
-	// GPUs and DeviceIDs are free. DeviceIDs is empty if the agent offers GPUs
-	// by count alone.
+	// Free, GPUs, DeviceIDs and Ports are free. DeviceIDs is empty if the agent offers GPUs by count alone.
+	Free      Amount
 	GPUs      int
 	DeviceIDs []string
+	Ports     []PortRange
 	// Shared is what is free of shared devices. AllShared is the total of each, free or not, where it is known.
 	Shared, AllShared []SharedDevice
 	// Divisible is set if each of DeviceIDs may be taken whole or in
 	// thousandths, as in recorded traces. A device then has 1000 units of
 	// memory and no limit of cores; MilliShare makes such a share.
 	Divisible bool
-	Ports     []PortRange
 	// Types and Inventory describe all devices, free or not.
 	Types     []string
 	Inventory []gpu.Device
 	// TotalGPUs counts all GPUs, free or not; 0 if unknown.
-	TotalGPUs    int
+	TotalGPUs int
+	// Driver and CUDA are the host's versions, "" if unknown.
 	Driver, CUDA string
-	Attributes   []Attribute
+	// Attributes are all attributes of the agent, in its order.
+	Attributes []Attribute
+	// Region and Zone are the agent's fault domain, "" without one.
 	Region, Zone string
 	// Reserved and Unreserved are those of its offers.
 	Reserved, Unreserved bool

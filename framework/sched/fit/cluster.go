@@ -122,9 +122,10 @@ type placementScorer struct {
 
 // slotOption is a slot that has room for a share.
 type slotOption struct {
-	slot      int
+	slot int
+	// freeMilli is freeMilliOf the slot. capacity is how many such shares fit into it.
 	freeMilli int32
-	capacity  int64 // how many such shares fit
+	capacity  int64
 }
 
 // Agents returns the agents by ID and role, with what they had free when the

@@ -22,9 +22,11 @@ type Demand struct {
 	Amount, Overhead Amount
 	// Ports counts host ports. HostPorts has the numbers of the first of them;
 	// 0 is any port. Ports beyond its length may be any.
-	Ports       int
-	HostPorts   []int
-	Request     gpu.Request
+	Ports     int
+	HostPorts []int
+	// Request is what the task needs of GPUs. It needs none if Request.GPUs is 0.
+	Request gpu.Request
+	// Constraints limit the agents by their fields, and by those of the agents of the job's other tasks.
 	Constraints []job.Constraint
 	// RunTime is how long a task runs; 0 if it is not known.
 	RunTime time.Duration
@@ -44,7 +46,8 @@ type Placement struct {
 	// count alone.
 	DeviceIDs []string
 	// GPUs counts devices, whole or shared.
-	GPUs  int
+	GPUs int
+	// Ports are the host ports of the task, the required ones first.
 	Ports []int
 	// Shares are parts of shared devices, one for each device.
 	Shares []gpu.DeviceShare

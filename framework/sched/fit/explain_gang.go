@@ -38,10 +38,12 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 
 // gangTotal compares what n tasks need of a resource in total with what is free.
 type gangTotal struct {
-	missing    string
-	agents     string // "2 agents have"
-	need, free int64  // thousandths
-	isSum      bool   // of several agents
+	// missing formats the need, agents the subject of the sentence about what is free: "2 agents have".
+	missing, agents string
+	// need and free are in thousandths.
+	need, free int64
+	// isSum is set if free is the sum of several agents.
+	isSum bool
 }
 
 // explainTotals returns the resource of which the suitable agents have the smallest fraction of what n tasks need,

@@ -15,9 +15,12 @@ import (
 // requirementRule is one requirement other than type and number. An agent
 // satisfies it or not, whatever is free.
 type requirementRule struct {
-	requirement string // "driver 535 or newer"
-	fails       func(i int) bool
-	has         func(i int) string // what one agent has of it
+	// requirement formats what is required: "driver 535 or newer".
+	requirement string
+	// fails reports whether an agent does not satisfy the requirement.
+	fails func(i int) bool
+	// has formats what one agent has of it.
+	has func(i int) string
 	// nearest formats the best value of agents that fail.
 	nearest func(agents []int) string
 }

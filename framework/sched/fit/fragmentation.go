@@ -68,8 +68,10 @@ type usageProfile struct {
 
 // cpuBoundTasks are typical tasks that use the same GPUs.
 type cpuBoundTasks struct {
-	gpus  int
-	level uint16 // of the slots that a one-GPU task uses
+	gpus int
+	// level is the least level of a slot that a one-GPU task can use.
+	level uint16
+	// tasks are sorted by gpuPerCPU.
 	tasks []cpuRatio
 }
 

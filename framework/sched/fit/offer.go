@@ -11,30 +11,27 @@ import (
 
 // Offer is the content of a Mesos offer that placement needs.
 type Offer struct {
-	ID       string
-	AgentID  string
-	Hostname string
-	AgentURL string
-	Free     Amount
+	ID, AgentID, Hostname, AgentURL string
+	// Role is the role that the offer is allocated to.
+	Role string
+	Free Amount
 	// GPUs is the scalar gpus. DeviceIDs are the items of gpu_ids; an agent that
 	// offers none offers GPUs by count alone.
 	GPUs      int
 	DeviceIDs []string
 	// Shared is what is free of shared devices.
 	Shared []SharedDevice
+	Ports  []PortRange
 	// Types are the gpu_type attributes. Inventory is the content of the
 	// attribute gpu_inventory.
 	Types     []string
 	Inventory []gpu.Device
-	// Role is the role that the offer is allocated to.
-	Role string
 	// Driver and CUDA are the host's versions, "" if unknown.
 	Driver, CUDA string
 	// Attributes are all attributes of the agent, in its order.
 	Attributes []Attribute
-	// Region and Zone are the agent's fault domain.
+	// Region and Zone are the agent's fault domain, "" without one.
 	Region, Zone string
-	Ports        []PortRange
 	// Reserved is set if some of the resources are reserved for a role,
 	// Unreserved if some are not.
 	Reserved, Unreserved bool

@@ -12,14 +12,17 @@ import (
 // constraintCounter counts the job's tasks for one constraint that depends on
 // where they are.
 type constraintCounter struct {
-	constraint   job.Constraint
-	column       *index.Column
+	constraint job.Constraint
+	// column has the constraint's field of all agents.
+	column *index.Column
+	// tasksByValue counts the job's live tasks by value number, those just placed included.
 	tasksByValue []int
-	// knownValues marks the values of agents that are suitable for the demand.
+	// knownValues marks the values of agents that are suitable for the demand. Only GROUP_BY needs it.
 	knownValues []bool
 	// groupCount counts values that are known or have tasks, including values of tasks on removed agents.
 	groupCount int
-	firstValue int32 // the value of the first task, or noValue
+	// firstValue is the value number of the first task, -1 if its agent has none, or noValue without a task.
+	firstValue int32
 }
 
 const noValue = int32(-2)
@@ -194,9 +197,11 @@ func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 
 // agentGroup is agents with equal values of all undecided constraints.
 type agentGroup struct {
-	best     int // the agent with the highest score
-	score    int64
-	capacity int // tasks that fit on its agents, or slightly more
+	// best is the agent with the highest score.
+	best  int
+	score int64
+	// capacity is how many tasks fit on its agents, or slightly more.
+	capacity int
 }
 
 // agentGroups returns the groups to try, best first.

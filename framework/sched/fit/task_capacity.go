@@ -5,10 +5,11 @@ package fit
 // count. It is cheaper than PlaceTasks to find out when n tasks fit.
 type TaskCapacity struct {
 	// Tasks is how many tasks fit, at most maxPerAgent on each agent.
-	Tasks        int
-	maxPerAgent  int
-	cluster      *Cluster
-	class        *demandClass
+	Tasks       int
+	maxPerAgent int
+	cluster     *Cluster
+	class       *demandClass
+	// tasksByAgent is the part of Tasks on each agent, as of the last UpdateAgent. It is a buffer of the cluster.
 	tasksByAgent []int32
 }
 

@@ -5,6 +5,7 @@ const NoValue = int32(-1)
 
 // Column stores one field of all agents. Equal values share a number.
 type Column struct {
+	// ids has the value number of each agent, or NoValue. values are the distinct values by number, byText their numbers.
 	ids    []int32
 	values []string
 	byText map[string]int32

@@ -3,10 +3,15 @@ package index
 // Ranking stores the score of each agent for one class of demands; 0 means
 // that the agent does not fit. It is updated from the log of its Rankings.
 type Ranking struct {
-	scores      []int64
-	best        int // an agent, noAgent, or unknownAgent if it must be searched
-	logPosition int // in the log: entries before it are applied; -1: none is
-	lastUsed    int // the value of Rankings.clock when it was last returned
+	// scores has one score for each agent, up to date as of logPosition.
+	scores []int64
+	// best is the agent with the highest score, noAgent, or unknownAgent if it must be searched.
+	best int
+	// logPosition is the number of log entries that are applied, dropped ones included. It is -1 if all scores are
+	// unknown.
+	logPosition int
+	// lastUsed is the value of Rankings.clock when the ranking was last returned.
+	lastUsed int
 }
 
 const (
@@ -21,11 +26,13 @@ const maxRankedAgents = 8 << 20
 // ranking that was used least recently.
 type Rankings struct {
 	byClass map[int32]*Ranking
+	// log has the agents that changed, in order. dropped counts the entries that were cut off its start.
 	log     []int32
-	dropped int // entries that were cut off the start of the log
-	agents  int
-	limit   int // rankings to keep
-	clock   int
+	dropped int
+	// agents is the number of agents. limit bounds the number of rankings; Reset derives it from agents.
+	agents, limit int
+	// clock counts the calls of Get.
+	clock int
 }
 
 // Reset removes all rankings and sets the number of agents.

@@ -5,9 +5,9 @@ import "math"
 // States numbers agents by their state: agents in the same state get the same
 // number. The numbers start again when there are many.
 type States struct {
-	numbers    map[string]int32
+	numbers Table[int32]
+	// generation counts the numberings before the current one.
 	generation uint32
-	scratch    []byte
 }
 
 // Generation identifies the current numbering; it is never 0. A number is
@@ -16,37 +16,29 @@ func (s *States) Generation() uint32 { return s.generation + 1 }
 
 // Shrink starts a new numbering if there are far more numbers than agents.
 func (s *States) Shrink(agents int) {
-	if len(s.numbers) > 2*agents+1024 {
-		clear(s.numbers)
+	if s.numbers.Len() > 2*agents+1024 {
+		s.numbers.Clear()
 		s.generation++
 	}
 }
 
 // Scratch returns an empty buffer to append a key to.
-func (s *States) Scratch() []byte { return s.scratch[:0] }
+func (s *States) Scratch() []byte { return s.numbers.Scratch() }
 
 // Number returns the number of the state that the key describes in full.
 func (s *States) Number(key []byte) int32 {
-	s.scratch = key
-	n, ok := s.numbers[string(key)]
-	if !ok {
-		if s.numbers == nil {
-			s.numbers = map[string]int32{}
-		}
-		n = int32(len(s.numbers))
-		s.numbers[string(key)] = n
-	}
-	return n
+	return s.numbers.Get(key, func(id int32) int32 { return id })
 }
 
 // Scan stores one result for each state while all agents are scanned once.
 type Scan[V any] struct {
+	// scan numbers the scans from 1. results are valid if their number is the current one.
 	scan    uint32
 	results []scanResult[V]
 }
 
 type scanResult[V any] struct {
-	scan  uint32 // the scan that computed value
+	scan  uint32
 	value V
 }
 

@@ -5,8 +5,10 @@ import "encoding/binary"
 // Table stores one value for each binary key and numbers the values from 0 in
 // the order of their creation.
 type Table[V any] struct {
-	byKey   map[string]V
-	values  []V
+	byKey map[string]V
+	// values are the same values by number.
+	values []V
+	// scratch is the memory of the last key.
 	scratch []byte
 }
 
