@@ -23,14 +23,14 @@ func TestLookupUser(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]ImageUser{
-		"":           {Home: "/root"},
-		"root":       {Home: "/root"},
-		"ann":        {UID: 1000, GID: 100, Groups: []uint32{44}, Home: "/home/ann"},
-		"1000":       {UID: 1000, GID: 100, Groups: []uint32{44}, Home: "/home/ann"},
-		"ann:video":  {UID: 1000, GID: 44, Home: "/home/ann"},
-		"77":         {UID: 77, Home: "/"},
-		"77:88":      {UID: 77, GID: 88, Home: "/"},
-		"1000:users": {UID: 1000, GID: 100, Home: "/home/ann"},
+		"":           {},
+		"root":       {},
+		"ann":        {UID: 1000, GID: 100, Groups: []uint32{44}},
+		"1000":       {UID: 1000, GID: 100, Groups: []uint32{44}},
+		"ann:video":  {UID: 1000, GID: 44},
+		"77":         {UID: 77},
+		"77:88":      {UID: 77, GID: 88},
+		"1000:users": {UID: 1000, GID: 100},
 	} {
 		got, err := LookupUser(rootfs, spec)
 		if err != nil {
