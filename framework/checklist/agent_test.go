@@ -141,9 +141,8 @@ func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
 	})
 }
 
-// SendMessage, ShutdownExecutor and ShutdownFramework implement link.AgentLink.
-func (a *agent) SendMessage(mesos.FrameworkID, mesos.ExecutorID, []byte) {}
-func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID)    {}
+// ShutdownExecutor and ShutdownFramework implement link.AgentLink.
+func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID) {}
 func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
 	for _, id := range a.running("") {
 		a.mu.Lock()

@@ -49,10 +49,9 @@ func (a *swift) status(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.Ta
 	a.master.Status(a.id, f, mesosgo.TaskStatus{TaskID: t, State: &state, Source: mesosgo.SOURCE_EXECUTOR.Enum(), UUID: id[:]})
 }
 
-func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)     {}
-func (*swift) SendMessage(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte) {}
-func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID)    {}
-func (*swift) ShutdownFramework(mesosgo.FrameworkID)                       {}
+func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
+func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
+func (*swift) ShutdownFramework(mesosgo.FrameworkID)                    {}
 
 // keepsApps is cmd's extension.
 type keepsApps struct{ *control.Controller }

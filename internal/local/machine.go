@@ -1,16 +1,12 @@
 package local
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
@@ -19,12 +15,12 @@ import (
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local/agent"
+	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/daemon"
 	"mesos-gpu/isolator/nvml"
-	"mesos-gpu/isolator/rules"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/volumemgr"
 )
@@ -106,27 +102,12 @@ func (c *localCluster) makeDeviceNodes(i *isolator.Isolator) (dir string, err er
 		return "", err
 	}
 	dir = filepath.Join(c.WorkDir, "dev")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make folder for GPU nodes: %w", err)
-	}
 	for _, n := range g.Nodes {
-		if err := makeNode(dir, n); err != nil {
-			return "", err
+		if err := container.MakeNode(dir, n); err != nil {
+			return "", fmt.Errorf("make GPU nodes: %w", err)
 		}
 	}
 	return dir, nil
-}
-
-func makeNode(dir string, n rules.DeviceNode) error {
-	path := filepath.Join(dir, n.Name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make folder for GPU node %s: %w", n.Name, err)
-	}
-	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor)))
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("make GPU node %s (%d:%d): %w", path, n.Major, n.Minor, err)
-	}
-	return nil
 }
 
 // driverRoot returns the root of the file system with the driver: the machine's
@@ -175,10 +156,11 @@ const maxSocket = 108
 // machineResources returns the machine's resources without GPUs. It leaves one
 // GiB or half of the memory, whichever is less, to other processes.
 func machineResources(dir string) ([]mesos.Resource, error) {
-	total, err := memoryMiB("/proc/meminfo")
-	if err != nil {
-		return nil, err
+	var memory unix.Sysinfo_t
+	if err := unix.Sysinfo(&memory); err != nil {
+		return nil, fmt.Errorf("measure memory: %w", err)
 	}
+	total := float64(memory.Totalram) * float64(memory.Unit) / (1 << 20)
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return nil, fmt.Errorf("measure %s: %w", dir, err)
@@ -191,22 +173,4 @@ func machineResources(dir string) ([]mesos.Resource, error) {
 		// Mesos's own default range.
 		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(31000, 32000).Ranges).Resource,
 	}, nil
-}
-
-func memoryMiB(meminfo string) (float64, error) {
-	f, err := os.Open(meminfo)
-	if err != nil {
-		return 0, fmt.Errorf("measure memory: %w", err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "MemTotal:" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				return 0, fmt.Errorf("measure memory: %w", err)
-			}
-			return kib / 1024, nil
-		}
-	}
-	return 0, fmt.Errorf("measure memory: %s has no MemTotal", meminfo)
 }

@@ -175,6 +175,4 @@ func (e *embedded) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, x mesos.
 
 func (e *embedded) UpdateTotal(mesos.AgentID, []mesos.Resource) {}
 
-func (e *embedded) ExecutorMessage(mesos.AgentID, mesos.FrameworkID, mesos.ExecutorID, []byte) {}
-
 func (e *embedded) Lost(mesos.AgentID) {}

@@ -57,10 +57,6 @@ func checkCall(call *executor.Call) error {
 			return fmt.Errorf("expecting 'update' to be present")
 		}
 		return checkStatus(call.ExecutorID, &call.Update.Status)
-	case executor.Call_MESSAGE:
-		if call.Message == nil {
-			return fmt.Errorf("expecting 'message' to be present")
-		}
 	case executor.Call_HEARTBEAT:
 	default:
 		return fmt.Errorf("call type %v is unknown", call.Type)
@@ -108,10 +104,6 @@ func (a *EmbeddedAgent) executorCall(call *executor.Call) error {
 	}
 	if e.phase == starting {
 		return mesosapi.Errorf(http.StatusForbidden, "executor %s is not subscribed", e.id())
-	}
-	if call.Type == executor.Call_MESSAGE {
-		a.cfg.Master.ExecutorMessage(*a.info.ID, *e.framework.info.ID, e.info.ExecutorID, call.Message.Data)
-		return nil
 	}
 	a.executorStatus(e, call.Update.Status)
 	return nil

@@ -73,15 +73,13 @@ func TestSuppliedExecutor(t *testing.T) {
 	}
 }
 
-func TestKillMessageAndLaterTasks(t *testing.T) {
+func TestKillAndLaterTasks(t *testing.T) {
 	r := newRig(t, false, nil)
 	e := r.custom("ex")
 	r.run(e, newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.run(e, newTask("t2", "block"))
 	r.master.awaitStates(t, "t2", "RUNNING")
-	r.master.agent.SendMessage(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("hello"))
-	r.master.await(t, "the echo", func() bool { return slices.Contains(r.master.messages, "ex: echo hello") })
 	r.kill("t1")
 	r.master.awaitStates(t, "t1", "RUNNING KILLED")
 	r.kill("t1")

@@ -133,8 +133,6 @@ func (e *foreignExecutor) handle(ctx context.Context, event *executor.Event) err
 		delete(e.updates, string(event.Acknowledged.UUID))
 	case executor.Event_KILL:
 		return e.update(ctx, event.Kill.TaskID, mesos.TASK_KILLED)
-	case executor.Event_MESSAGE:
-		return e.send(ctx, calls.Message(append([]byte("echo "), event.Message.Data...)))
 	case executor.Event_SHUTDOWN:
 		e.quit = os.Getenv("FOREIGN") != "stubborn"
 	}

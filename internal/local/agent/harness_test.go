@@ -28,7 +28,6 @@ type fakeMaster struct {
 	info     mesos.AgentInfo
 	totals   [][]mesos.Resource
 	statuses []mesos.TaskStatus
-	messages []string
 	exits    []exited
 	lost     bool
 	// mute keeps the master from acknowledging.
@@ -70,10 +69,6 @@ func (m *fakeMaster) Status(_ mesos.AgentID, f mesos.FrameworkID, s mesos.TaskSt
 			m.agent.Acknowledge(f, s.TaskID, s.UUID)
 		}
 	})
-}
-
-func (m *fakeMaster) ExecutorMessage(_ mesos.AgentID, _ mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
-	m.locked(func() { m.messages = append(m.messages, e.Value+": "+string(data)) })
 }
 
 func (m *fakeMaster) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, e mesos.ExecutorID, status int32) {

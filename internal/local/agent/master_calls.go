@@ -27,15 +27,6 @@ func (m masterCalls) Acknowledge(framework mesos.FrameworkID, task mesos.TaskID,
 	m.a.loop.post(func() { m.a.acknowledgeStatus(framework, task, uuid) })
 }
 
-// SendMessage implements link.AgentLink.
-func (m masterCalls) SendMessage(framework mesos.FrameworkID, id mesos.ExecutorID, data []byte) {
-	m.a.loop.post(func() {
-		if e := m.a.findExecutor(framework.Value, id.Value); e != nil {
-			e.sendEvent(&executor.Event{Type: executor.Event_MESSAGE, Message: &executor.Event_Message{Data: data}})
-		}
-	})
-}
-
 // ShutdownExecutor implements link.AgentLink.
 func (m masterCalls) ShutdownExecutor(framework mesos.FrameworkID, id mesos.ExecutorID) {
 	m.a.loop.post(func() {

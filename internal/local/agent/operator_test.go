@@ -128,8 +128,8 @@ func TestRefusedCalls(t *testing.T) {
 		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE",` + ids + `}`, 400, "subscribe"},
 		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"no"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "framework no"},
 		{"/api/v1/executor", mesosapi.JSON, `{"type":"SUBSCRIBE","framework_id":{"value":"fw"},"executor_id":{"value":"e"},"subscribe":{}}`, 400, "executor e"},
-		{"/api/v1/executor", mesosapi.JSON, `{"type":"MESSAGE",` + ids + `}`, 400, "message"},
-		{"/api/v1/executor", mesosapi.JSON, `{"type":"MESSAGE",` + ids + `,"message":{"data":"eA=="}}`, 403, "not subscribed"},
+		{"/api/v1/executor", mesosapi.JSON, `{"type":"MESSAGE",` + ids + `}`, 400, "unknown"},
+		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR"` + uuid), 403, "not subscribed"},
 		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR"`), 400, "uuid"},
 		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING","source":"SOURCE_EXECUTOR","uuid":"eA=="`), 400, "16"},
 		{"/api/v1/executor", mesosapi.JSON, status(`,"state":"TASK_RUNNING"` + uuid), 400, "SOURCE_EXECUTOR"},
@@ -152,7 +152,6 @@ func TestHeartbeats(t *testing.T) {
 	r := newRig(t, false, func(c *AgentConfig) { c.Heartbeat = 20 * time.Millisecond })
 	r.run(r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
-	r.master.agent.SendMessage(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "ex"}, []byte("go on"))
 	r.master.await(t, "a heartbeat", func() bool {
 		select {
 		case r.master.changed <- struct{}{}: // look again

@@ -17,8 +17,6 @@ type MasterLink interface {
 	// Status forwards a task's status. The agent repeats it until it receives
 	// AgentLink.Acknowledge for its uuid.
 	Status(id mesos.AgentID, framework mesos.FrameworkID, status mesos.TaskStatus)
-	// ExecutorMessage forwards a MESSAGE call of an executor.
-	ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte)
 	// ExecutorExited reports that an executor has exited and its resources are
 	// free. The agent has already sent terminal statuses for its tasks.
 	ExecutorExited(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, status int32)
@@ -45,8 +43,6 @@ type AgentLink interface {
 	// Acknowledge reports that the framework has received the status with that
 	// uuid.
 	Acknowledge(framework mesos.FrameworkID, task mesos.TaskID, uuid []byte)
-	// SendMessage delivers a scheduler's MESSAGE to an executor.
-	SendMessage(framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte)
 	// ShutdownExecutor ends one executor, ShutdownFramework all executors of a
 	// framework.
 	ShutdownExecutor(framework mesos.FrameworkID, executor mesos.ExecutorID)

@@ -41,10 +41,6 @@ func (a *fakeAgent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, uuid []b
 	a.other <- fmt.Sprintf("acknowledge %s %d", task.Value, len(uuid))
 }
 
-func (a *fakeAgent) SendMessage(f mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
-	a.other <- fmt.Sprintf("message %s %s", e.Value, data)
-}
-
 func (a *fakeAgent) ShutdownExecutor(f mesos.FrameworkID, e mesos.ExecutorID) {
 	a.other <- "shutdown executor " + e.Value
 }

@@ -33,8 +33,6 @@ func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (
 		m.acknowledgeStatus(f, call.Acknowledge)
 	case scheduler.Call_RECONCILE:
 		m.reconcileTasks(f, call.Reconcile.Tasks)
-	case scheduler.Call_MESSAGE:
-		m.sendMessage(f, call.Message)
 	case scheduler.Call_UPDATE_FRAMEWORK:
 		return http.StatusOK, m.updateFramework(f, call.UpdateFramework)
 	case scheduler.Call_ACCEPT_INVERSE_OFFERS:
@@ -142,16 +140,6 @@ func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Ca
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID
 	a.box.postCall(func() { a.link.Acknowledge(framework, task, uuid) })
-}
-
-func (m *EmbeddedMaster) sendMessage(f *frameworkState, call *scheduler.Call_Message) {
-	a := m.agents[call.AgentID.Value]
-	if a == nil {
-		m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "agent": call.AgentID.Value}).Warn("dropped MESSAGE: the agent is not registered")
-		return
-	}
-	framework, executor, data := *f.info.ID, call.ExecutorID, call.Data
-	a.box.postCall(func() { a.link.SendMessage(framework, executor, data) })
 }
 
 func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call_UpdateFramework) error {

@@ -5,15 +5,7 @@ import (
 
 	"github.com/gogo/protobuf/proto"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
-
-func messageEvent(agent mesos.AgentID, executor mesos.ExecutorID, data []byte) *scheduler.Event {
-	return &scheduler.Event{
-		Type:    scheduler.Event_MESSAGE,
-		Message: &scheduler.Event_Message{AgentID: agent, ExecutorID: executor, Data: data},
-	}
-}
 
 // masterStatus is a status that the master itself generates. It has no uuid
 // because the master expects no acknowledgement. agent is empty if unknown.

@@ -39,15 +39,6 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 	f.sendEvent(events.Update(s))
 }
 
-// ExecutorMessage forwards an executor's message to its framework.
-func (m *EmbeddedMaster) ExecutorMessage(id mesos.AgentID, framework mesos.FrameworkID, executor mesos.ExecutorID, data []byte) {
-	m.withLock(func() {
-		if f := m.frameworks[framework.Value]; f != nil && m.agents[id.Value] != nil {
-			f.sendEvent(messageEvent(id, executor, data))
-		}
-	})
-}
-
 // ExecutorExited releases the executor's resources. The agent has already sent
 // terminal statuses for its tasks. Any remaining tasks were launched in the
 // meantime; the agent restarts the executor for them.

@@ -187,13 +187,7 @@ func TestCallsToAgents(t *testing.T) {
 		TaskID: mesos.TaskID{Value: "t"}, KillPolicy: policy,
 	}})
 	a.wants(t, "kill t grace 5")
-	e := mesos.ExecutorID{Value: "e"}
-	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: a.id, ExecutorID: e, Data: []byte("hello")}})
-	a.wants(t, "message e hello")
-	m.ExecutorMessage(a.id, *c.id, e, []byte("back"))
-	if got := c.event(t, scheduler.Event_MESSAGE).Message; string(got.Data) != "back" || got.ExecutorID != e || got.AgentID != a.id {
-		t.Errorf("got %v", got)
-	}
+	c.post(t, http.StatusNotImplemented, &scheduler.Call{Type: scheduler.Call_MESSAGE})
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_REQUEST, Request: &scheduler.Call_Request{}})
 	for _, id := range []string{"nobody", "e"} {
 		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -47,7 +48,7 @@ func mountDev(dev string, nodes []rules.DeviceNode) error {
 		}
 	}
 	for _, n := range append(standardNodes(), nodes...) {
-		if err := makeNode(dev, n); err != nil {
+		if err := MakeNode(dev, n); err != nil {
 			return err
 		}
 	}
@@ -59,7 +60,8 @@ func mountDev(dev string, nodes []rules.DeviceNode) error {
 	return nil
 }
 
-func makeNode(dev string, n rules.DeviceNode) error {
+// MakeNode creates a device node below the folder dev, if it does not exist.
+func MakeNode(dev string, n rules.DeviceNode) error {
 	if !filepath.IsLocal(n.Name) {
 		return stageErrorf(StageMount, "make node %q: the name leaves /dev", n.Name)
 	}
@@ -67,8 +69,9 @@ func makeNode(dev string, n rules.DeviceNode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return stageErrorf(StageMount, "make node: %v", err)
 	}
-	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
-		return stageErrorf(StageMount, "make node %s: %v", path, err)
+	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor)))
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return stageErrorf(StageMount, "make node %s (%d:%d): %v", path, n.Major, n.Minor, err)
 	}
 	// The umask has cleared bits.
 	if err := os.Chmod(path, 0o666); err != nil {

@@ -136,14 +136,6 @@ func (c cgroupHierarchies) oomKilled(path string) bool {
 	return false
 }
 
-// cgroupExists reports whether any hierarchy has the cgroup.
-func (c cgroupHierarchies) cgroupExists(path string) bool {
-	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
-		_, err := os.Stat(filepath.Join(h.dir, path))
-		return err == nil
-	})
-}
-
 // writeControl writes value to an existing control file in one write.
 func writeControl(file, value string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)

@@ -3,6 +3,7 @@ package container
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,4 +59,12 @@ func TestLimitFiles(t *testing.T) {
 	if err := c.writeLimits("/none", ContainerLimits{MemBytes: 1}); err == nil {
 		t.Error("limits of a cgroup that is not there were written")
 	}
+}
+
+// cgroupExists reports whether any hierarchy has the cgroup.
+func (c cgroupHierarchies) cgroupExists(path string) bool {
+	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
+		_, err := os.Stat(filepath.Join(h.dir, path))
+		return err == nil
+	})
 }

@@ -57,50 +57,79 @@ func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningCon
 }
 
 // spawnInit starts the first process and moves it into its cgroup. The process
-// then waits for its order.
+// then waits for its order. The caller closes reports.
 func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports *os.File, err error) {
 	if e.fenced {
 		if err := e.confineCgroup(c.path, s); err != nil {
 			return nil, err
 		}
 	}
-	files, err := openLaunchFiles(s.Stdin)
+	var theirs []*os.File // files that only the process needs
+	defer func() {
+		closeFiles(theirs...)
+		if err != nil {
+			closeFiles(c.control, reports)
+		}
+	}()
+	stdin := s.Stdin
+	if stdin == nil {
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return nil, fmt.Errorf("open stdin: %w", err)
+		}
+		theirs = append(theirs, stdin)
+	}
+	controlEnd, control, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open control pipe: %w", err)
 	}
-	c.control, reports = files.control, files.reports
-	if s.Join != nil && e.fenced {
-		err = files.shareNamespaces(&s.Join.spaces, 1)
-	}
-	if s.Enter != nil && e.fenced {
-		err = files.shareNamespaces(&s.Enter.spaces, 2)
-	}
+	c.control, theirs = control, append(theirs, controlEnd)
+	reports, reportEnd, err := os.Pipe()
 	if err != nil {
-		files.close()
-		return nil, errors.Join(err, files.control.Close(), files.reports.Close())
+		return nil, fmt.Errorf("open report pipe: %w", err)
+	}
+	theirs = append(theirs, reportEnd)
+	var shared []*os.File
+	switch {
+	case s.Enter != nil && e.fenced:
+		shared, err = s.Enter.spaces.copyFiles(2)
+	case s.Join != nil && e.fenced:
+		shared, err = s.Join.spaces.copyFiles(1)
+	}
+	theirs = append(theirs, shared...)
+	if err != nil {
+		return reports, err
 	}
 	c.cmd = &exec.Cmd{
 		Path: e.program, Args: []string{e.program, InitCommand}, Env: []string{}, Dir: "/",
-		Stdin: files.stdin, Stdout: s.Stdout, Stderr: s.Stderr, ExtraFiles: files.extra,
+		Stdin: stdin, Stdout: s.Stdout, Stderr: s.Stderr, ExtraFiles: append([]*os.File{controlEnd, reportEnd}, shared...),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if e.fenced && !c.entered {
 		c.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	}
-	err = c.cmd.Start()
-	files.close() // an open copy would hide the end of the process
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start container process: %w", err), c.control.Close(), reports.Close())
+	if err = c.cmd.Start(); err != nil {
+		return reports, fmt.Errorf("start container process: %w", err)
 	}
+	closeFiles(theirs...) // an open copy would hide the end of the process
+	theirs = nil
 	if !e.fenced {
 		return reports, nil
 	}
 	if err = errors.Join(c.spaces.openNamespaces(c.cmd.Process.Pid), e.cgroups.moveProcess(c.path, c.cmd.Process.Pid)); err != nil {
 		c.Kill()
 		c.awaitEnd(json.NewDecoder(reports), reports)
-		return nil, err
 	}
-	return reports, nil
+	return reports, err
+}
+
+// closeFiles closes the files that are not nil. Nothing was written to them that
+// could be lost.
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
 }
 
 func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
@@ -152,7 +181,7 @@ func (c *RunningContainer) awaitEnd(reports *json.Decoder, file *os.File) {
 	var m initReport
 	err := reports.Decode(&m)
 	_ = c.cmd.Wait() // the process state below has the result
-	_, _ = closeFile(c.control), file.Close()
+	closeFiles(c.control, file)
 	c.spaces.close()
 	c.status = c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if err == nil && m.Ended != nil {

@@ -138,7 +138,7 @@ func TestCall(t *testing.T) {
 		want := "'" + strings.ToLower(name) + "'"
 		switch call.Type {
 		case scheduler.Call_UNKNOWN, scheduler.Call_TEARDOWN, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS, scheduler.Call_REQUEST,
-			scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, scheduler.Call_RECONCILE_OPERATIONS:
+			scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, scheduler.Call_RECONCILE_OPERATIONS, scheduler.Call_MESSAGE:
 			want = ""
 		}
 		wantError(t, ValidateCall(call), want)
