@@ -2,7 +2,6 @@
 // of a test and removes what they leave behind. It finds Mesos on PATH or under
 // MESOS_PREFIX, and skips the test without one. The test chooses the isolators
 // and resources of an agent.
-// the test to say.
 package apachemesos
 
 import (

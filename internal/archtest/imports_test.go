@@ -88,6 +88,10 @@ var importRules = []struct {
 		why: "a volume depends on driver files only",
 	},
 	{
+		from: []string{"internal/minimesos", "internal/mesosapi"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
+		why: "the embedded master, the masters of tests and the replay of traces share it",
+	},
+	{
 		from: []string{"internal/term"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/cli", "cmd"},
 		why: "tables have rows and columns and no knowledge of the domain",
 	},

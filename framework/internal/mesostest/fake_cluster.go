@@ -53,7 +53,7 @@ func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
 // WithholdDevices removes these devices from the agent in the master's list and adds the
 // agent's records of them. It sends no event.
 func (c *FakeCluster) WithholdDevices(devices ...gpu.WithheldDevice) {
-	set, role := resource.Set(gpu.WithheldResource), gpu.WithheldRole
+	set, role := resource.NewSet(gpu.WithheldResource), gpu.WithheldRole
 	set.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
 	set.Reservations = []mesos.Resource_ReservationInfo{{Type: mesos.Resource_ReservationInfo_STATIC.Enum(), Role: &role}}
 	left := slices.Clone(c.all)
@@ -76,11 +76,11 @@ func agentAttributes() []mesos.Attribute {
 
 // agentResources returns the resources of the agent with these devices, allocated to role.
 func agentResources(devices []string, role string) []mesos.Resource {
-	gpus, ids := resource.Scalar("gpus", float64(len(devices))), resource.Set("gpu_ids", devices...)
+	gpus, ids := resource.NewScalar("gpus", float64(len(devices))), resource.NewSet("gpu_ids", devices...)
 	for _, r := range []*mesos.Resource{&gpus, &ids} {
 		r.ProviderID = &mesos.ResourceProviderID{Value: "provider-1"}
 	}
-	all := []mesos.Resource{resource.Scalar("cpus", 64), resource.Scalar("mem", 65536), resource.Scalar("disk", 10000), gpus, ids}
+	all := []mesos.Resource{resource.NewScalar("cpus", 64), resource.NewScalar("mem", 65536), resource.NewScalar("disk", 10000), gpus, ids}
 	return resource.Allocate(all, role)
 }
 
@@ -113,7 +113,7 @@ func (c *FakeCluster) SendOffer() {
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
 	}
 	c.mu.Unlock()
-	c.SendEvents(events.Offers(o))
+	c.SendEvents(events.NewOffers(o))
 }
 
 // agentMesosURL returns the agent's URL as Mesos writes it into offers: always http, with
@@ -196,7 +196,7 @@ func (c *FakeCluster) SendUpdate(id string, state mesos.TaskState, message, exit
 }
 
 func (c *FakeCluster) sendStatus(status mesos.TaskStatus) {
-	c.SendEvents(events.Update(status))
+	c.SendEvents(events.NewUpdate(status))
 }
 
 // EndTask ends a task and frees its devices.

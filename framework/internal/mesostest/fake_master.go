@@ -187,7 +187,7 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 	m.mu.Lock()
 	m.subscriptions++
 	if m.stream != nil { // Mesos does the same
-		m.stream.Send(events.Error("Framework failed over"))
+		m.stream.Send(events.NewError("Framework failed over"))
 		m.stream.Close()
 	}
 	m.stream, m.id = stream, fmt.Sprintf("stream-%d", m.subscriptions)
@@ -197,7 +197,7 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 	if framework == "" {
 		framework = "framework-1"
 	}
-	m.SendEvents(events.Subscribed(mesos.FrameworkID{Value: framework}, m.Heartbeat, nil))
+	m.SendEvents(events.NewSubscribed(mesos.FrameworkID{Value: framework}, m.Heartbeat, nil))
 	m.recordCall(call)
 	_ = stream.Serve(r.Context(), w, id) // fails only if the client disconnected
 }
@@ -225,7 +225,7 @@ func (m *FakeMaster) SendEvents(list ...*scheduler.Event) {
 }
 
 // SendHeartbeat sends a heartbeat.
-func (m *FakeMaster) SendHeartbeat() { m.SendEvents(events.Heartbeat()) }
+func (m *FakeMaster) SendHeartbeat() { m.SendEvents(events.NewHeartbeat()) }
 
 // Demote makes the FakeMaster redirect every operator call to the new leader. Its
 // subscription continues until DropSubscription.

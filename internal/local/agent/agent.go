@@ -1,7 +1,9 @@
 // Package agent is the embedded Mesos agent. It runs executors in containers
 // and serves Mesos's v1 executor, operator and resource provider APIs. It
 // handles a task from the master's launch to its last acknowledged status. It
-// keeps no state across restarts: containers end with their agent.
+// keeps no state across restarts: containers end with their agent. Of the
+// operator API it serves the calls that the scheduler, the executor and the
+// daemon make.
 package agent
 
 import (

@@ -192,7 +192,7 @@ func TestDeviceThatIsNotGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, true, func(c *AgentConfig) { c.Isolator = &keepingIsolator{i, map[string]int{}} })
-	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource.Scalar("gpus", 1), gpuIDs("GPU-a")))
+	r.run(r.custom("ex"), newTask("t1", "block"), newTask("t2", "true", resource.NewScalar("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	last := r.master.awaitStates(t, "t1", "RUNNING FAILED")
 	if last.GetReason() != mesos.REASON_CONTAINER_UPDATE_FAILED || !strings.Contains(last.GetMessage(), "the kernel refused") {

@@ -175,7 +175,7 @@ func TestRegistrationTimeout(t *testing.T) {
 func TestTimeoutDuringLaunch(t *testing.T) {
 	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
 	r.provider(api.PublishUnknown)
-	widget := resource.Scalar("widgets", 1)
+	widget := resource.NewScalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
 	r.run(r.custom("ex"), newTask("t1", "", widget))
 	if last := r.master.awaitStates(t, "t1", "FAILED"); last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT {

@@ -179,7 +179,7 @@ func newRig(t *testing.T, root bool, change func(*AgentConfig)) *rig {
 	r := &rig{t: t, master: newFakeMaster(), server: httptest.NewUnstartedServer(nil)}
 	cfg := AgentConfig{
 		Log: testLog(), Master: r.master, WorkDir: t.TempDir(), Addr: r.server.Listener.Addr().String(),
-		Resources: []mesos.Resource{resource.Scalar("cpus", 4), resource.Scalar("mem", 4096)}, Root: root, ExecutorPath: program,
+		Resources: []mesos.Resource{resource.NewScalar("cpus", 4), resource.NewScalar("mem", 4096)}, Root: root, ExecutorPath: program,
 		ExecutorEnv: map[string]string{"OPERATORS": "choice"}, ShutdownGrace: 2 * time.Second,
 	}
 	if change != nil {
@@ -260,7 +260,7 @@ func (r *rig) custom(id string, variables ...string) mesos.ExecutorInfo {
 	}
 	return mesos.ExecutorInfo{
 		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: id}, Command: command,
-		Resources: []mesos.Resource{resource.Scalar("cpus", 0.1), resource.Scalar("mem", 512)},
+		Resources: []mesos.Resource{resource.NewScalar("cpus", 0.1), resource.NewScalar("mem", 512)},
 	}
 }
 

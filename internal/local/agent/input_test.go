@@ -206,7 +206,7 @@ func TestTerminalInAnImage(t *testing.T) {
 	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
-	n := below(r.parent(resource.Scalar("gpus", 1), gpuIDs("GPU-b")), "n")
+	n := below(r.parent(resource.NewScalar("gpus", 1), gpuIDs("GPU-b")), "n")
 	if err := r.nest(n, shell("exec sleep 1000"), imageInfo("app:1")); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (m *nextMaster) Register(info mesos.AgentInfo, total []mesos.Resource, runn
 // nobody has acknowledged.
 func TestJoin(t *testing.T) {
 	r := newRig(t, false, nil)
-	r.run(r.custom("stays"), newTask("t1", "sleep 1000", resource.Scalar("cpus", 1)))
+	r.run(r.custom("stays"), newTask("t1", "sleep 1000", resource.NewScalar("cpus", 1)))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.master.locked(func() { r.master.mute = true })
 	r.run(r.custom("ends"), newTask("t2", "true"))

@@ -279,12 +279,12 @@ const (
 
 func TestDevicesOfExecutorAndNested(t *testing.T) {
 	r := gpuRig(t, nil)
-	p := r.parent(resource.Scalar("gpus", 1), gpuIDs("GPU-b"))
+	p := r.parent(resource.NewScalar("gpus", 1), gpuIDs("GPU-b"))
 	_, out := r.nestAndWait(below(p, "n1"), argv("sh", "-c", tryGPUs), nil)
 	wantGPUs(t, "nested", out, denied, granted)
 
 	// More tasks bring more devices, and take them with them.
-	r.run(r.custom("ex"), newTask("t2", tryGPUs, resource.Scalar("gpus", 1), gpuIDs("GPU-a")))
+	r.run(r.custom("ex"), newTask("t2", tryGPUs, resource.NewScalar("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	wantGPUs(t, "executor with both", r.file("ex", "stdout"), granted, granted)
 	_, out = r.nestAndWait(below(p, "n2"), argv("sh", "-c", tryGPUs), nil)
@@ -295,9 +295,9 @@ func TestDevicesOfExecutorAndNested(t *testing.T) {
 	wantGPUs(t, "executor without", r.file("none", "stdout"), denied, denied)
 
 	for id, task := range map[string]mesos.TaskInfo{
-		"unnamed": newTask("t4", "", resource.Scalar("gpus", 2), gpuIDs("GPU-a")),
-		"strange": newTask("t5", "", resource.Scalar("gpus", 1), gpuIDs("GPU-z")),
-		"part":    newTask("t6", "", resource.Scalar("gpus", 0.5)),
+		"unnamed": newTask("t4", "", resource.NewScalar("gpus", 2), gpuIDs("GPU-a")),
+		"strange": newTask("t5", "", resource.NewScalar("gpus", 1), gpuIDs("GPU-z")),
+		"part":    newTask("t6", "", resource.NewScalar("gpus", 0.5)),
 	} {
 		r.run(r.custom(id), task)
 		last := r.master.awaitStates(t, task.TaskID.Value, "FAILED")
@@ -319,7 +319,7 @@ func TestNestedImage(t *testing.T) {
 		c.ImagesDir = strings.TrimSuffix(filepath.Dir(archive), "/team")
 		c.Volume = func(context.Context) (string, error) { return volume, nil }
 	})
-	p := r.parent(resource.Scalar("gpus", 1), gpuIDs("GPU-b"))
+	p := r.parent(resource.NewScalar("gpus", 1), gpuIDs("GPU-b"))
 	if ws, out := r.nestAndWait(below(p, "own"), nil, imageInfo("team/cuda:12")); ws != 0 || out != "of the image\n" {
 		t.Errorf("the image's own command: %#x, %q", int(ws), out)
 	}

@@ -181,7 +181,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 			resp.Body.Close()
 		}
 	}
-	extra := resource.Scalar("widgets", 3)
+	extra := resource.NewScalar("widgets", 3)
 	extra.ProviderID = id
 	say(&api.ProviderCall{Type: api.CallUpdateState, UpdateState: &api.UpdateState{
 		Resources: []mesos.Resource{extra}, ResourceVersionUUID: mesos.UUID{Value: []byte("v")},
@@ -235,7 +235,7 @@ func TestResourceProvider(t *testing.T) {
 	if got := r.agent.providers.Providers(); len(got) != 1 || len(got[0].Resources) != 1 {
 		t.Errorf("providers %v", got)
 	}
-	widget := resource.Scalar("widgets", 1)
+	widget := resource.NewScalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}
 	r.run(r.custom("ex"), newTask("t1", "true", widget))
 	r.master.awaitStates(t, "t1", "RUNNING FINISHED")
@@ -263,7 +263,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	r := newRig(t, true, nil)
 	e := r.custom("ex")
-	e.Resources = []mesos.Resource{resource.Scalar("mem", 256)}
+	e.Resources = []mesos.Resource{resource.NewScalar("mem", 256)}
 	r.run(e, newTask("t1", "oom"))
 	last := r.master.awaitStates(t, "t1", "FAILED")
 	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY || !strings.Contains(last.GetMessage(), "256 MiB") {

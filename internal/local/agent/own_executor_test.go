@@ -139,7 +139,7 @@ func TestOurHealthByTCP(t *testing.T) {
 func TestOurDiskLimit(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
-		r.runOurs(doing("dd if=/dev/zero of=big bs=1M count=20 conv=fsync; sleep 1000", resource.Scalar("disk", 4)))
+		r.runOurs(doing("dd if=/dev/zero of=big bs=1M count=20 conv=fsync; sleep 1000", resource.NewScalar("disk", 4)))
 		last := r.awaitStatus("its end", func(s mesos.TaskStatus) bool { return s.GetState() == mesos.TASK_FAILED })
 		if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.HasSuffix(last.GetMessage(), "of disk, and its limit is 4.0 MiB") {
 			t.Errorf("ended for %s with %q", last.GetReason(), last.GetMessage())

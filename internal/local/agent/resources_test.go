@@ -14,8 +14,8 @@ import (
 func TestDevicesAndLimits(t *testing.T) {
 	// Reserved and unreserved parts of one resource are separate entries.
 	all := []mesos.Resource{
-		resource.Scalar("gpus", 1), gpuIDs("GPU-b"), resource.Scalar("mem", 32), resource.Scalar("cpus", 0.5),
-		resource.Scalar("gpus", 1), gpuIDs("GPU-a"), resource.Scalar("mem", 0.5),
+		resource.NewScalar("gpus", 1), gpuIDs("GPU-b"), resource.NewScalar("mem", 32), resource.NewScalar("cpus", 0.5),
+		resource.NewScalar("gpus", 1), gpuIDs("GPU-a"), resource.NewScalar("mem", 0.5),
 	}
 	gpus, ids, err := countDevices(all)
 	if err != nil || gpus != 2 || strings.Join(ids, " ") != "GPU-b GPU-a" {
@@ -28,7 +28,7 @@ func TestDevicesAndLimits(t *testing.T) {
 		t.Errorf("limits %+v", l)
 	}
 	for _, n := range []float64{0.5, -1} {
-		if _, _, err := countDevices([]mesos.Resource{resource.Scalar("gpus", n)}); err == nil {
+		if _, _, err := countDevices([]mesos.Resource{resource.NewScalar("gpus", n)}); err == nil {
 			t.Errorf("gpus:%v passed", n)
 		}
 	}

@@ -135,7 +135,7 @@ func TestSessionInAnImage(t *testing.T) {
 	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, []string{"FROM_IMAGE=1"})
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
-	p := r.parent(resource.Scalar("gpus", 1), gpuIDs("GPU-b"))
+	p := r.parent(resource.NewScalar("gpus", 1), gpuIDs("GPU-b"))
 	n := below(p, "n")
 	if err := r.nest(n, withVariable(shell(`ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" > /only-here; exec sleep 1000`), "OF", "task"), imageInfo("app:1")); err != nil {
 		t.Fatal(err)

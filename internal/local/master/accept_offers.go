@@ -74,7 +74,7 @@ func (m *EmbeddedMaster) rejectOperations(f *frameworkState, ops []mesos.Offer_O
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id()}).WithError(cause).Warn("accept of invalid offers")
 	for _, op := range ops {
 		for _, t := range op.GetLaunch().GetTaskInfos() {
-			f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
+			f.sendEvent(events.NewUpdate(masterStatus(t.TaskID, t.AgentID.Value, f.orLost(mesos.TASK_DROPPED),
 				mesos.REASON_INVALID_OFFERS, "Task launched with invalid offers: "+cause.Error())))
 		}
 	}
@@ -103,7 +103,7 @@ func (l *taskLauncher) launchTasks(tasks []mesos.TaskInfo) {
 			Executor: func(id string) (mesos.ExecutorInfo, bool) { return l.a.findExecutor(l.f.id(), id) },
 		}.ValidateTask(t)
 		if err != nil {
-			l.f.sendEvent(events.Update(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())))
+			l.f.sendEvent(events.NewUpdate(masterStatus(t.TaskID, t.AgentID.Value, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error())))
 			continue
 		}
 		l.startTask(executor, command, t)

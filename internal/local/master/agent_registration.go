@@ -122,7 +122,7 @@ func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info m
 		f.tasks[id] = t
 		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
 		t.updateStatus(s)
-		f.sendEvent(events.Update(s))
+		f.sendEvent(events.NewUpdate(s))
 		return
 	}
 	if f.tasks[id] == nil {
@@ -144,9 +144,9 @@ func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskS
 	s.ExecutorID = t.ExecutorID
 	if !t.isTerminal() || f.unreachable[t.id()] != nil {
 		t.updateStatus(s)
-		f.sendEvent(events.Update(s))
+		f.sendEvent(events.NewUpdate(s))
 	} else {
-		f.sendEvent(events.Update(latestStatus(t)))
+		f.sendEvent(events.NewUpdate(latestStatus(t)))
 	}
 	f.completeTask(t)
 }
@@ -188,7 +188,7 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
 		m.rescindInverse(func(o *inverseOffer) bool { return o.agent == id.Value })
 		for _, f := range m.frameworks {
-			f.sendEvent(events.Failure(id, nil, nil))
+			f.sendEvent(events.NewFailure(id, nil, nil))
 		}
 	})
 }
@@ -216,5 +216,5 @@ func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registere
 	t.updateStatus(s)
 	delete(f.tasks, t.id())
 	f.unreachable[t.id()] = t
-	f.sendEvent(events.Update(s))
+	f.sendEvent(events.NewUpdate(s))
 }

@@ -82,7 +82,7 @@ func (m *EmbeddedMaster) offerInverse(now time.Time) {
 			}
 			o := &inverseOffer{id: m.newID("O", &m.nextID.offer), framework: f.id(), agent: a.id.Value}
 			m.inverse[o.id] = o
-			f.sendEvent(events.InverseOffer(mesos.InverseOffer{
+			f.sendEvent(events.NewInverseOffer(mesos.InverseOffer{
 				OfferID: mesos.OfferID{Value: o.id}, URL: agentURL(a.info), FrameworkID: *f.info.ID, AgentID: &a.id, Unavailability: *window,
 			}))
 		}
@@ -106,7 +106,7 @@ func (m *EmbeddedMaster) rescindInverse(which func(*inverseOffer) bool) {
 	for _, o := range sortedValues(m.inverse) {
 		if which(o) {
 			delete(m.inverse, o.id)
-			m.frameworks[o.framework].sendEvent(events.RescindInverse(mesos.OfferID{Value: o.id}))
+			m.frameworks[o.framework].sendEvent(events.NewRescindInverse(mesos.OfferID{Value: o.id}))
 		}
 	}
 }

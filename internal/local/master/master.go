@@ -142,7 +142,7 @@ func (m *EmbeddedMaster) withLock(f func()) {
 
 func (m *EmbeddedMaster) sendHeartbeats() {
 	for _, f := range m.frameworks {
-		f.sendEvent(events.Heartbeat())
+		f.sendEvent(events.NewHeartbeat())
 	}
 }
 

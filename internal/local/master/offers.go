@@ -54,7 +54,7 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 		bundles[f.id()] = append(bundles[f.id()], encodeOffer(f, o.Offer))
 	}
 	for id, list := range bundles {
-		m.frameworks[id].sendEvent(events.Offers(list...))
+		m.frameworks[id].sendEvent(events.NewOffers(list...))
 	}
 	m.offerInverse(now)
 }
@@ -148,7 +148,7 @@ func (m *EmbeddedMaster) rescindOffers(which func(*outstandingOffer) bool) {
 	for _, o := range sortedValues(m.offers) {
 		if which(o) {
 			delete(m.offers, o.ID.Value)
-			m.frameworks[o.slot.Framework].sendEvent(events.Rescind(o.ID))
+			m.frameworks[o.slot.Framework].sendEvent(events.NewRescind(o.ID))
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestEventsLookLikeMesos(t *testing.T) {
 	again.ID = c.id
 	c = subscribe(t, master, again)
 	a.finish(t, master, c)
-	got := map[string][]byte{"SUBSCRIBED": []byte(text(events.Subscribed(*c.id, time.Second, &master.info)))}
+	got := map[string][]byte{"SUBSCRIBED": []byte(text(events.NewSubscribed(*c.id, time.Second, &master.info)))}
 	for _, kind := range []scheduler.Event_Type{scheduler.Event_HEARTBEAT, scheduler.Event_OFFERS, scheduler.Event_UPDATE} {
 		got[kind.String()] = []byte(text(c.event(t, kind)))
 	}

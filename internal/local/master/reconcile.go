@@ -12,12 +12,12 @@ import (
 func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Call_Reconcile_Task) {
 	if len(tasks) == 0 {
 		for _, t := range sortedValues(f.tasks) {
-			f.sendEvent(events.Update(latestStatus(t)))
+			f.sendEvent(events.NewUpdate(latestStatus(t)))
 		}
 		return
 	}
 	for _, asked := range tasks {
-		f.sendEvent(events.Update(m.explainTask(f, asked)))
+		f.sendEvent(events.NewUpdate(m.explainTask(f, asked)))
 	}
 }
 

@@ -36,7 +36,7 @@ func (m *EmbeddedMaster) recordStatus(id mesos.AgentID, framework mesos.Framewor
 		t.updateStatus(s)
 		log.WithField("state", s.State.String()).Debug("task status")
 	}
-	f.sendEvent(events.Update(s))
+	f.sendEvent(events.NewUpdate(s))
 }
 
 // ExecutorExited releases the executor's resources. The agent has already sent
@@ -56,7 +56,7 @@ func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.Framew
 		// As in Mesos, the exit of an executor that the agent supplied is not
 		// reported.
 		if f != nil && known {
-			f.sendEvent(events.Failure(id, &executor, &status))
+			f.sendEvent(events.NewFailure(id, &executor, &status))
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	info := *call.FrameworkInfo
 	if err := m.checkSubscription(info, call.SuppressedRoles); err != "" {
 		m.cfg.Log.WithFields(map[string]any{"framework": info.Name, "reason": err}).Warn("refused subscription")
-		stream.Send(events.Error(err))
+		stream.Send(events.NewError(err))
 		stream.Close()
 		return "", nil
 	}
@@ -36,8 +36,8 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	f.suppressRoles(call.SuppressedRoles)
 	f.stream, f.streamID = stream, streamID
 	f.stopTimer()
-	f.sendEvent(events.Subscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
-	f.sendEvent(events.Heartbeat())
+	f.sendEvent(events.NewSubscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
+	f.sendEvent(events.NewHeartbeat())
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "name": info.Name}).Info("subscribed framework")
 	m.allocateAll()
 	return f.id(), nil
@@ -78,7 +78,7 @@ func (m *EmbeddedMaster) admitFramework(info mesos.FrameworkInfo) *frameworkStat
 		return f
 	}
 	if f.stream != nil {
-		f.sendEvent(events.Error("Framework failed over"))
+		f.sendEvent(events.NewError("Framework failed over"))
 		f.stream.Close()
 	}
 	m.dropOffers(f)

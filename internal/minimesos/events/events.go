@@ -1,5 +1,5 @@
-// Package events builds the events and the task states of Mesos's v1 scheduler
-// API, for the embedded master and for the masters of tests.
+// Package events builds the events of Mesos's v1 scheduler API and classifies task
+// states, for the embedded master and agent and for the masters of tests.
 package events
 
 import (
@@ -9,54 +9,54 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// Subscribed is the first event of a subscription. master may be nil.
-func Subscribed(framework mesos.FrameworkID, heartbeat time.Duration, master *mesos.MasterInfo) *scheduler.Event {
+// NewSubscribed returns the first event of a subscription. master may be nil.
+func NewSubscribed(framework mesos.FrameworkID, heartbeat time.Duration, master *mesos.MasterInfo) *scheduler.Event {
 	seconds := heartbeat.Seconds()
 	return &scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
 		FrameworkID: &framework, HeartbeatIntervalSeconds: &seconds, MasterInfo: master,
 	}}
 }
 
-// Heartbeat shows that a connection is alive.
-func Heartbeat() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
+// NewHeartbeat returns an event that shows that a connection is alive.
+func NewHeartbeat() *scheduler.Event { return &scheduler.Event{Type: scheduler.Event_HEARTBEAT} }
 
-// Error ends a subscription.
-func Error(message string) *scheduler.Event {
+// NewError returns an event that ends a subscription.
+func NewError(message string) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}}
 }
 
-// Offers offers resources.
-func Offers(list ...mesos.Offer) *scheduler.Event {
+// NewOffers returns an event that offers resources.
+func NewOffers(list ...mesos.Offer) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: list}}
 }
 
-// InverseOffer requests an agent's resources back.
-func InverseOffer(o mesos.InverseOffer) *scheduler.Event {
+// NewInverseOffer returns an event that requests an agent's resources back.
+func NewInverseOffer(o mesos.InverseOffer) *scheduler.Event {
 	return &scheduler.Event{
 		Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{InverseOffers: []mesos.InverseOffer{o}},
 	}
 }
 
-// Rescind withdraws an offer.
-func Rescind(id mesos.OfferID) *scheduler.Event {
+// NewRescind returns an event that withdraws an offer.
+func NewRescind(id mesos.OfferID) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: id}}
 }
 
-// RescindInverse withdraws an inverse offer.
-func RescindInverse(id mesos.OfferID) *scheduler.Event {
+// NewRescindInverse returns an event that withdraws an inverse offer.
+func NewRescindInverse(id mesos.OfferID) *scheduler.Event {
 	return &scheduler.Event{
 		Type: scheduler.Event_RESCIND_INVERSE_OFFER, RescindInverseOffer: &scheduler.Event_RescindInverseOffer{InverseOfferID: id},
 	}
 }
 
-// Update reports a task's status.
-func Update(s mesos.TaskStatus) *scheduler.Event {
+// NewUpdate returns an event that reports a task's status.
+func NewUpdate(s mesos.TaskStatus) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
 }
 
-// Failure reports the loss of an agent or, if executor is not nil, the exit of
-// an executor with a wait status.
-func Failure(agent mesos.AgentID, executor *mesos.ExecutorID, status *int32) *scheduler.Event {
+// NewFailure returns an event that reports the loss of an agent or, if executor
+// is not nil, the exit of an executor with a wait status.
+func NewFailure(agent mesos.AgentID, executor *mesos.ExecutorID, status *int32) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: executor, Status: status}}
 }
 

@@ -138,12 +138,12 @@ func SumScalar(rs []mesos.Resource, name string) float64 {
 	return float64(sum) / 1000
 }
 
-// Scalar returns an unreserved scalar resource.
-func Scalar(name string, value float64) mesos.Resource {
+// NewScalar returns an unreserved scalar resource.
+func NewScalar(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// Set returns an unreserved set resource.
-func Set(name string, items ...string) mesos.Resource {
+// NewSet returns an unreserved set resource.
+func NewSet(name string, items ...string) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: items}}
 }

@@ -66,15 +66,15 @@ func TestSumAndSubtract(t *testing.T) {
 		a, b            []mesos.Resource
 		sum, difference string
 	}{
-		{"scalars in thousandths", of(Scalar("cpus", 0.3)), of(Scalar("cpus", 0.1)), "cpus:0.4", "cpus:0.2"},
-		{"never less than nothing", of(Scalar("cpus", 1)), of(Scalar("cpus", 2)), "cpus:3", ""},
-		{"sets", of(Set("ids", "c", "a", "b")), of(Set("ids", "b")), "ids:[a b c]", "ids:[a c]"},
+		{"scalars in thousandths", of(NewScalar("cpus", 0.3)), of(NewScalar("cpus", 0.1)), "cpus:0.4", "cpus:0.2"},
+		{"never less than nothing", of(NewScalar("cpus", 1)), of(NewScalar("cpus", 2)), "cpus:3", ""},
+		{"sets", of(NewSet("ids", "c", "a", "b")), of(NewSet("ids", "b")), "ids:[a b c]", "ids:[a c]"},
 		{"ranges", of(spans("ports", 1, 9)), of(spans("ports", 3, 3, 10, 10)), "ports:[1-10]", "ports:[1-2][4-9]"},
-		{"providers apart", of(provided(Scalar("gpus", 1), "p")), of(Scalar("gpus", 1)), "gpusp:1 gpus:1", "gpusp:1"},
-		{"roles apart", of(static(Scalar("cpus", 2), "r")), of(Scalar("cpus", 1)), "cpus/r:2 cpus:1", "cpus/r:2"},
-		{"both reservation formats", of(static(Scalar("cpus", 2), "r")), of(reserved(Scalar("cpus", 1), "r")), "cpus/r:3", "cpus/r:1"},
-		{"default role said or not", of(static(Scalar("cpus", 2), "*")), of(Scalar("cpus", 1)), "cpus:3", "cpus:1"},
-		{"unknown", of(Scalar("cpus", 1)), of(Scalar("mem", 1)), "cpus:1 mem:1", "cpus:1"},
+		{"providers apart", of(provided(NewScalar("gpus", 1), "p")), of(NewScalar("gpus", 1)), "gpusp:1 gpus:1", "gpusp:1"},
+		{"roles apart", of(static(NewScalar("cpus", 2), "r")), of(NewScalar("cpus", 1)), "cpus/r:2 cpus:1", "cpus/r:2"},
+		{"both reservation formats", of(static(NewScalar("cpus", 2), "r")), of(reserved(NewScalar("cpus", 1), "r")), "cpus/r:3", "cpus/r:1"},
+		{"default role said or not", of(static(NewScalar("cpus", 2), "*")), of(NewScalar("cpus", 1)), "cpus:3", "cpus:1"},
+		{"unknown", of(NewScalar("cpus", 1)), of(NewScalar("mem", 1)), "cpus:1 mem:1", "cpus:1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, b := show(tc.a), show(tc.b)
@@ -92,7 +92,7 @@ func TestSumAndSubtract(t *testing.T) {
 }
 
 func TestContains(t *testing.T) {
-	have := of(Scalar("cpus", 2), Set("ids", "a", "b"), spans("ports", 1, 5, 7, 9), provided(Scalar("gpus", 2), "p"))
+	have := of(NewScalar("cpus", 2), NewSet("ids", "a", "b"), spans("ports", 1, 5, 7, 9), provided(NewScalar("gpus", 2), "p"))
 	for _, tc := range []struct {
 		name string
 		want []mesos.Resource
@@ -100,14 +100,14 @@ func TestContains(t *testing.T) {
 	}{
 		{"nothing", nil, true},
 		{"all", have, true},
-		{"too many cpus", of(Scalar("cpus", 2.001)), false},
-		{"several that sum up to too many", of(Scalar("cpus", 1), Scalar("cpus", 1.5)), false},
-		{"item it lacks", of(Set("ids", "a", "c")), false},
+		{"too many cpus", of(NewScalar("cpus", 2.001)), false},
+		{"several that sum up to too many", of(NewScalar("cpus", 1), NewScalar("cpus", 1.5)), false},
+		{"item it lacks", of(NewSet("ids", "a", "c")), false},
 		{"part of a range", of(spans("ports", 2, 3, 8, 8)), true},
 		{"range across a gap", of(spans("ports", 5, 7)), false},
-		{"without the provider", of(Scalar("gpus", 1)), false},
-		{"nothing of an unknown name", of(Scalar("mem", 0)), true},
-		{"allocated", Allocate(of(Scalar("cpus", 1)), "r"), false},
+		{"without the provider", of(NewScalar("gpus", 1)), false},
+		{"nothing of an unknown name", of(NewScalar("mem", 0)), true},
+		{"allocated", Allocate(of(NewScalar("cpus", 1)), "r"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := Contains(have, tc.want); got != tc.ok {
@@ -123,9 +123,9 @@ func TestOverlap(t *testing.T) {
 		groups [][]mesos.Resource
 		want   bool
 	}{
-		{"scalars never", [][]mesos.Resource{of(Scalar("cpus", 1)), of(Scalar("cpus", 1))}, false},
-		{"item twice", [][]mesos.Resource{of(Set("ids", "a")), of(Set("ids", "a", "b"))}, true},
-		{"other items", [][]mesos.Resource{of(Set("ids", "a")), of(Set("ids", "b"))}, false},
+		{"scalars never", [][]mesos.Resource{of(NewScalar("cpus", 1)), of(NewScalar("cpus", 1))}, false},
+		{"item twice", [][]mesos.Resource{of(NewSet("ids", "a")), of(NewSet("ids", "a", "b"))}, true},
+		{"other items", [][]mesos.Resource{of(NewSet("ids", "a")), of(NewSet("ids", "b"))}, false},
 		{"neighbouring ranges", [][]mesos.Resource{of(spans("ports", 1, 2)), of(spans("ports", 3, 4))}, false},
 		{"port twice", [][]mesos.Resource{of(spans("ports", 1, 3)), of(spans("ports", 3, 4))}, true},
 	} {
@@ -141,13 +141,13 @@ func TestValidate(t *testing.T) {
 		rs   []mesos.Resource
 		want string
 	}{
-		{"fine", of(Scalar("cpus", 0.5), Set("ids", "a"), spans("ports", 1, 2), Scalar("gpus", 2)), ""},
-		{"fractional GPUs", of(Scalar("gpus", 0.5)), "unsigned integer"},
-		{"GPUs that sum up to a fraction", of(Scalar("gpus", 1), provided(Scalar("gpus", 0.5), "p")), "unsigned integer"},
+		{"fine", of(NewScalar("cpus", 0.5), NewSet("ids", "a"), spans("ports", 1, 2), NewScalar("gpus", 2)), ""},
+		{"fractional GPUs", of(NewScalar("gpus", 0.5)), "unsigned integer"},
+		{"GPUs that sum up to a fraction", of(NewScalar("gpus", 1), provided(NewScalar("gpus", 0.5), "p")), "unsigned integer"},
 		{"no type", of(mesos.Resource{Name: "cpus"}), "type"},
-		{"negative", of(Scalar("cpus", -1)), "cpus"},
-		{"item twice", of(Set("ids", "a", "a")), "ids"},
-		{"no number", of(Scalar("cpus", nan())), "number"},
+		{"negative", of(NewScalar("cpus", -1)), "cpus"},
+		{"item twice", of(NewSet("ids", "a", "a")), "ids"},
+		{"no number", of(NewScalar("cpus", nan())), "number"},
 		{"end of numbers", of(spans("ports", 1, ^uint64(0))), "beyond"},
 	} {
 		err := Validate(tc.rs)
@@ -160,9 +160,9 @@ func TestValidate(t *testing.T) {
 func nan() float64 { zero := 0.0; return zero / zero }
 
 func TestFormats(t *testing.T) {
-	dynamic := Scalar("cpus", 1)
+	dynamic := NewScalar("cpus", 1)
 	dynamic.Role, dynamic.Reservation = proto.String("r"), &mesos.Resource_ReservationInfo{Principal: proto.String("p")}
-	for _, r := range of(Scalar("cpus", 1), static(Scalar("cpus", 1), "r"), dynamic) {
+	for _, r := range of(NewScalar("cpus", 1), static(NewScalar("cpus", 1), "r"), dynamic) {
 		refined := Refined(of(r))
 		if refined[0].Role != nil || refined[0].Reservation != nil {
 			t.Errorf("refined: got %v", refined)
@@ -172,10 +172,10 @@ func TestFormats(t *testing.T) {
 			t.Errorf("plain: got %v, want %v", plain, r)
 		}
 	}
-	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(Scalar("cpus", 1), static(Scalar("cpus", 1), "a"), static(Scalar("cpus", 1), "b")), "a/child"))); diff != "" {
+	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(NewScalar("cpus", 1), static(NewScalar("cpus", 1), "a"), static(NewScalar("cpus", 1), "b")), "a/child"))); diff != "" {
 		t.Error(diff)
 	}
-	mine := Allocate(of(Scalar("cpus", 1)), "r")
+	mine := Allocate(of(NewScalar("cpus", 1)), "r")
 	if mine[0].GetAllocationInfo().GetRole() != "r" || Allocate(mine, "other")[0].GetAllocationInfo().GetRole() != "r" {
 		t.Errorf("got %v", mine)
 	}
@@ -188,8 +188,8 @@ func TestFormats(t *testing.T) {
 func TestArithmeticHolds(t *testing.T) {
 	resources := rapid.Custom(func(t *rapid.T) []mesos.Resource {
 		return of(
-			Scalar("cpus", float64(rapid.IntRange(0, 9000).Draw(t, "cpus"))/1000),
-			Set("ids", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID).Draw(t, "ids")...),
+			NewScalar("cpus", float64(rapid.IntRange(0, 9000).Draw(t, "cpus"))/1000),
+			NewSet("ids", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID).Draw(t, "ids")...),
 			spans("ports", 1, uint64(rapid.IntRange(1, 9).Draw(t, "end"))),
 		)
 	})

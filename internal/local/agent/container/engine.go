@@ -57,7 +57,6 @@ func New(cfg EngineConfig) (*ContainerEngine, error) {
 // ClearCgroups waits until ctx ends or they have exited, so that executors can
 // stop what runs outside their containers; then it kills them. Mounts need no
 // cleanup: their namespaces end with the processes.
-// ended with their processes.
 func (e *ContainerEngine) ClearCgroups(ctx context.Context) error {
 	if !e.fenced {
 		return nil
