@@ -17,20 +17,9 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// built is the folder of the compiled programs, shared by all tests.
-var built string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "mesos-gpu-module-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	built = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+// built is the folder of the compiled programs. It outlives the run: make
+// compiles only what has changed.
+const built = "../../bin/test-build/module"
 
 // build makes a target of the Makefile below a folder.
 func build(t testing.TB, out, target string) {

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bufio"
@@ -9,22 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
-// buildBinary builds the program, for commands that start it again.
-func buildBinary(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "mesos-gpu")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
-}
-
-// A local cluster runs the examples, with roles and policies as a scheduler has them.
+// TestLocalRuns runs examples on local clusters that have a scheduler's roles, policies,
+// volumes and secrets.
 func TestLocalRuns(t *testing.T) {
-	binary, dir := buildBinary(t), t.TempDir()
+	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -34,7 +24,7 @@ func TestLocalRuns(t *testing.T) {
 	}
 	file("secrets/*/demo/token", "swordfish\n")
 	roles := file("roles.yaml", "research: V100=1\nguests: {policy: spread}\n")
-	guest := file("guest.yaml", "name: guest\nrole: guests\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: echo ran\n")
+	guest := file("guest.yaml", "name: guest\nrole: guests\ngpus: 1\ncpus: 0.1\nmem: 128MiB\ncommand: echo ran\n")
 	example := func(name string) string { return filepath.Join("..", "..", "examples", name) }
 	for _, test := range []struct {
 		name string
@@ -66,8 +56,7 @@ func TestServiceExample(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}
-	binary := buildBinary(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
