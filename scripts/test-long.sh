@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# What takes too long for every run of the suite: every fuzz target for 10 s,
-# then the property tests with 20 times the usual number of cases. make test runs
-# both with the usual cases and with what fuzzing has found so far.
+# What takes too long for every run of the suite: every fuzz target for 10 s, the
+# crash tests with hundreds of killed schedulers, and the property tests with 20
+# times the usual number of cases. make test runs all of them with fewer cases, and
+# with what fuzzing has found so far.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh
 export GOFLAGS="-trimpath ${GOFLAGS:-}"
 
 scripts/fuzz.sh 10s
+
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -vet=off -timeout 30m -run '^TestKilled' ./framework/crash
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)
 tests=$(awk '/^func Test/ { name = $2; sub(/\(.*/, "", name) } /rapid\.Check\(/ { print name }' "${files[@]}" | sort -u | paste -sd '|')

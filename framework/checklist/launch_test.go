@@ -121,7 +121,9 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 	in.submit(w.spec("train", 1))
 	id := in.task("train", job.Running).ID
 	w.CutStream() // causes a reconciliation, whose answers have no UUID
-	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return reconciled(e.Event) && len(e.Update.Status.UUID) == 0 })
+	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
+		return e.Stream == 2 && reconciled(e.Event) && len(e.Update.Status.UUID) == 0
+	})
 	w.finish("train")
 	in.task("train", job.Finished)
 	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: the journal has been copied

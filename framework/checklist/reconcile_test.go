@@ -19,11 +19,11 @@ func onSubscription(stream int, match func(faultproxy.RecordedCall) bool) func(f
 }
 
 // acknowledged waits until a task's update is acknowledged: otherwise the agent would repeat
-// it on the next subscription.
+// it on the next subscription. Answers to reconciliations have no UUID and are never acknowledged.
 func (w *world) acknowledged(id string, state mesos.TaskState) {
 	w.t.Helper()
 	told := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
-		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == state
+		return e.Update.Status.TaskID.Value == id && e.Update.Status.GetState() == state && len(e.Update.Status.UUID) > 0
 	})
 	w.until("the acknowledgement of "+state.String(), func() bool {
 		calls := w.these(scheduler.Call_ACKNOWLEDGE, acknowledges(told))

@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/internal/zktest"
 )
 
 // TestKilledLeader repeatedly kills the leader of two schedulers. The standby takes over,
 // and a new process becomes the standby.
 func TestKilledLeader(t *testing.T) {
-	deaths := 24
-	if testing.Short() {
-		deaths = 5
+	deaths := 5
+	if testneeds.IsLongRun() {
+		deaths = 24
 	}
 	t.Parallel()
 	zk := zktest.StartServer(t)

@@ -5,15 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"mesos-gpu/internal/testneeds"
 )
 
 // TestKilledScheduler kills the only scheduler repeatedly, at every crash point, each time
 // as soon as the next process reaches the point.
 func TestKilledScheduler(t *testing.T) {
 	t.Parallel()
-	deaths := 200
-	if testing.Short() {
-		deaths = 35 // each point once
+	deaths := 35 // each point once
+	if testneeds.IsLongRun() {
+		deaths = 200
 	}
 	c := newCluster(t)
 	p := newTaskEvidence(t, c.binary)

@@ -15,6 +15,10 @@ import (
 	"github.com/docker/docker/client"
 )
 
+// IsLongRun reports whether tests repeat random faults as often as in make
+// test-long, which sets MESOS_GPU_TEST_LONG.
+func IsLongRun() bool { return os.Getenv("MESOS_GPU_TEST_LONG") != "" }
+
 // skipIfShort skips the test in a short run.
 func skipIfShort(t testing.TB, what string) {
 	t.Helper()
