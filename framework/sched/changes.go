@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,21 +54,21 @@ func (c *StateChanges) IsEmpty() bool {
 type changeLog struct {
 	// StateChanges has the changes that are final. Tasks and Documents are filled in when the changes are taken.
 	StateChanges
-	// changedJobs are the jobs in Jobs. A job that is removed leaves both.
+	// changedJobs are the jobs in Jobs, nil if there are none. A job that is removed leaves both.
 	changedJobs map[*job.Job]bool
 	// changedTasks are the indexes of the changed tasks of each job.
 	changedTasks map[*job.Job]map[int]bool
 }
 
-func newChangeLog() changeLog {
-	return changeLog{changedJobs: map[*job.Job]bool{}, changedTasks: map[*job.Job]map[int]bool{}}
-}
-
 func (c *changeLog) markJob(j *job.Job) {
-	if !c.changedJobs[j] {
-		c.changedJobs[j] = true
-		c.Jobs = append(c.Jobs, j)
+	if c.changedJobs[j] {
+		return
 	}
+	if c.changedJobs == nil {
+		c.changedJobs = map[*job.Job]bool{}
+	}
+	c.changedJobs[j] = true
+	c.Jobs = append(c.Jobs, j)
 }
 
 func (c *changeLog) markTask(ref taskRef) {
@@ -102,12 +101,19 @@ func (c *changeLog) removeJob(j *job.Job) {
 
 // take returns the changes, the tasks sorted by job and index, and empties the log.
 func (c *changeLog) take() StateChanges {
-	for _, j := range slices.SortedFunc(maps.Keys(c.changedTasks), func(a, b *job.Job) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) }) {
-		for _, i := range slices.Sorted(maps.Keys(c.changedTasks[j])) {
-			c.Tasks = append(c.Tasks, j.Tasks[i])
+	jobs := make([]*job.Job, 0, len(c.changedTasks))
+	for j := range c.changedTasks {
+		jobs = append(jobs, j)
+	}
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	for _, j := range jobs {
+		for i := range j.Tasks {
+			if c.changedTasks[j][i] {
+				c.Tasks = append(c.Tasks, j.Tasks[i])
+			}
 		}
 	}
 	taken := c.StateChanges
-	*c = newChangeLog()
+	*c = changeLog{changedTasks: map[*job.Job]map[int]bool{}}
 	return taken
 }

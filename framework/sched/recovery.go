@@ -25,7 +25,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		cfg: cfg, frameworkID: past.FrameworkID, configuredRoles: cfg.Policy.Roles,
 		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
 		deadlines: deadlineTable{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{},
-		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: newChangeLog(),
+		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
 	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string][]string{}}
 	for _, role := range s.roleNames() {

@@ -59,6 +59,8 @@ type planner struct {
 	groupAgents map[queue.GroupKey][]string
 	// launches are the tasks to start, by the index of their agent.
 	launches map[int][]TaskLaunch
+	// jobLaunches is memory for the launches of one job.
+	jobLaunches []TaskLaunch
 	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either.
 	failed map[placementKey]PendingCause
 	// numbers are the demand numbers in the keys of failed. Those of the input are used, and extended, if it has any.
@@ -125,7 +127,8 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 
 	// 4. Start what fits. A gang starts together or not at all.
 	if missing == 0 || !j.Spec.Gang {
-		for i, launch := range newTaskLaunches(j, &got, pl.agents, pl.policy.Overhead) {
+		pl.jobLaunches = appendTaskLaunches(pl.jobLaunches[:0], j, &got, pl.agents, pl.policy.Overhead)
+		for i, launch := range pl.jobLaunches {
 			agent := got.Places[i].Agent
 			pl.launches[agent] = append(pl.launches[agent], launch)
 			if j.Spec.Group != "" {

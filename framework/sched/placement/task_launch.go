@@ -9,21 +9,20 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// newTaskLaunches returns the launches of the first tasks of a job, one for each place.
-func newTaskLaunches(j *queue.WaitingJob, got *JobPlacements, agents []fit.AgentResources, overhead fit.Amount) []TaskLaunch {
+// appendTaskLaunches appends the launches of the first tasks of a job, one for each place.
+func appendTaskLaunches(launches []TaskLaunch, j *queue.WaitingJob, got *JobPlacements, agents []fit.AgentResources, overhead fit.Amount) []TaskLaunch {
 	peers := gangPeers(j, agents, got.Places)
 	values := func(int) map[string]string { return nil }
 	if j.Spec.Matrix != nil && len(got.Places) > 0 {
 		_, values = j.Spec.Matrix.Combinations()
 	}
-	launches := make([]TaskLaunch, len(got.Places))
 	for i := range got.Places {
 		p, t := &got.Places[i], j.Tasks[i]
-		launches[i] = TaskLaunch{
+		launches = append(launches, TaskLaunch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: overhead, Values: values(t.Index),
 			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
 			Env: taskEnvironment(j, t.Index, agents[p.Agent].Hostname, p.Ports, peers),
-		}
+		})
 	}
 	return launches
 }
