@@ -120,7 +120,7 @@ func usesOldThreads(object *elf.File) (bool, error) {
 	return slices.Compare(kernel, modern) < 0, nil
 }
 
-// safeLinks removes names that are not valid beside the library. A SONAME with a
+// safeLinks removes names that are not valid in the library's folder. A SONAME with a
 // slash would create a link outside the volume.
 func safeLinks(links []string, name string) []string {
 	slices.Sort(links)

@@ -85,7 +85,7 @@ func UnionShares(a, b []gpu.DeviceShare) []gpu.DeviceShare {
 
 // checkShares returns an error if the shares cannot be granted to a container that has the
 // shares now. Each must be of a shared device, or of a device that the ancestor has a share of,
-// and must fit beside the shares of other containers.
+// and must fit next to the shares of other containers.
 func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) error {
 	for _, p := range parts {
 		if err := s.checkNotExclusive(p.UUID, "requests a share of"); err != nil {
@@ -109,7 +109,7 @@ func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) er
 	return nil
 }
 
-// checkCapacity returns an error if a share does not fit beside the shares of others.
+// checkCapacity returns an error if a share does not fit next to the shares of other containers.
 func (s deviceSource) checkCapacity(p, all, others gpu.DeviceShare) error {
 	if free := all.MemMiB - others.MemMiB; p.MemMiB > free {
 		return rejectf("container %s requests %d MiB of device %s, %d of its %d MiB are free%s", s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())

@@ -159,7 +159,7 @@ func TestParentsRecordIsRemovedLast(t *testing.T) {
 		}
 		return nil
 	})
-	if err := m.Recover(nil); !errors.Is(err, errDisk) {
+	if err := m.Cleanup("p"); !errors.Is(err, errDisk) {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(m.cfg.Dir, "p.json")); err != nil {

@@ -1,4 +1,4 @@
-// Package daemon is the program that runs beside a Mesos agent, one for each agent. It connects
+// Package daemon is the program that runs with a Mesos agent, one for each agent. It connects
 // the isolator's packages: it watches the hardware, advertises healthy devices, answers the
 // module's calls, and serves the API and metrics. It makes no decisions about devices itself.
 package daemon
@@ -35,9 +35,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Defaults of the agent's host.
+// Defaults of DaemonConfig.
 const (
-	// Defaults on the agent's host.
 	DefaultAgent       = "http://127.0.0.1:5051"
 	DefaultStateDir    = "/var/lib/mesos-gpu/agent"
 	DefaultRuntimeDir  = "/run/mesos-gpu"
@@ -67,9 +66,9 @@ type DaemonConfig struct {
 	// package stock.
 	Provider    bool
 	Role, Stock string
-	// SharedDevices names the devices that are shared, as share.ParseSharedList reads them, and
-	// Scaling as how much of itself each is advertised; left out, as it is.
-	// ShareLimit is the method that holds tasks to their parts, of Limiters;
+	// SharedDevices names the devices that are shared, in the syntax of share.ParseSharedList.
+	// Scaling multiplies the capacity that each of them advertises; its zero value means 1.
+	// ShareLimit is the method, one of those of Limiters, that limits tasks to their shares;
 	// empty means share.AutoMethod.
 	SharedDevices, ShareLimit string
 	Scaling                   share.ShareScaling
@@ -110,7 +109,7 @@ type DaemonConfig struct {
 	Log     logrus.FieldLogger
 }
 
-// Daemon is what `mesos-gpu agent` runs beside a Mesos agent.
+// Daemon is the program that `mesos-gpu agent` runs.
 type Daemon struct {
 	cfg DaemonConfig
 	// admitted contains the discovered containers, by id. The components are restarted after
@@ -166,13 +165,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer hardware.Close()
-	cutter, err := mig.Open(mig.PartitionerConfig{
+	partitioner, err := mig.Open(mig.PartitionerConfig{
 		Driver: hardware.MIG, List: d.cfg.MIG, Layout: d.cfg.MIGLayout, StateDir: d.cfg.StateDir, BootID: readBootID(), Log: d.cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("agent daemon: %w", err)
 	}
-	parts := []component{func(ctx context.Context) error { return d.runUntilDone(ctx, hardware, cutter) }}
+	parts := []component{func(ctx context.Context) error { return d.runUntilDone(ctx, hardware, partitioner) }}
 	for _, l := range d.cfg.Limiters {
 		if l, ok := l.(interface{ Run(context.Context) error }); ok {
 			parts = append(parts, l.Run)
@@ -237,20 +236,20 @@ func runAll(ctx context.Context, parts []component) error {
 	return errors.Join(errs...)
 }
 
-func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *mig.Partitioner, again func()) ([]component, error) {
+func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partitioner *mig.Partitioner, again func()) ([]component, error) {
 	h := hardware.Host
 	if err := isolator.CheckHost(h); err != nil {
 		return nil, fmt.Errorf("discover GPUs: %w", err)
 	}
-	named, aside, err := stock.SplitHost(h, d.cfg.Stock)
+	named, stockDevices, err := stock.SplitHost(h, d.cfg.Stock)
 	if err == nil {
-		err = checkNotStock(cutter, aside)
+		err = checkNotStock(partitioner, stockDevices)
 	}
 	if err != nil {
 		return nil, err
 	}
 	d.cfg.Log.WithFields(logrus.Fields{
-		"gpus": len(h.Devices), "stock": len(aside), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
+		"gpus": len(h.Devices), "stock": len(stockDevices), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
 	}).Info("GPUs discovered")
 	d.updateStatus(func(s *Status) { *s = Status{GPUs: len(h.Devices), Discovered: true} })
 	w, err := watch.New(watch.WatcherConfig{
@@ -264,13 +263,13 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *m
 		return nil
 	}}
 	var all containerAPI // set once the allocations are open
-	booked := func() map[string]share.DeviceUse { return deviceUsesOf(all) }
-	shares, err := d.openSharing(ctx, cutter.AddPlaceholders(named), booked)
+	devicesInUseHere := func() map[string]share.DeviceUse { return deviceUsesOf(all) }
+	shares, err := d.openSharing(ctx, partitioner.AddPlaceholders(named), devicesInUseHere)
 	if err != nil {
 		return nil, err
 	}
 	if d.cfg.Socket != "" {
-		served, opened, err := d.serveAPI(w, h, aside, shares, cutter)
+		served, opened, err := d.serveAPI(w, h, stockDevices, shares, partitioner)
 		if err != nil {
 			return nil, err
 		}
@@ -280,14 +279,14 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, cutter *m
 		parts = append(parts, d.advertiseDevices(w, named, shares.ModeStore))
 	}
 	if d.cfg.changesMIG() {
-		parts = append(parts, d.repartitionWhenIdle(h, cutter, booked, again))
+		parts = append(parts, d.repartitionWhenIdle(h, partitioner, devicesInUseHere, again))
 	}
 	return parts, nil
 }
 
 // advertiseDevices advertises the healthy ones of the named devices, and reports which are
 // withheld.
-func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share.ModeStore) component {
+func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, modes *share.ModeStore) component {
 	return func(ctx context.Context) error {
 		hosts := make(chan gpu.Host)
 		states := w.WatchHosts(ctx)
@@ -303,7 +302,7 @@ func (d *Daemon) advertiseDevices(w *watch.Watcher, named gpu.Host, forms *share
 			}
 		}()
 		err := advertise.Run(ctx, advertise.ProviderConfig{
-			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, HostUpdates: hosts, Role: d.cfg.Role, Modes: forms, Log: d.cfg.Log,
+			AgentURL: d.cfg.AgentURL, StateDir: d.cfg.StateDir, Host: first, HostUpdates: hosts, Role: d.cfg.Role, Modes: modes, Log: d.cfg.Log,
 			OnStatus: d.setProviderStatus, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS,
 		})
 		if errors.Is(err, advertise.ErrRemoved) {
@@ -330,21 +329,21 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 
 // serveAPI manages the containers and serves the API. It also returns the containers, for other
 // components.
-func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, cutter *mig.Partitioner) (parts []component, all containerAPI, err error) {
+func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (parts []component, all containerAPI, err error) {
 	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
 		return nil, nil, err
 	}
-	if all, parts, err = d.trackContainers(w, h, aside, shares, agent); err != nil {
+	if all, parts, err = d.trackContainers(w, h, stockDevices, shares, agent); err != nil {
 		return nil, nil, err
 	}
-	shown, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
+	metricsHandler, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
 	if err != nil {
 		return nil, nil, err
 	}
 	server, err := socket.NewServer(socket.ServerConfig{
-		Containers: all, Devices: w, Metrics: shown, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
-		Modes: shares, Limiter: shares.limiter, MIGPartitioner: cutter, Log: d.cfg.Log,
+		Containers: all, Devices: w, Metrics: metricsHandler, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
+		Modes: shares, Limiter: shares.limiter, MIGPartitioner: partitioner, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -358,12 +357,12 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shar
 
 // trackContainers opens the allocations of the agent's containers. With Unmanaged it only asks
 // the agent for them.
-func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
+func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
 	if d.cfg.Unmanaged {
 		b := unmanagedContainers{newDiscoveredContainers(d.admitted, shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
 		return b, []component{b.runDiscovery}, nil
 	}
-	b, err := d.openContainers(w, h, aside, shares)
+	b, err := d.openContainers(w, h, stockDevices, shares)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -397,7 +396,7 @@ func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 }
 
 // openContainers opens the allocations, and the kernel's enforcement of them.
-func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device, shares deviceSharing) (managedContainers, error) {
+func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing) (managedContainers, error) {
 	kernel, err := isolator.New(isolator.HostConfig{Host: h, CgroupVersion: d.cfg.CgroupVersion})
 	if err != nil {
 		return managedContainers{}, err
@@ -412,8 +411,8 @@ func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, aside []gpu.Device
 	if err := confine(); err != nil {
 		return managedContainers{}, err
 	}
-	ids := make([]string, len(aside))
-	for i, s := range aside {
+	ids := make([]string, len(stockDevices))
+	for i, s := range stockDevices {
 		ids[i] = s.UUID
 	}
 	usable := func(device string) bool {

@@ -41,26 +41,26 @@ func (s deviceSharing) Set(uuid string, shared bool) error {
 // openSharing reads which devices are shared, from the configuration and from the saved
 // changes.
 func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, books func() map[string]share.DeviceUse) (deviceSharing, error) {
-	forms, err := share.OpenModes(share.ModeConfig{
+	modes, err := share.OpenModes(share.ModeConfig{
 		Host: named, List: d.cfg.SharedDevices, Scaling: d.cfg.Scaling, StateDir: d.cfg.StateDir, Live: d.cfg.Provider, ContainerUse: books, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return deviceSharing{}, err
 	}
 	limiter, err := ChooseLimiter(ctx, d.cfg.ShareLimit, d.cfg.Limiters, named.Devices, func(uuid string) bool {
-		_, shared := forms.SharedCapacity(uuid)
+		_, shared := modes.SharedCapacity(uuid)
 		return shared
 	})
 	if err != nil {
 		return deviceSharing{}, err
 	}
-	if parts := forms.AllShared(); len(parts) > 0 {
+	if parts := modes.AllShared(); len(parts) > 0 {
 		d.cfg.Log.WithFields(logrus.Fields{"gpus": len(parts), "limit": limiter.Method()}).Info("GPUs are shared")
 		if limiter.Method() == gpu.NotEnforced {
 			d.cfg.Log.Warn("GPUs are shared and no limits are enforced (--share-limit none): a task can use all of a GPU's memory and time")
 		}
 	}
-	return deviceSharing{ModeStore: forms, limiter: limiter, devices: named.Devices}, nil
+	return deviceSharing{ModeStore: modes, limiter: limiter, devices: named.Devices}, nil
 }
 
 // ChooseLimiter chooses the limiter for the devices that are shared, or for all devices if none
@@ -95,8 +95,8 @@ type discoveredContainer struct {
 	seenAt time.Time
 }
 
-func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient, booked func(string) bool, log logrus.FieldLogger) *discoveredContainers {
-	return &discoveredContainers{limiter: l, agent: agent, isManaged: booked, log: log, admitted: admitted}
+func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient, devicesInUseHere func(string) bool, log logrus.FieldLogger) *discoveredContainers {
+	return &discoveredContainers{limiter: l, agent: agent, isManaged: devicesInUseHere, log: log, admitted: admitted}
 }
 
 // Share does the same as containers.Manager.Share. It queries the agent for the container

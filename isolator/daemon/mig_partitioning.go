@@ -22,12 +22,12 @@ func (c DaemonConfig) changesMIG() bool { return c.MIG != "" && c.MIG != mig.Non
 
 // runUntilDone runs all components, and runs them again with the new devices after each
 // partitioning.
-func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, cutter *mig.Partitioner) error {
+func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, partitioner *mig.Partitioner) error {
 	// Before the allocations are open, no instance may be removed.
 	idle := func(string) bool { return false }
 	for {
 		if d.cfg.changesMIG() {
-			cutter.ApplyLayouts(idle)
+			partitioner.ApplyLayouts(idle)
 			h, err := hardware.Rediscover()
 			if err != nil {
 				return fmt.Errorf("discover GPUs: %w", err)
@@ -38,7 +38,7 @@ func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, cutter *mi
 			d.cfg.OnDiscovered(hardware.Host)
 		}
 		again := false
-		parts, err := d.newComponents(ctx, hardware, cutter, func() { again = true })
+		parts, err := d.newComponents(ctx, hardware, partitioner, func() { again = true })
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, cutter *mi
 
 // repartitionWhenIdle ends all components when a GPU can be partitioned as requested. It never
 // does so at once after it starts, so that failing attempts do not follow each other.
-func (d *Daemon) repartitionWhenIdle(h gpu.Host, cutter *mig.Partitioner, booked func() map[string]share.DeviceUse, again func()) component {
+func (d *Daemon) repartitionWhenIdle(h gpu.Host, partitioner *mig.Partitioner, devicesInUseHere func() map[string]share.DeviceUse, again func()) component {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(partitionInterval)
 		defer tick.Stop()
@@ -62,13 +62,13 @@ func (d *Daemon) repartitionWhenIdle(h gpu.Host, cutter *mig.Partitioner, booked
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-cutter.LayoutRequested():
+			case <-partitioner.LayoutRequested():
 			case <-tick.C:
 			}
-			if cutter.HasPending() {
+			if partitioner.HasPending() {
 				held, err := d.devicesInUse(ctx)
-				due := cutter.ListDue(func(uuid string) bool {
-					return err == nil && !hasMIGDeviceInUse(h, uuid, held) && !hasMIGDeviceInUse(h, uuid, booked())
+				due := partitioner.ListDue(func(uuid string) bool {
+					return err == nil && !hasMIGDeviceInUse(h, uuid, held) && !hasMIGDeviceInUse(h, uuid, devicesInUseHere())
 				})
 				if len(due) > 0 {
 					d.cfg.Log.WithField("gpus", due).Info("partitioning GPUs: no GPU is offered until it is done")
@@ -99,9 +99,9 @@ func hasMIGDeviceInUse(h gpu.Host, uuid string, held map[string]share.DeviceUse)
 
 // checkNotStock returns an error if a GPU that may be partitioned has MIG devices in the
 // agent's flags, where they are only counted.
-func checkNotStock(cutter *mig.Partitioner, aside []gpu.Device) error {
-	for _, d := range aside {
-		if d.MIG != nil && cutter.CanPartition(d.MIG.Parent) {
+func checkNotStock(partitioner *mig.Partitioner, stockDevices []gpu.Device) error {
+	for _, d := range stockDevices {
+		if d.MIG != nil && partitioner.CanPartition(d.MIG.Parent) {
 			return fmt.Errorf("GPU %s is in --mig and in --stock: a GPU that is counted in the agent's flags cannot be partitioned", d.MIG.Parent)
 		}
 	}

@@ -57,7 +57,7 @@ type Limiter struct {
 	mu       sync.Mutex
 	closed   bool
 	daemons  map[string]*controlDaemon    // by device
-	ending   map[string]*controlDaemon    // those that are told to stop, by device
+	ending   map[string]*controlDaemon    // those that are stopping, by device
 	admitted map[string][]gpu.DeviceShare // by container
 }
 

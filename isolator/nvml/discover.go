@@ -58,11 +58,11 @@ type migDevice struct {
 func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 	driver, ret := s.SystemGetDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the driver's version: %w", newNVMLError(ret))
+		return gpu.Host{}, nil, fmt.Errorf("read the driver's version from NVML: %w", newNVMLError(ret))
 	}
 	cuda, ret := s.SystemGetCudaDriverVersion()
 	if ret != nvml.SUCCESS {
-		return gpu.Host{}, nil, fmt.Errorf("ask NVML for the CUDA version: %w", newNVMLError(ret))
+		return gpu.Host{}, nil, fmt.Errorf("read the CUDA version from NVML: %w", newNVMLError(ret))
 	}
 	wholes, err := s.describeGPUs()
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 func (s *nvmlSession) describeGPUs() ([]physicalGPU, error) {
 	count, ret := s.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("ask NVML for the number of GPUs: %w", newNVMLError(ret))
+		return nil, fmt.Errorf("read the number of GPUs from NVML: %w", newNVMLError(ret))
 	}
 	minors, err := readMinors(s.cfg.ProcRoot)
 	if err != nil {
@@ -113,24 +113,24 @@ func (s *nvmlSession) describeGPU(index int) (physicalGPU, error) {
 	}
 	uuid, ret := handle.GetUUID()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("ask GPU %d for its UUID: %w", index, newNVMLError(ret))
+		return physicalGPU{}, fmt.Errorf("read the UUID of GPU %d: %w", index, newNVMLError(ret))
 	}
 	model, ret := handle.GetName()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("ask GPU %s for its name: %w", uuid, newNVMLError(ret))
+		return physicalGPU{}, fmt.Errorf("read the name of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	minor, ret := handle.GetMinorNumber()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("ask GPU %s for its minor number: %w", uuid, newNVMLError(ret))
+		return physicalGPU{}, fmt.Errorf("read the minor number of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
 	// A GPU that shares the host's memory reports none of its own.
 	if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-		return physicalGPU{}, fmt.Errorf("ask GPU %s for its memory: %w", uuid, newNVMLError(ret))
+		return physicalGPU{}, fmt.Errorf("read the memory of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	pci, ret := handle.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("ask GPU %s for its PCI address: %w", uuid, newNVMLError(ret))
+		return physicalGPU{}, fmt.Errorf("read the PCI address of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	at := pciAddress(pci.Domain, pci.Bus, pci.Device)
 	return physicalGPU{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{

@@ -49,7 +49,7 @@ type gpuState struct {
 // deviceHandle is the GPU or MIG device that a UUID names.
 type deviceHandle struct {
 	gpu    *gpuState
-	handle nvml.Device // nil where NVML was started anew without it
+	handle nvml.Device // nil if NVML was restarted and does not list it
 	mig    *gpu.MIG
 }
 
@@ -189,8 +189,8 @@ func (l *Library) sampleWithToken(uuid string, c *gpuState) (gpu.Sample, error) 
 	case closed:
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, errClosed)
 	case !ok:
-		return gpu.Sample{}, fmt.Errorf("%s: the MIG device is no more", what)
-	case t.handle == nil: // NVML was started anew without it
+		return gpu.Sample{}, fmt.Errorf("%s: the MIG device no longer exists", what)
+	case t.handle == nil: // NVML was restarted and does not list it
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)
 	}
 	s, err := l.session.readSample(t.handle, t.mig != nil)

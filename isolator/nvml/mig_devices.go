@@ -51,23 +51,23 @@ func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability
 func describeMIGDevice(parent gpu.Device, handle nvml.Device, minors map[migCapability]int) (gpu.Device, error) {
 	uuid, ret := handle.GetUUID()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask a MIG device for its UUID: %w", newNVMLError(ret))
+		return gpu.Device{}, fmt.Errorf("read the UUID of a MIG device: %w", newNVMLError(ret))
 	}
 	name, ret := handle.GetName()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its name: %w", uuid, newNVMLError(ret))
+		return gpu.Device{}, fmt.Errorf("read the name of MIG device %s: %w", uuid, newNVMLError(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its memory: %w", uuid, newNVMLError(ret))
+		return gpu.Device{}, fmt.Errorf("read the memory of MIG device %s: %w", uuid, newNVMLError(ret))
 	}
 	gi, ret := handle.GetGpuInstanceId()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its GPU instance: %w", uuid, newNVMLError(ret))
+		return gpu.Device{}, fmt.Errorf("read the GPU instance of MIG device %s: %w", uuid, newNVMLError(ret))
 	}
 	ci, ret := handle.GetComputeInstanceId()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, fmt.Errorf("ask MIG device %s for its compute instance: %w", uuid, newNVMLError(ret))
+		return gpu.Device{}, fmt.Errorf("read the compute instance of MIG device %s: %w", uuid, newNVMLError(ret))
 	}
 	mig := &gpu.MIG{Parent: parent.UUID, Profile: profileName(name), GPUInstance: gi, ComputeInstance: ci}
 	for at, cap := range map[migCapability]*int{

@@ -44,11 +44,11 @@ func discoverMIG(c LibraryConfig) (list []MIGGPU, err error) {
 	for _, w := range wholes {
 		profiles, err := s.listProfiles(w.handle)
 		if err != nil {
-			return nil, fmt.Errorf("ask for the MIG profiles of GPU %s: %w", w.device.UUID, err)
+			return nil, fmt.Errorf("list the MIG profiles of GPU %s: %w", w.device.UUID, err)
 		}
 		made, err := s.listInstances(w.handle)
 		if err != nil {
-			return nil, fmt.Errorf("ask for the MIG instances of GPU %s: %w", w.device.UUID, err)
+			return nil, fmt.Errorf("list the MIG instances of GPU %s: %w", w.device.UUID, err)
 		}
 		list = append(list, MIGGPU{w.device, profiles, layoutInstances(made)})
 	}
@@ -101,13 +101,13 @@ func (s *nvmlSession) listMIGGPUs() ([]physicalGPU, error) {
 
 // ListProfiles returns the instances that a GPU in MIG mode can have.
 func (l *Library) ListProfiles(uuid string) ([]layout.InstanceProfile, error) {
-	return runOnMIGGPU(l, queryTimeout, "ask for the MIG profiles of GPU "+uuid, uuid, l.session.listProfiles)
+	return runOnMIGGPU(l, queryTimeout, "list the MIG profiles of GPU "+uuid, uuid, l.session.listProfiles)
 }
 
 // ListInstances returns the instances of a GPU in MIG mode, whichever program created them,
 // sorted by place.
 func (l *Library) ListInstances(uuid string) ([]layout.GPUInstance, error) {
-	return runOnMIGGPU(l, queryTimeout, "ask for the MIG instances of GPU "+uuid, uuid, func(handle nvml.Device) ([]layout.GPUInstance, error) {
+	return runOnMIGGPU(l, queryTimeout, "list the MIG instances of GPU "+uuid, uuid, func(handle nvml.Device) ([]layout.GPUInstance, error) {
 		made, err := l.session.listInstances(handle)
 		return layoutInstances(made), err
 	})
@@ -201,7 +201,7 @@ func (s *nvmlSession) supportsPartitioning() bool {
 
 func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile, error) {
 	if !s.supportsPartitioning() {
-		return nil, errors.New("the driver tells nothing of MIG profiles: update it to 470 or later")
+		return nil, errors.New("the driver does not list MIG profiles: update it to 470 or later")
 	}
 	var list []layout.InstanceProfile
 	for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {
@@ -210,13 +210,13 @@ func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile
 			continue // a profile of other GPUs
 		}
 		if ret != nvml.SUCCESS {
-			return nil, fmt.Errorf("ask for MIG profile %d: %w", n, newNVMLError(ret))
+			return nil, fmt.Errorf("read MIG profile %d: %w", n, newNVMLError(ret))
 		}
 		name, _, _ := bytes.Cut(info.Name[:], []byte{0})
 		p := layout.InstanceProfile{Name: profileName(string(name)), ID: int(info.Id), Slices: int(info.SliceCount), MemMiB: int64(info.MemorySizeMB), Max: int(info.InstanceCount)}
 		places, ret := handle.GetGpuInstancePossiblePlacements(&nvml.GpuInstanceProfileInfo{Id: info.Id})
 		if ret != nvml.SUCCESS {
-			return nil, fmt.Errorf("ask where MIG profile %s may stand: %w", p.Name, newNVMLError(ret))
+			return nil, fmt.Errorf("read the placements of MIG profile %s: %w", p.Name, newNVMLError(ret))
 		}
 		for _, at := range places {
 			p.Size, p.Starts = int(at.Size), append(p.Starts, int(at.Start))
@@ -250,7 +250,7 @@ func (s *nvmlSession) listInstances(handle nvml.Device) ([]existingInstance, err
 		for _, gi := range made {
 			info, ret := gi.GetInfo()
 			if ret != nvml.SUCCESS {
-				return nil, fmt.Errorf("ask where an instance of MIG profile %s stands: %w", p.Name, newNVMLError(ret))
+				return nil, fmt.Errorf("read the placement of an instance of MIG profile %s: %w", p.Name, newNVMLError(ret))
 			}
 			list = append(list, existingInstance{layout.GPUInstance{Profile: p.Name, Start: int(info.Placement.Start), Size: int(info.Placement.Size)}, p, gi})
 		}
@@ -310,7 +310,7 @@ func (i *existingInstance) eachComputeProfile(each func(nvml.ComputeInstanceProf
 		case ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.SUCCESS && info.InstanceCount == 0:
 			continue
 		case ret != nvml.SUCCESS:
-			return fmt.Errorf("ask for its compute profile %d: %w", n, newNVMLError(ret))
+			return fmt.Errorf("read its compute profile %d: %w", n, newNVMLError(ret))
 		}
 		if err := each(info); err != nil {
 			return err

@@ -26,7 +26,7 @@ type FakeKernel struct {
 }
 
 type cgroupState struct {
-	unconfined bool // nobody confined it
+	unconfined bool // no rules apply to it
 	devices    []string
 	pids       []int
 }
@@ -169,7 +169,7 @@ func (k *FakeKernel) AllowedDevices(cgroup string) ([]string, error) {
 	case !ok:
 		return nil, fmt.Errorf("read device cgroup %s: %w", cgroup, fs.ErrNotExist)
 	case g.unconfined:
-		return nil, fmt.Errorf("read device cgroup %s: nobody confined it", cgroup)
+		return nil, fmt.Errorf("read device cgroup %s: it is not confined", cgroup)
 	}
 	return slices.Clone(g.devices), nil
 }

@@ -46,7 +46,7 @@ func tryAccess(access, path string) error {
 		}
 		return err
 	}
-	var st unix.Stat_t // "m" makes a node like the one at path, beside it
+	var st unix.Stat_t // "m" makes a node like the one at path, in the same folder
 	if err := unix.Stat(path, &st); err != nil {
 		return err
 	}
