@@ -61,7 +61,7 @@ func (a *APIConfig) checkFiles(flags *admission.HostPermissions) error {
 		errs = append(errs, errors.New("the API's certificate needs its key and a key its certificate: give both files or neither"))
 	}
 	if a.AccessFile != "" && (len(flags.Volumes) > 0 || flags.HostIPC) {
-		errs = append(errs, errors.New("with an access file, what jobs may have stands there, under jobs: leave --allow-volumes and --allow-host-ipc out"))
+		errs = append(errs, errors.New("the access file sets what jobs may use, under jobs: remove --allow-volumes and --allow-host-ipc"))
 	}
 	return errors.Join(errs...)
 }
@@ -73,9 +73,9 @@ func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) er
 		return nil
 	}
 	if !a.Open {
-		return fmt.Errorf("listen on %s: whoever reaches it could do everything, or read tokens on the way: give --access, --api-tls-cert and --api-tls-key, listen on loopback, or open it by --insecure-api", at)
+		return fmt.Errorf("listen on %s: every client that reaches it could do everything, or read tokens in transit: give --access, --api-tls-cert and --api-tls-key, listen on loopback, or open it by --insecure-api", at)
 	}
-	log.WithField("addr", at.String()).Warn("the API listens beyond this machine, and whoever reaches it may do everything or read what is sent")
+	log.WithField("addr", at.String()).Warn("the API listens on a network address: every client that reaches it may do everything, or read the traffic")
 	return nil
 }
 

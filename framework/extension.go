@@ -107,7 +107,7 @@ func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 	}
 	to, err := url.Parse(h.LeaderURL)
 	if err == nil && r.Header.Get("Authorization") != "" && !client.IsConfidential(to) {
-		return nil, fmt.Errorf("the scheduler that leads answers at %s without TLS, and a token would be seen on the way: give it a certificate", to)
+		return nil, fmt.Errorf("the leader serves %s without TLS, which would expose the token: configure a certificate", to)
 	}
 	return to, err
 }

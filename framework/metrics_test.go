@@ -23,7 +23,7 @@ type countingExtension struct {
 }
 
 func (m *countingExtension) Gauges(_ context.Context, add func(name, help string, labels map[string]string, value float64)) error {
-	add("marathon_apps", "Apps there are.", nil, 7)
+	add("marathon_apps", "Number of apps.", nil, 7)
 	if m.broken.Load() {
 		return errors.New("not now")
 	}

@@ -41,7 +41,7 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 		if !lostLeadership(err) {
 			return err
 		}
-		s.cfg.Log.WithError(err).Warn("this scheduler stands by: tasks go on")
+		s.cfg.Log.WithError(err).Warn("this scheduler is a standby now: tasks continue")
 		s.updateStatus(func(now *Status) { *now = Status{Leadership: LostLeadership, LeadershipError: err} })
 		select {
 		case <-time.After(reelectionDelay):

@@ -54,7 +54,7 @@ func TestScheduleOfOwnerWithoutPermission(t *testing.T) {
 	now.Add(2 * 3600)
 	in.currentBackend().Leader.(*leader.Leader).SubmitDue(ctx)
 	view, err := ops.GetSchedule(ctx, "nightly")
-	if err != nil || !strings.Contains(view.Note, "alice may submit to role research no more") || len(view.Runs) > 0 {
+	if err != nil || !strings.Contains(view.Note, "alice may no longer submit to role research") || len(view.Runs) > 0 {
 		t.Errorf("got %+v, %v", view, err)
 	}
 	if jobs, err := ops.ListJobs(ctx); err != nil || len(jobs) > 0 {

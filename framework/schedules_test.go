@@ -111,7 +111,7 @@ func TestScheduleRefusals(t *testing.T) {
 			s.Request = frameworktest.JobSpec("", 1, 1, "V101").Request
 			return s
 		}())), 422, "V101"},
-		{"without a schedule", errorOf(in.AddSchedule(ctx, frameworktest.JobSpec("once", 1, 0))), 422, "schedule: say when"},
+		{"without a schedule", errorOf(in.AddSchedule(ctx, frameworktest.JobSpec("once", 1, 0))), 422, "schedule: a time is required"},
 		{"as a job", errorOf(in.SubmitJob(ctx, frameworktest.ScheduledSpec("job", "@daily"))), 422, "submit it as such, to /v1/schedules"},
 		{"without a time", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("never", "0 0 30 2 *"))), 422, "names no day that there is"},
 		{"end of none", in.EndSchedule(ctx, "none"), 404, `there is no schedule "none"`},

@@ -2,7 +2,7 @@ package marathon
 
 import "mesos-gpu/job"
 
-const noSecrets = "there is no secret store here: give the value in env, or a file by a host volume"
+const noSecrets = "there is no secret store: set the value in env, or mount a file as a host volume"
 
 // appFields are the fields at the top of an app and in its small objects.
 func appFields() []Field {
@@ -24,7 +24,7 @@ func appFields() []Field {
 		{Path: "resourceLimits.cpus", Type: Number | String, Max: boundOf(maxCPUs), Enum: []string{unlimitedText}},
 		{Path: "resourceLimits.mem", Type: Number | String, Max: boundOf(maxMiB), Enum: []string{unlimitedText}},
 		{Path: "executor", Type: String, Default: `""`, Support: Refused, Accepts: []string{"//cmd"}, Why: "each task runs under this project's own executor"},
-		{Path: "executorResources", Type: Object, Support: Refused, Why: "what the executor takes is the scheduler's to say"},
+		{Path: "executorResources", Type: Object, Support: Refused, Why: "the scheduler sets the executor's resources"},
 		{Path: "executorResources.cpus", Type: Number, Default: "0.1", Min: boundOf(0.1), Support: Refused},
 		{Path: "executorResources.mem", Type: Number, Default: "32", Min: boundOf(32), Support: Refused},
 		{Path: "executorResources.disk", Type: Number, Default: "10", Min: boundOf(10), Support: Refused},

@@ -10,7 +10,7 @@ func networkFields() []Field {
 		{Path: "networks[]", Type: Object},
 		{Path: "networks[].mode", Type: String, Default: `"container"`, Enum: []string{ContainerMode, BridgeMode, HostMode}},
 		{Path: "networks[].name", Type: String, MinLen: 1, MaxLen: 63, Pattern: networkName, Why: "of mode container: a network of the agents' docker engines; absent, the scheduler's default"},
-		{Path: "networks[].labels", Type: Object, Support: Informational, Why: "docker's networks take none, in Marathon neither"},
+		{Path: "networks[].labels", Type: Object, Support: Informational, Why: "docker's networks have no labels, nor in Marathon"},
 		{Path: "networks[].labels.*", Type: String, Support: Informational},
 		{Path: "portDefinitions", Type: Array, Why: "in the host's network; absent, one port named default"},
 		{Path: "portDefinitions[]", Type: Object},

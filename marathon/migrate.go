@@ -146,7 +146,7 @@ func (f *appNormalizer) mapDefinitions(c *Container) {
 		}
 		m := &c.PortMappings[i]
 		if d.Name != "" && d.Name != m.Name || len(d.Labels) > 0 || d.Port != 0 && m.ServicePort != 0 && m.ServicePort != d.Port {
-			f.addError("/", "port definition %d is for the host's network: say it in container.portMappings", i)
+			f.addError("/", "port definition %d is for the host's network: use container.portMappings", i)
 			continue
 		}
 		if d.Port != 0 {

@@ -20,21 +20,21 @@ func (f *appNormalizer) checkOldForms() {
 			f.addError("/ipAddress", "discovery is not for DOCKER containers: use container.portMappings")
 		}
 		if len(a.Networks) > 0 {
-			f.addError("/", "ipAddress and networks say the same: leave out ipAddress")
+			f.addError("/", "ipAddress and networks are equivalent: remove ipAddress")
 		}
 		if len(a.Ports) > 0 || len(a.PortDefinitions) > 0 {
 			f.addError("/", "an app with ipAddress has no ports and no portDefinitions")
 		}
 	}
 	if len(a.URIs) > 0 && len(a.Fetch) > 0 {
-		f.addError("/uris", "uris and fetch say the same: leave out uris")
+		f.addError("/uris", "uris and fetch are equivalent: remove uris")
 	}
 	if dup := firstDuplicate(a.Ports); dup != 0 {
 		f.addError("/", "port %d occurs twice in ports", dup)
 		a.Ports[slices.Index(a.Ports, dup)] = 0 // so that it is reported once
 	}
 	if a.Ports != nil && a.PortDefinitions != nil && !slices.EqualFunc(a.Ports, a.PortDefinitions, func(p int, d PortDefinition) bool { return p == d.Port }) {
-		f.addError("/", "ports and portDefinitions say different things: leave out ports")
+		f.addError("/", "ports and portDefinitions contradict each other: remove ports")
 	}
 }
 
@@ -45,7 +45,7 @@ func (f *appNormalizer) checkOldContainer(c *Container) {
 	}
 	f.checkUniqueNames("/container/docker/portMappings", d.PortMappings)
 	if d.Network != "" && len(f.app.Networks) > 0 {
-		f.addError("/", "container.docker.network and networks say the same: leave out container.docker.network")
+		f.addError("/", "container.docker.network and networks are equivalent: remove container.docker.network")
 	}
 	if c.Type != MesosType {
 		return

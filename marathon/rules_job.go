@@ -176,7 +176,7 @@ func (f *appNormalizer) checkJobPorts() {
 		}
 	}
 	if none > 0 && none < len(a.Container.PortMappings) {
-		f.addError(place, "not served: some ports have a hostPort and some have none: PORT0, PORT1, … would not be told apart: give each one, or none")
+		f.addError(place, "not served: some ports have a hostPort and some have none: PORT0, PORT1, … would be ambiguous: set all of them, or none")
 	}
 }
 

@@ -51,7 +51,7 @@ func (f *appNormalizer) checkJobContainer(c *Container) {
 		}
 		own := v.External.DriverName()
 		if driver != "" && own != "" && own != driver {
-			f.addError(place+"/external/options", "drivers %s and %s: the docker engine takes one for a container", driver, own)
+			f.addError(place+"/external/options", "drivers %s and %s: the docker engine supports one per container", driver, own)
 		}
 		driver = max(driver, own)
 	}

@@ -28,7 +28,7 @@ func ParsePolicy(data []byte) (*AccessPolicy, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("the access file is empty: nobody could do anything")
+		return nil, errors.New("the access file is empty: no user would have a permission")
 	case err != nil:
 		return nil, fmt.Errorf("read YAML: %w", err)
 	}
@@ -228,7 +228,7 @@ func checkRole(role string) error {
 		return fmt.Errorf("role %q begins or ends with a slash: write %s for all roles, research/vision for one below another", role, admission.AllRoles)
 	}
 	if strings.Contains(role, admission.AllRoles+"*") {
-		return fmt.Errorf("role %q: a role covers all below it anyhow: leave the * out", role)
+		return fmt.Errorf("role %q: a role includes all roles below it: remove the *", role)
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (r *policyReader) checkNames(line int, kind, why string, names []string, th
 	for _, name := range names {
 		switch issued := strings.HasPrefix(name, OIDCPrefix); {
 		case issued && !oidc:
-			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: there is no oidc here to tell it", line, kind, name))
+			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: the file has no oidc section that could prove it", line, kind, name))
 		case !issued && !there[name]:
 			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s", line, kind, name, why, OIDCPrefix))
 		}

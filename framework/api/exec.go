@@ -43,7 +43,7 @@ const (
 // Validate returns an error if the request is invalid.
 func (r *ExecRequest) Validate() error {
 	if len(r.Argv) == 0 || r.Argv[0] == "" {
-		return fmt.Errorf("argv: say which program to run")
+		return fmt.Errorf("argv: a program is required")
 	}
 	size := 0
 	for _, arg := range r.Argv {

@@ -74,7 +74,7 @@ func CheckIfMatch(ctx context.Context, tag string) error {
 	if !bound || slices.Contains(tags, "*") || slices.Contains(tags, tag) {
 		return nil
 	}
-	return api.NewProblemf(http.StatusPreconditionFailed, "it is another than If-Match says: it has the ETag %s now: look at it again", tag)
+	return api.NewProblemf(http.StatusPreconditionFailed, "it has changed: its ETag is %s, which If-Match does not contain: read it again", tag)
 }
 
 // writeJSONWithETag writes a response with an ETag.

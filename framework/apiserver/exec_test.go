@@ -465,8 +465,8 @@ func TestExecPreconditions(t *testing.T) {
 	}{
 		"no upgrade":            {path: "0/exec?argv=ls", header: []string{}, status: 426, contains: "WebSocket"},
 		"an old WebSocket":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Websocket-Version", "8"}, upgrade[:4]...), status: 400, contains: "version"},
-		"no command":            {path: "0/exec", status: 400, contains: "say which program to run"},
-		"an empty one":          {path: "0/exec?argv=&argv=x", status: 400, contains: "say which program to run"},
+		"no command":            {path: "0/exec", status: 400, contains: "a program is required"},
+		"an empty one":          {path: "0/exec?argv=&argv=x", status: 400, contains: "a program is required"},
 		"a long one":            {path: "0/exec" + long, status: 400, contains: "65537 bytes, at most 65536"},
 		"a strange size":        {path: "0/exec?argv=ls&rows=70000", status: 400, contains: "are no window"},
 		"no size":               {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is no number"},
@@ -482,7 +482,7 @@ func TestExecPreconditions(t *testing.T) {
 		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...), status: 403, contains: "another site"},
 		"no origin at all":      {path: "0/exec?argv=ls", header: append([]string{"Origin", "null"}, upgrade...), status: 403, contains: "another site"},
 		"one that lies":         {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://evil.example"}, upgrade...), status: 403, contains: "evil.example"},
-		"another name for us":   {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...), status: 403, contains: "no name of this scheduler's"},
+		"another name for us":   {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...), status: 403, contains: "not a name of this scheduler"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBackend{state: job.Running, err: tt.err, exec: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {

@@ -181,7 +181,7 @@ func TestRequests(t *testing.T) {
 		"kill":                  {method: "DELETE", path: "/v1/jobs/train", status: 202},
 		"kill, how?":            {method: "DELETE", path: "/v1/jobs/train?force=hard", status: 400, contains: `force \"hard\" is neither true nor false`},
 		"scale":                 {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":0}`, status: 202},
-		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "say how many"},
+		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "a number is required"},
 		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
 		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
 		"stop, misspelt":        {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},

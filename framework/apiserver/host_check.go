@@ -23,7 +23,7 @@ func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http
 		host := hostName(r.Host)
 		own := func(name string) bool { return strings.EqualFold(name, host) }
 		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
-			WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is no name of this scheduler's: use its address, or give it the name by --advertise-url", r.Host), log)
+			WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is not a name of this scheduler: use its address, or set the name with --advertise-url", r.Host), log)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -65,7 +65,7 @@ func TestJobFiles(t *testing.T) {
 		"two jobs":       {"/v1/jobs", jobYAML + "---\n" + jobYAML, 422, "a second document"},
 		"no YAML":        {"/v1/jobs", "a: [", 422, "job file:1: "},
 		"too large":      {"/v1/jobs", "name: " + strings.Repeat("x", maxBody), 413, "1048576 bytes"},
-		"no schedule":    {"/v1/schedules", jobYAML, 422, "schedule: say when"},
+		"no schedule":    {"/v1/schedules", jobYAML, 422, "schedule: a time is required"},
 		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file:6:11: schedule: cron "},
 	} {
 		status, kind, body := sendRequest(t, "POST", serve(t, &fakeBackend{}).URL+c.path, c.body, "Content-Type", "application/yaml")

@@ -12,7 +12,7 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	if want.Tasks == nil {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: say how many")
+		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: a number is required")
 	}
 	return s.acceptChange(w, r, func(leader LeaderBackend) error {
 		return leader.ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks)

@@ -17,7 +17,7 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	if spec.Schedule == nil {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule: say when, for example {\"cron\": \"0 3 * * *\"}; what runs once is a job, for /v1/jobs")
+		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule: a time is required, for example {\"cron\": \"0 3 * * *\"}; a job that runs once is submitted to /v1/jobs")
 	}
 	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
 	note := AuditNoteOf(r.Context())

@@ -108,7 +108,7 @@ func TestExecRejected(t *testing.T) {
 	}{
 		{1, []string{"ls"}, 404, "has no task"},
 		{0, []string{"ls"}, 409, "its agent is away"},
-		{0, nil, 0, "say which program to run"},
+		{0, nil, 0, "a program is required"},
 		{0, []string{strings.Repeat("x", api.MaxArgv)}, 0, "at most 65536 are taken"},
 	} {
 		_, err := c.Exec(t.Context(), "train", tt.task, api.ExecRequest{Argv: tt.argv}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard})

@@ -13,7 +13,7 @@ import (
 )
 
 // errLeadershipLost cancels running commands when the leader stops.
-var errLeadershipLost = errors.New("this scheduler leads no more")
+var errLeadershipLost = errors.New("this scheduler no longer leads")
 
 // Exec runs a command in the container of a running task, through its agent. It
 // returns the command's exit status. It fails when the scheduler loses leadership.
@@ -53,7 +53,7 @@ func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequ
 	}
 	t := &j.Tasks[index]
 	if t.State != job.Running {
-		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run beside running tasks only", index, name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
+		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict, "task %d of job %q is %s: commands run only in running tasks", index, name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	return master.ExecCommand{
 		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: j.Spec.Containerizer == job.Docker,

@@ -87,5 +87,5 @@ func TestExecErrorsAreDistinguished(t *testing.T) {
 		<-asked
 		close(ended)
 	}()
-	want("the end of the lead", http.StatusServiceUnavailable, "leads no more")
+	want("the end of the lead", http.StatusServiceUnavailable, "no longer leads")
 }

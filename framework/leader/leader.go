@@ -124,7 +124,7 @@ func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, app
 func journalProblem(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
-		return api.NewProblemf(http.StatusServiceUnavailable, "%w: see whether it was done before you ask again", err)
+		return api.NewProblemf(http.StatusServiceUnavailable, "%w: check whether it was done before you ask again", err)
 	case errors.Is(err, journal.ErrFenced), errors.Is(err, zkconn.ErrLost), errors.Is(err, context.Canceled):
 		return api.NewUnavailable("%w", err)
 	}
@@ -222,7 +222,7 @@ func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
 	}
 	agents, err := b.Client.ListAgents(ctx)
 	if err != nil {
-		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is no type that NVIDIA makes, and the master does not say whether an agent has it: %v", strange[0], err)
+		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is not an NVIDIA product, and the agents cannot be listed to find it: %v", strange[0], err)
 	}
 	if err := clusterview.CheckUnknownTypes(strange, agents); err != nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)

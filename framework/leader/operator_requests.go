@@ -138,7 +138,7 @@ func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error)
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		lacks, ok := st.UnmetDemand()
 		if !ok {
-			return api.NewUnavailable("the master has not offered for long enough to tell what is lacking")
+			return api.NewUnavailable("the master has not sent offers for long enough to compute the unmet demand")
 		}
 		for i := range lacks {
 			list.Demand = append(list.Demand, demandView(&lacks[i]))

@@ -69,7 +69,7 @@ func decodeSchedule(text []byte) *cachedSchedule {
 	e := &cron.ScheduleEntry{}
 	err := json.Unmarshal(text, e)
 	if err == nil && e.Spec.Schedule == nil {
-		err = errors.New("it says no time")
+		err = errors.New("it has no schedule")
 	}
 	var next time.Time
 	if err == nil {

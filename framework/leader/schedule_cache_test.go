@@ -178,7 +178,7 @@ func TestScheduleBounds(t *testing.T) {
 
 func TestDamagedScheduleIsReported(t *testing.T) {
 	p := decodeSchedule([]byte("{}"))
-	if !errors.Is(p.err, apiserver.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it says no time)" {
+	if !errors.Is(p.err, apiserver.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it has no schedule)" {
 		t.Errorf("got %v", p.err)
 	}
 }

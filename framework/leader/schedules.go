@@ -141,7 +141,7 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 // replaces only an ended job of the same owner, and the owner must still have permission.
 func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
-		return fmt.Errorf("%s may submit to role %s no more", run.Owner, run.Role)
+		return fmt.Errorf("%s may no longer submit to role %s", run.Owner, run.Role)
 	}
 	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
 		return fmt.Errorf("there is a job %q of another owner", run.Name)

@@ -67,7 +67,7 @@ func someSnapshot() fakeSource {
 	for state, n := range map[string]float64{"RUNNING": 3, "WAITING": 1} {
 		v.Gauges = append(v.Gauges, ExtensionGauge{"marathon_instances", "Instances by state.", map[string]string{"state": state}, n})
 	}
-	v.Gauges = append(v.Gauges, ExtensionGauge{Name: "marathon_apps", Help: "Apps there are.", Value: 2})
+	v.Gauges = append(v.Gauges, ExtensionGauge{Name: "marathon_apps", Help: "Number of apps.", Value: 2})
 	return v
 }
 
@@ -139,7 +139,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `# HELP mesos_gpu_scheduler_gpus_held GPUs that tasks hold, by role and type; the type is empty where no agent tells it.
+	want := `# HELP mesos_gpu_scheduler_gpus_held GPUs that tasks hold, by role and type; the type is empty if the agent does not report it.
 # TYPE mesos_gpu_scheduler_gpus_held gauge
 mesos_gpu_scheduler_gpus_held{role="",type="` + strings.Repeat("ü", maxLabelSize/2) + `"} 3
 `

@@ -121,7 +121,7 @@ func (b *Standby) catchUp(ctx context.Context) error {
 		select {
 		case <-fresh:
 		case <-limit:
-			return api.NewUnavailable("this standby is not up to date: it does not hear from ZooKeeper")
+			return api.NewUnavailable("this standby is not up to date: it has no connection to ZooKeeper")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -206,7 +206,7 @@ func (b *Standby) MetricsSnapshot(context.Context) (metrics.Snapshot, error) {
 func (b *Standby) GetHealth(ctx context.Context) (api.HealthStatus, error) {
 	url, err := b.findLeader(ctx)
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
-		return api.HealthStatus{}, fmt.Errorf("ask who leads: %w", err)
+		return api.HealthStatus{}, fmt.Errorf("find the leader: %w", err)
 	}
 	return api.HealthStatus{FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Standby, LeaderURL: url}, nil
 }

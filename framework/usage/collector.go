@@ -116,7 +116,7 @@ func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
 	v := api.TaskUsage{Task: u.ID, Job: u.Job, Index: u.Index, Role: u.Role, Hostname: u.Hostname, Devices: t.usage.Devices, Simulated: t.usage.Simulated}
 	switch {
 	case errors.Is(t.err, master.ErrNoFile):
-		v.Note = "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
+		v.Note = "the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet"
 	case t.err != nil:
 		v.Note = t.err.Error()
 	default:
@@ -137,7 +137,7 @@ func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
 func staleNote(age time.Duration) string {
 	switch {
 	case age > maxSampleAge:
-		return "stale: its agent tells nothing new"
+		return "stale: the agent reports nothing new"
 	case age < -maxSampleAge:
 		return "stale: its agent's clock is ahead"
 	}

@@ -36,12 +36,12 @@ func layoutProblems(t *testing.T) string {
 				}
 			}
 		},
-		func(u *api.TaskUsage) { u.Note = "stale: its agent tells nothing new" },
+		func(u *api.TaskUsage) { u.Note = "stale: the agent reports nothing new" },
 		func(u *api.TaskUsage) { // no values
 			for d := range u.Devices {
 				u.Devices[d] = gpu.DeviceUsage{UUID: u.Devices[d].UUID}
 			}
-			u.History, u.AgeSeconds, u.Note = nil, nil, "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet"
+			u.History, u.AgeSeconds, u.Note = nil, nil, "the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet"
 		},
 		func(u *api.TaskUsage) { // a share of a failed, simulated GPU without history
 			throttled := 42.
@@ -104,14 +104,14 @@ func TestUsageInWords(t *testing.T) {
 		0: "Memory now 60.8 GiB of 80 GiB; in the last 15 minutes 5.3 GiB to 60.8 GiB, on average",
 		2: "Duty now 0 %; in the last 15 minutes 0 % to ",
 		4: "Duty now not known; in the last 15 minutes ",
-		6: "its agent tells nothing of its GPUs: mesos-gpu agent does not run there, or has not measured yet | ",
+		6: "the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet | ",
 		8: "Duty of the whole GPU now not known; in the last minute ",
 	} {
 		if !strings.HasPrefix(got[i], want) && !strings.Contains(got[i], " | "+want) {
 			t.Errorf("card %d says %q, want %q", i, got[i], want)
 		}
 	}
-	for i, want := range map[int]string{4: "| stale: its agent tells nothing new | ", 8: " °C, failed, held to its part for 42 seconds"} {
+	for i, want := range map[int]string{4: "| stale: the agent reports nothing new | ", 8: " °C, failed, held to its part for 42 seconds"} {
 		if !strings.HasSuffix(got[i], want) {
 			t.Errorf("card %d ends %q, want %q", i, got[i], want)
 		}

@@ -69,7 +69,7 @@ func (s *apiServer) serveRequest(w http.ResponseWriter, r *http.Request) {
 func (s *apiServer) setLeaderHeader(w http.ResponseWriter, r *http.Request) error {
 	leader, err := s.service.LeaderURL(r.Context())
 	if err != nil {
-		return fmt.Errorf("ask who leads: %w", err)
+		return fmt.Errorf("find the leader: %w", err)
 	}
 	if leader != "" {
 		w.Header().Set("X-Marathon-Leader", leader)

@@ -315,7 +315,7 @@ func (c *Controller) LeaderURL(context.Context) (string, error) {
 
 // AbdicateLeadership always fails: the schedulers elect their leader.
 func (c *Controller) AbdicateLeadership(context.Context) error {
-	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to have another lead: it goes on standing by when it is started again"}
+	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to let another one lead: after a restart it is a standby"}
 }
 
 // GetInfo describes this scheduler.

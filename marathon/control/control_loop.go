@@ -144,7 +144,7 @@ func (k *controlLoop) handleNext(ctx context.Context) error {
 func (k *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
 	err := r.do(k)
 	if e := k.recordDocuments(ctx); e != nil {
-		r.done <- unavailableError("%v: see whether it was done before you ask again", e)
+		r.done <- unavailableError("%v: check whether it was done before you ask again", e)
 		return e
 	}
 	r.done <- err
@@ -159,7 +159,7 @@ func unavailableError(format string, args ...any) error {
 func (k *controlLoop) watchChanges(ctx context.Context) {
 	for {
 		if err := k.cluster.WaitForChange(ctx); err != nil {
-			k.watchFailed <- fmt.Errorf("hear what has changed: %w", err)
+			k.watchFailed <- fmt.Errorf("watch changes: %w", err)
 			return
 		}
 		select {
@@ -177,9 +177,9 @@ func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) err
 	case k.requests <- r:
 		return <-r.done // the loop answers every request that it has accepted
 	case <-k.stopped:
-		return unavailableError("this scheduler leads no more: ask again")
+		return unavailableError("this scheduler no longer leads: ask again")
 	case <-ctx.Done():
-		return unavailableError("the request ended before its turn came: %v", context.Cause(ctx))
+		return unavailableError("the request ended before it was handled: %v", context.Cause(ctx))
 	}
 }
 

@@ -137,7 +137,7 @@ func (c *Controller) runInLoop(ctx context.Context, do func(k *controlLoop) erro
 	k := c.loop
 	c.mu.Unlock()
 	if k == nil {
-		return unavailableError("this scheduler keeps no apps now: ask again")
+		return unavailableError("this scheduler does not manage apps now: ask again")
 	}
 	return k.runInLoop(ctx, do)
 }

@@ -285,7 +285,7 @@ func TestEndedRequest(t *testing.T) {
 		cancel()
 		done := 0
 		for range 100 { // select chooses at random if both cases are ready
-			if err := s.control.runInLoop(ctx, func(*controlLoop) error { done++; return nil }); err != nil && !strings.Contains(err.Error(), "before its turn") {
+			if err := s.control.runInLoop(ctx, func(*controlLoop) error { done++; return nil }); err != nil && !strings.Contains(err.Error(), "before it was handled") {
 				t.Errorf("got %v", err)
 			}
 		}

@@ -19,15 +19,15 @@ func (c *Controller) Gauges(ctx context.Context, add func(name, help string, lab
 	if err := c.runInLoop(ctx, func(k *controlLoop) error { n = k.countApps(); return nil }); err != nil {
 		return err
 	}
-	add("marathon_apps", "Apps there are.", nil, float64(n.apps))
-	add("marathon_deployments", "Deployments under way.", nil, float64(n.deployments))
+	add("marathon_apps", "Number of apps.", nil, float64(n.apps))
+	add("marathon_deployments", "Deployments that have not ended.", nil, float64(n.deployments))
 	for _, s := range job.States() {
 		if s.IsLive() {
 			add("marathon_instances", "Instances that have not ended, by state.", map[string]string{"state": string(s)}, float64(n.instances[s]))
 		}
 	}
-	add("marathon_instances_healthy", "Instances whose health check found them healthy last.", nil, float64(n.healthy))
-	add("marathon_instances_unhealthy", "Instances whose health check found them unhealthy last.", nil, float64(n.unhealthy))
+	add("marathon_instances_healthy", "Instances whose last health check succeeded.", nil, float64(n.healthy))
+	add("marathon_instances_unhealthy", "Instances whose last health check failed.", nil, float64(n.unhealthy))
 	add("marathon_queue", "Instances that wait to be placed.", nil, float64(n.queue))
 	return nil
 }

@@ -179,7 +179,7 @@ const documentMargin = 64 << 10
 func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) error {
 	for _, id := range sortedKeys(d.groups) {
 		if n := len(mustMarshal(d.groups[id])); n > maxApp {
-			return invalidAt("/", "group %s has %d bytes, more than %d: leave something out", id, n, maxApp)
+			return invalidAt("/", "group %s has %d bytes, more than %d: make it smaller", id, n, maxApp)
 		}
 	}
 	for _, t := range next {

@@ -36,7 +36,7 @@ func TestDamagedDocuments(t *testing.T) {
 		"another's app":  {replace(appKey+"/other", `"/other"`, `"/web"`), `it holds the app "/web"`},
 		"no versions":    {func(m map[string][]byte) { m[appKey+"/other"] = []byte(`{}`) }, "with 0 versions is no app"},
 		"no version":     {replace(key, `"from":{"/other":""}`, `"from":{"/other":"2020-01-01T00:00:00.000Z"}`), "there is no version 2020-01-01T00:00:00.000Z of /other"},
-		"no origin":      {replace(key, `"from":{"/other":""}`, `"from":{}`), "it does not say what /other was"},
+		"no origin":      {replace(key, `"from":{"/other":""}`, `"from":{}`), "from has no entry for /other"},
 		"nothing to do":  {replace(key, `"from":{"/other":""}`, `"from":{"/other":"","/web":""}`), "it does nothing to /web"},
 		"steps too many": {replace(key, `"current":2`, `"current":3`), "at step 3 of 2"},
 		"no time":        {replace(appKey+"/other", `"lastConfigChangeAt":"2023`, `"lastConfigChangeAt":"once`), "is no version"},

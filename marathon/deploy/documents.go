@@ -100,9 +100,9 @@ func (s *DesiredState) checkVersion(id string, a *marathon.App) error {
 	case a.ID != id:
 		return fmt.Errorf("it holds the app %q", a.ID)
 	case a.VersionInfo == nil || a.UpgradeStrategy == nil:
-		return errors.New("it lacks versionInfo or upgradeStrategy")
+		return errors.New("versionInfo or upgradeStrategy is missing")
 	case a.Instances < 0:
-		return fmt.Errorf("it wants %d instances", a.Instances)
+		return fmt.Errorf("instances is %d", a.Instances)
 	}
 	return s.advanceClock(a.Version, a.VersionInfo.LastConfigChangeAt)
 }
@@ -150,7 +150,7 @@ func (s *DesiredState) linkDeployment(d *Deployment) error {
 	d.indexSteps()
 	for id := range d.stepOf {
 		if _, ok := d.From[id]; !ok {
-			return fmt.Errorf("it does not say what %s was", id)
+			return fmt.Errorf("from has no entry for %s", id)
 		}
 	}
 	for id, from := range d.From {

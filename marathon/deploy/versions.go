@@ -69,7 +69,7 @@ func definitionText(a *marathon.App) ([]byte, error) {
 		return nil, fmt.Errorf("write app %s: %w", a.ID, err)
 	}
 	if len(text) > maxApp {
-		return nil, invalidAt("/", "app %s has %d bytes, more than %d: leave something out", a.ID, len(text), maxApp)
+		return nil, invalidAt("/", "app %s has %d bytes, more than %d: make it smaller", a.ID, len(text), maxApp)
 	}
 	return text, nil
 }

@@ -164,7 +164,7 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 
 // invalidToken returns the same error for an unknown name and for a wrong secret.
 func invalidToken() error {
-	return api.NewProblemf(http.StatusUnauthorized, "the token is none that the scheduler knows")
+	return api.NewProblemf(http.StatusUnauthorized, "the token is unknown to the scheduler")
 }
 
 func (t *tokenVerifier) verifySecret(ctx context.Context, secret string, tries chan struct{}) (who access.Identity, err error) {

@@ -79,7 +79,7 @@ func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access
 		return who, api.NewUnavailable("ask the issuer %s for its keys: %v", i.Issuer, err)
 	}
 	if err != nil {
-		return who, api.NewProblemf(http.StatusUnauthorized, "the token is none of the issuer's that holds here: %v", err)
+		return who, api.NewProblemf(http.StatusUnauthorized, "the token is not a valid token of the issuer: %v", err)
 	}
 	var claims map[string]any
 	if err := verified.Claims(&claims); err != nil {

@@ -168,11 +168,11 @@ func TestOIDCTokens(t *testing.T) {
 		{"another issuer", rs(set("iss", "https://evil.example")), "issue", 401},
 		{"no name", rs(set("email", "")), "no claim", 401},
 		{"a name that is none", rs(set("email", 7)), "no claim", 401},
-		{"another's key", signToken(t, jose.RS256, rsaKey(t), "one", i.claims(nil)), "the token is none", 401},
-		{"no signature", unsignedToken(t, i.claims(nil)), "the token is none", 401},
-		{"another's claims", parts[0] + "." + strings.Split(forged, ".")[1] + "." + parts[2], "the token is none", 401},
-		{"signed by what is public", signToken(t, jose.HS256, []byte(strings.Repeat("k", 32)), "one", i.claims(nil)), "the token is none", 401},
-		{"no token", "x.y.z", "the token is none", 401},
+		{"another's key", signToken(t, jose.RS256, rsaKey(t), "one", i.claims(nil)), "the token is not a valid token of the issuer", 401},
+		{"no signature", unsignedToken(t, i.claims(nil)), "the token is not a valid token of the issuer", 401},
+		{"another's claims", parts[0] + "." + strings.Split(forged, ".")[1] + "." + parts[2], "the token is not a valid token of the issuer", 401},
+		{"signed by what is public", signToken(t, jose.HS256, []byte(strings.Repeat("k", 32)), "one", i.claims(nil)), "the token is not a valid token of the issuer", 401},
+		{"no token", "x.y.z", "the token is not a valid token of the issuer", 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, status := ask(c.token); status != c.status || !strings.Contains(got, c.want) {
