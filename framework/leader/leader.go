@@ -33,17 +33,23 @@ import (
 // and everything else from the loop's State and the master.
 type Leader struct {
 	clusterview.Reader
-	loop    *Loop
-	url     string          // of this scheduler's API
-	stopped <-chan struct{} // closed when this scheduler stops leading
+	// loop owns the State. Requests reach it through runInLoop.
+	loop *Loop
+	// url is the URL of this scheduler's API.
+	url string
+	// stopped is closed when this scheduler stops leading.
+	stopped <-chan struct{}
 	// extension exports metrics; nil without such an extension.
-	extension   MeasuredExtension
-	agentFields clusterview.AgentFieldCache // replaced by UpdateAgents
-	gpuCounts   clusterview.GPUCountCache   // replaced by UpdateAgents
+	extension MeasuredExtension
+	// agentFields and gpuCounts describe the agents of the master's last list. UpdateAgents
+	// replaces them.
+	agentFields clusterview.AgentFieldCache
+	gpuCounts   clusterview.GPUCountCache
 	// ownerMaySubmit reports whether the owner of a schedule may still submit to its
 	// role; nil permits everything.
 	ownerMaySubmit func(owner, role string) bool
-	schedules      scheduleCache // used in the loop only
+	// schedules are the decoded schedules. Only functions that run in the loop use them.
+	schedules scheduleCache
 	// schedulesChanged has an element after a schedule was added.
 	schedulesChanged chan struct{}
 	// Usage reads the GPU usage of running tasks and records its history.

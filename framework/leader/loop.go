@@ -30,19 +30,29 @@ type loopRequest struct {
 // Loop owns the State. One goroutine applies events, records the changes and only
 // then carries out the operations and answers the requests.
 type Loop struct {
-	state    *sched.State // used in the loop only
-	journal  journal.Journal
-	Model    *readmodel.Model      // the recorded state, for readers
-	post     func(sched.Operation) // called for each recorded operation, in order
-	clock    func() time.Time
-	log      logrus.FieldLogger
-	events   chan sched.Event // from the master client and Reload
-	requests chan loopRequest // from the API, schedules and extensions
-	// connected mirrors the State's, for readers outside the loop.
+	// state is the scheduler's state. Each event changes it. Only the loop uses it.
+	state *sched.State
+	// journal records the changes of each batch.
+	journal journal.Journal
+	// Model contains the recorded state, for readers outside the loop. It changes after a
+	// batch is recorded.
+	Model *readmodel.Model
+	// post is called for each operation, in order, after its cause is recorded.
+	post  func(sched.Operation)
+	clock func() time.Time
+	log   logrus.FieldLogger
+	// events come from the master client and Reload, requests from the API, schedules and
+	// extensions.
+	events   chan sched.Event
+	requests chan loopRequest
+	// connected is whether the scheduler is subscribed to a master, as of the last recorded
+	// batch. It is for readers outside the loop.
 	connected atomic.Bool
 
-	nextCycle  time.Time        // no cycle starts before this time
-	cycleTimer <-chan time.Time // fires when a delayed cycle is due; nil if none is delayed
+	// nextCycle is the time before which no cycle starts. A long cycle sets it. cycleTimer
+	// fires when a delayed cycle is due; it is nil if none is delayed.
+	nextCycle  time.Time
+	cycleTimer <-chan time.Time
 
 	heapBallast []byte // see heapBallastSize
 
@@ -72,7 +82,7 @@ type LoopConfig struct {
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
 	v := readmodel.New(past) // a copy, before the State takes ownership of the jobs
 	return &Loop{
-		loopMetrics: newLoopMetrics(cfg, past),
+		loopMetrics: newLoopMetrics(cfg, past, v),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
 		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
 		heapBallast: make([]byte, heapBallastSize),

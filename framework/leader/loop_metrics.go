@@ -7,22 +7,25 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 )
 
 // gpuTimeRecordInterval is how often the GPU time used by tasks is recorded.
 const gpuTimeRecordInterval = 30 * time.Second
 
-// loopMetrics holds the loop's counters.
+// loopMetrics holds the loop's counters. Only the loop uses them, except counters.
 type loopMetrics struct {
+	// counters count since the start of the process, also while it is a standby.
 	counters *metrics.SchedulerCounters
+	// gpuTime adds up the GPU time of tasks. recorded is when it was last recorded.
 	gpuTime  *metrics.GPUTimeTracker
 	recorded time.Time
 }
 
-func newLoopMetrics(cfg LoopConfig, past journal.JournalContents) loopMetrics {
+func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.Model) loopMetrics {
 	now := cfg.Clock()
-	gpuTime, err := cfg.Counters.RestoreGPUTime(sched.RecoveredState(past), now)
+	gpuTime, err := cfg.Counters.RestoreGPUTime(sched.RecoveredState(past), v.EarlierAttempts(), now)
 	if err != nil {
 		cfg.Log.WithError(err).Warn("GPU hours are counted from 0")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -64,10 +65,10 @@ func readRecord(document []byte) (r gpuTimeRecord, err error) {
 	return r, nil
 }
 
-// RestoreGPUTime returns a tracker that continues at now from a journal. Attempts that
-// ended since the last record count until their end. If the record cannot be decoded, it
+// RestoreGPUTime returns a tracker that continues at now from a journal. attempts are the
+// earlier attempts of its tasks. Those that ended since the last record count until their end. If the record cannot be decoded, it
 // starts at zero and also returns the error.
-func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.Time) (*GPUTimeTracker, error) {
+func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts iter.Seq[job.Task], now time.Time) (*GPUTimeTracker, error) {
 	g := &GPUTimeTracker{types: c.types, countedUntil: now, current: map[roleAndType]int{}, tasks: map[string][]taskHolding{}, gpuSeconds: map[roleAndType]float64{}}
 	r, err := readRecord(past.Documents[sched.CountersKey])
 	for _, s := range r.GPUSeconds {
@@ -87,8 +88,8 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, now time.T
 			g.restoreTask(&j.Spec, &j.Tasks[i], since)
 		}
 	}
-	for key, text := range past.Documents {
-		if _, t, attempt := sched.ParseAttempt(key, text); attempt && specs[t.Job] != nil {
+	for t := range attempts {
+		if specs[t.Job] != nil {
 			g.restoreTask(specs[t.Job], &t, since)
 		}
 	}

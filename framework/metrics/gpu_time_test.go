@@ -3,6 +3,7 @@ package metrics
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -32,7 +33,7 @@ func (l *gpuTimeModel) takeOver() {
 	l.t.Helper()
 	l.past.Documents = map[string][]byte{sched.CountersKey: l.document}
 	maps.Copy(l.past.Documents, l.attempts)
-	g, err := NewSchedulerCounters().RestoreGPUTime(l.past, l.now)
+	g, err := NewSchedulerCounters().RestoreGPUTime(l.past, attemptsIn(l.past.Documents), l.now)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	l.expectTotals(map[string]float64{"* V100": 76, "* A100": 15, "* T4": 7})
 
 	l.document = []byte("{")
-	if _, err := NewSchedulerCounters().RestoreGPUTime(sched.RecoveredState{Documents: map[string][]byte{sched.CountersKey: l.document}}, l.now); err == nil || !strings.Contains(err.Error(), sched.CountersKey) {
+	if _, err := NewSchedulerCounters().RestoreGPUTime(sched.RecoveredState{Documents: map[string][]byte{sched.CountersKey: l.document}}, attemptsIn(nil), l.now); err == nil || !strings.Contains(err.Error(), sched.CountersKey) {
 		t.Errorf("a broken record: %v", err)
 	}
 }
@@ -189,6 +190,17 @@ func TestGPUTimeIsIndependentOfFailover(t *testing.T) {
 		l.writeRecord()
 		if got := l.totalSeconds()["* V100"]; math.Abs(got-want) > 1e-6 {
 			t.Fatalf("seed %d: %v GPU seconds, want %v", seed, got, want)
+		}
+	}
+}
+
+// attemptsIn returns the earlier attempts in a journal's documents.
+func attemptsIn(documents map[string][]byte) iter.Seq[job.Task] {
+	return func(yield func(job.Task) bool) {
+		for key, text := range documents {
+			if _, t, ok := sched.ParseAttempt(key, text); ok && !yield(t) {
+				return
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package readmodel
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	"mesos-gpu/framework/sched"
@@ -34,6 +36,13 @@ func (a *attemptHistory) applyRecord(id string, t job.Task) {
 		a.byJob[t.Job] = map[string]bool{}
 	}
 	a.byJob[t.Job][id], a.tasks[id] = true, t
+}
+
+// EarlierAttempts iterates over the stored attempts that were followed by another one.
+func (v *Model) EarlierAttempts() iter.Seq[job.Task] {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return maps.Values(maps.Clone(v.attempts.tasks))
 }
 
 // latestAttempts returns a job's latest attempts, oldest first.

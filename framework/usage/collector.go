@@ -34,10 +34,14 @@ type Collector struct {
 	// read returns the latest usage that the task's agent has measured.
 	read func(context.Context, *job.Task) (gpu.TaskUsage, error)
 
-	once       sync.Once
-	collecting chan struct{} // limits collections to one at a time
-	last       map[string]Sample
-	history    History
+	once sync.Once
+	// collecting has an element during a collection: there is one at a time.
+	collecting chan struct{}
+	// last are the latest samples by task id. Each collection removes those that are older
+	// than sampleLifetime. Only a collection uses it.
+	last map[string]usageSample
+	// history stores the samples of running tasks.
+	history historyStore
 }
 
 // New returns a collector for the running tasks of a read model.
@@ -45,17 +49,17 @@ func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.Task
 	return &Collector{model: model, read: read}
 }
 
-// Sample is the result of one read of a task's usage.
-type Sample struct {
+// usageSample is the result of one read of a task's usage.
+type usageSample struct {
 	at    time.Time
 	usage gpu.TaskUsage
 	err   error
 }
 
-// CollectUsage returns a sample for each task and reads those that are not fresh. A
+// collectUsage returns a sample for each task and reads those that are not fresh. A
 // caller that arrives during a collection waits for its end and uses its results.
-func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]Sample, error) {
-	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]Sample{} })
+func (s *Collector) collectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]usageSample, error) {
+	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]usageSample{} })
 	select {
 	case s.collecting <- struct{}{}:
 		defer func() { <-s.collecting }()
@@ -68,7 +72,7 @@ func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask,
 			delete(s.last, id)
 		}
 	}
-	all := make([]Sample, len(users))
+	all := make([]usageSample, len(users))
 	var ask []int
 	for i := range users {
 		if kept, ok := s.last[users[i].ID]; ok {
@@ -79,7 +83,7 @@ func (s *Collector) CollectUsage(ctx context.Context, users []readmodel.GPUTask,
 	}
 	s.readConcurrently(ctx, ask, func(ctx context.Context, i int) {
 		u, err := read(ctx, &users[i].Task)
-		all[i] = Sample{time.Now(), u, err}
+		all[i] = usageSample{time.Now(), u, err}
 	})
 	if ctx.Err() != nil { // the reads failed because of ctx, not because of the agents
 		return nil, api.NewUnavailable("the request ended before the agents had answered: %v", context.Cause(ctx))
@@ -112,7 +116,7 @@ func (s *Collector) readConcurrently(ctx context.Context, all []int, do func(con
 }
 
 // usageView returns the API's view of a sample.
-func usageView(u *readmodel.GPUTask, t Sample, now time.Time) api.TaskUsage {
+func usageView(u *readmodel.GPUTask, t usageSample, now time.Time) api.TaskUsage {
 	v := api.TaskUsage{Task: u.ID, Job: u.Job, Index: u.Index, Role: u.Role, Hostname: u.Hostname, Devices: t.usage.Devices, Simulated: t.usage.Simulated}
 	switch {
 	case errors.Is(t.err, master.ErrNoFile):

@@ -34,7 +34,7 @@ func TestStaleUsageIsMarked(t *testing.T) {
 		"the agent is gone":  {time.Time{}, errors.New("connection refused"), -1, "connection refused"},
 		"the agent has none": {time.Time{}, fmt.Errorf("read x: %w", master.ErrNoFile), -1, "the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet"},
 	} {
-		got := usageView(&readmodel.GPUTask{}, Sample{usage: gpu.TaskUsage{Time: test.at}, err: test.err}, now)
+		got := usageView(&readmodel.GPUTask{}, usageSample{usage: gpu.TaskUsage{Time: test.at}, err: test.err}, now)
 		age := -1.
 		if got.AgeSeconds != nil {
 			age = *got.AgeSeconds
@@ -66,7 +66,7 @@ func TestUsageReadsAreLimited(t *testing.T) {
 		for i := range 20 {
 			people.Go(func() {
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-				all, err := s.CollectUsage(t.Context(), users[:50+i], read)
+				all, err := s.collectUsage(t.Context(), users[:50+i], read)
 				if err != nil || len(all) != 50+i {
 					t.Errorf("got %d answers, %v", len(all), err)
 				}
@@ -82,7 +82,7 @@ func TestUsageReadsAreLimited(t *testing.T) {
 			t.Errorf("%d files were read, %d at a time; want 69 and at most %d", got, most.Load(), maxConcurrentReads)
 		}
 		time.Sleep(sampleLifetime)
-		if _, err := s.CollectUsage(t.Context(), users[:1], read); err != nil || asked.Load() != 70 || len(s.last) != 1 {
+		if _, err := s.collectUsage(t.Context(), users[:1], read); err != nil || asked.Load() != 70 || len(s.last) != 1 {
 			t.Errorf("later: %d files were read, %d answers are kept, %v; want 70 and 1", asked.Load(), len(s.last), err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestCancelledUsageRequestDoesNotAffectOthers(t *testing.T) {
 		var people sync.WaitGroup
 		for range 2 { // one collects, one waits
 			people.Go(func() {
-				if _, err := s.CollectUsage(ctx, users, hangs); err == nil {
+				if _, err := s.collectUsage(ctx, users, hangs); err == nil {
 					t.Error("got an answer of an agent that gave none")
 				}
 			})
@@ -110,13 +110,13 @@ func TestCancelledUsageRequestDoesNotAffectOthers(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		people.Wait()
-		all, err := s.CollectUsage(t.Context(), users, hangs)
+		all, err := s.collectUsage(t.Context(), users, hangs)
 		if err != nil || all[0].err == nil {
 			t.Errorf("an agent that does not answer: %+v, %v", all, err)
 		}
 		fine := func(context.Context, *job.Task) (gpu.TaskUsage, error) { return gpu.TaskUsage{}, nil }
 		time.Sleep(sampleLifetime)
-		if all, err := s.CollectUsage(t.Context(), users, fine); err != nil || all[0].err != nil {
+		if all, err := s.collectUsage(t.Context(), users, fine); err != nil || all[0].err != nil {
 			t.Errorf("later: %+v, %v", all, err)
 		}
 	})

@@ -28,18 +28,21 @@ const (
 	maxSamplesPerTask = int(historyLength / minSampleDistance)
 )
 
-// History stores the GPU usage of running tasks, because users look at it only after a
+// historyStore stores the GPU usage of running tasks, because users look at it only after a
 // problem has occurred. It is in memory only: a new leader starts with an empty one.
-type History struct {
-	mu     sync.Mutex
-	start  time.Time
+type historyStore struct {
+	mu sync.Mutex
+	// start is when the first sample was stored. It does not change.
+	start time.Time
+	// byTask are the histories of running tasks by id. RecordHistory removes those of
+	// ended tasks.
 	byTask map[string]*taskHistory
 }
 
 // taskHistory is the history of one task. A sample of one GPU takes 16 bytes.
 type taskHistory struct {
 	devices []string
-	times   []time.Duration // since History.start, oldest first
+	times   []time.Duration // since historyStore.start, oldest first
 	// values holds, for each time, the utilization and the used MiB of each device
 	// in turn; NaN if unknown.
 	values []float32
@@ -51,7 +54,7 @@ func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, 
 	pace := time.NewTicker(historyBatchInterval)
 	defer pace.Stop()
 	for batch := range slices.Chunk(users, maxConcurrentReads) {
-		if _, err := s.CollectUsage(ctx, batch, read); err != nil {
+		if _, err := s.collectUsage(ctx, batch, read); err != nil {
 			return // ctx has ended; failed reads are part of the samples
 		}
 		select {
@@ -63,7 +66,7 @@ func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, 
 }
 
 // dropEndedTasks deletes the history of tasks that are not in running.
-func (p *History) dropEndedTasks(running []readmodel.GPUTask) {
+func (p *historyStore) dropEndedTasks(running []readmodel.GPUTask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	runs := make(map[string]bool, len(running))
@@ -79,7 +82,7 @@ func (p *History) dropEndedTasks(running []readmodel.GPUTask) {
 
 // addSample stores a sample, with at most as many devices as the task has GPUs: a task
 // could otherwise invent devices if its devices are unknown.
-func (p *History) addSample(u *readmodel.GPUTask, t Sample) {
+func (p *historyStore) addSample(u *readmodel.GPUTask, t usageSample) {
 	if t.err != nil || staleNote(t.at.Sub(t.usage.Time)) != "" {
 		return
 	}
@@ -135,7 +138,7 @@ func toFloat32(v *float64) float32 {
 }
 
 // pastOf returns a task's samples since a time, nil if there are none.
-func (p *History) pastOf(task string, since, now time.Time) *api.UsageHistory {
+func (p *historyStore) pastOf(task string, since, now time.Time) *api.UsageHistory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.byTask[task]
@@ -192,9 +195,4 @@ func (s *Collector) HistorySize() int {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
 	return len(s.history.byTask)
-}
-
-// pastOf returns a task's samples since a time, nil if there are none.
-func (s *Collector) pastOf(task string, since, now time.Time) *api.UsageHistory {
-	return s.history.pastOf(task, since, now)
 }

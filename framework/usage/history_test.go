@@ -32,14 +32,14 @@ func deviceUsage(uuid string, duty, mem float64) gpu.DeviceUsage {
 func TestUsageHistoryIsBounded(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	u := &readmodel.GPUTask{Task: job.Task{ID: "train.0"}, GPUs: 1}
-	var p History
+	var p historyStore
 	say := func(second float64, fresh bool, devices ...gpu.DeviceUsage) {
 		at := began.Add(time.Duration(second * float64(time.Second)))
 		measured := at
 		if !fresh {
 			measured = at.Add(-maxSampleAge - time.Second)
 		}
-		p.addSample(u, Sample{at, gpu.TaskUsage{Time: measured, Devices: devices}, nil})
+		p.addSample(u, usageSample{at, gpu.TaskUsage{Time: measured, Devices: devices}, nil})
 	}
 	wants := func(what string, minutes int, second float64, want string) {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestUsageHistoryIsBounded(t *testing.T) {
 	say(5, true, deviceUsage("GPU-a", 1, 2048)) // caused by a client's request
 	say(15, true, deviceUsage("GPU-a", -1, 4096), deviceUsage("GPU-made-up", 1, 1))
 	say(30, false, deviceUsage("GPU-a", 1, 1))
-	p.addSample(u, Sample{began.Add(45 * time.Second), gpu.TaskUsage{}, errors.New("the agent is gone")})
+	p.addSample(u, usageSample{began.Add(45 * time.Second), gpu.TaskUsage{}, errors.New("the agent is gone")})
 	say(60, true, deviceUsage("GPU-a", 0, -1))
 	wants("a minute", 15, 61, `{"ages_seconds":[61,46,1],"devices":[{"uuid":"GPU-a","duty":[0.333,null,0],"mem_used_mib":[1025,4096,null]}]}`)
 	wants("the last minute", 1, 70, `{"ages_seconds":[55,10],"devices":[{"uuid":"GPU-a","duty":[null,0],"mem_used_mib":[4096,null]}]}`)
@@ -90,12 +90,12 @@ func BenchmarkPast(b *testing.B) {
 				users[i] = readmodel.GPUTask{Task: job.Task{ID: fmt.Sprintf("train-%06d.0.1.c8dbz5x2q6a5", i)}, GPUs: gpus}
 			}
 			for b.Loop() {
-				var p History
+				var p historyStore
 				before := heapBytes()
 				for n := range 2 * maxSamplesPerTask {
 					at := time.Unix(int64(n)*int64(minSampleDistance/time.Second), 0)
 					for i := range users {
-						p.addSample(&users[i], Sample{at, gpu.TaskUsage{Time: at, Devices: namedDevices(gpus, i)}, nil})
+						p.addSample(&users[i], usageSample{at, gpu.TaskUsage{Time: at, Devices: namedDevices(gpus, i)}, nil})
 					}
 				}
 				b.ReportMetric(float64(heapBytes()-before)/(1<<20), "MiB/8000-GPUs")

@@ -24,7 +24,7 @@ func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page
 	if seen, page.Next, err = apiserver.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
 		return page, err
 	}
-	all, err := s.CollectUsage(ctx, seen, s.read)
+	all, err := s.collectUsage(ctx, seen, s.read)
 	if err != nil {
 		return page, err
 	}
@@ -32,7 +32,7 @@ func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page
 	for i := range seen {
 		list[i] = usageView(&seen[i], all[i], now)
 		if q.Minutes > 0 {
-			list[i].History = s.pastOf(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
+			list[i].History = s.history.pastOf(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
 		}
 	}
 	page.Tasks = list

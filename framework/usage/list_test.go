@@ -137,7 +137,7 @@ func TestUsageSamplingRate(t *testing.T) {
 		go func() { defer close(ended); s.sampleTasks(ctx, users, read) }()
 		time.Sleep(time.Second)
 		began = time.Now()
-		if _, err := s.CollectUsage(t.Context(), users[999:], read); err != nil || time.Since(began) > 3*clusterview.UsageReadTimeout {
+		if _, err := s.collectUsage(t.Context(), users[999:], read); err != nil || time.Since(began) > 3*clusterview.UsageReadTimeout {
 			t.Errorf("who looks waited %s, %v; want at most %s", time.Since(began), err, 3*clusterview.UsageReadTimeout)
 		}
 		cancel()
@@ -190,7 +190,7 @@ func BenchmarkUsageAnswer(b *testing.B) {
 	for n := range maxSamplesPerTask {
 		at := now.Add(-historyLength + time.Duration(n+1)*minSampleDistance)
 		for i := range users {
-			leads.history.addSample(&users[i], Sample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
+			leads.history.addSample(&users[i], usageSample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
 		}
 	}
 	h := apiserver.NewHandler(func() apiserver.Backend { return apiserver.Backend{Leader: usageBackend{collector: leads.Collector}} }, frameworktest.DiscardLog())
