@@ -216,8 +216,8 @@ func compareAgent(a *AgentResources, id, role string) int {
 }
 
 // describeHardware returns what the agent reports about its GPUs as a whole.
-func (a *AgentResources) describeHardware() *hardware.Description {
-	return &hardware.Description{
+func (a *AgentResources) describeHardware() hardware.Description {
+	return hardware.Description{
 		Types: a.Types, Driver: a.Driver, CUDA: a.CUDA, MemMiB: attributeMemory(a), ShareLimit: ShareLimitOf(a.Attributes),
 		HasInventory: len(a.Inventory) > 0, HasGPUs: a.HasGPUs(), Divisible: a.Divisible,
 	}

@@ -130,8 +130,8 @@ type deviceLayout struct {
 
 // newLayout returns the layout of an agent with devices that it may not list.
 func (x *clusterIndex) newLayout(a *AgentResources, extraIDs []string) deviceLayout {
-	devices := devicesOf(a, extraIDs)
-	l := deviceLayout{extraIDs: extraIDs, hardware: x.hardware.FindClass(a.describeHardware(), devices), uuids: make([]string, len(devices))}
+	devices, facts := devicesOf(a, extraIDs), a.describeHardware()
+	l := deviceLayout{extraIDs: extraIDs, hardware: x.hardware.FindClass(&facts, devices), uuids: make([]string, len(devices))}
 	for s := range devices {
 		l.uuids[s] = devices[s].UUID
 	}
