@@ -16,10 +16,6 @@ type taskDeadlines struct {
 	giveUpAt time.Time
 }
 
-func (t *taskDeadlines) isIdle() bool {
-	return t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.giveUpAt.IsZero()
-}
-
 // deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
 type deadlineTable map[string]*taskDeadlines
 
@@ -33,7 +29,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.isIdle() {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.giveUpAt.IsZero() {
 		delete(d, id)
 	}
 }

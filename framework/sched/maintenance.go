@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// setAgents replaces the registered agents.
+// setAgents replaces the registered agents. Attributes and devices may differ from the last list, so that the next plan
+// reads all agents again.
 func (s *State) setAgents(list []Agent) {
 	s.setListedAgents(list)
 	s.explanations, s.offers.stale, s.agentCache = nil, true, agentCache{}

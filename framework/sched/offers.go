@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// addOffers holds offers until the next Cycle.
+// addOffers holds offers until the next Cycle. They show which freed places Mesos knows about, and change why jobs wait.
 func (s *State) addOffers(offers []Offer) {
 	if !s.connected {
 		return // they became void with the subscription

@@ -11,7 +11,9 @@ import (
 // maxOverrun is how much longer than announced a task may run before plans stop expecting its end.
 func maxOverrun(runs time.Duration) time.Duration { return max(runs/10, time.Minute) }
 
-// runningTask returns what plans see of a task that holds a place.
+// runningTask returns what plans see of a task that holds a place. Its end is predicted from the kill that was requested,
+// or from its run time unless it has already run much longer. A task that has outlived its kill, or whose agent cannot be
+// used, is stuck: nothing waits for its place.
 func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	t, spec := ref.get(), &ref.job.Spec
 	r := queue.RunningTask{

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"mesos-gpu/framework/sched/fit"
@@ -46,13 +47,11 @@ func (w *taskMix) mostFrequent() []fit.TypicalTask {
 	if w.typical != nil {
 		return w.typical
 	}
-	keys := make([]string, 0, len(w.kinds))
 	all := 0.0
-	for key, k := range w.kinds {
-		keys = append(keys, key)
+	for _, k := range w.kinds {
 		all += k.Weight
 	}
-	slices.SortFunc(keys, func(a, b string) int {
+	keys := slices.SortedFunc(maps.Keys(w.kinds), func(a, b string) int {
 		return cmp.Or(cmp.Compare(w.kinds[b].Weight, w.kinds[a].Weight), cmp.Compare(a, b))
 	})
 	covered := 0.0

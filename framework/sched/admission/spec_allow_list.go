@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,9 +106,4 @@ func hasTag(ref string) bool {
 	return strings.ContainsAny(ref[strings.LastIndexByte(ref, '/')+1:], ":@")
 }
 
-func joinOrNone(list []string) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	return strings.Join(list, ", ")
-}
+func joinOrNone(list []string) string { return cmp.Or(strings.Join(list, ", "), "none") }

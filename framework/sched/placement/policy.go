@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -60,10 +61,5 @@ func (p *Policy) DefaultRole() string {
 
 // isStrict reports whether backfill is forbidden in a role.
 func (p *Policy) isStrict(role string) bool {
-	for i := range p.Roles {
-		if p.Roles[i].Name == role {
-			return p.Roles[i].Strict
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return r.Name == role && r.Strict })
 }
