@@ -52,8 +52,8 @@ func transcripts(t *testing.T, page string) []typed {
 // consoleBlock finds a code block that begins with a command: its info string and its text.
 var consoleBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(\\$ .*?)^```")
 
-// pattern is what output has to match: the lines shown, in order, with
-// anything between two of them, and "…" for anything within one.
+// pattern returns the expression that output has to match: the lines shown, in order, with
+// any text between two lines, and "…" for any text within a line.
 func (c typed) pattern() *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?ms)`)
@@ -74,13 +74,14 @@ func (c typed) pattern() *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// asks reports whether people would type it again to see how things are now.
-func (c typed) asks() bool {
+// isQuery reports whether the command only shows a state, so that it may be repeated until
+// the state is the one that the page shows.
+func (c typed) isQuery() bool {
 	return regexp.MustCompile(`^bin/mesos-gpu (agents|describe|events|gpus|logs|queue|schedules)\b`).MatchString(c.command)
 }
 
-// follows reports whether it goes on until somebody interrupts it.
-func (c typed) follows() bool { return strings.Contains(c.command, "logs -f") }
+// isFollowing reports whether the command runs until it is interrupted.
+func (c typed) isFollowing() bool { return strings.Contains(c.command, "logs -f") }
 
 // walker runs the commands of pages, in a folder with links to the repository's files.
 type walker struct {
@@ -135,7 +136,7 @@ func TestWalk(t *testing.T) {
 	w := newWalker(t)
 	verbs := map[string]bool{}
 	for _, c := range append(walk, last...) {
-		w.do(c)
+		w.runCommand(c)
 		if words := strings.Fields(c.command); len(words) > 1 {
 			verbs[words[1]] = true
 		}
@@ -150,34 +151,33 @@ func TestWalk(t *testing.T) {
 // startsCluster reports whether the command starts another cluster.
 func (c typed) startsCluster() bool { return strings.HasPrefix(c.command, "bin/mesos-gpu local ") }
 
-func (w *walker) do(c typed) {
+func (w *walker) runCommand(c typed) {
 	w.t.Helper()
 	switch {
 	case c.command == "make demo":
-		w.see(c, func() string { return w.shell(w.recipe("demo")) })
+		w.compareOutput(c, func() string { return w.shell(w.recipe("demo")) })
 	case c.startsCluster():
 		if w.cluster != nil {
 			w.cluster.stop()
 		}
 		w.cluster = start(w.t, strings.Fields(c.command)[2:]...)
-		w.see(c, w.cluster.output.String)
-	case c.follows():
+		w.compareOutput(c, w.cluster.output.String)
+	case c.isFollowing():
 		w.follow(c)
 	default:
-		w.see(c, func() string { return w.shell(c.command) })
+		w.compareOutput(c, func() string { return w.shell(c.command) })
 	}
 }
 
-// see compares a command's output with the page. What only asks is asked again
-// until it is so.
-func (w *walker) see(c typed, output func() string) {
+// compareOutput compares a command's output with the page. It repeats queries until they match.
+func (w *walker) compareOutput(c typed, output func() string) {
 	w.t.Helper()
 	want := c.pattern()
 	got := output()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for late := time.After(patience); !want.MatchString(got); got = output() {
-		if !c.asks() && !c.startsCluster() {
+		if !c.isQuery() && !c.startsCluster() {
 			w.t.Fatalf("%s: $ %s\n%s\nthe page shows\n%s", c.page, c.command, got, strings.Join(c.shown, "\n"))
 		}
 		select {
@@ -188,8 +188,8 @@ func (w *walker) see(c typed, output func() string) {
 	}
 }
 
-// prepare makes ready a command line of the page's.
-func (w *walker) prepare(ctx context.Context, line string) *exec.Cmd {
+// newCommand returns a command that runs a line of a page in the shell.
+func (w *walker) newCommand(ctx context.Context, line string) *exec.Cmd {
 	line = strings.ReplaceAll(line, "bin/mesos-gpu", binary)
 	c := exec.CommandContext(ctx, "sh", "-c", line)
 	c.Dir = w.dir
@@ -200,19 +200,19 @@ func (w *walker) prepare(ctx context.Context, line string) *exec.Cmd {
 	return c
 }
 
-// shell runs a command line and returns all that it says.
+// shell runs a command line and returns its output, followed by its error if it fails.
 func (w *walker) shell(line string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	out, err := w.prepare(ctx, line).CombinedOutput()
+	out, err := w.newCommand(ctx, line).CombinedOutput()
 	if err != nil {
 		return fmt.Sprintf("%s(%v)", out, err)
 	}
 	return string(out)
 }
 
-// recipe is what make does with the program once it is built.
+// recipe returns the commands by which a target of make runs the program.
 func (w *walker) recipe(target string) string {
 	w.t.Helper()
 	var lines []string
@@ -227,18 +227,17 @@ func (w *walker) recipe(target string) string {
 	return strings.Join(lines, "")
 }
 
-// follow runs a command until it has said what the page shows, and then
-// interrupts it, as people do.
+// follow runs a command until its output matches the page, and then interrupts it.
 func (w *walker) follow(c typed) {
 	w.t.Helper()
-	cmd := w.prepare(w.t.Context(), "exec "+c.command)
+	cmd := w.newCommand(w.t.Context(), "exec "+c.command)
 	output, ended := newLines(), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() { defer close(ended); _ = cmd.Wait() }() // interrupted
-	w.see(c, output.String)
+	w.compareOutput(c, output.String)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		w.t.Error(err)
 	}
