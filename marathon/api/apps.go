@@ -88,11 +88,7 @@ func (s *apiServer) getApp(r *http.Request, id string) (AppStatus, error) {
 }
 
 func (s *apiServer) listGroupApps(w http.ResponseWriter, r *http.Request, p resourcePath) error {
-	wanted, err := s.selectGroupApps(r, p.id)
-	if err != nil {
-		return err
-	}
-	infos, err := s.collectAppInfos(r, wanted, detailEmbeds(r.URL.Query()["embed"]))
+	infos, err := s.groupAppInfos(r, p.id, detailEmbeds(r.URL.Query()["embed"]))
 	if err != nil {
 		return err
 	}
@@ -102,11 +98,20 @@ func (s *apiServer) listGroupApps(w http.ResponseWriter, r *http.Request, p reso
 
 // selectGroupApps selects the apps of a group and its subgroups.
 func (s *apiServer) selectGroupApps(r *http.Request, group string) (appSelector, error) {
-	if _, err := s.service.GetGroup(r.Context(), group); err != nil {
-		return nil, orNotFound(err, "Group '%s' does not exist", group)
+	if _, err := s.getGroup(r, group); err != nil {
+		return nil, err
 	}
 	prefix := strings.TrimSuffix(group, "/") + "/"
 	return func(a *marathon.App) bool { return strings.HasPrefix(a.ID, prefix) }, nil
+}
+
+// groupAppInfos describes the apps of a group and its subgroups.
+func (s *apiServer) groupAppInfos(r *http.Request, group string, e embedOptions) ([]appInfo, error) {
+	wanted, err := s.selectGroupApps(r, group)
+	if err != nil {
+		return nil, err
+	}
+	return s.collectAppInfos(r, wanted, e)
 }
 
 func (s *apiServer) listVersions(w http.ResponseWriter, r *http.Request, p resourcePath) error {

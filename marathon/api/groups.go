@@ -114,11 +114,7 @@ func (s *apiServer) showGroup(w http.ResponseWriter, r *http.Request, p resource
 }
 
 func (s *apiServer) showGroupApps(w http.ResponseWriter, r *http.Request, p resourcePath) error {
-	wanted, err := s.selectGroupApps(r, p.id)
-	if err != nil {
-		return err
-	}
-	infos, err := s.collectAppInfos(r, wanted, readGroupAppEmbeds(r.URL.Query()["embed"]))
+	infos, err := s.groupAppInfos(r, p.id, readGroupAppEmbeds(r.URL.Query()["embed"]))
 	if err != nil {
 		return err
 	}
@@ -126,26 +122,24 @@ func (s *apiServer) showGroupApps(w http.ResponseWriter, r *http.Request, p reso
 	return nil
 }
 
-// appVersions returns the kept versions of the apps of a group and its subgroups, by id.
-func (s *apiServer) appVersions(r *http.Request, g *marathon.Group) (map[string][]string, error) {
+// appVersions returns a group, and the kept versions of the apps of it and its subgroups, by id.
+func (s *apiServer) appVersions(r *http.Request, group string) (*marathon.Group, map[string][]string, error) {
+	g, err := s.getGroup(r, group)
+	if err != nil {
+		return nil, nil, err
+	}
 	all := map[string][]string{}
 	for _, a := range g.OrderedApps() {
-		versions, err := s.service.ListVersions(r.Context(), a.ID)
-		if err != nil {
-			return nil, err
+		if all[a.ID], err = s.service.ListVersions(r.Context(), a.ID); err != nil {
+			return nil, nil, err
 		}
-		all[a.ID] = versions
 	}
-	return all, nil
+	return g, all, nil
 }
 
 // groupVersions answers with the versions of the group's apps: groups have no others.
 func (s *apiServer) groupVersions(w http.ResponseWriter, r *http.Request, p resourcePath) error {
-	g, err := s.getGroup(r, p.id)
-	if err != nil {
-		return err
-	}
-	of, err := s.appVersions(r, g)
+	g, of, err := s.appVersions(r, p.id)
 	if err != nil {
 		return err
 	}
@@ -164,11 +158,7 @@ func (s *apiServer) groupVersions(w http.ResponseWriter, r *http.Request, p reso
 
 // groupVersion answers with the group's apps as they were at a version, without newer apps.
 func (s *apiServer) groupVersion(w http.ResponseWriter, r *http.Request, p resourcePath) error {
-	g, err := s.getGroup(r, p.id)
-	if err != nil {
-		return err
-	}
-	of, err := s.appVersions(r, g)
+	g, of, err := s.appVersions(r, p.id)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Actio
 	failed := map[string]error{}
 	left := map[string][]deploy.Action{}
 	for _, a := range actions {
-		left[actionAppID(a)] = append(left[actionAppID(a)], a)
+		left[a.TargetApp()] = append(left[a.TargetApp()], a)
 	}
 	for len(left) > 0 && ctx.Err() == nil {
 		var round []deploy.Action
@@ -56,7 +56,7 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 		case deploy.SubmitJob:
 			spec, err := translate.JobSpec(a.App, k.settings)
 			if err != nil {
-				failed[actionAppID(a)] = err
+				failed[a.TargetApp()] = err
 				continue
 			}
 			specs = append(specs, spec)
@@ -88,25 +88,11 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 	return failed
 }
 
-func actionAppID(a deploy.Action) string {
-	switch a := a.(type) {
-	case deploy.SubmitJob:
-		return a.App.ID
-	case deploy.StopInstances:
-		return a.AppID
-	case deploy.KillJob:
-		return a.AppID
-	case deploy.ScaleJob:
-		return a.AppID
-	}
-	return ""
-}
-
 func actionAppIDs[A deploy.Action](round []deploy.Action) []string {
 	var apps []string
 	for _, a := range round {
 		if _, ok := a.(A); ok {
-			apps = append(apps, actionAppID(a))
+			apps = append(apps, a.TargetApp())
 		}
 	}
 	return apps

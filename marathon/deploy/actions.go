@@ -5,7 +5,10 @@ import "mesos-gpu/marathon"
 // Action is a change to one app: StopInstances, KillJob, SubmitJob or ScaleJob. Actions may
 // be repeated. Those of one app are executed in order. After one that fails the rest is
 // dropped, and the caller reports the app to Step again.
-type Action interface{ appID() string }
+type Action interface {
+	// TargetApp returns the id of the app.
+	TargetApp() string
+}
 
 // SubmitJob starts the job of the configuration App.VersionInfo.LastConfigChangeAt with App.Instances tasks, which
 // may be fewer than the app's desired number. It has no effect if the job exists.
@@ -27,7 +30,7 @@ type StopInstances struct {
 // KillJob ends the job of the app's Version.
 type KillJob struct{ AppID, Version string }
 
-func (a SubmitJob) appID() string     { return a.App.ID }
-func (a ScaleJob) appID() string      { return a.AppID }
-func (a StopInstances) appID() string { return a.AppID }
-func (a KillJob) appID() string       { return a.AppID }
+func (a SubmitJob) TargetApp() string     { return a.App.ID }
+func (a ScaleJob) TargetApp() string      { return a.AppID }
+func (a StopInstances) TargetApp() string { return a.AppID }
+func (a KillJob) TargetApp() string       { return a.AppID }

@@ -50,7 +50,7 @@ func (j *modelJob) ended() bool {
 
 // do executes an action as package control does.
 func (c *cluster) do(a Action) {
-	c.changed[a.appID()] = true
+	c.changed[a.TargetApp()] = true
 	switch a := a.(type) {
 	case SubmitJob:
 		c.submit(a.App)

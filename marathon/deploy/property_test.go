@@ -165,10 +165,10 @@ func (c *chaos) step() {
 		failed := map[string]bool{}
 		for _, a := range actions {
 			if c.lossy && rapid.IntRange(0, 3).Draw(c.t, "fails") == 0 {
-				failed[a.appID()] = true
+				failed[a.TargetApp()] = true
 			}
-			if failed[a.appID()] {
-				c.cluster.changed[a.appID()] = true
+			if failed[a.TargetApp()] {
+				c.cluster.changed[a.TargetApp()] = true
 				continue
 			}
 			c.cluster.do(a)
