@@ -39,7 +39,7 @@ func PrintJob(p *term.TablePrinter, j *api.JobView) error {
 		line("waits", "%s", j.WaitReason)
 	}
 	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
-	line("each task", "%s, %s, %g MiB", s.Request, FormatCPUs(s.CPUs), s.MemMiB)
+	line("each task", "%s, %s, %g MiB", s.Request, formatCPUs(s.CPUs), s.MemMiB)
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	line("command", "%q", s.Command)
 	if v := s.Service; v != nil {
@@ -76,8 +76,8 @@ func PrintJob(p *term.TablePrinter, j *api.JobView) error {
 	}, endingColumns()...), timeColumns()...)
 }
 
-// FormatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".
-func FormatCPUs(n float64) string {
+// formatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".
+func formatCPUs(n float64) string {
 	if n == 1 {
 		return "1 CPU"
 	}

@@ -18,8 +18,8 @@ import (
 // are parsed in JobSpec, after all flags are read.
 type jobFlags struct{ values []*jobFlagValue }
 
-// AddJobFlags adds the flags of the job file's keys.
-func AddJobFlags(set *pflag.FlagSet) *jobFlags {
+// addJobFlags adds the flags of the job file's keys.
+func addJobFlags(set *pflag.FlagSet) *jobFlags {
 	flags := &jobFlags{}
 	for _, f := range jobfile.Flags() {
 		v := &jobFlagValue{flag: f}

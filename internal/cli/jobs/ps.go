@@ -133,7 +133,7 @@ func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
 		{Name: "TASKS", Value: func(j api.JobView) string { return fmt.Sprint(j.WantedTasks()) }},
-		{Name: "HEALTHY", Value: func(j api.JobView) string { return FormatHealthy(&j) }},
+		{Name: "HEALTHY", Value: func(j api.JobView) string { return formatHealthy(&j) }},
 		{Name: "GPUS", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
 		{Name: "WAITS", Value: func(j api.JobView) string { return j.WaitReason }},
@@ -144,8 +144,8 @@ func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
 	)
 }
 
-// FormatHealthy counts the running tasks that are healthy.
-func FormatHealthy(j *api.JobView) string {
+// formatHealthy counts the running tasks that are healthy.
+func formatHealthy(j *api.JobView) string {
 	if j.Spec.HealthCheck == nil {
 		return "-"
 	}

@@ -46,7 +46,7 @@ func (a *jobCommands) runCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	flags = AddJobFlags(f)
+	flags = addJobFlags(f)
 	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
 	f.BoolVarP(&detach, "detach", "d", false, "print the job's name and leave it running")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
