@@ -169,7 +169,7 @@ func (s *Spec) validateRequest(bad reportFunc) {
 		}
 	}
 	if n := len(r.Devices.Include); n > 0 && n < r.GPUs {
-		bad(field("gpu_uuid").and("gpus"), "gpu_uuid: %d devices are named, a task wants %d", n, r.GPUs)
+		bad(field("gpu_uuid").and("gpus"), "gpu_uuid: %d devices are named, a task needs %d", n, r.GPUs)
 	}
 	if r.MinMemMiB < 0 || r.MinMemMiB > maxMiB {
 		bad(field("gpu_mem"), "gpu_mem: %d MiB is not between 0 and %d", r.MinMemMiB, maxMiB)

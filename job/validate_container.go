@@ -68,7 +68,7 @@ func (s *Spec) validateContainer(bad reportFunc) {
 		bad(field("ipc"), "ipc: %q is neither %s nor %s", s.IPC, PrivateIPC, HostIPC)
 	}
 	if s.IPC == HostIPC && s.ShmMiB > 0 {
-		bad(field("shm_size").and("ipc"), "shm_size: ipc: %s shares the agent's /dev/shm, whose size it is not the job's to say", HostIPC)
+		bad(field("shm_size").and("ipc"), "shm_size: ipc: %s shares the agent's /dev/shm, so the job cannot set its size", HostIPC)
 	}
 	for i, u := range s.Ulimits {
 		if err := u.validate(); err != nil {
@@ -83,11 +83,11 @@ func (s *Spec) validateContainer(bad reportFunc) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		if name == "" || strings.HasPrefix(name, reservedLabels) {
-			bad(field("labels", name), "labels: %q is empty or begins with %s, which the scheduler's own do", name, reservedLabels)
+			bad(field("labels", name), "labels: %q is empty or begins with %s, which is reserved for the scheduler", name, reservedLabels)
 		}
 	}
 	if s.HealthCheck == nil && len(s.MoreHealthChecks) > 0 {
-		bad(field("health_check"), "more_health_checks: %d, and there is no health_check: the first stands there", len(s.MoreHealthChecks))
+		bad(field("health_check"), "more_health_checks: %d, and there is no health_check: set the first one there", len(s.MoreHealthChecks))
 	}
 	if n := len(s.HealthChecks()); n > MaxHealthChecks {
 		bad(field("health_check"), "health_check: %d are more than %d", n, MaxHealthChecks)

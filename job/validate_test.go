@@ -25,7 +25,7 @@ func TestValidateAcceptsTheDefaults(t *testing.T) {
 func TestValidateRejectsImpossibleRequests(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"gpu_uuid: \"0\" is not a UUID": func(s *Spec) { s.Request.Devices.Include = []string{"0"} },
-		"gpu_uuid: 1 devices are named, a task wants 2": func(s *Spec) {
+		"gpu_uuid: 1 devices are named, a task needs 2": func(s *Spec) {
 			s.Request.GPUs, s.Request.Devices.Include = 2, []string{"GPU-a"}
 		},
 		"gpu_mem: -1 MiB":                       func(s *Spec) { s.Request.MinMemMiB = -1 },

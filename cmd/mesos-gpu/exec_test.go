@@ -118,7 +118,7 @@ func TestExecCommands(t *testing.T) {
 		{[]string{"train", "-i", "--", "cat"}, "typed", "", 0},
 		{[]string{"train", "cat"}, "", "", 0},
 		{[]string{"train", "--stdin", "sh", "-c", "cat >&2; exit 7"}, "", "typed", 7},
-		{[]string{"v1.2", "echo"}, "", "job v1.2 has 3 tasks: say which, such as v1.2.0", 2},
+		{[]string{"v1.2", "echo"}, "", "job v1.2 has 3 tasks: name one, such as v1.2.0", 2},
 		{[]string{"v1.2.1", "echo"}, "", "task v1.2.1.1.x is WAITING", 1},
 		{[]string{"v1.2.7", "echo"}, "", `job v1.2 has no task "v1.2.7" now`, 1},
 		{[]string{"late", "echo"}, "", "task late.0.1.x is WAITING", 1},
@@ -127,7 +127,7 @@ func TestExecCommands(t *testing.T) {
 		{[]string{"train"}, "", "mesos-gpu exec needs COMMAND", 2},
 		{nil, "", "mesos-gpu exec needs JOB", 2},
 		{[]string{"train", "--what", "echo"}, "", "unknown flag: --what: see mesos-gpu exec --help", 2},
-		{[]string{"-it", "train", "sh"}, "", "-t needs a terminal, and standard input is none: leave -t out", 2},
+		{[]string{"-it", "train", "sh"}, "", "-t needs a terminal, and standard input is not one: leave -t out", 2},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -278,7 +278,7 @@ func TestShell(t *testing.T) {
 	if got, want := <-c.ran, "train.0 sh -c "+jobs.ShellCommandLine; got != want {
 		t.Errorf("ran %s, want %s", got, want)
 	}
-	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i train -- sh", 2)
+	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is not one: pass commands by mesos-gpu exec -i train -- sh", 2)
 }
 
 // TestShellFallback checks that shell starts bash if it exists, and sh otherwise.
@@ -329,7 +329,7 @@ func TestExecStartErrors(t *testing.T) {
 		`exec: "nosuch": executable file not found in $PATH: unknown`:      {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: no such file or directory":        {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: permission denied":                {err: "mesos-gpu: exec \"nosuch\": it may not be executed\n", status: 126},
-		"start nosuch: fork/exec nosuch: exec format error":                {err: "it is no program of the agent's processor", status: 126},
+		"start nosuch: fork/exec nosuch: exec format error":                {err: "it is not a program for the agent's processor", status: 126},
 		"start nosuch: fork/exec /usr/bin/nosuch: is a directory":          {err: "mesos-gpu: exec \"nosuch\": it is a directory\n", status: 126},
 		"dial unix /var/run/docker.sock: connect: permission denied":       {err: "does not run the command: 400 Bad Request", status: 1},
 		"exec failed: chdir to cwd (/x): no such file or directory":        {err: "does not run the command: 400 Bad Request", status: 1},

@@ -94,7 +94,7 @@ func TestSecondInterrupt(t *testing.T) {
 	for name, test := range map[string]struct {
 		stubborn bool
 		out      io.Writer
-	}{"the job goes on": {true, io.Discard}, "nobody reads": {false, in}} {
+	}{"the job continues": {true, io.Discard}, "output is not read": {false, in}} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster()
 			c.stubborn, c.logs = test.stubborn, map[string]string{"a.0.1.x": "text\n"}
@@ -114,7 +114,7 @@ func TestSecondInterrupt(t *testing.T) {
 func TestInterruptDetaches(t *testing.T) {
 	c := newFakeCluster()
 	errs, status := runInterrupted(t, c, io.Discard, nil, "--detach-on-interrupt")
-	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
+	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a continues: see mesos-gpu logs -f a\n") {
 		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
 	}
 }
@@ -127,7 +127,7 @@ func TestQuitDetaches(t *testing.T) {
 			t.Error(err)
 		}
 	}, c, io.Discard, nil)
-	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a goes on: see mesos-gpu logs -f a\n") {
+	if status != 0 || c.jobs[0].State() != job.Running || !strings.HasSuffix(errs, "mesos-gpu: interrupted; job a continues: see mesos-gpu logs -f a\n") {
 		t.Errorf("status %d, the job is %s, %q", status, c.jobs[0].State(), errs)
 	}
 }

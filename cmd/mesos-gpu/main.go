@@ -17,9 +17,6 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// version is set at link time.
-var version = "unknown"
-
 func main() {
 	// Let a write to a closed pipe return an error, so that run can kill its job.
 	signal.Ignore(syscall.SIGPIPE)

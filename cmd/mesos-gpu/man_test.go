@@ -109,7 +109,7 @@ func checkSetting(t *testing.T, c *cobra.Command, m []string, explained bool) {
 	case f == nil:
 		t.Errorf("%s: %s has no such flag", m[0], c.CommandPath())
 	case !explained:
-		t.Errorf("%s stands twice, or without a comment before it", m[0])
+		t.Errorf("%s is given twice, or without a comment before it", m[0])
 	case m[1] == "#" && m[3] != strings.Trim(f.DefValue, "[]"):
 		t.Errorf("%s: the default is %q", m[0], f.DefValue)
 	case m[1] == "":

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -61,11 +60,4 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	cli.RejectUnknownHelp(root)
 	cli.RejectUnknownShell(root)
 	return root
-}
-
-func versionCommand(stdout io.Writer) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cli.RequireArgs(),
-		Run: func(*cobra.Command, []string) { fmt.Fprintf(stdout, "mesos-gpu %s\n", version) },
-	}
 }

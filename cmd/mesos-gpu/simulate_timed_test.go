@@ -207,9 +207,9 @@ func TestInvalidTimedFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--order", "lifo"}, `--order "lifo" is none of fifo, shortest`},
-		{[]string{"--run-times", "guess"}, `--run-times "guess" is none of`},
-		{[]string{"--clusters", "all"}, `--clusters "all" is none of`},
+		{[]string{"--order", "lifo"}, `--order "lifo" is not one of fifo, shortest`},
+		{[]string{"--run-times", "guess"}, `--run-times "guess" is not one of`},
+		{[]string{"--clusters", "all"}, `--clusters "all" is not one of`},
 		{[]string{"--policy", "fgd,random"}, `policy "random" is none of`},
 		{[]string{"--patience", "-1h"}, "not below zero"},
 		{[]string{"--seeds", "1-3"}, "one --seed"},

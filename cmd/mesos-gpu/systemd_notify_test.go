@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/testneeds"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // fakeSystemd listens on the socket of this process's systemd.

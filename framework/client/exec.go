@@ -208,7 +208,7 @@ func (x *execSession) sendHeartbeats(ctx context.Context) error {
 			return nil
 		}
 		if !x.printing.Load() && time.Since(time.Unix(0, x.lastHeard.Load())) > serverTimeout {
-			return fmt.Errorf("the scheduler has said nothing for %s: the connection is lost, and the command with it", serverTimeout)
+			return fmt.Errorf("the scheduler has sent nothing for %s: the connection is lost, and the command with it", serverTimeout)
 		}
 		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
 			return nil // showOutput returns the reason

@@ -249,7 +249,7 @@ func TestExecDetectsSilentScheduler(t *testing.T) {
 				began := time.Now()
 				out := writeNotifier(func() { time.Sleep(slow) })
 				_, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"sleep"}}, api.Terminal{Stdout: out})
-				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has said nothing for 1m0s") || took < serverTimeout || took > serverTimeout+2*heartbeatInterval {
+				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has sent nothing for 1m0s") || took < serverTimeout || took > serverTimeout+2*heartbeatInterval {
 					t.Errorf("%v after %s", err, took)
 				}
 			})

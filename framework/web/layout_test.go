@@ -77,10 +77,10 @@ func TestEmptyCluster(t *testing.T) {
 func TestUnknownJob(t *testing.T) {
 	p := openTab(t, newFakeCluster(1, 1).serve(t).URL+"/#/agents")
 	got := evalJS[string](p, `(async () => {
-		const [{job}, {Store}] = await Promise.all([import('/static/job.js'), import('/static/store.js')]);
+		const [{renderJob}, {Store}] = await Promise.all([import('/static/job.js'), import('/static/store.js')]);
 		const store = new Store();
 		store.loads = 1;
-		const view = job(store, 'nope');
+		const view = renderJob(store, 'nope');
 		await new Promise((done) => {
 			const seen = new MutationObserver(() => { if (view.node.textContent.includes('There is no job nope.')) done(); });
 			seen.observe(view.node, {subtree: true, childList: true, characterData: true});
@@ -136,7 +136,7 @@ func TestMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := evalJS[[]entry](p, fmt.Sprintf(`import('/static/matrix.js').then(({combinations}) => Array.from({length: %d}, (_, i) => combinations(%s)(i) ?? null))`, count+1, text))
+		got := evalJS[[]entry](p, fmt.Sprintf(`import('/static/matrix.js').then(({listCombinations}) => Array.from({length: %d}, (_, i) => listCombinations(%s)(i) ?? null))`, count+1, text))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-scheduler +page):\n%s", text, diff)
 		}

@@ -43,11 +43,11 @@ func BenchmarkRedraw(b *testing.B) {
 	p := openTab(b, newFakeCluster(1000, 500).serve(b).URL)
 	p.awaitTrue("document.querySelectorAll('.map .cell').length === 8000")
 	const redraw = `(async () => {
-		const [{overview}, {Store}, api] = await Promise.all([import('/static/overview.js'), import('/static/store.js'), import('/static/api.js')]);
+		const [{renderOverview}, {Store}, api] = await Promise.all([import('/static/overview.js'), import('/static/store.js'), import('/static/api.js')]);
 		const store = new Store();
-		const [agents, gpus, jobs] = await Promise.all(['v1/agents', 'v1/gpus', 'v1/jobs'].map((p) => api.get(p)));
+		const [agents, gpus, jobs] = await Promise.all(['v1/agents', 'v1/gpus', 'v1/jobs'].map((p) => api.fetchJSON(p)));
 		Object.assign(store, {agents: agents.agents, gpus: gpus.gpus, loads: 1, jobs: new Map(jobs.jobs.map((j) => [j.spec.name, j]))});
-		const view = overview(store);
+		const view = renderOverview(store);
 		document.getElementById('main').replaceChildren(view.node);
 		view.update();
 		const task = store.jobs.get('train-000').tasks[0];

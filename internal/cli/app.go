@@ -8,11 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-
-	"github.com/spf13/cobra"
-
-	"mesos-gpu/framework/client"
 )
 
 // ProcessIO is the interface of the process to its environment: streams and variables.
@@ -57,53 +52,3 @@ type App struct {
 }
 
 const DefaultAPI = "http://127.0.0.1:8080"
-
-// RejectUnknownCommand returns a UsageError for an unknown subcommand. The error
-// suggests the nearest command, if there is one.
-func RejectUnknownCommand(c *cobra.Command, got []string) error {
-	if len(got) == 0 {
-		return nil
-	}
-	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if near := NearestCommand(c, got[0]); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return &UsageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
-}
-
-// AtLeast accepts one or more arguments; name is used in the error.
-func AtLeast(name string) cobra.PositionalArgs {
-	return func(c *cobra.Command, got []string) error {
-		if len(got) > 0 && !slices.Contains(got, "") {
-			return nil
-		}
-		return RequireArgs(name)(c, []string{})
-	}
-}
-
-// AtMost accepts no argument or one; name is used in the error.
-func AtMost(name string) cobra.PositionalArgs {
-	return func(c *cobra.Command, got []string) error {
-		if len(got) == 0 {
-			return nil
-		}
-		return RequireArgs(name)(c, got)
-	}
-}
-
-// RequireArgs accepts exactly these arguments. The error names the first missing or
-// superfluous argument. An empty argument counts as missing.
-func RequireArgs(names ...string) cobra.PositionalArgs {
-	return func(c *cobra.Command, got []string) error {
-		if len(got) < len(names) || slices.Contains(got, "") {
-			missing := slices.Index(append(slices.Clone(got), ""), "")
-			return &UsageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), names[min(missing, len(names)-1)], c.CommandPath())}
-		}
-		if len(got) > len(names) {
-			return &UsageError{fmt.Errorf("%s takes no %q: see %s --help", c.CommandPath(), got[len(names)], c.CommandPath())}
-		}
-		return nil
-	}
-}
-
-func (a *App) NewClient() (*client.Client, error) { return a.ConnectTo(a.APIAddress) }

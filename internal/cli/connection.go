@@ -3,19 +3,10 @@ package cli
 import (
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"mesos-gpu/framework/client"
 )
 
-// apiCredential configures authentication to the scheduler's API. A token comes from a
-// file or the environment, never from the command line, which other users can read.
-type apiCredential struct{ tokenFile, ca string }
-
-func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
-	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"), "file with the token for the scheduler; also MESOS_GPU_TOKEN_FILE, or the token itself in MESOS_GPU_TOKEN")
-	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "certificates to trust for the scheduler, instead of the system's; also MESOS_GPU_CA")
-}
+func (a *App) NewClient() (*client.Client, error) { return a.ConnectTo(a.APIAddress) }
 
 // ConnectTo returns a client of the API at an address.
 func (a *App) ConnectTo(address string) (*client.Client, error) {

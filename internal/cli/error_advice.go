@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/job/editdistance"
 )
 
 // listCommands returns the command that lists existing objects, by the problem code
@@ -72,7 +69,7 @@ func describeUnreachable(u *url.Error) string {
 	}
 	next := "name the right one by --api or MESOS_GPU_API, as http://HOST:8080"
 	if errors.As(u, new(*tls.CertificateVerificationError)) {
-		next = "say whom to trust by --ca or MESOS_GPU_CA"
+		next = "name a trusted certificate by --ca or MESOS_GPU_CA"
 	}
 	return fmt.Sprintf("ask the scheduler at %s: %v: %s", at, u.Err, next)
 }
@@ -106,89 +103,4 @@ func DescribeFlagError(err error) error {
 		return fmt.Errorf("invalid argument %q for %q flag: the number is too large", bad.GetValue(), name)
 	}
 	return fmt.Errorf("invalid argument %q for %q flag: it takes %s", bad.GetValue(), name, takes)
-}
-
-// CommandAliases returns the names that users of docker, kubectl, Slurm and Mesos
-// know our commands by.
-func CommandAliases() map[string][]string {
-	return map[string][]string{
-		"run":      {"srun", "salloc", "start", "launch"},
-		"submit":   {"sbatch", "apply", "create", "add", "enqueue"},
-		"ps":       {"ls", "list", "jobs", "get", "status", "pods", "sacct", "containers"},
-		"queue":    {"squeue", "pending", "sprio"},
-		"describe": {"inspect", "show", "scontrol", "info"},
-		"logs":     {"attach", "sattach", "tail", "output", "cat"},
-		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
-		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
-		"gpus":     {"devices", "nvidia-smi", "inventory"},
-		"top":      {"stats", "usage", "sstat", "nvtop"},
-		"quota":    {"quotas", "roles", "limits", "sacctmgr"},
-		"cordon":   {"disable", "taint"},
-		"uncordon": {"enable", "undrain", "resume"},
-		"validate": {"lint", "check"},
-		"wait":     {"join"},
-		"events":   {"watch", "history"},
-	}
-}
-
-// NearestCommand returns the subcommand of c that was probably meant, or "".
-func NearestCommand(c *cobra.Command, word string) string {
-	word = strings.ToLower(word)
-	best, distance := "", 3
-	for _, sub := range c.Commands() {
-		if !sub.IsAvailableCommand() {
-			continue
-		}
-		d := editdistance.Distance(word, sub.Name())
-		switch {
-		case slices.Contains(sub.SuggestFor, word):
-			d = 0
-		case strings.HasPrefix(sub.Name(), word):
-			d = min(d, 2)
-		case d > len(word)/2:
-			continue
-		}
-		if d < distance {
-			best, distance = sub.Name(), d
-		}
-	}
-	return best
-}
-
-// RejectUnknownHelp makes the help command reject unknown commands, as the program does.
-func RejectUnknownHelp(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	for _, help := range root.Commands() {
-		if help.Name() != "help" {
-			continue
-		}
-		help.Args = func(_ *cobra.Command, got []string) error {
-			about, rest, err := root.Find(got)
-			if err != nil || !about.HasSubCommands() {
-				return err
-			}
-			return RejectUnknownCommand(about, rest)
-		}
-	}
-}
-
-// RejectUnknownShell makes the completion command reject unsupported shells.
-func RejectUnknownShell(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() != "completion" {
-			continue
-		}
-		var shells []string
-		for _, shell := range c.Commands() {
-			shells = append(shells, shell.Name())
-		}
-		c.RunE = func(c *cobra.Command, got []string) error {
-			if len(got) == 0 {
-				return c.Help()
-			}
-			return &UsageError{fmt.Errorf("%s knows no shell %q: use %s", c.CommandPath(), got[0], JoinWithOr(shells))}
-		}
-		c.Args = cobra.ArbitraryArgs
-	}
 }

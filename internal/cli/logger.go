@@ -2,12 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"github.com/coreos/go-systemd/v22/journal"
-	"github.com/sirupsen/logrus"
-	"github.com/spf13/cobra"
 	"io"
 	"os"
 	"strings"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
 )
 
 // NewLogger returns a logger that writes to standard error. If that is the systemd

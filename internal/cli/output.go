@@ -49,7 +49,7 @@ func (OutputFormat) Type() string { return "format" }
 // AddOutputFlag adds the flag -o, which selects tables or machine-readable output.
 func (a *App) AddOutputFlag(c *cobra.Command) {
 	f := c.Flags()
-	f.VarP(OutputFormat{a}, "output", "o", "how to print: "+JoinWithOr(outputFormats())+"; wide cuts nothing and says more")
+	f.VarP(OutputFormat{a}, "output", "o", "how to print: "+JoinWithOr(outputFormats())+"; wide does not shorten values and adds columns")
 	f.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }

@@ -49,7 +49,7 @@ func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) 
 		},
 	}
 	a.AddOutputFlag(c)
-	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it anew every %g s until interrupted", WatchInterval.Seconds()))
+	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it again every %g s until interrupted", WatchInterval.Seconds()))
 	return c
 }
 

@@ -70,7 +70,7 @@ func parseDocument(text []byte) (*yaml.Node, error) {
 		return nil, errorAt(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
 	}
 	if err := documents.Decode(&more); err == nil {
-		return nil, errorAt(&more, "a second document begins here: a job file holds one job")
+		return nil, errorAt(&more, "a second document starts here: a job file has one job")
 	}
 	return root, nil
 }

@@ -51,7 +51,7 @@ var orderRefusals = []struct{ name, lines, want string }{
 	{"matrix list", "matrix: [1, 2]", `f.yaml:4:9: matrix: needs axes and their values, for example {lr: [0.1, 0.01], seed: [1, 2]}`},
 	{"axis of one value", "matrix: {lr: 0.1}", `f.yaml:4:14: matrix: lr: needs a list of values, for example [1, 2]`},
 	{"axis of lists", "matrix:\n  lr: [[1]]", `f.yaml:5:8: matrix: lr: item 1: is not a single value`},
-	{"axis twice", "matrix:\n  lr: [1]\n  lr: [2]", `f.yaml:6:3: matrix: lr stands already in line 5`},
+	{"axis twice", "matrix:\n  lr: [1]\n  lr: [2]", `f.yaml:6:3: matrix: lr is already set in line 5`},
 	{"value twice", "matrix: {lr: [1, 1]}", `f.yaml:4:14: matrix: lr has the value "1" twice`},
 	{"axis's name", "matrix: {\"l r\": [1]}", `f.yaml:4:17: matrix: "l r" is no axis: use 1 to 63 letters`},
 	{"no axis", "matrix: {lr: [1], exclude: [{seed: 1}]}", `f.yaml:4:36: matrix: exclude: item 1: "seed" is no axis of the matrix`},

@@ -33,7 +33,7 @@ func readFields(n *yaml.Node, known map[string]valueReader) error {
 			break
 		}
 		if first, ok := seen[key.Value]; ok {
-			errs = append(errs, errorAt(key, "%s stands already in line %d", key.Value, first))
+			errs = append(errs, errorAt(key, "%s is already set in line %d", key.Value, first))
 			continue
 		}
 		seen[key.Value] = key.Line

@@ -8,8 +8,8 @@ export class Problem extends Error {
   }
 }
 
-// answered has the Age header of the last response: the age of a standby's copy.
-export const answered = { age: null };
+// lastAnswer has the Age header of the last response: the age of a standby's copy.
+export const lastAnswer = { age: null };
 
 const tokenKey = 'mesos-gpu.token';
 
@@ -18,25 +18,25 @@ export function signIn(token) {
   sessionStorage.setItem(tokenKey, token);
 }
 
-// signedIn reports whether there is a token.
-export function signedIn() {
+// isSignedIn reports whether there is a token.
+export function isSignedIn() {
   return sessionStorage.getItem(tokenKey) !== null;
 }
 
-// ask returns the response, or throws a Problem.
-export async function ask(path, signal) {
+// fetchResponse returns the response, or throws a Problem.
+export async function fetchResponse(path, signal) {
   const token = sessionStorage.getItem(tokenKey);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const res = await fetch(path, { headers, signal, cache: 'no-store' }).catch((err) => {
     throw err instanceof TypeError ? new Error('the scheduler does not answer') : err;
   });
   const age = res.headers.get('Age');
-  answered.age = age === null ? null : Number(age);
-  if (!res.ok) throw new Problem(res.status, await detailOf(res));
+  lastAnswer.age = age === null ? null : Number(age);
+  if (!res.ok) throw new Problem(res.status, await readErrorDetail(res));
   return res;
 }
 
-async function detailOf(res) {
+async function readErrorDetail(res) {
   const text = await res.text();
   try {
     const body = JSON.parse(text);
@@ -46,13 +46,13 @@ async function detailOf(res) {
   }
 }
 
-// get returns the JSON at the path.
-export async function get(path, signal) {
-  return (await ask(path, signal)).json();
+// fetchJSON returns the JSON at the path.
+export async function fetchJSON(path, signal) {
+  return (await fetchResponse(path, signal)).json();
 }
 
-// read passes the text of a response to each, chunk by chunk, until its end.
-export async function read(res, each) {
+// readChunks passes the text of a response to each, chunk by chunk, until its end.
+export async function readChunks(res, each) {
   const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();
@@ -61,14 +61,14 @@ export async function read(res, each) {
   }
 }
 
-// events reads server-sent events. It calls each with the parsed data and the
+// streamEvents reads server-sent events. It calls each with the parsed data and the
 // name of an event, '' for none, and alive for all input, including comments.
-export async function events(path, signal, each, alive) {
-  const res = await ask(path, signal);
+export async function streamEvents(path, signal, each, alive) {
+  const res = await fetchResponse(path, signal);
   alive();
   let rest = '';
   let name = '';
-  await read(res, (text) => {
+  await readChunks(res, (text) => {
     alive();
     const lines = (rest + text).split('\n');
     rest = lines.pop();
@@ -80,7 +80,7 @@ export async function events(path, signal, each, alive) {
   });
 }
 
-// path joins the parts to a path and escapes each.
-export function path(...parts) {
+// encodePath joins the parts to a path and escapes each.
+export function encodePath(...parts) {
   return parts.map(encodeURIComponent).join('/');
 }

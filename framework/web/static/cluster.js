@@ -13,8 +13,8 @@ export function isLive(job) {
   return !job.terminal;
 }
 
-// stateOf returns a job's state. For a single task it includes later events.
-export function stateOf(job) {
+// jobState returns a job's state. For a single task it includes later events.
+export function jobState(job) {
   return job.tasks.length === 1 ? job.tasks[0].state : job.state;
 }
 
@@ -29,42 +29,42 @@ export const words = {
   withheld: 'not offered: sick or cordoned',
 };
 
-// keptBack counts the GPUs that their agents do not offer.
-export function keptBack(count) {
+// describeWithheld counts the GPUs that their agents do not offer.
+export function describeWithheld(count) {
   return count.sick + count.cordoned + count.withheld;
 }
 
-// tasksOf counts a job's tasks by state: "2 RUNNING, 1 WAITING".
-export function tasksOf(job) {
+// listTasks counts a job's tasks by state: "2 RUNNING, 1 WAITING".
+export function listTasks(job) {
   const count = new Map();
   for (const t of job.tasks) count.set(t.state, (count.get(t.state) ?? 0) + 1);
   return [...count].map(([state, n]) => `${n} ${state}`).join(', ');
 }
 
-// typesOf formats the accepted types: "A100 or H100", or "any type".
-export function typesOf(request) {
+// formatTypes formats the accepted types: "A100 or H100", or "any type".
+export function formatTypes(request) {
   const { include = [], exclude = [] } = request.types ?? {};
   const wish = include.length ? include.join(' or ') : 'any type';
   return exclude.length ? `${wish} but ${exclude.join(', ')}` : wish;
 }
 
-// wishOf formats the request of one task: "2 × A100", "30 % of V100".
-export function wishOf({ request }) {
+// formatRequest formats the request of one task: "2 × A100", "30 % of V100".
+export function formatRequest({ request }) {
   if (!request.gpus) return 'no GPU';
   const part = request.share?.cores ? `${request.share.cores} % of ` : request.share ? 'part of ' : '';
-  return `${request.gpus} × ${part}${typesOf(request)}`;
+  return `${request.gpus} × ${part}${formatTypes(request)}`;
 }
 
-// milliOf returns the GPUs that a task holds, in thousandths.
-function milliOf(task) {
+// milliGPUs returns the GPUs that a task holds, in thousandths.
+function milliGPUs(task) {
   let milli = 1000 * Object.values(task.gpu_types ?? {}).reduce((a, b) => a + b, 0);
   for (const p of task.parts ?? []) milli += p.milli ?? 0;
   return milli;
 }
 
-// holdings returns the placed tasks by device, and by agent the number of held
+// indexTasksByGPU returns the placed tasks by device, and by agent the number of held
 // GPUs without a device id.
-function holdings(jobs) {
+function indexTasksByGPU(jobs) {
   const byDevice = new Map();
   const byAgent = new Map();
   for (const job of jobs.values()) {
@@ -74,16 +74,16 @@ function holdings(jobs) {
         if (!byDevice.has(id)) byDevice.set(id, []);
         byDevice.get(id).push(task);
       }
-      const unnamed = milliOf(task) / 1000 - (task.device_ids?.length ?? 0);
+      const unnamed = milliGPUs(task) / 1000 - (task.device_ids?.length ?? 0);
       if (unnamed > 0 && !task.parts) byAgent.set(task.agent_id, (byAgent.get(task.agent_id) ?? 0) + unnamed);
     }
   }
   return { byDevice, byAgent };
 }
 
-// cellOf returns the cell of a GPU. The list of GPUs is older than the jobs:
+// describeCell returns the cell of a GPU. The list of GPUs is older than the jobs:
 // for tasks of known jobs the jobs are used, for other tasks the list.
-function cellOf(gpu, tasks, jobs) {
+function describeCell(gpu, tasks, jobs) {
   const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', part: 0, note: '' };
   if (gpu.state === 'withheld') {
     const told = gpu.reason === 'sick' || gpu.reason === 'cordoned';
@@ -91,27 +91,27 @@ function cellOf(gpu, tasks, jobs) {
     if (told) cell.note = gpu.note ?? '';
   } else if (gpu.shared) {
     cell.state = 'shared';
-    cell.part = partOf(gpu, tasks);
+    cell.part = sharedPart(gpu, tasks);
   } else if (tasks.length > 0) {
     cell.state = 'used';
-  } else if (gpu.state === 'held' && !jobs.has(jobOf(gpu.task ?? ''))) {
+  } else if (gpu.state === 'held' && !jobs.has(jobName(gpu.task ?? ''))) {
     cell.state = gpu.task ? 'used' : 'other';
   }
   return cell;
 }
 
-// jobOf returns the part JOB of a task id, JOB.INDEX.ATTEMPT.UNIQUE.
-function jobOf(id) {
+// jobName returns the part JOB of a task id, JOB.INDEX.ATTEMPT.UNIQUE.
+function jobName(id) {
   return id.split('.').slice(0, -3).join('.');
 }
 
 const others = new WeakMap(); // by listed GPU: capacity that unknown tasks held then
 
-// partOf returns the allocated fraction of a shared device, 0 to 1: the larger
+// sharedPart returns the allocated fraction of a shared device, 0 to 1: the larger
 // one of memory and cores.
-function partOf(gpu, tasks) {
+function sharedPart(gpu, tasks) {
   const { shared } = gpu;
-  const ours = partsOf(gpu.uuid, tasks);
+  const ours = listParts(gpu.uuid, tasks);
   if (!others.has(gpu)) {
     const had = (all, free, own) => Math.max(0, all - free - own);
     others.set(gpu, { mem: had(shared.mem_mib, shared.mem_free_mib, ours.mem), cores: had(shared.cores, shared.cores_free, ours.cores) });
@@ -120,7 +120,7 @@ function partOf(gpu, tasks) {
   return Math.min(1, Math.max((ours.mem + mem) / shared.mem_mib, (ours.cores + cores) / shared.cores));
 }
 
-function partsOf(uuid, tasks) {
+function listParts(uuid, tasks) {
   const sum = { mem: 0, cores: 0 };
   for (const p of tasks.flatMap((t) => t.parts ?? [])) {
     if (p.uuid !== uuid) continue;
@@ -138,8 +138,8 @@ function markUnnamed(cells, agent, ours) {
   unnamed.slice(0, taken).forEach((c, i) => { c.state = i < ours ? 'used' : 'other'; });
 }
 
-// noteOf returns why an agent takes no tasks, '' if it does.
-export function noteOf(agent) {
+// agentNote returns why an agent takes no tasks, '' if it does.
+export function agentNote(agent) {
   if (agent.draining) return 'draining';
   return agent.cordoned ? `cordoned: ${agent.cordoned}` : '';
 }
@@ -149,42 +149,42 @@ function isIdle(cell) {
   return cell.state === 'free' || (cell.state === 'shared' && cell.part === 0);
 }
 
-// survey returns all agents with their cells, and the counts.
-export function survey(store) {
-  const { byDevice, byAgent } = holdings(store.jobs);
+// summarizeCluster returns all agents with their cells, and the counts.
+export function summarizeCluster(store) {
+  const { byDevice, byAgent } = indexTasksByGPU(store.jobs);
   const cellsBy = new Map();
   for (const gpu of store.loads > 0 ? store.gpus : []) {
     if (!cellsBy.has(gpu.agent)) cellsBy.set(gpu.agent, []);
-    cellsBy.get(gpu.agent).push(cellOf(gpu, byDevice.get(gpu.uuid) ?? [], store.jobs));
+    cellsBy.get(gpu.agent).push(describeCell(gpu, byDevice.get(gpu.uuid) ?? [], store.jobs));
   }
-  const total = emptyCount();
+  const total = newCount();
   const types = new Map();
   const agents = store.agents.map((agent) => {
     const cells = cellsBy.get(agent.id) ?? [];
     if (cells.some((c) => !c.named)) markUnnamed(cells, agent, byAgent.get(agent.id) ?? 0);
-    if (noteOf(agent)) cells.filter(isIdle).forEach((c) => { c.state = 'cordoned'; c.note = agent.draining ? 'its agent is draining' : `its agent is ${noteOf(agent)}`; });
-    const count = emptyCount();
+    if (agentNote(agent)) cells.filter(isIdle).forEach((c) => { c.state = 'cordoned'; c.note = agent.draining ? 'its agent is draining' : `its agent is ${agentNote(agent)}`; });
+    const count = newCount();
     for (const c of cells) {
       const type = c.type || 'GPU';
-      if (!types.has(type)) types.set(type, emptyCount());
-      for (const n of [count, total, types.get(type)]) add(n, c);
+      if (!types.has(type)) types.set(type, newCount());
+      for (const n of [count, total, types.get(type)]) addCell(n, c);
     }
     return { ...agent, cells, count };
   });
-  return { agents, total, types, ...demand(store.jobs) };
+  return { agents, total, types, ...countDemand(store.jobs) };
 }
 
-function emptyCount() {
+function newCount() {
   return { all: 0, free: 0, used: 0, shared: 0, other: 0, sick: 0, cordoned: 0, withheld: 0 };
 }
 
-function add(count, cell) {
+function addCell(count, cell) {
   count.all++;
   count[cell.state]++;
 }
 
-// demand counts live jobs, tasks by state, and the GPUs that waiting tasks request.
-function demand(jobs) {
+// countDemand counts live jobs, tasks by state, and the GPUs that waiting tasks request.
+function countDemand(jobs) {
   const d = { live: 0, running: 0, waiting: 0, wanted: 0 };
   for (const job of jobs.values()) {
     if (isLive(job)) d.live++;
@@ -198,9 +198,9 @@ function demand(jobs) {
   return d;
 }
 
-// heldByRole returns the GPUs that each role's tasks hold, by type. It replaces
+// countHeldByRole returns the GPUs that each role's tasks hold, by type. It replaces
 // the list of roles of a scheduler that does not provide one.
-export function heldByRole(jobs) {
+export function countHeldByRole(jobs) {
   const roles = new Map();
   for (const job of jobs.values()) {
     const name = job.spec.role || '*';
@@ -208,13 +208,13 @@ export function heldByRole(jobs) {
     const role = roles.get(name);
     for (const task of job.tasks) {
       if (task.state === 'WAITING') role.waiting++;
-      if (isPlaced(task)) hold(role.held, task);
+      if (isPlaced(task)) addHeld(role.held, task);
     }
   }
   return [...roles.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function hold(held, task) {
+function addHeld(held, task) {
   const add = (type, n) => {
     held[type] = (held[type] ?? 0) + n;
     held['*'] = (held['*'] ?? 0) + n;

@@ -1,33 +1,33 @@
 // Creates and updates elements. Data becomes text nodes and attributes, never
 // markup.
 
-// el creates an element. Properties are attributes, except "on", which has
+// createElement creates an element. Properties are attributes, except "on", which has
 // listeners by event; null and false omit an attribute.
-export function el(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+export function createElement(tag, attributes = {}, ...children) {
+  return fillNode(document.createElement(tag), attributes, children);
 }
 
 const svgNS = 'http://www.w3.org/2000/svg';
 
-// svg is like el, for SVG elements.
-export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(svgNS, tag), attributes, children);
+// createSVG is like el, for SVG elements.
+export function createSVG(tag, attributes = {}, ...children) {
+  return fillNode(document.createElementNS(svgNS, tag), attributes, children);
 }
 
-function fill(node, attributes, children) {
+function fillNode(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name === 'on') {
       for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
     } else {
-      attribute(node, name, value);
+      setAttribute(node, name, value);
     }
   }
   node.append(...children);
   return node;
 }
 
-// attribute sets an attribute if its value differs.
-export function attribute(node, name, value) {
+// setAttribute sets an attribute if its value differs.
+export function setAttribute(node, name, value) {
   if (value === null || value === undefined || value === false) {
     node.removeAttribute(name);
     return;
@@ -36,16 +36,16 @@ export function attribute(node, name, value) {
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
-// text sets a node's text if it differs, so that a selection in it is kept.
-export function text(node, value) {
+// setText sets a node's text if it differs, so that a selection in it is kept.
+export function setText(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
 const rows = new WeakMap(); // by parent: its children by key
 
-// sync makes parent's children match the items, in order. It does not move
+// syncChildren makes parent's children match the items, in order. It does not move
 // children that are in place, so that they keep focus and scroll position.
-export function sync(parent, items, key, make, update) {
+export function syncChildren(parent, items, key, make, update) {
   const old = rows.get(parent) ?? new Map();
   const now = new Map();
   for (const item of items) now.set(key(item), item);
@@ -64,24 +64,24 @@ export function sync(parent, items, key, make, update) {
   rows.set(parent, kept);
 }
 
-// table creates a table that keeps its rows by key. A column has a name and
+// createTable creates a table that keeps its rows by key. A column has a name and
 // text(item), and optionally href(item), state(item), which sets the color, and
 // draw(cell, item), which draws the whole cell. An optional column is hidden
 // while all of its texts are empty. The text for an empty table is shown only
 // once the items are known. On narrow screens each row is a list of its
 // columns; ARIA roles keep the table structure for screen readers.
-export function table({ caption, columns, key, empty }) {
-  const head = el('tr', { role: 'row' }, ...columns.map((c) => el('th', { scope: 'col', role: 'columnheader', class: c.number && 'number' }, c.name)));
-  const body = el('tbody', { role: 'rowgroup' });
-  const none = el('p', { class: 'note', hidden: true }, empty);
-  const node = el('div', { class: 'table' },
-    el('table', { role: 'table' }, el('caption', {}, caption), el('thead', { role: 'rowgroup' }, head), body), none);
-  const make = () => el('tr', { role: 'row' }, ...columns.map((c) => el('td', { role: 'cell', 'data-label': c.name, class: [c.number && 'number', c.class].filter(Boolean).join(' ') || null })));
+export function createTable({ caption, columns, key, empty }) {
+  const head = createElement('tr', { role: 'row' }, ...columns.map((c) => createElement('th', { scope: 'col', role: 'columnheader', class: c.number && 'number' }, c.name)));
+  const body = createElement('tbody', { role: 'rowgroup' });
+  const none = createElement('p', { class: 'note', hidden: true }, empty);
+  const node = createElement('div', { class: 'table' },
+    createElement('table', { role: 'table' }, createElement('caption', {}, caption), createElement('thead', { role: 'rowgroup' }, head), body), none);
+  const make = () => createElement('tr', { role: 'row' }, ...columns.map((c) => createElement('td', { role: 'cell', 'data-label': c.name, class: [c.number && 'number', c.class].filter(Boolean).join(' ') || null })));
   const update = (items, known = true) => {
     none.hidden = items.length > 0 || !known;
     body.parentNode.hidden = items.length === 0;
     const cells = (i) => [head, ...body.children].map((row) => row.children[i]);
-    sync(body, items, key, make, (row, item) => columns.forEach((c, i) => drawCell(row.children[i], c, item)));
+    syncChildren(body, items, key, make, (row, item) => columns.forEach((c, i) => drawCell(row.children[i], c, item)));
     columns.forEach((c, i) => { if (c.optional) for (const cell of cells(i)) cell.hidden = !items.some((item) => c.text(item)); });
   };
   return { node, update };
@@ -96,52 +96,52 @@ function drawCell(cell, column, item) {
   }
   let target = cell;
   if (column.href) {
-    target = cell.firstChild ?? cell.appendChild(el('a'));
-    attribute(target, 'href', column.href(item));
+    target = cell.firstChild ?? cell.appendChild(createElement('a'));
+    setAttribute(target, 'href', column.href(item));
   }
   const value = column.text(item);
-  text(target, value);
-  attribute(cell, 'data-long', value.length > long);
-  if (column.state) attribute(cell, 'data-state', column.state(item));
+  setText(target, value);
+  setAttribute(cell, 'data-long', value.length > long);
+  if (column.state) setAttribute(cell, 'data-state', column.state(item));
 }
 
-// facts creates a list of names and values that keeps its entries.
-export function facts() {
-  const node = el('dl', { class: 'facts' });
-  const update = (pairs) => sync(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
-    ([name]) => el('div', {}, el('dt', {}, name), el('dd')),
+// createFacts creates a list of names and values that keeps its entries.
+export function createFacts() {
+  const node = createElement('dl', { class: 'facts' });
+  const update = (pairs) => syncChildren(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
+    ([name]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd')),
     (entry, [name, value, state]) => {
-      attribute(entry, 'class', name === 'Command' && 'command');
-      text(entry.lastChild, String(value));
-      attribute(entry.lastChild, 'data-state', state);
+      setAttribute(entry, 'class', name === 'Command' && 'command');
+      setText(entry.lastChild, String(value));
+      setAttribute(entry.lastChild, 'data-state', state);
     });
   return { node, update };
 }
 
-// filter creates a labelled input that calls each with its text.
-export function filter(label, each) {
-  return el('label', { class: 'filter' }, label, ' ', el('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => each(e.target.value.trim().toLowerCase()) } }));
+// createFilter creates a labelled input that calls each with its text.
+export function createFilter(label, each) {
+  return createElement('label', { class: 'filter' }, label, ' ', createElement('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => each(e.target.value.trim().toLowerCase()) } }));
 }
 
-// plural formats a count: "1 GPU", "2 GPUs".
-export function plural(n, word) {
-  return `${number(n)} ${word}${n === 1 ? '' : 's'}`;
+// formatCount formats a count: "1 GPU", "2 GPUs".
+export function formatCount(n, word) {
+  return `${formatNumber(n)} ${word}${n === 1 ? '' : 's'}`;
 }
 
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
-// number formats 8000 as 8,000.
-export function number(n) {
+// formatNumber formats 8000 as 8,000.
+export function formatNumber(n) {
   return grouped.format(n);
 }
 
-// size formats MiB in a suitable unit.
-export function size(mib) {
-  return mib >= 1024 ? `${number(Math.round(mib / 102.4) / 10)} GiB` : `${number(mib)} MiB`;
+// formatSize formats MiB in a suitable unit.
+export function formatSize(mib) {
+  return mib >= 1024 ? `${formatNumber(Math.round(mib / 102.4) / 10)} GiB` : `${formatNumber(mib)} MiB`;
 }
 
-// span formats seconds in one or two units: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
-export function span(seconds) {
+// formatDuration formats seconds in one or two units: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
+export function formatDuration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
@@ -149,8 +149,8 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// since formats the time from one API time to another, or to now; '' if unset.
-export function since(from, until) {
+// formatElapsed formats the time from one API time to another, or to now; '' if unset.
+export function formatElapsed(from, until) {
   if (!from) return '';
-  return span(((until ? Date.parse(until) : Date.now()) - Date.parse(from)) / 1000);
+  return formatDuration(((until ? Date.parse(until) : Date.now()) - Date.parse(from)) / 1000);
 }

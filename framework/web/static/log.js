@@ -1,13 +1,13 @@
 // The end of a task's output, followed while the task runs.
-import { Problem, ask, path, read } from './api.js';
-import { el, text } from './dom.js';
+import { Problem, fetchResponse, encodePath, readChunks } from './api.js';
+import { createElement, setText } from './dom.js';
 
 const tail = 64 << 10; // bytes from the end
 const kept = 512 << 10; // characters on the page
 const again = 3000; // milliseconds before a broken response is requested again
 const slack = 8; // pixels from the bottom that count as the bottom
 
-export function log() {
+export function createLog() {
   const view = new Log();
   return {
     node: view.node,
@@ -23,21 +23,21 @@ class Log {
   #state = '';
   #stream = 'stdout';
   #reading = false; // true also after everything is read
-  #text = el('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
-  #name = el('code');
-  #note = el('p', { class: 'note', 'aria-live': 'polite' });
-  #follow = el('input', { type: 'checkbox', checked: true, on: { change: () => this.#scroll() } });
+  #text = createElement('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
+  #name = createElement('code');
+  #note = createElement('p', { class: 'note', 'aria-live': 'polite' });
+  #follow = createElement('input', { type: 'checkbox', checked: true, on: { change: () => this.#scroll() } });
 
   constructor() {
     this.#text.addEventListener('scroll', () => { this.#follow.checked = this.#atEnd(); });
-    this.node = el('section', {}, el('h3', {}, 'Output'),
-      el('div', { class: 'tools' }, this.#name, this.#choice('stdout', true), this.#choice('stderr', false), el('label', {}, this.#follow, ' follow')),
+    this.node = createElement('section', {}, createElement('h3', {}, 'Output'),
+      createElement('div', { class: 'tools' }, this.#name, this.#choice('stdout', true), this.#choice('stderr', false), createElement('label', {}, this.#follow, ' follow')),
       this.#note, this.#text);
   }
 
   #choice(stream, checked) {
     const change = () => { this.#stream = stream; this.#restart(); };
-    return el('label', {}, el('input', { type: 'radio', name: 'stream', checked, on: { change } }), ' ', stream);
+    return createElement('label', {}, createElement('input', { type: 'radio', name: 'stream', checked, on: { change } }), ' ', stream);
   }
 
   // show switches to another task, or retries if the state has changed and
@@ -48,7 +48,7 @@ class Log {
     this.#state = state;
     if (!other && !again) return;
     this.task = task;
-    text(this.#name, task ?? '');
+    setText(this.#name, task ?? '');
     if (task) this.#restart();
   }
 
@@ -57,15 +57,15 @@ class Log {
     const stop = this.stop = new AbortController();
     this.#text.replaceChildren();
     this.#reading = true;
-    text(this.#note, '');
+    setText(this.#note, '');
     try {
-      const res = await ask(`v1/tasks/${path(this.task)}/log?follow=true&tail=${tail}&stream=${this.#stream}`, stop.signal);
-      await read(res, (part) => { if (!stop.signal.aborted) this.#add(part); });
+      const res = await fetchResponse(`v1/tasks/${encodePath(this.task)}/log?follow=true&tail=${tail}&stream=${this.#stream}`, stop.signal);
+      await readChunks(res, (part) => { if (!stop.signal.aborted) this.#add(part); });
       if (stop.signal.aborted) return;
-      text(this.#note, this.#text.hasChildNodes() ? 'This is all of it.' : 'It wrote nothing.');
+      setText(this.#note, this.#text.hasChildNodes() ? 'This is all of it.' : 'It wrote nothing.');
     } catch (err) {
       if (stop.signal.aborted) return;
-      text(this.#note, err.message);
+      setText(this.#note, err.message);
       this.#reading = false;
       if (!(err instanceof Problem)) setTimeout(() => { if (!stop.signal.aborted) this.#restart(); }, again);
     }

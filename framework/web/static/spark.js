@@ -1,34 +1,34 @@
 // Draws one value over the last minutes: a small chart with its scale and the
 // current value, and the same as text for screen readers.
-import { attribute, el, svg, text } from './dom.js';
+import { setAttribute, createElement, createSVG, setText } from './dom.js';
 
 const width = 300;
 const height = 60;
 
-// spark creates a chart. A point has age, in seconds, and value, null if
+// createSparkline creates a chart. A point has age, in seconds, and value, null if
 // unknown.
-export function spark(name) {
-  const area = svg('path', { class: 'area' });
-  const line = svg('path', { class: 'line' });
-  const half = svg('path', { class: 'half', d: `M0 ${height / 2}H${width}` });
-  const drawing = svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, half, area, line);
-  const now = el('b');
-  const most = el('span');
-  const node = el('figure', { class: 'spark' }, el('figcaption', {}, el('span', {}, name), ' ', now), drawing, el('div', { class: 'ends', 'aria-hidden': 'true' }, most, el('span', {}, '0')));
+export function createSparkline(name) {
+  const area = createSVG('path', { class: 'area' });
+  const line = createSVG('path', { class: 'line' });
+  const half = createSVG('path', { class: 'half', d: `M0 ${height / 2}H${width}` });
+  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, half, area, line);
+  const now = createElement('b');
+  const most = createElement('span');
+  const node = createElement('figure', { class: 'spark' }, createElement('figcaption', {}, createElement('span', {}, name), ' ', now), drawing, createElement('div', { class: 'ends', 'aria-hidden': 'true' }, most, createElement('span', {}, '0')));
   const update = ({ points, top, write, minutes, current }) => {
     const known = points.filter((p) => p.value !== null);
-    const runs = runsOf(known, 60 * minutes);
-    text(now, current);
-    text(most, top ? write(top) : '');
-    attribute(line, 'd', runs.map((run) => pathOf(run, top)).join(''));
-    attribute(area, 'd', runs.map((run) => `${pathOf(run, top)}V${height}H${run[0].x}Z`).join(''));
-    attribute(drawing, 'aria-label', wordsOf(name, known, write, current));
+    const runs = splitRuns(known, 60 * minutes);
+    setText(now, current);
+    setText(most, top ? write(top) : '');
+    setAttribute(line, 'd', runs.map((run) => runPath(run, top)).join(''));
+    setAttribute(area, 'd', runs.map((run) => `${runPath(run, top)}V${height}H${run[0].x}Z`).join(''));
+    setAttribute(drawing, 'aria-label', describeValues(name, known, write, current));
   };
   return { node, update };
 }
 
-// runsOf splits the points at gaps that are longer than usual.
-function runsOf(points, seconds) {
+// splitRuns splits the points at gaps that are longer than usual.
+function splitRuns(points, seconds) {
   const runs = [];
   const pauses = points.slice(1).map((p, i) => points[i].age - p.age).sort((a, b) => a - b);
   const gap = Math.max(60, 3 * (pauses[pauses.length >> 1] ?? 0));
@@ -40,12 +40,12 @@ function runsOf(points, seconds) {
   return runs;
 }
 
-function pathOf(run, top) {
+function runPath(run, top) {
   const points = run.map(({ x, value }) => `${x},${(height - 1 - (height - 2) * Math.min(1, value / (top || 1))).toFixed(1)}`);
   return `M${points.join('L')}${run.length === 1 ? 'h-3' : ''}`; // one alone is a dot
 }
 
-function wordsOf(name, points, write, current) {
+function describeValues(name, points, write, current) {
   if (points.length === 0) return `${name}: nothing is known`;
   const values = points.map((p) => p.value);
   const mean = values.reduce((a, b) => a + b) / values.length;

@@ -2,16 +2,16 @@
 // which are then requested. It also reports that some agent or GPU has changed:
 // the lists of them are requested shortly after, and periodically for changes
 // without events, but not often, because the lists are expensive for the master.
-import { Problem, answered, events, get, path } from './api.js';
+import { Problem, lastAnswer, streamEvents, fetchJSON, encodePath } from './api.js';
 
 const second = 1000;
-const silence = 40 * second; // the scheduler sends something every 15 s
-const settle = 300; // events come in bursts: collect them before a request
-const spread = 3 * second; // spreads the requests of all pages after a change
-const seldom = 10 * second; // least interval between requests for agents and GPUs
-const few = 25; // up to so many jobs are requested one by one
-const newestEnded = 200;
-const keptEnded = 1000;
+const streamTimeout = 40 * second; // the scheduler sends something every 15 s
+const batchDelay = 300; // events come in bursts: collect them before a request
+const maxJitter = 3 * second; // spreads the requests of all pages after a change
+const minListInterval = 10 * second; // least interval between requests for agents and GPUs
+const maxSingleRequests = 25; // up to so many jobs are requested one by one
+const maxEndedRequested = 200;
+const maxEndedKept = 1000;
 
 export class Store {
   jobs = new Map(); // live jobs, and those that have ended while the page is open
@@ -31,15 +31,15 @@ export class Store {
   missing = new Set(); // lists that this scheduler does not provide to the user
 
   #listeners = new Set();
-  #telling = false;
-  #dirty = new Set();
-  #early = null; // events received during a load
-  #flushing = false;
-  #again = new Set(); // lists that were requested less than 2 s ago
-  #signal = null; // abort signal of the present stream
-  #listed = 0; // time of the last request for agents
-  #took = 0; // duration of that request
-  #due = 0; // timer of the next request after an event
+  #notifyPending = false;
+  #changedJobs = new Set();
+  #earlyEvents = null; // events received during a load
+  #refreshing = false;
+  #recentlyRequested = new Set(); // lists that were requested less than 2 s ago
+  #abortSignal = null; // abort signal of the present stream
+  #lastListed = 0; // time of the last request for agents
+  #listDuration = 0; // duration of that request
+  #refreshTimer = 0; // timer of the next request after an event
 
   // watch calls listener now and after changes, and returns a function that stops it.
   watch(listener) {
@@ -48,11 +48,11 @@ export class Store {
     return () => this.#listeners.delete(listener);
   }
 
-  changed() {
-    if (this.#telling) return;
-    this.#telling = true;
+  notifyListeners() {
+    if (this.#notifyPending) return;
+    this.#notifyPending = true;
     setTimeout(() => {
-      this.#telling = false;
+      this.#notifyPending = false;
       for (const listener of this.#listeners) listener();
     }, 100);
   }
@@ -61,22 +61,22 @@ export class Store {
   async run() {
     for (let tries = 0; ; tries++) {
       try {
-        await this.#follow(() => { tries = 0; });
-        this.#down('the scheduler ended the stream');
+        await this.#followStream(() => { tries = 0; });
+        this.#markDown('the scheduler ended the stream');
       } catch (err) {
-        this.#down(err.message);
+        this.#markDown(err.message);
         this.denied = err instanceof Problem && err.status === 401;
       }
       this.signing = false;
-      this.changed();
-      await this.#pause(tries);
+      this.notifyListeners();
+      await this.#waitBeforeRetry(tries);
     }
   }
 
   // retry ends the delay before the next attempt.
   retry = () => {};
 
-  #pause(tries) {
+  #waitBeforeRetry(tries) {
     const limit = Math.min(30 * second, second * 2 ** tries);
     return new Promise((resume) => {
       const timer = setTimeout(resume, limit / 2 + Math.random() * limit / 2);
@@ -84,29 +84,29 @@ export class Store {
     });
   }
 
-  #down(why) {
+  #markDown(why) {
     this.streaming = false;
     this.trouble = why;
   }
 
-  async #follow(connected) {
+  async #followStream(connected) {
     const stop = new AbortController();
     let watchdog;
     const alive = () => {
       clearTimeout(watchdog);
-      watchdog = setTimeout(() => stop.abort(new Error('nothing was heard for 40 s')), silence);
+      watchdog = setTimeout(() => stop.abort(new Error('nothing was received for 40 s')), streamTimeout);
       if (this.streaming) return;
       this.streaming = true;
       this.denied = false;
       this.signing = false;
       connected();
-      this.#load(stop.signal).catch((err) => stop.abort(err));
+      this.#loadAll(stop.signal).catch((err) => stop.abort(err));
     };
-    this.#early = [];
-    this.#signal = stop.signal;
-    const slow = setInterval(() => { if (!document.hidden) this.hardware(); }, (50 + 20 * Math.random()) * second);
+    this.#earlyEvents = [];
+    this.#abortSignal = stop.signal;
+    const slow = setInterval(() => { if (!document.hidden) this.refreshHardware(); }, (50 + 20 * Math.random()) * second);
     try {
-      await events('v1/events?state=live&inventory=true', stop.signal, (ev, name) => this.#hear(ev, name), alive);
+      await streamEvents('v1/events?state=live&inventory=true', stop.signal, (ev, name) => this.#handleEvent(ev, name), alive);
     } catch (err) {
       throw stop.signal.aborted ? stop.signal.reason : err;
     } finally {
@@ -116,28 +116,28 @@ export class Store {
     }
   }
 
-  // #load requests everything and then applies the events received meanwhile.
-  async #load(signal) {
+  // #loadAll requests everything and then applies the events received meanwhile.
+  async #loadAll(signal) {
     this.missing.clear();
-    const [list] = await Promise.all([get('v1/jobs?state=live', signal), this.#hardware(signal), this.#health(signal)]);
-    for (const name of this.#take(list.jobs)) this.jobs.delete(name); // a job's page requests it again
+    const [list] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal)]);
+    for (const name of this.#storeLiveJobs(list.jobs)) this.jobs.delete(name); // a job's page requests it again
     this.loads++;
-    const early = this.#early;
-    this.#early = null;
-    for (const ev of early) this.#apply(ev);
-    for (const what of this.wanted) this.#more(what);
-    this.changed();
+    const early = this.#earlyEvents;
+    this.#earlyEvents = null;
+    for (const ev of early) this.#applyEvent(ev);
+    for (const what of this.wanted) this.#fetchList(what);
+    this.notifyListeners();
   }
 
-  async #health(signal) {
-    this.health = await get('healthz', signal);
+  async #fetchHealth(signal) {
+    this.health = await fetchJSON('healthz', signal);
   }
 
-  async #hardware(signal) {
+  async #fetchHardware(signal) {
     const began = Date.now();
-    this.#listed = began;
+    this.#lastListed = began;
     try {
-      const [agents, gpus] = await Promise.all([get('v1/agents', signal), get('v1/gpus', signal)]);
+      const [agents, gpus] = await Promise.all([fetchJSON('v1/agents', signal), fetchJSON('v1/gpus', signal)]);
       this.agents = agents.agents;
       this.gpus = gpus.gpus;
       this.noAgents = '';
@@ -145,37 +145,37 @@ export class Store {
       if (signal.aborted) throw err;
       this.noAgents = err.message; // the master does not respond; the jobs are still known
     }
-    this.#took = Date.now() - began;
-    this.changed();
+    this.#listDuration = Date.now() - began;
+    this.notifyListeners();
   }
 
-  // hardware requests agents, GPUs and health again.
-  hardware() {
-    const signal = this.#signal;
+  // refreshHardware requests agents, GPUs and health again.
+  refreshHardware() {
+    const signal = this.#abortSignal;
     if (!this.streaming) return;
-    Promise.all([this.#hardware(signal), this.#health(signal)]).catch(() => {}); // the stream reports it
+    Promise.all([this.#fetchHardware(signal), this.#fetchHealth(signal)]).catch(() => {}); // the stream reports it
   }
 
-  #hear(ev, name) {
-    if (name === 'inventory') this.#restock();
-    else if (!name) this.#apply(ev);
+  #handleEvent(ev, name) {
+    if (name === 'inventory') this.#scheduleRefresh();
+    else if (!name) this.#applyEvent(ev);
   }
 
-  // #restock requests agents and GPUs soon, at a random time so that pages do not
+  // #scheduleRefresh requests agents and GPUs soon, at a random time so that pages do not
   // synchronize, and less often the longer the responses take.
-  #restock() {
-    if (this.#due || document.hidden) return; // a page that is shown again requests them
+  #scheduleRefresh() {
+    if (this.#refreshTimer || document.hidden) return; // a page that is shown again requests them
     const now = Date.now();
-    const at = Math.max(now, this.#listed + Math.max(seldom, 60 * this.#took)) + spread * Math.random();
-    this.#due = setTimeout(() => {
-      this.#due = 0;
-      if (!document.hidden) this.hardware();
+    const at = Math.max(now, this.#lastListed + Math.max(minListInterval, 60 * this.#listDuration)) + maxJitter * Math.random();
+    this.#refreshTimer = setTimeout(() => {
+      this.#refreshTimer = 0;
+      if (!document.hidden) this.refreshHardware();
     }, at - now);
   }
 
-  #apply(ev) {
-    if (this.#early) {
-      this.#early.push(ev);
+  #applyEvent(ev) {
+    if (this.#earlyEvents) {
+      this.#earlyEvents.push(ev);
       return;
     }
     const task = this.jobs.get(ev.job)?.tasks.find((t) => t.id === ev.task);
@@ -184,117 +184,117 @@ export class Store {
       task.state = ev.state;
       task.message = ev.message ?? '';
       task.changed = ev.time;
-      this.changed();
+      this.notifyListeners();
     }
-    this.#dirty.add(ev.job);
-    this.#flush();
+    this.#changedJobs.add(ev.job);
+    this.#refreshChangedJobs();
   }
 
-  // #flush requests the changed jobs repeatedly until none is left.
-  async #flush() {
-    if (this.#flushing) return;
-    this.#flushing = true;
-    let rest = settle;
-    while (this.#dirty.size > 0 && this.streaming) {
+  // #refreshChangedJobs requests the changed jobs repeatedly until none is left.
+  async #refreshChangedJobs() {
+    if (this.#refreshing) return;
+    this.#refreshing = true;
+    let rest = batchDelay;
+    while (this.#changedJobs.size > 0 && this.streaming) {
       await new Promise((resume) => setTimeout(resume, rest));
-      const names = [...this.#dirty];
-      this.#dirty.clear();
+      const names = [...this.#changedJobs];
+      this.#changedJobs.clear();
       if (this.jobs.get(this.focus)?.waits && !names.includes(this.focus)) names.push(this.focus);
       const began = Date.now();
       try {
-        await (names.length > few ? this.#list() : this.#each(names));
+        await (names.length > maxSingleRequests ? this.#fetchLiveJobs() : this.#fetchJobs(names));
       } catch {
-        names.forEach((name) => this.#dirty.add(name)); // the stream reports the reason
+        names.forEach((name) => this.#changedJobs.add(name)); // the stream reports the reason
       }
-      rest = Math.max(settle, 4 * (Date.now() - began)); // reduces the load of a busy scheduler
-      this.#forget();
-      if (this.#strangers() && Date.now() - this.#listed > seldom) this.hardware();
-      for (const what of this.wanted) this.#more(what);
-      this.changed();
+      rest = Math.max(batchDelay, 4 * (Date.now() - began)); // reduces the load of a busy scheduler
+      this.#dropOldEnded();
+      if (this.#hasUnknownAgent() && Date.now() - this.#lastListed > minListInterval) this.refreshHardware();
+      for (const what of this.wanted) this.#fetchList(what);
+      this.notifyListeners();
     }
-    this.#flushing = false;
+    this.#refreshing = false;
   }
 
-  async #list() {
-    const { jobs } = await get('v1/jobs?state=live', this.#signal);
-    const over = this.#take(jobs);
-    for (const name of over.splice(newestEnded)) this.jobs.delete(name);
-    await this.#each(over);
+  async #fetchLiveJobs() {
+    const { jobs } = await fetchJSON('v1/jobs?state=live', this.#abortSignal);
+    const over = this.#storeLiveJobs(jobs);
+    for (const name of over.splice(maxEndedRequested)) this.jobs.delete(name);
+    await this.#fetchJobs(over);
   }
 
-  // #take stores the live jobs and returns the names of those that are no longer live.
-  #take(live) {
+  // #storeLiveJobs stores the live jobs and returns the names of those that are no longer live.
+  #storeLiveJobs(live) {
     const names = new Set(live.map((j) => j.spec.name));
     const over = [...this.jobs.values()].filter((j) => !j.terminal && !names.has(j.spec.name)).map((j) => j.spec.name);
     for (const job of live) this.jobs.set(job.spec.name, job);
     return over;
   }
 
-  // #strangers reports whether a task is on an agent that is not in the list.
-  #strangers() {
+  // #hasUnknownAgent reports whether a task is on an agent that is not in the list.
+  #hasUnknownAgent() {
     const known = new Set(this.agents.map((a) => a.id));
     return [...this.jobs.values()].some((j) => !j.terminal && j.tasks.some((t) => t.agent_id && !known.has(t.agent_id)));
   }
 
-  // #forget limits how many ended jobs the page stores.
-  #forget() {
+  // #dropOldEnded limits how many ended jobs the page stores.
+  #dropOldEnded() {
     const ended = [...this.jobs.values()].filter((j) => j.terminal && j.spec.name !== this.focus);
-    for (const job of ended.slice(0, -keptEnded)) this.jobs.delete(job.spec.name);
+    for (const job of ended.slice(0, -maxEndedKept)) this.jobs.delete(job.spec.name);
   }
 
-  async #each(names) {
+  async #fetchJobs(names) {
     const left = [...names];
     const one = async () => {
-      for (let name = left.pop(); name !== undefined; name = left.pop()) await this.job(name);
+      for (let name = left.pop(); name !== undefined; name = left.pop()) await this.fetchJob(name);
     };
     await Promise.all([one(), one(), one()]);
   }
 
-  // job requests one job. It removes a job that does not exist and returns undefined.
-  async job(name) {
+  // fetchJob requests one job. It removes a job that does not exist and returns undefined.
+  async fetchJob(name) {
     try {
-      const job = await get(`v1/jobs/${path(name)}`);
+      const job = await fetchJSON(`v1/jobs/${encodePath(name)}`);
       this.jobs.set(name, job);
-      this.changed();
+      this.notifyListeners();
       return job;
     } catch (err) {
       if (!(err instanceof Problem) || err.status !== 404) throw err;
       this.jobs.delete(name);
-      this.changed();
+      this.notifyListeners();
       return undefined;
     }
   }
 
-  // ended requests the newest ended jobs.
-  async ended() {
-    const { jobs } = await get(`v1/jobs?state=ended&order=newest&limit=${newestEnded}`);
+  // fetchEndedJobs requests the newest ended jobs.
+  async fetchEndedJobs() {
+    const { jobs } = await fetchJSON(`v1/jobs?state=ended&order=newest&limit=${maxEndedRequested}`);
     for (const job of jobs) this.jobs.set(job.spec.name, job);
-    this.changed();
+    this.notifyListeners();
   }
 
-  // want keeps the queue or the roles up to date until the returned function is called.
-  want(what) {
+  // keepUpdated keeps the queue or the roles up to date until the returned function is called.
+  keepUpdated(what) {
     this.wanted.add(what);
-    if (this.loads > 0) this.#more(what);
+    if (this.loads > 0) this.#fetchList(what);
     return () => this.wanted.delete(what);
   }
 
-  // #more requests a list, at most every 2 s.
-  async #more(what) {
-    if (this.missing.has(what) || this.#again.has(what)) return;
-    this.#again.add(what);
+  // #fetchList requests a list, at most every 2 s.
+  async #fetchList(what) {
+    if (this.missing.has(what) || this.#recentlyRequested.has(what)) return;
+    this.#recentlyRequested.add(what);
     try {
-      const body = await get(`v1/${what}`, this.#signal);
+      const body = await fetchJSON(`v1/${what}`, this.#abortSignal);
       this[what] = what === 'queue' ? body.jobs : body.roles;
     } catch (err) {
       if (err instanceof Problem && (err.status === 404 || err.status === 403)) this.missing.add(what);
     }
-    this.changed();
-    setTimeout(() => this.#again.delete(what), 2 * second);
+    this.notifyListeners();
+    setTimeout(() => this.#recentlyRequested.delete(what), 2 * second);
   }
 
   // age is the age of a standby's responses, in seconds; null if they are current.
   get age() {
-    return answered.age;
+    return lastAnswer.age;
   }
 }

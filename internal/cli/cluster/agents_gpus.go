@@ -70,7 +70,7 @@ func formatAgentNote(g api.AgentSummary) string {
 }
 
 func (a *clusterCommands) gpusCommand() *cobra.Command {
-	return a.NewShowCommand("gpus", "List every GPU and who holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+	return a.NewShowCommand("gpus", "List every GPU and the task that holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		gpus, err := api.ListGPUs(ctx)
 		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return PrintGPUs(p, gpus) }}, err
 	})

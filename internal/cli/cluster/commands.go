@@ -1,5 +1,3 @@
-// Package cluster provides the commands about the cluster: agents, GPUs, usage, the
-// queue and quotas. They read and change state only through the scheduler's API.
 package cluster
 
 import (
@@ -7,9 +5,6 @@ import (
 
 	"mesos-gpu/internal/cli"
 )
-
-// clusterCommands has one method for each command of this package.
-type clusterCommands struct{ *cli.App }
 
 // Commands returns the commands that show agents, GPUs, roles and the queue, and the
 // operator commands that change them.

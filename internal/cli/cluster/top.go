@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
@@ -56,8 +55,8 @@ func (a *clusterCommands) topCommand() *cobra.Command {
 		return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return PrintTaskUsage(p, uses) }}, err
 	})
 	c.Use, c.Args = "top [JOB]", cli.AtMost("JOB")
-	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal anew every 2 s, unless --watch=false.\n" +
-		"What nobody measures is a dash. Duty, power and temperature of a GPU that tasks share are the whole GPU's."
+	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal again every 2 s, unless --watch=false.\n" +
+		"A dash is a value that is not measured. Duty, power and temperature of a GPU that tasks share are the whole GPU's."
 	// A terminal is redrawn until interrupted, as with --watch.
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags(); !f.Changed("watch") && !a.ForPrograms && term.IsTerminal(a.Stdout) {
@@ -160,15 +159,4 @@ func formatMemory(used, all *float64) string {
 		return gib(used) + " GiB"
 	}
 	return gib(used) + " of " + gib(all) + " GiB"
-}
-
-// usageNote returns the note of a task's usage; it marks simulated values.
-func usageNote(t *api.TaskUsage) string {
-	switch {
-	case t.Simulated && t.Note == "":
-		return "simulated"
-	case t.Simulated:
-		return "simulated; " + t.Note
-	}
-	return t.Note
 }

@@ -149,3 +149,14 @@ func copyValue(v *float64) *float64 {
 	c := *v
 	return &c
 }
+
+// usageNote returns the note of a task's usage; it marks simulated values.
+func usageNote(t *api.TaskUsage) string {
+	switch {
+	case t.Simulated && t.Note == "":
+		return "simulated"
+	case t.Simulated:
+		return "simulated; " + t.Note
+	}
+	return t.Note
+}

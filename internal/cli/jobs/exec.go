@@ -23,7 +23,7 @@ func (a *jobCommands) execCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec JOB[.NUMBER] [-it] [--] COMMAND...", DisableFlagsInUseLine: true, Short: "Run a command in a running task's container",
 		Long: "Run a command in a running task's container, with the task's files, environment and GPUs, and exit with its code.\n" +
-			"JOB alone will do where it has one task; else JOB.NUMBER or a task's id says which. Flags stand before COMMAND.",
+			"JOB is enough if it has one task; otherwise give JOB.NUMBER or a task's id. Flags precede COMMAND.",
 		Example: "  mesos-gpu exec train -- nvidia-smi\n  mesos-gpu exec train.3 -it python\n  mesos-gpu exec -i train -- tar x < code.tar",
 		RunE: func(c *cobra.Command, args []string) error {
 			name, argv, err := splitExec(c, args)
@@ -77,7 +77,7 @@ func splitExec(c *cobra.Command, args []string) (name string, argv []string, err
 func (a *jobCommands) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {
 	keys := a.terminalInput()
 	if tty && keys == nil {
-		return &cli.UsageError{Err: errors.New("-t needs a terminal, and standard input is none: leave -t out")}
+		return &cli.UsageError{Err: errors.New("-t needs a terminal, and standard input is not one: leave -t out")}
 	}
 	c, err := a.NewClient()
 	if err != nil {
@@ -100,7 +100,7 @@ const ShellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
 // openShell opens an interactive shell in the task's container.
 func (a *jobCommands) openShell(ctx context.Context, name string) error {
 	if a.terminalInput() == nil {
-		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is none: pass commands on by mesos-gpu exec -i %s -- sh", name)}
+		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is not one: pass commands by mesos-gpu exec -i %s -- sh", name)}
 	}
 	return a.execInTask(ctx, name, []string{"sh", "-c", ShellCommandLine}, true, true)
 }
@@ -200,7 +200,7 @@ func parseStartError(err error) (status int, reason string) {
 	case api.CodeProgramNotPermitted:
 		return exitCannotRun, "it may not be executed"
 	case api.CodeProgramWrongFormat:
-		return exitCannotRun, "it is no program of the agent's processor, or a script whose first line names no interpreter"
+		return exitCannotRun, "it is not a program for the agent's processor, or it is a script without an interpreter in its first line"
 	case api.CodeProgramIsDirectory:
 		return exitCannotRun, "it is a directory"
 	}
@@ -213,7 +213,7 @@ func resolveTask(ctx context.Context, c *client.Client, name string) (t job.Task
 	view, err := c.GetJob(ctx, name)
 	if err == nil {
 		if len(view.Tasks) != 1 {
-			return t, &cli.UsageError{Err: fmt.Errorf("job %s has %d tasks: say which, such as %s.%d", name, len(view.Tasks), name, firstRunning(view.Tasks))}
+			return t, &cli.UsageError{Err: fmt.Errorf("job %s has %d tasks: name one, such as %s.%d", name, len(view.Tasks), name, firstRunning(view.Tasks))}
 		}
 		return view.Tasks[0], nil
 	}

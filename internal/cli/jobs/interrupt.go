@@ -23,7 +23,7 @@ const (
 type leftRunning struct{ job string }
 
 func (l leftRunning) Error() string {
-	return fmt.Sprintf("interrupted; job %s goes on: see mesos-gpu logs -f %s", l.job, l.job)
+	return fmt.Sprintf("interrupted; job %s continues: see mesos-gpu logs -f %s", l.job, l.job)
 }
 
 // notifyInterrupt returns a context that ends at the next SIGINT or SIGTERM, and at

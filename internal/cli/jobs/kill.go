@@ -28,7 +28,7 @@ func (a *jobCommands) killCommand() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "SIGKILL at once, also jobs whose kill grace has begun")
+	cmd.Flags().BoolVar(&force, "force", false, "send SIGKILL immediately, also to jobs whose kill grace has started")
 	return cmd
 }
 

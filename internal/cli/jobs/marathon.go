@@ -109,5 +109,5 @@ func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
 	f.StringVar(&s.DefaultNetwork, "default-network", "", "container network of Marathon apps that name none")
 	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "what Marathon apps call the bridge in ipAddress")
 	f.StringVar(&s.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
-		fmt.Sprintf("of Marathon apps that do not say: %s keeps those without GPUs off agents that offer some, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
+		fmt.Sprintf("of Marathon apps that do not set it: %s keeps those without GPUs off agents that offer some, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
 }

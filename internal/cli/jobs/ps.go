@@ -74,7 +74,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	f.BoolVarP(&s.all, "all", "a", false, "also the jobs that have ended and are remembered")
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
-	f.StringVar(&s.name, "name", "", "only jobs whose name is like this: * stands for anything, ? for one character")
+	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
 	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; with a dash before it the other way round")
 	cli.CompleteFixed(c, "state", stateNames())
 	cli.CompleteFixed(c, "sort", jobSortKeys())
@@ -128,7 +128,7 @@ func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 }
 
 func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
-	p = p.DropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").WithEmptyText("No job is here that has not ended, or that was asked for: mesos-gpu ps --all has those that are remembered.")
+	p = p.DropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.JobView]{
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},

@@ -22,7 +22,7 @@ func (a *jobCommands) runCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
 			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
-			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job goes on, and run exits with 0. With --detach run only prints the job's name.",
+			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job continues, and run exits with 0. With --detach run only prints the job's name.",
 		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
 			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {

@@ -42,12 +42,12 @@ const (
 )
 
 func (f *timedFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.order, "order", "fifo", "timed: who goes first in a role: fifo or shortest")
+	flags.StringVar(&f.order, "order", "fifo", "timed: the order of jobs in a role: fifo or shortest")
 	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: how long a job lets shorter ones go before")
-	flags.BoolVar(&f.strict, "strict", false, "timed: nobody goes before a job that waits")
-	flags.StringVar(&f.runTimes, "run-times", "given", "timed: what the scheduler is told of run times: given, predicted, exact")
+	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before a job that waits")
+	flags.StringVar(&f.runTimes, "run-times", "given", "timed: the run times that the scheduler gets: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (a role each), own (its agents each)")
-	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs said to end within it may preempt the others")
+	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time may preempt the others")
 }
 
 // rejectForeign returns an error if a flag of timed arrivals is set for another arrival.
@@ -93,17 +93,17 @@ func detectForm(path string) string {
 func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 	switch {
 	case all.agents == "" || all.tasks == "":
-		return 0, errors.New("--agents FILE and --tasks FILE say what to simulate")
+		return 0, errors.New("give --agents FILE and --tasks FILE to simulate")
 	case all.seeds != "":
 		return 0, errors.New("--arrival timed takes one --seed, not --seeds")
 	case all.queue != 0:
 		return 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
 	case !slices.Contains([]string{"fifo", "shortest"}, f.order):
-		return 0, fmt.Errorf("--order %q is none of fifo, shortest", f.order)
+		return 0, fmt.Errorf("--order %q is not one of fifo, shortest", f.order)
 	case !slices.Contains([]string{"given", "predicted", "exact"}, f.runTimes):
-		return 0, fmt.Errorf("--run-times %q is none of given, predicted, exact", f.runTimes)
+		return 0, fmt.Errorf("--run-times %q is not one of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
-		return 0, fmt.Errorf("--clusters %q is none of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
+		return 0, fmt.Errorf("--clusters %q is not one of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
 	case f.patience < 0 || f.short < 0:
 		return 0, errors.New("--patience and --preempt-for are not below zero")
 	}

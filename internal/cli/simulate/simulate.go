@@ -19,6 +19,12 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
+// Command returns the command that evaluates placement policies.
+func Command(app *cli.App) *cobra.Command {
+	a := &simulateCommands{app}
+	return a.simulateCommand()
+}
+
 // Limits of long computations.
 const (
 	maxSeeds          = 10_000
@@ -112,10 +118,10 @@ func (a *simulateCommands) runSimulation(ctx context.Context, f *simulateFlags) 
 func (f *simulateFlags) newSweep() (*sim.PolicySweep, error) {
 	s := &sim.PolicySweep{Policies: f.policies, Queue: f.queue, Workers: runtime.GOMAXPROCS(0)}
 	if f.agents == "" || f.tasks == "" {
-		return nil, errors.New("--agents FILE and --tasks FILE say what to simulate")
+		return nil, errors.New("give --agents FILE and --tasks FILE to simulate")
 	}
 	if f.arrival != "fgd" {
-		return nil, fmt.Errorf("--arrival %q is none of fgd, timed", f.arrival)
+		return nil, fmt.Errorf("--arrival %q is not one of fgd, timed", f.arrival)
 	}
 	if f.queue < 0 || f.queue > maxSimulatedQueue {
 		return nil, fmt.Errorf("--queue %d is not 0 to %d", f.queue, maxSimulatedQueue)
