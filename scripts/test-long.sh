@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh
-export GOFLAGS="-trimpath ${GOFLAGS:-}"
+export GOFLAGS="-trimpath $(go env GOFLAGS)"
 
 scripts/fuzz.sh 10s
 

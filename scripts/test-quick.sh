@@ -5,6 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh
-export GOFLAGS="-trimpath ${GOFLAGS:-}"
+export GOFLAGS="-trimpath $(go env GOFLAGS)"
 mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/(internal/e2e|framework/crash)(/|$)')
 scripts/counted.sh -short -vet=off -p $((2 * $(nproc))) "$@" "${packages[@]}"

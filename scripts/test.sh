@@ -50,7 +50,7 @@ stop_engine() {
 }
 trap stop_engine EXIT
 
-export GOFLAGS="-trimpath ${GOFLAGS:-}" # as make build: packages are compiled once for both
+export GOFLAGS="-trimpath $(go env GOFLAGS)" # as make build: packages are compiled once for both
 
 scripts/check-go.sh
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
