@@ -468,13 +468,13 @@ func TestAPIConfigIsValidated(t *testing.T) {
 	volumes := SchedulerConfig{API: APIConfig{AccessFile: file}}
 	volumes.Sched.Policy.Permissions.Volumes = []string{"/data"}
 	for want, cfg := range map[string]SchedulerConfig{
-		"needs its key":                    {API: APIConfig{CertFile: cert}},
-		"what jobs may have stands there":  volumes,
-		"read access file":                 {API: APIConfig{AccessFile: filepath.Join(dir, "none")}},
-		"read the API's certificate":       {API: APIConfig{CertFile: key, KeyFile: key}},
-		"read the API's authorities: open": {API: APIConfig{CAFile: filepath.Join(dir, "none")}},
-		"no PEM certificate in":            {API: APIConfig{CAFile: file}},
-		"open the audit log":               {API: APIConfig{AuditFile: dir}},
+		"needs its key":                      {API: APIConfig{CertFile: cert}},
+		"the access file sets what jobs may": volumes,
+		"read access file":                   {API: APIConfig{AccessFile: filepath.Join(dir, "none")}},
+		"read the API's certificate":         {API: APIConfig{CertFile: key, KeyFile: key}},
+		"read the API's authorities: open":   {API: APIConfig{CAFile: filepath.Join(dir, "none")}},
+		"no PEM certificate in":              {API: APIConfig{CAFile: file}},
+		"open the audit log":                 {API: APIConfig{AuditFile: dir}},
 	} {
 		cfg.Log = frameworktest.DiscardLog()
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {

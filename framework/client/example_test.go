@@ -28,7 +28,7 @@ func Example() {
 	view, err := c.SubmitJob(ctx, job.Spec{
 		Name:    "train",
 		Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
-		CPUs:    0.1, MemMiB: 32,
+		CPUs:    0.1, MemMiB: 256,
 		Command: []string{"sh", "-c", "exit 3"},
 	})
 	if err != nil {
@@ -134,5 +134,5 @@ func ExampleNew() {
 }
 
 func cpuJob(name, script string) job.Spec {
-	return job.Spec{Name: name, CPUs: 0.1, MemMiB: 32, Command: []string{"sh", "-c", script}}
+	return job.Spec{Name: name, CPUs: 0.1, MemMiB: 256, Command: []string{"sh", "-c", script}}
 }

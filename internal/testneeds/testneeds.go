@@ -79,8 +79,10 @@ func RequireDockerEngine(t testing.TB) *client.Client {
 	t.Cleanup(func() { c.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if _, err := c.Ping(ctx); err != nil {
+	ping, err := c.Ping(ctx)
+	if err != nil {
 		reportMissing(t, "a Docker engine", "apt-get install docker.io and start dockerd")
 	}
+	c.NegotiateAPIVersionPing(ping) // now, because the client's first request is not safe for concurrent use
 	return c
 }
