@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,34 @@ func TestDocumentedIdentifiersExist(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("found only %d names in %d documents: the pattern is broken", found, len(files))
+	}
+}
+
+// fileName finds names and patterns of Go files, with or without their folders.
+var fileName = regexp.MustCompile(`[a-z0-9_*/]+\.go\b`)
+
+// TestDocumentedFilesExist checks that each Go file that the guide to the code names exists in
+// some folder.
+func TestDocumentedFilesExist(t *testing.T) {
+	files := parseFiles(t, func(path string) bool { return strings.HasSuffix(path, ".go") })
+	for file, text := range documents(t) {
+		if filepath.Base(file) != "reading-the-code.md" {
+			continue
+		}
+		names := fileName.FindAllString(text, -1)
+		if len(names) < 20 {
+			t.Errorf("found only %d files in %s: the pattern is broken", len(names), file)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(files, func(f source) bool {
+				parts := strings.Split(filepath.ToSlash(f.name), "/")
+				depth := min(strings.Count(name, "/")+1, len(parts))
+				ok, err := path.Match(name, strings.Join(parts[len(parts)-depth:], "/"))
+				return ok && err == nil
+			}) {
+				t.Errorf("%s names %s, which does not exist", filepath.Base(file), name)
+			}
+		}
 	}
 }
 
