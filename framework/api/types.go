@@ -131,7 +131,7 @@ type GPUView struct {
 	Note   string    `json:"note,omitempty"`
 }
 
-// GPUState tells whether a GPU is available to tasks.
+// GPUState states whether a GPU is available to tasks.
 type GPUState string
 
 const (

@@ -25,7 +25,7 @@ type TaskUsage struct {
 	AgeSeconds *float64 `json:"age_seconds,omitempty"`
 	// Note says why values are missing or outdated.
 	Note string `json:"note"`
-	// History is nil if it was not requested or there is none.
+	// History is nil if it was not requested or no samples exist.
 	History *UsageHistory `json:"past,omitempty"`
 }
 

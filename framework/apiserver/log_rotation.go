@@ -52,7 +52,7 @@ type rotatedLog struct {
 	attempts        int    // failed attempts since the last data
 }
 
-// readNext returns the next data, or nil if there is none yet.
+// readNext returns the next data. It returns nil while no further data exists.
 func (l *rotatedLog) readNext() ([]byte, error) {
 	if l.unread && l.tailBytes > 0 {
 		if err := l.seekToTail(); err != nil {

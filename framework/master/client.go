@@ -194,7 +194,7 @@ const leaderTimeout = 5 * time.Second
 // makes only operator calls. Run does this itself.
 func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// currentLeader returns the last known leader. If there is none yet, it requests the leader from the first master or
+// currentLeader returns the last known leader. If no leader is known, it requests the leader from the first master or
 // waits for ZooKeeper's, up to leaderTimeout.
 func (c *Client) currentLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)

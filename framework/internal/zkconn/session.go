@@ -63,7 +63,7 @@ func Dial(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus
 }
 
 // DialObserved is Dial with a callback for each change of the connection: nil for a new
-// connection, or why there is none. The callback must not block or call the session.
+// connection, or the reason why no connection exists. The callback must not block or call the session.
 func DialObserved(ctx context.Context, t TargetFolder, timeout time.Duration, log logrus.FieldLogger, onConnection func(error)) (*Session, error) {
 	if timeout <= 0 {
 		timeout = DefaultTimeout

@@ -66,7 +66,7 @@ func (b *resourceBag) addResource(r mesos.Resource) {
 	}
 }
 
-// subtractResource removes r, as far as the bag contains it.
+// subtractResource removes the part of r that the bag contains.
 func (b *resourceBag) subtractResource(r mesos.Resource) {
 	p := b.parts[keyOf(r)]
 	if p == nil {
