@@ -76,8 +76,9 @@ func (s *apiServer) describeApp(a AppStatus, e embedOptions) appInfo {
 // lists.
 func completeTasks(a AppStatus) []AppTask {
 	all := make([]AppTask, 0, len(a.Tasks))
+	ports := servicePorts(a.App)
 	for _, t := range a.Tasks {
-		t.ServicePorts = servicePorts(a.App)
+		t.ServicePorts = ports
 		t.Ports, t.IPAddresses, t.HealthCheckResults = emptyIfNil(t.Ports), emptyIfNil(t.IPAddresses), emptyIfNil(t.HealthCheckResults)
 		all = append(all, t)
 	}

@@ -343,7 +343,9 @@ func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
 	if err := k.failedActions[a.ID]; err != nil {
 		v.Message = err.Error()
 	}
-	for _, in := range k.instancesOf(a.ID) {
+	instances := k.instancesOf(a.ID)
+	v.Tasks = make([]api.AppTask, 0, len(instances))
+	for _, in := range instances {
 		if in.State.IsPlaced() {
 			v.Tasks = append(v.Tasks, k.describeTask(a, in))
 		}

@@ -21,13 +21,17 @@ var errLost = errors.New("another scheduler leads")
 // fake is a ClusterBackend in memory that acts at once: tasks run when they are submitted, and end when they are
 // stopped.
 type fake struct {
-	mu        sync.Mutex
-	jobs      map[string]*job.Job
+	mu   sync.Mutex
+	jobs map[string]*job.Job
+	// groups are the names of the jobs that were submitted, by group.
+	groups    map[string]map[string]bool
 	documents map[string][]byte
-	changed   map[string]bool
-	moves     []job.Task
-	wake      chan struct{}
-	attempts  int
+	// agentFields are the maps that AgentFields has returned, by agent.
+	agentFields map[string]map[string]string
+	changed     map[string]bool
+	moves       []job.Task
+	wake        chan struct{}
+	attempts    int
 
 	// calls are the calls that change something, such as "submit web.abc 3".
 	calls []string
@@ -49,7 +53,7 @@ type fake struct {
 
 func newFake() *fake {
 	return &fake{
-		jobs: map[string]*job.Job{}, documents: map[string][]byte{}, changed: map[string]bool{},
+		jobs: map[string]*job.Job{}, groups: map[string]map[string]bool{}, agentFields: map[string]map[string]string{}, documents: map[string][]byte{}, changed: map[string]bool{},
 		wake: make(chan struct{}, 1), lost: make(chan struct{}), leads: make(chan struct{}),
 	}
 }
@@ -60,11 +64,20 @@ func (f *fake) succeeds() *fake {
 	defer f.mu.Unlock()
 	next := newFake()
 	for name, j := range f.jobs {
-		next.jobs[name] = j.Clone()
+		next.add(j.Clone())
 		next.changed[name] = true
 	}
 	next.documents, next.attempts, next.held, next.ports = maps.Clone(f.documents), f.attempts, f.held, f.ports
 	return next
+}
+
+// add records a job, and its group.
+func (f *fake) add(j *job.Job) {
+	f.jobs[j.Spec.Name] = j
+	if f.groups[j.Spec.Group] == nil {
+		f.groups[j.Spec.Group] = map[string]bool{}
+	}
+	f.groups[j.Spec.Group][j.Spec.Name] = true
 }
 
 // denies sets deny and clears calls.
@@ -127,7 +140,7 @@ func (f *fake) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 			f.early = append(f.early, s.Name)
 		}
 		j := &job.Job{Spec: s, Submitted: time.Now()}
-		f.jobs[s.Name] = j
+		f.add(j)
 		for range s.Tasks {
 			j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
 		}
@@ -286,8 +299,8 @@ func (f *fake) FindJob(name string) (job.Job, bool) {
 func (f *fake) ListGroupJobs(group string) (list []job.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, j := range f.jobs {
-		if j.Spec.Group == group {
+	for name := range f.groups[group] {
+		if j, ok := f.jobs[name]; ok && j.Spec.Group == group {
 			one := *j
 			one.Tasks = slices.Clone(j.Tasks)
 			list = append(list, one)
@@ -326,7 +339,14 @@ func (f *fake) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 
 // AgentFields puts each agent into a region of its own.
 func (f *fake) AgentFields(agentID string) map[string]string {
-	return map[string]string{"@region": "region-" + agentID, "@zone": "zone-1"}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fields := f.agentFields[agentID]
+	if fields == nil {
+		fields = map[string]string{"@region": "region-" + agentID, "@zone": "zone-1"}
+		f.agentFields[agentID] = fields
+	}
+	return fields
 }
 
 func (f *fake) PutDocuments(_ context.Context, documents map[string][]byte) error {

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"maps"
+	"net"
 	"net/netip"
-	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/job"
@@ -30,7 +32,9 @@ func (k *controlLoop) readChanges() []string {
 		}
 	}
 	for app := range apps {
-		k.prober.watchApp(k.state, app, k.instancesOf(app))
+		if k.state.HasReadinessChecks(app) || k.prober.hasProbes(app) {
+			k.prober.watchApp(k.state, app, k.instancesOf(app))
+		}
 	}
 	return slices.Collect(maps.Keys(apps))
 }
@@ -40,6 +44,7 @@ func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	var list []deploy.AppInstance
 	for _, j := range k.cluster.ListGroupJobs(app) {
 		if _, version, ours := translate.AppOf(&j.Spec); ours {
+			list = slices.Grow(list, len(j.Tasks))
 			for i := range j.Tasks {
 				list = append(list, k.instanceOf(&j.Tasks[i], app, version))
 			}
@@ -61,12 +66,9 @@ func (k *controlLoop) instanceOf(t *job.Task, app, version string) deploy.AppIns
 func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
 	told := t.Addresses
 	if len(told) == 0 && onHost {
-		told = []string{t.Hostname}
-		if u, err := url.Parse(t.AgentURL); err == nil && u.Hostname() != "" {
-			told = []string{u.Hostname()}
-		}
+		told = []string{cmp.Or(hostOf(t.AgentURL), t.Hostname)}
 	}
-	var all []deploy.IPAddress
+	all := make([]deploy.IPAddress, 0, len(told))
 	for _, text := range told {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
@@ -79,6 +81,14 @@ func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
 		all = append(all, deploy.IPAddress{IPAddress: ip.String(), Protocol: protocol})
 	}
 	return all
+}
+
+// hostOf returns the host of an agent's URL, such as http://10.0.0.7:5051/slave(1).
+func hostOf(agentURL string) string {
+	_, address, _ := strings.Cut(agentURL, "://")
+	address, _, _ = strings.Cut(address, "/")
+	host, _, _ := net.SplitHostPort(address)
+	return host
 }
 
 // noteTaskState handles an instance that has entered another state.

@@ -72,6 +72,13 @@ func (r *readinessProber) isReady(app, id string) bool {
 	return t != nil && t.done
 }
 
+// hasProbes reports whether instances of the app are, or were, probed.
+func (r *readinessProber) hasProbes(app string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.probes[app]) > 0
+}
+
 // watchApp starts probes for the app's running instances and stops those of ended ones.
 func (r *readinessProber) watchApp(state *deploy.DesiredState, app string, list []deploy.AppInstance) {
 	r.mu.Lock()

@@ -271,7 +271,7 @@ func TestForeignJobIsNotTouched(t *testing.T) {
 				name = words[1]
 				stranger := &job.Job{Spec: job.Spec{Name: name, Tasks: 1, Command: []string{"stranger"}}}
 				stranger.Tasks = []job.Task{f.task(stranger, 0, 1)}
-				f.jobs[name] = stranger
+				f.add(stranger)
 			}
 			return nil
 		}

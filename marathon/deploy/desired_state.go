@@ -137,14 +137,29 @@ func (s *DesiredState) AppAtConfig(id, version string) (*marathon.App, bool) {
 // version of the configuration itself if no such version is kept.
 func (s *DesiredState) WantedAt(id, config string, at time.Time) string {
 	if a, ok := s.apps[id]; ok {
-		when := at.UTC().Format(versionLayout)
+		when := "" // at as a version: formatted only if a younger version than the configuration's own could apply
 		for _, v := range slices.Backward(a.versions) {
-			if v.app.VersionInfo.LastConfigChangeAt == config && v.app.Version <= when {
+			if v.app.VersionInfo.LastConfigChangeAt != config {
+				continue
+			}
+			if v.app.Version == config {
+				break
+			}
+			if when == "" {
+				when = at.UTC().Format(versionLayout)
+			}
+			if v.app.Version <= when {
 				return v.app.Version
 			}
 		}
 	}
 	return config
+}
+
+// HasReadinessChecks reports whether a kept version of the app has readiness checks.
+func (s *DesiredState) HasReadinessChecks(id string) bool {
+	a, ok := s.apps[id]
+	return ok && slices.ContainsFunc(a.versions, func(v appVersion) bool { return len(v.app.ReadinessChecks) > 0 })
 }
 
 // IsHealthy reports whether an instance of the app counts as healthy.

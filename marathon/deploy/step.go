@@ -10,14 +10,19 @@ import (
 // actions and events. It may be called at any time, also for apps without a change: it repeats actions whose effect
 // it does not see. After the caller has executed actions of an app, it passes the app to the next Step.
 func (s *DesiredState) Step(changed ...string) ([]Action, []BusEvent) {
+	instances := map[string][]AppInstance{} // of the apps that this Step has read
 	for _, id := range slices.Sorted(slices.Values(changed)) {
-		s.events = append(s.events, s.ensureApp(id).updateHealth(s.instancesOf(id))...)
+		instances[id] = s.instancesOf(id)
+		s.events = append(s.events, s.ensureApp(id).updateHealth(instances[id])...)
 		s.dirty[id] = true
 	}
 	do := map[string][]Action{}
 	for {
 		for id := range s.dirty {
-			do[id] = s.evaluateApp(s.apps[id])
+			if _, read := instances[id]; !read {
+				instances[id] = s.instancesOf(id)
+			}
+			do[id] = s.evaluateApp(s.apps[id], instances[id])
 		}
 		clear(s.dirty)
 		if !s.advanceDeployments() {
@@ -35,11 +40,10 @@ func (s *DesiredState) Step(changed ...string) ([]Action, []BusEvent) {
 
 // evaluateApp returns the actions of an app, and records whether the app has reached its
 // desired state. Before the deployment has reached the app there are none.
-func (s *DesiredState) evaluateApp(a *appRecord) []Action {
+func (s *DesiredState) evaluateApp(a *appRecord, instances []AppInstance) []Action {
 	if a.deployment != nil && !a.deployment.hasReached(a.id) {
 		return nil
 	}
-	instances := s.instancesOf(a.id)
 	l := newEvaluation(a, instances)
 	if l.wanted != nil && l.ensureJob(l.wanted.VersionInfo.LastConfigChangeAt).isStuck() {
 		s.renewVersion(a, instances)
