@@ -19,17 +19,17 @@ import (
 	"mesos-gpu/marathon/control"
 )
 
-// cluster is an embedded master and a scheduler, to which agents come and from
-// which they go.
+// cluster is an embedded master and a scheduler. Tests add agents to it.
 type cluster struct {
 	t      *testing.T
 	log    *logrus.Logger
 	binary string
 	master *master.EmbeddedMaster
-	agents map[string]*agent.EmbeddedAgent // by their racks
+	agents map[string]*agent.EmbeddedAgent // by rack
 }
 
-// startCluster returns the URL of the scheduler's API too.
+// startCluster starts a cluster without agents until the test ends, and returns the URL of the
+// scheduler's API.
 func startCluster(t *testing.T) (c *cluster, url string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -37,12 +37,12 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	c = &cluster{t: t, log: logger(t), binary: self, agents: map[string]*agent.EmbeddedAgent{}}
+	c = &cluster{t: t, log: newLogger(t), binary: self, agents: map[string]*agent.EmbeddedAgent{}}
 	c.master = master.New(master.MasterConfig{Log: c.log, Addr: server.Listener.Addr().String(), AllocationInterval: 50 * time.Millisecond})
 	server.Config.Handler = c.master.Handler()
 	server.Start()
 	t.Cleanup(server.Close)
-	c.run("master", c.master.Run)
+	c.runUntilCleanup("master", c.master.Run)
 	up := make(chan string, 1)
 	ctl := control.New(control.ControllerConfig{Settings: marathon.ParseSettings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: c.log})
 	s, err := framework.New(framework.SchedulerConfig{
@@ -52,14 +52,15 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.run("scheduler", s.Run)
+	c.runUntilCleanup("scheduler", s.Run)
 	url = <-up
-	leads(t, url)
+	awaitLeader(t, url)
 	return c, url
 }
 
-// run runs a part until the test ends.
-func (c *cluster) run(part string, run func(context.Context) error) {
+// runUntilCleanup runs a component of the cluster until the test ends. It fails the test if
+// the component returns an error.
+func (c *cluster) runUntilCleanup(part string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -70,8 +71,9 @@ func (c *cluster) run(part string, run func(context.Context) error) {
 	c.t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-// join starts an agent of that rack, whose containers are plain processes.
-func (c *cluster) join(rack string) {
+// startAgent starts an agent whose attribute rack has the given value. Its containers are
+// plain processes.
+func (c *cluster) startAgent(rack string) {
 	c.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	scalar := func(name string, value float64) mesos.Resource {
@@ -92,7 +94,7 @@ func (c *cluster) join(rack string) {
 	server.Config.Handler = a.Handler()
 	server.Start()
 	c.t.Cleanup(server.Close)
-	c.run("agent "+rack, a.Run)
+	c.runUntilCleanup("agent "+rack, a.Run)
 	<-a.Ready()
 	c.agents[rack] = a
 }

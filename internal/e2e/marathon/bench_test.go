@@ -22,78 +22,79 @@ import (
 )
 
 const (
-	manyApps = 1000
-	each     = 10 // instances
+	manyApps        = 1000
+	instancesPerApp = 10
 )
 
-// counted is an extension that reports when a number of jobs have been
+// submitCounter is an extension that closes allSubmitted when a given number of jobs has been
 // submitted.
-type counted struct {
+type submitCounter struct {
 	*control.Controller
-	left int
-	all  chan struct{}
+	remaining    int
+	allSubmitted chan struct{}
 }
 
-type counting struct {
+type countingHandle struct {
 	*leader.ExtensionHandle
-	by *counted
+	counter *submitCounter
 }
 
-func (c counting) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
+func (c countingHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	if err := c.ExtensionHandle.SubmitJobs(ctx, specs...); err != nil {
 		return err
 	}
-	if c.by.left -= len(specs); c.by.left == 0 {
-		close(c.by.all)
+	if c.counter.remaining -= len(specs); c.counter.remaining == 0 {
+		close(c.counter.allSubmitted)
 	}
 	return nil
 }
 
-func (e *counted) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
-	return e.Run(ctx, counting{c, e})
+func (e *submitCounter) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
+	return e.Run(ctx, countingHandle{c, e})
 }
 
-// recording puts documents into a journal.
-type recording struct {
+// documentWriter is an extension that writes documents to the journal.
+type documentWriter struct {
 	*control.Controller
 	documents map[string][]byte
 	done      context.CancelFunc
 }
 
-func (r recording) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
+func (r documentWriter) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	defer r.done()
 	return c.PutDocuments(ctx, r.documents)
 }
 
-// keeps collects the documents that a group of so many apps leads to.
-type keeps struct {
+// documentCollector is an extension that sends on a channel the documents that the controller
+// would write.
+type documentCollector struct {
 	*control.Controller
 	documents chan map[string][]byte
 }
 
-type keeping struct {
+type collectingHandle struct {
 	*leader.ExtensionHandle
-	by keeps
+	collector documentCollector
 }
 
-func (k keeping) PutDocuments(ctx context.Context, documents map[string][]byte) error {
-	k.by.documents <- documents
+func (k collectingHandle) PutDocuments(ctx context.Context, documents map[string][]byte) error {
+	k.collector.documents <- documents
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-func (k keeps) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
-	return k.Run(ctx, keeping{c, k})
+func (k documentCollector) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
+	return k.Run(ctx, collectingHandle{c, k})
 }
 
-// run has a scheduler with that journal and extension lead without agents,
-// until do returns.
-func run(b *testing.B, master, journal string, e framework.Extension, do func(ctx context.Context, stop context.CancelFunc)) {
+// runScheduler runs a leading scheduler without agents, with a journal and an extension, until
+// do returns.
+func runScheduler(b *testing.B, master, journal string, e framework.Extension, do func(ctx context.Context, stop context.CancelFunc)) {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	s, err := framework.New(framework.SchedulerConfig{
-		Master: master, APIAddr: "127.0.0.1:0", JournalPath: journal, ExecutorPath: "/bin/true", Extension: e, Log: quiet(),
+		Master: master, APIAddr: "127.0.0.1:0", JournalPath: journal, ExecutorPath: "/bin/true", Extension: e, Log: newSilentLogger(),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -107,45 +108,46 @@ func run(b *testing.B, master, journal string, e framework.Extension, do func(ct
 	}
 }
 
-func quiet() logrus.FieldLogger {
+func newSilentLogger() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-// definitions is a group of many apps.
-func definitions() string {
+// newGroupDefinition returns the definition of a group of manyApps apps.
+func newGroupDefinition() string {
 	var text []string
 	for i := range manyApps {
 		text = append(text, fmt.Sprintf(`{"id": "/g%d/app%d", "cmd": "exec serve --port $PORT0", "instances": %d, "cpus": 0.5, "mem": 256, "gpus": 1,
-			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`, i%10, i, each, i%7))
+			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`, i%10, i, instancesPerApp, i%7))
 	}
 	return "[" + strings.Join(text, ",") + "]"
 }
 
-// BenchmarkCold starts a scheduler on a journal that has 1,000 apps of 10
-// instances and no job, up to where all jobs are recorded; then once more, up
-// to where it has seen that nothing is left to do and answers for the apps.
-func BenchmarkCold(b *testing.B) {
-	m := master.New(master.MasterConfig{Log: quiet(), Addr: "127.0.0.1:0"})
+// BenchmarkColdStart starts a scheduler on a journal that has 1,000 apps of 10 instances and
+// no job, and measures the time until all jobs are submitted (cold). Then it restarts the
+// scheduler and measures the time until it serves the apps (restart). The restart must not
+// submit a job.
+func BenchmarkColdStart(b *testing.B) {
+	m := master.New(master.MasterConfig{Log: newSilentLogger(), Addr: "127.0.0.1:0"})
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() { _ = m.Run(ctx) }()
 
-	made := keeps{control.New(control.ControllerConfig{Log: quiet()}), make(chan map[string][]byte, 1)}
+	made := documentCollector{control.New(control.ControllerConfig{Log: newSilentLogger()}), make(chan map[string][]byte, 1)}
 	var documents map[string][]byte
-	run(b, server.URL, filepath.Join(b.TempDir(), "journal"), made, func(ctx context.Context, stop context.CancelFunc) {
+	runScheduler(b, server.URL, filepath.Join(b.TempDir(), "journal"), made, func(ctx context.Context, stop context.CancelFunc) {
 		answered := make(chan int, 1)
-		go func() { answered <- put(ctx, made.Controller) }()
+		go func() { answered <- putGroup(ctx, made.Controller) }()
 		documents = <-made.documents
 		stop()
 		<-answered
 	})
 	apps := filepath.Join(b.TempDir(), "apps")
 	recorded, done := context.WithCancel(context.Background())
-	run(b, server.URL, apps, recording{control.New(control.ControllerConfig{Log: quiet()}), documents, done}, func(context.Context, context.CancelFunc) { <-recorded.Done() })
+	runScheduler(b, server.URL, apps, documentWriter{control.New(control.ControllerConfig{Log: newSilentLogger()}), documents, done}, func(context.Context, context.CancelFunc) { <-recorded.Done() })
 	journal, err := os.ReadFile(apps)
 	if err != nil {
 		b.Fatal(err)
@@ -156,38 +158,38 @@ func BenchmarkCold(b *testing.B) {
 		if err := os.WriteFile(path, journal, 0o600); err != nil {
 			b.Fatal(err)
 		}
-		e := &counted{control.New(control.ControllerConfig{Log: quiet()}), manyApps, make(chan struct{})}
+		e := &submitCounter{control.New(control.ControllerConfig{Log: newSilentLogger()}), manyApps, make(chan struct{})}
 		began := time.Now()
-		run(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
-			<-e.all
+		runScheduler(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
+			<-e.allSubmitted
 			cold += time.Since(began)
 		})
-		e = &counted{control.New(control.ControllerConfig{Log: quiet()}), 1, make(chan struct{})}
+		e = &submitCounter{control.New(control.ControllerConfig{Log: newSilentLogger()}), 1, make(chan struct{})}
 		began = time.Now()
-		run(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
-			for ask(e.Controller, "GET", "/v2/apps/g0/app0", "").Code != http.StatusOK {
+		runScheduler(b, server.URL, path, e, func(context.Context, context.CancelFunc) {
+			for serveRequest(e.Controller, "GET", "/v2/apps/g0/app0", "").Code != http.StatusOK {
 				time.Sleep(time.Millisecond) // until it leads
 			}
 			warm += time.Since(began)
 		})
-		if e.left != 1 {
-			b.Fatal("it submitted what was there")
+		if e.remaining != 1 {
+			b.Fatal("the restarted scheduler submitted a job that exists already")
 		}
 	}
 	b.ReportMetric(float64(cold.Milliseconds())/float64(b.N), "ms/cold")
 	b.ReportMetric(float64(warm.Milliseconds())/float64(b.N), "ms/restart")
 }
 
-func ask(c *control.Controller, method, path, body string) *httptest.ResponseRecorder {
+func serveRequest(c *control.Controller, method, path, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w
 }
 
-// put sends the apps until a server accepts them.
-func put(ctx context.Context, c *control.Controller) int {
+// putGroup sends the group until the server is ready to accept it.
+func putGroup(ctx context.Context, c *control.Controller) int {
 	for {
-		w := ask(c, "PUT", "/v2/apps", definitions())
+		w := serveRequest(c, "PUT", "/v2/apps", newGroupDefinition())
 		if w.Code != http.StatusServiceUnavailable || ctx.Err() != nil {
 			return w.Code
 		}

@@ -11,29 +11,30 @@ import (
 	gomarathon "github.com/gambol99/go-marathon"
 )
 
-const web = "/shop/web"
+const webID = "/shop/web"
 
-// TestClient has the client do what it can with one app after another.
-func TestClient(t *testing.T) {
-	c := newClient(t, start(t))
-	heard := c.listen()
-	c.part("create", (*client).create)
-	c.part("scheduler", (*client).scheduler)
-	c.part("scale", (*client).scale)
-	c.part("kill", (*client).kill)
-	c.part("update", (*client).update)
-	c.part("rollback", (*client).rollback)
-	c.part("versions", (*client).versions)
-	c.part("restart", (*client).restart)
-	c.part("queue", (*client).queue)
-	c.part("groups", (*client).groups)
-	c.part("delete", (*client).remove)
-	c.part("events", heard.all)
+// TestGoMarathonClient runs each operation of the client go-marathon against one app, in
+// order. Each step continues from the state that the step before it left.
+func TestGoMarathonClient(t *testing.T) {
+	c := newClient(t, startLocalCluster(t))
+	heard := c.recordEvents()
+	c.runStep("create", (*client).createApp)
+	c.runStep("scheduler", (*client).checkSchedulerInfo)
+	c.runStep("scale", (*client).scaleApp)
+	c.runStep("kill", (*client).killInstances)
+	c.runStep("update", (*client).updateApp)
+	c.runStep("rollback", (*client).rollBackUpdate)
+	c.runStep("versions", (*client).restoreVersion)
+	c.runStep("restart", (*client).restartApp)
+	c.runStep("queue", (*client).listQueue)
+	c.runStep("groups", (*client).manageGroup)
+	c.runStep("delete", (*client).deleteApp)
+	c.runStep("events", heard.requireAllEvents)
 }
 
-// scheduler asks who answers: the master has given it an id, since it has
-// started tasks.
-func (c *client) scheduler() {
+// checkSchedulerInfo checks the responses about the scheduler itself. The master has assigned
+// it a framework ID because it has launched tasks.
+func (c *client) checkSchedulerInfo() {
 	if ok, err := c.Ping(); err != nil || !ok {
 		c.Errorf("ping: %v, %v", ok, err)
 	}
@@ -46,78 +47,76 @@ func (c *client) scheduler() {
 		c.Errorf("info %+v, %v", info, err)
 	}
 	_, err = c.AbdicateLeader()
-	c.refused(err, gomarathon.ErrCodeForbidden)
+	c.requireRefusal(err, gomarathon.ErrCodeForbidden)
 	if pods, err := c.SupportsPods(); err != nil || pods {
 		c.Errorf("supports pods: %v, %v", pods, err)
 	}
 }
 
-// Commands of the app: it is healthy once there is a file, which takes it some
-// time, or for ever.
+// Commands of the app. Its health check requires a file, which only healthyCommand creates.
 const (
-	well = "touch well && exec sleep 1000"
-	ill  = "exec sleep 1000"
+	healthyCommand   = "touch well && exec sleep 1000"
+	unhealthyCommand = "exec sleep 1000"
 )
 
-// definition leaves the health check as it is: the client cannot say that it
-// is to begin at once.
-func definition(cmd string) *gomarathon.Application {
-	a := new(gomarathon.Application).Name(web).Command(cmd).CPU(0.05).Memory(32).Count(1).AddLabel("tier", "front")
+// newWebApp returns an app without a health check: the client cannot set delaySeconds to 0.
+func newWebApp(cmd string) *gomarathon.Application {
+	a := new(gomarathon.Application).Name(webID).Command(cmd).CPU(0.05).Memory(32).Count(1).AddLabel("tier", "front")
 	return a.AddPortDefinition(*new(gomarathon.PortDefinition).SetName("http").SetProtocol("tcp").SetPort(0))
 }
 
-const check = `{"healthChecks": [{"protocol": "COMMAND", "command": {"value": "test -e well"}, "delaySeconds": 0, "intervalSeconds": 1, "maxConsecutiveFailures": 0}]}`
+const healthCheckPatch = `{"healthChecks": [{"protocol": "COMMAND", "command": {"value": "test -e well"}, "delaySeconds": 0, "intervalSeconds": 1, "maxConsecutiveFailures": 0}]}`
 
-// patch changes an app as clients with other types do.
-func (c *client) patch(id, body string) (*gomarathon.DeploymentID, error) {
+// patchApp changes an app with fields that the client's types lack.
+func (c *client) patchApp(id, body string) (*gomarathon.DeploymentID, error) {
 	c.Helper()
 	r, err := http.NewRequestWithContext(c.Context(), http.MethodPatch, c.url+"/v2/apps"+id, strings.NewReader(body))
-	c.check(err)
+	c.requireNoError(err)
 	answer, err := http.DefaultClient.Do(r)
-	c.check(err)
+	c.requireNoError(err)
 	defer answer.Body.Close()
 	d := new(gomarathon.DeploymentID)
 	return d, json.NewDecoder(answer.Body).Decode(d)
 }
 
-func (c *client) create() {
-	made, err := c.CreateApplication(definition(well))
-	c.check(err)
-	if made.ID != web || made.Version == "" || len(made.DeploymentIDs()) != 1 {
+func (c *client) createApp() {
+	made, err := c.CreateApplication(newWebApp(healthyCommand))
+	c.requireNoError(err)
+	if made.ID != webID || made.Version == "" || len(made.DeploymentIDs()) != 1 {
 		c.Errorf("created %+v", made)
 	}
-	_, err = c.CreateApplication(definition(well))
-	c.refused(err, gomarathon.ErrCodeDuplicateID)
-	c.check(c.WaitOnApplication(web, patience))
-	c.check(c.WaitOnDeployment(made.DeploymentIDs()[0].DeploymentID, patience))
-	c.done(c.patch(web, check))
-	if ok, err := c.ApplicationOK(web); err != nil || !ok {
+	_, err = c.CreateApplication(newWebApp(healthyCommand))
+	c.requireRefusal(err, gomarathon.ErrCodeDuplicateID)
+	c.requireNoError(c.WaitOnApplication(webID, waitTimeout))
+	c.requireNoError(c.WaitOnDeployment(made.DeploymentIDs()[0].DeploymentID, waitTimeout))
+	c.awaitDeployment(c.patchApp(webID, healthCheckPatch))
+	if ok, err := c.ApplicationOK(webID); err != nil || !ok {
 		c.Errorf("after its deployment it is ok: %v, %v", ok, err)
 	}
-	if a := c.app(web); a.TasksRunning != 1 || a.TasksHealthy != 1 || len(a.Tasks[0].Ports) != 1 || (*a.Labels)["tier"] != "front" {
+	if a := c.getApp(webID); a.TasksRunning != 1 || a.TasksHealthy != 1 || len(a.Tasks[0].Ports) != 1 || (*a.Labels)["tier"] != "front" {
 		c.Errorf("got %+v", a)
 	}
-	if ids, err := c.ListApplications(map[string][]string{"label": {"tier==front"}}); err != nil || !slices.Equal(ids, []string{web}) {
+	if ids, err := c.ListApplications(map[string][]string{"label": {"tier==front"}}); err != nil || !slices.Equal(ids, []string{webID}) {
 		c.Errorf("apps %v, %v", ids, err)
 	}
 	_, err = c.Application("/nobody")
-	c.refused(err, gomarathon.ErrCodeNotFound)
+	c.requireRefusal(err, gomarathon.ErrCodeNotFound)
 	_, err = c.CreateApplication(new(gomarathon.Application).Name("/Bad_").Command("true"))
-	c.refused(err, gomarathon.ErrCodeInvalidBean)
+	c.requireRefusal(err, gomarathon.ErrCodeInvalidBean)
 }
 
-// scale changes no instance that stays.
-func (c *client) scale() {
-	first := c.tasks(web, 1)
-	c.done(c.ScaleApplicationInstances(web, 3, false))
-	three := c.tasks(web, 3)
+// scaleApp scales to 3 and then to 2 instances. Remaining instances must not be replaced.
+func (c *client) scaleApp() {
+	first := c.listTasks(webID, 1)
+	c.awaitDeployment(c.ScaleApplicationInstances(webID, 3, false))
+	three := c.listTasks(webID, 3)
 	if !slices.Contains(three, first[0]) {
-		c.Errorf("%v runs no more among %v", first, three)
+		c.Errorf("instance %v is not among %v", first, three)
 	}
-	c.done(c.ScaleApplicationInstances(web, 2, false))
-	for _, id := range c.tasks(web, 2) {
+	c.awaitDeployment(c.ScaleApplicationInstances(webID, 2, false))
+	for _, id := range c.listTasks(webID, 2) {
 		if !slices.Contains(three, id) {
-			c.Errorf("%s is new: there were %v", id, three)
+			c.Errorf("instance %s is new; there were %v", id, three)
 		}
 	}
 	all, err := c.AllTasks(&gomarathon.AllTasksOpts{Status: "running"})
@@ -126,16 +125,17 @@ func (c *client) scale() {
 	}
 }
 
-// kill ends an instance that is replaced, then one that is not.
-func (c *client) kill() {
-	before := c.tasks(web, 2)
-	c.check(c.KillTasks(before[:1], &gomarathon.KillTaskOpts{}))
-	deadline := time.Now().Add(patience)
+// killInstances kills an instance, which must be replaced, and then one with scale=true, which
+// must not.
+func (c *client) killInstances() {
+	before := c.listTasks(webID, 2)
+	c.requireNoError(c.KillTasks(before[:1], &gomarathon.KillTaskOpts{}))
+	deadline := time.Now().Add(waitTimeout)
 	for after := before; slices.Contains(after, before[0]) || len(after) != 2; {
 		if time.Now().After(deadline) {
 			c.Fatalf("%s is not replaced: %v run", before[0], after)
 		}
-		a := c.app(web)
+		a := c.getApp(webID)
 		after = nil
 		for _, one := range a.Tasks {
 			if one.State == "TASK_RUNNING" {
@@ -143,112 +143,112 @@ func (c *client) kill() {
 			}
 		}
 	}
-	if n := *c.app(web).Instances; n != 2 {
-		c.Errorf("it wants %d instances, want 2 still", n)
+	if n := *c.getApp(webID).Instances; n != 2 {
+		c.Errorf("the app has %d instances, want 2 as before", n)
 	}
-	now := c.tasks(web, 2)
-	c.check(c.KillTasks(now[1:], &gomarathon.KillTaskOpts{Scale: true}))
-	for _, d := range c.app(web).DeploymentIDs() {
-		c.check(c.WaitOnDeployment(d.DeploymentID, patience))
+	now := c.listTasks(webID, 2)
+	c.requireNoError(c.KillTasks(now[1:], &gomarathon.KillTaskOpts{Scale: true}))
+	for _, d := range c.getApp(webID).DeploymentIDs() {
+		c.requireNoError(c.WaitOnDeployment(d.DeploymentID, waitTimeout))
 	}
-	if n := *c.app(web).Instances; n != 1 || c.tasks(web, 1)[0] != now[0] {
-		c.Errorf("it wants %d instances, %v run, want %s alone", n, c.tasks(web, 1), now[0])
+	if n := *c.getApp(webID).Instances; n != 1 || c.listTasks(webID, 1)[0] != now[0] {
+		c.Errorf("the app has %d instances and runs %v, want only %s", n, c.listTasks(webID, 1), now[0])
 	}
-	if gone, err := c.KillApplicationTasks(web, &gomarathon.KillApplicationTasksOpts{Host: "nowhere"}); err != nil || len(gone.Tasks) != 0 {
-		c.Errorf("on no host: %+v, %v", gone, err)
+	if gone, err := c.KillApplicationTasks(webID, &gomarathon.KillApplicationTasksOpts{Host: "nowhere"}); err != nil || len(gone.Tasks) != 0 {
+		c.Errorf("kill on an unknown host: got %+v, %v", gone, err)
 	}
 }
 
-// update replaces instances once the new ones are healthy.
-func (c *client) update() {
-	before := c.tasks(web, 1)
-	changed := definition(well).AddEnv("COLOUR", "green")
-	c.done(c.UpdateApplication(changed, false))
-	if after := c.tasks(web, 1); after[0] == before[0] {
+// updateApp changes the app. The old instance is replaced once the new one is healthy.
+func (c *client) updateApp() {
+	before := c.listTasks(webID, 1)
+	changed := newWebApp(healthyCommand).AddEnv("COLOUR", "green")
+	c.awaitDeployment(c.UpdateApplication(changed, false))
+	if after := c.listTasks(webID, 1); after[0] == before[0] {
 		c.Errorf("%v still runs", after)
 	}
-	if a := c.app(web); (*a.Env)["COLOUR"] != "green" || a.TasksHealthy != 1 {
+	if a := c.getApp(webID); (*a.Env)["COLOUR"] != "green" || a.TasksHealthy != 1 {
 		c.Errorf("got %+v", a)
 	}
 }
 
-// rollback takes back an update that never becomes healthy, under which what
-// ran before runs on.
-func (c *client) rollback() {
-	before := c.tasks(web, 1)
-	bad, err := c.UpdateApplication(definition(ill), false)
-	c.check(err)
-	_, err = c.ScaleApplicationInstances(web, 5, false)
-	c.refused(err, gomarathon.ErrCodeAppLocked)
+// rollBackUpdate starts an update that never becomes healthy and rolls it back. The instances
+// from before the update must keep running.
+func (c *client) rollBackUpdate() {
+	before := c.listTasks(webID, 1)
+	bad, err := c.UpdateApplication(newWebApp(unhealthyCommand), false)
+	c.requireNoError(err)
+	_, err = c.ScaleApplicationInstances(webID, 5, false)
+	c.requireRefusal(err, gomarathon.ErrCodeAppLocked)
 	all, err := c.Deployments()
-	if err != nil || len(all) != 1 || all[0].ID != bad.DeploymentID || !slices.Equal(all[0].AffectedApps, []string{web}) || all[0].Steps[0][0].Action != "RestartApplication" {
+	if err != nil || len(all) != 1 || all[0].ID != bad.DeploymentID || !slices.Equal(all[0].AffectedApps, []string{webID}) || all[0].Steps[0][0].Action != "RestartApplication" {
 		c.Fatalf("deployments %+v, %v", all, err)
 	}
-	c.done(c.DeleteDeployment(bad.DeploymentID, false))
-	if after := c.tasks(web, 1); !slices.Equal(before, after) {
-		c.Errorf("%v runs, want %v still", after, before)
+	c.awaitDeployment(c.DeleteDeployment(bad.DeploymentID, false))
+	if after := c.listTasks(webID, 1); !slices.Equal(before, after) {
+		c.Errorf("%v runs, want %v as before", after, before)
 	}
-	if a := c.app(web); (*a.Env)["COLOUR"] != "green" || *a.Cmd != well {
-		c.Errorf("it is %q with %v", *a.Cmd, *a.Env)
+	if a := c.getApp(webID); (*a.Env)["COLOUR"] != "green" || *a.Cmd != healthyCommand {
+		c.Errorf("the app runs %q with %v", *a.Cmd, *a.Env)
 	}
-	if list, err := c.ApplicationDeployments(web); err != nil || len(list) != 0 {
+	if list, err := c.ApplicationDeployments(webID); err != nil || len(list) != 0 {
 		c.Errorf("deployments %v, %v", list, err)
 	}
 }
 
-// versions goes back to the first one.
-func (c *client) versions() {
-	list, err := c.ApplicationVersions(web)
-	c.check(err)
+// restoreVersion goes back to the first version of the app.
+func (c *client) restoreVersion() {
+	list, err := c.ApplicationVersions(webID)
+	c.requireNoError(err)
 	if len(list.Versions) != 8 {
 		c.Errorf("versions %v, want 8", list.Versions)
 	}
 	oldest := list.Versions[len(list.Versions)-1]
-	if ok, err := c.HasApplicationVersion(web, oldest); err != nil || !ok {
+	if ok, err := c.HasApplicationVersion(webID, oldest); err != nil || !ok {
 		c.Errorf("has %s: %v, %v", oldest, ok, err)
 	}
-	if a, err := c.ApplicationByVersion(web, oldest); err != nil || a.Env != nil && len(*a.Env) > 0 {
+	if a, err := c.ApplicationByVersion(webID, oldest); err != nil || a.Env != nil && len(*a.Env) > 0 {
 		c.Errorf("the first version: %+v, %v", a, err)
 	}
-	c.done(c.SetApplicationVersion(web, &gomarathon.ApplicationVersion{Version: oldest}))
-	if a := c.app(web); a.Env != nil && len(*a.Env) > 0 {
-		c.Errorf("it has %v still", *a.Env)
+	c.awaitDeployment(c.SetApplicationVersion(webID, &gomarathon.ApplicationVersion{Version: oldest}))
+	if a := c.getApp(webID); a.Env != nil && len(*a.Env) > 0 {
+		c.Errorf("the app still has %v", *a.Env)
 	}
 }
 
-func (c *client) restart() {
-	before := c.tasks(web, 1)
-	c.done(c.RestartApplication(web, false))
-	if after := c.tasks(web, 1); after[0] == before[0] {
+func (c *client) restartApp() {
+	before := c.listTasks(webID, 1)
+	c.awaitDeployment(c.RestartApplication(webID, false))
+	if after := c.listTasks(webID, 1); after[0] == before[0] {
 		c.Errorf("%v still runs", after)
 	}
 }
 
-// queue has an app that no agent can hold, and one of which each instance
-// fails.
-func (c *client) queue() {
+// listQueue creates an app that fits no agent and finds it in the queue.
+func (c *client) listQueue() {
 	_, err := c.CreateApplication(new(gomarathon.Application).Name("/huge").Command("sleep 1000").CPU(4000).Memory(32).Count(3))
-	c.check(err)
+	c.requireNoError(err)
 	q, err := c.Queue()
-	c.check(err)
+	c.requireNoError(err)
 	if len(q.Items) != 1 || q.Items[0].Count != 3 || q.Items[0].Application.ID != "/huge" || q.Items[0].Role != "*" {
 		c.Errorf("queue %+v", q)
 	}
-	c.check(c.DeleteQueueDelay("/huge"))
-	c.refused(c.DeleteQueueDelay("/nobody"), gomarathon.ErrCodeNotFound)
-	c.done(c.DeleteApplication("/huge", true))
+	c.requireNoError(c.DeleteQueueDelay("/huge"))
+	c.requireRefusal(c.DeleteQueueDelay("/nobody"), gomarathon.ErrCodeNotFound)
+	c.awaitDeployment(c.DeleteApplication("/huge", true))
 	if q, err = c.Queue(); err != nil || len(q.Items) != 0 {
 		c.Errorf("queue %+v, %v", q, err)
 	}
 }
 
-// groups makes two apps of which one waits for the other, one with a GPU.
-func (c *client) groups() {
+// manageGroup creates a group of two apps, one of which has a GPU and is a dependency of the
+// other. It then updates and deletes the group.
+func (c *client) manageGroup() {
 	gpu := 1.0
 	train := new(gomarathon.Application).Name("/lab/train").Command("exec sleep 1000").CPU(0.05).Memory(32).Count(1).SetGPUs(gpu)
 	board := new(gomarathon.Application).Name("/lab/board").Command("exec sleep 1000").CPU(0.05).Memory(32).Count(1).DependsOn("/lab/train")
-	c.check(c.CreateGroup(gomarathon.NewApplicationGroup("/lab").App(train).App(board)))
-	c.check(c.WaitOnGroup("/lab", patience))
+	c.requireNoError(c.CreateGroup(gomarathon.NewApplicationGroup("/lab").App(train).App(board)))
+	c.requireNoError(c.WaitOnGroup("/lab", waitTimeout))
 	if ok, err := c.HasGroup("/lab"); err != nil || !ok {
 		c.Errorf("has the group: %v, %v", ok, err)
 	}
@@ -260,21 +260,21 @@ func (c *client) groups() {
 	}
 	none := 0
 	board.Instances = &none
-	c.done(c.UpdateGroup("/lab", gomarathon.NewApplicationGroup("/lab").App(train).App(board), false))
-	c.tasks("/lab/board", 0)
-	if a := c.app("/lab/train"); *a.GPUs != gpu {
+	c.awaitDeployment(c.UpdateGroup("/lab", gomarathon.NewApplicationGroup("/lab").App(train).App(board), false))
+	c.listTasks("/lab/board", 0)
+	if a := c.getApp("/lab/train"); *a.GPUs != gpu {
 		c.Errorf("it has %v GPUs", *a.GPUs)
 	}
-	c.done(c.DeleteGroup("/lab", false))
+	c.awaitDeployment(c.DeleteGroup("/lab", false))
 	if ok, err := c.HasGroup("/lab"); err != nil || ok {
 		c.Errorf("has the group that was deleted: %v, %v", ok, err)
 	}
 }
 
-func (c *client) remove() {
-	c.done(c.DeleteApplication(web, false))
-	_, err := c.Application(web)
-	c.refused(err, gomarathon.ErrCodeNotFound)
+func (c *client) deleteApp() {
+	c.awaitDeployment(c.DeleteApplication(webID, false))
+	_, err := c.Application(webID)
+	c.requireRefusal(err, gomarathon.ErrCodeNotFound)
 	if all, err := c.Applications(nil); err != nil || len(all.Apps) != 0 {
 		c.Errorf("apps %+v, %v", all, err)
 	}

@@ -1,6 +1,6 @@
-// Package marathon tests the API for apps from outside: a client that was
-// written for Marathon drives a scheduler with the embedded cluster, whose
-// tasks are processes, so that neither root nor an engine is needed.
+// Package marathon tests the Marathon API with go-marathon, a client that was written for
+// Marathon, against a scheduler with the embedded cluster. Tasks are plain processes, so the
+// tests need neither root nor Docker.
 package marathon
 
 import (
@@ -26,46 +26,46 @@ import (
 	"mesos-gpu/marathon/control"
 )
 
-const patience = 2 * time.Minute
+const waitTimeout = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(nil)})
 }
 
-// extension is the control as cmd/mesos-gpu joins it to a scheduler.
+// extension connects the controller to a scheduler as cmd/mesos-gpu does.
 type extension struct{ *control.Controller }
 
 func (e extension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return e.Run(ctx, c)
 }
 
-// said is what the cluster logs, shown where a test fails.
-type said struct {
+// logBuffer collects the log of a cluster. It is shown if the test fails.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *logBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func logger(t *testing.T) *logrus.Logger {
-	s, log := &said{}, logrus.New()
+func newLogger(t *testing.T) *logrus.Logger {
+	s, log := &logBuffer{}, logrus.New()
 	log.SetOutput(s)
 	t.Cleanup(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if t.Failed() {
-			t.Logf("the cluster said:\n%s", s.text.String())
+			t.Logf("log of the cluster:\n%s", s.text.String())
 		}
 	})
 	return log
 }
 
-// start runs a cluster until the test ends, and returns the URL of its API.
-func start(t *testing.T) string {
+// startLocalCluster runs a cluster until the test ends, and returns the URL of its API.
+func startLocalCluster(t *testing.T) string {
 	t.Helper()
 	host, err := simulated.NewHost("2xV100", "here")
 	if err != nil {
@@ -75,7 +75,7 @@ func start(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, work := logger(t), t.TempDir()
+	log, work := newLogger(t), t.TempDir()
 	c := control.New(control.ControllerConfig{Settings: marathon.ParseSettings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: log})
 	ctx, stop := context.WithCancel(context.Background())
 	up, ended := make(chan string, 1), make(chan error, 1)
@@ -94,7 +94,7 @@ func start(t *testing.T) string {
 	})
 	select {
 	case url := <-up:
-		leads(t, url)
+		awaitLeader(t, url)
 		return url
 	case err := <-ended:
 		ended <- nil
@@ -103,9 +103,9 @@ func start(t *testing.T) string {
 	return ""
 }
 
-// leads waits until a scheduler does: the client takes one that asks it to come
-// again for one that is down, and asks no more.
-func leads(t *testing.T, url string) {
+// awaitLeader waits until the scheduler leads. The client marks a server that returns 503 as
+// down and does not retry it.
+func awaitLeader(t *testing.T, url string) {
 	t.Helper()
 	apachemesos.PollUntil(t, "the scheduler to lead", func() bool {
 		answer, err := http.Get(url + "/v2/info")
@@ -117,7 +117,7 @@ func leads(t *testing.T, url string) {
 	})
 }
 
-// client is the existing one with a test around it.
+// client is the go-marathon client of a test.
 type client struct {
 	*testing.T
 	gomarathon.Marathon
@@ -135,44 +135,46 @@ func newClient(t *testing.T, url string) *client {
 	return &client{t, c, url}
 }
 
-// part is a part of the test with what came before it.
-func (c *client) part(name string, do func(c *client)) {
+// runStep runs a step of the test as a subtest. If it fails the test ends, since later steps
+// depend on it.
+func (c *client) runStep(name string, do func(c *client)) {
 	c.Helper()
 	if !c.Run(name, func(t *testing.T) { do(&client{t, c.Marathon, c.url}) }) {
 		c.FailNow()
 	}
 }
 
-func (c *client) check(err error) {
+func (c *client) requireNoError(err error) {
 	c.Helper()
 	if err != nil {
 		c.Fatal(err)
 	}
 }
 
-// done waits until a deployment has ended.
-func (c *client) done(d *gomarathon.DeploymentID, err error) {
+// awaitDeployment waits until a deployment has ended.
+func (c *client) awaitDeployment(d *gomarathon.DeploymentID, err error) {
 	c.Helper()
-	c.check(err)
+	c.requireNoError(err)
 	if d.DeploymentID == "" || d.Version == "" {
 		c.Fatalf("got deployment %+v", d)
 	}
-	c.check(c.WaitOnDeployment(d.DeploymentID, patience))
+	c.requireNoError(c.WaitOnDeployment(d.DeploymentID, waitTimeout))
 }
 
-// app is one as it is now.
-func (c *client) app(id string) *gomarathon.Application {
+// getApp returns the current state of an app.
+func (c *client) getApp(id string) *gomarathon.Application {
 	c.Helper()
 	a, err := c.Application(id)
-	c.check(err)
+	c.requireNoError(err)
 	return a
 }
 
-// tasks are the ids of the app's, sorted, all of which run.
-func (c *client) tasks(id string, want int) []string {
+// listTasks returns the sorted IDs of the app's tasks. It requires that there are want tasks
+// and that all are running.
+func (c *client) listTasks(id string, want int) []string {
 	c.Helper()
 	list, err := c.Tasks(id)
-	c.check(err)
+	c.requireNoError(err)
 	var ids []string
 	for _, one := range list.Tasks {
 		if one.State != "TASK_RUNNING" || one.AppID != id || one.Host == "" || one.SlaveID == "" || one.StartedAt == "" {
@@ -187,10 +189,11 @@ func (c *client) tasks(id string, want int) []string {
 	return ids
 }
 
-// refused checks that the API said no with that code of the client's.
-func (c *client) refused(err error, code int) {
+// requireRefusal checks that the API rejected the request with the error code of the client's
+// package.
+func (c *client) requireRefusal(err error, code int) {
 	c.Helper()
 	if refusal, ok := err.(*gomarathon.APIError); !ok || refusal.ErrCode != code {
-		c.Errorf("got %v, want a refusal of kind %d", err, code)
+		c.Errorf("got %v, want an API error with code %d", err, code)
 	}
 }

@@ -7,24 +7,25 @@ import (
 	gomarathon "github.com/gambol99/go-marathon"
 )
 
-// ear counts the events that the client has heard.
-type ear struct{ events gomarathon.EventsChannel }
+// eventRecorder receives the events of the client.
+type eventRecorder struct{ events gomarathon.EventsChannel }
 
-// listen returns when the stream is there: from then on nothing is missed.
-func (c *client) listen() *ear {
+// recordEvents starts to record events. It returns when the stream is attached, so no later
+// event is missed.
+func (c *client) recordEvents() *eventRecorder {
 	c.Helper()
 	events, err := c.AddEventsListener(1<<30 - 1)
-	c.check(err)
-	first := time.After(patience)
+	c.requireNoError(err)
+	first := time.After(waitTimeout)
 	select {
 	case ev := <-events:
 		if ev.Name != "event_stream_attached" {
 			c.Fatalf("the first event is %s", ev)
 		}
 	case <-first:
-		c.Fatal("no stream of events")
+		c.Fatal("the event stream was not attached")
 	}
-	e := &ear{make(gomarathon.EventsChannel, 4096)}
+	e := &eventRecorder{make(gomarathon.EventsChannel, 4096)}
 	go func() {
 		for ev := range events {
 			e.events <- ev
@@ -35,29 +36,30 @@ func (c *client) listen() *ear {
 	return e
 }
 
-// all checks that every kind of event has come, and of what the client did.
-// The client hands them over in any order.
-func (e *ear) all(c *client) {
+// requireAllEvents waits until each kind of event has been received for the operations of the
+// test. The client delivers events in any order.
+func (e *eventRecorder) requireAllEvents(c *client) {
 	missing := map[string]bool{
-		"api_post_event": true, "app_terminated_event " + web: true, "app_terminated_event /lab/train": true, "health_status_changed_event true": true,
+		"api_post_event": true, "app_terminated_event " + webID: true, "app_terminated_event /lab/train": true, "health_status_changed_event true": true,
 		"group_change_success": true, "deployment_info": true, "deployment_step_success": true, "deployment_success": true, "deployment_failed": true,
 	}
 	for _, state := range []string{"STAGING", "RUNNING", "KILLING", "KILLED"} {
 		missing["status_update_event TASK_"+state] = true
 	}
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for len(missing) > 0 {
 		select {
 		case ev := <-e.events:
-			delete(missing, told(ev))
+			delete(missing, eventKey(ev))
 		case <-deadline:
-			c.Fatalf("these events never came: %v", missing)
+			c.Fatalf("events not received: %v", missing)
 		}
 	}
 }
 
-// told is an event's name, and what tells it from others of the name.
-func told(ev *gomarathon.Event) string {
+// eventKey returns the name of an event and the field that distinguishes it from others of the
+// name.
+func eventKey(ev *gomarathon.Event) string {
 	switch body := ev.Event.(type) {
 	case *gomarathon.EventStatusUpdate:
 		return fmt.Sprint(ev.Name, " ", body.TaskStatus)

@@ -1,6 +1,6 @@
-// Package starts measures how long a task takes to start through the
-// executor, side by side with what starts the same without it: docker run,
-// runc run and Mesos's own docker executor. It holds benchmarks alone.
+// Package starts contains benchmarks of how long a task takes to start through the executor,
+// compared with the same container started by docker run, by runc run and by Mesos's own
+// docker executor.
 package starts
 
 import (
@@ -24,8 +24,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// build makes the program as it is released, without the race detector.
-func build(b *testing.B) string {
+// buildProgram builds mesos-gpu as it is released, without the race detector, and returns its
+// path.
+func buildProgram(b *testing.B) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "mesos-gpu")
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", path, "mesos-gpu/cmd/mesos-gpu").CombinedOutput(); err != nil {
@@ -34,33 +35,34 @@ func build(b *testing.B) string {
 	return path
 }
 
-var framework = mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "starts"}, Name: "starts", User: "root"}
+var frameworkInfo = mesos.FrameworkInfo{ID: &mesos.FrameworkID{Value: "starts"}, Name: "starts", User: "root"}
 
-// started is when the states of a task were heard of.
-type started struct {
-	up, running time.Time
-	// message is that of an end that came before.
-	message string
-	begun   chan struct{} // closed at TASK_RUNNING, or the end
-	ended   chan struct{} // closed once the executor has exited
+// taskTimes records when the master received the status updates of a task.
+type taskTimes struct {
+	startingAt, runningAt time.Time
+	// message is set if the task ended before it ran.
+	message        string
+	settled        chan struct{} // closed at TASK_RUNNING or at a terminal state
+	executorExited chan struct{} // closed once the executor has exited
 }
 
-// embedded is an embedded agent and, to it, the master.
-type embedded struct {
-	program string
-	self    *agent.EmbeddedAgent
-	mu      sync.Mutex
-	agent   link.AgentLink
-	tasks   map[string]*started
+// benchmarkAgent is an embedded agent together with the master that it registers with.
+type benchmarkAgent struct {
+	program  string
+	embedded *agent.EmbeddedAgent
+	mu       sync.Mutex
+	agent    link.AgentLink
+	tasks    map[string]*taskTimes
 }
 
-// startAgent runs an agent, which confines its containers, until the end.
-func startAgent(b *testing.B, program, images string) *embedded {
+// startAgent runs an agent, which isolates the devices of its containers, until the benchmark
+// ends.
+func startAgent(b *testing.B, program, images string) *benchmarkAgent {
 	b.Helper()
 	testneeds.RequireDevicesCgroup(b)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	e := &embedded{program: program, tasks: map[string]*started{}}
+	e := &benchmarkAgent{program: program, tasks: map[string]*taskTimes{}}
 	server := httptest.NewUnstartedServer(nil)
 	work := b.TempDir()
 	self, err := agent.New(agent.AgentConfig{
@@ -70,7 +72,7 @@ func startAgent(b *testing.B, program, images string) *embedded {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.self = self
+	e.embedded = self
 	server.Config.Handler = self.Handler()
 	server.Start()
 	ctx, stop := context.WithCancel(context.Background())
@@ -87,92 +89,92 @@ func startAgent(b *testing.B, program, images string) *embedded {
 	return e
 }
 
-// start launches a task, as a master would, and returns when that began.
-func (e *embedded) start(b *testing.B, id string, container *mesos.ContainerInfo) (*started, time.Time) {
-	s := &started{begun: make(chan struct{}), ended: make(chan struct{})}
+// launchTask launches a task as a master would and returns the time of the launch.
+func (e *benchmarkAgent) launchTask(b *testing.B, id string, container *mesos.ContainerInfo) (*taskTimes, time.Time) {
+	s := &taskTimes{settled: make(chan struct{}), executorExited: make(chan struct{})}
 	e.mu.Lock()
 	e.tasks[id] = s
 	e.mu.Unlock()
-	task, executor := ours(b, e.program, id, container)
+	task, executor := newSleepTask(b, e.program, id, container)
 	began := time.Now()
-	e.agent.Run(framework, executor, task)
+	e.agent.Run(frameworkInfo, executor, task)
 	return s, began
 }
 
-// ours is a task that sleeps, and an executor for it.
-func ours(b *testing.B, program, id string, container *mesos.ContainerInfo) (mesos.TaskInfo, mesos.ExecutorInfo) {
-	data, err := json.Marshal(job.LaunchData{Version: job.LaunchVersion, Job: "starts", Command: sleep})
+// newSleepTask returns a task that sleeps, and the executor that runs it.
+func newSleepTask(b *testing.B, program, id string, container *mesos.ContainerInfo) (mesos.TaskInfo, mesos.ExecutorInfo) {
+	data, err := json.Marshal(job.LaunchData{Version: job.LaunchVersion, Job: "starts", Command: sleepCommand})
 	if err != nil {
 		b.Fatal(err)
 	}
 	shell := false
 	return mesos.TaskInfo{
 			Name: id, TaskID: mesos.TaskID{Value: id}, Data: data, Container: container,
-			Resources: []mesos.Resource{amount("cpus", taskCPUs), amount("mem", taskMem)},
+			Resources: []mesos.Resource{scalarResource("cpus", taskCPUs), scalarResource("mem", taskMem)},
 		}, mesos.ExecutorInfo{
 			Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: id},
 			Command:   &mesos.CommandInfo{Shell: &shell, Value: &program, Arguments: []string{"mesos-gpu", "executor"}},
-			Resources: []mesos.Resource{amount("cpus", 0.1), amount("mem", 32)},
+			Resources: []mesos.Resource{scalarResource("cpus", 0.1), scalarResource("mem", 32)},
 		}
 }
 
 const (
-	taskCPUs = 0.125
-	shares   = 128 // of 1024, for as much
-	taskMem  = 64
+	taskCPUs      = 0.125
+	taskCPUShares = 128 // the same amount of CPU; 1024 is one CPU
+	taskMem       = 64
 )
 
-var sleep = []string{"sleep", "1000"}
+var sleepCommand = []string{"sleep", "1000"}
 
-func amount(name string, value float64) mesos.Resource {
+func scalarResource(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// await waits for TASK_RUNNING.
-func (s *started) await(b *testing.B) {
-	<-s.begun
-	if s.running.IsZero() {
+// awaitRunning waits for TASK_RUNNING. It fails the benchmark if the task ends first.
+func (s *taskTimes) awaitRunning(b *testing.B) {
+	<-s.settled
+	if s.runningAt.IsZero() {
 		b.Error(s.message)
 	}
 }
 
-// end kills the task and waits until its executor is gone.
-func (e *embedded) end(id string, s *started) {
+// killTask kills the task and waits until its executor has exited.
+func (e *benchmarkAgent) killTask(id string, s *taskTimes) {
 	none := int64(0)
-	e.agent.Kill(*framework.ID, mesos.TaskID{Value: id}, &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: none}})
-	<-s.ended
+	e.agent.Kill(*frameworkInfo.ID, mesos.TaskID{Value: id}, &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: none}})
+	<-s.executorExited
 }
 
-// Register implements link.MasterLink, as the methods below.
-func (e *embedded) Register(_ mesos.AgentInfo, _ []mesos.Resource, _ []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
+// Register and the methods below implement link.MasterLink.
+func (e *benchmarkAgent) Register(_ mesos.AgentInfo, _ []mesos.Resource, _ []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
 	e.agent = a
 	return mesos.AgentID{Value: "agent-1"}, nil
 }
 
-func (e *embedded) Status(_ mesos.AgentID, f mesos.FrameworkID, status mesos.TaskStatus) {
+func (e *benchmarkAgent) Status(_ mesos.AgentID, f mesos.FrameworkID, status mesos.TaskStatus) {
 	now := time.Now()
 	e.mu.Lock()
 	s := e.tasks[status.TaskID.Value]
 	switch state := status.GetState(); {
-	case state == mesos.TASK_STARTING && s.up.IsZero():
-		s.up = now
-	case state == mesos.TASK_RUNNING && s.running.IsZero():
-		s.running = now
-		close(s.begun)
-	case state != mesos.TASK_STARTING && state != mesos.TASK_RUNNING && s.running.IsZero() && s.message == "":
+	case state == mesos.TASK_STARTING && s.startingAt.IsZero():
+		s.startingAt = now
+	case state == mesos.TASK_RUNNING && s.runningAt.IsZero():
+		s.runningAt = now
+		close(s.settled)
+	case state != mesos.TASK_STARTING && state != mesos.TASK_RUNNING && s.runningAt.IsZero() && s.message == "":
 		s.message = fmt.Sprintf("task %s: %s: %s", status.TaskID.Value, state, status.GetMessage())
-		close(s.begun)
+		close(s.settled)
 	}
 	e.mu.Unlock()
 	e.agent.Acknowledge(f, status.TaskID, status.UUID)
 }
 
-func (e *embedded) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, x mesos.ExecutorID, _ int32) {
+func (e *benchmarkAgent) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, x mesos.ExecutorID, _ int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	close(e.tasks[x.Value].ended)
+	close(e.tasks[x.Value].executorExited)
 }
 
-func (e *embedded) UpdateTotal(mesos.AgentID, []mesos.Resource) {}
+func (e *benchmarkAgent) UpdateTotal(mesos.AgentID, []mesos.Resource) {}
 
-func (e *embedded) Lost(mesos.AgentID) {}
+func (e *benchmarkAgent) Lost(mesos.AgentID) {}

@@ -23,17 +23,16 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// BenchmarkMesosStart starts tasks on an agent of Apache Mesos, from ACCEPT to
-// TASK_RUNNING as their scheduler hears of it, in turns: containers of one
-// image through our executor and through Mesos's own docker executor, then
-// unified containers of it, and plain processes, through ours and through
-// Mesos's command executor. It fails where
-// our executor takes more than half of Mesos's docker executor's time.
+// BenchmarkMesosStart starts tasks on an agent of Apache Mesos: Docker containers through our
+// executor and through Mesos's docker executor, then unified containers and plain processes
+// through our executor and through Mesos's command executor. The time is measured from ACCEPT
+// to the update TASK_RUNNING at the scheduler. The benchmark fails if our executor takes more
+// than half the time of Mesos's docker executor.
 func BenchmarkMesosStart(b *testing.B) {
 	docker := testneeds.RequireDockerEngine(b)
 	image := testimage.LoadImage(b, docker, testimage.BusyboxArchive(b, "mesos-gpu-starts-mesos:latest", nil, nil))
-	b.Cleanup(func() { removeAll(b, docker, image) })
-	program, images := build(b), b.TempDir()
+	b.Cleanup(func() { removeContainersOfImage(b, docker, image) })
+	program, images := buildProgram(b), b.TempDir()
 	testimage.SaveImage(b, docker, image, images)
 	master := apachemesos.StartMaster(b, "--allocation_interval=20ms")
 	agent := apachemesos.AgentProcess{
@@ -46,10 +45,10 @@ func BenchmarkMesosStart(b *testing.B) {
 
 	shell := true
 	command := &mesos.CommandInfo{Shell: &shell, Value: new(string)}
-	*command.Value = "exec " + strings.Join(sleep, " ")
+	*command.Value = "exec " + strings.Join(sleepCommand, " ")
 	of := func(container *mesos.ContainerInfo, ourExecutor bool) func(id string) mesos.TaskInfo {
 		return func(id string) mesos.TaskInfo {
-			task, executor := ours(b, program, id, container)
+			task, executor := newSleepTask(b, program, id, container)
 			if ourExecutor {
 				task.Executor = &executor
 			} else {
@@ -60,37 +59,37 @@ func BenchmarkMesosStart(b *testing.B) {
 	}
 	run := func(name, mine, theirs string, container *mesos.ContainerInfo, most float64) {
 		b.Run(name, func(b *testing.B) {
-			mine, theirs := f.way(mine, of(container, true)), f.way(theirs, of(container, false))
+			mine, theirs := f.newLauncher(mine, of(container, true)), f.newLauncher(theirs, of(container, false))
 			for range b.N {
-				serially(b, 20, mine, theirs)
+				launchSerially(b, 20, mine, theirs)
 			}
-			compare(b, "on Apache Mesos, "+name, &mine.times, &theirs.times)
-			share := ratio(&mine.times, &theirs.times, 50)
+			reportComparison(b, "on Apache Mesos, "+name, &mine.startTimes, &theirs.startTimes)
+			share := ratioAtPercentile(&mine.startTimes, &theirs.startTimes, 50)
 			b.ReportMetric(share, "of-mesos-p50")
 			if most > 0 && share > most {
 				b.Errorf("our executor takes %.2f of what Mesos's does, want at most %.2f", share, most)
 			}
 		})
 	}
-	run("docker", "mesos-gpu executor", "Mesos's docker executor", dockerOf(image), 0.5)
-	run("unified", "mesos-gpu executor, nested", "Mesos's command executor", nestedOf(image), 0)
+	run("docker", "mesos-gpu executor", "Mesos's docker executor", dockerContainer(image), 0.5)
+	run("unified", "mesos-gpu executor, nested", "Mesos's command executor", unifiedContainer(image), 0)
 	run("process", "mesos-gpu executor, nested", "Mesos's command executor", nil, 0)
 }
 
-// removeAll takes away the containers that Mesos's docker containerizer keeps
-// for hours after their end.
-func removeAll(b *testing.B, docker *client.Client, image string) {
+// removeContainersOfImage removes the containers of an image. Mesos's docker containerizer
+// keeps them for hours after they have ended.
+func removeContainersOfImage(b *testing.B, docker *client.Client, image string) {
 	list, err := docker.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("ancestor", image))})
 	if err != nil {
 		b.Error(err)
 	}
 	for _, c := range list {
-		remove(b, docker, c.ID)
+		removeContainer(b, docker, c.ID)
 	}
 }
 
-// scheduling is a scheduler that starts one task at a time.
-type scheduling struct {
+// schedulerClient is a scheduler that starts one task at a time.
+type schedulerClient struct {
 	b      *testing.B
 	caller calls.Caller
 	id     *mesos.FrameworkID
@@ -98,12 +97,12 @@ type scheduling struct {
 	offers []mesos.Offer
 }
 
-func subscribe(b *testing.B, master string) *scheduling {
+func subscribe(b *testing.B, master string) *schedulerClient {
 	b.Helper()
-	f := &scheduling{b: b, events: make(chan *scheduler.Event, 100)}
+	f := &schedulerClient{b: b, events: make(chan *scheduler.Event, 100)}
 	f.caller = httpsched.NewCaller(httpcli.New(httpcli.Endpoint("http://"+master+"/api/v1/scheduler"), httpcli.Codec(httpcli.DefaultCodec)))
 	ctx, stop := context.WithCancel(context.Background())
-	info := framework
+	info := frameworkInfo
 	info.ID, info.Roles = nil, []string{"*"}
 	info.Capabilities = []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}}
 	stream, err := f.caller.Call(ctx, calls.Subscribe(&info))
@@ -123,15 +122,15 @@ func subscribe(b *testing.B, master string) *scheduling {
 	b.Cleanup(func() {
 		stop()
 		stream.Close()
-		for range f.events { // until the reader has ended
+		for range f.events { // drain until the reading goroutine ends
 		}
 	})
-	f.until(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_SUBSCRIBED })
+	f.awaitEvent(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_SUBSCRIBED })
 	return f
 }
 
-// until takes events, and acknowledges statuses, up to the one that is meant.
-func (f *scheduling) until(meant func(*scheduler.Event) bool) {
+// awaitEvent receives events, and acknowledges status updates, until one matches.
+func (f *schedulerClient) awaitEvent(matches func(*scheduler.Event) bool) {
 	f.b.Helper()
 	late := time.After(time.Minute)
 	for {
@@ -140,8 +139,8 @@ func (f *scheduling) until(meant func(*scheduler.Event) bool) {
 			if !ok {
 				f.b.Fatal("the subscription ended")
 			}
-			f.note(e)
-			if meant(e) {
+			f.recordEvent(e)
+			if matches(e) {
 				return
 			}
 		case <-late:
@@ -150,7 +149,7 @@ func (f *scheduling) until(meant func(*scheduler.Event) bool) {
 	}
 }
 
-func (f *scheduling) note(e *scheduler.Event) {
+func (f *schedulerClient) recordEvent(e *scheduler.Event) {
 	switch e.GetType() {
 	case scheduler.Event_SUBSCRIBED:
 		f.id = e.Subscribed.FrameworkID
@@ -160,12 +159,12 @@ func (f *scheduling) note(e *scheduler.Event) {
 		f.offers = slices.DeleteFunc(f.offers, func(o mesos.Offer) bool { return o.ID == e.Rescind.OfferID })
 	case scheduler.Event_UPDATE:
 		if s := e.Update.Status; len(s.UUID) > 0 {
-			f.call(calls.Acknowledge(s.AgentID.Value, s.TaskID.Value, s.UUID))
+			f.sendCall(calls.Acknowledge(s.AgentID.Value, s.TaskID.Value, s.UUID))
 		}
 	}
 }
 
-func (f *scheduling) call(c *scheduler.Call) {
+func (f *schedulerClient) sendCall(c *scheduler.Call) {
 	f.b.Helper()
 	c.FrameworkID = f.id
 	if err := calls.CallNoData(context.Background(), f.caller, c); err != nil {
@@ -173,35 +172,36 @@ func (f *scheduling) call(c *scheduler.Call) {
 	}
 }
 
-// way starts tasks with what ACCEPT costs, and all that follows it.
-func (f *scheduling) way(name string, task func(id string) mesos.TaskInfo) *way {
-	return &way{times{name: name}, func(b *testing.B, id string) (time.Duration, func()) {
+// newLauncher returns a launcher that accepts an offer for each task. The time that the ACCEPT
+// call takes counts.
+func (f *schedulerClient) newLauncher(name string, task func(id string) mesos.TaskInfo) *launcher {
+	return &launcher{startTimes{name: name}, func(b *testing.B, id string) (time.Duration, func()) {
 		f.b = b
-		offer := f.offer()
+		offer := f.takeOffer()
 		info := task(id)
 		info.AgentID = offer.AgentID
-		allocate(info.Resources, offer)
+		setAllocation(info.Resources, offer)
 		if info.Executor != nil {
 			info.Executor.FrameworkID = f.id
-			allocate(info.Executor.Resources, offer)
+			setAllocation(info.Executor.Resources, offer)
 		}
 		accept := calls.Accept(calls.OfferOperations{calls.OpLaunch(info)}.WithOffers(offer.ID)).With(calls.RefuseSeconds(0))
 		began := time.Now()
-		f.call(accept)
-		f.state(id, mesos.TASK_RUNNING)
+		f.sendCall(accept)
+		f.awaitTaskState(id, mesos.TASK_RUNNING)
 		return time.Since(began), func() {
 			kill := calls.Kill(id, offer.AgentID.Value)
 			kill.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{}}
-			f.call(kill)
-			f.until(func(e *scheduler.Event) bool {
-				return e.GetType() == scheduler.Event_UPDATE && e.Update.Status.TaskID.Value == id && terminal(e.Update.Status.GetState())
+			f.sendCall(kill)
+			f.awaitEvent(func(e *scheduler.Event) bool {
+				return e.GetType() == scheduler.Event_UPDATE && e.Update.Status.TaskID.Value == id && isTerminal(e.Update.Status.GetState())
 			})
 		}
 	}}
 }
 
-// offer takes one with room for a task, and declines what is left of others.
-func (f *scheduling) offer() mesos.Offer {
+// takeOffer returns an offer that fits a task, and declines offers that do not.
+func (f *schedulerClient) takeOffer() mesos.Offer {
 	for {
 		for _, o := range f.offers {
 			f.offers = f.offers[1:]
@@ -210,33 +210,34 @@ func (f *scheduling) offer() mesos.Offer {
 					return o
 				}
 			}
-			f.call(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
+			f.sendCall(calls.Decline(o.ID).With(calls.RefuseSeconds(0)))
 		}
-		f.until(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_OFFERS })
+		f.awaitEvent(func(e *scheduler.Event) bool { return e.GetType() == scheduler.Event_OFFERS })
 	}
 }
 
-func allocate(resources []mesos.Resource, offer mesos.Offer) {
+func setAllocation(resources []mesos.Resource, offer mesos.Offer) {
 	for i := range resources {
 		resources[i].AllocationInfo = offer.AllocationInfo
 	}
 }
 
-// state waits for a task's state.
-func (f *scheduling) state(id string, want mesos.TaskState) {
+// awaitTaskState waits until a task is in a state. It fails the benchmark if the task reaches
+// another terminal state.
+func (f *schedulerClient) awaitTaskState(id string, want mesos.TaskState) {
 	f.b.Helper()
-	f.until(func(e *scheduler.Event) bool {
+	f.awaitEvent(func(e *scheduler.Event) bool {
 		if e.GetType() != scheduler.Event_UPDATE || e.Update.Status.TaskID.Value != id {
 			return false
 		}
-		if s := e.Update.Status; s.GetState() != want && terminal(s.GetState()) {
+		if s := e.Update.Status; s.GetState() != want && isTerminal(s.GetState()) {
 			f.b.Fatalf("task %s: %s: %s", id, s.GetState(), s.GetMessage())
 		}
 		return e.Update.Status.GetState() == want
 	})
 }
 
-func terminal(s mesos.TaskState) bool {
+func isTerminal(s mesos.TaskState) bool {
 	switch s {
 	case mesos.TASK_STAGING, mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_KILLING:
 		return false

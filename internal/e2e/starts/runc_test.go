@@ -15,49 +15,49 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// BenchmarkUnifiedStart starts nested containers of one image through our
-// executor, from the launch by the agent to TASK_RUNNING at the master, and
-// by runc run from the same root file system.
+// BenchmarkUnifiedStart starts nested containers of one image through the executor and, from
+// the same root file system, by runc run. The executor's time is measured from the launch by
+// the agent to TASK_RUNNING at the master.
 func BenchmarkUnifiedStart(b *testing.B) {
 	runc := testneeds.RequireProgram(b, "runc", "runc")
 	const name = "mesos-gpu-starts-unified:latest"
 	images := filepath.Dir(testimage.BusyboxArchive(b, name, nil, nil))
-	agent := startAgent(b, build(b), images)
+	agent := startAgent(b, buildProgram(b), images)
 	rootfs, err := image.NewStore(images, b.TempDir()).Get(b.Context(), name)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, c := range []struct {
 		name  string
-		start func(*testing.B, ...*way)
+		start func(*testing.B, ...*launcher)
 	}{
-		{"serial", func(b *testing.B, ways ...*way) { serially(b, 100, ways...) }},
-		{"32-at-once", func(b *testing.B, ways ...*way) {
+		{"serial", func(b *testing.B, launchers ...*launcher) { launchSerially(b, 100, launchers...) }},
+		{"32-at-once", func(b *testing.B, launchers ...*launcher) {
 			for range 4 {
-				atOnce(b, 32, ways...)
+				launchConcurrently(b, 32, launchers...)
 			}
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			up := &times{name: "  of it until TASK_STARTING"}
-			mine, plain := executorWay(agent, up, nestedOf(name)), runcWay(b, runc, rootfs.Rootfs)
+			startup := &startTimes{name: "  of it until TASK_STARTING"}
+			mine, plain := newExecutorLauncher(agent, startup, unifiedContainer(name)), newRuncLauncher(b, runc, rootfs.Rootfs)
 			for range b.N {
 				c.start(b, mine, plain)
 			}
-			compare(b, "an image without an engine, "+c.name, &mine.times, &plain.times, up)
-			b.ReportMetric(ratio(&mine.times, &plain.times, 50), "of-runc-p50")
+			reportComparison(b, "an image without an engine, "+c.name, &mine.startTimes, &plain.startTimes, startup)
+			b.ReportMetric(ratioAtPercentile(&mine.startTimes, &plain.startTimes, 50), "of-runc-p50")
 		})
 	}
 }
 
-func nestedOf(image string) *mesos.ContainerInfo {
+func unifiedContainer(image string) *mesos.ContainerInfo {
 	return &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Mesos: &mesos.ContainerInfo_MesosInfo{
 		Image: &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Docker: &mesos.Image_Docker{Name: image}},
 	}}
 }
 
-// runcWay is runc run of a bundle that is made beforehand.
-func runcWay(b *testing.B, runc, rootfs string) *way {
+// newRuncLauncher starts containers by runc run from a bundle that already exists.
+func newRuncLauncher(b *testing.B, runc, rootfs string) *launcher {
 	b.Helper()
 	bundle, state := b.TempDir(), b.TempDir()
 	if out, err := exec.Command(runc, "spec", "--bundle", bundle).CombinedOutput(); err != nil {
@@ -73,7 +73,7 @@ func runcWay(b *testing.B, runc, rootfs string) *way {
 		b.Fatal(err)
 	}
 	process := spec["process"].(map[string]any)
-	process["terminal"], process["args"] = false, sleep
+	process["terminal"], process["args"] = false, sleepCommand
 	spec["root"] = map[string]any{"path": rootfs, "readonly": true}
 	if text, err = json.Marshal(spec); err == nil {
 		err = os.WriteFile(path, text, 0o600)
@@ -81,7 +81,7 @@ func runcWay(b *testing.B, runc, rootfs string) *way {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &way{times{name: "runc run -d"}, func(b *testing.B, id string) (time.Duration, func()) {
+	return &launcher{startTimes{name: "runc run -d"}, func(b *testing.B, id string) (time.Duration, func()) {
 		c := exec.Command(runc, "--root", state, "run", "--detach", "--bundle", bundle, id)
 		began := time.Now()
 		err := c.Run()
