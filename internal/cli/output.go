@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/sys/unix"
+	xterm "golang.org/x/term"
 
 	"mesos-gpu/internal/term"
 )
@@ -120,8 +120,8 @@ func (a *App) CurrentScreen() term.TerminalScreen {
 		return term.TerminalScreen{}
 	}
 	s := term.TerminalScreen{Columns: 80, Rows: 24}
-	if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
-		s.Columns, s.Rows = int(size.Col), int(size.Row)
+	if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
+		s.Columns, s.Rows = columns, rows
 	}
 	s.UseColor = a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 	return s

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"mesos-gpu/job"
 )
@@ -65,13 +64,13 @@ func (p *TablePrinter) WriteTable(head []string, rows [][]string) error {
 	for i, name := range head {
 		l.empty[i] = len(rows) > 0
 		if !p.NoHeaders {
-			l.wanted[i] = utf8.RuneCountInString(name)
+			l.wanted[i] = cellWidth.StringWidth(name)
 		}
 	}
 	for _, cells := range rows {
 		for i := range cells {
 			cells[i] = cellCleaner.Replace(EscapeControls(cells[i]))
-			l.wanted[i] = max(l.wanted[i], utf8.RuneCountInString(cells[i]))
+			l.wanted[i] = max(l.wanted[i], cellWidth.StringWidth(cells[i]))
 			l.empty[i] = l.empty[i] && (cells[i] == "" || cells[i] == "-")
 		}
 	}
@@ -105,7 +104,7 @@ func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells 
 			continue
 		}
 		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no trailing spaces
-		length := utf8.RuneCountInString(cell)
+		length := cellWidth.StringWidth(cell)
 		if head[i] == "STATE" {
 			cell = p.Colorize(stateColor(cell), cell)
 		}

@@ -3,7 +3,8 @@ package term
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 )
 
 const (
@@ -14,6 +15,11 @@ const (
 	// minSentenceWidth is the least width at which a sentence is recognizable.
 	minSentenceWidth = 30
 )
+
+// cellWidth measures and truncates texts by the columns that they take on a terminal:
+// two for East Asian characters and emoji, none for combining marks. It does not depend
+// on the locale.
+var cellWidth = runewidth.Condition{StrictEmojiNeutral: true}
 
 // sentenceColumns returns the columns with prose. Their cells are truncated at the end,
 // those of other columns in the middle.
@@ -132,37 +138,25 @@ func shrinkColumns(widths []int, room int, floor func(i int) int) {
 // truncateCell truncates a cell: a sentence at its end, a name in the middle, because
 // names often differ only at their ends.
 func truncateCell(cell, head string, width int) string {
-	letters := []rune(cell)
-	if len(letters) <= width {
-		return cell
-	}
 	tail := 0
 	if !slices.Contains(sentenceColumns(), head) && width >= 4 {
 		tail = (width - 1) / 2
 	}
-	return string(letters[:width-1-tail]) + "…" + string(letters[len(letters)-tail:])
+	if cellWidth.StringWidth(cell) <= width {
+		return cell
+	}
+	return cellWidth.Truncate(cell, width-tail, "…") + cellWidth.TruncatePrefix(cell, tail, "")
 }
 
-// WrapAt wraps a text into lines of at most width characters, at spaces if possible.
-func WrapAt(text string, width int) (lines []string) {
-	line := ""
+// WrapAt wraps a text into lines of at most width columns, at spaces if possible.
+func WrapAt(text string, width int) []string {
+	var lines []string
 	for _, word := range strings.Fields(text) {
-		for {
-			joined := word
-			if line != "" {
-				joined = line + " " + word
-			}
-			if utf8.RuneCountInString(joined) <= width {
-				line = joined
-				break
-			}
-			if line != "" {
-				lines, line = append(lines, line), ""
-				continue
-			}
-			letters := []rune(word)
-			lines, word = append(lines, string(letters[:width])), string(letters[width:])
+		if n := len(lines) - 1; n >= 0 && cellWidth.StringWidth(lines[n])+1+cellWidth.StringWidth(word) <= width {
+			lines[n] += " " + word
+			continue
 		}
+		lines = append(lines, strings.Split(cellWidth.Wrap(word, width), "\n")...)
 	}
-	return append(lines, line)
+	return lines
 }

@@ -79,28 +79,18 @@ func PrintKeys(p *term.TablePrinter, keys []jobfile.KeyInfo) error {
 }
 
 func printKey(p *term.TablePrinter, k jobfile.KeyInfo) error {
-	lines := []string{k.Name, "", wrapText(k.Doc, 78)}
+	lines := []string{k.Name, "", wrapText(k.Doc)}
 	if k.Default != "" {
-		lines = append(lines, "", wrapText("Left out: "+k.Default, 78))
+		lines = append(lines, "", wrapText("Left out: "+k.Default))
 	}
 	if len(k.Parts) > 0 {
-		lines = append(lines, "", wrapText("Keys inside, for mesos-gpu explain "+k.Name+".KEY: "+strings.Join(k.Parts, ", "), 78))
+		lines = append(lines, "", wrapText("Keys inside, for mesos-gpu explain "+k.Name+".KEY: "+strings.Join(k.Parts, ", ")))
 	}
 	_, err := fmt.Fprintln(p, strings.Join(lines, "\n"))
 	return err
 }
 
-// wrapText wraps text at spaces into lines of at most width bytes and indents each by
-// two spaces. A longer word makes a longer line.
-func wrapText(text string, width int) string {
-	var lines []string
-	line := " "
-	for _, word := range strings.Fields(text) {
-		if line != " " && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = " "
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
+// wrapText wraps text and indents each line by two spaces.
+func wrapText(text string) string {
+	return "  " + strings.Join(term.WrapAt(text, 76), "\n  ")
 }
