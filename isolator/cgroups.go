@@ -91,16 +91,6 @@ func (i *Isolator) DenyGPUsByDefault(root string) error {
 	return i.cgroups.SetDefaultRules(root, rules.StandardRules())
 }
 
-// replaceGPURules replaces the GPUs that a cgroup may open, and keeps its other rules. The
-// caller holds mu.
-func (i *Isolator) replaceGPURules(cgroupPath string, list []rules.DeviceRule) error {
-	now, err := i.cgroups.ReadRules(cgroupPath)
-	if err != nil {
-		return err
-	}
-	return i.cgroups.ConfineCgroup(cgroupPath, rules.ReplaceGPURules(now, list, i.driver.majors))
-}
-
 // MoveProcess moves a process into the cgroup unless it is there, or in a cgroup below.
 func (i *Isolator) MoveProcess(cgroupPath string, pid int) error {
 	i.mu.Lock()
@@ -153,7 +143,10 @@ func (i *Isolator) ReleaseCgroup(cgroupPath string) error {
 		return nil
 	}
 	if err == nil && confined {
-		err = i.replaceGPURules(cgroupPath, nil)
+		var now []rules.DeviceRule
+		if now, err = i.cgroups.ReadRules(cgroupPath); err == nil {
+			err = i.cgroups.ConfineCgroup(cgroupPath, rules.ReplaceGPURules(now, nil, i.driver.majors))
+		}
 	}
 	switch {
 	case err != nil:

@@ -140,6 +140,15 @@ func (i *Isolator) DeviceNodes(ids []string) ([]rules.DeviceNode, error) {
 	return g.Nodes, err
 }
 
+// ConfineToDevices is ApplyGrant with the grant of those devices.
+func (i *Isolator) ConfineToDevices(cgroupPath string, ids []string) error {
+	g, err := i.ResolveGrant(ids)
+	if err != nil {
+		return fmt.Errorf("confine device cgroup %s: %w", cgroupPath, err)
+	}
+	return i.ApplyGrant(cgroupPath, g)
+}
+
 // ApplyGrant creates the container's device cgroup if it does not exist, confines it to the
 // grant and reads back the kernel's rules. A confined cgroup keeps its rules for devices other
 // than GPUs. cgroupPath is relative to the mount point of the hierarchy: "mesos/CONTAINER".
@@ -152,14 +161,9 @@ func (i *Isolator) ApplyGrant(cgroupPath string, g DeviceGrant) error {
 	if err := i.cgroups.CreateCgroup(cgroupPath); err != nil {
 		return err
 	}
-	return i.replaceGPURules(cgroupPath, g.Rules)
-}
-
-// ConfineToDevices is ApplyGrant with the grant of those devices.
-func (i *Isolator) ConfineToDevices(cgroupPath string, ids []string) error {
-	g, err := i.ResolveGrant(ids)
+	now, err := i.cgroups.ReadRules(cgroupPath)
 	if err != nil {
-		return fmt.Errorf("confine device cgroup %s: %w", cgroupPath, err)
+		return err
 	}
-	return i.ApplyGrant(cgroupPath, g)
+	return i.cgroups.ConfineCgroup(cgroupPath, rules.ReplaceGPURules(now, g.Rules, i.driver.majors))
 }

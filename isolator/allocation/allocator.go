@@ -13,14 +13,16 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Allocation is what one container holds.
+// Allocation is what one container holds. It is a value: a change of what the container holds
+// replaces it in the Allocator.
 type Allocation struct {
 	// Container is Mesos's id. That of a nested container begins with its parents' ids,
 	// separated by dots.
 	Container string `json:"container"`
-	// Named are devices requested by gpu_ids, Stock are devices of the stock pool, both in the
-	// order in which they were granted.
+	// Named are devices requested by gpu_ids, sorted by UUID.
 	Named []string `json:"named,omitempty"`
+	// Stock are devices of the stock pool, in the order in which they were granted. A device is
+	// never both in Named and in Stock.
 	Stock []string `json:"stock,omitempty"`
 	// Shares are shares of shared devices, sorted by device: UUID, MemMiB and Cores. A share
 	// restored from a cgroup has no amounts, because the kernel knows none.
@@ -37,9 +39,9 @@ func (h Allocation) Devices() []string { return slices.Concat(h.Named, h.Stock, 
 func (h Allocation) exclusiveDevices() []string { return slices.Concat(h.Named, h.Stock) }
 
 // MatchesRequest reports whether the allocation contains exactly what r requests.
-func (h Allocation) MatchesRequest(w DeviceRequest) bool {
+func (h Allocation) MatchesRequest(r DeviceRequest) bool {
 	named := slices.Sorted(slices.Values(h.Named))
-	return slices.Equal(named, w.Named) && len(h.Stock) == w.Stock && slices.Equal(h.Shares, w.Shares)
+	return slices.Equal(named, r.Named) && len(h.Stock) == r.Stock && slices.Equal(h.Shares, r.Shares)
 }
 
 // ShareLookup reports whether shares of a device may be granted now, and the total to share:
@@ -50,9 +52,13 @@ type ShareLookup func(device string) (all gpu.DeviceShare, ok bool)
 type Allocator struct {
 	// stockPool lists the devices for requests by number, in the order in which they are
 	// granted. It never changes.
-	stockPool   []string
+	stockPool []string
+	// lookUpShare is called for each decision, because operators may share and unshare devices
+	// while containers run.
 	lookUpShare ShareLookup
-	// allocations is indexed by container.
+	// allocations is indexed by container. A container is in it from the assignment of its
+	// devices until its cleanup, also if it holds none. While a transaction of package
+	// containers runs, its container's allocation has the old and the new devices.
 	allocations map[string]Allocation
 }
 
@@ -66,53 +72,53 @@ func New(stock []string, shared ShareLookup) *Allocator {
 }
 
 // Stock returns the devices of the stock pool.
-func (l *Allocator) Stock() []string { return slices.Clone(l.stockPool) }
+func (a *Allocator) Stock() []string { return slices.Clone(a.stockPool) }
 
 // Get returns the container's own allocation.
-func (l *Allocator) Get(container string) (Allocation, bool) {
-	h, ok := l.allocations[container]
+func (a *Allocator) Get(container string) (Allocation, bool) {
+	h, ok := a.allocations[container]
 	return h, ok
 }
 
 // EffectiveDevices returns the devices that the container may open: its own, or those it
 // inherits.
-func (l *Allocator) EffectiveDevices(container string) []string {
-	return l.effectiveAllocation(container).Devices()
+func (a *Allocator) EffectiveDevices(container string) []string {
+	return a.effectiveAllocation(container).Devices()
 }
 
 // EffectiveShares returns the shares that apply to the container, and the container that they
 // belong to: itself, or the ancestor from which it inherits. Both use them together.
-func (l *Allocator) EffectiveShares(container string) (owner string, parts []gpu.DeviceShare) {
-	h := l.effectiveAllocation(container)
+func (a *Allocator) EffectiveShares(container string) (owner string, shares []gpu.DeviceShare) {
+	h := a.effectiveAllocation(container)
 	return h.Container, slices.Clone(h.Shares)
 }
 
-func (l *Allocator) effectiveAllocation(container string) Allocation {
-	h, ok := l.allocations[container]
+func (a *Allocator) effectiveAllocation(container string) Allocation {
+	h, ok := a.allocations[container]
 	for ok && h.Inherits || !ok && isNested(container) {
 		container = ParentID(container)
-		h, ok = l.allocations[container]
+		h, ok = a.allocations[container]
 	}
 	return h
 }
 
 // ListAll returns all allocations, parents before nested containers.
-func (l *Allocator) ListAll() []Allocation {
-	return slices.SortedFunc(maps.Values(l.allocations), func(a, b Allocation) int {
+func (a *Allocator) ListAll() []Allocation {
+	return slices.SortedFunc(maps.Values(a.allocations), func(a, b Allocation) int {
 		return cmp.Or(cmp.Compare(nestingDepth(a.Container), nestingDepth(b.Container)), cmp.Compare(a.Container, b.Container))
 	})
 }
 
 // ListNested returns the allocations of the containers nested in the container, parents first.
-func (l *Allocator) ListNested(container string) []Allocation {
-	return slices.DeleteFunc(l.ListAll(), func(h Allocation) bool { return !IsNestedIn(h.Container, container) })
+func (a *Allocator) ListNested(container string) []Allocation {
+	return slices.DeleteFunc(a.ListAll(), func(h Allocation) bool { return !IsNestedIn(h.Container, container) })
 }
 
 // HoldersOf returns the containers that hold the device, or a share of it, themselves, parents
 // first.
-func (l *Allocator) HoldersOf(device string) []string {
+func (a *Allocator) HoldersOf(device string) []string {
 	var ids []string
-	for _, h := range l.ListAll() {
+	for _, h := range a.ListAll() {
 		if slices.Contains(h.Devices(), device) {
 			ids = append(ids, h.Container)
 		}
@@ -122,41 +128,41 @@ func (l *Allocator) HoldersOf(device string) []string {
 
 // SetAllocations replaces allocations with those that AssignDevices or RestoreAllocation
 // returned.
-func (l *Allocator) SetAllocations(holdings ...Allocation) {
+func (a *Allocator) SetAllocations(holdings ...Allocation) {
 	for _, h := range holdings {
-		l.allocations[h.Container] = h
+		a.allocations[h.Container] = h
 	}
 }
 
 // RemoveAllocation removes the container's own allocation and keeps those of nested containers.
-func (l *Allocator) RemoveAllocation(container string) { delete(l.allocations, container) }
+func (a *Allocator) RemoveAllocation(container string) { delete(a.allocations, container) }
 
 // ReleaseContainer removes the container and those nested in it. It returns their ids, nested
 // ones first; none for an unknown container.
-func (l *Allocator) ReleaseContainer(container string) []string {
+func (a *Allocator) ReleaseContainer(container string) []string {
 	var gone []string
-	for _, h := range slices.Backward(l.ListNested(container)) {
+	for _, h := range slices.Backward(a.ListNested(container)) {
 		gone = append(gone, h.Container)
 	}
-	if _, ok := l.allocations[container]; ok {
+	if _, ok := a.allocations[container]; ok {
 		gone = append(gone, container)
 	}
 	for _, id := range gone {
-		delete(l.allocations, id)
+		delete(a.allocations, id)
 	}
 	return gone
 }
 
 // FindOrphans returns the containers that, or an ancestor of which, alive does not list.
-func (l *Allocator) FindOrphans(alive []string) []string {
+func (a *Allocator) FindOrphans(alive []string) []string {
 	lives := make(map[string]bool, len(alive))
 	for _, id := range alive {
 		lives[id] = true
 	}
 	var gone []string
-	for _, h := range l.ListAll() {
+	for _, h := range a.ListAll() {
 		id := h.Container
-		for lives[id] && isNested(id) && l.isKnown(ParentID(id)) {
+		for lives[id] && isNested(id) && a.isKnown(ParentID(id)) {
 			id = ParentID(id)
 		}
 		if !lives[id] {
@@ -166,8 +172,8 @@ func (l *Allocator) FindOrphans(alive []string) []string {
 	return gone
 }
 
-func (l *Allocator) isKnown(container string) bool {
-	_, ok := l.allocations[container]
+func (a *Allocator) isKnown(container string) bool {
+	_, ok := a.allocations[container]
 	return ok
 }
 

@@ -14,126 +14,64 @@ type DeviceFilter func(device string) bool
 // calls SetAllocations. The container keeps devices that it holds and still requests. Of stock
 // devices it gives up the last granted first, but those that a nested container holds last. The
 // error is a *RejectedError.
-func (l *Allocator) AssignDevices(container string, w DeviceRequest, usable DeviceFilter) ([]Allocation, error) {
-	now, known := l.allocations[container]
-	if isNested(container) && w.IsEmpty() && (!known || now.Inherits) {
+func (a *Allocator) AssignDevices(container string, request DeviceRequest, usable DeviceFilter) ([]Allocation, error) {
+	// 1. A nested container that requests nothing inherits.
+	current, known := a.allocations[container]
+	if isNested(container) && request.IsEmpty() && (!known || current.Inherits) {
 		return []Allocation{{Container: container, Inherits: true}}, nil
 	}
-	s := l.deviceSourceOf(container)
-	if err := l.checkNamed(s, w.Named, now); err != nil {
+	// 2. Check devices that the request names, whole or a share of.
+	source := a.deviceSourceOf(container)
+	if err := a.checkNamed(source, request.Named, current); err != nil {
 		return nil, err
 	}
-	if err := l.checkShares(s, w.Shares, now.Shares); err != nil {
+	if err := a.checkShares(source, request.Shares, current.Shares); err != nil {
 		return nil, err
 	}
-	kept := excludeDevices(now.Stock, w.Named)
-	if len(kept) > w.Stock {
-		kept = l.shrinkStock(container, kept, w.Stock)
+	// 3. Keep or choose devices for a request by number.
+	kept := excludeDevices(current.Stock, request.Named)
+	if len(kept) > request.Stock {
+		kept = a.shrinkStock(container, kept, request.Stock)
 	}
-	taken, err := s.takeFromPool(w.Stock-len(kept), slices.Concat(w.Named, kept), usable)
+	taken, err := source.takeFromPool(request.Stock-len(kept), slices.Concat(request.Named, kept), usable)
 	if err != nil {
 		return nil, err
 	}
-	h := Allocation{Container: container, Named: slices.Clone(w.Named), Stock: slices.Concat(kept, taken), Shares: slices.Clone(w.Shares)}
-	return append([]Allocation{h}, l.shrinkNested(h)...), nil
-}
-
-// RestoreAllocation returns the allocation of a container whose cgroup allows those devices. Of
-// a shared device the container gets a share of unknown size. The error is a *RejectedError if
-// another container holds one of the devices.
-func (l *Allocator) RestoreAllocation(container string, devices []string) (Allocation, error) {
-	if isNested(container) && SameDevices(devices, l.EffectiveDevices(ParentID(container))) {
-		return Allocation{Container: container, Inherits: true}, nil
-	}
-	pool := l.deviceSourceOf(container).stockPool
-	h := Allocation{Container: container}
-	for _, d := range devices {
-		switch {
-		case slices.Contains(pool, d):
-			h.Stock = append(h.Stock, d)
-		case l.isShared(container, d):
-			h.Shares = append(h.Shares, gpu.DeviceShare{UUID: d})
-		default:
-			h.Named = append(h.Named, d)
-		}
-	}
-	h.Shares = UnionShares(nil, h.Shares) // in order
-	return h, l.CheckAllocation(h)
-}
-
-// isShared reports whether a container that may open a device has a share of it, rather than
-// the whole device. It has if another container holds a share, or if the device is shared and
-// not held. A nested container has if its ancestor has.
-func (l *Allocator) isShared(container, device string) bool {
-	if isNested(container) {
-		_, part := findShare(l.allocations[l.allocatingAncestor(container)].Shares, device)
-		return part
-	}
-	_, shared := l.lookUpShare(device)
-	for _, h := range l.allocations {
-		if _, part := findShare(h.Shares, device); part {
-			return true
-		}
-		if slices.Contains(h.exclusiveDevices(), device) {
-			return false
-		}
-	}
-	return shared
-}
-
-// CheckAllocation checks that an allocation from a file or a cgroup does not contradict the
-// other allocations. The error is a *RejectedError.
-func (l *Allocator) CheckAllocation(h Allocation) error {
-	s := l.deviceSourceOf(h.Container)
-	if d := findDuplicate(h.Devices()); d != "" {
-		return rejectf("container %s holds device %s twice", h.Container, d)
-	}
-	for _, d := range h.exclusiveDevices() {
-		if err := s.checkExclusive(d, "holds"); err != nil {
-			return err
-		}
-	}
-	for _, p := range h.Shares {
-		if err := s.checkNotExclusive(p.UUID, "holds a share of"); err != nil {
-			return err
-		}
-		if _, ok := findShare(s.shares, p.UUID); s.ancestor != "" && !ok {
-			return rejectf("container %s holds a share of device %s, of which container %s has none", h.Container, p.UUID, s.ancestor)
-		}
-		if p.MemMiB < 0 || p.Cores < 0 {
-			return rejectf("container %s holds %d MiB and %d %% of the cores of device %s", h.Container, p.MemMiB, p.Cores, p.UUID)
-		}
-	}
-	if h.Inherits {
-		return nil
-	}
-	for _, inner := range l.ListNested(h.Container) {
-		if d := excludeDevices(inner.Devices(), h.Devices()); len(d) > 0 {
-			return rejectf("container %s holds %d devices, and %s nested in it holds %s, which is not one of them", h.Container, len(h.Devices()), inner.Container, d[0])
-		}
-	}
-	return nil
+	// 4. Nested containers lose what the container gives up.
+	next := Allocation{Container: container, Named: slices.Clone(request.Named), Stock: slices.Concat(kept, taken), Shares: slices.Clone(request.Shares)}
+	return append([]Allocation{next}, a.shrinkNested(next)...), nil
 }
 
 // deviceSource describes where a container's devices come from: the host, or for a nested
-// container the ancestor that holds devices.
+// container the ancestor that holds devices. It is computed for one request and does not follow
+// later changes of the allocator.
 type deviceSource struct {
+	// container is the container that requests devices. ancestor is the container whose devices
+	// it may get, or empty if it may get those of the host.
 	container, ancestor string
-	stockPool           []string          // devices for requests by number
-	nameable            []string          // devices that may be named, if there is an ancestor
-	shares              []gpu.DeviceShare // the shares of the ancestor, if there is one
-	exclusiveHolders    map[string]string // device to another container that holds it whole
-	shareHolders        map[string]string // device to another container that holds a share
+	// stockPool lists the devices for a request by number: the host's stock pool, or the stock
+	// devices of the ancestor.
+	stockPool []string
+	// nameable are the ancestor's whole devices, and shares are its shares. Both are empty
+	// without an ancestor: the container may then name any device, and ShareLookup returns what
+	// there is to share.
+	nameable []string
+	shares   []gpu.DeviceShare
+	// exclusiveHolders maps a device to the container that holds it whole, shareHolders to one
+	// that holds a share of it. Neither contains the container itself, its ancestors or the
+	// containers nested in it, because these may hold a device together.
+	exclusiveHolders map[string]string
+	shareHolders     map[string]string
 }
 
-func (l *Allocator) deviceSourceOf(container string) deviceSource {
-	s := deviceSource{container: container, stockPool: l.stockPool, exclusiveHolders: map[string]string{}, shareHolders: map[string]string{}}
+func (a *Allocator) deviceSourceOf(container string) deviceSource {
+	s := deviceSource{container: container, stockPool: a.stockPool, exclusiveHolders: map[string]string{}, shareHolders: map[string]string{}}
 	if isNested(container) {
-		s.ancestor = l.allocatingAncestor(container)
-		h := l.allocations[s.ancestor]
+		s.ancestor = a.allocatingAncestor(container)
+		h := a.allocations[s.ancestor]
 		s.stockPool, s.nameable, s.shares = h.Stock, h.exclusiveDevices(), h.Shares
 	}
-	for id, h := range l.allocations {
+	for id, h := range a.allocations {
 		if id == container || h.Inherits || IsNestedIn(id, container) || IsNestedIn(container, id) {
 			continue
 		}
@@ -156,24 +94,26 @@ func recordHolder(holders map[string]string, devices []string, id string) {
 
 // allocatingAncestor returns the nearest ancestor with an allocation that does not inherit, or
 // the outermost ancestor if none has.
-func (l *Allocator) allocatingAncestor(container string) string {
+func (a *Allocator) allocatingAncestor(container string) string {
 	for id := ParentID(container); ; id = ParentID(id) {
-		h, ok := l.allocations[id]
+		h, ok := a.allocations[id]
 		if ok && !h.Inherits || !isNested(id) {
 			return id
 		}
 	}
 }
 
-func (l *Allocator) checkNamed(s deviceSource, named []string, now Allocation) error {
+// checkNamed returns an error if the container, with its current allocation, may not name one of
+// the devices.
+func (a *Allocator) checkNamed(s deviceSource, named []string, current Allocation) error {
 	for _, d := range named {
 		if err := s.checkExclusive(d, "names"); err != nil {
 			return err
 		}
-		if _, shared := l.lookUpShare(d); shared && s.ancestor == "" && !slices.Contains(now.exclusiveDevices(), d) {
+		if _, shared := a.lookUpShare(d); shared && s.ancestor == "" && !slices.Contains(current.exclusiveDevices(), d) {
 			return rejectf("container %s names device %s, which is shared: request a share of it, or unshare it", s.container, d)
 		}
-		if s.ancestor == "" && slices.Contains(s.stockPool, d) && !slices.Contains(now.Devices(), d) {
+		if s.ancestor == "" && slices.Contains(s.stockPool, d) && !slices.Contains(current.Devices(), d) {
 			return rejectf("container %s names device %s, one of the %d reserved for requests by number: remove it from --stock, or do not name it",
 				s.container, d, len(s.stockPool))
 		}
@@ -209,7 +149,17 @@ func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]
 	if n <= 0 {
 		return nil, nil
 	}
-	free, unusable := s.freeDevices(own, usable)
+	var free []string
+	unusable := 0
+	for _, d := range s.stockPool {
+		switch {
+		case s.exclusiveHolders[d] != "" || s.shareHolders[d] != "" || slices.Contains(own, d):
+		case usable != nil && !usable(d):
+			unusable++
+		default:
+			free = append(free, d)
+		}
+	}
 	if len(free) >= n {
 		return free[:n], nil
 	}
@@ -221,24 +171,11 @@ func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]
 		"reserve more with --stock, or name devices by gpu_ids", s.container, n, len(s.stockPool), len(free), unusable)
 }
 
-func (s deviceSource) freeDevices(own []string, usable DeviceFilter) (free []string, unusable int) {
-	for _, d := range s.stockPool {
-		switch {
-		case s.exclusiveHolders[d] != "" || s.shareHolders[d] != "" || slices.Contains(own, d):
-		case usable != nil && !usable(d):
-			unusable++
-		default:
-			free = append(free, d)
-		}
-	}
-	return free, unusable
-}
-
 // shrinkStock returns n of the container's stock devices. It drops devices that nested
 // containers hold last.
-func (l *Allocator) shrinkStock(container string, stock []string, n int) []string {
+func (a *Allocator) shrinkStock(container string, stock []string, n int) []string {
 	lent := map[string]bool{}
-	for id, h := range l.allocations {
+	for id, h := range a.allocations {
 		if IsNestedIn(id, container) {
 			for _, d := range h.Devices() {
 				lent[d] = true
@@ -259,11 +196,11 @@ func (l *Allocator) shrinkStock(container string, stock []string, n int) []strin
 
 // shrinkNested returns the allocations of nested containers that lose devices because the
 // container no longer holds them. If shares no longer fit, the last containers lose them.
-func (l *Allocator) shrinkNested(h Allocation) []Allocation {
+func (a *Allocator) shrinkNested(h Allocation) []Allocation {
 	var changed []Allocation
 	all := h.exclusiveDevices()
 	left := map[string][]gpu.DeviceShare{h.Container: slices.Clone(h.Shares)}
-	for _, n := range l.ListNested(h.Container) {
+	for _, n := range a.ListNested(h.Container) {
 		if n.Inherits {
 			continue
 		}

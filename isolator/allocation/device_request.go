@@ -25,54 +25,57 @@ type MesosResource struct {
 }
 
 // DeviceRequest is what a container's resources request: devices by name, a number of devices
-// of the stock pool, and shares of shared devices, sorted by device.
+// of the stock pool, and shares of shared devices, sorted by device. A device is requested once.
 type DeviceRequest struct {
-	Named  []string
-	Stock  int
+	// Named are the UUIDs of gpu_ids, sorted, without duplicates.
+	Named []string
+	// Stock is the number of devices that gpus requests beyond Named.
+	Stock int
+	// Shares are of devices that Named does not contain.
 	Shares []gpu.DeviceShare
 }
 
 // IsEmpty reports whether nothing is requested.
-func (w DeviceRequest) IsEmpty() bool { return w.Count() == 0 }
+func (r DeviceRequest) IsEmpty() bool { return r.Count() == 0 }
 
 // Count returns the number of devices requested, whole or a share of.
-func (w DeviceRequest) Count() int { return len(w.Named) + w.Stock + len(w.Shares) }
+func (r DeviceRequest) Count() int { return len(r.Named) + r.Stock + len(r.Shares) }
 
 // ParseRequest adds up resources. It ignores resources that are not devices.
 func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
-	var w DeviceRequest
+	var request DeviceRequest
 	total := 0.0
 	for _, r := range resources {
 		switch r.Name {
 		case gpusResource:
 			total += r.Scalar
 		case gpuIDsResource:
-			w.Named = append(w.Named, r.Set...)
+			request.Named = append(request.Named, r.Set...)
 		}
 	}
 	if total != math.Trunc(total) || total < 0 || total > maxGPUs {
 		return DeviceRequest{}, rejectf("gpus:%v is not a whole number of devices from 0 to %d", total, maxGPUs)
 	}
-	if name := findDuplicate(w.Named); name != "" {
+	if name := findDuplicate(request.Named); name != "" {
 		return DeviceRequest{}, rejectf("gpu_ids names device %s twice", name)
 	}
-	if slices.Contains(w.Named, "") {
-		return DeviceRequest{}, rejectf("gpu_ids has an empty name among %d", len(w.Named))
+	if slices.Contains(request.Named, "") {
+		return DeviceRequest{}, rejectf("gpu_ids has an empty name among %d", len(request.Named))
 	}
-	if w.Stock = int(total) - len(w.Named); w.Stock < 0 {
-		return DeviceRequest{}, rejectf("gpus:%d is less than its %d gpu_ids; a task takes one of its gpus for each gpu_ids item", int(total), len(w.Named))
+	if request.Stock = int(total) - len(request.Named); request.Stock < 0 {
+		return DeviceRequest{}, rejectf("gpus:%d is less than its %d gpu_ids; a task takes one of its gpus for each gpu_ids item", int(total), len(request.Named))
 	}
-	slices.Sort(w.Named)
+	slices.Sort(request.Named)
 	var err error
-	if w.Shares, err = parseShares(resources); err != nil {
+	if request.Shares, err = parseShares(resources); err != nil {
 		return DeviceRequest{}, err
 	}
-	for _, p := range w.Shares {
-		if slices.Contains(w.Named, p.UUID) {
+	for _, p := range request.Shares {
+		if slices.Contains(request.Named, p.UUID) {
 			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a share of it is requested by %s: request one or the other", p.UUID, gpu.MemResource(p.UUID))
 		}
 	}
-	return w, nil
+	return request, nil
 }
 
 func findDuplicate(names []string) string {

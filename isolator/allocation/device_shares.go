@@ -19,7 +19,7 @@ func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
 			mem[uuid] += r.Scalar
 		}
 	}
-	var parts []gpu.DeviceShare
+	var shares []gpu.DeviceShare
 	for uuid, n := range mem {
 		if !isWholeAmount(n) || n < 1 {
 			return nil, rejectf("%s:%v is not a whole number of MiB of at least 1", gpu.MemResource(uuid), n)
@@ -27,7 +27,7 @@ func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
 		if !isWholeAmount(cores[uuid]) {
 			return nil, rejectf("%s:%v is not a whole number of percent of at least 0", gpu.CoresResource(uuid), cores[uuid])
 		}
-		parts = append(parts, gpu.DeviceShare{UUID: uuid, MemMiB: int64(n), Cores: int(cores[uuid])})
+		shares = append(shares, gpu.DeviceShare{UUID: uuid, MemMiB: int64(n), Cores: int(cores[uuid])})
 		delete(cores, uuid)
 	}
 	for uuid, n := range cores {
@@ -35,8 +35,8 @@ func parseShares(resources []MesosResource) ([]gpu.DeviceShare, error) {
 			return nil, rejectf("%s:%v without %s: request memory of the device, too", gpu.CoresResource(uuid), n, gpu.MemResource(uuid))
 		}
 	}
-	slices.SortFunc(parts, func(a, b gpu.DeviceShare) int { return cmp.Compare(a.UUID, b.UUID) })
-	return parts, nil
+	slices.SortFunc(shares, func(a, b gpu.DeviceShare) int { return cmp.Compare(a.UUID, b.UUID) })
+	return shares, nil
 }
 
 // maxAmount bounds what a scalar may request of one device. No device has as much.
@@ -44,20 +44,20 @@ const maxAmount = 1 << 40
 
 func isWholeAmount(n float64) bool { return n == math.Trunc(n) && n >= 0 && n <= maxAmount }
 
-func shareUUIDs(parts []gpu.DeviceShare) []string {
-	if len(parts) == 0 {
+func shareUUIDs(shares []gpu.DeviceShare) []string {
+	if len(shares) == 0 {
 		return nil
 	}
-	ids := make([]string, len(parts))
-	for i, p := range parts {
+	ids := make([]string, len(shares))
+	for i, p := range shares {
 		ids[i] = p.UUID
 	}
 	return ids
 }
 
-func findShare(parts []gpu.DeviceShare, device string) (gpu.DeviceShare, bool) {
-	if i := slices.IndexFunc(parts, func(p gpu.DeviceShare) bool { return p.UUID == device }); i >= 0 {
-		return parts[i], true
+func findShare(shares []gpu.DeviceShare, device string) (gpu.DeviceShare, bool) {
+	if i := slices.IndexFunc(shares, func(p gpu.DeviceShare) bool { return p.UUID == device }); i >= 0 {
+		return shares[i], true
 	}
 	return gpu.DeviceShare{}, false
 }
@@ -86,23 +86,23 @@ func UnionShares(a, b []gpu.DeviceShare) []gpu.DeviceShare {
 // checkShares returns an error if the shares cannot be granted to a container that has the
 // shares now. Each must be of a shared device, or of a device that the ancestor has a share of,
 // and must fit next to the shares of other containers.
-func (l *Allocator) checkShares(s deviceSource, parts, now []gpu.DeviceShare) error {
-	for _, p := range parts {
+func (a *Allocator) checkShares(s deviceSource, shares, current []gpu.DeviceShare) error {
+	for _, p := range shares {
 		if err := s.checkNotExclusive(p.UUID, "requests a share of"); err != nil {
 			return err
 		}
-		has, holds := findShare(now, p.UUID)
+		has, holds := findShare(current, p.UUID)
 		if holds && fitsWithin(p, has) {
 			continue
 		}
-		all, ok := l.lookUpShare(p.UUID)
+		all, ok := a.lookUpShare(p.UUID)
 		if s.ancestor != "" {
 			all, ok = findShare(s.shares, p.UUID)
 		}
 		if !ok && !holds {
 			return rejectf("container %s requests a share of device %s, which is not shared%s", s.container, p.UUID, s.ancestorNote())
 		}
-		if err := s.checkCapacity(p, all, l.sumOtherShares(s, p.UUID)); err != nil {
+		if err := s.checkCapacity(p, all, a.sumOtherShares(s, p.UUID)); err != nil {
 			return err
 		}
 	}
@@ -129,13 +129,13 @@ func (s deviceSource) ancestorNote() string {
 
 // sumOtherShares adds up the shares of the device that other containers have from the same
 // source.
-func (l *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShare {
+func (a *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShare {
 	sum := gpu.DeviceShare{UUID: device}
-	for id, h := range l.allocations {
+	for id, h := range a.allocations {
 		if id == s.container || h.Inherits || IsNestedIn(id, s.container) || isNested(id) != isNested(s.container) {
 			continue
 		}
-		if isNested(id) && l.allocatingAncestor(id) != s.ancestor {
+		if isNested(id) && a.allocatingAncestor(id) != s.ancestor {
 			continue
 		}
 		p, _ := findShare(h.Shares, device)
@@ -145,9 +145,9 @@ func (l *Allocator) sumOtherShares(s deviceSource, device string) gpu.DeviceShar
 }
 
 // takeShares returns shares, reduced to what is left, and subtracts them from left.
-func takeShares(left, parts []gpu.DeviceShare) []gpu.DeviceShare {
+func takeShares(left, shares []gpu.DeviceShare) []gpu.DeviceShare {
 	var taken []gpu.DeviceShare
-	for _, p := range parts {
+	for _, p := range shares {
 		i := slices.IndexFunc(left, func(q gpu.DeviceShare) bool { return q.UUID == p.UUID })
 		if i < 0 || left[i].MemMiB == 0 && p.MemMiB > 0 {
 			continue

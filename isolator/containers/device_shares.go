@@ -24,8 +24,8 @@ func (m *Manager) DeviceShares(container string) ([]gpu.DeviceShare, error) {
 	if !m.isKnown(container) {
 		return nil, &UnknownContainerError{container}
 	}
-	_, parts := m.allocations.EffectiveShares(container)
-	return parts, nil
+	_, shares := m.allocations.EffectiveShares(container)
+	return shares, nil
 }
 
 // Share has the container's shares enforced, and returns what its processes need for that. The
@@ -38,18 +38,18 @@ func (m *Manager) Share(ctx context.Context, container string) (ContainerShare, 
 	defer m.lockRoot(container)()
 	m.mu.Lock()
 	known := m.isKnown(container)
-	owner, parts := m.allocations.EffectiveShares(container)
+	owner, shares := m.allocations.EffectiveShares(container)
 	m.mu.Unlock()
 	if !known {
 		return ContainerShare{}, &UnknownContainerError{container}
 	}
-	setup, err := m.admitShares(ctx, owner, parts)
-	return NewContainerShare(m.cfg.Limiter.Method(), parts, setup), err
+	setup, err := m.admitShares(ctx, owner, shares)
+	return NewContainerShare(m.cfg.Limiter.Method(), shares, setup), err
 }
 
 // NewContainerShare combines a container's shares with the limiter's setup for them.
-func NewContainerShare(m gpu.EnforcementMethod, parts []gpu.DeviceShare, s share.LimitSetup) ContainerShare {
-	answer := ContainerShare{Method: m, Shares: parts, Mounts: s.Mounts, Environment: s.Environment}
+func NewContainerShare(m gpu.EnforcementMethod, shares []gpu.DeviceShare, s share.LimitSetup) ContainerShare {
+	answer := ContainerShare{Method: m, Shares: shares, Mounts: s.Mounts, Environment: s.Environment}
 	if answer.Shares == nil {
 		answer.Shares = []gpu.DeviceShare{}
 	}
@@ -59,7 +59,7 @@ func NewContainerShare(m gpu.EnforcementMethod, parts []gpu.DeviceShare, s share
 	if answer.Environment == nil {
 		answer.Environment = map[string]string{}
 	}
-	if m == gpu.NotEnforced && len(parts) > 0 {
+	if m == gpu.NotEnforced && len(shares) > 0 {
 		answer.Warning = share.UnlimitedWarning
 	}
 	return answer
@@ -83,16 +83,16 @@ func (m *Manager) DeviceUses() map[string]share.DeviceUse {
 }
 
 // admitShares has the limiter enforce the shares of a container.
-func (m *Manager) admitShares(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
-	if len(parts) == 0 {
+func (m *Manager) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	if len(shares) == 0 {
 		return share.LimitSetup{}, nil
 	}
-	for _, p := range parts {
+	for _, p := range shares {
 		if p.MemMiB == 0 {
 			return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("the size of container %s's share of device %s is not known: the container was restored from its cgroup, and keeps its share until it ends", container, p.UUID)}
 		}
 	}
-	return share.LimitContainer(ctx, m.cfg.Limiter, m.cfg.Log, container, parts)
+	return share.LimitContainer(ctx, m.cfg.Limiter, m.cfg.Log, container, shares)
 }
 
 // readmitAll has the limiter enforce the shares of containers that an earlier daemon admitted.
@@ -107,10 +107,10 @@ func (m *Manager) readmitAll() {
 
 // changeLimit changes the shares of a container that runs. Without shares it does nothing: the
 // caller releases the limit once the kernel denies the devices.
-func (m *Manager) changeLimit(container string, parts []gpu.DeviceShare) error {
+func (m *Manager) changeLimit(container string, shares []gpu.DeviceShare) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limiterTimeout)
 	defer cancel()
-	_, err := m.admitShares(ctx, container, parts)
+	_, err := m.admitShares(ctx, container, shares)
 	return err
 }
 

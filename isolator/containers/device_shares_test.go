@@ -31,11 +31,11 @@ func (l *fakeLimiter) Method() gpu.EnforcementMethod {
 	return gocmp.Or(l.method, gpu.EnforcedByPreload)
 }
 
-func (l *fakeLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+func (l *fakeLimiter) AdmitContainer(_ context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
 	if l.refuse != nil {
 		return share.LimitSetup{}, l.refuse
 	}
-	l.admitted[container] = parts[0].MemMiB
+	l.admitted[container] = shares[0].MemMiB
 	return share.LimitSetup{
 		OwnRootfs:   true,
 		Mounts:      []share.LimitMount{{Source: "/limits", Target: "/limits", ReadOnly: true}},
@@ -196,8 +196,8 @@ func TestSharesSurviveRestart(t *testing.T) {
 	}
 	m.restart(t)
 	m.wantDevices(t, "b", "GPU-0")
-	if parts, err := m.DeviceShares("b"); err != nil || len(parts) != 1 || parts[0].MemMiB != 0 {
-		t.Errorf("got %+v, %v", parts, err)
+	if shares, err := m.DeviceShares("b"); err != nil || len(shares) != 1 || shares[0].MemMiB != 0 {
+		t.Errorf("got %+v, %v", shares, err)
 	}
 	if _, err := m.Share(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("got %v", err)

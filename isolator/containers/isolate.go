@@ -21,11 +21,15 @@ func (m *Manager) Isolate(container string, pid int) error {
 	if pid <= 0 {
 		return &InvalidContainerError{fmt.Sprintf("isolate container %s: pid %d: must be greater than 0", container, pid)}
 	}
+	wrap := func(err error) error { return fmt.Errorf("isolate container %s: %w", container, err) }
+	// 1. Find the allocation that Prepare recorded.
 	defer m.lockRoot(container)()
 	cgroup := m.cgroupPath(container)
 	m.mu.Lock()
 	current, known := m.allocations.Get(container)
+	info := m.infos[container]
 	grants := append(m.intermediateCgroups(container), cgroupGrant{cgroup: cgroup, devices: m.allocations.EffectiveDevices(container)})
+	shareOwner, shares := m.allocations.EffectiveShares(container)
 	m.mu.Unlock()
 	if !known {
 		return &UnknownContainerError{container}
@@ -35,49 +39,31 @@ func (m *Manager) Isolate(container string, pid int) error {
 			return nil
 		}
 	}
-	if err := m.isolate(current, cgroup, grants, pid); err != nil {
-		return fmt.Errorf("isolate container %s: %w", container, err)
+	// 2. Record that the container has a cgroup of its own, before the kernel
+	// allows it any device: Cleanup closes only cgroups that are recorded.
+	if !info.Isolated {
+		info.Isolated = true
+		if err := m.records.writeRecord(containerRecord{Allocation: current, Info: info}); err != nil {
+			return wrap(err)
+		}
+		m.mu.Lock()
+		m.infos[container] = info
+		m.mu.Unlock()
 	}
-	return nil
-}
-
-func (m *Manager) isolate(current allocation.Allocation, cgroup string, grants []cgroupGrant, pid int) error {
-	if err := m.markIsolated(current); err != nil {
-		return err
-	}
+	// 3. Have the kernel allow the cgroup the container's devices and no others.
 	if err := m.applyGrants(grants); err != nil {
-		return err
+		return wrap(err)
 	}
 	if err := m.cfg.Kernel.MoveProcess(cgroup, pid); err != nil {
-		return err
+		return wrap(err)
 	}
-	if m.cfg.Limiter.Method() != gpu.EnforcedByDriver {
-		return nil
+	// 4. The driver limits a cgroup, which did not exist when Prepare set the
+	// limit.
+	if m.cfg.Limiter.Method() == gpu.EnforcedByDriver {
+		if err := m.changeLimit(shareOwner, shares); err != nil {
+			return wrap(err)
+		}
 	}
-	// The driver limits a cgroup, which did not exist when Prepare set the limit.
-	m.mu.Lock()
-	owner, shares := m.allocations.EffectiveShares(current.Container)
-	m.mu.Unlock()
-	return m.changeLimit(owner, shares)
-}
-
-// markIsolated records that the container has a cgroup of its own. This comes
-// before the kernel allows it any device: Cleanup only closes the cgroups of
-// containers that are marked.
-func (m *Manager) markIsolated(current allocation.Allocation) error {
-	m.mu.Lock()
-	info := m.infos[current.Container]
-	m.mu.Unlock()
-	if info.Isolated {
-		return nil
-	}
-	info.Isolated = true
-	if err := m.records.writeRecord(containerRecord{Allocation: current, Info: info}); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.infos[current.Container] = info
 	return nil
 }
 
@@ -89,6 +75,25 @@ type cgroupGrant struct {
 	// which belongs to no container alone. With cgroup version 1 it starts with
 	// its parent's devices and does not follow when the parent gets more.
 	intermediate bool
+}
+
+// applyGrants has the kernel allow each cgroup its devices, in order. It leaves
+// out devices that the host has lost, and intermediate cgroups that do not
+// exist yet.
+func (m *Manager) applyGrants(grants []cgroupGrant) error {
+	for _, g := range grants {
+		devices := m.existingDevices(g.devices)
+		if g.intermediate {
+			allowed, err := m.cfg.Kernel.AllowedDevices(g.cgroup)
+			if err != nil || allocation.SameDevices(allowed, devices) {
+				continue
+			}
+		}
+		if err := m.cfg.Kernel.ConfineToDevices(g.cgroup, devices); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cgroupGrants returns the grants of the container, and of the containers
@@ -125,25 +130,6 @@ func (m *Manager) intermediateCgroups(container string) []cgroupGrant {
 		grants = append(grants, cgroupGrant{path.Join(m.cgroupPath(ancestor), nestedCgroupName), devices, true})
 	}
 	return grants
-}
-
-// applyGrants has the kernel allow each cgroup its devices, in order. It leaves
-// out devices that the host has lost, and intermediate cgroups that do not
-// exist yet.
-func (m *Manager) applyGrants(grants []cgroupGrant) error {
-	for _, g := range grants {
-		devices := m.existingDevices(g.devices)
-		if g.intermediate {
-			allowed, err := m.cfg.Kernel.AllowedDevices(g.cgroup)
-			if err != nil || allocation.SameDevices(allowed, devices) {
-				continue
-			}
-		}
-		if err := m.cfg.Kernel.ConfineToDevices(g.cgroup, devices); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // nonNilList returns the list so that JSON shows an empty one as [].

@@ -4,6 +4,12 @@
 // before the kernel allows them, and freed only after the kernel denies them. So no device has
 // two unrelated holders at any time, even if the process dies. The package never decides which
 // device a container gets.
+//
+// A grant takes two calls of the agent. Prepare, before the launch: begin a transaction, assign
+// and reserve devices, build the launch setup, then commit or roll back. Isolate, once the
+// container has a cgroup: mark the record, then have the kernel allow the devices. Update
+// repeats both steps for a container that runs. Cleanup has the kernel deny the devices, then
+// removes the record and frees them.
 package containers
 
 import (
@@ -197,17 +203,12 @@ func (m *Manager) lockRoot(container string) (unlock func()) {
 	}
 }
 
-// saveRecords writes the records of those allocations.
-func (m *Manager) saveRecords(holdings ...allocation.Allocation) error {
-	for _, h := range holdings {
-		m.mu.Lock()
-		f := m.infos[h.Container]
-		m.mu.Unlock()
-		if err := m.records.writeRecord(containerRecord{Allocation: h, Info: f}); err != nil {
-			return err
-		}
-	}
-	return nil
+// saveRecord writes the container's record.
+func (m *Manager) saveRecord(a allocation.Allocation) error {
+	m.mu.Lock()
+	info := m.infos[a.Container]
+	m.mu.Unlock()
+	return m.records.writeRecord(containerRecord{Allocation: a, Info: info})
 }
 
 // forgetContainer frees the devices of the container and of those nested in it. It removes the
@@ -274,12 +275,12 @@ func (m *Manager) Status(container string) (ContainerStatus, error) {
 	m.mu.Lock()
 	known := m.isKnown(container)
 	f, devices := m.infos[container], m.allocations.EffectiveDevices(container)
-	_, parts := m.allocations.EffectiveShares(container)
+	_, shares := m.allocations.EffectiveShares(container)
 	m.mu.Unlock()
 	if !known {
 		return ContainerStatus{}, &UnknownContainerError{container}
 	}
-	s := ContainerStatus{Holder: f.describeHolder(container, devices, parts), Rules: []string{}}
+	s := ContainerStatus{Holder: f.describeHolder(container, devices, shares), Rules: []string{}}
 	if !f.Isolated {
 		return s, nil
 	}
@@ -313,6 +314,6 @@ func (m *Manager) existingDevices(devices []string) []string {
 	})
 }
 
-func (f containerInfo) describeHolder(container string, devices []string, parts []gpu.DeviceShare) gpu.ContainerDevices {
-	return gpu.ContainerDevices{Container: container, Framework: f.Framework, Executor: f.Executor, Task: f.Task, Job: f.Job, Devices: nonNilList(devices), Shares: parts}
+func (f containerInfo) describeHolder(container string, devices []string, shares []gpu.DeviceShare) gpu.ContainerDevices {
+	return gpu.ContainerDevices{Container: container, Framework: f.Framework, Executor: f.Executor, Task: f.Task, Job: f.Job, Devices: nonNilList(devices), Shares: shares}
 }

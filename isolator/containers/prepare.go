@@ -14,18 +14,18 @@ import (
 // is launched with. A repeated call with the same resources returns the same.
 // The error is an *allocation.RejectedError or *InvalidContainerError if the
 // request is at fault. A failed call grants nothing.
-func (m *Manager) Prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, error) {
+//
+// The kernel allows the devices when Mesos has created the container's cgroup
+// and calls Isolate.
+func (m *Manager) Prepare(ctx context.Context, l LaunchRequest) (setup LaunchSetup, err error) {
 	if err := CheckID(l.Container); err != nil {
 		return LaunchSetup{}, err
 	}
-	setup, err := m.prepare(ctx, l)
-	if err != nil {
-		return LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
-	}
-	return setup, nil
-}
-
-func (m *Manager) prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, error) {
+	defer func() {
+		if err != nil {
+			setup, err = LaunchSetup{}, fmt.Errorf("prepare container %s: %w", l.Container, err)
+		}
+	}()
 	// 1. Read the request.
 	request, err := allocation.ParseRequest(l.Resources)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *Manager) prepare(ctx context.Context, l LaunchRequest) (LaunchSetup, er
 		return LaunchSetup{}, err
 	}
 	// 4. Check that the image runs on them, find their nodes, limit shares.
-	setup, err := m.buildSetup(ctx, l, t, mounts)
+	setup, err = m.buildSetup(ctx, l, t, mounts)
 	// 5. Record the allocation, or take it back.
 	if err == nil {
 		err = t.commit()
@@ -85,13 +85,7 @@ func (m *Manager) buildSetup(ctx context.Context, l LaunchRequest, t *transactio
 // gets no mounts: an executor does not need them and prepares its task's; a
 // task that needs them is rejected.
 func (m *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, t *transaction) (share.LimitSetup, error) {
-	m.mu.Lock()
-	owner, shares := m.allocations.EffectiveShares(l.Container)
-	m.mu.Unlock()
-	if !t.after[0].Inherits {
-		shares = t.after[0].Shares
-	}
-	setup, err := m.admitShares(ctx, owner, shares)
+	setup, err := m.admitShares(ctx, t.shareOwner, t.shares)
 	if err != nil || l.Rootfs {
 		return setup, err
 	}

@@ -186,5 +186,5 @@ func (m *Manager) restoreAllocation(id string, devices []string) error {
 		return nil
 	}
 	log.WithField("gpus", devices).Info("container restored from its cgroup")
-	return m.saveRecords(h)
+	return m.saveRecord(h)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
 )
 
@@ -32,8 +33,11 @@ type transaction struct {
 	// reserved contains, for each allocation of after, the devices of both.
 	reserved []allocation.Allocation
 	// devices are those that the container may open after commit: its own, or
-	// those of the ancestor whose allocation it inherits.
-	devices []string
+	// those of the ancestor whose allocation it inherits. shares are its shares
+	// of devices, and shareOwner is the container or ancestor that they belong to.
+	devices    []string
+	shareOwner string
+	shares     []gpu.DeviceShare
 	// grantsBefore and grantsAfter are what the kernel allows the cgroups of the
 	// container and of those nested in it, and what it must allow after commit.
 	grantsBefore, grantsAfter []cgroupGrant
@@ -59,6 +63,9 @@ func (m *Manager) begin(container string, request allocation.DeviceRequest, laun
 	return m.assignDevices(container, request, launch)
 }
 
+// assignDevices returns a transaction with the devices of the request reserved.
+// It does not wait: m.mu is held from the choice of devices until they are
+// reserved.
 func (m *Manager) assignDevices(container string, request allocation.DeviceRequest, launch *containerInfo) (*transaction, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,6 +78,7 @@ func (m *Manager) assignDevices(container string, request allocation.DeviceReque
 			return nil, err
 		}
 	}
+	// Choose devices.
 	var err error
 	if t.after, err = m.allocations.AssignDevices(container, request, m.cfg.IsGrantable); err != nil {
 		return nil, err
@@ -88,14 +96,76 @@ func (m *Manager) assignDevices(container string, request allocation.DeviceReque
 	if _, err := m.cfg.Kernel.DeviceNodes(needed); err != nil {
 		return nil, &allocation.RejectedError{Why: err.Error()}
 	}
+	// Find what the kernel allows now, and what it must allow after commit.
 	t.grantsBefore = m.cgroupGrants(container)
 	m.allocations.SetAllocations(t.after...)
 	t.grantsAfter, t.devices = m.cgroupGrants(container), m.allocations.EffectiveDevices(container)
+	t.shareOwner, t.shares = m.allocations.EffectiveShares(container)
+	// Reserve the old and the new devices.
 	t.reserved = mergeAllocations(t.before, t.after)
 	m.allocations.SetAllocations(t.reserved...)
 	m.infos[container] = info
 	t.changed = info != t.infoBefore || !slices.EqualFunc(t.before, t.after, holdSameDevices)
 	return t, nil
+}
+
+// commit writes the records of the new allocations, then frees the devices that
+// are no longer held. If it fails the old and the new devices stay reserved.
+func (t *transaction) commit() error {
+	if t.changed {
+		if err := t.saveRecords(t.after...); err != nil {
+			return err
+		}
+	}
+	t.manager.mu.Lock()
+	defer t.manager.mu.Unlock()
+	t.manager.allocations.SetAllocations(t.after...)
+	return nil
+}
+
+// rollBack restores the records and allocations at begin. It does not change
+// cgroups. A container that Prepare was to launch for the first time is
+// forgotten, and its limits are released. If a record cannot be restored, the
+// old and the new devices stay reserved until the container is cleaned up.
+func (t *transaction) rollBack() error {
+	m := t.manager
+	m.mu.Lock()
+	m.infos[t.container] = t.infoBefore
+	m.mu.Unlock()
+	for _, id := range t.written {
+		var err error
+		if t.isNew && id == t.container {
+			err = m.records.removeFile(recordFileName(id))
+		} else {
+			i := slices.IndexFunc(t.before, func(b allocation.Allocation) bool { return b.Container == id })
+			err = m.saveRecord(t.before[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(t.before) == 0 {
+		m.releaseLimits([]string{t.container})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.allocations.SetAllocations(t.before...)
+	if t.isNew {
+		m.allocations.RemoveAllocation(t.container)
+		delete(m.infos, t.container)
+	}
+	return nil
+}
+
+// saveRecords writes the records of those allocations, for rollBack to restore.
+func (t *transaction) saveRecords(list ...allocation.Allocation) error {
+	for _, a := range list {
+		if err := t.manager.saveRecord(a); err != nil {
+			return err
+		}
+		t.written = append(t.written, a.Container)
+	}
+	return nil
 }
 
 // checkRelaunch rejects a second launch of a container that runs, or in which
@@ -129,80 +199,6 @@ func (t *transaction) addedDevices() []string {
 	return slices.DeleteFunc(t.after[0].Devices(), func(d string) bool {
 		return len(t.before) > 0 && slices.Contains(t.before[0].Devices(), d)
 	})
-}
-
-// commit writes the records of the new allocations, then frees the devices that
-// are no longer held. If it fails the old and the new devices stay reserved.
-func (t *transaction) commit() error {
-	if t.changed {
-		if err := t.saveRecords(t.after...); err != nil {
-			return err
-		}
-	}
-	t.manager.setAllocations(t.after)
-	return nil
-}
-
-// saveRecords writes the records of those allocations, for rollBack to restore.
-func (t *transaction) saveRecords(list ...allocation.Allocation) error {
-	for _, a := range list {
-		if err := t.manager.saveRecords(a); err != nil {
-			return err
-		}
-		t.written = append(t.written, a.Container)
-	}
-	return nil
-}
-
-// rollBack restores the records and allocations at begin. It does not change
-// cgroups. A container that Prepare was to launch for the first time is
-// forgotten, and its limits are released. If a record cannot be restored, the
-// old and the new devices stay reserved until the container is cleaned up.
-func (t *transaction) rollBack() error {
-	m := t.manager
-	if err := t.restoreRecords(); err != nil {
-		return err
-	}
-	if len(t.before) == 0 {
-		m.releaseLimits([]string{t.container})
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.allocations.SetAllocations(t.before...)
-	m.infos[t.container] = t.infoBefore
-	if t.isNew {
-		m.allocations.RemoveAllocation(t.container)
-		delete(m.infos, t.container)
-	}
-	return nil
-}
-
-// restoreRecords replaces the written records by those at begin.
-func (t *transaction) restoreRecords() error {
-	m := t.manager
-	m.mu.Lock()
-	m.infos[t.container] = t.infoBefore
-	m.mu.Unlock()
-	for _, id := range t.written {
-		var err error
-		if t.isNew && id == t.container {
-			err = m.records.removeFile(recordFileName(id))
-		} else {
-			i := slices.IndexFunc(t.before, func(b allocation.Allocation) bool { return b.Container == id })
-			err = m.saveRecords(t.before[i])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setAllocations replaces allocations.
-func (m *Manager) setAllocations(list []allocation.Allocation) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.allocations.SetAllocations(list...)
 }
 
 func holdSameDevices(a, b allocation.Allocation) bool {

@@ -15,23 +15,16 @@ func (m *Manager) Update(container string, resources []allocation.MesosResource)
 	if err := CheckID(container); err != nil {
 		return nil, err
 	}
-	devices, err := m.update(container, resources)
-	if unknown := (*UnknownContainerError)(nil); err != nil && !errors.As(err, &unknown) {
-		err = fmt.Errorf("update container %s: %w", container, err)
-	}
-	return devices, err
-}
-
-func (m *Manager) update(container string, resources []allocation.MesosResource) ([]string, error) {
+	wrap := func(err error) error { return fmt.Errorf("update container %s: %w", container, err) }
 	// 1. Read the request.
 	request, err := allocation.ParseRequest(resources)
 	if err != nil {
-		return nil, err
+		return nil, wrap(err)
 	}
 	// 2. Find the container, from its cgroup if its record is lost.
 	defer m.lockRoot(container)()
 	if err := m.restoreFromCgroup(container, true); err != nil {
-		return nil, err
+		return nil, wrap(err)
 	}
 	m.mu.Lock()
 	_, allocated := m.allocations.Get(container)
@@ -46,11 +39,11 @@ func (m *Manager) update(container string, resources []allocation.MesosResource)
 	// 3. Assign devices and reserve them.
 	t, err := m.begin(container, request, nil)
 	if err != nil {
-		return nil, err
+		return nil, wrap(err)
 	}
 	// 4. Change limits, record and cgroups, or take all of it back.
 	if err := t.apply(); err != nil {
-		return nil, err
+		return nil, wrap(err)
 	}
 	return nonNilList(t.devices), nil
 }
@@ -67,26 +60,18 @@ func (t *transaction) apply() error {
 	// The record claims the new devices before the kernel allows them. Nested
 	// containers only lose devices: their records claim enough.
 	if err := t.saveRecords(t.reserved[0]); err != nil {
-		return errors.Join(err, t.rollBack(), t.restoreLimit())
+		return errors.Join(err, t.rollBack(), m.changeLimit(t.container, t.before[0].Shares))
 	}
 	if err := m.applyGrants(t.grantsAfter); err != nil {
-		return errors.Join(err, t.restoreCgroups())
+		// The kernel may have applied a part of the new grants. If it refuses
+		// the old grants too, both stay reserved.
+		if refused := m.applyGrants(t.grantsBefore); refused != nil {
+			return errors.Join(err, refused)
+		}
+		return errors.Join(err, t.rollBack(), m.changeLimit(t.container, t.before[0].Shares))
 	}
 	if len(t.after[0].Shares) == 0 && len(t.before[0].Shares) > 0 {
 		m.releaseLimits([]string{t.container})
 	}
 	return t.commit()
-}
-
-// restoreCgroups rolls back after the kernel may have applied a part of the new
-// grants. If the kernel refuses the old grants too, both stay reserved.
-func (t *transaction) restoreCgroups() error {
-	if err := t.manager.applyGrants(t.grantsBefore); err != nil {
-		return err
-	}
-	return errors.Join(t.rollBack(), t.restoreLimit())
-}
-
-func (t *transaction) restoreLimit() error {
-	return t.manager.changeLimit(t.container, t.before[0].Shares)
 }

@@ -171,13 +171,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("agent daemon: %w", err)
 	}
-	parts := []component{func(ctx context.Context) error { return d.runUntilDone(ctx, hardware, partitioner) }}
+	components := []component{func(ctx context.Context) error { return d.runUntilDone(ctx, hardware, partitioner) }}
 	for _, l := range d.cfg.Limiters {
 		if l, ok := l.(interface{ Run(context.Context) error }); ok {
-			parts = append(parts, l.Run)
+			components = append(components, l.Run)
 		}
 	}
-	return runAll(ctx, parts)
+	return runAll(ctx, components)
 }
 
 // lockFolders locks the state and the runtime folder against other daemons.
@@ -221,12 +221,12 @@ func (d *Daemon) openHardware(ctx context.Context) (Hardware, error) {
 }
 
 // runAll runs all components. When one ends, the others are stopped.
-func runAll(ctx context.Context, parts []component) error {
+func runAll(ctx context.Context, components []component) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
-	errs := make([]error, len(parts))
-	for i, p := range parts {
+	errs := make([]error, len(components))
+	for i, p := range components {
 		all.Go(func() {
 			defer cancel()
 			errs[i] = p(ctx)
@@ -258,7 +258,7 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 	if err != nil {
 		return nil, err
 	}
-	parts := []component{func(ctx context.Context) error {
+	components := []component{func(ctx context.Context) error {
 		w.Run(ctx)
 		return nil
 	}}
@@ -273,15 +273,15 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 		if err != nil {
 			return nil, err
 		}
-		all, parts = opened, append(parts, served...)
+		all, components = opened, append(components, served...)
 	}
 	if d.cfg.Provider {
-		parts = append(parts, d.advertiseDevices(w, named, shares.ModeStore))
+		components = append(components, d.advertiseDevices(w, named, shares.ModeStore))
 	}
 	if d.cfg.changesMIG() {
-		parts = append(parts, d.repartitionWhenIdle(h, partitioner, devicesInUseHere, again))
+		components = append(components, d.repartitionWhenIdle(h, partitioner, devicesInUseHere, again))
 	}
-	return parts, nil
+	return components, nil
 }
 
 // advertiseDevices advertises the healthy ones of the named devices, and reports which are
@@ -329,12 +329,12 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 
 // serveAPI manages the containers and serves the API. It also returns the containers, for other
 // components.
-func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (parts []component, all containerAPI, err error) {
+func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (components []component, all containerAPI, err error) {
 	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
 	if err != nil {
 		return nil, nil, err
 	}
-	if all, parts, err = d.trackContainers(w, h, stockDevices, shares, agent); err != nil {
+	if all, components, err = d.trackContainers(w, h, stockDevices, shares, agent); err != nil {
 		return nil, nil, err
 	}
 	metricsHandler, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
@@ -349,7 +349,7 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 		return nil, nil, err
 	}
 	listening, err := d.openListeners(server)
-	return append(append(parts, listening...), func(ctx context.Context) error {
+	return append(append(components, listening...), func(ctx context.Context) error {
 		agent.Run(ctx)
 		return nil
 	}), all, err
@@ -367,11 +367,11 @@ func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gp
 		return nil, nil, err
 	}
 	b.discovered = newDiscoveredContainers(d.admitted, shares.limiter, agent, b.isKnown, d.cfg.Log)
-	parts := []component{d.makeDriverVolume, b.discovered.runDiscovery}
+	components := []component{d.makeDriverVolume, b.discovered.runDiscovery}
 	if d.cfg.RemoveOrphans != nil {
-		parts = append(parts, d.removeOrphans(b.ended))
+		components = append(components, d.removeOrphans(b.ended))
 	}
-	return b, parts, nil
+	return b, components, nil
 }
 
 // openListeners opens the socket, and the TCP listener if one is configured.
@@ -380,9 +380,9 @@ func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []component{func(ctx context.Context) error { return server.Serve(ctx, unix) }}
+	components := []component{func(ctx context.Context) error { return server.Serve(ctx, unix) }}
 	if d.cfg.Listen == "" {
-		return parts, nil
+		return components, nil
 	}
 	tcp, err := net.Listen("tcp", d.cfg.Listen)
 	if err != nil {
@@ -392,7 +392,7 @@ func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 	if d.cfg.OnListening != nil {
 		d.cfg.OnListening(tcp.Addr().String())
 	}
-	return append(parts, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
+	return append(components, func(ctx context.Context) error { return server.ServeReadOnly(ctx, tcp) }), nil
 }
 
 // openContainers opens the allocations, and the kernel's enforcement of them.

@@ -54,8 +54,8 @@ func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, books func() m
 	if err != nil {
 		return deviceSharing{}, err
 	}
-	if parts := modes.AllShared(); len(parts) > 0 {
-		d.cfg.Log.WithFields(logrus.Fields{"gpus": len(parts), "limit": limiter.Method()}).Info("GPUs are shared")
+	if shares := modes.AllShared(); len(shares) > 0 {
+		d.cfg.Log.WithFields(logrus.Fields{"gpus": len(shares), "limit": limiter.Method()}).Info("GPUs are shared")
 		if limiter.Method() == gpu.NotEnforced {
 			d.cfg.Log.Warn("GPUs are shared and no limits are enforced (--share-limit none): a task can use all of a GPU's memory and time")
 		}
@@ -106,22 +106,22 @@ func (g *discoveredContainers) Share(ctx context.Context, container string) (con
 		return containers.ContainerShare{}, fmt.Errorf("query the agent for the devices of container %s: %w", container, err)
 	}
 	all, asked := g.agent.DeviceShares()
-	parts, ok := all[container]
+	shares, ok := all[container]
 	if !ok {
 		return containers.ContainerShare{}, &containers.UnknownContainerError{Container: container}
 	}
-	setup, err := g.admitShares(ctx, container, parts, asked)
-	return containers.NewContainerShare(g.limiter.Method(), parts, setup), err
+	setup, err := g.admitShares(ctx, container, shares, asked)
+	return containers.NewContainerShare(g.limiter.Method(), shares, setup), err
 }
 
-func (g *discoveredContainers) admitShares(ctx context.Context, container string, parts []gpu.DeviceShare, asked time.Time) (share.LimitSetup, error) {
-	setup, err := share.LimitContainer(ctx, g.limiter, g.log, container, parts)
+func (g *discoveredContainers) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare, asked time.Time) (share.LimitSetup, error) {
+	setup, err := share.LimitContainer(ctx, g.limiter, g.log, container, shares)
 	if err != nil {
 		return setup, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.admitted[container] = discoveredContainer{parts, asked}
+	g.admitted[container] = discoveredContainer{shares, asked}
 	return setup, nil
 }
 
@@ -151,11 +151,11 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 	g.mu.Lock()
 	admitted := maps.Clone(g.admitted)
 	g.mu.Unlock()
-	for id, parts := range told {
+	for id, shares := range told {
 		if _, known := admitted[id]; known || g.isManaged(id) {
 			continue
 		}
-		if _, err := g.admitShares(ctx, id, parts, asked); err != nil {
+		if _, err := g.admitShares(ctx, id, shares, asked); err != nil {
 			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}

@@ -30,8 +30,8 @@ type recordingLimiter struct {
 
 func (recordingLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
 
-func (n recordingLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
-	n.admitted[container] = parts[0].MemMiB
+func (n recordingLimiter) AdmitContainer(_ context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	n.admitted[container] = shares[0].MemMiB
 	return share.LimitSetup{Environment: map[string]string{"OF": container}}, nil
 }
 

@@ -38,11 +38,11 @@ func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, partitione
 			d.cfg.OnDiscovered(hardware.Host)
 		}
 		again := false
-		parts, err := d.newComponents(ctx, hardware, partitioner, func() { again = true })
+		components, err := d.newComponents(ctx, hardware, partitioner, func() { again = true })
 		if err != nil {
 			return err
 		}
-		if err := runAll(ctx, parts); err != nil || !again {
+		if err := runAll(ctx, components); err != nil || !again {
 			return err
 		}
 		// The provider is disconnected: no launch that needs a MIG device can start.

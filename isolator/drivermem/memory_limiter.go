@@ -93,8 +93,8 @@ func (l *MemoryLimiter) CheckDevice(ctx context.Context, d gpu.Device) error {
 
 // AdmitContainer implements share.Limiter. A container whose cgroup does not exist has no
 // processes either: it is limited when it is admitted again.
-func (l *MemoryLimiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
-	setup, err := l.admitToCompute(ctx, container, parts)
+func (l *MemoryLimiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	setup, err := l.admitToCompute(ctx, container, shares)
 	if err != nil {
 		return share.LimitSetup{}, err
 	}
@@ -104,26 +104,26 @@ func (l *MemoryLimiter) AdmitContainer(ctx context.Context, container string, pa
 	case err != nil:
 		return share.LimitSetup{}, fmt.Errorf("find the container's cgroup: %w", err)
 	default:
-		if err := l.limitMemory(group, parts); err != nil {
+		if err := l.limitMemory(group, shares); err != nil {
 			return share.LimitSetup{}, err
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.admitted[container] = slices.Clone(parts)
+	l.admitted[container] = slices.Clone(shares)
 	return setup, nil
 }
 
 // admitToCompute admits the container to the compute limiter if it requests cores.
-func (l *MemoryLimiter) admitToCompute(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
-	i := slices.IndexFunc(parts, func(p gpu.DeviceShare) bool { return p.Cores > 0 && p.Cores < gpu.AllCores })
+func (l *MemoryLimiter) admitToCompute(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	i := slices.IndexFunc(shares, func(p gpu.DeviceShare) bool { return p.Cores > 0 && p.Cores < gpu.AllCores })
 	switch {
 	case i < 0:
 		return share.LimitSetup{}, nil
 	case l.cfg.Compute.Method() == gpu.NotEnforced:
-		return share.LimitSetup{}, fmt.Errorf("it asks for %d %% of the cores of %s, and the driver limits memory alone: ask for memory only, or install the library of --share-library", parts[i].Cores, parts[i].UUID)
+		return share.LimitSetup{}, fmt.Errorf("it asks for %d %% of the cores of %s, and the driver limits memory alone: ask for memory only, or install the library of --share-library", shares[i].Cores, shares[i].UUID)
 	}
-	return l.cfg.Compute.AdmitContainer(ctx, container, parts)
+	return l.cfg.Compute.AdmitContainer(ctx, container, shares)
 }
 
 // cgroupPath returns the path of the container's cgroup below Root, as Mesos names it.
@@ -131,12 +131,12 @@ func (l *MemoryLimiter) cgroupPath(container string) string {
 	return path.Join(l.cfg.CgroupsRoot, strings.ReplaceAll(container, ".", "/mesos/"))
 }
 
-func (l *MemoryLimiter) limitMemory(group string, parts []gpu.DeviceShare) error {
+func (l *MemoryLimiter) limitMemory(group string, shares []gpu.DeviceShare) error {
 	if err := l.enableAccounting(group); err != nil {
 		return err
 	}
 	dir := filepath.Join(l.cfg.Root, group)
-	for _, p := range parts {
+	for _, p := range shares {
 		want := uint64(p.MemMiB) << 20
 		if err := l.cfg.Driver.SetLimit(p.UUID, dir, want); err != nil {
 			return err
@@ -198,7 +198,7 @@ func writeExisting(file, text string) error {
 // ReadUsage implements share.Limiter. The driver counts memory, the compute limiter compute.
 func (l *MemoryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) {
 	l.mu.Lock()
-	parts := l.admitted[container]
+	shares := l.admitted[container]
 	l.mu.Unlock()
 	compute, err := l.cfg.Compute.ReadUsage(container)
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *MemoryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) 
 		dir = ""
 	}
 	var list []share.ShareUsage
-	for _, p := range parts {
+	for _, p := range shares {
 		u := share.ShareUsage{UUID: p.UUID, Cores: p.Cores}
 		if i := slices.IndexFunc(compute, func(c share.ShareUsage) bool { return c.UUID == p.UUID }); i >= 0 {
 			u = compute[i]

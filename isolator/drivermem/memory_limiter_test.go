@@ -180,8 +180,8 @@ func TestAdmitErrors(t *testing.T) {
 	}
 }
 
-func tryAdmit(t *testing.T, l *MemoryLimiter, parts []gpu.DeviceShare) error {
+func tryAdmit(t *testing.T, l *MemoryLimiter, shares []gpu.DeviceShare) error {
 	t.Helper()
-	_, err := l.AdmitContainer(t.Context(), "c1", parts)
+	_, err := l.AdmitContainer(t.Context(), "c1", shares)
 	return err
 }

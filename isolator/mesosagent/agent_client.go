@@ -103,7 +103,7 @@ func (a *AgentClient) Holders() []gpu.ContainerDevices {
 
 // DeviceShares returns the shares of devices that the agent reported last, by container, and
 // when it was queried. The caller must not change the result.
-func (a *AgentClient) DeviceShares() (parts map[string][]gpu.DeviceShare, asked time.Time) {
+func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, asked time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shares, a.queriedAt
@@ -118,11 +118,11 @@ func (a *AgentClient) RefreshState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, parts := listHolders(answers), sharesByContainer(answers)
+	list, shares := listHolders(answers), sharesByContainer(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.After(a.queriedAt) { // of two concurrent queries, the later one
-		a.holders, a.shares, a.queriedAt = list, parts, now
+		a.holders, a.shares, a.queriedAt = list, shares, now
 	}
 	return nil
 }

@@ -38,13 +38,13 @@ func (m *deviceCollector) collectShares(s deviceScrape) {
 			continue
 		}
 		seen = append(seen, h.container)
-		parts, err := m.ShareUsage(h.container)
+		usages, err := m.ShareUsage(h.container)
 		if err != nil {
 			continue
 		}
-		i := slices.IndexFunc(parts, func(u share.ShareUsage) bool { return u.UUID == s.gpu })
+		i := slices.IndexFunc(usages, func(u share.ShareUsage) bool { return u.UUID == s.gpu })
 		if i >= 0 {
-			m.emitShare(s, h, parts[i])
+			m.emitShare(s, h, usages[i])
 		}
 	}
 }

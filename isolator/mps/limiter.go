@@ -106,11 +106,11 @@ func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 // AdmitContainer implements share.Limiter. It returns once the device's daemon responds. A
 // process uses one daemon, so a container can have a share of one device only. A container that
 // runs keeps the limits with which it was started.
-func (m *Limiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
-	if len(parts) != 1 {
-		return share.LimitSetup{}, fmt.Errorf("it has shares of %d devices and a process can use one through MPS: request 1, or run this agent with another --share-limit", len(parts))
+func (m *Limiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	if len(shares) != 1 {
+		return share.LimitSetup{}, fmt.Errorf("it has shares of %d devices and a process can use one through MPS: request 1, or run this agent with another --share-limit", len(shares))
 	}
-	s, before, err := m.addContainer(ctx, container, parts)
+	s, before, err := m.addContainer(ctx, container, shares)
 	if err != nil {
 		return share.LimitSetup{}, err
 	}
@@ -118,7 +118,7 @@ func (m *Limiter) AdmitContainer(ctx context.Context, container string, parts []
 		m.undoAdmission(ctx, container, before)
 		return share.LimitSetup{}, err
 	}
-	return s.clientSetup(parts[0]), nil
+	return s.clientSetup(shares[0]), nil
 }
 
 // undoAdmission undoes addContainer. A container that was admitted before runs, and keeps its
@@ -135,8 +135,8 @@ func (m *Limiter) undoAdmission(ctx context.Context, container string, before []
 
 // addContainer records the container and returns its shares before. It starts the device's
 // daemon, once an earlier daemon of the device has ended.
-func (m *Limiter) addContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (s *controlDaemon, before []gpu.DeviceShare, err error) {
-	uuid := parts[0].UUID
+func (m *Limiter) addContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (s *controlDaemon, before []gpu.DeviceShare, err error) {
+	uuid := shares[0].UUID
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for last := m.ending[uuid]; last != nil; last = m.ending[uuid] {
@@ -160,7 +160,7 @@ func (m *Limiter) addContainer(ctx context.Context, container string, parts []gp
 		s.startKeeping()
 	}
 	before = m.admitted[container]
-	m.admitted[container] = slices.Clone(parts)
+	m.admitted[container] = slices.Clone(shares)
 	return s, before, nil
 }
 
@@ -179,10 +179,10 @@ func (m *Limiter) ReadUsage(container string) ([]share.ShareUsage, error) {
 // container.
 func (m *Limiter) ReleaseContainer(_ context.Context, container string) error {
 	m.mu.Lock()
-	parts := m.admitted[container]
+	shares := m.admitted[container]
 	delete(m.admitted, container)
 	var idle *controlDaemon
-	for _, p := range parts {
+	for _, p := range shares {
 		if !m.isInUse(p.UUID) && m.daemons[p.UUID] != nil {
 			idle = m.daemons[p.UUID]
 			m.ending[p.UUID] = idle
@@ -203,8 +203,8 @@ func (m *Limiter) ReleaseContainer(_ context.Context, container string) error {
 
 // isInUse reports whether any container has a share of the device. The caller holds mu.
 func (m *Limiter) isInUse(uuid string) bool {
-	for _, parts := range m.admitted {
-		if slices.ContainsFunc(parts, func(p gpu.DeviceShare) bool { return p.UUID == uuid }) {
+	for _, shares := range m.admitted {
+		if slices.ContainsFunc(shares, func(p gpu.DeviceShare) bool { return p.UUID == uuid }) {
 			return true
 		}
 	}

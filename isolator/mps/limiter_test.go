@@ -16,9 +16,9 @@ import (
 	"mesos-gpu/isolator/share"
 )
 
-func mustAdmit(t *testing.T, m *Limiter, container string, parts []gpu.DeviceShare) share.LimitSetup {
+func mustAdmit(t *testing.T, m *Limiter, container string, shares []gpu.DeviceShare) share.LimitSetup {
 	t.Helper()
-	s, err := m.AdmitContainer(t.Context(), container, parts)
+	s, err := m.AdmitContainer(t.Context(), container, shares)
 	if err != nil {
 		t.Fatal(err)
 	}

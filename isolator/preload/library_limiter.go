@@ -69,12 +69,12 @@ func (p *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
 // AdmitContainer implements share.Limiter. If the shares are the same, the container's
 // processes keep their usage file. If they change, only processes started in a new root file
 // system see the new files.
-func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (share.LimitSetup, error) {
+func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
 	if err := p.CheckDevice(ctx, gpu.Device{}); err != nil {
 		return share.LimitSetup{}, err
 	}
 	dir := p.containerDir(container)
-	want := p.containerLimits(parts)
+	want := p.containerLimits(shares)
 	now, err := readLimits(dir)
 	if err != nil || !slices.Equal(now.Devices, want.Devices) {
 		if err := writeFiles(dir, want); err != nil {
@@ -98,9 +98,9 @@ func (p *LibraryLimiter) containerDir(container string) string {
 
 // containerLimits returns the library's limits for the shares. A share without cores has no
 // core limit: it uses what others leave.
-func (p *LibraryLimiter) containerLimits(parts []gpu.DeviceShare) limiter.ContainerLimits {
+func (p *LibraryLimiter) containerLimits(shares []gpu.DeviceShare) limiter.ContainerLimits {
 	var l limiter.ContainerLimits
-	for _, part := range parts {
+	for _, part := range shares {
 		cores := min(part.Cores, gpu.AllCores)
 		if cores == 0 {
 			cores = gpu.AllCores

@@ -43,8 +43,8 @@ func mountSource(t *testing.T, s share.LimitSetup, target string) (path string, 
 // repeated admission, even by another process, returns the same files.
 func TestAdmitWritesFiles(t *testing.T) {
 	p := newTestLimiter(t)
-	parts := []gpu.DeviceShare{{UUID: first, MemMiB: 4096, Cores: 30}, {UUID: second, MemMiB: 1}}
-	s, err := p.AdmitContainer(t.Context(), "c", parts)
+	shares := []gpu.DeviceShare{{UUID: first, MemMiB: 4096, Cores: 30}, {UUID: second, MemMiB: 1}}
+	s, err := p.AdmitContainer(t.Context(), "c", shares)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestAdmitWritesFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := New(p.cfg).AdmitContainer(t.Context(), "c", parts)
+	again, err := New(p.cfg).AdmitContainer(t.Context(), "c", shares)
 	if diff := cmp.Diff(s, again); err != nil || diff != "" {
 		t.Errorf("again: %v (-want +got):\n%s", err, diff)
 	}

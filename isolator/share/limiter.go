@@ -30,7 +30,7 @@ type Limiter interface {
 	// its processes need for that. A repeated call changes nothing, or changes
 	// the shares if the method supports that. If it returns an error, the
 	// container must not start.
-	AdmitContainer(ctx context.Context, container string, parts []gpu.DeviceShare) (LimitSetup, error)
+	AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (LimitSetup, error)
 	// ReadUsage returns what an admitted container uses of its shares; nil if
 	// the method measures nothing.
 	ReadUsage(container string) ([]ShareUsage, error)
@@ -71,11 +71,11 @@ type ShareUsage struct {
 
 // LimitContainer admits a container to l. It logs a warning if l enforces
 // nothing.
-func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, container string, parts []gpu.DeviceShare) (LimitSetup, error) {
+func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, container string, shares []gpu.DeviceShare) (LimitSetup, error) {
 	if l.Method() == gpu.NotEnforced {
 		log.WithField("container", container).Warn(UnlimitedWarning)
 	}
-	setup, err := l.AdmitContainer(ctx, container, parts)
+	setup, err := l.AdmitContainer(ctx, container, shares)
 	if err != nil {
 		return LimitSetup{}, fmt.Errorf("enforce shares of container %s by %s: %w", container, l.Method(), err)
 	}

@@ -33,17 +33,17 @@ func (m *MIGLimiter) CheckDevice(_ context.Context, d gpu.Device) error {
 }
 
 // AdmitContainer implements Limiter.
-func (m *MIGLimiter) AdmitContainer(_ context.Context, container string, parts []gpu.DeviceShare) (LimitSetup, error) {
+func (m *MIGLimiter) AdmitContainer(_ context.Context, container string, shares []gpu.DeviceShare) (LimitSetup, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, other := range slices.Sorted(maps.Keys(m.admitted)) {
-		for _, p := range parts {
+		for _, p := range shares {
 			if other != container && slices.ContainsFunc(m.admitted[other], func(q gpu.DeviceShare) bool { return q.UUID == p.UUID }) {
 				return LimitSetup{}, fmt.Errorf("container %s has MIG device %s, which takes one container: request all of its memory", other, p.UUID)
 			}
 		}
 	}
-	m.admitted[container] = slices.Clone(parts)
+	m.admitted[container] = slices.Clone(shares)
 	return LimitSetup{}, nil
 }
 

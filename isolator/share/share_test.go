@@ -219,13 +219,13 @@ func TestChooseLimiter(t *testing.T) {
 // A MIG device accepts one container.
 func TestMIGLimiter(t *testing.T) {
 	m := NewMIGLimiter()
-	parts := []gpu.DeviceShare{{UUID: "MIG-x", MemMiB: 1}}
+	shares := []gpu.DeviceShare{{UUID: "MIG-x", MemMiB: 1}}
 	for range 2 {
-		if _, err := m.AdmitContainer(t.Context(), "a", parts); err != nil {
+		if _, err := m.AdmitContainer(t.Context(), "a", shares); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.AdmitContainer(t.Context(), "b", parts); err == nil || !strings.Contains(err.Error(), "container a has MIG device MIG-x") {
+	if _, err := m.AdmitContainer(t.Context(), "b", shares); err == nil || !strings.Contains(err.Error(), "container a has MIG device MIG-x") {
 		t.Errorf("got %v", err)
 	}
 	if used, _ := m.ReadUsage("a"); len(used) != 1 || used[0].MemLimitBytes != 1<<20 {
@@ -234,7 +234,7 @@ func TestMIGLimiter(t *testing.T) {
 	if err := m.ReleaseContainer(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.AdmitContainer(t.Context(), "b", parts); err != nil {
+	if _, err := m.AdmitContainer(t.Context(), "b", shares); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,13 +13,13 @@ import (
 // them; then the memory is the container's own, if its limiter measures that.
 // The result has the time of the oldest sample, so that devices that do not
 // answer look outdated.
-func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
+func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices []string, shared bool) (gpu.TaskUsage, error) {
 	host, err := c.HostDriver(ctx)
 	if err != nil {
 		return gpu.TaskUsage{}, err
 	}
 	own := ContainerUsage{}
-	if parts || len(devices) == 0 {
+	if shared || len(devices) == 0 {
 		if own, err = c.ContainerUsage(ctx, container); err != nil {
 			return gpu.TaskUsage{}, err
 		}
@@ -41,7 +41,7 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 		}
 		d := &all[i]
 		u := gpu.UsageOf(uuid, d.Condition.Health, d.Sample)
-		if parts {
+		if shared {
 			applyShareUsage(&u, own.Parts)
 		}
 		if s := d.Sample; s != nil && (use.Time.IsZero() || s.At.Before(use.Time)) {
@@ -53,13 +53,13 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 }
 
 // applyShareUsage replaces the device's memory by the container's own.
-func applyShareUsage(u *gpu.DeviceUsage, parts []ShareUsage) {
+func applyShareUsage(u *gpu.DeviceUsage, usages []ShareUsage) {
 	u.Shared, u.MemUsedMiB, u.MemMiB = true, nil, nil
-	i := slices.IndexFunc(parts, func(p ShareUsage) bool { return p.Device == u.UUID })
+	i := slices.IndexFunc(usages, func(p ShareUsage) bool { return p.Device == u.UUID })
 	if i < 0 {
 		return
 	}
-	p := &parts[i]
+	p := &usages[i]
 	u.MemMiB, u.ThrottledSeconds = mebibytesPtr(p.MemLimitBytes), p.ThrottledSeconds
 	if p.MemUsedBytes != nil {
 		u.MemUsedMiB = mebibytesPtr(*p.MemUsedBytes)

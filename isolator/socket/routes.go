@@ -2,6 +2,7 @@ package socket
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,11 +37,11 @@ func (s *Server) newHandler() http.Handler {
 		method, path string
 		call         callHandler
 	}{
-		{post, "/v1/recover", s.handleRecover},
-		{post, "/v1/prepare", s.handlePrepare},
-		{post, "/v1/isolate", s.handleIsolate},
-		{post, "/v1/update", s.handleUpdate},
-		{post, "/v1/cleanup", s.handleCleanup},
+		{post, "/v1/recover", withBody(s.handleRecover)},
+		{post, "/v1/prepare", withBody(s.cfg.Containers.Prepare)},
+		{post, "/v1/isolate", withBody(s.handleIsolate)},
+		{post, "/v1/update", withBody(s.handleUpdate)},
+		{post, "/v1/cleanup", withBody(s.handleCleanup)},
 		{get, "/v1/usage", s.handleUsage},
 		{get, "/v1/status", s.handleStatus},
 		{get, "/v1/share", s.handleShare},
@@ -193,6 +194,17 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) error {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return nil
+}
+
+// withBody returns a handler that parses the body of a request and calls f with it.
+func withBody[Body, Answer any](f func(context.Context, Body) (Answer, error)) callHandler {
+	return func(r *http.Request) (any, error) {
+		b, err := decodeBody[Body](r)
+		if err != nil {
+			return nil, err
+		}
+		return f(r.Context(), b)
+	}
 }
 
 // decodeBody parses the whole body of a request.

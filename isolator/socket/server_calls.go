@@ -1,58 +1,34 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/watch"
 )
 
-func (s *Server) handleRecover(r *http.Request) (any, error) {
-	b, err := decodeBody[recoverRequest](r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) handleRecover(_ context.Context, b recoverRequest) (emptyBody, error) {
 	if b.Containers == nil {
 		// A body of another call must not release all containers.
-		return nil, &statusError{http.StatusBadRequest, errors.New(`recover wants {"containers":[…]}, if empty`)}
+		return emptyBody{}, &statusError{http.StatusBadRequest, errors.New(`recover wants {"containers":[…]}, if empty`)}
 	}
 	return emptyBody{}, s.cfg.Containers.Recover(b.Containers)
 }
 
-func (s *Server) handlePrepare(r *http.Request) (any, error) {
-	l, err := decodeBody[containers.LaunchRequest](r)
-	if err != nil {
-		return nil, err
-	}
-	return s.cfg.Containers.Prepare(r.Context(), l)
-}
-
-func (s *Server) handleIsolate(r *http.Request) (any, error) {
-	b, err := decodeBody[isolateRequest](r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) handleIsolate(_ context.Context, b isolateRequest) (emptyBody, error) {
 	return emptyBody{}, s.cfg.Containers.Isolate(b.Container, b.PID)
 }
 
-func (s *Server) handleUpdate(r *http.Request) (any, error) {
-	b, err := decodeBody[updateRequest](r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) handleUpdate(_ context.Context, b updateRequest) (updateResponse, error) {
 	devices, err := s.cfg.Containers.Update(b.Container, b.Resources)
 	return updateResponse{devices}, err
 }
 
-func (s *Server) handleCleanup(r *http.Request) (any, error) {
-	b, err := decodeBody[cleanupRequest](r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) handleCleanup(_ context.Context, b cleanupRequest) (emptyBody, error) {
 	return emptyBody{}, s.cfg.Containers.Cleanup(b.Container)
 }
 

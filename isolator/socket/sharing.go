@@ -52,16 +52,16 @@ func (s *Server) readShareUsage(container string) ([]ShareUsage, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parts []ShareUsage
+	var usages []ShareUsage
 	for _, u := range used {
 		p := ShareUsage{Device: u.UUID, MemLimitBytes: u.MemLimitBytes, Cores: u.Cores}
 		if u.Measured {
 			seconds := u.Throttled.Seconds()
 			p.MemUsedBytes, p.ThrottledSeconds = &u.MemUsedBytes, &seconds
 		}
-		parts = append(parts, p)
+		usages = append(usages, p)
 	}
-	return parts, nil
+	return usages, nil
 }
 
 // noSharing is the ModeManager of a host that shares nothing.

@@ -44,7 +44,7 @@ type DeviceMonitor interface {
 }
 
 // ModeManager handles the calls about sharing; share.ModeStore implements it.
-// If the caller is at fault, the error of RequestMode wraps
+// If the caller is at fault, the error of Set wraps
 // share.ErrUnknownDevice, share.ErrNoLimiter or share.ErrStatic.
 type ModeManager interface {
 	SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool)

@@ -179,29 +179,6 @@ void GpuProcess::requestSync() {
   scheduleSync();
 }
 
-Future<Result<Grant>> GpuProcess::prepareNow(const std::string& id, Deadline by) {
-  const Container* c = find(id);
-  if (!c) {
-    return Result<Grant>(Problem{Problem::Kind::refused, "prepare container " + id + ": it has been cleaned up"});
-  }
-  const Request request = c->request;
-  const auto version = c->version;
-  const bool releasing = pushReleases(id);
-  adoptionsInFlight_++;
-  return process::undiscardable(callDaemon<Grant>([=](const Client& client) { return client.prepare(request, by); })
-                                    .then(defer(self(), [=](const Result<Grant>& r) {
-                                      adoptionsInFlight_--;
-                                      Container* c = find(id, version);
-                                      if (!c) {
-                                        requestSync();
-                                      } else if (r.ok()) {
-                                        c->known = true;
-                                        c->granted = request.resources;
-                                      }
-                                      return retryIfReleasing(r, releasing);
-                                    })));
-}
-
 Future<Result<Grant>> GpuProcess::prepareAfterSync(const std::string& id, Deadline by) {
   const Problem timedOut{Problem::Kind::unavailable, "the GPU daemon at " + config_.socket + " has not answered in time; look at its log, or give the module a longer timeout"};
   return syncContainers()
@@ -212,8 +189,29 @@ Future<Result<Grant>> GpuProcess::prepareAfterSync(const std::string& id, Deadli
           p.message = "prepare container " + id + ": " + p.message;
           return Result<Grant>(p);
         }
-        // Another recovery may have started in the meantime.
-        return runningSync_.isSome() || syncedChanges_ != changes_ ? prepareAfterSync(id, by) : prepareNow(id, by);
+        if (runningSync_.isSome() || syncedChanges_ != changes_) {
+          return prepareAfterSync(id, by);  // another recovery has started in the meantime
+        }
+        const Container* c = find(id);
+        if (!c) {
+          return Result<Grant>(Problem{Problem::Kind::refused, "prepare container " + id + ": it has been cleaned up"});
+        }
+        const Request request = c->request;
+        const auto version = c->version;
+        const bool releasing = pushReleases(id);
+        adoptionsInFlight_++;
+        return process::undiscardable(callDaemon<Grant>([=](const Client& client) { return client.prepare(request, by); })
+                                          .then(defer(self(), [=](const Result<Grant>& r) {
+                                            adoptionsInFlight_--;
+                                            Container* c = find(id, version);
+                                            if (!c) {
+                                              requestSync();
+                                            } else if (r.ok()) {
+                                              c->known = true;
+                                              c->granted = request.resources;
+                                            }
+                                            return retryIfReleasing(r, releasing);
+                                          })));
       }));
 }
 

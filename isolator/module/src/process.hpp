@@ -90,8 +90,7 @@ class GpuProcess : public process::Process<GpuProcess> {
   // Schedules another recovery, because the daemon may hold a container that is
   // gone.
   void requestSync();
-  // prepareNow sends prepare immediately; prepareAfterSync first waits for the recovery.
-  process::Future<Result<Grant>> prepareNow(const std::string& id, Deadline);
+  // Sends prepare once no recovery is needed or running.
   process::Future<Result<Grant>> prepareAfterSync(const std::string& id, Deadline);
 
   // Immediately sends updates that release resources of other containers.
