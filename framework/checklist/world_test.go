@@ -97,7 +97,7 @@ func (w *world) finish(name string) {
 
 // spec returns the specification of a job with one small task.
 func (w *world) spec(name string, gpus int) job.Spec {
-	s := job.Spec{Name: name, CPUs: 0.1, MemMiB: 32, Command: w.command(name)}
+	s := job.Spec{Name: name, CPUs: 0.1, MemMiB: 256, Command: w.command(name)}
 	s.Request.GPUs = gpus
 	return s
 }

@@ -37,7 +37,7 @@ func newTaskEvidence(t testing.TB, binary string) *taskEvidence {
 // spec returns the specification of a job with that many tasks, each with that many GPUs.
 func (p *taskEvidence) spec(name string, gpus, tasks int) job.Spec {
 	s := job.Spec{
-		Name: name, Tasks: tasks, CPUs: 0.1, MemMiB: 32, Containerizer: job.Mesos, KillGrace: 20 * time.Second,
+		Name: name, Tasks: tasks, CPUs: 0.1, MemMiB: 256, Containerizer: job.Mesos, KillGrace: 20 * time.Second,
 		Command: []string{p.binary, taskCommand, p.dir, dwells.String()},
 	}
 	s.Request.GPUs = gpus

@@ -27,7 +27,7 @@ func TestDemoOnCgroupV2(t *testing.T) {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
 	work := filepath.Join(t.TempDir(), "work")
-	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", onCgroupV2, "sh", binary, "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
+	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", onCgroupV2, "sh", releasedBinary(t), "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
 	var errs strings.Builder
 	c.Stderr = &errs
 	c.Env = os.Environ()

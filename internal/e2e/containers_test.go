@@ -117,7 +117,7 @@ func TestExamples(t *testing.T) {
 			continue // they need an operator's leave: TestLocalRuns in cmd/mesos-gpu
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			r := command(t, nil, "local", "--free-ports", "--run", file)
+			r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--run", file)
 			if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 				t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 			}
@@ -129,7 +129,7 @@ func TestExamples(t *testing.T) {
 func TestScheduleExample(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.must("submit", example("schedule.yaml"))
+	c.must("submit", example("schedule.yaml")) // its first run is at night
 	if out := c.must("schedules"); !strings.Contains(out, "nightly") {
 		t.Errorf("schedules shows:\n%s", out)
 	}

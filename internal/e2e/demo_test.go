@@ -20,7 +20,7 @@ func example(name string) string {
 func TestDemo(t *testing.T) {
 	work := t.TempDir()
 	for range 2 {
-		r := command(t, nil, "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
+		r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
 		if r.code != 0 {
 			t.Fatalf("status %d\n%s%s", r.code, r.out, r.err)
 		}
@@ -47,7 +47,7 @@ func TestDemo(t *testing.T) {
 // Without a work directory it makes one, and removes it.
 func TestDemoRemovesItsWorkDirectory(t *testing.T) {
 	temp := t.TempDir()
-	r := command(t, []string{"TMPDIR=" + temp}, "local", "--free-ports", "--run", example("hello-gpu.yaml"))
+	r := runProgram(t, releasedBinary(t), nil, []string{"TMPDIR=" + temp}, "local", "--free-ports", "--run", example("hello-gpu.yaml"))
 	if r.code != 0 {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -82,7 +82,7 @@ func TestDemoWithoutRoot(t *testing.T) {
 	work := filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-e2e-nobody-%d", os.Getpid()))
 	t.Cleanup(func() { os.RemoveAll(work) })
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := commandAs(t, nobody, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
+	r := runProgram(t, releasedBinary(t), nobody, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
 	if r.code != 0 || !strings.HasSuffix(r.out, "job hello-gpu FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -42,16 +42,59 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	binary = filepath.Join(dir, "mesos-gpu")
-	build := exec.Command("go", "build", "-race", "-o", binary, "mesos-gpu/cmd/mesos-gpu")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build mesos-gpu: %v\n%s", err, out)
+	if binary, err = buildProgram(dir, "mesos-gpu", "-race"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	releasedOnce = sync.OnceValues(func() (string, error) { return buildProgram(dir, "mesos-gpu-released") })
 	// The race detector otherwise waits a second at each exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	return m.Run()
 }
+
+// buildProgram builds mesos-gpu as a file in dir and returns its path.
+func buildProgram(dir, name string, flags ...string) (string, error) {
+	path := filepath.Join(dir, name)
+	args := append(append([]string{"build"}, flags...), "-o", path, "mesos-gpu/cmd/mesos-gpu")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build mesos-gpu: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+var releasedOnce func() (string, error)
+
+// releasedBinary returns mesos-gpu without the race detector, as packages contain it. The
+// program is also the executor in a task's container, and with the detector it exceeds
+// the memory that the examples request.
+func releasedBinary(t testing.TB) string {
+	t.Helper()
+	path, err := releasedOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// roomyExample returns the path of a copy of an example that requests enough memory for
+// an executor with the race detector.
+func roomyExample(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !memoryRequest.Match(text) {
+		t.Fatalf("%s requests no memory", path)
+	}
+	copied := filepath.Join(t.TempDir(), filepath.Base(path))
+	if err := os.WriteFile(copied, memoryRequest.ReplaceAll(text, []byte("mem: 256MiB")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+var memoryRequest = regexp.MustCompile(`(?m)^mem: .*$`)
 
 const patience = 3 * time.Minute
 
@@ -64,14 +107,15 @@ type result struct {
 // command runs mesos-gpu to its end.
 func command(t *testing.T, env []string, args ...string) result {
 	t.Helper()
-	return commandAs(t, nil, env, args...)
+	return runProgram(t, binary, nil, env, args...)
 }
 
-func commandAs(t *testing.T, as *syscall.Credential, env []string, args ...string) result {
+// runProgram runs a build of mesos-gpu to its end, as another user if as is not nil.
+func runProgram(t *testing.T, program string, as *syscall.Credential, env []string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, binary, args...)
+	c := exec.CommandContext(ctx, program, args...)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	c.Env = append(os.Environ(), env...)
@@ -101,14 +145,14 @@ var apiLine = regexp.MustCompile(`API (http://[0-9.:]+)`)
 // start runs a cluster until the test ends.
 func start(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return launch(t, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
+	return launch(t, binary, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
 }
 
 // launch runs a daemon that prints its API's address, until the test ends.
-func launch(t *testing.T, args ...string) *cluster {
+func launch(t *testing.T, program string, args ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, output: newLines(), ended: make(chan struct{})}
-	c.cmd = exec.Command(binary, args...)
+	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func TestLocalRuns(t *testing.T) {
 		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is none of`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := exec.CommandContext(t.Context(), binary, append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)
+			c := exec.CommandContext(t.Context(), releasedBinary(t), append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)
 			c.Env = append(os.Environ(), "MESOS_GPU_SECRETS="+filepath.Join(dir, "secrets"))
 			out, err := c.CombinedOutput()
 			if !strings.Contains(string(out), test.want) || (err == nil) != test.ends {
@@ -58,7 +58,7 @@ func TestServiceExample(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, binary, "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
+	c := exec.CommandContext(ctx, releasedBinary(t), "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.StdoutPipe()
 	if err != nil {

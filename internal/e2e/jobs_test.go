@@ -45,7 +45,7 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("the tasks of a gang know each other", func(t *testing.T) {
-		c.must("submit", example("gang.yaml"))
+		c.must("submit", roomyExample(t, example("gang.yaml")))
 		c.awaitEnd("gang")
 		var view api.JobView
 		read(t, c.must("describe", "-o", "json", "gang"), &view)
@@ -64,7 +64,7 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("the example of two tasks", func(t *testing.T) {
-		c.must("submit", example("two-tasks.yaml"))
+		c.must("submit", roomyExample(t, example("two-tasks.yaml")))
 		c.awaitEnd("two-tasks")
 		var view api.JobView
 		if read(t, c.must("describe", "-o", "json", "two-tasks"), &view); view.State != job.Finished {
@@ -305,7 +305,7 @@ func TestNoPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := commandAs(t, nobody, nil, "local", "--free-ports", "--work-dir", filepath.Join(dir, "work"))
+	r := runProgram(t, binary, nobody, nil, "local", "--free-ports", "--work-dir", filepath.Join(dir, "work"))
 	if r.code == 0 || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "permission denied") {
 		t.Errorf("status %d, %q", r.code, r.err)
 	}

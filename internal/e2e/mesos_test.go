@@ -101,7 +101,7 @@ func (m *mesos) socket() string { return filepath.Join(m.daemon, "agent.sock") }
 // scheduler runs "mesos-gpu scheduler" against the master.
 func (m *mesos) scheduler(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return launch(t, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", binary,
+	return launch(t, binary, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", binary,
 		"--journal", filepath.Join(t.TempDir(), "journal")}, args...)...)
 }
 
@@ -109,11 +109,7 @@ func (m *mesos) scheduler(t *testing.T, args ...string) *cluster {
 func TestMesosRunsTheDemoJob(t *testing.T) {
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
-	text, err := os.ReadFile(example("hello-gpu.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.must("submit", write(t, "hello-gpu", string(text)))
+	c.must("submit", roomyExample(t, example("hello-gpu.yaml")))
 	id := task(t, c, "hello-gpu")
 	c.awaitEnd("hello-gpu")
 	out := c.must("logs", "-f", id)
@@ -252,7 +248,7 @@ func TestMesosSchedulerRestart(t *testing.T) {
 func TestMesosGangKnowsItsPeers(t *testing.T) {
 	m := startMesos(t, stock...)
 	c := m.scheduler(t)
-	c.must("submit", example("gang.yaml"))
+	c.must("submit", roomyExample(t, example("gang.yaml")))
 	c.awaitEnd("gang")
 	view := c.await("gang", func(v *api.JobView) bool { return v.Terminal })
 	for rank, task := range view.Tasks {

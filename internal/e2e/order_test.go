@@ -21,7 +21,7 @@ func TestOrderOfJobs(t *testing.T) {
 			t.Fatalf("found %v, %v", files, err)
 		}
 		for _, file := range files {
-			c.must("submit", file)
+			c.must("submit", roomyExample(t, file))
 		}
 		c.awaitEnd("report")
 		var last api.JobView
@@ -53,7 +53,7 @@ func TestOrderOfJobs(t *testing.T) {
 	})
 
 	t.Run("a matrix", func(t *testing.T) {
-		c.must("submit", example("matrix.yaml"))
+		c.must("submit", roomyExample(t, example("matrix.yaml")))
 		c.awaitEnd("matrix")
 		var view api.JobView
 		read(t, c.must("describe", "-o", "json", "matrix"), &view)

@@ -161,7 +161,7 @@ func TestTasksAreHeldToTheirParts(t *testing.T) {
 
 // The example, on an agent that shares.
 func TestShareExample(t *testing.T) {
-	r := command(t, nil, "local", "--free-ports", "--gpus", "1xV100", "--share", "all", "--run", example("share.yaml"))
+	r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--gpus", "1xV100", "--share", "all", "--run", example("share.yaml"))
 	if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}

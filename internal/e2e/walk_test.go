@@ -160,7 +160,7 @@ func (w *walker) runCommand(c typed) {
 		if w.cluster != nil {
 			w.cluster.stop()
 		}
-		w.cluster = start(w.t, strings.Fields(c.command)[2:]...)
+		w.cluster = launch(w.t, releasedBinary(w.t), append([]string{"local", "--free-ports", "--work-dir", w.t.TempDir()}, strings.Fields(c.command)[2:]...)...)
 		w.compareOutput(c, w.cluster.output.String)
 	case c.isFollowing():
 		w.follow(c)
@@ -190,7 +190,7 @@ func (w *walker) compareOutput(c typed, output func() string) {
 
 // newCommand returns a command that runs a line of a page in the shell.
 func (w *walker) newCommand(ctx context.Context, line string) *exec.Cmd {
-	line = strings.ReplaceAll(line, "bin/mesos-gpu", binary)
+	line = strings.ReplaceAll(line, "bin/mesos-gpu", releasedBinary(w.t))
 	c := exec.CommandContext(ctx, "sh", "-c", line)
 	c.Dir = w.dir
 	c.Env = os.Environ()
