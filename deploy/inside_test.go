@@ -18,24 +18,24 @@ import (
 	"testing"
 )
 
-// Names by which the test's own binary is another program in the machine that is
-// tested: one that makes an HTTP request, since a bare Debian has none, and the
-// stand-in for NVIDIA's MPS.
+// Names under which the test binary acts as another program inside the machine under test: a
+// program that sends an HTTP request, because a minimal Debian has none, and a fake of
+// NVIDIA's MPS.
 const (
-	asker   = "ask"
-	control = "nvidia-cuda-mps-control"
+	requestProgram    = "ask"
+	mpsControlProgram = "nvidia-cuda-mps-control"
 )
 
 func TestMain(m *testing.M) {
 	var err error
 	switch filepath.Base(os.Args[0]) {
-	case asker:
-		err = request(os.Args[1], os.Args[2], os.Args[3])
-	case control:
+	case requestProgram:
+		err = sendRequest(os.Args[1], os.Args[2], os.Args[3])
+	case mpsControlProgram:
 		if os.Args[len(os.Args)-1] == "-f" {
 			err = serveMPS(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"))
 		} else {
-			err = askMPS(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"))
+			err = sendMPSCommands(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"))
 		}
 	default:
 		os.Exit(m.Run())
@@ -46,9 +46,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// request prints what is answered; where there is no body it is a GET. at is
-// HOST:PORT or a unix socket.
-func request(at, path, body string) error {
+// sendRequest sends a request and prints the response. It uses GET if body is empty, otherwise
+// POST. at is HOST:PORT or the path of a unix socket.
+func sendRequest(at, path, body string) error {
 	network, method := "tcp", http.MethodPost
 	if strings.HasPrefix(at, "/") {
 		network = "unix"
@@ -76,9 +76,8 @@ func request(at, path, body string) error {
 	return err
 }
 
-// serveMPS does in the unit's sandbox what NVIDIA's does, as far as a sandbox
-// could forbid it: it writes into its /dev/shm, becomes another user in a process
-// of its own and maps memory to be executed.
+// serveMPS is a fake MPS control daemon. It does what a sandbox could prevent NVIDIA's from
+// doing: it writes to /dev/shm, starts a process as another user and maps executable memory.
 func serveMPS(pipe string) error {
 	if err := os.WriteFile("/dev/shm/of-mps", nil, 0o600); err != nil {
 		return err
@@ -114,8 +113,9 @@ func serveMPS(pipe string) error {
 	}
 }
 
-// askMPS is the program as people use it: echo get_… | nvidia-cuda-mps-control.
-func askMPS(pipe string) error {
+// sendMPSCommands forwards commands from standard input, as in: echo get_… |
+// nvidia-cuda-mps-control.
+func sendMPSCommands(pipe string) error {
 	c, err := net.Dial("unix", filepath.Join(pipe, "control"))
 	if err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// mesosUnits are those of an Apache Mesos, as docs/guides/operations.md wants them. What
-// hides cgroup v2 is for Mesos, which refuses it beside version 1; the GPUs are
-// made up, their nodes are not.
+// mesosUnits is a script that creates the units of Apache Mesos as docs/guides/operations.md
+// describes them. It unmounts cgroup v2 for the Mesos agent, which rejects it next to version
+// 1. The GPUs are simulated, with real device nodes.
 const mesosUnits = `
 cat >/etc/mesos-gpu/modules.json <<'END'
 {"libraries":[{"file":"PREFIX/lib/libmesosgpumodule.so","modules":[{"name":"io_mesosgpu_GpuIsolator"}]}]}
@@ -35,51 +35,51 @@ sed -i 's/^#simulate=.*/simulate=2xV100/' /etc/mesos-gpu/agent.conf
 systemctl daemon-reload
 systemctl start mesos-gpu-agent mesos-gpu-scheduler mesos-master mesos-agent`
 
-// TestUnitsBesideApacheMesos: beside a real agent and its module the daemon in its
-// sandbox confines a task to its GPU, and the task outlives the agent's restart
-// and the package's upgrade. MESOS_PREFIX names that Mesos; it has to be of this
-// machine, whose libraries it gets.
+// TestUnitsBesideApacheMesos runs the sandboxed daemons with a real Mesos agent that loads the
+// module. A task can open only its own GPU, and survives a restart of the agent and an upgrade
+// of the package. MESOS_PREFIX names an Apache Mesos that was built on this machine, because
+// its libraries are copied.
 func TestUnitsBesideApacheMesos(t *testing.T) {
 	prefix := os.Getenv("MESOS_PREFIX")
-	if prefix == "" || !slices.Contains(layouts(t), "v1") {
+	if prefix == "" || !slices.Contains(availableCgroupVersions(t), "v1") {
 		t.Skip("needs an Apache Mesos under MESOS_PREFIX, and cgroup v1")
 	}
-	m := boot(t, "v1")
-	m.bring(t, prefix)
-	m.install(t, os.Getenv("MESOS_GPU_PACKAGES"))
+	m := bootMachine(t, "v1")
+	m.copyMesos(t, prefix)
+	m.installPackage(t, os.Getenv("MESOS_GPU_PACKAGES"))
 	m.run(t, strings.ReplaceAll(mesosUnits, "PREFIX", prefix))
-	m.says(t, agentUnit, "GPUs advertised")
+	m.awaitJournal(t, agentUnit, "GPUs advertised")
 	m.run(t, `printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: "for n in 0 1; do true </dev/nvidia$n; done; sleep 600"\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml`)
-	m.eventually(t, "one GPU opens and the other does not", func() bool {
-		out, _ := m.command(t, "mesos-gpu logs --stderr sleeper").Output()
+	m.awaitCondition(t, "one GPU opens and the other does not", func() bool {
+		out, _ := m.newCommand(t, "mesos-gpu logs --stderr sleeper").Output()
 		return strings.Count(string(out), ": No such device or address") == 1 && strings.Count(string(out), ": Operation not permitted") == 1
 	})
-	processes := m.task(t)
+	processes := m.taskProcesses(t)
 	m.run(t, "systemctl restart mesos-agent")
-	m.eventually(t, "the GPUs are offered again", func() bool {
+	m.awaitCondition(t, "the GPUs are offered again", func() bool {
 		return strings.Count(m.run(t, "journalctl --no-pager -o cat -t "+agentUnit), `msg="GPUs advertised"`) == 2
 	})
-	m.upgrade(t, processes)
-	m.stopsInTime(t)
+	m.checkUpgrade(t, processes)
+	m.checkStopTime(t)
 }
 
-// bring copies a Mesos, the module for it as make module leaves it, and the
-// libraries that a bare Debian lacks.
-func (m machine) bring(t *testing.T, prefix string) {
+// copyMesos copies an Apache Mesos, the module that make module built, and libraries that a
+// minimal Debian lacks.
+func (m machine) copyMesos(t *testing.T, prefix string) {
 	t.Helper()
 	top := filepath.Join(m.root, prefix)
-	output(t, "mkdir", "-p", top)
+	runProgram(t, "mkdir", "-p", top)
 	for _, dir := range []string{"sbin", "lib", "libexec", "share", "etc"} {
-		output(t, "cp", "-r", filepath.Join(prefix, dir), top)
+		runProgram(t, "cp", "-r", filepath.Join(prefix, dir), top)
 	}
-	output(t, "cp", "../bin/libmesosgpumodule.so", filepath.Join(top, "lib"))
-	for line := range strings.Lines(output(t, "ldd", filepath.Join(prefix, "sbin/mesos-agent"), "../bin/libmesosgpumodule.so")) {
+	runProgram(t, "cp", "../bin/libmesosgpumodule.so", filepath.Join(top, "lib"))
+	for line := range strings.Lines(runProgram(t, "ldd", filepath.Join(prefix, "sbin/mesos-agent"), "../bin/libmesosgpumodule.so")) {
 		_, path, _ := strings.Cut(line, "=> /")
 		path, _, _ = strings.Cut("/"+path, " (")
 		if _, err := os.Stat(filepath.Join(m.root, path)); err != nil {
-			output(t, "cp", "-L", path, filepath.Join(top, "lib"))
+			runProgram(t, "cp", "-L", path, filepath.Join(top, "lib"))
 		}
 	}
-	m.impersonate(t, asker)
+	m.installTestBinary(t, requestProgram)
 	m.run(t, "echo "+prefix+"/lib >/etc/ld.so.conf.d/mesos.conf; ldconfig")
 }

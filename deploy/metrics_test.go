@@ -16,31 +16,32 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// labelsOf are the labels of each metric, by its name.
-type labelsOf map[string]map[string]bool
+// metricLabels has the labels of each metric, by name.
+type metricLabels map[string]map[string]bool
 
 var (
-	sample = regexp.MustCompile(`(?m)^(mesos_gpu_[a-z_]+)(?:\{(.*)\})? `)
-	pair   = regexp.MustCompile(`([a-z_]+)="`)
-	// gauge finds what the extension counts, and the label that it may have.
-	gauge = regexp.MustCompile(`"(marathon_[a-z_]+)", "[^"]*", (nil|map\[string\]string\{"([a-z]+)")`)
+	samplePattern = regexp.MustCompile(`(?m)^(mesos_gpu_[a-z_]+)(?:\{(.*)\})? `)
+	labelPattern  = regexp.MustCompile(`([a-z_]+)="`)
+	// gaugePattern finds the names of the extension's gauges, and their label if they have
+	// one.
+	gaugePattern = regexp.MustCompile(`"(marathon_[a-z_]+)", "[^"]*", (nil|map\[string\]string\{"([a-z]+)")`)
 )
 
-// exported reads the metrics that there are from what the collectors' own tests
-// compare with, and from the list of Marathon's gauges.
-func exported(t *testing.T) labelsOf {
+// readExportedMetrics reads the exported metrics from the expected output in the collectors'
+// own tests, and from the list of Marathon's gauges.
+func readExportedMetrics(t *testing.T) metricLabels {
 	t.Helper()
-	all := labelsOf{"up": {"job": true, "instance": true}}
+	all := metricLabels{"up": {"job": true, "instance": true}}
 	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt", "framework/metrics/testdata/some.txt", "framework/metrics/testdata/counters.txt"} {
-		for _, m := range sample.FindAllStringSubmatch(read(t, "../"+file), -1) {
+		for _, m := range samplePattern.FindAllStringSubmatch(readFile(t, "../"+file), -1) {
 			labels := map[string]bool{"job": true, "instance": true} // of the scrape
-			for _, p := range pair.FindAllStringSubmatch(m[2], -1) {
+			for _, p := range labelPattern.FindAllStringSubmatch(m[2], -1) {
 				labels[p[1]] = true
 			}
 			all[m[1]] = labels
 		}
 	}
-	for _, m := range gauge.FindAllStringSubmatch(read(t, "../marathon/control/gauges.go"), -1) {
+	for _, m := range gaugePattern.FindAllStringSubmatch(readFile(t, "../marathon/control/gauges.go"), -1) {
 		all["mesos_gpu_"+m[1]] = map[string]bool{"job": true, "instance": true, m[3]: true}
 	}
 	if len(all) < 60 {
@@ -49,7 +50,7 @@ func exported(t *testing.T) labelsOf {
 	return all
 }
 
-func read(t *testing.T, file string) string {
+func readFile(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -59,17 +60,18 @@ func read(t *testing.T, file string) string {
 }
 
 var (
-	metric   = regexp.MustCompile(`\b(mesos_gpu_[a-z_]+|up)\b(?:\{([^}]*)\})?`)
-	matcher  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
-	grouping = regexp.MustCompile(`\b(?:by|on|without|ignoring)\s*\(([^)]*)\)`)
-	legend   = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
+	metricPattern   = regexp.MustCompile(`\b(mesos_gpu_[a-z_]+|up)\b(?:\{([^}]*)\})?`)
+	matcherPattern  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
+	groupingPattern = regexp.MustCompile(`\b(?:by|on|without|ignoring)\s*\(([^)]*)\)`)
+	legendPattern   = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// check says what an expression names that is not there. Labels that group, and
-// those that are shown, must be some metric's of the expression.
-func (all labelsOf) check(expr, shown string) (problems []string) {
+// findUnknownNames returns the metrics and labels in an expression that are not exported. A
+// label in a grouping or in the shown text must belong to at least one metric of the
+// expression.
+func (all metricLabels) findUnknownNames(expr, shown string) (problems []string) {
 	union := map[string]bool{}
-	found := metric.FindAllStringSubmatch(expr, -1)
+	found := metricPattern.FindAllStringSubmatch(expr, -1)
 	if len(found) == 0 {
 		return []string{"no metric"}
 	}
@@ -81,17 +83,17 @@ func (all labelsOf) check(expr, shown string) (problems []string) {
 		for label := range labels {
 			union[label] = true
 		}
-		for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+		for _, l := range matcherPattern.FindAllStringSubmatch(m[2], -1) {
 			if !labels[l[1]] {
 				problems = append(problems, m[1]+" has no label "+l[1])
 			}
 		}
 	}
 	var names []string
-	for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
+	for _, g := range groupingPattern.FindAllStringSubmatch(expr, -1) {
 		names = append(names, strings.Split(g[1], ",")...)
 	}
-	for _, l := range legend.FindAllStringSubmatch(shown, -1) {
+	for _, l := range legendPattern.FindAllStringSubmatch(shown, -1) {
 		names = append(names, l[1])
 	}
 	for _, name := range names {
@@ -102,24 +104,24 @@ func (all labelsOf) check(expr, shown string) (problems []string) {
 	return problems
 }
 
-func TestCheckFindsWhatIsNotThere(t *testing.T) {
-	all := labelsOf{"mesos_gpu_a": {"x": true}}
+func TestUnknownMetricsAndLabelsAreFound(t *testing.T) {
+	all := metricLabels{"mesos_gpu_a": {"x": true}}
 	for expr, want := range map[string]int{
 		`mesos_gpu_a{x="1"}`: 0, `mesos_gpu_b`: 1, `mesos_gpu_a{y="1"}`: 1, `sum by (y) (mesos_gpu_a)`: 1, `1`: 1, `rate(mesos_gpu_a[5m]) / mesos_gpu_b{z="1"}`: 2,
 	} {
-		if got := all.check(expr, ""); len(got) != want {
+		if got := all.findUnknownNames(expr, ""); len(got) != want {
 			t.Errorf("%s: got %q, want %d problems", expr, got, want)
 		}
 	}
-	if got := all.check("mesos_gpu_a", "{{y}} {{x}}"); len(got) != 1 {
+	if got := all.findUnknownNames("mesos_gpu_a", "{{y}} {{x}}"); len(got) != 1 {
 		t.Errorf("legend: got %q, want one problem", got)
 	}
 }
 
-// TestMetricsAreDocumented: each of the scheduler's metrics is in the page
-// about them, with its labels, and each that stands there is exported.
+// TestMetricsAreDocumented checks that the page about metrics contains each metric of the
+// scheduler with its labels, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
-	all, page := exported(t), read(t, "../docs/reference/metrics.md")
+	all, page := readExportedMetrics(t), readFile(t, "../docs/reference/metrics.md")
 	rows := map[string]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(mesos_gpu_(?:scheduler|marathon)_[a-z_]+)` (.*)$").FindAllStringSubmatch(page, -1) {
 		rows[m[1]] = m[2]
@@ -147,7 +149,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// dashboard is what the tests read of Grafana's.
+// dashboard has the fields of a Grafana dashboard that the tests read.
 type dashboard struct {
 	UID, Title string
 	Templating struct {
@@ -161,11 +163,11 @@ type dashboard struct {
 	}
 }
 
-// TestDashboards: each metric of a panel is exported with the labels that the
-// panel names, each variable is the dashboard's own, no panels overlap, and
-// Prometheus takes every expression.
-func TestDashboards(t *testing.T) {
-	all := exported(t)
+// TestDashboardsUseExportedMetrics checks that each panel uses exported metrics and labels,
+// that each variable is defined in the dashboard, that no panels overlap, and that Prometheus
+// accepts every expression.
+func TestDashboardsUseExportedMetrics(t *testing.T) {
+	all := readExportedMetrics(t)
 	files, err := filepath.Glob("grafana/*.json")
 	if err != nil || len(files) != 3 {
 		t.Fatalf("got %q, %v, want 3 dashboards", files, err)
@@ -174,12 +176,12 @@ func TestDashboards(t *testing.T) {
 	rules.WriteString("groups: [{name: panels, rules: [\n")
 	for _, file := range files {
 		var d dashboard
-		if err := json.Unmarshal([]byte(read(t, file)), &d); err != nil {
+		if err := json.Unmarshal([]byte(readFile(t, file)), &d); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		taken := map[[2]int]string{}
 		for _, v := range d.Templating.List {
-			if problems := all.check(v.Query, ""); v.Query != "prometheus" && len(problems) > 0 {
+			if problems := all.findUnknownNames(v.Query, ""); v.Query != "prometheus" && len(problems) > 0 {
 				t.Errorf("%s: variable %s: %q", file, v.Name, problems)
 			}
 		}
@@ -187,14 +189,14 @@ func TestDashboards(t *testing.T) {
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" {
-						t.Errorf("%s: %q lies on %q", file, p.Title, other)
+						t.Errorf("%s: panel %q overlaps %q", file, p.Title, other)
 					}
 					taken[[2]int{x, y}] = p.Title
 				}
 			}
 			for _, target := range p.Targets {
 				expr := target.Expr
-				if problems := all.check(expr, target.LegendFormat); len(problems) > 0 {
+				if problems := all.findUnknownNames(expr, target.LegendFormat); len(problems) > 0 {
 					t.Errorf("%s: %s: %s: %q", file, p.Title, expr, problems)
 				}
 				for _, v := range d.Templating.List {
@@ -208,14 +210,14 @@ func TestDashboards(t *testing.T) {
 		}
 	}
 	rules.WriteString("]}]\n")
-	promtool(t, "check", "rules", "--lint=none", written(t, rules.String()))
+	runPromtool(t, "check", "rules", "--lint=none", writeRules(t, rules.String()))
 }
 
-// TestAlerts: each alert asks for metrics that are exported and has a case of
-// its own in alerts_test.yml, which promtool runs: there it fires alone, and
-// what is well fires nothing.
-func TestAlerts(t *testing.T) {
-	all := exported(t)
+// TestAlertsUseExportedMetrics checks that each alert uses exported metrics and has a case in
+// alerts_test.yml, and runs these cases with promtool. In its case an alert fires alone, and a
+// healthy cluster fires none.
+func TestAlertsUseExportedMetrics(t *testing.T) {
+	all := readExportedMetrics(t)
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
@@ -224,15 +226,15 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "prometheus/alerts.yml")), &rules); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "prometheus/alerts.yml")), &rules); err != nil {
 		t.Fatal(err)
 	}
-	cases := read(t, "prometheus/alerts_test.yml")
+	cases := readFile(t, "prometheus/alerts_test.yml")
 	alerts := 0
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			alerts++
-			if problems := all.check(r.Expr, r.Annotations["summary"]+r.Annotations["description"]); len(problems) > 0 {
+			if problems := all.findUnknownNames(r.Expr, r.Annotations["summary"]+r.Annotations["description"]); len(problems) > 0 {
 				t.Errorf("%s: %q", r.Alert, problems)
 			}
 			if !strings.Contains(cases, "- name: "+r.Alert+"\n") || !strings.Contains(cases, `alertname="`+r.Alert+`"}`) {
@@ -243,11 +245,11 @@ func TestAlerts(t *testing.T) {
 	if alerts < 10 {
 		t.Errorf("got %d alerts, want at least 10", alerts)
 	}
-	promtool(t, "check", "rules", "prometheus/alerts.yml")
-	promtool(t, "test", "rules", "prometheus/alerts_test.yml")
+	runPromtool(t, "check", "rules", "prometheus/alerts.yml")
+	runPromtool(t, "test", "rules", "prometheus/alerts_test.yml")
 }
 
-func written(t *testing.T, text string) string {
+func writeRules(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -256,7 +258,7 @@ func written(t *testing.T, text string) string {
 	return path
 }
 
-func promtool(t *testing.T, args ...string) {
+func runPromtool(t *testing.T, args ...string) {
 	t.Helper()
 	program := testneeds.RequireProgram(t, "promtool", "prometheus, or run scripts/package-tools.sh")
 	if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {

@@ -20,10 +20,9 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// files are those of every package and their modes; manual pages are
-// counted apart. zsh looks for its completions elsewhere on other
-// distributions.
-func files(kind string) map[string]string {
+// expectedFiles returns the modes of the files in every package, by path. Manual pages are
+// counted separately. The folder of zsh completions depends on the distribution.
+func expectedFiles(kind string) map[string]string {
 	zsh := map[string]string{"deb": "vendor-completions", "rpm": "site-functions"}[kind]
 	return map[string]string{
 		"/etc/mesos-gpu/agent.conf":                           "-rw-r--r--",
@@ -49,8 +48,8 @@ func files(kind string) map[string]string {
 	}
 }
 
-// TestPackages makes the packages of this machine's architecture and reads them
-// back. MESOS_GPU_PACKAGES names a folder of packages to read instead.
+// TestPackages builds the packages for this machine's architecture and checks their contents.
+// If MESOS_GPU_PACKAGES is set, it checks the packages in that folder instead.
 func TestPackages(t *testing.T) {
 	testneeds.RequireProgram(t, "dpkg-deb", "dpkg")
 	testneeds.RequireProgram(t, "rpm", "rpm")
@@ -74,15 +73,15 @@ func TestPackages(t *testing.T) {
 			checkRPM(t, base+".rpm")
 			checkTarball(t, base+".tar.gz")
 			root := t.TempDir()
-			output(t, "dpkg-deb", "-x", deb, root)
+			runProgram(t, "dpkg-deb", "-x", deb, root)
 			checkBinary(t, filepath.Join(root, "usr/bin/mesos-gpu"), base)
 			checkBinary(t, filepath.Join(root, "usr/lib/mesos-gpu/libmesosgpu.so"), base)
-			checkTexts(t, root)
+			checkDocuments(t, root)
 		})
 	}
 }
 
-func output(t *testing.T, name string, args ...string) string {
+func runProgram(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var problem bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -94,14 +93,14 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// found puts a listing's line where it belongs; folders are of no interest but
-// for their owner.
-type found struct {
-	modes map[string]string
-	pages int
+// fileListing collects the entries of a package's file list. Of folders only the owner and the
+// mode are checked.
+type fileListing struct {
+	modes       map[string]string
+	manualPages int
 }
 
-func (f *found) add(t *testing.T, mode, owner, path string) {
+func (f *fileListing) addFile(t *testing.T, mode, owner, path string) {
 	t.Helper()
 	if owner != "root/root" {
 		t.Errorf("%s is owned by %s", path, owner)
@@ -112,34 +111,34 @@ func (f *found) add(t *testing.T, mode, owner, path string) {
 			t.Errorf("%s has the mode %s", path, mode)
 		}
 	case strings.HasPrefix(path, "/usr/share/man/man1/") && mode == "-rw-r--r--":
-		f.pages++
+		f.manualPages++
 	default:
 		f.modes[path] = mode
 	}
 }
 
-func (f *found) compare(t *testing.T, kind string) {
+func (f *fileListing) compareFiles(t *testing.T, kind string) {
 	t.Helper()
-	if diff := cmp.Diff(files(kind), f.modes); diff != "" {
+	if diff := cmp.Diff(expectedFiles(kind), f.modes); diff != "" {
 		t.Errorf("%s: -want +got\n%s", kind, diff)
 	}
-	if f.pages < 20 {
-		t.Errorf("%s: got %d manual pages, want at least 20", kind, f.pages)
+	if f.manualPages < 20 {
+		t.Errorf("%s: got %d manual pages, want at least 20", kind, f.manualPages)
 	}
 }
 
 func checkDeb(t *testing.T, deb string) {
 	t.Helper()
-	got := found{modes: map[string]string{}}
-	for line := range strings.Lines(output(t, "dpkg-deb", "-c", deb)) {
+	got := fileListing{modes: map[string]string{}}
+	for line := range strings.Lines(runProgram(t, "dpkg-deb", "-c", deb)) {
 		field := strings.Fields(line)
-		got.add(t, field[0], field[1], strings.TrimPrefix(field[5], "."))
+		got.addFile(t, field[0], field[1], strings.TrimPrefix(field[5], "."))
 	}
-	got.compare(t, "deb")
-	if got, want := output(t, "dpkg-deb", "-I", deb, "conffiles"), "/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
+	got.compareFiles(t, "deb")
+	if got, want := runProgram(t, "dpkg-deb", "-I", deb, "conffiles"), "/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
 		t.Errorf("conffiles: got %q, want %q", got, want)
 	}
-	control := output(t, "dpkg-deb", "-f", deb, "Package", "Depends")
+	control := runProgram(t, "dpkg-deb", "-f", deb, "Package", "Depends")
 	if want := "Package: mesos-gpu\nDepends: libc6 (>= 2.34), passwd\n"; control != want {
 		t.Errorf("control: got %q, want %q", control, want)
 	}
@@ -147,43 +146,43 @@ func checkDeb(t *testing.T, deb string) {
 
 func checkRPM(t *testing.T, rpm string) {
 	t.Helper()
-	got := found{modes: map[string]string{}}
+	got := fileListing{modes: map[string]string{}}
 	var configs []string
-	for line := range strings.Lines(output(t, "rpm", "-qp", "--qf", `[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILEFLAGS:fflags}\n]`, rpm)) {
+	for line := range strings.Lines(runProgram(t, "rpm", "-qp", "--qf", `[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILEFLAGS:fflags}\n]`, rpm)) {
 		field := strings.Fields(line)
-		got.add(t, field[0], field[1], field[2])
+		got.addFile(t, field[0], field[1], field[2])
 		if len(field) > 3 && field[3] == "cn" { // configuration, not replaced
 			configs = append(configs, field[2])
 		}
 	}
-	got.compare(t, "rpm")
+	got.compareFiles(t, "rpm")
 	if want := []string{"/etc/mesos-gpu/agent.conf", "/etc/mesos-gpu/scheduler.conf"}; !slices.Equal(configs, want) {
 		t.Errorf("configuration files: got %q, want %q", configs, want)
 	}
-	if requires := output(t, "rpm", "-qp", "--requires", rpm); !strings.Contains(requires, "glibc >= 2.34\n") {
+	if requires := runProgram(t, "rpm", "-qp", "--requires", rpm); !strings.Contains(requires, "glibc >= 2.34\n") {
 		t.Errorf("requires: %q", requires)
 	}
 }
 
 func checkTarball(t *testing.T, tarball string) {
 	t.Helper()
-	got := found{modes: map[string]string{}}
+	got := fileListing{modes: map[string]string{}}
 	top := strings.TrimSuffix(filepath.Base(tarball), ".tar.gz")
-	for line := range strings.Lines(output(t, "tar", "-tvzf", tarball)) {
+	for line := range strings.Lines(runProgram(t, "tar", "-tvzf", tarball)) {
 		field := strings.Fields(line)
 		path, ok := strings.CutPrefix(field[5], top)
 		if !ok {
 			t.Errorf("%s is outside %s", field[5], top)
 		}
-		got.add(t, field[0], strings.ReplaceAll(field[1], "0/0", "root/root"), path)
+		got.addFile(t, field[0], strings.ReplaceAll(field[1], "0/0", "root/root"), path)
 	}
-	got.compare(t, "deb")
+	got.compareFiles(t, "deb")
 }
 
-var needsGlibc = regexp.MustCompile(`^GLIBC_2\.([0-9]+)`)
+var glibcVersion = regexp.MustCompile(`^GLIBC_2\.([0-9]+)`)
 
-// checkBinary: it is for the architecture in its package's name, and needs no
-// newer C library than the packages ask for.
+// checkBinary checks that a binary is for the architecture in its package's name, and that it
+// needs no newer C library than the packages require.
 func checkBinary(t *testing.T, path, name string) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -200,7 +199,7 @@ func checkBinary(t *testing.T, path, name string) {
 		t.Fatalf("got %d imported symbols, %v: it needs the C library", len(symbols), err)
 	}
 	for _, s := range symbols {
-		if m := needsGlibc.FindStringSubmatch(s.Version); m != nil {
+		if m := glibcVersion.FindStringSubmatch(s.Version); m != nil {
 			if minor, _ := strconv.Atoi(m[1]); minor > 34 {
 				t.Errorf("%s needs %s, the packages ask for 2.34", s.Name, s.Version)
 			}
@@ -208,8 +207,9 @@ func checkBinary(t *testing.T, path, name string) {
 	}
 }
 
-// checkTexts: manual and licences can be read.
-func checkTexts(t *testing.T, root string) {
+// checkDocuments checks that the manual and the licences can be decompressed and contain an
+// expected text.
+func checkDocuments(t *testing.T, root string) {
 	t.Helper()
 	for file, want := range map[string]string{
 		"usr/share/man/man1/mesos-gpu-scheduler.1.gz":     `--unreachable-timeout`,

@@ -17,16 +17,16 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// TestForeignBinaries: qemu runs those of other architectures, as far as
-// finding GPUs that are made up.
-func TestForeignBinaries(t *testing.T) {
+// TestForeignBinariesRunUnderQEMU runs the binaries of other architectures under qemu-user:
+// the version and the discovery of simulated GPUs.
+func TestForeignBinariesRunUnderQEMU(t *testing.T) {
 	for arch, machine := range map[string][2]string{"arm64": {"aarch64", "aarch64"}, "ppc64le": {"ppc64le", "powerpc64le"}} {
 		t.Run(arch, func(t *testing.T) {
 			qemu := testneeds.RequireProgram(t, "qemu-"+machine[0]+"-static", "qemu-user-static")
 			root := t.TempDir()
-			output(t, "dpkg-deb", "-x", thePackage(t, os.Getenv("MESOS_GPU_PACKAGES"), arch, "deb"), root)
+			runProgram(t, "dpkg-deb", "-x", findPackage(t, os.Getenv("MESOS_GPU_PACKAGES"), arch, "deb"), root)
 			run := func(args ...string) string {
-				return output(t, qemu, append([]string{"-L", "/usr/" + machine[1] + "-linux-gnu", filepath.Join(root, "usr/bin/mesos-gpu")}, args...)...)
+				return runProgram(t, qemu, append([]string{"-L", "/usr/" + machine[1] + "-linux-gnu", filepath.Join(root, "usr/bin/mesos-gpu")}, args...)...)
 			}
 			if got := run("version"); got != "mesos-gpu v0.0.1\n" {
 				t.Errorf("version: %q", got)
@@ -38,7 +38,9 @@ func TestForeignBinaries(t *testing.T) {
 	}
 }
 
-func thePackage(t *testing.T, dir, arch, kind string) string {
+// findPackage returns the path of the only package in dir for an architecture. kind is deb or
+// rpm.
+func findPackage(t *testing.T, dir, arch, kind string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*-"+arch+"."+kind))
 	if err != nil || len(found) != 1 {
@@ -47,14 +49,14 @@ func thePackage(t *testing.T, dir, arch, kind string) string {
 	return found[0]
 }
 
-// clean is a root file system of its own with a bare Debian.
-type clean struct{ dir string }
+// debianRoot is a chroot with a minimal Debian.
+type debianRoot struct{ dir string }
 
-func newClean(t *testing.T) clean {
+func newDebianRoot(t *testing.T) debianRoot {
 	t.Helper()
 	testneeds.RequireRoot(t)
-	c := clean{t.TempDir()}
-	output(t, "tar", "-C", c.dir, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
+	c := debianRoot{t.TempDir()}
+	runProgram(t, "tar", "-C", c.dir, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
 	for _, m := range []struct {
 		source, target, kind string
 		flags                uintptr
@@ -75,14 +77,14 @@ func newClean(t *testing.T) clean {
 	return c
 }
 
-func (c clean) run(t *testing.T, script string) string {
+func (c debianRoot) run(t *testing.T, script string) string {
 	t.Helper()
-	return output(t, "chroot", c.dir, "/bin/sh", "-ec", script)
+	return runProgram(t, "chroot", c.dir, "/bin/sh", "-ec", script)
 }
 
-// start runs a daemon until the test's end, or until stop, and returns once it
-// says that it is up.
-func start(t *testing.T, args ...string) (stop func()) {
+// startDaemon runs a daemon until the test ends or stop is called. It returns when the daemon
+// has printed that it is up.
+func startDaemon(t *testing.T, args ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -101,7 +103,7 @@ func start(t *testing.T, args ...string) (stop func()) {
 		if !ended {
 			ended = true
 			cancel()
-			_ = cmd.Wait() // it was told to end
+			_ = cmd.Wait() // its status is that of SIGTERM
 		}
 	}
 	t.Cleanup(stop)
@@ -116,34 +118,34 @@ func start(t *testing.T, args ...string) (stop func()) {
 	return nil
 }
 
-// TestInstallUpgradeRemovePurge goes through a package's life in a clean root,
-// where no systemd runs, with a task that runs while the scheduler and its
-// binary are exchanged. `local` stands for the Mesos cluster, outside of the
-// root, since containers cannot be made in a chroot.
+// TestInstallUpgradeRemovePurge installs, upgrades, removes and purges the package in a chroot
+// without systemd. A task must survive the upgrade, in which the scheduler restarts with the
+// new binary. `mesos-gpu local` outside the chroot is the Mesos cluster, because containers
+// cannot be created in a chroot.
 func TestInstallUpgradeRemovePurge(t *testing.T) {
-	c := newClean(t)
+	c := newDebianRoot(t)
 	before := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
-	c.install(t, os.Getenv("MESOS_GPU_PACKAGES"))
+	c.installPackage(t, os.Getenv("MESOS_GPU_PACKAGES"))
 	if got := c.run(t, "mesos-gpu version; stat -c '%U %a' /var/lib/mesos-gpu/scheduler"); got != "mesos-gpu v0.0.1\nmesos-gpu 700\n" {
 		t.Errorf("installed: %q", got)
 	}
 	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,' /etc/mesos-gpu/scheduler.conf")
 	binary := filepath.Join(c.dir, "usr/bin/mesos-gpu")
-	start(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--work-dir", t.TempDir())
+	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--work-dir", t.TempDir())
 	scheduler := []string{"chroot", c.dir, "setpriv", "--reuid=mesos-gpu", "--regid=mesos-gpu", "--clear-groups", "/usr/lib/mesos-gpu/daemon", "scheduler"}
-	stop := start(t, scheduler...)
+	stop := startDaemon(t, scheduler...)
 	const api = "export MESOS_GPU_API=http://127.0.0.1:18081; "
 	c.run(t, api+`printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/tmp/job.yaml; mesos-gpu submit /tmp/job.yaml`)
-	running := c.runningTask(t, api)
+	running := c.awaitRunningTask(t, api)
 
-	c.install(t, filepath.Join(os.Getenv("MESOS_GPU_PACKAGES"), "next"))
+	c.installPackage(t, filepath.Join(os.Getenv("MESOS_GPU_PACKAGES"), "next"))
 	if got := c.run(t, "mesos-gpu version; grep ^master /etc/mesos-gpu/scheduler.conf"); got != "mesos-gpu v0.0.2\nmaster=http://127.0.0.1:15050\n" {
 		t.Errorf("upgraded: %q: want the new version and the changed configuration", got)
 	}
 	stop() // as systemctl try-restart does
-	stop = start(t, scheduler...)
-	if got := c.runningTask(t, api); got != running {
-		t.Errorf("after the upgrade %s runs, before it %s did", got, running)
+	stop = startDaemon(t, scheduler...)
+	if got := c.awaitRunningTask(t, api); got != running {
+		t.Errorf("after the upgrade %s runs, want %s as before", got, running)
 	}
 	c.run(t, api+"mesos-gpu kill sleeper")
 	stop()
@@ -169,15 +171,15 @@ func TestInstallUpgradeRemovePurge(t *testing.T) {
 	}
 }
 
-func (c clean) install(t *testing.T, dir string) {
+func (c debianRoot) installPackage(t *testing.T, dir string) {
 	t.Helper()
-	deb := thePackage(t, dir, runtime.GOARCH, "deb")
-	output(t, "cp", deb, filepath.Join(c.dir, "tmp/mesos-gpu.deb"))
+	deb := findPackage(t, dir, runtime.GOARCH, "deb")
+	runProgram(t, "cp", deb, filepath.Join(c.dir, "tmp/mesos-gpu.deb"))
 	c.run(t, "dpkg --force-confold --install /tmp/mesos-gpu.deb; rm /tmp/mesos-gpu.deb")
 }
 
-// runningTask waits until the job's task runs and returns its id.
-func (c clean) runningTask(t *testing.T, api string) string {
+// awaitRunningTask waits until the job's task runs and returns its ID.
+func (c debianRoot) awaitRunningTask(t *testing.T, api string) string {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		for line := range strings.Lines(c.run(t, api+"mesos-gpu describe sleeper")) {

@@ -11,15 +11,16 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// TestUnits: systemd takes the units without a warning, and finds them as closed
-// as docs/guides/operations.md says: its figure goes from 0 (closed) to 10.
-func TestUnits(t *testing.T) {
+// TestUnitsPassSystemdAnalyze checks that systemd-analyze accepts the units without a warning,
+// and that their exposure level (0 is closed, 10 is open) is the one in
+// docs/guides/operations.md.
+func TestUnitsPassSystemdAnalyze(t *testing.T) {
 	analyze := testneeds.RequireProgram(t, "systemd-analyze", "systemd")
 	dir := t.TempDir()
 	for unit, exposure := range map[string]string{"mesos-gpu-scheduler.service": "1.1", "mesos-gpu-agent.service": "3.7"} {
-		text := read(t, "systemd/"+unit)
+		text := readFile(t, "systemd/"+unit)
 		for _, program := range []string{"/usr/lib/mesos-gpu/daemon", "/usr/bin/mesos-gpu", "/usr/bin/nvidia-modprobe"} {
-			text = strings.ReplaceAll(text, program+" ", "/bin/true ") // which is here
+			text = strings.ReplaceAll(text, program+" ", "/bin/true ") // a program that exists
 		}
 		path := filepath.Join(dir, unit)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -32,16 +33,16 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s is more exposed than %s: %v\n%s", unit, exposure, err, out)
 		}
-		if !strings.Contains(read(t, "../docs/guides/operations.md"), exposure) {
+		if !strings.Contains(readFile(t, "../docs/guides/operations.md"), exposure) {
 			t.Errorf("docs/guides/operations.md does not say that %s has %s", unit, exposure)
 		}
 	}
 }
 
-// TestAgentKeepsContainers: what the daemon knows of containers that live
-// outlives its unit, and no process but its own ends with it.
-func TestAgentKeepsContainers(t *testing.T) {
-	text := read(t, "systemd/mesos-gpu-agent.service")
+// TestAgentUnitKeepsContainerState checks that the state of running containers survives a stop
+// of the unit.
+func TestAgentUnitKeepsContainerState(t *testing.T) {
+	text := readFile(t, "systemd/mesos-gpu-agent.service")
 	for _, line := range []string{"RuntimeDirectoryPreserve=yes", "RuntimeDirectory=mesos-gpu", "StateDirectory=mesos-gpu"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %s", line)
@@ -49,10 +50,10 @@ func TestAgentKeepsContainers(t *testing.T) {
 	}
 }
 
-// TestAgentRunsMPS: the unit lets the daemon give an MPS program a /dev/shm of
-// its own and that program its servers users of their own.
-func TestAgentRunsMPS(t *testing.T) {
-	text := read(t, "systemd/mesos-gpu-agent.service")
+// TestAgentUnitAllowsMPS checks that the unit permits MPS control daemons: each has its own
+// /dev/shm and starts servers as other users.
+func TestAgentUnitAllowsMPS(t *testing.T) {
+	text := readFile(t, "systemd/mesos-gpu-agent.service")
 	for line, needs := range map[string][]string{
 		"CapabilityBoundingSet=": {"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID"},
 		"RestrictNamespaces=":    {"mnt"},

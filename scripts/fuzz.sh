@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh [TIME]: runs every native fuzz target for the given time, one after the
-# other.
+# fuzz.sh [TIME]: runs each native fuzz target for the given time (default 30s), one
+# after the other.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-30s}
@@ -9,7 +9,7 @@ trap 'rm -f "$output"' EXIT
 
 # fuzz DIR TARGET. If an input is being tried when the time is over, go test may
 # report that as the failure "context deadline exceeded", without an input. That
-# is no finding. A finding names the file of its input.
+# is not a finding. A finding names the file of its input.
 fuzz() {
 	go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" "$1" 2>&1 | tee "$output" && return 0
 	grep -q '^ *context deadline exceeded$' "$output" && ! grep -qE 'Failing input|panic:|DATA RACE' "$output"

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# package-test.sh: builds the packages of all architectures, then reads them
-# back, runs the foreign binaries under qemu-user, and installs, upgrades with a
-# task running, removes and purges in a clean root: once without systemd, and under
-# one of its own, with the units, for each version of control groups; the .rpm by
-# rpm, under systemd. Apart from make test since it compiles everything three times
-# and fetches a Debian (60 MB); the root is kept in bin/clean-root-rpm.tar. With
-# MESOS_PREFIX the units run beside that Apache Mesos, too.
+# package-test.sh: builds the packages for all architectures and tests them. It
+# checks their contents, runs the binaries of other architectures under qemu-user,
+# and installs, upgrades (with a running task), removes and purges the .deb: in a
+# chroot without systemd, and in a container with systemd for each cgroup version.
+# The .rpm is tested under systemd. If MESOS_PREFIX is set, the units also run with
+# that Apache Mesos. This is not part of make test, because it compiles everything
+# three times and downloads a Debian (60 MB), which it stores in
+# bin/clean-root-rpm.tar.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ "$(id -u)" = 0 ] || { echo "package-test: needs root, for a root of its own" >&2 && exit 1; }
+[ "$(id -u)" = 0 ] || { echo "package-test: needs root, to create root file systems" >&2 && exit 1; }
 scripts/package-tools.sh cross
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT

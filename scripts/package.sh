@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# package.sh [ARCH…]: a .deb, an .rpm and a .tar.gz each of amd64, arm64 and
-# ppc64le in bin/packages. NVML is loaded through cgo, so each architecture
+# package.sh [ARCH…]: builds a .deb, an .rpm and a .tar.gz for each architecture
+# (default: amd64, arm64 and ppc64le) in bin/packages. NVML is loaded through cgo, so each architecture
 # needs a C compiler; scripts/package-tools.sh installs Debian's. The same commit
 # and compilers give the same bytes.
 set -euo pipefail
@@ -36,7 +36,7 @@ build() { # ARCH FILE
 		-ldflags "-s -w -buildid= -X main.version=$described" -o "$2" ./cmd/mesos-gpu
 }
 
-# limiter builds the library that holds containers to their parts of a GPU.
+# limiter builds the library that limits containers to their shares of a GPU.
 limiter() { # ARCH DIR
 	make --no-print-directory -s -C isolator/limiter limiter CC="$(compiler "$1")" OUT="$2"
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# test-all-json.sh FLAG...: go test -json of every package; the concurrent ones
-# with the race detector. Many of these wait more than they compute, so twice as
-# many packages as there are processors run at a time, and the others fill the
-# gaps. The linters have run vet.
+# test-all-json.sh FLAG...: runs go test -json for every package, with the race
+# detector for packages in which something runs concurrently. Many of these mostly
+# wait, so twice as many packages as processors run at a time; the packages without
+# the race detector run at the same time, one by one. vet is off because make lint
+# runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t race < <(scripts/test-packages.sh race)
 mapfile -t plain < <(scripts/test-packages.sh plain)
-((${#race[@]} && ${#plain[@]})) # test-packages.sh has failed
+((${#race[@]} && ${#plain[@]})) # empty if test-packages.sh failed
 events=$(mktemp)
 flags=(-json -vet=off -timeout 20m -artifacts -outputdir "$PWD/bin/test-output" "$@")
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the limiter on this machine's GPU, with real CUDA, and writes what it
-# measured to docs/internals/sharing-results.md (GPU_TEST_RESULTS names another file, and
-# GPU_TEST_SECONDS how long each share is measured). It needs the driver and
-# nothing else of NVIDIA's. Where nothing can be built, carry bin/gpu-test along
-# from a machine where `scripts/test-gpu.sh build` was run, and set
-# GPU_TEST_PROGRAMS to its path. Without a GPU it says so, which is no failure.
+# Tests the limiter on this machine's GPU with real CUDA, and writes the
+# measurements to docs/internals/sharing-results.md. GPU_TEST_RESULTS names another
+# file, and GPU_TEST_SECONDS sets the duration of each measurement. It needs only
+# NVIDIA's driver. On a machine without compilers, copy bin/gpu-test from a machine
+# on which `scripts/test-gpu.sh build` has run, and set GPU_TEST_PROGRAMS to its
+# path. Without a GPU it reports that nothing was run, and exits with 0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=$PWD/bin/gpu-test

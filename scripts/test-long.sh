@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What takes too long for every run of the suite: every fuzz target for 10 s, the
+# Runs the tests that take too long for make test: each fuzz target for 10 s, the
 # crash tests with hundreds of killed schedulers, and the property tests with 20
-# times the usual number of cases. make test runs all of them with fewer cases, and
-# with what fuzzing has found so far.
+# times the usual number of cases. make test runs them with fewer cases, and runs
+# the fuzz targets on their stored inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh

@@ -2,12 +2,12 @@
 # test-packages.sh race|plain: prints this module's packages that have tests,
 # one a line, the slowest first.
 #
-# plain are packages in which nothing runs concurrently: neither they nor a
-# package of this module that they or their tests import starts a goroutine,
-# and no HTTP server is linked in. There the race detector finds nothing and
-# multiplies the time of tests that compute. The simulator is plain as well: the
-# tests of cmd/mesos-gpu run its concurrent sweeps with the detector. race are all
-# others.
+# plain selects the packages in which nothing runs concurrently: neither they nor
+# any package of this module that they or their tests import starts a goroutine,
+# and their tests link no HTTP server. The race detector would find nothing in them
+# and slow down tests that compute. The simulator is plain too: the tests of
+# cmd/mesos-gpu run its concurrent sweeps with the detector. race selects all other
+# packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# test-quick.sh [GO TEST FLAG...]: the tests that need no root, no engine and no
-# program, without the race detector: for the inner loop. Results of unchanged
-# packages come from Go's cache.
+# test-quick.sh [GO TEST FLAG...]: runs the tests that need neither root, Docker nor
+# other programs, without the race detector, for frequent use during development.
+# Results of unchanged packages come from Go's cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh

@@ -19,7 +19,7 @@ install_missing() {
 	((${#missing[@]})) || return 0
 	echo "installing ${missing[*]} and what they depend on, for the tests"
 	apt-get -qq update
-	# apt-get's own figures: megabytes to fetch and megabytes on disk
+	# prints apt-get's estimate of the download and of the disk space
 	LC_ALL=C apt-get install --assume-no --no-install-recommends "${missing[@]}" | grep -E '^(Need to get|After this)' || true
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
@@ -58,7 +58,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	engine_answers || start_engine
 	export MESOS_GPU_TEST_ALL=1
 else
-	echo "not root on Debian: tests that need root, docker.io, runc, busybox-static or zookeeper are skipped, each with what it lacks"
+	echo "not root on Debian: tests that need root, docker.io, runc, busybox-static or zookeeper are skipped, and each reports what is missing"
 fi
 
 make --no-print-directory lint

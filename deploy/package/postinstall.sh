@@ -1,5 +1,6 @@
 #!/bin/sh
-# A .deb says configure, an .rpm how many versions are installed now.
+# The first argument is configure for a .deb, and the number of installed versions
+# for an .rpm.
 set -e
 case "$1" in
 configure | [1-9]*) ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The last version is removed: a .deb passes remove, an .rpm 0. An upgrade stops
-# nothing.
+# Stops the services when the last version is removed: dpkg passes remove, rpm 0.
+# An upgrade does not stop them.
 set -e
 case "$1" in
 remove | 0) ;;

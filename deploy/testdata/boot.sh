@@ -1,15 +1,15 @@
 #!/bin/sh
-# boot.sh ROOT GROUP v1|v2 makes a machine of the file system in ROOT: systemd is
-# its process 1, its network is its own, and of the control groups it has GROUP of
-# each hierarchy, or cgroup v2 alone. It sees /proc/sys and /sys read-only, as in
-# a container, since both are of the machine around it. Killing unshare ends it.
+# boot.sh ROOT GROUP v1|v2 starts a machine from the file system in ROOT: a
+# container with systemd as process 1 and its own network. Its cgroups are GROUP in
+# each hierarchy of the host (v1), or cgroup v2 only. /proc/sys and /sys belong to
+# the host and are read-only. Killing unshare ends the machine.
 set -e
 root=$1
 if [ "$4" != inside ]; then
 	for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*; do
 		[ -e "$hierarchy/cgroup.procs" ] || continue
 		mkdir "$hierarchy/$2"
-		for file in cpuset.cpus cpuset.mems; do # empty, no process may come in
+		for file in cpuset.cpus cpuset.mems; do # no process can join while they are empty
 			[ ! -e "$hierarchy/$2/$file" ] || cat "$hierarchy/$file" >"$hierarchy/$2/$file"
 		done
 		echo $$ >"$hierarchy/$2/cgroup.procs"

@@ -195,7 +195,7 @@ func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
 	in.task("train", job.Finished)
 }
 
-func TestMesos44_ExecutorGivesItsAgentUpInTime(t *testing.T) {
+func TestMesos44_ExecutorExitsAfterRecoveryTimeout(t *testing.T) {
 	const backoff = 200 * time.Millisecond
 	for _, tc := range []struct {
 		name       string

@@ -107,7 +107,7 @@ func TestMesos10_NewInstanceEvictsTheOld(t *testing.T) {
 	}
 }
 
-func TestMesos11_TeardownOnlyWhenAskedFor(t *testing.T) {
+func TestMesos11_TeardownOnlyOnRequest(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))

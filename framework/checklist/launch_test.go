@@ -39,7 +39,7 @@ func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 }
 
 // The master accepts the launch, but no task starts and no update arrives.
-func TestMesos13_UnconfirmedLaunchIsTriedAgain(t *testing.T) {
+func TestMesos13_UnconfirmedLaunchIsRetried(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.IgnoreCall()))
 	in := w.start(nil)

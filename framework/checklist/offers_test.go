@@ -72,7 +72,7 @@ func TestMesos21_OffersAreVoidOnDisconnectAndRescind(t *testing.T) {
 	w.wantFairOffers()
 }
 
-func TestMesos22_EachOfferIsAnsweredOnceAndTheUnusedAtOnce(t *testing.T) {
+func TestMesos22_EachOfferIsAcceptedOrDeclinedOnce(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs, plainAgent)
 	in := w.start(nil)
 	for n := range 3 {
@@ -102,7 +102,7 @@ func TestMesos22_EachOfferIsAnsweredOnceAndTheUnusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestMesos23_UnusedOffersAreRefusedForLong(t *testing.T) {
+func TestMesos23_UnusedOffersAreDeclinedWithLongFilter(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	in := w.start(nil)
 	s := w.spec("elsewhere", 1)

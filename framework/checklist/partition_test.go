@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
+func TestMesos34_UnreachableTasksMayReturn(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	in := w.start(nil)
 	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_PARTITION_AWARE) {
@@ -46,7 +46,7 @@ func TestMesos34_UnreachableTasksMayComeBack(t *testing.T) {
 	}
 }
 
-func TestMesos35_UnreachableTasksAreReplacedAfterATime(t *testing.T) {
+func TestMesos35_UnreachableTasksAreReplacedAfterTimeout(t *testing.T) {
 	w := newWorld(t, gpuAgent, otherGPUs)
 	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.UnreachableTimeout = 10 * time.Minute })
 	in.submit(w.spec("train", 1))

@@ -114,7 +114,7 @@ func TestMesos19_UnknownTaskIsKilled(t *testing.T) {
 
 // The answer to a reconciliation contains only the state and the master's own message. It
 // must not erase what the task's updates have reported.
-func TestMesos20_ReconciliationErasesNothing(t *testing.T) {
+func TestMesos20_ReconciledStatusKeepsTaskFields(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))

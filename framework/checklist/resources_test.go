@@ -95,7 +95,7 @@ func TestMesos30_GPUResourcesCapability(t *testing.T) {
 	}
 }
 
-func TestMesos31_OtherWorkAvoidsGPUAgents(t *testing.T) {
+func TestMesos31_TasksWithoutGPUsAvoidGPUAgents(t *testing.T) {
 	w := newWorld(t, gpuAgent, plainAgent)
 	plain := w.agentID(plainAgent).Value
 	in := w.start(nil)
@@ -144,7 +144,7 @@ func (w *world) wantFew(since time.Time, kinds ...scheduler.Call_Type) {
 	}
 }
 
-func TestMesos33_CallRateIsBoundedAndOverloadIsSurvived(t *testing.T) {
+func TestMesos33_CallRateIsLimitedAndOverloadIsRetried(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	start := time.Now()

@@ -18,7 +18,7 @@ import (
 
 // FAILURE reports that an agent or an executor is gone. The states of its tasks come from
 // their own updates, before or after it.
-func TestMesos38_FailureIsNoTaskState(t *testing.T) {
+func TestMesos38_FailureEventChangesNoTaskState(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
@@ -45,7 +45,7 @@ func TestMesos38_FailureIsNoTaskState(t *testing.T) {
 	w.run(in, "more", 1)
 }
 
-func TestMesos39_KillIsRepeatedUntilTheEnd(t *testing.T) {
+func TestMesos39_KillIsRepeatedUntilTaskEnds(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(nil)
 	in.submit(w.spec("train", 1))
@@ -111,7 +111,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 }
 
 // The test replaces each task's first update by a terminal one with the reason.
-func TestMesos41_ReasonsDecideAboutAnotherAttempt(t *testing.T) {
+func TestMesos41_ReasonDecidesWhetherTaskIsRetried(t *testing.T) {
 	w := newWorld(t, gpuAgent)
 	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.RetryDelay = 10 * time.Millisecond })
 	for _, tc := range []struct {

@@ -49,9 +49,9 @@ func TestConcurrentRequestsShareOneListing(t *testing.T) {
 	})
 }
 
-// TestListingSurvivesCancelledRequester: the remaining clients retry, and a client that
+// TestListingSurvivesCancelledRequest: the remaining clients retry, and a client that
 // disconnects does not wait.
-func TestListingSurvivesCancelledRequester(t *testing.T) {
+func TestListingSurvivesCancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s AgentLister
 		hangs := func(ctx context.Context) ([]master.ListedAgent, error) {

@@ -60,8 +60,8 @@ func TestInventoryDigest(t *testing.T) {
 	}
 }
 
-// BenchmarkCensus computes the digest of 1,000 agents with 8 GPUs each and compares it with the last one.
-func BenchmarkCensus(b *testing.B) {
+// BenchmarkInventoryDigest computes the digest of 1,000 agents with 8 GPUs each and compares it with the last one.
+func BenchmarkInventoryDigest(b *testing.B) {
 	agents := make([]master.ListedAgent, 1000)
 	for i := range agents {
 		a := &agents[i]

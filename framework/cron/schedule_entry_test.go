@@ -89,7 +89,7 @@ func TestRunIsSubmittedWhenDue(t *testing.T) {
 }
 
 // After days without a scheduler only the last missed run is submitted.
-func TestMissedRunsSubmitTheLastOnly(t *testing.T) {
+func TestOnlyLastMissedRunIsSubmitted(t *testing.T) {
 	e := NewEntry(nightlySpec("", 0), parseTime(t, "1 02:00"))
 	if got := runDueAt(t, e, knownJobs{}, "9 12:00"); got != "submit nightly-20260109-0300; " {
 		t.Errorf("got %q", got)
@@ -135,7 +135,7 @@ func TestHistoryLimitForgetsOldRuns(t *testing.T) {
 }
 
 // A rejected run is noted and not retried before the next due time.
-func TestRefusedRunIsNoted(t *testing.T) {
+func TestRejectedRunIsRecorded(t *testing.T) {
 	e := NewEntry(nightlySpec("", 0), parseTime(t, "1 02:00"))
 	due, err := e.RunDue(parseTime(t, "1 03:00"), knownJobs{}.lookUp)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
 	}
 }
 
-func BenchmarkAgenda(b *testing.B) {
+func BenchmarkSchedules(b *testing.B) {
 	st := stateWithOtherDocuments(b, 20_000)
 	var a scheduleCache
 	b.ReportAllocs()

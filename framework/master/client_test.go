@@ -279,7 +279,7 @@ func TestRemovedAndReplacedFramework(t *testing.T) {
 	}
 }
 
-func TestOtherEvents(t *testing.T) {
+func TestEventConversion(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL()})
 	agent, executor := mesos.AgentID{Value: "a1"}, mesos.ExecutorID{Value: "e1"}
@@ -313,7 +313,7 @@ func TestLargeEvent(t *testing.T) {
 	}
 }
 
-func TestTeardownOnlyWhenAsked(t *testing.T) {
+func TestTeardownOnlyOnRequest(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: m.URL()})
 	next[sched.Subscribed](t, r)

@@ -86,9 +86,9 @@ func TestSubscribeBacksOff(t *testing.T) {
 	}
 }
 
-// TestSubscriptionThatEndsAtOnce checks that the client backs off if the master ends each subscription because it is
+// TestImmediatelyClosedSubscriptionBacksOff checks that the client backs off if the master ends each subscription because it is
 // over its capacity.
-func TestSubscriptionThatEndsAtOnce(t *testing.T) {
+func TestImmediatelyClosedSubscriptionBacksOff(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		capacity := &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Message dropped: capacity(100) exceeded"}}
 		m.OnCall = func(call *scheduler.Call) {
@@ -104,8 +104,8 @@ func TestSubscriptionThatEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestUnavailableMasterIsTriedAgain checks that a 503, or no answer, does not end the session.
-func TestUnavailableMasterIsTriedAgain(t *testing.T) {
+// TestUnavailableMasterIsRetried checks that a 503, or no answer, does not end the session.
+func TestUnavailableMasterIsRetried(t *testing.T) {
 	for name, status := range map[string]int{"503": http.StatusServiceUnavailable, "404 before its routes are set": http.StatusNotFound, "no answer": mesostest.Hang} {
 		t.Run(name, func(t *testing.T) {
 			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
@@ -208,9 +208,9 @@ func TestFailuresThatEndOnlyTheCall(t *testing.T) {
 	}
 }
 
-// TestNewLeaderIsFollowedMidway checks that a redirected call ends the session, and that the next session is with the
+// TestLeaderChangeDuringSubscription checks that a redirected call ends the session, and that the next session is with the
 // new leader.
-func TestNewLeaderIsFollowedMidway(t *testing.T) {
+func TestLeaderChangeDuringSubscription(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewMaster(t)
 	r := start(t, ConnectionConfig{Master: old.URL()})
 	next[sched.Subscribed](t, r)
@@ -244,9 +244,9 @@ func TestReregistration(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileCalling: the master may answer calls of the old instance with 400 before that instance has read
+// TestReplacedFrameworkDuringCall: the master may answer calls of the old instance with 400 before that instance has read
 // the reason. It must not subscribe again.
-func TestReplacedWhileCalling(t *testing.T) {
+func TestReplacedFrameworkDuringCall(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
 		refuse(m, scheduler.Call_KILL, http.StatusBadRequest, "The stream ID 'a' included in this request didn't match the stream ID currently associated")
 		r := begin(ConnectionConfig{})

@@ -60,7 +60,7 @@ func TestConvertUpdate(t *testing.T) {
 	}
 }
 
-func TestUnfitCause(t *testing.T) {
+func TestImageMismatchCause(t *testing.T) {
 	labels := func(key, value string) *mesos.Labels {
 		return &mesos.Labels{Labels: []mesos.Label{{Key: exitCodeLabel, Value: new("1")}, {Key: key, Value: &value}}}
 	}

@@ -150,8 +150,8 @@ func TestEveryOfferOfAStormIsAnswered(t *testing.T) {
 	}
 }
 
-// BenchmarkEnds measures the end of one job among many live ones.
-func BenchmarkEnds(b *testing.B) {
+// BenchmarkTaskEnds measures the end of one job among many live ones.
+func BenchmarkTaskEnds(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			now := time.Unix(1_700_000_000, 0)

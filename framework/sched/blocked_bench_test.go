@@ -8,10 +8,10 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// BenchmarkBlocked measures a cycle on a cluster whose GPUs are all in use, while jobs wait that need more than the
+// BenchmarkBlockedQueue measures a cycle on a cluster whose GPUs are all in use, while jobs wait that need more than the
 // next end on one agent frees. The scheduler searches a reservation for the head of each role. Every agent offers its
 // CPUs.
-func BenchmarkBlocked(b *testing.B) {
+func BenchmarkBlockedQueue(b *testing.B) {
 	for _, roles := range []int{1, 11} {
 		b.Run(fmt.Sprint(roles, " roles"), func(b *testing.B) {
 			st, now, offers := stateWithBlockedJobs(b, 88, roles, 500)

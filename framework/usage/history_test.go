@@ -80,9 +80,9 @@ func TestUsageHistoryIsBounded(t *testing.T) {
 	wants("it has ended", 15, 1e6, `null`)
 }
 
-// BenchmarkPast measures the memory of a full history of 8,000 tasks with one GPU each, or
+// BenchmarkUsageHistory measures the memory of a full history of 8,000 tasks with one GPU each, or
 // of 1,000 with 8.
-func BenchmarkPast(b *testing.B) {
+func BenchmarkUsageHistory(b *testing.B) {
 	for _, gpus := range []int{1, 8} {
 		b.Run(fmt.Sprintf("%d-gpus", gpus), func(b *testing.B) {
 			users := make([]readmodel.GPUTask, 8000/gpus)

@@ -135,7 +135,7 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 }
 
 // A stream whose client does not read is closed; other streams stay open, and Publish waits for none.
-func TestSlowReaderIsCutOff(t *testing.T) {
+func TestSlowEventReaderIsDisconnected(t *testing.T) {
 	bus := NewEventBus()
 	slow, quick := bus.addStream(nil, false), bus.addStream(nil, false)
 	for range maxPendingFrames + 1 {
@@ -191,7 +191,7 @@ func (pipe) Header() http.Header { return http.Header{} }
 func (pipe) WriteHeader(int)     {}
 func (pipe) Flush()              {}
 
-func TestHeadOfEvents(t *testing.T) {
+func TestEventsHeadRequest(t *testing.T) {
 	a := newTestClient(t)
 	if got := a.send(http.MethodHead, "/v2/events", "", http.StatusOK).Header().Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type: got %q, want text/event-stream", got)
@@ -231,7 +231,7 @@ func TestLightPlans(t *testing.T) {
 }
 
 // A stream with too many unread bytes is closed, although a single event may be larger than the limit.
-func TestStreamIsCutOffByBytes(t *testing.T) {
+func TestEventStreamIsClosedAtByteLimit(t *testing.T) {
 	bus := NewEventBus()
 	s := bus.addStream(nil, false)
 	large := deploy.AppTerminated{AppID: strings.Repeat("x", maxPendingBytes+1)}

@@ -204,7 +204,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestLockedNamesDeployments(t *testing.T) {
+func TestLockedErrorNamesDeployments(t *testing.T) {
 	a := newTestServer(t)
 	id := a.deployment()
 	w := a.send(http.MethodPut, "/v2/apps/stuck", `{"cmd": "three"}`, http.StatusConflict)

@@ -41,9 +41,9 @@ func wanted(b *testing.B) map[string][]byte {
 	return s.TakeChangedDocuments()
 }
 
-// BenchmarkCold measures how a Controller deploys 1,000 apps of 10 instances: from their documents to all submitted
+// BenchmarkColdStart measures how a Controller deploys 1,000 apps of 10 instances: from their documents to all submitted
 // jobs and the end of the deployment, on a cluster that starts tasks at once.
-func BenchmarkCold(b *testing.B) {
+func BenchmarkColdStart(b *testing.B) {
 	documents := wanted(b)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -46,9 +46,9 @@ func TestControllerRunsApps(t *testing.T) {
 	})
 }
 
-// TestFailedActionsAreTriedAgain checks that failed actions are repeated until they succeed, although jobs change all
+// TestFailedActionsAreRetried checks that failed actions are repeated until they succeed, although jobs change all
 // the time.
-func TestFailedActionsAreTriedAgain(t *testing.T) {
+func TestFailedActionsAreRetried(t *testing.T) {
 	for _, kind := range []string{"submit", "scale", "stop", "kill"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -261,9 +261,9 @@ func TestDryRunOfALockedGroup(t *testing.T) {
 	})
 }
 
-// TestForeignJobIsNotTouched checks that a job with the name of an app's job, but of another owner, is not changed.
+// TestForeignJobIsNotChanged checks that a job with the name of an app's job, but of another owner, is not changed.
 // The queue and the deployment name the conflict, and the deployment continues when that job is gone.
-func TestForeignJobIsNotTouched(t *testing.T) {
+func TestForeignJobIsNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, name := newFake(), ""
 		f.deny = func(call string) error { // another client was faster

@@ -20,9 +20,9 @@ func newThousandApps(b *testing.B) *observedState {
 	return s
 }
 
-// BenchmarkCold deploys 1,000 apps of 10 instances: from their documents to all submitted jobs, and to the end of the
+// BenchmarkColdPlan deploys 1,000 apps of 10 instances: from their documents to all submitted jobs, and to the end of the
 // deployment when all instances run.
-func BenchmarkCold(b *testing.B) {
+func BenchmarkColdPlan(b *testing.B) {
 	wanted := newThousandApps(b)
 	documents := wanted.TakeChangedDocuments()
 	running := map[string][]AppInstance{}

@@ -41,7 +41,7 @@ func TestStaleObservation(t *testing.T) {
 }
 
 // Instances that were asked to end and are desired again are not stopped repeatedly.
-func TestRemovedAppIsWantedAgain(t *testing.T) {
+func TestRemovedAppIsAddedAgain(t *testing.T) {
 	s := empty(t)
 	put(t, s, start(), "/web n=2 min=0 over=0")
 	s.Step(nil)

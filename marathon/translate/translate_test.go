@@ -332,7 +332,7 @@ func TestGPUBehavior(t *testing.T) {
 }
 
 // Scaling keeps the job's name, which depends on the last change of another kind.
-func TestScalingKeepsTheJob(t *testing.T) {
+func TestScalingKeepsJobSpec(t *testing.T) {
 	app := parse(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
 	app.VersionInfo = &marathon.VersionInfo{LastScalingAt: app.Version, LastConfigChangeAt: deployed}
 	spec, err := JobSpec(app, settings())

@@ -184,7 +184,7 @@ func TestDigestAuthenticationProtectsZnodes(t *testing.T) {
 	}
 }
 
-func TestPasswordThatOthersMayReadWarns(t *testing.T) {
+func TestReadablePasswordFileIsReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	for mode, want := range map[os.FileMode]int{0o640: 0, 0o644: 1} {
 		if err := os.WriteFile(file, []byte("gpu:s3cret\n"), 0o600); err != nil {
