@@ -116,7 +116,7 @@ func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
 // or a random one if the policy draws lots.
 func (c *Cluster) bestAgent(cl *demandClass) int {
 	ranking := c.rankAgents(cl)
-	best := ranking.Best(c.index.roleAgents(cl.roleID))
+	best := ranking.Best()
 	if c.policy.drawsLots && best >= 0 {
 		return c.drawAgent(ranking.Scores(), ranking.Scores()[best])
 	}

@@ -1,12 +1,15 @@
 package index
 
+import "slices"
+
 // Ranking stores the score of each agent for one class of demands; 0 means
 // that the agent does not fit. It is updated from the log of its Rankings.
 type Ranking struct {
 	// scores has one score for each agent, up to date as of logPosition.
 	scores []int64
-	// best is the agent with the highest score, noAgent, or unknownAgent if it must be searched.
-	best int
+	// blockBest has the highest score of each block of blockSize agents, or unknownScore if it must be searched: so
+	// that the search for the best agent need not visit every agent.
+	blockBest []int64
 	// logPosition is the number of log entries that are applied, dropped ones included. It is -1 if all scores are
 	// unknown.
 	logPosition int
@@ -15,8 +18,8 @@ type Ranking struct {
 }
 
 const (
-	noAgent      = -1
-	unknownAgent = -2
+	blockSize    = 64
+	unknownScore = -1
 )
 
 // maxRankedAgents bounds the scores that all rankings of one Rankings store.
@@ -85,9 +88,11 @@ func (s *Rankings) Get(class int32, scoreAll func(scores []int64), scoreOne func
 	r.lastUsed = s.clock
 	end := s.dropped + len(s.log)
 	if r.logPosition < s.dropped || end-r.logPosition >= s.agents {
-		r.best = unknownAgent
 		clear(r.scores)
 		scoreAll(r.scores)
+		for block := range r.blockBest {
+			r.blockBest[block] = unknownScore
+		}
 	} else {
 		for _, i := range s.log[r.logPosition-s.dropped:] {
 			r.setScore(int(i), scoreOne(int(i)))
@@ -101,7 +106,7 @@ func (s *Rankings) Get(class int32, scoreAll func(scores []int64), scoreOne func
 // least recently.
 func (s *Rankings) allocateRanking() *Ranking {
 	if len(s.byClass) < s.limit {
-		return &Ranking{scores: make([]int64, s.agents)}
+		return &Ranking{scores: make([]int64, s.agents), blockBest: make([]int64, (s.agents+blockSize-1)/blockSize)}
 	}
 	oldest := int32(-1)
 	for id, r := range s.byClass {
@@ -115,33 +120,35 @@ func (s *Rankings) allocateRanking() *Ranking {
 }
 
 func (r *Ranking) setScore(i int, score int64) {
-	old := r.scores[i]
+	old, best := r.scores[i], &r.blockBest[i/blockSize]
 	r.scores[i] = score
 	switch {
-	case r.best == unknownAgent:
-	case i == r.best:
-		if score < old {
-			r.best = unknownAgent
-		}
-	case score > 0 && (r.best == noAgent || score > r.scores[r.best] || score == r.scores[r.best] && i < r.best):
-		r.best = i
+	case *best == unknownScore:
+	case score >= *best:
+		*best = score
+	case old == *best:
+		*best = unknownScore // another agent of the block may have the same score
 	}
 }
 
 // Scores returns the score of each agent. The caller must not change the slice.
 func (r *Ranking) Scores() []int64 { return r.scores }
 
-// Best returns the agent with the highest score, the first one if several have it, or -1 if none fits. Only members
-// may have a score above 0.
-func (r *Ranking) Best(members []int32) int {
-	if r.best == unknownAgent {
-		most := int64(0)
-		r.best = noAgent
-		for _, i := range members {
-			if score := r.scores[i]; score > most {
-				r.best, most = int(i), score
-			}
+// Best returns the agent with the highest score, the first one if several have it, or -1 if none fits.
+func (r *Ranking) Best() int {
+	first, highest := 0, int64(0) // first is the first agent of the best block
+	for block, best := range r.blockBest {
+		start := block * blockSize
+		if best == unknownScore {
+			best = slices.Max(r.scores[start:min(start+blockSize, len(r.scores))])
+			r.blockBest[block] = best
+		}
+		if best > highest {
+			first, highest = start, best
 		}
 	}
-	return r.best
+	if highest == 0 {
+		return -1
+	}
+	return first + slices.Index(r.scores[first:], highest)
 }
