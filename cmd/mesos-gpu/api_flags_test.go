@@ -10,12 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"mesos-gpu/framework"
 	"mesos-gpu/framework/access"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/cli/daemons"
 )
 
 // TestToken checks that the printed entry is valid in an access file, and that the printed
@@ -80,17 +76,5 @@ func TestTokenReachesTheScheduler(t *testing.T) {
 				t.Errorf("it tells the token: %s%s", &out, &said)
 			}
 		})
-	}
-}
-
-// TestExecFlag checks that commands in containers are enabled by default.
-func TestExecFlag(t *testing.T) {
-	for line, want := range map[string]bool{"": false, "--exec": false, "--exec=true": false, "--exec=false": true} {
-		var a framework.APIConfig
-		f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
-		daemons.AddAPIFlags(f, &a)
-		if err := f.Parse(strings.Fields(line)); err != nil || a.NoExec != want {
-			t.Errorf("%q: off is %t, %v", line, a.NoExec, err)
-		}
 	}
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/cli"
@@ -101,14 +100,18 @@ func TestUnreachableAddresses(t *testing.T) {
 
 // Misspelled commands and names from other tools suggest the right command.
 func TestNearestCommand(t *testing.T) {
-	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
+	c := newFakeCluster()
 	for word, want := range map[string]string{
 		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
 		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
 		"scancel": "kill", "sbatch": "submit", "srun": "run", "attach": "logs", "stats": "top", "frobnicate": "", "x": "", "foo": "",
 	} {
-		if got := cli.NearestCommand(root, word); got != want {
-			t.Errorf("%s: got %q, want %q", word, got, want)
+		advice := "see mesos-gpu --help"
+		if want != "" {
+			advice = fmt.Sprintf("did you mean %q?", want)
+		}
+		if r := c.command(t, "help "+word); !strings.Contains(r.err, advice) {
+			t.Errorf("%s: got %q, want %s", word, r.err, advice)
 		}
 	}
 }
@@ -143,30 +146,4 @@ func (*rejectingCluster) CordonAgent(_ context.Context, agent, _ string, _ bool)
 
 func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error {
 	return api.UnknownTask(task)
-}
-
-// Each flag alias belongs to exactly one flag of some command.
-func TestFlagAliases(t *testing.T) {
-	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
-	have := map[string]bool{}
-	for _, c := range root.Commands() {
-		c.Flags().VisitAll(func(f *pflag.Flag) { have[f.Name] = true })
-		for word := range cli.FlagAlternatives()[c.Name()] {
-			if f := c.Flags().Lookup(word); f != nil || len(word) == 1 && c.Flags().ShorthandLookup(word) != nil {
-				t.Errorf("%s has --%s: nothing stands in its place", c.Name(), word)
-			}
-		}
-	}
-	leads := map[string]string{}
-	for ours, theirs := range cli.FlagAliases() {
-		if !have[ours] {
-			t.Errorf("there is no flag --%s", ours)
-		}
-		for _, word := range theirs {
-			if leads[word] != "" {
-				t.Errorf("--%s leads to --%s and to --%s", word, ours, leads[word])
-			}
-			leads[word] = ours
-		}
-	}
 }

@@ -12,8 +12,6 @@ import (
 
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/testneeds"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // fakeSystemd listens on the socket of this process's systemd.
@@ -92,21 +90,6 @@ func TestAgentNotifiesSystemd(t *testing.T) {
 	}
 	if code := <-ended; code != 0 {
 		t.Errorf("exit status %d", code)
-	}
-}
-
-func TestStatusLineHidesSecrets(t *testing.T) {
-	for text, want := range map[string]string{
-		"two\nlines\x1b[2J":                          `two; lines\x1b[2J`,
-		`master http://gpu:s3cret@m1:5050: EOF`:      `master http://…@m1:5050: EOF`,
-		"open zk://a:b@h1,h2/x":                      "open zk://…@h1,h2/x",
-		strings.Repeat("ä", cli.MaxStatusSize):       strings.Repeat("ä", cli.MaxStatusSize/2) + "…",
-		"x" + strings.Repeat("ä", cli.MaxStatusSize): "x" + strings.Repeat("ä", cli.MaxStatusSize/2-1) + "…",
-		"http://m1:5050/redirect: mail a@b about":    "http://m1:5050/redirect: mail a@b about",
-	} {
-		if diff := cmp.Diff("STATUS="+want, cli.StatusLine(text)); diff != "" {
-			t.Error(diff)
-		}
 	}
 }
 

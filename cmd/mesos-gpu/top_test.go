@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/cli/cluster"
+	"mesos-gpu/internal/term/termtest"
 )
 
 // usageCluster is a cluster with GPU usage.
@@ -81,7 +81,10 @@ func TestTopByAgent(t *testing.T) {
 		"a     1      2     75 %  2.0 of 32.0 GiB  300 W  70 °C  2 s  simulated\n"+
 		"b     3      2     90 %  1.0 of 8.0 GiB   70 W   50 °C  4 s  1 of 3 tasks: stale\n"+
 		"c     1      0     -     -                -      -      -    1 of 1 task: its agent tells nothing\\x1b[2J\n", "", 0)
-	var agents []cluster.UsageRow
+	var agents []struct {
+		GPUs  int
+		Watts *float64
+	}
 	r := newUsageCluster().command(t, "top --by agent -o json")
 	if err := json.Unmarshal([]byte(r.out), &agents); err != nil || len(agents) != 3 || agents[0].GPUs != 2 || *agents[0].Watts != 300 {
 		t.Errorf("got %+v, %v", r, err)
@@ -137,7 +140,7 @@ func TestInvalidTopFlags(t *testing.T) {
 func TestTopWatchesOnTerminal(t *testing.T) {
 	address := serveBackend(t, newUsageCluster())
 	for line, stays := range map[string]bool{"top": true, "top --watch=false": false, "top -o json": false} {
-		seen, tty := pseudoTerminal(t, 200)
+		seen, tty := termtest.OpenTerminal(t, 200)
 		ctx, interrupt := context.WithCancel(t.Context())
 		ended := make(chan int, 1)
 		go func() {

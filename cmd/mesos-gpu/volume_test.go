@@ -7,19 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/volumes"
+	"mesos-gpu/internal/term/termtest"
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/volumemgr"
 )
@@ -140,36 +138,6 @@ func TestVolumeGC(t *testing.T) {
 	}
 }
 
-// gc keeps volumes that Docker containers and volumes refer to, even stopped ones. If the
-// engine does not respond, it keeps all.
-func TestVolumeGCAsksTheEngine(t *testing.T) {
-	dir := "/volumes"
-	answers := map[string]any{
-		"/containers/json": []map[string]any{{"Id": "1", "Mounts": []map[string]any{
-			{"Type": "bind", "Source": "/volumes/nvidia_1.1"}, {"Type": "volume", "Name": "nvidia_1.2", "Source": "/run/mesos-gpu/volumes/nvidia_1.2"},
-		}}},
-		"/volumes": map[string]any{"Volumes": []map[string]any{{"Name": "x", "Options": map[string]string{"device": "/volumes/nvidia_1.3"}}, {"Name": "y"}}},
-	}
-	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for path, answer := range answers {
-			if strings.HasSuffix(r.URL.Path, path) {
-				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(answer) // the test notices missing data
-			}
-		}
-	}))
-	t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
-	users, err := volumes.ListDockerMounts(context.Background(), dir)
-	want := []string{"/volumes/nvidia_1.1", "/run/mesos-gpu/volumes/nvidia_1.2", "/volumes/nvidia_1.2", "/volumes/nvidia_1.3"}
-	if diff := cmp.Diff(want, users); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	engine.Close()
-	if users, err := volumes.ListDockerMounts(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "--no-docker goes without") {
-		t.Errorf("an engine that is away: %v, %v", users, err)
-	}
-}
-
 func TestVolumeCDI(t *testing.T) {
 	v := newVolumes(t)
 	dev := t.TempDir()
@@ -206,34 +174,11 @@ func TestVolumeCDI(t *testing.T) {
 	}
 }
 
-// terminalPair returns a terminal and the end that reads its output.
-func terminalPair(t *testing.T) (screen, tty *os.File) {
-	t.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("needs pseudo terminals: %v", err)
-	}
-	t.Cleanup(func() { screen.Close() })
-	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tty.Close() })
-	return screen, tty
-}
-
 // Commands that read much data draw a progress bar on a terminal.
 func TestVolumeVerifyOnATerminal(t *testing.T) {
 	v := newVolumes(t)
 	v.must("create", "--driver-root", v.root)
-	screen, tty := terminalPair(t)
+	screen, tty := termtest.OpenTerminal(t, 80)
 	var out bytes.Buffer
 	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: tty, Getenv: os.Getenv}); code != 0 {
 		t.Errorf("exit status %d", code)
@@ -251,7 +196,7 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 }
 
 func TestVolumeProgress(t *testing.T) {
-	screen, tty := terminalPair(t)
+	screen, tty := termtest.OpenTerminal(t, 80)
 	a := &cli.App{ProcessIO: cli.ProcessIO{Stderr: tty}}
 	part, done := a.StartProgress("reading", 4<<20)
 	for range 4 {

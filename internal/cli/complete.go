@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// CompletionTimeout limits how long a shell waits for completions.
-const CompletionTimeout = 500 * time.Millisecond
+// completionTimeout limits how long a shell waits for completions.
+const completionTimeout = 500 * time.Millisecond
 
 // CompleteFixed completes a flag from a fixed list of values.
 func CompleteFixed(c *cobra.Command, flag string, values []string) {
@@ -144,7 +144,7 @@ func (a *App) CompleteArgument(usage []string) cobra.CompletionFunc {
 // ListNames returns the names of all kinds from the scheduler. It ignores errors,
 // because a shell cannot display them during completion.
 func (a *App) ListNames(ctx context.Context, kinds []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, CompletionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	var all []string
 	for _, kind := range kinds {

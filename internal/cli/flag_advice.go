@@ -14,9 +14,9 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// FlagAliases returns the names that users of docker, kubectl, Slurm and Nomad know
+// flagAliases returns the names that users of docker, kubectl, Slurm and Nomad know
 // our flags by. A hint names a flag only if the command has it.
-func FlagAliases() map[string][]string {
+func flagAliases() map[string][]string {
 	return map[string][]string{
 		"gpus":       {"gres", "gpu", "gpus-per-task", "gpus-per-node", "G"},
 		"gpu-type":   {"constraint-gpu", "gputype"},
@@ -39,9 +39,9 @@ func FlagAliases() map[string][]string {
 	}
 }
 
-// FlagAlternatives returns hints for flags that have no counterpart here, by command
+// flagAlternatives returns hints for flags that have no counterpart here, by command
 // and flag. The command "" applies to all.
-func FlagAlternatives() map[string]map[string]string {
+func flagAlternatives() map[string]map[string]string {
 	return map[string]map[string]string{
 		"run": {
 			"rm":          "leave it out: a task's container goes with it",
@@ -75,11 +75,11 @@ func SuggestFlag(c *cobra.Command, err error) string {
 		return ""
 	}
 	word := unknown.GetSpecifiedName()
-	if says := FlagAlternatives()[c.Name()][word]; says != "" {
+	if says := flagAlternatives()[c.Name()][word]; says != "" {
 		return says
 	}
 	has := func(name string) bool { f := c.Flag(name); return f != nil && !f.Hidden }
-	for ours, theirs := range FlagAliases() {
+	for ours, theirs := range flagAliases() {
 		if slices.Contains(theirs, word) && has(ours) {
 			return flagSuggestion(ours, word)
 		}

@@ -74,7 +74,7 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 	out := text.Bytes()
 	if a.Format == FormatYAML {
 		var err error
-		if out, err = ToYAML(out); err != nil {
+		if out, err = toYAML(out); err != nil {
 			return err
 		}
 	}
@@ -82,9 +82,9 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 	return err
 }
 
-// ToYAML converts JSON to block-style YAML and keeps the order of the keys. It parses
+// toYAML converts JSON to block-style YAML and keeps the order of the keys. It parses
 // the JSON as YAML, because JSON is valid flow-style YAML.
-func ToYAML(text []byte) ([]byte, error) {
+func toYAML(text []byte) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("turn JSON into YAML: %w", err)

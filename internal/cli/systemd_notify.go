@@ -60,8 +60,8 @@ func NotifySystemd(assignments ...string) {
 	_, _ = daemon.SdNotify(false, strings.Join(assignments, "\n"))
 }
 
-// MaxStatusSize limits the status line for systemctl, in bytes.
-const MaxStatusSize = 500
+// maxStatusSize limits the status line for systemctl, in bytes.
+const maxStatusSize = 500
 
 // userinfoPattern matches the user name and password in a URL.
 var userinfoPattern = regexp.MustCompile(`//[^/\s"@]*@`)
@@ -71,8 +71,8 @@ var userinfoPattern = regexp.MustCompile(`//[^/\s"@]*@`)
 func StatusLine(text string) string {
 	text = userinfoPattern.ReplaceAllString(text, "//…@")
 	text = strings.NewReplacer("\n", "; ", "\t", " ").Replace(term.EscapeControls(text))
-	if len(text) > MaxStatusSize {
-		text = text[:MaxStatusSize] + "…"
+	if len(text) > maxStatusSize {
+		text = text[:maxStatusSize] + "…"
 	}
 	return "STATUS=" + strings.ToValidUTF8(text, "")
 }

@@ -33,8 +33,8 @@ func CommandAliases() map[string][]string {
 	}
 }
 
-// NearestCommand returns the subcommand of c that was probably meant, or "".
-func NearestCommand(c *cobra.Command, word string) string {
+// nearestCommand returns the subcommand of c that was probably meant, or "".
+func nearestCommand(c *cobra.Command, word string) string {
 	word = strings.ToLower(word)
 	best, distance := "", 3
 	for _, sub := range c.Commands() {
@@ -64,7 +64,7 @@ func RejectUnknownCommand(c *cobra.Command, got []string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if near := NearestCommand(c, got[0]); near != "" {
+	if near := nearestCommand(c, got[0]); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return &UsageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/internal/term"
 )
 
-// WatchInterval is the interval between two requests of --watch.
-const WatchInterval = 2 * time.Second
+// watchInterval is the interval between two requests of --watch.
+const watchInterval = 2 * time.Second
 
 // CommandResult is the result of a command: the data for machine-readable formats and
 // a function that prints it as text.
@@ -39,7 +39,7 @@ func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) 
 				return err
 			}
 			if watched {
-				return a.WatchResult(c.Context(), func(ctx context.Context) (CommandResult, error) { return get(ctx, api, args) })
+				return a.watchResult(c.Context(), func(ctx context.Context) (CommandResult, error) { return get(ctx, api, args) })
 			}
 			what, err := get(c.Context(), api, args)
 			if err != nil {
@@ -49,7 +49,7 @@ func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) 
 		},
 	}
 	a.AddOutputFlag(c)
-	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it again every %g s until interrupted", WatchInterval.Seconds()))
+	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it again every %g s until interrupted", watchInterval.Seconds()))
 	return c
 }
 
@@ -60,11 +60,11 @@ func (a *App) PrintResult(what CommandResult, p *term.TablePrinter) error {
 	return what.Print(p)
 }
 
-// WatchResult prints the result repeatedly until ctx ends. On a terminal it redraws
+// watchResult prints the result repeatedly until ctx ends. On a terminal it redraws
 // in place; otherwise it prints each changed result below the last. It reports
 // temporary errors on standard error and continues.
-func (a *App) WatchResult(ctx context.Context, get func(context.Context) (CommandResult, error)) error {
-	tick := time.NewTicker(WatchInterval)
+func (a *App) watchResult(ctx context.Context, get func(context.Context) (CommandResult, error)) error {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	last, said := "", ""
 	for first := true; ; first = false {
@@ -74,7 +74,7 @@ func (a *App) WatchResult(ctx context.Context, get func(context.Context) (Comman
 			return nil
 		case err == nil:
 			said = ""
-			if last, err = a.PrintFrame(what, last, first); err != nil {
+			if last, err = a.printFrame(what, last, first); err != nil {
 				return err
 			}
 		case first || !client.IsTemporary(err):
@@ -91,9 +91,9 @@ func (a *App) WatchResult(ctx context.Context, get func(context.Context) (Comman
 	}
 }
 
-// PrintFrame prints one result and returns its text, which the caller passes as last
+// printFrame prints one result and returns its text, which the caller passes as last
 // next time.
-func (a *App) PrintFrame(what CommandResult, last string, first bool) (string, error) {
+func (a *App) printFrame(what CommandResult, last string, first bool) (string, error) {
 	p := a.NewPrinter()
 	var text bytes.Buffer
 	p.Writer = &text

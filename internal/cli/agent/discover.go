@@ -54,7 +54,7 @@ func (a *agentCommands) printHost(h gpu.Host, there func(pattern string) []strin
 		made = ", simulated"
 	}
 	fmt.Fprintf(a.Stdout, "driver %s, CUDA %s%s\n", h.Driver, h.CUDA, made)
-	if err := term.PrintTable(a.NewPrinter().DropFirst("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), h.Devices, HostColumns(h)); err != nil {
+	if err := printDevices(a.NewPrinter(), h); err != nil {
 		return err
 	}
 	for _, part := range []string{topologyMatrix(h), listDeviceNodes(h, there)} {
@@ -65,9 +65,13 @@ func (a *agentCommands) printHost(h gpu.Host, there func(pattern string) []strin
 	return nil
 }
 
-// HostColumns returns the columns for a host's devices. It omits the MIG columns if no
+func printDevices(p *term.TablePrinter, h gpu.Host) error {
+	return term.PrintTable(p.DropFirst("PERSISTENCE", "CAPS", "NUMA", "MODEL", "MEMORY", "PCI"), h.Devices, hostColumns(h))
+}
+
+// hostColumns returns the columns for a host's devices. It omits the MIG columns if no
 // device is a MIG device.
-func HostColumns(h gpu.Host) []term.TableColumn[gpu.Device] {
+func hostColumns(h gpu.Host) []term.TableColumn[gpu.Device] {
 	columns := []term.TableColumn[gpu.Device]{
 		{Name: "MINOR", Value: func(d gpu.Device) string { return fmt.Sprint(d.Minor) }},
 		{Name: "TYPE", Value: gpu.Device.Type},

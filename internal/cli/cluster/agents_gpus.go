@@ -17,18 +17,18 @@ import (
 func (a *clusterCommands) agentsCommand() *cobra.Command {
 	return a.NewShowCommand("agents", "List the cluster's agents", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		agents, err := api.ListAgents(ctx)
-		return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return PrintAgents(p, agents) }}, err
+		return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return printAgents(p, agents) }}, err
 	})
 }
 
-func PrintAgents(p *term.TablePrinter, agents []api.AgentSummary) error {
+func printAgents(p *term.TablePrinter, agents []api.AgentSummary) error {
 	p = p.DropFirst("AGENT", "CUDA", "DRIVER", "CPUS", "MEMORY", "SHARED", "TYPES").WithEmptyText("No agent has offered anything yet.")
 	return term.PrintTable(p, agents, []term.TableColumn[api.AgentSummary]{
 		{Name: "AGENT", Value: func(g api.AgentSummary) string { return g.ID }},
 		{Name: "HOST", Value: func(g api.AgentSummary) string { return g.Hostname }},
-		{Name: "GPUS", Value: func(g api.AgentSummary) string { return FormatWholeGPUs(&g, g.GPUs) }},
-		{Name: "FREE", Value: func(g api.AgentSummary) string { return FormatWholeGPUs(&g, g.GPUsFree) }},
-		{Name: "SHARED", Value: func(g api.AgentSummary) string { return FormatSharedGPUs(g.Shared) }},
+		{Name: "GPUS", Value: func(g api.AgentSummary) string { return formatWholeGPUs(&g, g.GPUs) }},
+		{Name: "FREE", Value: func(g api.AgentSummary) string { return formatWholeGPUs(&g, g.GPUsFree) }},
+		{Name: "SHARED", Value: func(g api.AgentSummary) string { return formatSharedGPUs(g.Shared) }},
 		{Name: "TYPES", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(strings.Join(g.Types, ",")) }},
 		{Name: "DRIVER", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.Driver) }},
 		{Name: "CUDA", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.CUDA) }},
@@ -38,18 +38,18 @@ func PrintAgents(p *term.TablePrinter, agents []api.AgentSummary) error {
 	}, term.TableColumn[api.AgentSummary]{Name: "URL", Value: func(g api.AgentSummary) string { return term.DashIfEmpty(g.URL) }})
 }
 
-// FormatWholeGPUs formats the number n of GPUs that are not shared. It returns "-" for
+// formatWholeGPUs formats the number n of GPUs that are not shared. It returns "-" for
 // an agent that shares all of its GPUs.
-func FormatWholeGPUs(g *api.AgentSummary, n int) string {
+func formatWholeGPUs(g *api.AgentSummary, n int) string {
 	if g.GPUs == 0 && g.Shared != nil {
 		return "-"
 	}
 	return fmt.Sprint(n)
 }
 
-// FormatSharedGPUs formats the number of shared GPUs and their allocated memory, such
+// formatSharedGPUs formats the number of shared GPUs and their allocated memory, such
 // as "2, 9216/30720 MiB".
-func FormatSharedGPUs(s *api.SharedGPUs) string {
+func formatSharedGPUs(s *api.SharedGPUs) string {
 	if s == nil {
 		return "-"
 	}
@@ -72,11 +72,11 @@ func formatAgentNote(g api.AgentSummary) string {
 func (a *clusterCommands) gpusCommand() *cobra.Command {
 	return a.NewShowCommand("gpus", "List every GPU and the task that holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		gpus, err := api.ListGPUs(ctx)
-		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return PrintGPUs(p, gpus) }}, err
+		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return printGPUs(p, gpus) }}, err
 	})
 }
 
-func PrintGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
+func printGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
 	err := term.PrintTable(p.DropFirst("MODEL", "MEMORY", "SHARED", "UUID").WithEmptyText("No agent has offered a GPU yet."), gpus, []term.TableColumn[api.GPUView]{
 		{Name: "HOST", Value: func(g api.GPUView) string { return g.Hostname }},
 		{Name: "TYPE", Value: func(g api.GPUView) string { return g.Type }},
@@ -84,14 +84,14 @@ func PrintGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
 		{Name: "MEMORY", Value: func(g api.GPUView) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
 		{Name: "UUID", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.UUID) }},
 		{Name: "STATE", Value: formatGPUState},
-		{Name: "SHARED", Value: func(g api.GPUView) string { return FormatSharedCapacity(g.Shared) }},
+		{Name: "SHARED", Value: func(g api.GPUView) string { return formatSharedCapacity(g.Shared) }},
 		{Name: "TASK", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.Task) }},
 		{Name: "NOTE", Value: func(g api.GPUView) string { return g.Note }},
 	}, term.TableColumn[api.GPUView]{Name: "AGENT", Value: func(g api.GPUView) string { return g.Agent }})
 	if err != nil || p.NoHeaders {
 		return err
 	}
-	if sum := SummarizeGPUs(gpus); p.Columns > 0 && !p.Wide {
+	if sum := summarizeGPUs(gpus); p.Columns > 0 && !p.Wide {
 		_, err = fmt.Fprintln(p, strings.Join(term.WrapAt(sum, p.Columns), "\n"))
 	} else {
 		_, err = fmt.Fprintln(p, sum)
@@ -99,9 +99,9 @@ func PrintGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
 	return err
 }
 
-// FormatSharedCapacity formats the allocated and total capacity and the enforcement
+// formatSharedCapacity formats the allocated and total capacity and the enforcement
 // method, such as "9216/15360 MiB, 60/100 % (mps)".
-func FormatSharedCapacity(s *api.SharedCapacity) string {
+func formatSharedCapacity(s *api.SharedCapacity) string {
 	if s == nil {
 		return "-"
 	}
@@ -132,9 +132,9 @@ func formatGPUState(g api.GPUView) string {
 	return term.DashIfEmpty(string(g.State))
 }
 
-// SummarizeGPUs summarizes the held GPUs, the allocated memory of shared GPUs, and the
+// summarizeGPUs summarizes the held GPUs, the allocated memory of shared GPUs, and the
 // GPUs that jobs cannot get.
-func SummarizeGPUs(gpus []api.GPUView) string {
+func summarizeGPUs(gpus []api.GPUView) string {
 	whole, shared, in := 0, 0, map[string]int{}
 	var all, free int64
 	for _, g := range gpus {

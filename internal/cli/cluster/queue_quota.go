@@ -20,11 +20,11 @@ import (
 func (a *clusterCommands) queueCommand() *cobra.Command {
 	return a.NewShowCommand("queue", "List the jobs with tasks that wait, in the order in which they choose", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		jobs, err := api.ListQueue(ctx)
-		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return PrintQueue(p, jobs) }}, err
+		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return printQueue(p, jobs) }}, err
 	})
 }
 
-func PrintQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
+func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
 	p = p.DropFirst("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "WAITING", "PLACE").WithEmptyText("No task waits.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.QueuedJob]{
 		{Name: "PLACE", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Position) }},
@@ -48,7 +48,7 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 		if err == nil && len(only) > 0 {
 			roles, err = findRole(roles, only[0])
 		}
-		return cli.CommandResult{Data: roles, Print: func(p *term.TablePrinter) error { return PrintRoles(p, roles) }}, err
+		return cli.CommandResult{Data: roles, Print: func(p *term.TablePrinter) error { return printRoles(p, roles) }}, err
 	})
 	get.Use, get.Args = "get [ROLE]", cli.AtMost("ROLE")
 	set := &cobra.Command{
@@ -80,7 +80,7 @@ func findRole(roles []api.RoleStatus, name string) ([]api.RoleStatus, error) {
 	return roles[at : at+1], nil
 }
 
-func PrintRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
+func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	return term.PrintTable(p.DropFirst("WAITING"), roles, []term.TableColumn[api.RoleStatus]{
 		{Name: "ROLE", Value: func(r api.RoleStatus) string { return r.Name }},
 		{Name: "QUOTA", Value: func(r api.RoleStatus) string { return formatQuota(&r) }},

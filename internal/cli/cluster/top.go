@@ -25,18 +25,18 @@ const (
 
 // topOrders returns the sort orders of top by name: names ascending, numbers
 // descending, unknown numbers last.
-func topOrders() map[string]func(a, b *UsageRow) int {
-	figure := func(of func(*UsageRow) *float64) func(a, b *UsageRow) int {
-		return func(a, b *UsageRow) int { return cmp.Compare(valueOrLeast(of(b)), valueOrLeast(of(a))) }
+func topOrders() map[string]func(a, b *usageRow) int {
+	figure := func(of func(*usageRow) *float64) func(a, b *usageRow) int {
+		return func(a, b *usageRow) int { return cmp.Compare(valueOrLeast(of(b)), valueOrLeast(of(a))) }
 	}
-	return map[string]func(a, b *UsageRow) int{
-		"task":   func(a, b *UsageRow) int { return cmp.Compare(a.Task, b.Task) },
-		"host":   func(a, b *UsageRow) int { return cmp.Compare(a.Hostname, b.Hostname) },
-		"duty":   figure(func(u *UsageRow) *float64 { return u.Duty }),
-		"memory": figure(func(u *UsageRow) *float64 { return u.MemUsedMiB }),
-		"power":  figure(func(u *UsageRow) *float64 { return u.Watts }),
-		"temp":   figure(func(u *UsageRow) *float64 { return u.Celsius }),
-		"age":    figure(func(u *UsageRow) *float64 { return u.AgeSeconds }),
+	return map[string]func(a, b *usageRow) int{
+		"task":   func(a, b *usageRow) int { return cmp.Compare(a.Task, b.Task) },
+		"host":   func(a, b *usageRow) int { return cmp.Compare(a.Hostname, b.Hostname) },
+		"duty":   figure(func(u *usageRow) *float64 { return u.Duty }),
+		"memory": figure(func(u *usageRow) *float64 { return u.MemUsedMiB }),
+		"power":  figure(func(u *usageRow) *float64 { return u.Watts }),
+		"temp":   figure(func(u *usageRow) *float64 { return u.Celsius }),
+		"age":    figure(func(u *usageRow) *float64 { return u.AgeSeconds }),
 	}
 }
 
@@ -49,10 +49,10 @@ func (a *clusterCommands) topCommand() *cobra.Command {
 		tasks, err := api.ListUsage(ctx, strings.Join(args, ""))
 		if by == topByAgent {
 			agents := sortUsage(agentUsageRows(tasks), order)
-			return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return PrintAgentUsage(p, agents) }}, err
+			return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return printAgentUsage(p, agents) }}, err
 		}
 		uses := sortUsage(taskUsageRows(tasks), order)
-		return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return PrintTaskUsage(p, uses) }}, err
+		return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return printTaskUsage(p, uses) }}, err
 	})
 	c.Use, c.Args = "top [JOB]", cli.AtMost("JOB")
 	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal again every 2 s, unless --watch=false.\n" +
@@ -85,10 +85,10 @@ func checkTopFlags(by, order string) error {
 	return nil
 }
 
-func sortUsage(uses []UsageRow, order string) []UsageRow {
+func sortUsage(uses []usageRow, order string) []usageRow {
 	key, back := strings.CutPrefix(order, "-")
 	by := topOrders()[key]
-	slices.SortStableFunc(uses, func(x, y UsageRow) int {
+	slices.SortStableFunc(uses, func(x, y usageRow) int {
 		if back {
 			return by(&y, &x)
 		}
@@ -104,36 +104,36 @@ func valueOrLeast(v *float64) float64 {
 	return *v
 }
 
-func PrintTaskUsage(p *term.TablePrinter, uses []UsageRow) error {
+func printTaskUsage(p *term.TablePrinter, uses []usageRow) error {
 	p = p.DropFirst("AGE", "GPU", "TEMP", "POWER", "HOST").WithEmptyText("No task runs.")
-	return term.PrintTable(p, uses, append([]term.TableColumn[UsageRow]{
-		{Name: "TASK", Value: func(u UsageRow) string { return u.Task }},
-		{Name: "HOST", Value: func(u UsageRow) string { return term.DashIfEmpty(u.Hostname) }},
-		{Name: "GPU", Value: func(u UsageRow) string { return term.DashIfEmpty(u.GPU) }},
+	return term.PrintTable(p, uses, append([]term.TableColumn[usageRow]{
+		{Name: "TASK", Value: func(u usageRow) string { return u.Task }},
+		{Name: "HOST", Value: func(u usageRow) string { return term.DashIfEmpty(u.Hostname) }},
+		{Name: "GPU", Value: func(u usageRow) string { return term.DashIfEmpty(u.GPU) }},
 	}, usageColumns()...),
-		term.TableColumn[UsageRow]{Name: "HEALTH", Value: func(u UsageRow) string { return term.DashIfEmpty(u.health) }},
-		term.TableColumn[UsageRow]{Name: "THROTTLED", Value: func(u UsageRow) string { return formatUsage("%.0f s", u.throttled, 1) }},
+		term.TableColumn[usageRow]{Name: "HEALTH", Value: func(u usageRow) string { return term.DashIfEmpty(u.health) }},
+		term.TableColumn[usageRow]{Name: "THROTTLED", Value: func(u usageRow) string { return formatUsage("%.0f s", u.throttled, 1) }},
 	)
 }
 
-func PrintAgentUsage(p *term.TablePrinter, uses []UsageRow) error {
+func printAgentUsage(p *term.TablePrinter, uses []usageRow) error {
 	p = p.DropFirst("AGE", "GPUS", "TEMP", "POWER", "TASKS").WithEmptyText("No task runs.")
-	return term.PrintTable(p, uses, append([]term.TableColumn[UsageRow]{
-		{Name: "HOST", Value: func(u UsageRow) string { return term.DashIfEmpty(u.Hostname) }},
-		{Name: "TASKS", Value: func(u UsageRow) string { return fmt.Sprint(u.Tasks) }},
-		{Name: "GPUS", Value: func(u UsageRow) string { return fmt.Sprint(u.GPUs) }},
+	return term.PrintTable(p, uses, append([]term.TableColumn[usageRow]{
+		{Name: "HOST", Value: func(u usageRow) string { return term.DashIfEmpty(u.Hostname) }},
+		{Name: "TASKS", Value: func(u usageRow) string { return fmt.Sprint(u.Tasks) }},
+		{Name: "GPUS", Value: func(u usageRow) string { return fmt.Sprint(u.GPUs) }},
 	}, usageColumns()...))
 }
 
 // usageColumns returns the columns that task and agent rows share.
-func usageColumns() []term.TableColumn[UsageRow] {
-	return []term.TableColumn[UsageRow]{
-		{Name: "DUTY", Value: func(u UsageRow) string { return formatUsage("%.0f %%", u.Duty, 100) }},
-		{Name: "MEMORY", Value: func(u UsageRow) string { return formatMemory(u.MemUsedMiB, u.MemMiB) }},
-		{Name: "POWER", Value: func(u UsageRow) string { return formatUsage("%.0f W", u.Watts, 1) }},
-		{Name: "TEMP", Value: func(u UsageRow) string { return formatUsage("%.0f °C", u.Celsius, 1) }},
-		{Name: "AGE", Value: func(u UsageRow) string { return formatUsage("%.0f s", u.AgeSeconds, 1) }},
-		{Name: "NOTE", Value: func(u UsageRow) string { return u.Note }},
+func usageColumns() []term.TableColumn[usageRow] {
+	return []term.TableColumn[usageRow]{
+		{Name: "DUTY", Value: func(u usageRow) string { return formatUsage("%.0f %%", u.Duty, 100) }},
+		{Name: "MEMORY", Value: func(u usageRow) string { return formatMemory(u.MemUsedMiB, u.MemMiB) }},
+		{Name: "POWER", Value: func(u usageRow) string { return formatUsage("%.0f W", u.Watts, 1) }},
+		{Name: "TEMP", Value: func(u usageRow) string { return formatUsage("%.0f °C", u.Celsius, 1) }},
+		{Name: "AGE", Value: func(u usageRow) string { return formatUsage("%.0f s", u.AgeSeconds, 1) }},
+		{Name: "NOTE", Value: func(u usageRow) string { return u.Note }},
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// UsageRow is a row of top: one GPU of a task, or an agent. The JSON output has agents
+// usageRow is a row of top: one GPU of a task, or an agent. The JSON output has agents
 // only.
-type UsageRow struct {
+type usageRow struct {
 	Hostname string `json:"hostname"`
 	// Tasks and GPUs are counts. A GPU that several tasks share counts once.
 	Tasks      int      `json:"tasks"`
@@ -28,11 +28,11 @@ type UsageRow struct {
 }
 
 // taskUsageRows returns a row for each GPU of each task.
-func taskUsageRows(tasks []api.TaskUsage) []UsageRow {
-	var uses []UsageRow
+func taskUsageRows(tasks []api.TaskUsage) []usageRow {
+	var uses []usageRow
 	for i := range tasks {
 		t := &tasks[i]
-		line := UsageRow{Hostname: t.Hostname, AgeSeconds: t.AgeSeconds, Note: usageNote(t), Task: t.Task}
+		line := usageRow{Hostname: t.Hostname, AgeSeconds: t.AgeSeconds, Note: usageNote(t), Task: t.Task}
 		for j := range t.Devices {
 			d, u := &t.Devices[j], line
 			u.Duty, u.MemUsedMiB, u.MemMiB, u.Watts, u.Celsius, u.throttled = d.Duty, d.MemUsedMiB, d.MemMiB, d.Watts, d.Celsius, d.ThrottledSeconds
@@ -51,7 +51,7 @@ func taskUsageRows(tasks []api.TaskUsage) []UsageRow {
 
 // agentUsage accumulates the usage of an agent's GPUs.
 type agentUsage struct {
-	UsageRow
+	usageRow
 	seen       map[string]bool // UUIDs of the GPUs counted so far
 	dutyCount  int             // number of GPUs that Duty is the sum of
 	staleTasks int             // tasks without current values
@@ -59,19 +59,19 @@ type agentUsage struct {
 
 // agentUsageRows returns a row for each agent. The sums exclude values that are not
 // current.
-func agentUsageRows(tasks []api.TaskUsage) []UsageRow {
+func agentUsageRows(tasks []api.TaskUsage) []usageRow {
 	byHost := map[string]*agentUsage{}
 	var hosts []string
 	for i := range tasks {
 		t := &tasks[i]
 		s := byHost[t.Hostname]
 		if s == nil {
-			s = &agentUsage{UsageRow: UsageRow{Hostname: t.Hostname}, seen: map[string]bool{}}
+			s = &agentUsage{usageRow: usageRow{Hostname: t.Hostname}, seen: map[string]bool{}}
 			byHost[t.Hostname], hosts = s, append(hosts, t.Hostname)
 		}
 		s.addTask(t)
 	}
-	uses := make([]UsageRow, 0, len(hosts))
+	uses := make([]usageRow, 0, len(hosts))
 	for _, host := range hosts {
 		uses = append(uses, byHost[host].finishRow())
 	}
@@ -115,14 +115,14 @@ func (s *agentUsage) addDevice(d *gpu.DeviceUsage, again bool) {
 	s.Duty, s.Watts, s.Celsius = addKnown(s.Duty, d.Duty), addKnown(s.Watts, d.Watts), maxKnown(s.Celsius, d.Celsius)
 }
 
-func (s *agentUsage) finishRow() UsageRow {
+func (s *agentUsage) finishRow() usageRow {
 	if s.Duty != nil {
 		*s.Duty /= float64(s.dutyCount)
 	}
 	if s.staleTasks > 0 {
 		s.Note = fmt.Sprintf("%d of %d %s: %s", s.staleTasks, s.Tasks, gpu.Plural(s.Tasks, "task"), s.Note)
 	}
-	return s.UsageRow
+	return s.usageRow
 }
 
 // addKnown returns the sum of the known values, and nil if both are unknown.

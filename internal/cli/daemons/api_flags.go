@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/framework"
 )
 
-// AddAPIFlags adds the flags for access to a scheduler's API.
-func AddAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
+// addAPIFlags adds the flags for access to a scheduler's API.
+func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.StringVar(&a.AccessFile, "access", "", "file that says who may do what, and what jobs may have; read again on SIGHUP")
 	f.StringVar(&a.CertFile, "api-tls-cert", "", "certificate by which the API speaks TLS; read again when it changes")
 	f.StringVar(&a.KeyFile, "api-tls-key", "", "its key")

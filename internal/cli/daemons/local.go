@@ -52,7 +52,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	f.share.Register(c.Flags())
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then end the cluster with the job's exit status")
 	addPolicyFlags(c.Flags(), &f.scheduler)
-	AddAPIFlags(c.Flags(), &f.scheduler.API)
+	addAPIFlags(c.Flags(), &f.scheduler.API)
 	for _, file := range []string{"roles", "access"} { // SIGHUP ends this command and does not reload files
 		flag := c.Flags().Lookup(file)
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")

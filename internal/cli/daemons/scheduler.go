@@ -64,7 +64,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the masters' and agents' certificates are for, where it is not their host")
 	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "go on under a new framework id when the master has removed the framework")
 	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it wants --access and a certificate")
-	AddAPIFlags(f, &cfg.API)
+	addAPIFlags(f, &cfg.API)
 	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")

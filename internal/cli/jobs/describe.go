@@ -23,11 +23,11 @@ func (a *jobCommands) describeCommand() *cobra.Command {
 		if isNotFound(err) {
 			return describeSchedule(ctx, api, args[0], err)
 		}
-		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error { return PrintJob(p, &j) }}, err
+		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error { return printJob(p, &j) }}, err
 	})
 }
 
-func PrintJob(p *term.TablePrinter, j *api.JobView) error {
+func printJob(p *term.TablePrinter, j *api.JobView) error {
 	s := j.Spec
 	var facts []term.LabeledFact
 	line := func(name, format string, args ...any) {

@@ -30,7 +30,7 @@ func TestHealthColumn(t *testing.T) {
 		t.Errorf("ps shows %q of a job without a check", got)
 	}
 	var out bytes.Buffer
-	if err := PrintJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
+	if err := printJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[float64]string{1: "1 CPU", 0.5: "0.5 CPUs", 2: "2 CPUs", 0: "0 CPUs"} {

@@ -115,7 +115,7 @@ func (a *jobCommands) printEvent(ev api.TaskEvent, width int) error {
 	}
 	p := a.NewPrinter()
 	p.NoHeaders = true
-	return PrintEventRows(p, []api.TaskEvent{ev}, width)
+	return printEventRows(p, []api.TaskEvent{ev}, width)
 }
 
 // printPastEvents prints the events that have already occurred and returns the width
@@ -129,7 +129,7 @@ func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width 
 		if !follow {
 			p = p.WithEmptyText("No task is remembered.")
 		}
-		return width, PrintEventRows(p, past, width)
+		return width, printEventRows(p, past, width)
 	}
 	for _, ev := range past {
 		if err := a.printEvent(ev, width); err != nil {
@@ -143,7 +143,7 @@ func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width 
 // with earlier ones.
 const stateWidth = 11
 
-func PrintEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int) error {
+func printEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int) error {
 	columns := []term.TableColumn[api.TaskEvent]{
 		{Name: "TIME", Value: func(ev api.TaskEvent) string { return ev.Time.Format(time.RFC3339) }},
 		{Name: "TASK", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},

@@ -94,15 +94,15 @@ func (a *jobCommands) execInTask(ctx context.Context, name string, argv []string
 	return a.runExec(ctx, c, task, r, t, keys)
 }
 
-// ShellCommandLine starts bash if the container has it, and sh otherwise.
-const ShellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
+// shellCommandLine starts bash if the container has it, and sh otherwise.
+const shellCommandLine = "command -v bash >/dev/null && exec bash; exec sh"
 
 // openShell opens an interactive shell in the task's container.
 func (a *jobCommands) openShell(ctx context.Context, name string) error {
 	if a.terminalInput() == nil {
 		return &cli.UsageError{Err: fmt.Errorf("shell needs a terminal, and standard input is not one: pass commands by mesos-gpu exec -i %s -- sh", name)}
 	}
-	return a.execInTask(ctx, name, []string{"sh", "-c", ShellCommandLine}, true, true)
+	return a.execInTask(ctx, name, []string{"sh", "-c", shellCommandLine}, true, true)
 }
 
 // runExec runs a command on this terminal and restores the terminal's mode afterwards.

@@ -18,7 +18,7 @@ func (a *jobCommands) explainCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, got []string) error {
 			if len(got) == 0 {
 				keys := jobfile.Keys()
-				return a.PrintResult(cli.CommandResult{Data: keysAsData(keys), Print: func(p *term.TablePrinter) error { return PrintKeys(p, keys) }}, a.NewPrinter())
+				return a.PrintResult(cli.CommandResult{Data: keysAsData(keys), Print: func(p *term.TablePrinter) error { return printKeys(p, keys) }}, a.NewPrinter())
 			}
 			key, err := jobfile.ExplainKey(got[0])
 			if err != nil {
@@ -70,7 +70,7 @@ func completeKeys(typed string) (names []string) {
 	return names
 }
 
-func PrintKeys(p *term.TablePrinter, keys []jobfile.KeyInfo) error {
+func printKeys(p *term.TablePrinter, keys []jobfile.KeyInfo) error {
 	return term.PrintTable(p.DropFirst("DEFAULT"), keys, []term.TableColumn[jobfile.KeyInfo]{
 		{Name: "KEY", Value: func(k jobfile.KeyInfo) string { return k.Name }},
 		{Name: "DEFAULT", Value: func(k jobfile.KeyInfo) string { return term.DashIfEmpty(k.Default) }},

@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// DescribedKeys returns the job file keys that describe formats itself.
-func DescribedKeys() []string {
+// describedKeys returns the job file keys that describe formats itself.
+func describedKeys() []string {
 	return []string{"name", "tasks", "matrix", "max_parallel", "gpus", "share", "gpu_type", "cpus", "mem", "command", "image", "container", "service", "after"}
 }
 
@@ -29,7 +29,7 @@ func otherJobKeys(s *job.Spec, all bool) ([]term.LabeledFact, error) {
 	for _, key := range jobfile.Keys() {
 		value, ok := given[key.Name]
 		switch {
-		case slices.Contains(DescribedKeys(), key.Name):
+		case slices.Contains(describedKeys(), key.Name):
 		case ok && (all || value != key.Default):
 			list = append(list, term.LabeledFact{Name: key.Name, Text: value})
 		case all && key.Default == "":

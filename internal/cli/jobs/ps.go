@@ -56,12 +56,12 @@ func (a *jobCommands) psCommand() *cobra.Command {
 		jobs = s.selectJobs(jobs)
 		schedules, err := api.ListSchedules(ctx)
 		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
-			err := PrintJobs(p, jobs)
+			err := printJobs(p, jobs)
 			if err != nil || len(schedules) == 0 || p.NoHeaders {
 				return err
 			}
 			fmt.Fprintln(p)
-			return PrintSchedules(p, schedules)
+			return printSchedules(p, schedules)
 		}}, err
 	})
 	c.Args = func(c *cobra.Command, got []string) error {
@@ -127,7 +127,7 @@ func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 	return jobs
 }
 
-func PrintJobs(p *term.TablePrinter, jobs []api.JobView) error {
+func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 	p = p.DropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.JobView]{
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},

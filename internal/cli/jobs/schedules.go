@@ -18,11 +18,11 @@ import (
 func (a *jobCommands) schedulesCommand() *cobra.Command {
 	return a.NewShowCommand("schedules", "List schedules, which submit jobs again and again", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		all, err := api.ListSchedules(ctx)
-		return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return PrintSchedules(p, all) }}, err
+		return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return printSchedules(p, all) }}, err
 	})
 }
 
-func PrintSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
+func printSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 	p = p.DropFirst("RUNS", "ZONE", "LAST", "NEXT").WithEmptyText("There is no schedule.")
 	return term.PrintTable(p, all, []term.TableColumn[api.ScheduleView]{
 		{Name: "SCHEDULE", Value: func(s api.ScheduleView) string { return s.Spec.Name }},

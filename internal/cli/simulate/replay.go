@@ -145,8 +145,8 @@ type replayRecord struct {
 	leftOutReason string
 }
 
-// ReplayReport is the output of -o json.
-type ReplayReport struct {
+// replayReport is the output of -o json.
+type replayReport struct {
 	Policy   string `json:"policy"`
 	Order    string `json:"order"`
 	Strict   bool   `json:"strict"`
@@ -179,7 +179,7 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 		jobs += int64(len(record.cases[i].jobs))
 	}
 	ended, done := a.StartCountBar("replaying", "jobs", jobs*int64(len(all.policies)))
-	var reports []*ReplayReport
+	var reports []*replayReport
 	for _, policy := range all.policies {
 		r, err := record.replayPolicy(ctx, policy, seed, f, ended)
 		if err != nil {
@@ -198,7 +198,7 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 }
 
 // printReports prints a single report in full, and several as one table.
-func (a *simulateCommands) printReports(reports []*ReplayReport) error {
+func (a *simulateCommands) printReports(reports []*replayReport) error {
 	switch {
 	case a.ForPrograms && len(reports) == 1:
 		return a.PrintJSON(reports[0])
@@ -213,7 +213,7 @@ func (a *simulateCommands) printReports(reports []*ReplayReport) error {
 	}, "P50", "PREEMPTIONS")
 }
 
-func writeWaitPlot(path, title string, reports []*ReplayReport) error {
+func writeWaitPlot(path, title string, reports []*replayReport) error {
 	var names []string
 	var results []*replay.ReplayResult
 	for _, r := range reports {
@@ -223,13 +223,13 @@ func writeWaitPlot(path, title string, reports []*ReplayReport) error {
 }
 
 // replayPolicy replays all cases with one policy.
-func (record *replayRecord) replayPolicy(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*ReplayReport, error) {
+func (record *replayRecord) replayPolicy(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*replayReport, error) {
 	begun := time.Now()
 	list, err := replayCases(ctx, record.cases, policy, seed, f, ended)
 	if err != nil {
 		return nil, err
 	}
-	r := &ReplayReport{
+	r := &replayReport{
 		Policy: policy, Order: f.order, Strict: f.strict, RunTimes: f.runTimes, Clusters: f.clusters, Seed: seed,
 		LeftOut: record.leftOut, LeftOutBecause: record.leftOutReason, ReplayResult: replay.MergeResults(list...),
 	}
@@ -409,7 +409,7 @@ func (a *simulateCommands) loadPhilly(agents, tasks string, f *timedFlags) (*rep
 }
 
 // printReport prints a report as text, with times in seconds.
-func (a *simulateCommands) printReport(r *ReplayReport) error {
+func (a *simulateCommands) printReport(r *replayReport) error {
 	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents, r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
 	fmt.Fprintf(a.Stdout, "GPUs in use %.1f %%, free while tasks waited %.1f %%, of the free ones on agents in use %.1f %%\n", r.Allocation, r.Idle, r.Broken)
 	fmt.Fprintf(a.Stdout, "mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n", r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)

@@ -30,7 +30,7 @@ func (a *volumeCommands) volumeGC(f *volumeFlags) *cobra.Command {
 				return err
 			}
 			if !noDocker {
-				gc.Users = func(ctx context.Context) ([]string, error) { return ListDockerMounts(ctx, f.dir) }
+				gc.Users = func(ctx context.Context) ([]string, error) { return listDockerMounts(ctx, f.dir) }
 			}
 			removed, kept, err := volumemgr.Store{Dir: f.dir}.Collect(c.Context(), gc)
 			if printErr := a.printCollected(removed, kept, gc.DryRun); err == nil {
@@ -66,10 +66,10 @@ func (a *volumeCommands) printCollected(removed []volumemgr.DriverVolume, kept [
 	return nil
 }
 
-// ListDockerMounts returns the paths that Docker containers mount, including stopped
+// listDockerMounts returns the paths that Docker containers mount, including stopped
 // containers, and the devices of local volumes. It returns none if the machine has no
 // Docker engine.
-func ListDockerMounts(ctx context.Context, dir string) ([]string, error) {
+func listDockerMounts(ctx context.Context, dir string) ([]string, error) {
 	engine, err := cli.NewDockerClient()
 	if err != nil {
 		return nil, fmt.Errorf("ask the Docker engine: %w", err)

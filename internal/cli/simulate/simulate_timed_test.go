@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/cli/simulate"
 	"mesos-gpu/job"
 )
 
@@ -32,13 +30,13 @@ func phillyTrace(t *testing.T) (agents, tasks string) {
 	return agents, tasks
 }
 
-func runTimed(t *testing.T, agents, tasks string, more ...string) simulate.ReplayReport {
+func runTimed(t *testing.T, agents, tasks string, more ...string) replayReport {
 	t.Helper()
 	out, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
-	var got simulate.ReplayReport
+	var got replayReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -194,10 +192,9 @@ func TestTimedIsCancelled(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	var out, bad strings.Builder
-	code := runCommandLine(ctx, []string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bad, Getenv: func(string) string { return "" }})
-	if code == 0 || !strings.Contains(bad.String(), "context canceled") || out.Len() > 0 {
-		t.Errorf("status %d, %q, printed %q", code, bad.String(), out.String())
+	out, stderr, code := runCommand(ctx, "simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks)
+	if code == 0 || !strings.Contains(stderr, "context canceled") || out != "" {
+		t.Errorf("status %d, %q, printed %q", code, stderr, out)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"mesos-gpu/framework/sim"
 	"mesos-gpu/internal/cli"
@@ -31,11 +33,26 @@ func writeText(t *testing.T, path, text string) {
 	}
 }
 
-// runCommandString runs a command line.
+// runCommandString runs the command and returns its exit status.
 func runCommandString(line ...string) (stdout, stderr string, code int) {
-	var out, bad strings.Builder
-	code = runCommandLine(context.Background(), line, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bad, Getenv: func(string) string { return "" }})
-	return out.String(), bad.String(), code
+	return runCommand(context.Background(), line...)
+}
+
+func runCommand(ctx context.Context, line ...string) (stdout, stderr string, code int) {
+	var out, errs strings.Builder
+	root := &cobra.Command{Use: "mesos-gpu", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Command(&cli.App{ProcessIO: cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}}))
+	root.SetArgs(line)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return out.String(), errs.String(), 0
+	case cli.IsUsage(err):
+		code = 2
+	default:
+		code = 1
+	}
+	return out.String(), errs.String() + err.Error(), code
 }
 
 func TestSimulateJSON(t *testing.T) {

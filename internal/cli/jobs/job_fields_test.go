@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"bytes"
@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/cli/cluster"
-	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
@@ -55,7 +54,7 @@ func describeFile(t *testing.T, file string, wide bool) (lines map[string]string
 	}
 	j := api.JobView{Job: job.Job{Spec: *spec, Submitted: time.Now()}, State: job.Waiting}
 	var out bytes.Buffer
-	if err := jobs.PrintJob(&term.TablePrinter{Writer: &out, Wide: wide}, &j); err != nil {
+	if err := printJob(&term.TablePrinter{Writer: &out, Wide: wide}, &j); err != nil {
 		t.Fatal(err)
 	}
 	lines = map[string]string{}
@@ -96,7 +95,7 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 	narrow, _ := describeFile(t, plain, false)
 	wide, all := describeFile(t, plain, true)
 	own := map[string]bool{}
-	for _, name := range jobs.DescribedKeys() {
+	for _, name := range describedKeys() {
 		own[name] = true
 	}
 	for _, key := range jobfile.Keys() {
@@ -121,36 +120,20 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 	}
 }
 
-// A GPU that no job can get is not shown as free.
-func TestGPUStates(t *testing.T) {
-	c := newFakeCluster()
-	c.gpus = []api.GPUView{
-		{Hostname: "h", Type: "V100", UUID: "GPU-1", State: api.FreeGPU},
-		{Hostname: "h", Type: "V100", UUID: "GPU-2", State: api.HeldGPU, Task: "a.0"},
-		{Hostname: "h", Type: "V100", UUID: "GPU-3", State: api.HeldGPU, Reason: api.ReasonForeignTask, Note: "held by another framework"},
-		{Hostname: "h", Type: "V100", UUID: "GPU-4", State: api.WithheldGPU, Reason: api.ReasonNotOffered, Note: "sick, or cordoned there"},
-		{Hostname: "h", Type: "V100", UUID: "GPU-7", State: api.WithheldGPU, Task: "c.0", Reason: api.ReasonUnhealthy, Note: "GPU is sick: XID 79"},
-		{Hostname: "h", Type: "V100", UUID: "GPU-8", State: api.WithheldGPU, Reason: api.ReasonCordoned, Note: "GPU is cordoned: new fans"},
-		{Hostname: "i", Type: "V100", UUID: "GPU-5", State: api.FreeGPU, Reason: api.ReasonCordoned, Note: "agent is cordoned: new fans"},
-		{Hostname: "i", Type: "V100", UUID: "GPU-6", State: api.HeldGPU, Task: "b.0", Reason: api.ReasonDraining, Note: "agent is being drained"},
-		{Hostname: "j", Type: "V100", Reason: api.ReasonDraining, Note: "agent is being drained"}, // agent that offers GPUs by count
-		{Hostname: "k", Type: "V100"},
+// describe shows the requested share of each device and the share that a task has.
+func TestDescribeShowsShares(t *testing.T) {
+	j := api.JobView{State: job.Running}
+	j.Spec = job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}, Types: gpu.TypeSelector{Include: []string{"V100"}}}}
+	j.Tasks = []job.Task{{ID: "infer.0", State: job.Running, DeviceIDs: []string{"GPU-a", "GPU-b"}, Shares: []gpu.DeviceShare{
+		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300},
+	}}}
+	var out bytes.Buffer
+	if err := printJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
+		t.Fatal(err)
 	}
-	c.command(t, "gpus").expect(t, ""+
-		"HOST  TYPE  MODEL  MEMORY  UUID   STATE     SHARED  TASK  NOTE\n"+
-		"h     V100         0 MiB   GPU-1  free      -       -\n"+
-		"h     V100         0 MiB   GPU-2  held      -       a.0\n"+
-		"h     V100         0 MiB   GPU-3  held      -       -     held by another framework\n"+
-		"h     V100         0 MiB   GPU-4  withheld  -       -     sick, or cordoned there\n"+
-		"h     V100         0 MiB   GPU-7  sick      -       c.0   GPU is sick: XID 79\n"+
-		"h     V100         0 MiB   GPU-8  cordoned  -       -     GPU is cordoned: new fans\n"+
-		"i     V100         0 MiB   GPU-5  cordoned  -       -     agent is cordoned: new fans\n"+
-		"i     V100         0 MiB   GPU-6  held      -       b.0   agent is being drained\n"+
-		"j     V100         0 MiB   -      draining  -       -     agent is being drained\n"+
-		"k     V100         0 MiB   -      -         -       -\n"+
-		"3 of 10 GPUs held; 1 withheld; 1 sick; 2 cordoned; 1 draining\n", "", 0)
-	shared := []api.GPUView{{State: api.WithheldGPU, Shared: &api.SharedCapacity{MemMiB: 10, MemFreeMiB: 10}}, {State: api.HeldGPU, Shared: &api.SharedCapacity{MemMiB: 10}}}
-	if got, want := cluster.SummarizeGPUs(shared), "10/20 MiB (50 %) of 2 shared GPUs held; 1 withheld"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("describe lacks %q:\n%s", want, out.String())
+		}
 	}
 }

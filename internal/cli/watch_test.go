@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -13,25 +13,25 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
+	"mesos-gpu/internal/term/termtest"
 )
 
 // watchWith shows one of the answers each time, and is then interrupted.
-func watchWith(t *testing.T, a *cli.App, answers ...any) error {
+func watchWith(t *testing.T, a *App, answers ...any) error {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	return a.WatchResult(ctx, func(context.Context) (cli.CommandResult, error) {
+	return a.watchResult(ctx, func(context.Context) (CommandResult, error) {
 		if len(answers) == 0 {
 			interrupt()
-			return cli.CommandResult{}, ctx.Err()
+			return CommandResult{}, ctx.Err()
 		}
 		next := answers[0]
 		answers = answers[1:]
 		if err, bad := next.(error); bad {
-			return cli.CommandResult{}, err
+			return CommandResult{}, err
 		}
-		return cli.CommandResult{Data: next, Print: func(p *term.TablePrinter) error { _, err := fmt.Fprintln(p, next); return err }}, nil
+		return CommandResult{Data: next, Print: func(p *term.TablePrinter) error { _, err := fmt.Fprintln(p, next); return err }}, nil
 	})
 }
 
@@ -46,8 +46,8 @@ func TestWatch(t *testing.T) {
 		ends         error
 	}{
 		{"changes", "", []any{"one", "one", "two", "one"}, "one\n\ntwo\n\none\n", "", nil},
-		{"as JSON", cli.FormatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
-		{"as YAML", cli.FormatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
+		{"as JSON", FormatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
+		{"as YAML", FormatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
 		{"an outage", "", []any{"one", temporary, temporary, "two", temporary}, "one\n\ntwo\n", strings.Repeat("mesos-gpu: nobody answers\n", 2), nil},
 		{"no beginning", "", []any{temporary}, "", "", temporary},
 		{"the end", "", []any{"one", gone, "two"}, "one\n", "", gone},
@@ -55,13 +55,13 @@ func TestWatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out, errs bytes.Buffer
-				a := &cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &errs}, Format: test.format, ForPrograms: test.format != ""}
+				a := &App{ProcessIO: ProcessIO{Stdout: &out, Stderr: &errs}, Format: test.format, ForPrograms: test.format != ""}
 				began := time.Now()
 				err := watchWith(t, a, test.answers...)
 				if !errors.Is(err, test.ends) || out.String() != test.out || errs.String() != test.err {
 					t.Errorf("got %v, %q and %q", err, &out, &errs)
 				}
-				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*cli.WatchInterval {
+				if took := time.Since(began); test.ends == nil && took != time.Duration(len(test.answers))*watchInterval {
 					t.Errorf("%d answers took %s", len(test.answers), took)
 				}
 			})
@@ -77,9 +77,9 @@ func TestWatchRedraws(t *testing.T) {
 	if got, want := term.RedrawScreen("a\nb\nc\n", 3, false), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	seen, tty := pseudoTerminal(t, 40)
-	a := &cli.App{ProcessIO: cli.ProcessIO{Stdout: tty, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
-	if _, err := a.PrintFrame(cli.CommandResult{Data: nil, Print: func(p *term.TablePrinter) error {
+	seen, tty := termtest.OpenTerminal(t, 40)
+	a := &App{ProcessIO: ProcessIO{Stdout: tty, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
+	if _, err := a.printFrame(CommandResult{Data: nil, Print: func(p *term.TablePrinter) error {
 		return p.WriteTable([]string{"JOB", "WAITS"}, [][]string{{"a", strings.Repeat("x", 80)}})
 	}}, "", true); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/internal/term"
+	"mesos-gpu/internal/term/termtest"
+)
+
+// The YAML output has the same content and order as the JSON output. Strings that YAML would
+// parse as another type keep their quotes.
+func TestYAMLMatchesJSON(t *testing.T) {
+	one := 1
+	v := map[string]any{"a_list": []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"}, "number": 1.5e-7, "large": 1 << 53, "yes": true, "none": nil, "empty": []int{}, "nothing": map[string]int{}, "deep": map[string]*int{"one": &one}}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := toYAML(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromJSON, fromYAML any
+	if err := json.Unmarshal(text, &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(got, &fromYAML); err != nil {
+		t.Fatalf("%v in:\n%s", err, got)
+	}
+	again, err := json.Marshal(fromYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := json.Unmarshal(again, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fromJSON, want); diff != "" {
+		t.Errorf("(-JSON +YAML):\n%s", diff)
+	}
+}
+
+// The width is that of the terminal, and colors are on unless the user disables them.
+func TestTerminal(t *testing.T) {
+	_, tty := termtest.OpenTerminal(t, 57)
+	for env, want := range map[string]term.TerminalScreen{"": {Columns: 57, Rows: 10, UseColor: true}, "NO_COLOR=1": {Columns: 57, Rows: 10, UseColor: false}, "TERM=dumb": {Columns: 57, Rows: 10, UseColor: false}} {
+		name, value, _ := strings.Cut(env, "=")
+		a := &App{ProcessIO: ProcessIO{Stdout: tty, Getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
+		if got := a.CurrentScreen(); got != want {
+			t.Errorf("%s: got %+v, want %+v", env, got, want)
+		}
+	}
+	if got := (&App{ProcessIO: ProcessIO{Stdout: &bytes.Buffer{}}}).CurrentScreen(); got != (term.TerminalScreen{}) {
+		t.Errorf("a buffer is %+v", got)
+	}
+}
