@@ -31,7 +31,7 @@ func containerFields() []Field {
 }
 
 const (
-	noPassword   = "registries with passwords are not served"
+	noPassword   = "the agents have the credentials of registries: fetch a .docker/config.json, or set MESOS_GPU_DOCKER_CONFIG there"
 	oneProfile   = "the agent's own seccomp profile holds for all"
 	noPortLabels = "kept for those who read the definition"
 )

@@ -19,14 +19,14 @@ const (
 
 // The document ends with the tables of fields.
 func TestFieldsAreDocumented(t *testing.T) {
-	path := filepath.Join("..", "docs", "reference", "marathon-fields.md")
+	path := filepath.Join("..", "docs", "reference", "marathon.md")
 	document, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prose, rows, ok := strings.Cut(string(document), appHead)
 	if !ok {
-		t.Fatal("docs/reference/marathon-fields.md has no table of fields")
+		t.Fatal("docs/reference/marathon.md has no table of fields")
 	}
 	want := table(AppFields()) + groupHead + table(GroupFields())
 	if *rewrite {
@@ -36,21 +36,39 @@ func TestFieldsAreDocumented(t *testing.T) {
 		return
 	}
 	if rows != want {
-		t.Error("the tables in docs/reference/marathon-fields.md are not the code's; -rewrite writes them")
+		t.Error("the tables in docs/reference/marathon.md are not the code's; -rewrite writes them")
 	}
 }
 
-// table omits the rows of elements, which the rows of their lists describe.
+// table omits the rows of elements, which the rows of their lists describe, and those of fields that are as refused,
+// replaced or informational as the field that contains them.
 func table(fields []Field) string {
 	var b strings.Builder
-	b.WriteString("| field | value | default | |\n|---|---|---|---|\n")
+	b.WriteString("| field | value | default | support |\n|---|---|---|---|\n")
+	rows := map[string]Field{}
 	for _, f := range fields {
-		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" {
+		rows[f.Path] = f
+		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" || isCovered(rows, f) {
 			continue
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, value(f), code(f.Default), supportText(f))
 	}
 	return b.String()
+}
+
+// isCovered reports whether a field above f says all that the table says about f.
+func isCovered(rows map[string]Field, f Field) bool {
+	for path := f.Path; strings.Contains(path, "."); {
+		path = path[:strings.LastIndex(path, ".")]
+		above, ok := rows[strings.TrimSuffix(path, "[]")]
+		if !ok {
+			continue
+		}
+		if above.Deprecated != "" && f.Deprecated == "" || above.Support != Honoured && above.Support == f.Support && (f.Why == "" || f.Why == above.Why) {
+			return true
+		}
+	}
+	return false
 }
 
 func value(f Field) string {

@@ -19,7 +19,7 @@ var (
 func TestDependenciesAreExplained(t *testing.T) {
 	root := filepath.Join("..", "..")
 	named := map[string]bool{}
-	for _, m := range modulePath.FindAllStringSubmatch(documents(t)[filepath.Join(root, "docs", "internals", "dependencies.md")], -1) {
+	for _, m := range modulePath.FindAllStringSubmatch(documents(t)[filepath.Join(root, "CONTRIBUTING.md")], -1) {
 		named[m[1]] = true
 	}
 	there := map[string]bool{}
@@ -31,13 +31,13 @@ func TestDependenciesAreExplained(t *testing.T) {
 		for _, m := range required.FindAllStringSubmatch(string(text), -1) {
 			there[m[1]] = true
 			if m[2] == "" && !named[m[1]] {
-				t.Errorf("docs/internals/dependencies.md does not say what %s of %s is for", m[1], file)
+				t.Errorf("CONTRIBUTING.md does not say what %s of %s is for", m[1], file)
 			}
 		}
 	}
 	for name := range named {
 		if !there[name] {
-			t.Errorf("docs/internals/dependencies.md names %s, which nothing requires", name)
+			t.Errorf("CONTRIBUTING.md names %s, which nothing requires", name)
 		}
 	}
 	if len(named) < 20 {

@@ -36,7 +36,7 @@ func jobKeys() []keyField[job.Spec] {
 			"GPUs for each task: whole devices, unless `share` is set").withDefault("0, with `share` 1").
 			withFlag(Flag{Name: "gpus", Kind: IntFlag, Usage: "GPUs for each task: whole devices, unless --gpu-memory or --gpu-cores is set"}),
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
-			"a [part of each GPU](../guides/jobs.md#shares): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
+			"a [part of each GPU](../guides/sharing.md#request-a-share): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
 			"a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
