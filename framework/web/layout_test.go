@@ -59,8 +59,8 @@ func TestEmptyCluster(t *testing.T) {
 	p := openTab(t, f.serve(t).URL)
 	for _, address := range []string{"#/", "#/queue", "#/jobs", "#/agents", "#/agents/x", "#/quotas", "#/jobs/x"} {
 		evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", address))
-		p.awaitTrue(`getComputedStyle(document.getElementById('main'), '::after').content.includes('Connecting') || document.body.innerText.includes('Looking for the job')`)
-		for _, claim := range []string{"0 GPUs", "Nothing waits", "No agent", "No GPU", "No job", "no such agent", "0 of 0", "0 agents", "0 jobs", "no bound"} {
+		p.awaitTrue(`getComputedStyle(document.getElementById('main'), '::after').content.includes('Connecting') || document.body.innerText.includes('Loading job')`)
+		for _, claim := range []string{"0 GPUs", "Nothing waits", "No agent", "No GPU", "No job", "no such agent", "0 of 0", "0 agents", "0 jobs", "no quota"} {
 			if strings.Contains(strings.ReplaceAll(p.pageText(), "\n", " "), claim) {
 				t.Errorf("%s says %q before it can know", address, claim)
 			}

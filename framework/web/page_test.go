@@ -120,7 +120,7 @@ func TestJobLifecycle(t *testing.T) {
 	evalJS[bool](p, `(location.hash = '#/jobs/train'), true`)
 	p.awaitText("out of memory")
 	p.awaitTrue(`[...document.querySelectorAll('dd')].some((d) => d.textContent === '137')`)
-	p.awaitText("This is all of it.")
+	p.awaitText("End of the output.")
 	if !evalJS[bool](p, "window.sameDocument === true") {
 		t.Error("the page was loaded again")
 	}
@@ -186,7 +186,7 @@ func TestToken(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	f.token = "s3cret"
 	p := openTab(t, f.serve(t).URL)
-	p.awaitText("give a token")
+	p.awaitText("requires a token")
 	if !evalJS[bool](p, `(() => {
 		const form = document.getElementById('sign-in');
 		form.elements.token.value = 's3cret\u20ac';
@@ -204,7 +204,7 @@ func TestToken(t *testing.T) {
 		})()`)
 	}
 	give("guessed")
-	p.awaitText("does not take that token: give another")
+	p.awaitText("rejected this token: enter another")
 	if !evalJS[bool](p, "document.activeElement.name === 'token' && document.activeElement.value === ''") {
 		t.Error("after a wrong token the next is not to be typed at once")
 	}
@@ -288,7 +288,7 @@ func TestNoMaster(t *testing.T) {
 	taskOf(t, api, "train", job.Running)
 	c.Close()
 	p := openTab(t, url)
-	p.awaitText("The master does not tell its agents")
+	p.awaitText("The master does not list its agents")
 	p.awaitTrue("document.querySelector('.counts').textContent.includes('1 running tasks')")
 	evalJS[bool](p, `(location.hash = '#/jobs/train'), true`)
 	p.awaitTrue(`document.querySelector('td[data-state="RUNNING"]')`)

@@ -162,7 +162,7 @@ func TestUsageWithoutTasks(t *testing.T) {
 	}
 	f.health.Role, f.health.LeaderURL = api.Standby, "http://10.0.0.7:8080"
 	p = openTab(t, url+"/#/jobs/train-000")
-	p.awaitText("The scheduler that leads tells it.")
+	p.awaitText("Only the leading scheduler reports usage.")
 }
 
 // TestUsageUpdates checks that the charts are updated, that errors are shown until they pass,

@@ -8,8 +8,8 @@ export class Problem extends Error {
   }
 }
 
-// lastAnswer has the Age header of the last response: the age of a standby's copy.
-export const lastAnswer = { age: null };
+// lastResponse has the Age header of the last response: the age of a standby's copy.
+export const lastResponse = { age: null };
 
 const tokenKey = 'mesos-gpu.token';
 
@@ -27,22 +27,22 @@ export function isSignedIn() {
 export async function fetchResponse(path, signal) {
   const token = sessionStorage.getItem(tokenKey);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const res = await fetch(path, { headers, signal, cache: 'no-store' }).catch((err) => {
+  const response = await fetch(path, { headers, signal, cache: 'no-store' }).catch((err) => {
     throw err instanceof TypeError ? new Error('the scheduler does not answer') : err;
   });
-  const age = res.headers.get('Age');
-  lastAnswer.age = age === null ? null : Number(age);
-  if (!res.ok) throw new Problem(res.status, await readErrorDetail(res));
-  return res;
+  const age = response.headers.get('Age');
+  lastResponse.age = age === null ? null : Number(age);
+  if (!response.ok) throw new Problem(response.status, await readErrorDetail(response));
+  return response;
 }
 
-async function readErrorDetail(res) {
-  const text = await res.text();
+async function readErrorDetail(response) {
+  const text = await response.text();
   try {
     const body = JSON.parse(text);
     return body.detail ?? body.message ?? text;
   } catch {
-    return text || res.statusText || `status ${res.status}`;
+    return text || response.statusText || `status ${response.status}`;
   }
 }
 
@@ -51,36 +51,36 @@ export async function fetchJSON(path, signal) {
   return (await fetchResponse(path, signal)).json();
 }
 
-// readChunks passes the text of a response to each, chunk by chunk, until its end.
-export async function readChunks(res, each) {
-  const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+// readChunks calls onChunk with the text of a response, chunk by chunk, until its end.
+export async function readChunks(response, onChunk) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    each(value);
+    onChunk(value);
   }
 }
 
-// streamEvents reads server-sent events. It calls each with the parsed data and the
-// name of an event, '' for none, and alive for all input, including comments.
-export async function streamEvents(path, signal, each, alive) {
-  const res = await fetchResponse(path, signal);
-  alive();
-  let rest = '';
+// streamEvents reads server-sent events. It calls onEvent with the parsed data and the
+// name of an event, '' for none, and onInput for all input, including comments.
+export async function streamEvents(path, signal, onEvent, onInput) {
+  const response = await fetchResponse(path, signal);
+  onInput();
+  let incomplete = ''; // the beginning of the next line
   let name = '';
-  await readChunks(res, (text) => {
-    alive();
-    const lines = (rest + text).split('\n');
-    rest = lines.pop();
+  await readChunks(response, (text) => {
+    onInput();
+    const lines = (incomplete + text).split('\n');
+    incomplete = lines.pop();
     for (const line of lines) {
       if (line === '') name = '';
       else if (line.startsWith('event: ')) name = line.slice(7);
-      else if (line.startsWith('data: ')) each(JSON.parse(line.slice(6)), name);
+      else if (line.startsWith('data: ')) onEvent(JSON.parse(line.slice(6)), name);
     }
   });
 }
 
-// encodePath joins the parts to a path and escapes each.
-export function encodePath(...parts) {
-  return parts.map(encodeURIComponent).join('/');
+// encodePath joins segments to a path and escapes each.
+export function encodePath(...segments) {
+  return segments.map(encodeURIComponent).join('/');
 }

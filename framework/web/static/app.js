@@ -11,7 +11,7 @@ import { renderAgent, renderAgents } from './agents.js';
 import { renderQuotas } from './quotas.js';
 import { recordSample } from './chart.js';
 
-const stale = 10; // seconds; a standby's copy that is older counts as old
+const maxCurrentAge = 10; // seconds; the banner reports the age of an older copy of a standby
 
 const routes = [
   [/^\/?$/, renderOverview],
@@ -27,14 +27,15 @@ const routes = [
 const store = new Store();
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
-const stream = document.getElementById('stream');
+const connection = document.getElementById('stream');
 const form = document.getElementById('sign-in');
-let leave = () => {};
+let closeView = () => {};
 
-// showRoute shows the view of the address.
-function showRoute(byPerson) {
+// showRoute shows the view of the address. After a navigation it moves the focus to the
+// heading, for screen readers.
+function showRoute(isNavigation) {
   const address = location.hash.replace(/^#/, '');
-  leave();
+  closeView();
   const view = createView(address);
   main.replaceChildren(view.node);
   document.title = `${view.title} · mesos-gpu`;
@@ -42,52 +43,52 @@ function showRoute(byPerson) {
     const target = link.hash.slice(1);
     setAttribute(link, 'aria-current', target === '/' ? /^\/?$/.test(address) && 'page' : address.startsWith(target) && 'page');
   }
-  const unwatch = store.watch(() => {
-    setAttribute(main, 'data-unknown', store.loads === 0 && !view.early);
+  const stopWatching = store.watch(() => {
+    setAttribute(main, 'data-unknown', store.loads === 0 && !view.showsBeforeLoad);
     view.update();
   });
-  leave = () => { unwatch(); view.close?.(); };
-  if (byPerson) view.node.querySelector('h2').focus();
+  closeView = () => { stopWatching(); view.close?.(); };
+  if (isNavigation) view.node.querySelector('h2').focus();
 }
 
 function createView(address) {
-  for (const [pattern, make] of routes) {
-    const found = pattern.exec(address);
-    if (found) return make(store, ...found.slice(1).map(decodePart));
+  for (const [pattern, renderView] of routes) {
+    const match = pattern.exec(address);
+    if (match) return renderView(store, ...match.slice(1).map(decodeSegment));
   }
-  return { title: 'Nothing there', early: true, update: () => {}, node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'There is no such page'), createElement('p', {}, createElement('a', { href: '#/' }, 'To the overview'))) };
+  return { title: 'Page not found', showsBeforeLoad: true, update: () => {}, node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'There is no such page'), createElement('p', {}, createElement('a', { href: '#/' }, 'To the overview'))) };
 }
 
-function decodePart(part) {
+function decodeSegment(segment) {
   try {
-    return decodeURIComponent(part);
+    return decodeURIComponent(segment);
   } catch {
-    return part;
+    return segment;
   }
 }
 
-function showStream() {
-  const { streaming, trouble, health, age } = store;
-  const state = streaming ? (health?.role === 'standby' ? 'standby' : 'live') : trouble ? 'down' : 'connecting';
-  setAttribute(stream, 'data-state', state);
-  setText(stream, state === 'connecting' ? 'connecting…' : state);
-  setText(banner, describeStream({ streaming, trouble, health, age }));
+function showConnection() {
+  const { streaming, streamError, health, age } = store;
+  const state = streaming ? (health?.role === 'standby' ? 'standby' : 'live') : streamError ? 'down' : 'connecting';
+  setAttribute(connection, 'data-state', state);
+  setText(connection, state === 'connecting' ? 'connecting…' : state);
+  setText(banner, describeConnection({ streaming, streamError, health, age }));
   banner.hidden = !banner.textContent;
-  form.hidden = !store.denied;
+  form.hidden = !store.unauthorized;
 }
 
-function needsToken() {
-  if (store.signing) return 'Asking with that token…';
-  return isSignedIn() ? 'The scheduler does not take that token: give another.' : 'The scheduler wants to know who asks: give a token.';
+function describeSignIn() {
+  if (store.checkingToken) return 'Checking the token…';
+  return isSignedIn() ? 'The scheduler rejected this token: enter another one.' : 'The scheduler requires a token: enter one.';
 }
 
-function describeStream({ streaming, trouble, health, age }) {
-  if (store.denied) return needsToken();
-  if (trouble && !streaming) return `${store.loads ? 'Out of date' : 'Not connected'}: ${trouble}. Trying again.`;
+function describeConnection({ streaming, streamError, health, age }) {
+  if (store.unauthorized) return describeSignIn();
+  if (streamError && !streaming) return `${store.loads ? 'Out of date' : 'Not connected'}: ${streamError}. Trying again.`;
   if (!health || !streaming) return '';
   if (health.role === 'standby') {
-    const old = age !== null && age > stale ? ` Its copy is ${formatDuration(age)} old.` : '';
-    return `This scheduler stands by${health.leader ? `; ${health.leader} leads` : ''}.${old}`;
+    const ageNote = age !== null && age > maxCurrentAge ? ` Its copy is ${formatDuration(age)} old.` : '';
+    return `This scheduler stands by${health.leader ? `; ${health.leader} leads` : ''}.${ageNote}`;
   }
   return health.connected ? '' : 'The scheduler has no connection to a Mesos master: nothing new starts.';
 }
@@ -97,8 +98,8 @@ form.addEventListener('submit', (event) => {
   signIn(new FormData(form).get('token'));
   form.reset();
   form.elements.token.focus();
-  store.signing = true;
-  showStream();
+  store.checkingToken = true;
+  showConnection();
   store.retry();
 });
 document.getElementById('skip').addEventListener('click', (event) => {
@@ -108,7 +109,7 @@ document.getElementById('skip').addEventListener('click', (event) => {
 window.addEventListener('hashchange', () => showRoute(true));
 document.addEventListener('visibilitychange', () => { if (!document.hidden) store.refreshHardware(); });
 window.addEventListener('online', () => store.retry());
-store.watch(showStream);
+store.watch(showConnection);
 showRoute(false);
 recordSample(store);
 store.run();

@@ -18,8 +18,8 @@ export function jobState(job) {
   return job.tasks.length === 1 ? job.tasks[0].state : job.state;
 }
 
-// words are the descriptions of cell states.
-export const words = {
+// stateLabels are the labels of cell states.
+export const stateLabels = {
   free: 'free',
   used: 'used',
   shared: 'shared',
@@ -29,36 +29,36 @@ export const words = {
   withheld: 'not offered: sick or cordoned',
 };
 
-// describeWithheld counts the GPUs that their agents do not offer.
-export function describeWithheld(count) {
+// countWithheld counts the GPUs that their agents do not offer.
+export function countWithheld(count) {
   return count.sick + count.cordoned + count.withheld;
 }
 
-// listTasks counts a job's tasks by state: "2 RUNNING, 1 WAITING".
-export function listTasks(job) {
+// formatTaskStates counts a job's tasks by state: "2 RUNNING, 1 WAITING".
+export function formatTaskStates(job) {
   const count = new Map();
-  for (const t of job.tasks) count.set(t.state, (count.get(t.state) ?? 0) + 1);
-  return [...count].map(([state, n]) => `${n} ${state}`).join(', ');
+  for (const { state } of job.tasks) count.set(state, (count.get(state) ?? 0) + 1);
+  return [...count].map(([state, number]) => `${number} ${state}`).join(', ');
 }
 
 // formatTypes formats the accepted types: "A100 or H100", or "any type".
 export function formatTypes(request) {
   const { include = [], exclude = [] } = request.types ?? {};
-  const wish = include.length ? include.join(' or ') : 'any type';
-  return exclude.length ? `${wish} but ${exclude.join(', ')}` : wish;
+  const accepted = include.length ? include.join(' or ') : 'any type';
+  return exclude.length ? `${accepted} but ${exclude.join(', ')}` : accepted;
 }
 
 // formatRequest formats the request of one task: "2 × A100", "30 % of V100".
 export function formatRequest({ request }) {
   if (!request.gpus) return 'no GPU';
-  const part = request.share?.cores ? `${request.share.cores} % of ` : request.share ? 'part of ' : '';
-  return `${request.gpus} × ${part}${formatTypes(request)}`;
+  const fraction = request.share?.cores ? `${request.share.cores} % of ` : request.share ? 'part of ' : '';
+  return `${request.gpus} × ${fraction}${formatTypes(request)}`;
 }
 
 // milliGPUs returns the GPUs that a task holds, in thousandths.
 function milliGPUs(task) {
-  let milli = 1000 * Object.values(task.gpu_types ?? {}).reduce((a, b) => a + b, 0);
-  for (const p of task.parts ?? []) milli += p.milli ?? 0;
+  let milli = 1000 * Object.values(task.gpu_types ?? {}).reduce((sum, count) => sum + count, 0);
+  for (const share of task.parts ?? []) milli += share.milli ?? 0;
   return milli;
 }
 
@@ -84,14 +84,14 @@ function indexTasksByGPU(jobs) {
 // describeCell returns the cell of a GPU. The list of GPUs is older than the jobs:
 // for tasks of known jobs the jobs are used, for other tasks the list.
 function describeCell(gpu, tasks, jobs) {
-  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', part: 0, note: '' };
+  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', fraction: 0, note: '' };
   if (gpu.state === 'withheld') {
-    const told = gpu.reason === 'sick' || gpu.reason === 'cordoned';
-    cell.state = told ? gpu.reason : 'withheld';
-    if (told) cell.note = gpu.note ?? '';
+    const hasReason = gpu.reason === 'sick' || gpu.reason === 'cordoned';
+    cell.state = hasReason ? gpu.reason : 'withheld';
+    if (hasReason) cell.note = gpu.note ?? '';
   } else if (gpu.shared) {
     cell.state = 'shared';
-    cell.part = sharedPart(gpu, tasks);
+    cell.fraction = sharedFraction(gpu, tasks);
   } else if (tasks.length > 0) {
     cell.state = 'used';
   } else if (gpu.state === 'held' && !jobs.has(jobName(gpu.task ?? ''))) {
@@ -105,37 +105,37 @@ function jobName(id) {
   return id.split('.').slice(0, -3).join('.');
 }
 
-const others = new WeakMap(); // by listed GPU: capacity that unknown tasks held then
+const unknownUse = new WeakMap(); // by listed GPU: what tasks of unknown jobs held when it was listed
 
-// sharedPart returns the allocated fraction of a shared device, 0 to 1: the larger
+// sharedFraction returns the allocated fraction of a shared device, 0 to 1: the larger
 // one of memory and cores.
-function sharedPart(gpu, tasks) {
+function sharedFraction(gpu, tasks) {
   const { shared } = gpu;
-  const ours = listParts(gpu.uuid, tasks);
-  if (!others.has(gpu)) {
-    const had = (all, free, own) => Math.max(0, all - free - own);
-    others.set(gpu, { mem: had(shared.mem_mib, shared.mem_free_mib, ours.mem), cores: had(shared.cores, shared.cores_free, ours.cores) });
+  const own = sumShares(gpu.uuid, tasks);
+  if (!unknownUse.has(gpu)) {
+    const subtract = (all, free, held) => Math.max(0, all - free - held);
+    unknownUse.set(gpu, { mem: subtract(shared.mem_mib, shared.mem_free_mib, own.mem), cores: subtract(shared.cores, shared.cores_free, own.cores) });
   }
-  const { mem, cores } = others.get(gpu);
-  return Math.min(1, Math.max((ours.mem + mem) / shared.mem_mib, (ours.cores + cores) / shared.cores));
+  const { mem, cores } = unknownUse.get(gpu);
+  return Math.min(1, Math.max((own.mem + mem) / shared.mem_mib, (own.cores + cores) / shared.cores));
 }
 
-function listParts(uuid, tasks) {
+function sumShares(uuid, tasks) {
   const sum = { mem: 0, cores: 0 };
-  for (const p of tasks.flatMap((t) => t.parts ?? [])) {
-    if (p.uuid !== uuid) continue;
-    sum.mem += p.mem_mib;
-    sum.cores += p.cores ?? 0;
+  for (const share of tasks.flatMap((task) => task.parts ?? [])) {
+    if (share.uuid !== uuid) continue;
+    sum.mem += share.mem_mib;
+    sum.cores += share.cores ?? 0;
   }
   return sum;
 }
 
 // markUnnamed marks as many cells as GPUs are held, on an agent that offers
 // GPUs by count.
-function markUnnamed(cells, agent, ours) {
-  const unnamed = cells.filter((c) => !c.named);
-  const taken = Math.max(ours, agent.gpus - agent.gpus_free);
-  unnamed.slice(0, taken).forEach((c, i) => { c.state = i < ours ? 'used' : 'other'; });
+function markUnnamed(cells, agent, own) {
+  const unnamed = cells.filter((cell) => !cell.named);
+  const heldCount = Math.max(own, agent.gpus - agent.gpus_free);
+  unnamed.slice(0, heldCount).forEach((cell, i) => { cell.state = i < own ? 'used' : 'other'; });
 }
 
 // agentNote returns why an agent takes no tasks, '' if it does.
@@ -146,28 +146,28 @@ export function agentNote(agent) {
 
 // isIdle reports whether no task holds any part of the GPU.
 function isIdle(cell) {
-  return cell.state === 'free' || (cell.state === 'shared' && cell.part === 0);
+  return cell.state === 'free' || (cell.state === 'shared' && cell.fraction === 0);
 }
 
 // summarizeCluster returns all agents with their cells, and the counts.
 export function summarizeCluster(store) {
   const { byDevice, byAgent } = indexTasksByGPU(store.jobs);
-  const cellsBy = new Map();
+  const cellsByAgent = new Map();
   for (const gpu of store.loads > 0 ? store.gpus : []) {
-    if (!cellsBy.has(gpu.agent)) cellsBy.set(gpu.agent, []);
-    cellsBy.get(gpu.agent).push(describeCell(gpu, byDevice.get(gpu.uuid) ?? [], store.jobs));
+    if (!cellsByAgent.has(gpu.agent)) cellsByAgent.set(gpu.agent, []);
+    cellsByAgent.get(gpu.agent).push(describeCell(gpu, byDevice.get(gpu.uuid) ?? [], store.jobs));
   }
   const total = newCount();
   const types = new Map();
   const agents = store.agents.map((agent) => {
-    const cells = cellsBy.get(agent.id) ?? [];
-    if (cells.some((c) => !c.named)) markUnnamed(cells, agent, byAgent.get(agent.id) ?? 0);
-    if (agentNote(agent)) cells.filter(isIdle).forEach((c) => { c.state = 'cordoned'; c.note = agent.draining ? 'its agent is draining' : `its agent is ${agentNote(agent)}`; });
+    const cells = cellsByAgent.get(agent.id) ?? [];
+    if (cells.some((cell) => !cell.named)) markUnnamed(cells, agent, byAgent.get(agent.id) ?? 0);
+    if (agentNote(agent)) cells.filter(isIdle).forEach((cell) => { cell.state = 'cordoned'; cell.note = agent.draining ? 'its agent is draining' : `its agent is ${agentNote(agent)}`; });
     const count = newCount();
-    for (const c of cells) {
-      const type = c.type || 'GPU';
+    for (const cell of cells) {
+      const type = cell.type || 'GPU';
       if (!types.has(type)) types.set(type, newCount());
-      for (const n of [count, total, types.get(type)]) addCell(n, c);
+      for (const counter of [count, total, types.get(type)]) addCell(counter, cell);
     }
     return { ...agent, cells, count };
   });
@@ -185,17 +185,17 @@ function addCell(count, cell) {
 
 // countDemand counts live jobs, tasks by state, and the GPUs that waiting tasks request.
 function countDemand(jobs) {
-  const d = { live: 0, running: 0, waiting: 0, wanted: 0 };
+  const demand = { live: 0, running: 0, waiting: 0, gpus: 0 };
   for (const job of jobs.values()) {
-    if (isLive(job)) d.live++;
+    if (isLive(job)) demand.live++;
     for (const task of job.tasks) {
-      if (task.state === 'RUNNING') d.running++;
+      if (task.state === 'RUNNING') demand.running++;
       if (task.state !== 'WAITING') continue;
-      d.waiting++;
-      d.wanted += job.spec.request.gpus;
+      demand.waiting++;
+      demand.gpus += job.spec.request.gpus;
     }
   }
-  return d;
+  return demand;
 }
 
 // countHeldByRole returns the GPUs that each role's tasks hold, by type. It replaces
@@ -215,10 +215,10 @@ export function countHeldByRole(jobs) {
 }
 
 function addHeld(held, task) {
-  const add = (type, n) => {
-    held[type] = (held[type] ?? 0) + n;
-    held['*'] = (held['*'] ?? 0) + n;
+  const add = (type, count) => {
+    held[type] = (held[type] ?? 0) + count;
+    held['*'] = (held['*'] ?? 0) + count;
   };
-  for (const [type, n] of Object.entries(task.gpu_types ?? {})) add(type || 'unknown', n);
-  for (const p of task.parts ?? []) add(p.type || 'unknown', (p.milli ?? 0) / 1000);
+  for (const [type, count] of Object.entries(task.gpu_types ?? {})) add(type || 'unknown', count);
+  for (const share of task.parts ?? []) add(share.type || 'unknown', (share.milli ?? 0) / 1000);
 }

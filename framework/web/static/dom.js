@@ -9,7 +9,7 @@ export function createElement(tag, attributes = {}, ...children) {
 
 const svgNS = 'http://www.w3.org/2000/svg';
 
-// createSVG is like el, for SVG elements.
+// createSVG is createElement for SVG elements.
 export function createSVG(tag, attributes = {}, ...children) {
   return fillNode(document.createElementNS(svgNS, tag), attributes, children);
 }
@@ -41,53 +41,54 @@ export function setText(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
-const rows = new WeakMap(); // by parent: its children by key
+const childrenByKey = new WeakMap(); // by parent: its children by key
 
-// syncChildren makes parent's children match the items, in order. It does not move
-// children that are in place, so that they keep focus and scroll position.
-export function syncChildren(parent, items, key, make, update) {
-  const old = rows.get(parent) ?? new Map();
-  const now = new Map();
-  for (const item of items) now.set(key(item), item);
-  for (const [k, child] of old) {
-    if (!now.has(k)) child.remove();
+// syncChildren makes parent's children match the items, in order. It calls
+// createChild(item) for a new key and updateChild(child, item) for all keys. It does
+// not move children that are in place, so that they keep focus and scroll position.
+export function syncChildren(parent, items, keyOf, createChild, updateChild) {
+  const previous = childrenByKey.get(parent) ?? new Map();
+  const itemsByKey = new Map();
+  for (const item of items) itemsByKey.set(keyOf(item), item);
+  for (const [key, child] of previous) {
+    if (!itemsByKey.has(key)) child.remove();
   }
-  const kept = new Map();
-  let at = parent.firstChild;
-  for (const [k, item] of now) {
-    const child = old.get(k) ?? make(item);
-    update(child, item);
-    if (child === at) at = at.nextSibling;
-    else parent.insertBefore(child, at);
-    kept.set(k, child);
+  const current = new Map();
+  let next = parent.firstChild;
+  for (const [key, item] of itemsByKey) {
+    const child = previous.get(key) ?? createChild(item);
+    updateChild(child, item);
+    if (child === next) next = next.nextSibling;
+    else parent.insertBefore(child, next);
+    current.set(key, child);
   }
-  rows.set(parent, kept);
+  childrenByKey.set(parent, current);
 }
 
-// createTable creates a table that keeps its rows by key. A column has a name and
-// text(item), and optionally href(item), state(item), which sets the color, and
-// draw(cell, item), which draws the whole cell. An optional column is hidden
-// while all of its texts are empty. The text for an empty table is shown only
-// once the items are known. On narrow screens each row is a list of its
-// columns; ARIA roles keep the table structure for screen readers.
+// createTable creates a table that keeps its rows by key, a function of the item. A
+// column has a name and text(item), and optionally href(item), state(item), which sets
+// the color, and draw(cell, item), which draws the whole cell. An optional column is
+// hidden while all of its texts are empty. The text for an empty table is shown only
+// once the items are known. On narrow screens each row is a list of its columns; ARIA
+// roles keep the table structure for screen readers.
 export function createTable({ caption, columns, key, empty }) {
-  const head = createElement('tr', { role: 'row' }, ...columns.map((c) => createElement('th', { scope: 'col', role: 'columnheader', class: c.number && 'number' }, c.name)));
+  const head = createElement('tr', { role: 'row' }, ...columns.map((column) => createElement('th', { scope: 'col', role: 'columnheader', class: column.number && 'number' }, column.name)));
   const body = createElement('tbody', { role: 'rowgroup' });
-  const none = createElement('p', { class: 'note', hidden: true }, empty);
+  const emptyNote = createElement('p', { class: 'note', hidden: true }, empty);
   const node = createElement('div', { class: 'table' },
-    createElement('table', { role: 'table' }, createElement('caption', {}, caption), createElement('thead', { role: 'rowgroup' }, head), body), none);
-  const make = () => createElement('tr', { role: 'row' }, ...columns.map((c) => createElement('td', { role: 'cell', 'data-label': c.name, class: [c.number && 'number', c.class].filter(Boolean).join(' ') || null })));
+    createElement('table', { role: 'table' }, createElement('caption', {}, caption), createElement('thead', { role: 'rowgroup' }, head), body), emptyNote);
+  const createRow = () => createElement('tr', { role: 'row' }, ...columns.map((column) => createElement('td', { role: 'cell', 'data-label': column.name, class: [column.number && 'number', column.class].filter(Boolean).join(' ') || null })));
   const update = (items, known = true) => {
-    none.hidden = items.length > 0 || !known;
+    emptyNote.hidden = items.length > 0 || !known;
     body.parentNode.hidden = items.length === 0;
-    const cells = (i) => [head, ...body.children].map((row) => row.children[i]);
-    syncChildren(body, items, key, make, (row, item) => columns.forEach((c, i) => drawCell(row.children[i], c, item)));
-    columns.forEach((c, i) => { if (c.optional) for (const cell of cells(i)) cell.hidden = !items.some((item) => c.text(item)); });
+    const listCells = (i) => [head, ...body.children].map((row) => row.children[i]);
+    syncChildren(body, items, key, createRow, (row, item) => columns.forEach((column, i) => drawCell(row.children[i], column, item)));
+    columns.forEach((column, i) => { if (column.optional) for (const cell of listCells(i)) cell.hidden = !items.some((item) => column.text(item)); });
   };
   return { node, update };
 }
 
-const long = 48; // characters; longer texts may break anywhere
+const longText = 48; // characters; longer texts may break anywhere
 
 function drawCell(cell, column, item) {
   if (column.draw) {
@@ -101,7 +102,7 @@ function drawCell(cell, column, item) {
   }
   const value = column.text(item);
   setText(target, value);
-  setAttribute(cell, 'data-long', value.length > long);
+  setAttribute(cell, 'data-long', value.length > longText);
   if (column.state) setAttribute(cell, 'data-state', column.state(item));
 }
 
@@ -118,21 +119,21 @@ export function createFacts() {
   return { node, update };
 }
 
-// createFilter creates a labelled input that calls each with its text.
-export function createFilter(label, each) {
-  return createElement('label', { class: 'filter' }, label, ' ', createElement('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => each(e.target.value.trim().toLowerCase()) } }));
+// createFilter creates a labelled input that calls onInput with its text, in lower case.
+export function createFilter(label, onInput) {
+  return createElement('label', { class: 'filter' }, label, ' ', createElement('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => onInput(e.target.value.trim().toLowerCase()) } }));
 }
 
 // formatCount formats a count: "1 GPU", "2 GPUs".
-export function formatCount(n, word) {
-  return `${formatNumber(n)} ${word}${n === 1 ? '' : 's'}`;
+export function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
+const numberFormat = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
 // formatNumber formats 8000 as 8,000.
-export function formatNumber(n) {
-  return grouped.format(n);
+export function formatNumber(number) {
+  return numberFormat.format(number);
 }
 
 // formatSize formats MiB in a suitable unit.
@@ -142,11 +143,11 @@ export function formatSize(mib) {
 
 // formatDuration formats seconds in one or two units: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
 export function formatDuration(seconds) {
-  const s = Math.max(0, Math.round(seconds));
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const total = Math.max(0, Math.round(seconds));
+  if (total < 60) return `${total} s`;
+  if (total < 3600) return `${Math.floor(total / 60)} min`;
+  if (total < 86400) return `${Math.floor(total / 3600)} h ${Math.floor((total % 3600) / 60)} min`;
+  return `${Math.floor(total / 86400)} d ${Math.floor((total % 86400) / 3600)} h`;
 }
 
 // formatElapsed formats the time from one API time to another, or to now; '' if unset.

@@ -6,113 +6,113 @@ import { renderJobUsage, createUsage } from './usage.js';
 import { Problem, encodePath } from './api.js';
 import { listCombinations } from './matrix.js';
 
-const shown = 500;
+const maxRows = 500;
 
-export function renderJob(store, name, chosen) {
+export function renderJob(store, name, chosenTask) {
   const about = createFacts();
-  const waits = createElement('p', { class: 'reason' });
-  const gone = createElement('p', { class: 'note' });
+  const reasonNode = createElement('p', { class: 'reason' });
+  const missingNote = createElement('p', { class: 'note' });
   const output = createLog();
-  const at = (task) => `#/jobs/${encodePath(name)}/tasks/${encodePath(task.id)}`;
+  const taskLink = (task) => `#/jobs/${encodePath(name)}/tasks/${encodePath(task.id)}`;
   let valuesOf = () => undefined;
-  const tasks = createTable({ caption: 'Tasks', empty: 'No task.', key: (t) => t.index, columns: taskColumns(at, (t) => valuesOf(t.index)) });
+  const tasks = createTable({ caption: 'Tasks', empty: 'No task.', key: (task) => task.index, columns: taskColumns(taskLink, (task) => valuesOf(task.index)) });
   const note = createElement('p', { class: 'note' });
-  const gpus = createUsage((t) => ({ name: `Task ${t.index} on ${t.hostname}` }));
-  const rest = createElement('div', {}, tasks.node, note, createElement('div', { class: 'beside' }, output.node, gpus.node));
-  let known = false;
+  const usage = createUsage((task) => ({ name: `Task ${task.index} on ${task.hostname}` }));
+  const details = createElement('div', {}, tasks.node, note, createElement('div', { class: 'beside' }, output.node, usage.node));
+  let wasShown = false;
   let matrix = null;
-  let absent = ''; // why the job is not shown
-  let asked = -1; // value of store.loads at the last request
-  const show = (j) => {
-    known = true;
-    if (j.spec.matrix && JSON.stringify(j.spec.matrix) !== matrix) {
-      matrix = JSON.stringify(j.spec.matrix);
-      valuesOf = listCombinations(j.spec.matrix);
+  let loadError = ''; // why the job could not be loaded
+  let requestedLoad = -1; // value of store.loads at the last request
+  const show = (job) => {
+    wasShown = true;
+    if (job.spec.matrix && JSON.stringify(job.spec.matrix) !== matrix) {
+      matrix = JSON.stringify(job.spec.matrix);
+      valuesOf = listCombinations(job.spec.matrix);
     }
-    about.update(jobFacts(j));
-    setText(waits, (isLive(j) && j.waits) || '');
-    tasks.update(j.tasks.slice(0, shown));
-    setText(note, j.tasks.length > shown ? `The first ${shown} of ${formatNumber(j.tasks.length)} tasks` : '');
-    const id = chosen ?? pickTask(j, output.task);
-    markChosen(tasks.node, j, id);
-    output.show(id, j.tasks.find((t) => t.id === id)?.state ?? '');
-    gpus.update(renderJobUsage(j, id), store.health?.role);
+    about.update(jobFacts(job));
+    setText(reasonNode, (isLive(job) && job.waits) || '');
+    tasks.update(job.tasks.slice(0, maxRows));
+    setText(note, job.tasks.length > maxRows ? `The first ${maxRows} of ${formatNumber(job.tasks.length)} tasks` : '');
+    const id = chosenTask ?? pickTask(job, output.task);
+    markChosen(tasks.node, job, id);
+    output.show(id, job.tasks.find((task) => task.id === id)?.state ?? '');
+    usage.update(renderJobUsage(job, id), store.health?.role);
   };
   const update = () => {
-    const j = store.jobs.get(name);
-    if (j) show(j);
-    rest.hidden = !known;
-    waits.hidden = !waits.textContent;
-    setText(gone, j ? '' : known ? 'The scheduler has forgotten this job.' : absent || `Looking for the job ${name}.`);
-    gone.hidden = !gone.textContent;
-    if (j || asked === store.loads) return;
-    asked = store.loads; // it has ended, or does not exist
-    ask();
+    const job = store.jobs.get(name);
+    if (job) show(job);
+    details.hidden = !wasShown;
+    reasonNode.hidden = !reasonNode.textContent;
+    setText(missingNote, job ? '' : wasShown ? 'The scheduler has removed this job.' : loadError || `Loading job ${name}.`);
+    missingNote.hidden = !missingNote.textContent;
+    if (job || requestedLoad === store.loads) return;
+    requestedLoad = store.loads; // it has ended, or does not exist
+    requestJob();
   };
-  const ask = async () => {
+  const requestJob = async () => {
     try {
-      if (!await store.fetchJob(name)) absent = `There is no job ${name}.`;
+      if (!await store.fetchJob(name)) loadError = `There is no job ${name}.`;
     } catch (err) {
-      absent = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
+      loadError = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
     }
     store.notifyListeners();
   };
-  store.focus = name; // keeps the job in the store after its end
-  const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, name), gone, waits, about.node, rest);
-  const close = () => { store.focus = ''; output.close(); gpus.close(); };
-  return { title: name, node, update, close, early: true };
+  store.openJob = name; // keeps the job in the store after its end
+  const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, name), missingNote, reasonNode, about.node, details);
+  const close = () => { store.openJob = ''; output.close(); usage.close(); };
+  return { title: name, node, update, close, showsBeforeLoad: true };
 }
 
-// pickTask returns the task whose output is shown. It keeps the present one while
-// it exists, and otherwise selects the one with the most interesting state.
-function pickTask(j, before) {
-  const order = ['FAILED', 'RUNNING', 'REFUSED', 'LOST', 'KILLED'];
-  if (j.tasks.some((t) => t.id === before)) return before;
-  const rank = (t) => (order.indexOf(t.state) + order.length + 1) % (order.length + 1);
-  return j.tasks.reduce((best, t) => (rank(t) < rank(best) ? t : best), j.tasks[0])?.id;
+// pickTask returns the task whose output is shown. It keeps the current one while
+// it exists, and otherwise selects the task with the first state of the list.
+function pickTask(job, current) {
+  const states = ['FAILED', 'RUNNING', 'REFUSED', 'LOST', 'KILLED'];
+  if (job.tasks.some((task) => task.id === current)) return current;
+  const rank = (task) => (states.indexOf(task.state) + states.length + 1) % (states.length + 1);
+  return job.tasks.reduce((best, task) => (rank(task) < rank(best) ? task : best), job.tasks[0])?.id;
 }
 
-function markChosen(node, j, id) {
-  node.querySelectorAll('tbody tr').forEach((row, i) => setAttribute(row, 'aria-current', j.tasks[i]?.id === id));
+function markChosen(node, job, id) {
+  node.querySelectorAll('tbody tr').forEach((row, i) => setAttribute(row, 'aria-current', job.tasks[i]?.id === id));
 }
 
-function taskColumns(at, valuesOf) {
+function taskColumns(taskLink, valuesOf) {
   return [
-    { name: 'Task', text: (t) => String(t.index) },
-    { name: 'Matrix', optional: true, class: 'wide', text: (t) => formatPairs(valuesOf(t)) },
-    { name: 'State', text: formatTaskState, state: (t) => t.state },
-    { name: 'For', text: (t) => formatElapsed(t.changed) },
+    { name: 'Task', text: (task) => String(task.index) },
+    { name: 'Matrix', optional: true, class: 'wide', text: (task) => formatPairs(valuesOf(task)) },
+    { name: 'State', text: formatTaskState, state: (task) => task.state },
+    { name: 'For', text: (task) => formatElapsed(task.changed) },
     { name: 'Attempt', text: formatAttempts },
-    { name: 'Agent', text: (t) => t.hostname ?? '' },
+    { name: 'Agent', text: (task) => task.hostname ?? '' },
     { name: 'GPUs', class: 'wide ids', text: formatDevices },
-    { name: 'Message', class: 'wide', text: (t) => t.message ?? '' },
-    { name: 'Output', text: () => 'show', href: at },
+    { name: 'Message', class: 'wide', text: (task) => task.message ?? '' },
+    { name: 'Output', text: () => 'show', href: taskLink },
   ];
 }
 
-function formatTaskState(t) {
-  const health = t.healthy === false ? ', unhealthy' : '';
-  return t.state + health + (t.kill_reason ? ` (${t.kill_reason})` : '');
+function formatTaskState(task) {
+  const health = task.healthy === false ? ', unhealthy' : '';
+  return task.state + health + (task.kill_reason ? ` (${task.kill_reason})` : '');
 }
 
 // formatAttempts formats the number of the attempt: "3: 1 failed, 1 lost".
-function formatAttempts(t) {
-  const before = [t.failures && `${t.failures} failed`, t.losses && `${t.losses} lost`].filter(Boolean).join(', ');
-  return `${t.attempt ?? 1}${before && `: ${before}`}`;
+function formatAttempts(task) {
+  const ended = [task.failures && `${task.failures} failed`, task.losses && `${task.losses} lost`].filter(Boolean).join(', ');
+  return `${task.attempt ?? 1}${ended && `: ${ended}`}`;
 }
 
-function formatDevices(t) {
-  const types = Object.entries(t.gpu_types ?? {}).map(([type, n]) => `${n} × ${type || 'GPU'}`);
-  const parts = (t.parts ?? []).map((p) => `${formatSize(p.mem_mib)}${p.cores ? ` and ${p.cores} %` : ''} of a ${p.type || 'GPU'}`);
-  return [...types, ...parts, ...(t.device_ids ?? [])].join('\n');
+function formatDevices(task) {
+  const types = Object.entries(task.gpu_types ?? {}).map(([type, count]) => `${count} × ${type || 'GPU'}`);
+  const shares = (task.parts ?? []).map((share) => `${formatSize(share.mem_mib)}${share.cores ? ` and ${share.cores} %` : ''} of a ${share.type || 'GPU'}`);
+  return [...types, ...shares, ...(task.device_ids ?? [])].join('\n');
 }
 
-function jobFacts(j) {
-  const { spec } = j;
+function jobFacts(job) {
+  const { spec } = job;
   return [
-    ['State', jobState(j), jobState(j)],
-    ['Exit code', j.exit_code],
-    ['Submitted', `${new Date(j.submitted).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}, ${formatElapsed(j.submitted)} ago`],
+    ['State', jobState(job), jobState(job)],
+    ['Exit code', job.exit_code],
+    ['Submitted', `${new Date(job.submitted).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}, ${formatElapsed(job.submitted)} ago`],
     ['Role', spec.role || '*'],
     ['Priority', spec.priority ?? 0],
     ['Kind', [spec.service && 'service', spec.gang && 'gang', spec.preemptible && 'preemptible'].filter(Boolean).join(', ')],

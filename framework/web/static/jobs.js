@@ -1,44 +1,44 @@
 // All jobs: the live ones, and the newest ended ones.
 import { createElement, createFilter, formatNumber, formatCount, formatElapsed, createTable, setText } from './dom.js';
-import { isLive, jobState, listTasks, formatRequest } from './cluster.js';
+import { isLive, jobState, formatTaskStates, formatRequest } from './cluster.js';
 import { encodePath } from './api.js';
 
-const shown = 300;
+const maxRows = 300;
 
 export function renderJobs(store) {
   const list = createTable({
-    caption: 'Jobs, the newest first', empty: 'No job.', key: (j) => j.spec.name,
+    caption: 'Jobs, the newest first', empty: 'No job.', key: (job) => job.spec.name,
     columns: [
-      { name: 'Job', text: (j) => j.spec.name, href: (j) => `#/jobs/${encodePath(j.spec.name)}` },
+      { name: 'Job', text: (job) => job.spec.name, href: (job) => `#/jobs/${encodePath(job.spec.name)}` },
       { name: 'State', text: jobState, state: jobState },
-      { name: 'Tasks', text: listTasks },
-      { name: 'Role', text: (j) => j.spec.role || '*' },
-      { name: 'Each wants', text: (j) => formatRequest(j.spec) },
-      { name: 'Submitted', text: (j) => `${formatElapsed(j.submitted)} ago` },
-      { name: 'Why it waits', class: 'wide', text: (j) => (isLive(j) && j.waits) || '' },
+      { name: 'Tasks', text: formatTaskStates },
+      { name: 'Role', text: (job) => job.spec.role || '*' },
+      { name: 'Each wants', text: (job) => formatRequest(job.spec) },
+      { name: 'Submitted', text: (job) => `${formatElapsed(job.submitted)} ago` },
+      { name: 'Why it waits', class: 'wide', text: (job) => (isLive(job) && job.waits) || '' },
     ],
   });
   const note = createElement('p', { class: 'note', 'aria-live': 'polite' });
-  let wish = '';
-  let ended = true;
-  let loads = 0;
-  let told = false; // whether the ended jobs are loaded
+  let filter = '';
+  let showEnded = true;
+  let lastLoad = 0; // value of store.loads when the ended jobs were requested
+  let endedLoaded = false;
   const update = () => {
-    if (store.loads !== loads) {
-      loads = store.loads;
-      store.fetchEndedJobs().then(() => { told = true; }).catch((err) => setText(note, `The ended jobs: ${err.message}`));
+    if (store.loads !== lastLoad) {
+      lastLoad = store.loads;
+      store.fetchEndedJobs().then(() => { endedLoaded = true; }).catch((err) => setText(note, `Cannot load the ended jobs: ${err.message}`));
     }
-    const all = [...store.jobs.values()].filter((j) => (ended || isLive(j)) && matchesFilter(j, wish))
+    const matching = [...store.jobs.values()].filter((job) => (showEnded || isLive(job)) && matchesFilter(job, filter))
       .sort((a, b) => Date.parse(b.submitted) - Date.parse(a.submitted));
-    list.update(all.slice(0, shown), told || !ended);
-    setText(note, all.length > shown ? `${shown} of ${formatNumber(all.length)}: type to see fewer` : told || all.length ? formatCount(all.length, 'job') : '');
+    list.update(matching.slice(0, maxRows), endedLoaded || !showEnded);
+    setText(note, matching.length > maxRows ? `${maxRows} of ${formatNumber(matching.length)}: type to see fewer` : endedLoaded || matching.length ? formatCount(matching.length, 'job') : '');
   };
-  const which = createElement('label', {}, createElement('input', { type: 'checkbox', checked: true, on: { change: (e) => { ended = e.target.checked; update(); } } }), ' ended ones too');
+  const endedToggle = createElement('label', {}, createElement('input', { type: 'checkbox', checked: true, on: { change: (e) => { showEnded = e.target.checked; update(); } } }), ' with ended jobs');
   const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Jobs'),
-    createElement('div', { class: 'tools' }, createFilter('Name, state, role or type', (text) => { wish = text; update(); }), which, note), list.node);
+    createElement('div', { class: 'tools' }, createFilter('Name, state, role or type', (text) => { filter = text; update(); }), endedToggle, note), list.node);
   return { title: 'Jobs', node, update };
 }
 
-function matchesFilter(job, wish) {
-  return !wish || `${job.spec.name} ${listTasks(job)} ${job.spec.role || '*'} ${formatRequest(job.spec)}`.toLowerCase().includes(wish);
+function matchesFilter(job, filter) {
+  return !filter || `${job.spec.name} ${formatTaskStates(job)} ${job.spec.role || '*'} ${formatRequest(job.spec)}`.toLowerCase().includes(filter);
 }

@@ -2,25 +2,25 @@
 import { Problem, fetchResponse, encodePath, readChunks } from './api.js';
 import { createElement, setText } from './dom.js';
 
-const tail = 64 << 10; // bytes from the end
-const kept = 512 << 10; // characters on the page
-const again = 3000; // milliseconds before a broken response is requested again
-const slack = 8; // pixels from the bottom that count as the bottom
+const tailBytes = 64 << 10; // bytes from the end
+const maxCharacters = 512 << 10; // characters on the page
+const retryDelay = 3000; // milliseconds until a failed request is repeated
+const scrollTolerance = 8; // pixels; so close to the end the log follows new output
 
 export function createLog() {
   const view = new Log();
   return {
     node: view.node,
     show: (task, state) => view.show(task, state),
-    close: () => view.stop.abort(),
+    close: () => view.request.abort(),
     get task() { return view.task; },
   };
 }
 
 class Log {
   task = undefined;
-  stop = new AbortController();
-  #state = '';
+  request = new AbortController(); // aborts the current request
+  #state = ''; // the task's state at the last call of show
   #stream = 'stdout';
   #reading = false; // true also after everything is read
   #text = createElement('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
@@ -43,39 +43,39 @@ class Log {
   // show switches to another task, or retries if the state has changed and
   // there was no output before.
   show(task, state) {
-    const other = task !== this.task;
-    const again = !this.#reading && state !== this.#state;
+    const taskChanged = task !== this.task;
+    const retry = !this.#reading && state !== this.#state;
     this.#state = state;
-    if (!other && !again) return;
+    if (!taskChanged && !retry) return;
     this.task = task;
     setText(this.#name, task ?? '');
     if (task) this.#restart();
   }
 
   async #restart() {
-    this.stop.abort();
-    const stop = this.stop = new AbortController();
+    this.request.abort();
+    const controller = this.request = new AbortController();
     this.#text.replaceChildren();
     this.#reading = true;
     setText(this.#note, '');
     try {
-      const res = await fetchResponse(`v1/tasks/${encodePath(this.task)}/log?follow=true&tail=${tail}&stream=${this.#stream}`, stop.signal);
-      await readChunks(res, (part) => { if (!stop.signal.aborted) this.#add(part); });
-      if (stop.signal.aborted) return;
-      setText(this.#note, this.#text.hasChildNodes() ? 'This is all of it.' : 'It wrote nothing.');
+      const response = await fetchResponse(`v1/tasks/${encodePath(this.task)}/log?follow=true&tail=${tailBytes}&stream=${this.#stream}`, controller.signal);
+      await readChunks(response, (chunk) => { if (!controller.signal.aborted) this.#add(chunk); });
+      if (controller.signal.aborted) return;
+      setText(this.#note, this.#text.hasChildNodes() ? 'End of the output.' : 'The task wrote no output.');
     } catch (err) {
-      if (stop.signal.aborted) return;
+      if (controller.signal.aborted) return;
       setText(this.#note, err.message);
       this.#reading = false;
-      if (!(err instanceof Problem)) setTimeout(() => { if (!stop.signal.aborted) this.#restart(); }, again);
+      if (!(err instanceof Problem)) setTimeout(() => { if (!controller.signal.aborted) this.#restart(); }, retryDelay);
     }
   }
 
-  #add(part) {
+  #add(chunk) {
     const follow = this.#follow.checked;
-    this.#text.append(part);
+    this.#text.append(chunk);
     let length = this.#text.textContent.length;
-    while (length > kept && this.#text.childNodes.length > 1) {
+    while (length > maxCharacters && this.#text.childNodes.length > 1) {
       length -= this.#text.firstChild.length;
       this.#text.firstChild.remove();
     }
@@ -87,6 +87,6 @@ class Log {
   }
 
   #atEnd() {
-    return this.#text.scrollHeight - this.#text.scrollTop - this.#text.clientHeight < slack;
+    return this.#text.scrollHeight - this.#text.scrollTop - this.#text.clientHeight < scrollTolerance;
   }
 }

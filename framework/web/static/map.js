@@ -1,33 +1,33 @@
 // Draws the cluster map: a tile for each agent, a cell for each of its GPUs.
 import { setAttribute, createElement, formatCount, syncChildren, setText } from './dom.js';
-import { agentNote, words } from './cluster.js';
+import { agentNote, stateLabels } from './cluster.js';
 import { encodePath } from './api.js';
 
-const many = 200; // agents; with more, tiles are small
+const denseThreshold = 200; // with more agents, the tiles are small
 
 // createMap creates a map that keeps its tiles. Tab focuses one tile, and the arrow
 // keys move the focus.
 export function createMap() {
   const list = createElement('ul', { class: 'map', 'aria-label': 'Agents and their GPUs', on: { keydown: onKeyDown, focusin: onFocusIn } });
-  const about = createElement('ul', { class: 'about', id: 'about', hidden: true });
-  const known = new Map();
-  const tell = () => {
+  const description = createElement('ul', { class: 'about', id: 'about', hidden: true });
+  const agentsByTile = new Map();
+  const describeFocused = () => {
     const tile = list.querySelector('a:focus-visible')?.parentNode;
-    about.hidden = !tile;
-    if (tile) syncChildren(about, known.get(tile)?.cells.map((c, i) => [i, c]) ?? [], ([i]) => i, () => createElement('li', {}, createElement('i'), ' ', createElement('span')), drawFact);
+    description.hidden = !tile;
+    if (tile) syncChildren(description, agentsByTile.get(tile)?.cells.map((cell, i) => [i, cell]) ?? [], ([i]) => i, () => createElement('li', {}, createElement('i'), ' ', createElement('span')), drawFact);
   };
-  list.addEventListener('focusin', tell);
-  list.addEventListener('focusout', () => { about.hidden = true; });
-  list.addEventListener('keydown', (e) => { if (e.key === 'Escape') about.hidden = true; });
+  list.addEventListener('focusin', describeFocused);
+  list.addEventListener('focusout', () => { description.hidden = true; });
+  list.addEventListener('keydown', (e) => { if (e.key === 'Escape') description.hidden = true; });
   const update = (agents) => {
-    setAttribute(list, 'data-dense', agents.length > many);
+    setAttribute(list, 'data-dense', agents.length > denseThreshold);
     const domain = findDomain(agents);
-    syncChildren(list, agents, (a) => a.id, makeTile, (tile, agent) => { known.set(tile, agent); drawTile(tile, agent, domain); });
-    for (const tile of known.keys()) if (!tile.isConnected) known.delete(tile);
-    if (!about.hidden) tell();
+    syncChildren(list, agents, (agent) => agent.id, makeTile, (tile, agent) => { agentsByTile.set(tile, agent); drawTile(tile, agent, domain); });
+    for (const tile of agentsByTile.keys()) if (!tile.isConnected) agentsByTile.delete(tile);
+    if (!description.hidden) describeFocused();
     if (!list.querySelector('a[tabindex="0"]')) setAttribute(list.querySelector('a'), 'tabindex', 0);
   };
-  return { node: createElement('div', {}, list, about), update: (agents) => (agents.length ? update(agents) : syncChildren(list, [], String)) };
+  return { node: createElement('div', {}, list, description), update: (agents) => (agents.length ? update(agents) : syncChildren(list, [], String)) };
 }
 
 function makeTile(agent) {
@@ -36,18 +36,18 @@ function makeTile(agent) {
 
 // findDomain returns the common domain of all host names, '' if they differ.
 function findDomain(agents) {
-  const [first = ''] = agents.map((a) => a.hostname);
-  const domain = first.slice(first.indexOf('.'));
-  const common = /^\.[a-z]/i.test(domain) && agents.every((a) => a.hostname.endsWith(domain) && a.hostname.indexOf('.') === a.hostname.length - domain.length);
+  const [firstHost = ''] = agents.map((agent) => agent.hostname);
+  const domain = firstHost.slice(firstHost.indexOf('.'));
+  const common = /^\.[a-z]/i.test(domain) && agents.every((agent) => agent.hostname.endsWith(domain) && agent.hostname.indexOf('.') === agent.hostname.length - domain.length);
   return common ? domain : '';
 }
 
-const drawn = new WeakMap(); // by tile: signature of its content
+const signatures = new WeakMap(); // by tile: signature of its content
 
 function drawTile(tile, agent, domain) {
   const signature = `${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()}`;
-  if (drawn.get(tile) === signature) return;
-  drawn.set(tile, signature);
+  if (signatures.get(tile) === signature) return;
+  signatures.set(tile, signature);
   const [host, cells] = tile.firstChild.children;
   setText(host.firstChild, agent.hostname.slice(0, agent.hostname.length - domain.length));
   setText(host.lastChild, agentNote(agent).replace(/:.*/s, ''));
@@ -58,14 +58,14 @@ function drawTile(tile, agent, domain) {
 }
 
 function cellSignature(cell) {
-  return cell.uuid + cell.state + cell.note + cell.part + cell.tasks.map((t) => t.id).join();
+  return cell.uuid + cell.state + cell.note + cell.fraction + cell.tasks.map((task) => task.id).join();
 }
 
 // drawCell draws a GPU; lists of devices use it too.
 export function drawCell(node, cell) {
   setAttribute(node, 'class', `cell ${cell.state}`);
   setAttribute(node, 'title', cellTitle(cell));
-  if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.part)}%`);
+  if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.fraction)}%`);
 }
 
 // drawFact describes a GPU in text, as the cell's title does for the pointer.
@@ -75,38 +75,38 @@ function drawFact(item, [, cell]) {
 }
 
 function cellTitle(cell) {
-  const who = cell.tasks.map((t) => t.id).join(', ');
-  return [cell.type || 'GPU', formatCellState(cell), who && `by ${who}`, cell.uuid].filter(Boolean).join(' · ');
+  const taskIDs = cell.tasks.map((task) => task.id).join(', ');
+  return [cell.type || 'GPU', formatCellState(cell), taskIDs && `by ${taskIDs}`, cell.uuid].filter(Boolean).join(' · ');
 }
 
 // formatCellState formats a state: "free", "shared, 40 % taken", "GPU is sick: XID 79".
 export function formatCellState(cell) {
   if (cell.note) return cell.note;
-  return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.part)} % taken` : words[cell.state];
+  return cell.state === 'shared' ? `shared, ${Math.round(100 * cell.fraction)} % taken` : stateLabels[cell.state];
 }
 
 function agentLabel(agent) {
   const { count, types } = agent;
-  const parts = [`${agent.hostname}: ${formatCount(count.all, 'GPU')} ${types.join(', ')}`];
+  const labels = [`${agent.hostname}: ${formatCount(count.all, 'GPU')} ${types.join(', ')}`];
   for (const state of ['free', 'shared', 'sick', 'cordoned', 'withheld']) {
-    if (count[state]) parts.push(`${count[state]} ${words[state]}`);
+    if (count[state]) labels.push(`${count[state]} ${stateLabels[state]}`);
   }
-  return [...parts, agentNote(agent)].filter(Boolean).join(', ');
+  return [...labels, agentNote(agent)].filter(Boolean).join(', ');
 }
 
 // createLegend creates the legend of the cells.
 export function createLegend() {
   return createElement('ul', { class: 'legend', 'aria-label': 'What the cells mean' },
-    ...Object.entries(words).map(([state, word]) => {
+    ...Object.entries(stateLabels).map(([state, label]) => {
       const cell = createElement('i', { class: `cell ${state}` });
       if (state === 'shared') cell.style.setProperty('--part', '50%');
-      return createElement('li', {}, cell, ' ', state === 'cordoned' ? 'cordoned or draining' : word);
+      return createElement('li', {}, cell, ' ', state === 'cordoned' ? 'cordoned or draining' : label);
     }));
 }
 
 function onFocusIn({ target, currentTarget }) {
-  const before = currentTarget.querySelector('a[tabindex="0"]');
-  if (before !== target) setAttribute(before, 'tabindex', -1);
+  const previous = currentTarget.querySelector('a[tabindex="0"]');
+  if (previous !== target) setAttribute(previous, 'tabindex', -1);
   setAttribute(target, 'tabindex', 0);
 }
 
@@ -134,6 +134,6 @@ function nextTile(key, tile, list) {
 
 // countColumns returns the number of tiles in the first row.
 function countColumns(tiles) {
-  const line = [...tiles].findIndex((t) => t.offsetTop !== tiles[0].offsetTop);
-  return line < 0 ? tiles.length : line;
+  const secondRow = [...tiles].findIndex((tile) => tile.offsetTop !== tiles[0].offsetTop);
+  return secondRow < 0 ? tiles.length : secondRow;
 }

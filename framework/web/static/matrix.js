@@ -4,18 +4,18 @@
 // listCombinations returns a function from a task's index to its values by name;
 // it returns undefined after the last combination.
 export function listCombinations({ axes = [], exclude = [], include = [] }) {
-  const crossed = axes.length ? combineAxes(axes).filter((c) => !exclude.some((entry) => matchesEntry(entry, c))) : [];
-  const lone = include.filter((entry) => !crossed.some((c) => matchesEntry(pickAxes(entry, axes), c)));
+  const crossed = axes.length ? combineAxes(axes).filter((combination) => !exclude.some((entry) => matchesEntry(entry, combination))) : [];
+  const added = include.filter((entry) => !crossed.some((combination) => matchesEntry(pickAxes(entry, axes), combination)));
   return (index) => {
-    const one = crossed[index];
-    if (!one) return lone[index - crossed.length];
-    return Object.assign({}, one, ...include.filter((entry) => matchesEntry(pickAxes(entry, axes), one)));
+    const combination = crossed[index];
+    if (!combination) return added[index - crossed.length];
+    return Object.assign({}, combination, ...include.filter((entry) => matchesEntry(pickAxes(entry, axes), combination)));
   };
 }
 
 // combineAxes returns all combinations of the axes' values; the last axis varies fastest.
 function combineAxes(axes) {
-  return axes.reduce((all, { name, values }) => all.flatMap((one) => values.map((v) => ({ ...one, [name]: v }))), [{}]);
+  return axes.reduce((all, { name, values }) => all.flatMap((combination) => values.map((value) => ({ ...combination, [name]: value }))), [{}]);
 }
 
 // pickAxes returns an entry's values for the axes.

@@ -5,35 +5,39 @@ import { encodePath } from './api.js';
 
 export function renderQueue(store) {
   const jobs = createTable({
-    caption: 'Jobs with tasks that wait, the next one first', empty: 'Nothing waits.', key: (q) => q.name,
+    caption: 'Jobs with tasks that wait, the next one first', empty: 'Nothing waits.', key: (entry) => entry.name,
     columns: [
-      { name: 'Position', number: true, text: (q) => String(q.position) },
-      { name: 'Job', text: (q) => q.name, href: (q) => `#/jobs/${encodePath(q.name)}` },
-      { name: 'Role', text: (q) => q.role || '*' },
-      { name: 'Priority', number: true, text: (q) => String(q.priority ?? 0) },
-      { name: 'Waiting', number: true, text: (q) => `${q.waiting} of ${q.tasks}` },
-      { name: 'Each wants', text: (q) => q.gpus },
-      { name: 'Since', text: (q) => formatElapsed(q.submitted) },
-      { name: 'Why', class: 'wide', text: (q) => q.reason ?? '' },
+      { name: 'Position', number: true, text: (entry) => String(entry.position) },
+      { name: 'Job', text: (entry) => entry.name, href: (entry) => `#/jobs/${encodePath(entry.name)}` },
+      { name: 'Role', text: (entry) => entry.role || '*' },
+      { name: 'Priority', number: true, text: (entry) => String(entry.priority ?? 0) },
+      { name: 'Waiting', number: true, text: (entry) => `${entry.waiting} of ${entry.tasks}` },
+      { name: 'Each wants', text: (entry) => entry.gpus },
+      { name: 'Since', text: (entry) => formatElapsed(entry.submitted) },
+      { name: 'Why', class: 'wide', text: (entry) => entry.reason ?? '' },
     ],
   });
   const note = createElement('p', { class: 'note' });
-  const stop = store.keepUpdated('queue');
+  const stopUpdates = store.keepUpdated('queue');
   const update = () => {
-    const told = store.queue && !store.missing.has('queue');
-    setText(note, told ? '' : 'By priority and age: this scheduler does not tell the order in which it chooses.');
-    note.hidden = Boolean(told) || (store.queue === null && !store.missing.has('queue'));
-    jobs.update(told ? store.queue : queueFromJobs(store.jobs), store.queue !== null || store.missing.has('queue'));
+    const provided = store.queue && !store.unavailableLists.has('queue');
+    setText(note, provided ? '' : 'Sorted by priority and age, because this scheduler does not provide its queue.');
+    note.hidden = Boolean(provided) || (store.queue === null && !store.unavailableLists.has('queue'));
+    jobs.update(provided ? store.queue : queueFromJobs(store.jobs), store.queue !== null || store.unavailableLists.has('queue'));
   };
-  return { title: 'Queue', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Queue'), note, jobs.node), update, close: stop };
+  return { title: 'Queue', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Queue'), note, jobs.node), update, close: stopUpdates };
 }
 
-// queueFromJobs derives the queue from the jobs, as far as possible.
+// queueFromJobs derives an approximate queue from the jobs.
 function queueFromJobs(jobs) {
-  return [...jobs.values()].filter((j) => j.tasks.some((t) => t.state === 'WAITING'))
+  return [...jobs.values()].filter((job) => job.tasks.some(isWaiting))
     .sort((a, b) => (b.spec.priority ?? 0) - (a.spec.priority ?? 0) || Date.parse(a.submitted) - Date.parse(b.submitted))
-    .map((j, i) => ({
-      position: i + 1, name: j.spec.name, role: j.spec.role, priority: j.spec.priority, submitted: j.submitted,
-      tasks: j.tasks.length, waiting: j.tasks.filter((t) => t.state === 'WAITING').length, gpus: formatRequest(j.spec), reason: j.waits,
+    .map((job, i) => ({
+      position: i + 1, name: job.spec.name, role: job.spec.role, priority: job.spec.priority, submitted: job.submitted,
+      tasks: job.tasks.length, waiting: job.tasks.filter(isWaiting).length, gpus: formatRequest(job.spec), reason: job.waits,
     }));
+}
+
+function isWaiting(task) {
+  return task.state === 'WAITING';
 }

@@ -5,15 +5,15 @@ import { countHeldByRole } from './cluster.js';
 export function renderQuotas(store) {
   const list = createElement('div', { class: 'roles' });
   const note = createElement('p', { class: 'note' });
-  const stop = store.keepUpdated('roles');
+  const stopUpdates = store.keepUpdated('roles');
   const update = () => {
-    const told = store.roles && !store.missing.has('roles');
-    note.hidden = !store.missing.has('roles');
-    setText(note, 'This scheduler does not tell its roles: here is what their jobs hold.');
-    const roles = told ? store.roles : store.missing.has('roles') ? countHeldByRole(store.jobs) : [];
-    syncChildren(list, roles, (r) => r.name, makeRole, drawRole);
+    const provided = store.roles && !store.unavailableLists.has('roles');
+    note.hidden = !store.unavailableLists.has('roles');
+    setText(note, 'This scheduler does not provide its roles. The GPUs are those that the jobs hold.');
+    const roles = provided ? store.roles : store.unavailableLists.has('roles') ? countHeldByRole(store.jobs) : [];
+    syncChildren(list, roles, ({ name }) => name, makeRole, drawRole);
   };
-  return { title: 'Quotas', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Quotas'), note, list), update, close: stop };
+  return { title: 'Quotas', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Quotas'), note, list), update, close: stopUpdates };
 }
 
 function makeRole(role) {
@@ -21,8 +21,8 @@ function makeRole(role) {
 }
 
 function drawRole(section, role) {
-  const [, about, bars] = section.children;
-  setText(about, describeRole(role));
+  const [, description, bars] = section.children;
+  setText(description, describeRole(role));
   const types = [...new Set([...Object.keys(role.quota ?? {}), ...Object.keys(role.held ?? {})])].sort(compareTypes);
   syncChildren(bars, types, String, (type) => createElement('li', {}, createElement('span', {}, type === '*' ? 'all types' : type), createElement('span'), createElement('meter', { min: 0, optimum: 0, 'aria-label': type })),
     (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type]));
@@ -34,23 +34,23 @@ function compareTypes(a, b) {
 }
 
 function drawBar(bar, held, quota) {
-  const [, words, meter] = bar.children;
-  const bounded = quota !== undefined;
-  meter.hidden = !bounded;
+  const [, label, meter] = bar.children;
+  const hasQuota = quota !== undefined;
+  meter.hidden = !hasQuota;
   meter.max = quota || 1; // a quota of 0 is shown as full
   meter.value = quota === 0 ? 1 : held;
   meter.high = 0.999 * meter.max; // a full meter is not green
   const full = held >= quota ? ', full' : '';
-  setText(words, bounded ? `${formatNumber(held)} of ${formatNumber(quota)} held${full}` : `${formatNumber(held)} held, no bound`);
+  setText(label, hasQuota ? `${formatNumber(held)} of ${formatNumber(quota)} held${full}` : `${formatNumber(held)} held, no quota`);
 }
 
 function describeRole(role) {
-  const parts = [
+  const properties = [
     role.waiting ? `${role.waiting} waiting` : 'nothing waits',
     role.weight !== undefined && `weight ${formatNumber(role.weight)}`,
     role.order, role.policy,
     role.backfill === false && 'no backfill',
     role.quota_set && 'quota set by hand',
   ];
-  return parts.filter(Boolean).join(' · ');
+  return properties.filter(Boolean).join(' · ');
 }

@@ -10,45 +10,44 @@ const height = 60;
 export function createSparkline(name) {
   const area = createSVG('path', { class: 'area' });
   const line = createSVG('path', { class: 'line' });
-  const half = createSVG('path', { class: 'half', d: `M0 ${height / 2}H${width}` });
-  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, half, area, line);
-  const now = createElement('b');
-  const most = createElement('span');
-  const node = createElement('figure', { class: 'spark' }, createElement('figcaption', {}, createElement('span', {}, name), ' ', now), drawing, createElement('div', { class: 'ends', 'aria-hidden': 'true' }, most, createElement('span', {}, '0')));
-  const update = ({ points, top, write, minutes, current }) => {
-    const known = points.filter((p) => p.value !== null);
+  const midline = createSVG('path', { class: 'half', d: `M0 ${height / 2}H${width}` });
+  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, midline, area, line);
+  const currentLabel = createElement('b');
+  const maximumLabel = createElement('span');
+  const node = createElement('figure', { class: 'spark' }, createElement('figcaption', {}, createElement('span', {}, name), ' ', currentLabel), drawing, createElement('div', { class: 'ends', 'aria-hidden': 'true' }, maximumLabel, createElement('span', {}, '0')));
+  const update = ({ points, maximum, format, minutes, current }) => {
+    const known = points.filter(({ value }) => value !== null);
     const runs = splitRuns(known, 60 * minutes);
-    setText(now, current);
-    setText(most, top ? write(top) : '');
-    setAttribute(line, 'd', runs.map((run) => runPath(run, top)).join(''));
-    setAttribute(area, 'd', runs.map((run) => `${runPath(run, top)}V${height}H${run[0].x}Z`).join(''));
-    setAttribute(drawing, 'aria-label', describeValues(name, known, write, current));
+    setText(currentLabel, current);
+    setText(maximumLabel, maximum ? format(maximum) : '');
+    setAttribute(line, 'd', runs.map((run) => runPath(run, maximum)).join(''));
+    setAttribute(area, 'd', runs.map((run) => `${runPath(run, maximum)}V${height}H${run[0].x}Z`).join(''));
+    setAttribute(drawing, 'aria-label', describeValues(name, known, format, current));
   };
   return { node, update };
 }
 
-// splitRuns splits the points at gaps that are longer than usual.
+// splitRuns splits the points where the interval is more than three times the median.
 function splitRuns(points, seconds) {
   const runs = [];
-  const pauses = points.slice(1).map((p, i) => points[i].age - p.age).sort((a, b) => a - b);
-  const gap = Math.max(60, 3 * (pauses[pauses.length >> 1] ?? 0));
-  points.forEach((p, i) => {
-    const point = { x: (width * Math.max(0, 1 - p.age / seconds)).toFixed(1), value: p.value };
-    if (i === 0 || points[i - 1].age - p.age > gap) runs.push([]);
-    runs.at(-1).push(point);
+  const intervals = points.slice(1).map((point, i) => points[i].age - point.age).sort((a, b) => a - b);
+  const gap = Math.max(60, 3 * (intervals[intervals.length >> 1] ?? 0));
+  points.forEach(({ age, value }, i) => {
+    if (i === 0 || points[i - 1].age - age > gap) runs.push([]);
+    runs.at(-1).push({ x: (width * Math.max(0, 1 - age / seconds)).toFixed(1), value });
   });
   return runs;
 }
 
-function runPath(run, top) {
-  const points = run.map(({ x, value }) => `${x},${(height - 1 - (height - 2) * Math.min(1, value / (top || 1))).toFixed(1)}`);
-  return `M${points.join('L')}${run.length === 1 ? 'h-3' : ''}`; // one alone is a dot
+function runPath(run, maximum) {
+  const points = run.map(({ x, value }) => `${x},${(height - 1 - (height - 2) * Math.min(1, value / (maximum || 1))).toFixed(1)}`);
+  return `M${points.join('L')}${run.length === 1 ? 'h-3' : ''}`; // a single point is drawn as a dot
 }
 
-function describeValues(name, points, write, current) {
+function describeValues(name, points, format, current) {
   if (points.length === 0) return `${name}: nothing is known`;
-  const values = points.map((p) => p.value);
-  const mean = values.reduce((a, b) => a + b) / values.length;
+  const values = points.map(({ value }) => value);
+  const mean = values.reduce((sum, value) => sum + value) / values.length;
   const minutes = Math.max(1, Math.round(points[0].age / 60));
-  return `${name} now ${current}; in the last ${minutes === 1 ? 'minute' : `${minutes} minutes`} ${write(Math.min(...values))} to ${write(Math.max(...values))}, on average ${write(mean)}`;
+  return `${name} now ${current}; in the last ${minutes === 1 ? 'minute' : `${minutes} minutes`} ${format(Math.min(...values))} to ${format(Math.max(...values))}, on average ${format(mean)}`;
 }

@@ -2,7 +2,7 @@
 // which are then requested. It also reports that some agent or GPU has changed:
 // the lists of them are requested shortly after, and periodically for changes
 // without events, but not often, because the lists are expensive for the master.
-import { Problem, lastAnswer, streamEvents, fetchJSON, encodePath } from './api.js';
+import { Problem, lastResponse, streamEvents, fetchJSON, encodePath } from './api.js';
 
 const second = 1000;
 const streamTimeout = 40 * second; // the scheduler sends something every 15 s
@@ -14,32 +14,32 @@ const maxEndedRequested = 200;
 const maxEndedKept = 1000;
 
 export class Store {
-  jobs = new Map(); // live jobs, and those that have ended while the page is open
+  jobs = new Map(); // by name: live jobs, and those that have ended while the page is open
   agents = [];
   gpus = [];
   queue = null;
   roles = null;
   health = null;
   streaming = false;
-  trouble = ''; // why there is no stream
-  denied = false;
-  signing = false; // whether a new token is being tried
-  loads = 0; // number of complete loads
-  noAgents = ''; // why the list of agents is not available
-  focus = ''; // name of the job whose page is open
-  wanted = new Set(); // lists that are shown: queue, roles
-  missing = new Set(); // lists that this scheduler does not provide to the user
+  streamError = ''; // why there is no stream
+  unauthorized = false; // the scheduler requires a token, or another one
+  checkingToken = false; // a new token was entered and the scheduler has not responded
+  loads = 0; // number of complete loads: one for each connection
+  agentsError = ''; // why the list of agents is not available
+  openJob = ''; // name of the job whose page is open; it stays in jobs after its end
+  shownLists = new Set(); // lists that are kept up to date: 'queue', 'roles'
+  unavailableLists = new Set(); // lists that this scheduler does not provide to the user
 
   #listeners = new Set();
   #notifyPending = false;
-  #changedJobs = new Set();
-  #earlyEvents = null; // events received during a load
-  #refreshing = false;
+  #changedJobs = new Set(); // names of jobs to request
+  #earlyEvents = null; // events received during a load, applied after it; null after that
+  #refreshing = false; // #refreshChangedJobs is running
   #recentlyRequested = new Set(); // lists that were requested less than 2 s ago
-  #abortSignal = null; // abort signal of the present stream
-  #lastListed = 0; // time of the last request for agents
-  #listDuration = 0; // duration of that request
-  #refreshTimer = 0; // timer of the next request after an event
+  #abortSignal = null; // aborts with the current stream
+  #lastListed = 0; // when agents and GPUs were last requested, in milliseconds
+  #listDuration = 0; // how long that request took, in milliseconds
+  #refreshTimer = 0; // timer of the next request after an event; 0 if none is due
 
   // watch calls listener now and after changes, and returns a function that stops it.
   watch(listener) {
@@ -59,73 +59,73 @@ export class Store {
 
   // run follows the event stream and reconnects forever.
   async run() {
-    for (let tries = 0; ; tries++) {
+    for (let attempts = 0; ; attempts++) {
       try {
-        await this.#followStream(() => { tries = 0; });
+        await this.#followStream(() => { attempts = 0; });
         this.#markDown('the scheduler ended the stream');
       } catch (err) {
         this.#markDown(err.message);
-        this.denied = err instanceof Problem && err.status === 401;
+        this.unauthorized = err instanceof Problem && err.status === 401;
       }
-      this.signing = false;
+      this.checkingToken = false;
       this.notifyListeners();
-      await this.#waitBeforeRetry(tries);
+      await this.#waitBeforeRetry(attempts);
     }
   }
 
   // retry ends the delay before the next attempt.
   retry = () => {};
 
-  #waitBeforeRetry(tries) {
-    const limit = Math.min(30 * second, second * 2 ** tries);
+  #waitBeforeRetry(attempts) {
+    const limit = Math.min(30 * second, second * 2 ** attempts);
     return new Promise((resume) => {
       const timer = setTimeout(resume, limit / 2 + Math.random() * limit / 2);
       this.retry = () => { clearTimeout(timer); resume(); };
     });
   }
 
-  #markDown(why) {
+  #markDown(reason) {
     this.streaming = false;
-    this.trouble = why;
+    this.streamError = reason;
   }
 
-  async #followStream(connected) {
-    const stop = new AbortController();
+  async #followStream(onConnected) {
+    const controller = new AbortController();
     let watchdog;
-    const alive = () => {
+    const onInput = () => {
       clearTimeout(watchdog);
-      watchdog = setTimeout(() => stop.abort(new Error('nothing was received for 40 s')), streamTimeout);
+      watchdog = setTimeout(() => controller.abort(new Error('nothing was received for 40 s')), streamTimeout);
       if (this.streaming) return;
       this.streaming = true;
-      this.denied = false;
-      this.signing = false;
-      connected();
-      this.#loadAll(stop.signal).catch((err) => stop.abort(err));
+      this.unauthorized = false;
+      this.checkingToken = false;
+      onConnected();
+      this.#loadAll(controller.signal).catch((err) => controller.abort(err));
     };
     this.#earlyEvents = [];
-    this.#abortSignal = stop.signal;
-    const slow = setInterval(() => { if (!document.hidden) this.refreshHardware(); }, (50 + 20 * Math.random()) * second);
+    this.#abortSignal = controller.signal;
+    const refreshInterval = setInterval(() => { if (!document.hidden) this.refreshHardware(); }, (50 + 20 * Math.random()) * second);
     try {
-      await streamEvents('v1/events?state=live&inventory=true', stop.signal, (ev, name) => this.#handleEvent(ev, name), alive);
+      await streamEvents('v1/events?state=live&inventory=true', controller.signal, (event, name) => this.#handleEvent(event, name), onInput);
     } catch (err) {
-      throw stop.signal.aborted ? stop.signal.reason : err;
+      throw controller.signal.aborted ? controller.signal.reason : err;
     } finally {
       clearTimeout(watchdog);
-      clearInterval(slow);
-      stop.abort();
+      clearInterval(refreshInterval);
+      controller.abort();
     }
   }
 
   // #loadAll requests everything and then applies the events received meanwhile.
   async #loadAll(signal) {
-    this.missing.clear();
-    const [list] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal)]);
-    for (const name of this.#storeLiveJobs(list.jobs)) this.jobs.delete(name); // a job's page requests it again
+    this.unavailableLists.clear();
+    const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal)]);
+    for (const name of this.#storeLiveJobs(live.jobs)) this.jobs.delete(name); // a job's page requests it again
     this.loads++;
-    const early = this.#earlyEvents;
+    const events = this.#earlyEvents;
     this.#earlyEvents = null;
-    for (const ev of early) this.#applyEvent(ev);
-    for (const what of this.wanted) this.#fetchList(what);
+    for (const event of events) this.#applyEvent(event);
+    for (const name of this.shownLists) this.#fetchList(name);
     this.notifyListeners();
   }
 
@@ -134,18 +134,18 @@ export class Store {
   }
 
   async #fetchHardware(signal) {
-    const began = Date.now();
-    this.#lastListed = began;
+    const startTime = Date.now();
+    this.#lastListed = startTime;
     try {
       const [agents, gpus] = await Promise.all([fetchJSON('v1/agents', signal), fetchJSON('v1/gpus', signal)]);
       this.agents = agents.agents;
       this.gpus = gpus.gpus;
-      this.noAgents = '';
+      this.agentsError = '';
     } catch (err) {
       if (signal.aborted) throw err;
-      this.noAgents = err.message; // the master does not respond; the jobs are still known
+      this.agentsError = err.message; // the master does not respond; the jobs are still known
     }
-    this.#listDuration = Date.now() - began;
+    this.#listDuration = Date.now() - startTime;
     this.notifyListeners();
   }
 
@@ -156,9 +156,9 @@ export class Store {
     Promise.all([this.#fetchHardware(signal), this.#fetchHealth(signal)]).catch(() => {}); // the stream reports it
   }
 
-  #handleEvent(ev, name) {
+  #handleEvent(event, name) {
     if (name === 'inventory') this.#scheduleRefresh();
-    else if (!name) this.#applyEvent(ev);
+    else if (!name) this.#applyEvent(event);
   }
 
   // #scheduleRefresh requests agents and GPUs soon, at a random time so that pages do not
@@ -166,27 +166,27 @@ export class Store {
   #scheduleRefresh() {
     if (this.#refreshTimer || document.hidden) return; // a page that is shown again requests them
     const now = Date.now();
-    const at = Math.max(now, this.#lastListed + Math.max(minListInterval, 60 * this.#listDuration)) + maxJitter * Math.random();
+    const refreshTime = Math.max(now, this.#lastListed + Math.max(minListInterval, 60 * this.#listDuration)) + maxJitter * Math.random();
     this.#refreshTimer = setTimeout(() => {
       this.#refreshTimer = 0;
       if (!document.hidden) this.refreshHardware();
-    }, at - now);
+    }, refreshTime - now);
   }
 
-  #applyEvent(ev) {
+  #applyEvent(event) {
     if (this.#earlyEvents) {
-      this.#earlyEvents.push(ev);
+      this.#earlyEvents.push(event);
       return;
     }
-    const task = this.jobs.get(ev.job)?.tasks.find((t) => t.id === ev.task);
+    const task = this.jobs.get(event.job)?.tasks.find(({ id }) => id === event.task);
     if (task) {
-      if (task.state === ev.state || Date.parse(task.changed) > Date.parse(ev.time)) return;
-      task.state = ev.state;
-      task.message = ev.message ?? '';
-      task.changed = ev.time;
+      if (task.state === event.state || Date.parse(task.changed) > Date.parse(event.time)) return;
+      task.state = event.state;
+      task.message = event.message ?? '';
+      task.changed = event.time;
       this.notifyListeners();
     }
-    this.#changedJobs.add(ev.job);
+    this.#changedJobs.add(event.job);
     this.#refreshChangedJobs();
   }
 
@@ -194,22 +194,22 @@ export class Store {
   async #refreshChangedJobs() {
     if (this.#refreshing) return;
     this.#refreshing = true;
-    let rest = batchDelay;
+    let delay = batchDelay;
     while (this.#changedJobs.size > 0 && this.streaming) {
-      await new Promise((resume) => setTimeout(resume, rest));
+      await new Promise((resume) => setTimeout(resume, delay));
       const names = [...this.#changedJobs];
       this.#changedJobs.clear();
-      if (this.jobs.get(this.focus)?.waits && !names.includes(this.focus)) names.push(this.focus);
-      const began = Date.now();
+      if (this.jobs.get(this.openJob)?.waits && !names.includes(this.openJob)) names.push(this.openJob);
+      const startTime = Date.now();
       try {
         await (names.length > maxSingleRequests ? this.#fetchLiveJobs() : this.#fetchJobs(names));
       } catch {
         names.forEach((name) => this.#changedJobs.add(name)); // the stream reports the reason
       }
-      rest = Math.max(batchDelay, 4 * (Date.now() - began)); // reduces the load of a busy scheduler
+      delay = Math.max(batchDelay, 4 * (Date.now() - startTime)); // reduces the load of a busy scheduler
       this.#dropOldEnded();
       if (this.#hasUnknownAgent() && Date.now() - this.#lastListed > minListInterval) this.refreshHardware();
-      for (const what of this.wanted) this.#fetchList(what);
+      for (const name of this.shownLists) this.#fetchList(name);
       this.notifyListeners();
     }
     this.#refreshing = false;
@@ -217,37 +217,37 @@ export class Store {
 
   async #fetchLiveJobs() {
     const { jobs } = await fetchJSON('v1/jobs?state=live', this.#abortSignal);
-    const over = this.#storeLiveJobs(jobs);
-    for (const name of over.splice(maxEndedRequested)) this.jobs.delete(name);
-    await this.#fetchJobs(over);
+    const endedNames = this.#storeLiveJobs(jobs);
+    for (const name of endedNames.splice(maxEndedRequested)) this.jobs.delete(name);
+    await this.#fetchJobs(endedNames);
   }
 
   // #storeLiveJobs stores the live jobs and returns the names of those that are no longer live.
   #storeLiveJobs(live) {
-    const names = new Set(live.map((j) => j.spec.name));
-    const over = [...this.jobs.values()].filter((j) => !j.terminal && !names.has(j.spec.name)).map((j) => j.spec.name);
+    const names = new Set(live.map((job) => job.spec.name));
+    const endedNames = [...this.jobs.values()].filter((job) => !job.terminal && !names.has(job.spec.name)).map((job) => job.spec.name);
     for (const job of live) this.jobs.set(job.spec.name, job);
-    return over;
+    return endedNames;
   }
 
   // #hasUnknownAgent reports whether a task is on an agent that is not in the list.
   #hasUnknownAgent() {
-    const known = new Set(this.agents.map((a) => a.id));
-    return [...this.jobs.values()].some((j) => !j.terminal && j.tasks.some((t) => t.agent_id && !known.has(t.agent_id)));
+    const known = new Set(this.agents.map((agent) => agent.id));
+    return [...this.jobs.values()].some((job) => !job.terminal && job.tasks.some((task) => task.agent_id && !known.has(task.agent_id)));
   }
 
   // #dropOldEnded limits how many ended jobs the page stores.
   #dropOldEnded() {
-    const ended = [...this.jobs.values()].filter((j) => j.terminal && j.spec.name !== this.focus);
+    const ended = [...this.jobs.values()].filter((job) => job.terminal && job.spec.name !== this.openJob);
     for (const job of ended.slice(0, -maxEndedKept)) this.jobs.delete(job.spec.name);
   }
 
   async #fetchJobs(names) {
-    const left = [...names];
-    const one = async () => {
-      for (let name = left.pop(); name !== undefined; name = left.pop()) await this.fetchJob(name);
+    const remaining = [...names];
+    const fetchNext = async () => {
+      for (let name = remaining.pop(); name !== undefined; name = remaining.pop()) await this.fetchJob(name);
     };
-    await Promise.all([one(), one(), one()]);
+    await Promise.all([fetchNext(), fetchNext(), fetchNext()]);
   }
 
   // fetchJob requests one job. It removes a job that does not exist and returns undefined.
@@ -273,28 +273,28 @@ export class Store {
   }
 
   // keepUpdated keeps the queue or the roles up to date until the returned function is called.
-  keepUpdated(what) {
-    this.wanted.add(what);
-    if (this.loads > 0) this.#fetchList(what);
-    return () => this.wanted.delete(what);
+  keepUpdated(list) {
+    this.shownLists.add(list);
+    if (this.loads > 0) this.#fetchList(list);
+    return () => this.shownLists.delete(list);
   }
 
   // #fetchList requests a list, at most every 2 s.
-  async #fetchList(what) {
-    if (this.missing.has(what) || this.#recentlyRequested.has(what)) return;
-    this.#recentlyRequested.add(what);
+  async #fetchList(list) {
+    if (this.unavailableLists.has(list) || this.#recentlyRequested.has(list)) return;
+    this.#recentlyRequested.add(list);
     try {
-      const body = await fetchJSON(`v1/${what}`, this.#abortSignal);
-      this[what] = what === 'queue' ? body.jobs : body.roles;
+      const body = await fetchJSON(`v1/${list}`, this.#abortSignal);
+      this[list] = list === 'queue' ? body.jobs : body.roles;
     } catch (err) {
-      if (err instanceof Problem && (err.status === 404 || err.status === 403)) this.missing.add(what);
+      if (err instanceof Problem && (err.status === 404 || err.status === 403)) this.unavailableLists.add(list);
     }
     this.notifyListeners();
-    setTimeout(() => this.#recentlyRequested.delete(what), 2 * second);
+    setTimeout(() => this.#recentlyRequested.delete(list), 2 * second);
   }
 
   // age is the age of a standby's responses, in seconds; null if they are current.
   get age() {
-    return lastAnswer.age;
+    return lastResponse.age;
   }
 }
