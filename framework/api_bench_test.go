@@ -78,7 +78,7 @@ const (
 // BenchmarkListPages reads a long list over HTTP, page by page.
 func BenchmarkListPages(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	rememberJobs(b, path, waitingJobs)
+	fillJournal(b, path, waitingJobs)
 	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
 	defer in.stopAndWait(b)
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
@@ -121,8 +121,8 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 	}
 }
 
-// rememberJobs writes listedJobs jobs into a journal; the last ones are pending.
-func rememberJobs(b *testing.B, path string, waiting int) {
+// fillJournal writes listedJobs jobs into a journal; the last ones are pending.
+func fillJournal(b *testing.B, path string, waiting int) {
 	b.Helper()
 	j, err := journal.OpenBolt(path)
 	if err != nil {

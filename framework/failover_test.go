@@ -43,14 +43,14 @@ func startReplica(t *testing.T, c *mesostest.FakeCluster, addr string, session t
 // awaitCondition polls until right returns true. It is for conditions without an event.
 func awaitCondition(t *testing.T, what string, right func() bool) {
 	t.Helper()
-	limit := time.After(2 * patience)
+	limit := time.After(2 * waitTimeout)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for !right() {
 		select {
 		case <-again.C:
 		case <-limit:
-			t.Fatalf("not so after %s: %s", 2*patience, what)
+			t.Fatalf("not so after %s: %s", 2*waitTimeout, what)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func awaitRole(t *testing.T, in *testInstance, role string) api.HealthStatus {
 // longTimeout returns the context for tests with many steps or with tokens: verifying a
 // token takes seconds with the race detector.
 func longTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*waitTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -154,7 +154,7 @@ func TestSecondSchedulerTakesOver(t *testing.T) {
 		if !errors.Is(err, master.ErrReplaced) {
 			t.Errorf("the first ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the first goes on")
 	}
 	view, err := second.GetJob(ctx, "one")
@@ -359,7 +359,7 @@ func TestRemovedFrameworkEndsTheScheduler(t *testing.T) {
 		if !errors.Is(err, master.ErrRemoved) {
 			t.Errorf("Run returned %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("Run did not return")
 	}
 }

@@ -16,7 +16,7 @@ type statusFeed chan Status
 
 func (f statusFeed) await(t *testing.T, what string, matches func(Status) bool) Status {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	var last Status
 	for {
 		select {

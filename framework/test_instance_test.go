@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// patience limits every wait: a test that waits longer fails.
-const patience = time.Minute
+// waitTimeout limits every wait: a test that waits longer fails.
+const waitTimeout = time.Minute
 
 // testInstance is a running Scheduler with a client of its API.
 type testInstance struct {
@@ -67,7 +67,7 @@ func (in *testInstance) stopAndWait(t testing.TB) {
 		if err != nil {
 			t.Fatalf("Run: %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("Run did not return")
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/marathon.md and the golden files anew: commit them only if you understand each change")
 
-func settings() ParseSettings { return ParseSettings{Role: "web", BridgeNetwork: MesosBridge} }
+func testSettings() ParseSettings { return ParseSettings{Role: "web", BridgeNetwork: MesosBridge} }
 
-// corpus returns the files of one folder of testdata by name.
-func corpus(t testing.TB, folder string) map[string][]byte {
+// readCorpus returns the files of one folder of testdata by name.
+func readCorpus(t testing.TB, folder string) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.json"))
 	if err != nil {
@@ -35,8 +35,8 @@ func corpus(t testing.TB, folder string) map[string][]byte {
 	return files
 }
 
-// write returns indented JSON.
-func write(t testing.TB, v any) []byte {
+// encodeJSON returns indented JSON.
+func encodeJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -51,20 +51,20 @@ func write(t testing.TB, v any) []byte {
 // For each definition in the corpus, the golden file contains the result: the definition with its defaults in the new
 // form, or the body of the 422.
 func TestCorpus(t *testing.T) {
-	files := corpus(t, "apps")
+	files := readCorpus(t, "apps")
 	if len(files) < 60 {
 		t.Errorf("the corpus has %d definitions, want at least 60", len(files))
 	}
 	valid := 0
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
-			app, err := ParseApp(text, settings())
+			app, err := ParseApp(text, testSettings())
 			if err != nil {
-				golden(t, name, invalid(t, err))
+				checkGolden(t, name, encodeRejection(t, err))
 				return
 			}
 			valid++
-			golden(t, name, write(t, app))
+			checkGolden(t, name, encodeJSON(t, app))
 			requireIdempotent(t, app)
 		})
 	}
@@ -73,16 +73,16 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func invalid(t *testing.T, err error) []byte {
+func encodeRejection(t *testing.T, err error) []byte {
 	t.Helper()
 	var i *ValidationError
 	if !errors.As(err, &i) {
 		t.Fatalf("got %v, want *Invalid", err)
 	}
-	return write(t, i)
+	return encodeJSON(t, i)
 }
 
-func golden(t *testing.T, name string, got []byte) {
+func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".json")
 	if *rewrite {
@@ -103,20 +103,20 @@ func golden(t *testing.T, name string, got []byte) {
 // requireIdempotent checks that an app does not change when it is written and parsed again.
 func requireIdempotent(t testing.TB, app *App) {
 	t.Helper()
-	first := write(t, app)
-	second, err := ParseApp(first, settings())
+	first := encodeJSON(t, app)
+	second, err := ParseApp(first, testSettings())
 	if err != nil {
 		t.Fatalf("what was accepted is refused when it comes back: %v\n%s", err, first)
 	}
-	if diff := cmp.Diff(string(first), string(write(t, second))); diff != "" {
+	if diff := cmp.Diff(string(first), string(encodeJSON(t, second))); diff != "" {
 		t.Errorf("written and read again (-first +second):\n%s", diff)
 	}
 }
 
 // Each golden file has a definition.
 func TestGoldenFilesHaveDefinitions(t *testing.T) {
-	files := corpus(t, "apps")
-	for name := range corpus(t, "golden") {
+	files := readCorpus(t, "apps")
+	for name := range readCorpus(t, "golden") {
 		if _, ok := files[name]; !ok {
 			t.Errorf("testdata/golden/%s.json has no definition", name)
 		}
@@ -126,7 +126,7 @@ func TestGoldenFilesHaveDefinitions(t *testing.T) {
 // The corpus contains each field of the table.
 func TestCorpusNamesEveryField(t *testing.T) {
 	met := map[string]bool{}
-	for _, text := range corpus(t, "apps") {
+	for _, text := range readCorpus(t, "apps") {
 		if v, err := decodeJSON(text); err == nil {
 			markFields(appSchema(), v, met)
 		}

@@ -73,7 +73,7 @@ func TestDefaultsDependingOnOtherFields(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := settings()
+			s := testSettings()
 			s.DefaultNetwork = "overlay"
 			app, err := ParseApp([]byte("{"+test.app+"}"), s)
 			if err != nil {
@@ -93,7 +93,7 @@ func TestDefaultsDependingOnOtherFields(t *testing.T) {
 
 // A definition that has been parsed is complete: parsing it again changes nothing.
 func TestDefaultsAreIdempotent(t *testing.T) {
-	for name, text := range corpus(t, "apps") {
+	for name, text := range readCorpus(t, "apps") {
 		v, err := decodeJSON(text)
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/reference/marathon.md has no table of fields")
 	}
-	want := table(AppFields()) + groupHead + table(GroupFields())
+	want := fieldTable(AppFields()) + groupHead + fieldTable(GroupFields())
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(prose+appHead+want), 0o644); err != nil {
 			t.Fatal(err)
@@ -40,9 +40,9 @@ func TestFieldsAreDocumented(t *testing.T) {
 	}
 }
 
-// table omits the rows of elements, which the rows of their lists describe, and those of fields that are as refused,
+// fieldTable omits the rows of elements, which the rows of their lists describe, and those of fields that are as refused,
 // replaced or informational as the field that contains them.
-func table(fields []Field) string {
+func fieldTable(fields []Field) string {
 	var b strings.Builder
 	b.WriteString("| field | value | default | support |\n|---|---|---|---|\n")
 	rows := map[string]Field{}
@@ -51,7 +51,7 @@ func table(fields []Field) string {
 		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" || isCovered(rows, f) {
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, value(f), code(f.Default), supportText(f))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, valueText(f), codeSpan(f.Default), supportText(f))
 	}
 	return b.String()
 }
@@ -71,7 +71,7 @@ func isCovered(rows map[string]Field, f Field) bool {
 	return false
 }
 
-func value(f Field) string {
+func valueText(f Field) string {
 	s := f.Type.String()
 	if len(f.Enum) > 0 && f.Type == String {
 		s = strings.Join(f.Enum, ", ")
@@ -90,7 +90,7 @@ func value(f Field) string {
 	return s
 }
 
-func code(s string) string {
+func codeSpan(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -132,14 +132,14 @@ func TestFieldTableIsConsistent(t *testing.T) {
 			}
 		}
 		for _, f := range fields {
-			if f.Support == Refused && f.Why == "" && !refusedAbove(f.Path, seen) {
+			if f.Support == Refused && f.Why == "" && !hasRefusedParent(f.Path, seen) {
 				t.Errorf("%s is refused without a reason", f.Path)
 			}
 		}
 	}
 }
 
-func refusedAbove(path string, fields map[string]Field) bool {
+func hasRefusedParent(path string, fields map[string]Field) bool {
 	for {
 		i := strings.LastIndexAny(path, ".[")
 		if i < 0 {

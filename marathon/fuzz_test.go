@@ -9,13 +9,13 @@ import (
 
 // For any text, ParseApp does not panic, reports mistakes in Marathon's form, and parses again what it accepted.
 func FuzzParse(f *testing.F) {
-	for _, text := range corpus(f, "apps") {
+	for _, text := range readCorpus(f, "apps") {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		app, err := ParseApp(text, settings())
+		app, err := ParseApp(text, testSettings())
 		if err != nil {
-			told(t, err)
+			checkErrorForm(t, err)
 			return
 		}
 		requireIdempotent(t, app)
@@ -28,18 +28,18 @@ func FuzzParseGroup(f *testing.F) {
 	f.Add([]byte(`{"scaleBy": 1.5}`))
 	f.Add([]byte(`{"apps": [null, {"id": "a", "cmd": "b", "dependencies": ["a"]}], "groups": [null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		g, err := ParseGroup(text, "/", settings())
+		g, err := ParseGroup(text, "/", testSettings())
 		if err != nil {
-			told(t, err)
+			checkErrorForm(t, err)
 			return
 		}
-		if first, second := order(g), order(parseGroup(t, string(write(t, g)), "/")); first != second {
+		if first, second := groupOrder(g), groupOrder(parseGroup(t, string(encodeJSON(t, g)), "/")); first != second {
 			t.Errorf("the order is %s, and %s when written and read again", first, second)
 		}
 	})
 }
 
-func told(t *testing.T, err error) {
+func checkErrorForm(t *testing.T, err error) {
 	t.Helper()
 	if m := (*SyntaxError)(nil); errors.As(err, &m) {
 		return
@@ -60,17 +60,17 @@ func TestChangedDefinitions(t *testing.T) {
 	others := []any{nil, true, "", "x", json.Number("-1"), json.Number("0"), json.Number("1e300"), []any{}, map[string]any{}, []any{nil}, map[string]any{"x": nil}}
 	accepted := 0
 	try := func(v any) {
-		text := write(t, v)
-		app, err := ParseApp(text, settings())
+		text := encodeJSON(t, v)
+		app, err := ParseApp(text, testSettings())
 		if err != nil {
-			told(t, err)
+			checkErrorForm(t, err)
 			return
 		}
 		accepted++
 		requireIdempotent(t, app)
 	}
 	var whole []map[string]any
-	files := corpus(t, "apps")
+	files := readCorpus(t, "apps")
 	for _, name := range sortedKeys(files) {
 		v, err := decodeJSON(files[name])
 		if err != nil {
@@ -78,7 +78,7 @@ func TestChangedDefinitions(t *testing.T) {
 		}
 		if m, ok := v.(map[string]any); ok {
 			whole = append(whole, m)
-			replace(m, others, func() { try(m) })
+			replaceValues(m, others, func() { try(m) })
 		}
 	}
 	for i, a := range whole {
@@ -94,8 +94,8 @@ func TestChangedDefinitions(t *testing.T) {
 	}
 }
 
-// replace sets each value inside v to each of others and calls changed each time.
-func replace(v any, others []any, changed func()) {
+// replaceValues sets each value inside v to each of others and calls changed each time.
+func replaceValues(v any, others []any, changed func()) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, was := range v {
@@ -104,7 +104,7 @@ func replace(v any, others []any, changed func()) {
 				changed()
 			}
 			v[name] = was
-			replace(was, others, changed)
+			replaceValues(was, others, changed)
 		}
 	case []any:
 		for i, was := range v {
@@ -113,7 +113,7 @@ func replace(v any, others []any, changed func()) {
 				changed()
 			}
 			v[i] = was
-			replace(was, others, changed)
+			replaceValues(was, others, changed)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 
 func parseGroup(t *testing.T, text, base string) *Group {
 	t.Helper()
-	g, err := ParseGroup([]byte(text), base, settings())
+	g, err := ParseGroup([]byte(text), base, testSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func order(g *Group) string {
+func groupOrder(g *Group) string {
 	var ids []string
 	for _, a := range g.OrderedApps() {
 		ids = append(ids, a.ID)
@@ -33,14 +33,14 @@ func TestGroup(t *testing.T) {
 			{"id": "back", "dependencies": ["../data"], "apps": [{"id": "api", "cmd": "a"}, {"id": "/shop/back/jobs", "cmd": "a", "dependencies": ["api"]}]},
 			{"id": "data", "groups": [{"id": "/shop/data/sql", "apps": [{"id": "one", "cmd": "a"}, {"id": "two", "cmd": "a", "dependencies": ["./one"]}]}]}
 		]}`, "/")
-	if got, want := order(g), "/shop/data/sql/one /shop/data/sql/two /shop/back/api /shop/web /shop/back/jobs"; got != want {
+	if got, want := groupOrder(g), "/shop/data/sql/one /shop/data/sql/two /shop/back/api /shop/web /shop/back/jobs"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got, want := g.Apps[0].Dependencies, []string{"/shop/back/api", "/cache"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	first := write(t, g)
-	if second := write(t, parseGroup(t, string(first), "/")); string(first) != string(second) {
+	first := encodeJSON(t, g)
+	if second := encodeJSON(t, parseGroup(t, string(first), "/")); string(first) != string(second) {
 		t.Errorf("written and read again:\n%s\n%s", first, second)
 	}
 }
@@ -49,7 +49,7 @@ func TestGroup(t *testing.T) {
 func TestGroupWithoutID(t *testing.T) {
 	const text = `{"apps": [{"id": "a", "cmd": "b"}]}`
 	for base, want := range map[string]string{"/": "/a", "/x/y": "/x/y/a"} {
-		if got := order(parseGroup(t, text, base)); got != want {
+		if got := groupOrder(parseGroup(t, text, base)); got != want {
 			t.Errorf("in %s: got %s, want %s", base, got, want)
 		}
 	}
@@ -101,8 +101,8 @@ func TestGroupRules(t *testing.T) {
 		{`{"scaleBy": -1}`, "/scaleBy", "less than 0"},
 		{`{"id": "/g", "groups": [{"id": "h", "scaleBy": 2}]}`, "/groups(0)/scaleBy", "stands alone"},
 	} {
-		_, err := ParseGroup([]byte(test.group), "/", settings())
-		if got := details(t, err); !strings.Contains(got[test.path], test.text) || got[test.path] == "" {
+		_, err := ParseGroup([]byte(test.group), "/", testSettings())
+		if got := errorDetails(t, err); !strings.Contains(got[test.path], test.text) || got[test.path] == "" {
 			t.Errorf("%s\ngot %q, want %q at %s", test.group, got, test.text, test.path)
 		}
 	}

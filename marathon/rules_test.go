@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// details returns the mistakes by path.
-func details(t *testing.T, err error) map[string]string {
+// errorDetails returns the mistakes by path.
+func errorDetails(t *testing.T, err error) map[string]string {
 	t.Helper()
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ func TestRules(t *testing.T) {
 		{run + `, "hostPath": "/x"`, "/hostPath", "did you mean container.volumes[].hostPath?"},
 		{run + `, "tasks": 3, "tty": true`, "/tty", "no terminal"},
 	} {
-		t.Run(test.path+" "+test.text, func(t *testing.T) { breaksAlone(t, test.app, test.path, test.text) })
+		t.Run(test.path+" "+test.text, func(t *testing.T) { requireSingleError(t, test.app, test.path, test.text) })
 	}
 }
 
@@ -148,7 +148,7 @@ func TestJobRules(t *testing.T) {
 		{`"id": "a", "cmd": "b", "container": {"type": "MESOS", "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 1}}}`, "/container/linuxInfo/ipcInfo/shmSize", "without container.docker.image"},
 		{mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 4096}}}, "mem": 8192`, "/container/linuxInfo/ipcInfo/shmSize", "32 bits"},
 	} {
-		t.Run(test.path+" "+test.text, func(t *testing.T) { breaksAlone(t, test.app, test.path, test.text) })
+		t.Run(test.path+" "+test.text, func(t *testing.T) { requireSingleError(t, test.app, test.path, test.text) })
 	}
 }
 
@@ -161,10 +161,10 @@ func manyConstraints(n int) string {
 	return b.String()
 }
 
-func breaksAlone(t *testing.T, app, path, text string) {
+func requireSingleError(t *testing.T, app, path, text string) {
 	t.Helper()
-	_, err := ParseApp([]byte("{"+app+"}"), settings())
-	got := details(t, err)
+	_, err := ParseApp([]byte("{"+app+"}"), testSettings())
+	got := errorDetails(t, err)
 	if len(got) == 0 || !strings.Contains(got[path], text) {
 		t.Fatalf("%.500s\ngot %q, want %q at %s", app, got, text, path)
 	}
@@ -178,7 +178,7 @@ func breaksAlone(t *testing.T, app, path, text string) {
 // Text that is not JSON causes another error than an invalid app.
 func TestMalformed(t *testing.T) {
 	for _, text := range []string{"", "{", `{"id": "a"} {}`, "{]", `{"id": "a"}x`} {
-		_, err := ParseApp([]byte(text), settings())
+		_, err := ParseApp([]byte(text), testSettings())
 		if m := (*SyntaxError)(nil); !errors.As(err, &m) {
 			t.Errorf("%q: got %v, want *Malformed", text, err)
 		}
@@ -187,8 +187,8 @@ func TestMalformed(t *testing.T) {
 
 // An invalid element does not change the indexes of the others.
 func TestErrorPathsMatchSource(t *testing.T) {
-	_, err := ParseApp([]byte(`{"id": "a", "cmd": "b", "constraints": [7, ["rack", "UNIQUE"], ["rack", "UNIQUE"], ["rack", "NEAR"]], "dependencies": [1, "/B"]}`), settings())
-	got := details(t, err)
+	_, err := ParseApp([]byte(`{"id": "a", "cmd": "b", "constraints": [7, ["rack", "UNIQUE"], ["rack", "UNIQUE"], ["rack", "NEAR"]], "dependencies": [1, "/B"]}`), testSettings())
+	got := errorDetails(t, err)
 	want := []string{"/constraints(0)", "/constraints(3)", "/dependencies(0)", "/dependencies(1)"}
 	if paths := sortedKeys(got); !slices.Equal(paths, want) {
 		t.Errorf("got %v, want %v", got, want)

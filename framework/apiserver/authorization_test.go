@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// statusAs serves a backend to the user that a test names in the header Who.
-func statusAs(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
+// serveWithPolicy serves a backend to the user that a test names in the header Who.
+func serveWithPolicy(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
 	t.Helper()
 	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func TestAccessRules(t *testing.T) {
 			readLog: func(uint64) ([]byte, error) { return nil, nil }, changes: make(chan api.TaskEvent),
 		}
 		close(f.changes)
-		url := statusAs(t, f, rolePolicy())
+		url := serveWithPolicy(t, f, rolePolicy())
 		var got []string
 		for _, user := range users {
 			status, kind, body := sendRequest(t, c.method, url+c.path, c.body, "Who", user)
@@ -93,7 +93,7 @@ func TestAccessRules(t *testing.T) {
 // gets exactly the response of one that does not exist.
 func TestInvisibleJobsAreNotFound(t *testing.T) {
 	there := &fakeBackend{task: job.Task{ID: "train.0", Job: "train"}, whose: map[string][2]string{"train": {"research", "owner"}}}
-	url := statusAs(t, there, rolePolicy())
+	url := serveWithPolicy(t, there, rolePolicy())
 	for path, method := range map[string]string{"/v1/jobs/train": "DELETE", "/v1/tasks/train.0/log": "GET", "/v1/events?job=train": "GET"} {
 		if status, _, body := sendRequest(t, method, url+path, "", "Who", "stranger"); status != 404 || strings.Contains(body, "research") || !strings.Contains(body, `"there is no `) {
 			t.Errorf("%s %s: %d %s", method, path, status, body)
@@ -103,7 +103,7 @@ func TestInvisibleJobsAreNotFound(t *testing.T) {
 		t.Errorf("a task's answer is not a task's: %s", body)
 	}
 	_, _, unseen := sendRequest(t, "GET", url+"/v1/jobs/train", "", "Who", "stranger")
-	if _, _, none := sendRequest(t, "GET", statusAs(t, &fakeBackend{}, rolePolicy())+"/v1/jobs/train", "", "Who", "stranger"); unseen != none {
+	if _, _, none := sendRequest(t, "GET", serveWithPolicy(t, &fakeBackend{}, rolePolicy())+"/v1/jobs/train", "", "Who", "stranger"); unseen != none {
 		t.Errorf("a job that is hidden: %s\nand one that is not there: %s", unseen, none)
 	}
 }
@@ -168,7 +168,7 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 		f.changes <- ev
 	}
 	close(f.changes)
-	url := statusAs(t, f, rolePolicy())
+	url := serveWithPolicy(t, f, rolePolicy())
 	for user, want := range map[string][]string{
 		"viewer":   {"train", "train.0,,train.0, train.1", "train train"},
 		"stranger": {"web", "hidden,,hidden, hidden", "web web"},
@@ -181,7 +181,7 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 		close(f.changes)
 		var got []string
 		_, _, body := sendRequest(t, "GET", url+"/v1/jobs", "", "Who", user)
-		got = append(got, strings.Join(words(body, `"name":"(\w+)"`), " "))
+		got = append(got, strings.Join(findWords(body, `"name":"(\w+)"`), " "))
 		_, _, body = sendRequest(t, "GET", url+"/v1/gpus", "", "Who", user)
 		var list api.GPUList
 		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.GPUs) != 3 {
@@ -189,14 +189,14 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 		}
 		got = append(got, list.GPUs[0].Task+","+list.GPUs[1].Task+","+list.GPUs[2].Task)
 		_, _, body = sendRequest(t, "GET", url+"/v1/events", "", "Who", user)
-		got = append(got, strings.Join(words(body, `"job":"(\w+)"`), " "))
+		got = append(got, strings.Join(findWords(body, `"job":"(\w+)"`), " "))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", user, diff)
 		}
 	}
 }
 
-func words(text, pattern string) (found []string) {
+func findWords(text, pattern string) (found []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 		found = append(found, m[1])
 	}
@@ -207,12 +207,12 @@ func words(text, pattern string) (found []string) {
 // rejection names the missing permission.
 func TestOwnerIsSetByScheduler(t *testing.T) {
 	f := &fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}}}
-	url := statusAs(t, f, rolePolicy())
+	url := serveWithPolicy(t, f, rolePolicy())
 	sendRequest(t, "POST", url+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`, "Who", "submitter")
 	if f.submitted.Owner != "submitter" {
 		t.Errorf("it is %q's", f.submitted.Owner)
 	}
-	sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`)
+	sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`)
 	if f.submitted.Owner != "" {
 		t.Errorf("without access file it is %q's", f.submitted.Owner)
 	}

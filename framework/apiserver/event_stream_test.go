@@ -20,7 +20,7 @@ func TestLiveEventsOmitEndedTasks(t *testing.T) {
 			f.changes <- api.TaskEvent{Job: "train", Task: "train.0", State: job.Finished}
 		}
 		close(f.changes)
-		res, err := http.Get(serve(t, f).URL + "/v1/events" + query)
+		res, err := http.Get(serveBackend(t, f).URL + "/v1/events" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestLiveEventsOmitEndedTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = strings.TrimSpace(want + strings.Repeat(" RUNNING FINISHED", maxEventBatch/100))
-		if got := states(string(text)); got != want {
+		if got := eventStates(string(text)); got != want {
 			t.Errorf("%q: got %d bytes %.60q, want %d %.60q", query, len(got), got, len(want), want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	}
 	f.changes <- api.TaskEvent{Job: "train", Task: "train.0", ID: "e-8"}
 	close(f.changes)
-	status, _, body := sendRequest(t, "GET", statusAs(t, f, rolePolicy())+"/v1/events?job=train&state=live", "", "Who", "viewer", "Last-Event-ID", "e-5")
+	status, _, body := sendRequest(t, "GET", serveWithPolicy(t, f, rolePolicy())+"/v1/events?job=train&state=live", "", "Who", "viewer", "Last-Event-ID", "e-5")
 	const event = `data: {"time":"0001-01-01T00:00:00Z","job":"train","task":"train.0","state":""}` + "\n\n"
 	if want := event + "id: e-7\n\nid: e-8\n" + event; status != 200 || body != want {
 		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
@@ -55,7 +55,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 		t.Errorf("asked for %+v, want %+v", f.stream, want)
 	}
 	for _, state := range []string{"dead", api.EndedJobs} {
-		if status, _, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/events?state="+state, ""); status != 400 || !strings.Contains(body, "is not live: leave it out for all tasks") {
+		if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/events?state="+state, ""); status != 400 || !strings.Contains(body, "is not live: leave it out for all tasks") {
 			t.Errorf("%s: got %d %s", state, status, body)
 		}
 	}
@@ -70,18 +70,18 @@ func TestInventoryEvents(t *testing.T) {
 			f.changes <- ev
 		}
 		close(f.changes)
-		status, _, body := sendRequest(t, "GET", statusAs(t, f, rolePolicy())+"/v1/events"+query, "", "Who", "viewer")
+		status, _, body := sendRequest(t, "GET", serveWithPolicy(t, f, rolePolicy())+"/v1/events"+query, "", "Who", "viewer")
 		if twice := strings.Repeat("event: inventory\ndata: {}\n\n", 2); status != 200 || body != twice || f.stream.WithInventory != want {
 			t.Errorf("%q: got %d %q, asked for %+v", query, status, body, f.stream)
 		}
 	}
-	if status, _, body := sendRequest(t, "GET", serve(t, &fakeBackend{}).URL+"/v1/events?inventory=yes", ""); status != 400 || !strings.Contains(body, "neither true nor false") {
+	if status, _, body := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/events?inventory=yes", ""); status != 400 || !strings.Contains(body, "neither true nor false") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
 
-// states returns the states of a stream's events, in order.
-func states(stream string) string {
+// eventStates returns the states of a stream's events, in order.
+func eventStates(stream string) string {
 	var all []string
 	for line := range strings.Lines(stream) {
 		if _, rest, ok := strings.Cut(line, `"state":"`); ok {

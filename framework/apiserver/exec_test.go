@@ -418,7 +418,7 @@ func TestExecSessionsAreLimited(t *testing.T) {
 		_, err := io.Copy(term.Stdout, term.Stdin)
 		return 0, err
 	}}
-	url := serve(t, f).URL + "/v1/jobs/train/tasks/0/exec?argv=cat&stdin=true"
+	url := serveBackend(t, f).URL + "/v1/jobs/train/tasks/0/exec?argv=cat&stdin=true"
 	var last *websocket.Conn
 	for range maxExecSessions {
 		conn, _, err := websocket.Dial(t.Context(), url, nil)
@@ -514,7 +514,7 @@ func TestExecPreconditions(t *testing.T) {
 
 // TestExecSameOrigin checks that a request from the same origin is accepted.
 func TestExecSameOrigin(t *testing.T) {
-	url := serve(t, &fakeBackend{state: job.Running}).URL
+	url := serveBackend(t, &fakeBackend{state: job.Running}).URL
 	for _, header := range [][]string{nil, {"Origin", url}, {"Origin", url, "Sec-Fetch-Site", "same-origin"}} {
 		openExec(t, url, header...)
 	}

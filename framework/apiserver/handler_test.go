@@ -130,7 +130,7 @@ func discardLogger() logrus.FieldLogger {
 	return log
 }
 
-func serve(t *testing.T, f *fakeBackend) *httptest.Server {
+func serveBackend(t *testing.T, f *fakeBackend) *httptest.Server {
 	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s
@@ -212,7 +212,7 @@ func TestRequests(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBackend{err: tt.err}
-			status, kind, body := sendRequest(t, tt.method, serve(t, f).URL+tt.path, tt.body, tt.header...)
+			status, kind, body := sendRequest(t, tt.method, serveBackend(t, f).URL+tt.path, tt.body, tt.header...)
 			if status != tt.status || !strings.Contains(body, tt.contains) {
 				t.Errorf("got %d %s, want %d with %s", status, body, tt.status, tt.contains)
 			}
@@ -229,7 +229,7 @@ func TestRequests(t *testing.T) {
 
 func TestSubmitAppliesDefaults(t *testing.T) {
 	f := &fakeBackend{}
-	sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", `{"name":"train","image":"debian:12"}`)
+	sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", `{"name":"train","image":"debian:12"}`)
 	if f.submitted.Tasks != 1 || f.submitted.Containerizer != job.Docker || f.submitted.CPUs != job.DefaultCPUs {
 		t.Errorf("submitted %+v", f.submitted)
 	}
@@ -239,7 +239,7 @@ func TestEventStream(t *testing.T) {
 	f := &fakeBackend{changes: make(chan api.TaskEvent, 1)}
 	f.changes <- api.TaskEvent{Job: "train", Task: "train.0", State: job.Running}
 	close(f.changes)
-	status, kind, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/events?job=train", "")
+	status, kind, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/events?job=train", "")
 	if status != 200 || kind != "text/event-stream" {
 		t.Errorf("got %d %s", status, kind)
 	}
@@ -263,7 +263,7 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 	f.readLog = func(offset uint64) ([]byte, error) { // in small chunks
 		return []byte(text[offset:min(int(offset)+api.MaxPreceding+20, len(text))]), nil
 	}
-	res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
+	res, err := http.Get(serveBackend(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestTruncatedLogIsAborted(t *testing.T) {
 			}
 			return []byte("half"), nil
 		}}
-		res, err := http.Get(serve(t, f).URL + "/v1/tasks/t/log")
+		res, err := http.Get(serveBackend(t, f).URL + "/v1/tasks/t/log")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,14 +299,14 @@ func TestTruncatedLogIsAborted(t *testing.T) {
 		}
 	}
 	gone := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}
-	if status, _, body := sendRequest(t, "GET", serve(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
+	if status, _, body := sendRequest(t, "GET", serveBackend(t, gone).URL+"/v1/tasks/t/log", ""); status != 502 || !strings.Contains(body, "agent is gone") {
 		t.Errorf("from the start: %d %s", status, body)
 	}
 }
 
 func TestLogOfWaitingTask(t *testing.T) {
 	f := &fakeBackend{task: job.Task{ID: "t", State: job.Waiting}}
-	if status, _, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
+	if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -316,7 +316,7 @@ func TestLogOfWaitingTask(t *testing.T) {
 func TestLogOfStartingTask(t *testing.T) {
 	get := func(state job.State) (status int, body string) {
 		f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: state}, readLog: func(uint64) ([]byte, error) { return nil, nil }}
-		status, _, body = sendRequest(t, "GET", serve(t, f).URL+"/v1/tasks/t/log", "")
+		status, _, body = sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/tasks/t/log", "")
 		return status, body
 	}
 	if status, body := get(job.Starting); status != 404 || !strings.Contains(body, "t is STARTING and has no stdout yet") {
@@ -372,7 +372,7 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 
 func TestListPagination(t *testing.T) {
 	f := &fakeBackend{next: "cursor"}
-	status, _, body := sendRequest(t, "GET", serve(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
+	status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
 	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -385,9 +385,9 @@ func TestListPagination(t *testing.T) {
 // body, and returns the age of its data.
 func TestStandbyRedirects(t *testing.T) {
 	leader := &fakeBackend{}
-	at := serve(t, leader).URL
+	at := serveBackend(t, leader).URL
 	standby := &fakeBackend{err: api.RedirectToLeader(at + "/"), asOf: time.Now().Add(-90 * time.Second)}
-	url := serve(t, standby).URL
+	url := serveBackend(t, standby).URL
 	status, _, body := sendRequest(t, "POST", url+"/v1/jobs", `{"name":"train","command":["true"]}`)
 	if status != 201 || leader.submitted.Name != "train" {
 		t.Errorf("through the redirect: %d %s", status, body)
@@ -415,7 +415,7 @@ func TestStandbyRedirects(t *testing.T) {
 
 func TestUnavailableWithoutLeader(t *testing.T) {
 	f := &fakeBackend{err: api.NewUnavailable("no scheduler leads")}
-	res, err := http.Get(serve(t, f).URL + "/v1/jobs/x")
+	res, err := http.Get(serveBackend(t, f).URL + "/v1/jobs/x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestIdempotencyKey(t *testing.T) {
 	const body = `{"name":"train","command":["true"],"env":{"A":"1","B":"2"}}`
 	submit := func(body string, header ...string) (int, *fakeBackend) {
 		f := &fakeBackend{}
-		status, _, _ := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, header...)
+		status, _, _ := sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", body, header...)
 		return status, f
 	}
 	_, first := submit(body, api.IdempotencyKey, "k")
@@ -51,7 +51,7 @@ func TestBodyDigestOfDuplicateKeys(t *testing.T) {
 	digest := func(body string) string {
 		t.Helper()
 		f := &fakeBackend{}
-		if status, _, answer := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, api.IdempotencyKey, "k"); status != 200 && status != 201 {
+		if status, _, answer := sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", body, api.IdempotencyKey, "k"); status != 200 && status != 201 {
 			t.Fatalf("%s: %d %s", body, status, answer)
 		}
 		return f.submitted.ClientKey.Digest

@@ -18,8 +18,8 @@ import (
 	"mesos-gpu/job/jobfile"
 )
 
-// detail returns the detail of a problem.
-func detail(t *testing.T, body string) string {
+// problemDetail returns the detail of a problem.
+func problemDetail(t *testing.T, body string) string {
 	t.Helper()
 	var p api.Problem
 	if err := json.Unmarshal([]byte(body), &p); err != nil {
@@ -45,7 +45,7 @@ func TestJobFiles(t *testing.T) {
 	for _, kind := range append([]string{"application/yaml; charset=utf-8", "Application/YAML"}, yamlMediaTypes...) {
 		for _, body := range []string{jobYAML, `{"name":"train","gpus":2,"command":"true","mem":"4GiB"}`} {
 			f := &fakeBackend{}
-			status, _, text := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, "Content-Type", kind)
+			status, _, text := sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", body, "Content-Type", kind)
 			if status != 201 {
 				t.Fatalf("%s: %d %s", kind, status, text)
 			}
@@ -68,8 +68,8 @@ func TestJobFiles(t *testing.T) {
 		"no schedule":    {"/v1/schedules", jobYAML, 422, "schedule: a time is required"},
 		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file:6:11: schedule: cron "},
 	} {
-		status, kind, body := sendRequest(t, "POST", serve(t, &fakeBackend{}).URL+c.path, c.body, "Content-Type", "application/yaml")
-		if status != c.status || kind != problemMediaType || !strings.Contains(detail(t, body), c.want) {
+		status, kind, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+c.path, c.body, "Content-Type", "application/yaml")
+		if status != c.status || kind != problemMediaType || !strings.Contains(problemDetail(t, body), c.want) {
 			t.Errorf("%s: got %d %s, want %d with %q", name, status, body, c.status, c.want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestIdempotencyKeyOfJobFile(t *testing.T) {
 	submit := func(body string) job.ClientKey {
 		t.Helper()
 		f := &fakeBackend{}
-		status, _, text := sendRequest(t, "POST", serve(t, f).URL+"/v1/jobs", body, "Content-Type", "application/yaml", api.IdempotencyKey, "k")
+		status, _, text := sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", body, "Content-Type", "application/yaml", api.IdempotencyKey, "k")
 		if status != 201 || f.submitted.ClientKey == nil || f.submitted.ClientKey.Key != "k" || len(f.submitted.ClientKey.Digest) != 32 {
 			t.Fatalf("%d %s, %+v", status, text, f.submitted.ClientKey)
 		}
@@ -152,8 +152,8 @@ func TestJSONErrors(t *testing.T) {
 		{"PUT", "/v1/roles/x/quota", `{"qouta":null}`, `parse body: unknown field "qouta"; did you mean "quota"?`},
 		{"POST", "/v1/jobs/x/scale", `{"tasks":"2"}`, "parse body: tasks needs a whole number, not text"},
 	} {
-		status, _, body := sendRequest(t, c.method, serve(t, &fakeBackend{}).URL+c.path, c.body)
-		if got := detail(t, body); status != 400 || got != c.want {
+		status, _, body := sendRequest(t, c.method, serveBackend(t, &fakeBackend{}).URL+c.path, c.body)
+		if got := problemDetail(t, body); status != 400 || got != c.want {
 			t.Errorf("%s %s: got %d\n\t%s, want 400\n\t%s", c.path, c.body, status, got, c.want)
 		}
 	}
@@ -178,8 +178,8 @@ func TestUnknownParameters(t *testing.T) {
 		{"GET", "/v1/job.schema.json?v=2", 200, ""},
 	} {
 		f := &fakeBackend{}
-		status, _, body := sendRequest(t, c.method, serve(t, f).URL+c.path, "")
-		if status != c.status || status == 400 && detail(t, body) != c.want {
+		status, _, body := sendRequest(t, c.method, serveBackend(t, f).URL+c.path, "")
+		if status != c.status || status == 400 && problemDetail(t, body) != c.want {
 			t.Errorf("%s %s: got %d %s, want %d %s", c.method, c.path, status, body, c.status, c.want)
 		}
 		if f.killed != "" {
@@ -194,7 +194,7 @@ func TestServedJobSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, kind, got := sendRequest(t, "GET", serve(t, &fakeBackend{}).URL+"/v1/job.schema.json", "")
+	status, kind, got := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/job.schema.json", "")
 	if status != 200 || kind != "application/schema+json" || got != string(want) {
 		t.Errorf("got %d, %s, %d bytes, want %d", status, kind, len(got), len(want))
 	}
@@ -232,7 +232,7 @@ func TestDocumentedCurlCommands(t *testing.T) {
 		}
 		submissions++
 		f := &fakeBackend{}
-		command = strings.Replace(command, "localhost:8080", serve(t, f).URL, 1)
+		command = strings.Replace(command, "localhost:8080", serveBackend(t, f).URL, 1)
 		c := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf("%s -sS --fail-with-body --noproxy '*' %s", curl, command))
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {

@@ -123,12 +123,12 @@ func TestRotatedLogIsComplete(t *testing.T) {
 			return budget > 0
 		}, func() { sinceNews = 0 })
 		if want := b.wrote.String(); got != want {
-			t.Fatalf("seed %d, %d rotations: got %d bytes, want %d; %s", seed, rotations, len(got), len(want), differ(got, want))
+			t.Fatalf("seed %d, %d rotations: got %d bytes, want %d; %s", seed, rotations, len(got), len(want), firstDifference(got, want))
 		}
 	}
 }
 
-func differ(got, want string) string {
+func firstDifference(got, want string) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
 			return fmt.Sprintf("from %d on %.40q, want %.40q", i, got[i:], want[i:])

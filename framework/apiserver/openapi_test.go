@@ -74,8 +74,8 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 	}
 }
 
-// texts are valid values of string types with a restricted set of values.
-var texts = map[reflect.Type]string{
+// enumValues are valid values of string types with a restricted set of values.
+var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[job.State]():             string(job.Running),
 	reflect.TypeFor[job.Containerizer]():     string(job.Docker),
 	reflect.TypeFor[job.IPCMode]():           string(job.HostIPC),
@@ -115,8 +115,8 @@ func fillValue(v reflect.Value) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.String:
-		if v.SetString("x"); texts[v.Type()] != "" {
-			v.SetString(texts[v.Type()])
+		if v.SetString("x"); enumValues[v.Type()] != "" {
+			v.SetString(enumValues[v.Type()])
 		}
 	case reflect.Bool:
 		v.SetBool(true)
@@ -224,8 +224,8 @@ func (f fullBackend) AddSchedule(context.Context, job.Spec) (api.ScheduleView, e
 // upgrade is the headers of a WebSocket request.
 var upgrade = []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
 
-// asked are successful requests: values of the path's parameters, the query, and the body.
-var asked = map[string]struct {
+// validRequests are successful requests: values of the path's parameters, the query, and the body.
+var validRequests = map[string]struct {
 	query, body string
 	header      []string
 	status      int
@@ -259,7 +259,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	for _, registered := range routes() {
 		route := registered.request
 		method, path, _ := strings.Cut(route, " ")
-		one := asked[route]
+		one := validRequests[route]
 		want := cmp.Or(one.status, http.StatusOK)
 		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
 		t.Run(route, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 			t.Errorf("a job file as %s: got %d, want 201", kind, got)
 		}
 	}
-	if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", asked["POST /v1/jobs"].body, api.IdempotencyKey, "k"); got != http.StatusOK {
+	if got := checkAgainstSchema(t, doc, nil, "POST", "/v1/jobs", validRequests["POST /v1/jobs"].body, api.IdempotencyKey, "k"); got != http.StatusOK {
 		t.Errorf("a submission made again: got %d, want 200", got)
 	}
 }

@@ -71,7 +71,7 @@ func TestOperations(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBackend{err: tt.err}
-			status, _, body := sendRequest(t, tt.method, serve(t, f).URL+tt.path, tt.body)
+			status, _, body := sendRequest(t, tt.method, serveBackend(t, f).URL+tt.path, tt.body)
 			if status != tt.status || !strings.Contains(body, tt.contains) {
 				t.Errorf("got %d %s, want %d with %s", status, body, tt.status, tt.contains)
 			}
@@ -88,7 +88,7 @@ func TestDemandResponse(t *testing.T) {
 		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, InsufficientResources: []string{"gpus"}, Topology: "nvlink", Tasks: 2, Jobs: []string{"train"}, Roles: []string{"research"}, CPUs: 8.1, TaskMemMiB: 4128},
 		{Type: api.AnyType, Types: []string{}, PerAgent: 1, InsufficientResources: []string{"cpus"}, Share: &gpu.ShareRequest{Cores: 30}, Tasks: 1, Jobs: []string{"part"}, Roles: []string{"*"}},
 	}}
-	_, _, got := sendRequest(t, "GET", serve(t, f).URL+"/v1/demand", "")
+	_, _, got := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/demand", "")
 	want := `{"demand":[` +
 		`{"type":"A100","types":["A100"],"gpus":8,"per_agent":4,"short":["gpus"],"mem_mib":0,"topology":"nvlink","tasks":2,"jobs":["train"],"roles":["research"],"cpus":8.1,"task_mem_mib":4128},` +
 		`{"type":"any","types":[],"gpus":0,"per_agent":1,"short":["cpus"],"share":{"cores":30},"mem_mib":0,"topology":"","tasks":1,"jobs":["part"],"roles":["*"],"cpus":0,"task_mem_mib":0}` +

@@ -36,7 +36,7 @@ func (l *listBackend) ListSchedules(context.Context) ([]api.ScheduleView, error)
 	return l.schedules, nil
 }
 
-func newLists() *listBackend {
+func newListBackend() *listBackend {
 	l := &listBackend{fakeBackend: &fakeBackend{}}
 	for _, name := range []string{"*", "prod", "dev", "lab"} {
 		l.roles = append(l.roles, api.RoleStatus{Name: name})
@@ -103,7 +103,7 @@ func readPage(t *testing.T, base, path string, limit int, after string) (names [
 
 // TestPagesCoverList checks that the pages of any size add up to the list.
 func TestPagesCoverList(t *testing.T) {
-	l := newLists()
+	l := newListBackend()
 	base := serveLists(t, l)
 	for _, path := range []string{"/v1/agents", "/v1/gpus", "/v1/roles", "/v1/schedules"} {
 		whole, next := readPage(t, base, path, 0, "")
@@ -157,7 +157,7 @@ func TestListChangesBetweenPages(t *testing.T) {
 		{"/v1/gpus", "a-0 a-1 a-2 a-3 b-0 b-1", 6, func(l *listBackend) { l.gpus = l.gpus[4:] }, "b-2 b-3"},
 		{"/v1/gpus", "a-0 a-1 a-2 a-3 b-0 b-1", 6, func(l *listBackend) { l.gpus = slices.Delete(l.gpus, 4, 8) }, ""},
 	} {
-		l := newLists()
+		l := newListBackend()
 		l.gpus = l.gpus[:8]
 		base := serveLists(t, l)
 		first, next := readPage(t, base, test.path, test.limit, "")
@@ -181,7 +181,7 @@ func TestListChangesBetweenPages(t *testing.T) {
 // TestInvalidPageRequests checks invalid limits, and cursors that are invalid or of another
 // list.
 func TestInvalidPageRequests(t *testing.T) {
-	base := serveLists(t, newLists())
+	base := serveLists(t, newListBackend())
 	_, ofAgents := readPage(t, base, "/v1/agents", 1, "")
 	short := base64.RawURLEncoding.EncodeToString([]byte(`["gpus"]`))
 	null := base64.RawURLEncoding.EncodeToString([]byte(`null`))
@@ -191,7 +191,7 @@ func TestInvalidPageRequests(t *testing.T) {
 				continue
 			}
 			status, kind, body := sendRequest(t, "GET", base+path+"?after="+after, "")
-			if want := fmt.Sprintf("after %q is no place in the list: it is the next of the page before", after); status != 400 || kind != problemMediaType || detail(t, body) != want {
+			if want := fmt.Sprintf("after %q is no place in the list: it is the next of the page before", after); status != 400 || kind != problemMediaType || problemDetail(t, body) != want {
 				t.Errorf("%s after %q: %d %s %s", path, after, status, kind, body)
 			}
 		}
@@ -199,7 +199,7 @@ func TestInvalidPageRequests(t *testing.T) {
 	for _, path := range []string{"/v1/jobs", "/v1/gpus", "/v1/roles", "/v1/schedules", "/v1/agents", "/v1/queue", "/v1/usage"} {
 		for _, limit := range []string{"0", "-1", "x", "1.5", "10001", "99999999999999999999"} {
 			status, kind, body := sendRequest(t, "GET", base+path+"?limit="+limit, "")
-			if want := fmt.Sprintf("limit %q is no number from 1 to 10000: left out it is all", limit); status != 400 || kind != problemMediaType || detail(t, body) != want {
+			if want := fmt.Sprintf("limit %q is no number from 1 to 10000: left out it is all", limit); status != 400 || kind != problemMediaType || problemDetail(t, body) != want {
 				t.Errorf("%s, limit %s: %d %s %s", path, limit, status, kind, body)
 			}
 		}
@@ -209,7 +209,7 @@ func TestInvalidPageRequests(t *testing.T) {
 // TestPagesHideInvisibleEntries checks that pages and cursors contain only entries that the
 // requester may see.
 func TestPagesHideInvisibleEntries(t *testing.T) {
-	l := newLists()
+	l := newListBackend()
 	l.roles = []api.RoleStatus{{Name: "prod"}, {Name: "research"}, {Name: "prod/web"}, {Name: "research/a"}}
 	g := rolePolicy().GrantFor(access.Identity{Name: "viewer"})
 	seen := filterVisible(g, l.roles, func(r *api.RoleStatus) string { return r.Name })

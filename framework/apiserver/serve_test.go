@@ -38,8 +38,8 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// get sends one request to a server that runs until the test ends.
-func get(t *testing.T, h http.Handler, path string) *http.Response {
+// sendGet sends one request to a server that runs until the test ends.
+func sendGet(t *testing.T, h http.Handler, path string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &pipeListener{conns: make(chan net.Conn, 1)}
@@ -66,7 +66,7 @@ func get(t *testing.T, h http.Handler, path string) *http.Response {
 // TestSlowResponsesComplete checks that a response may take as long as a call to the master.
 func TestSlowResponsesComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		res := get(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		res := sendGet(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-time.After(45 * time.Second):
 				http.Error(w, "the master does not answer", http.StatusBadGateway)
@@ -88,7 +88,7 @@ func TestStreamsOutliveWriteTimeout(t *testing.T) {
 			text := strings.Repeat("line\n", int(time.Since(start)/time.Minute))
 			return []byte(text[min(int(offset), len(text)):]), nil
 		}
-		res := get(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
 		text := make([]byte, 25)
 		if n, err := io.ReadFull(res.Body, text); err != nil {
 			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)

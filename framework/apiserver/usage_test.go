@@ -26,7 +26,7 @@ func (f *fakeBackend) ListUsage(_ context.Context, q UsageQuery) (api.UsageList,
 
 func TestUsage(t *testing.T) {
 	f := &fakeBackend{}
-	url := serve(t, f).URL
+	url := serveBackend(t, f).URL
 	if status, _, body := sendRequest(t, "GET", url+"/v1/usage", ""); status != 200 || body != `{"tasks":[]}`+"\n" {
 		t.Errorf("nothing runs: %d %s", status, body)
 	}

@@ -55,7 +55,7 @@ func newAgent(t testing.TB, m machine) *agent {
 		for {
 			select {
 			case now := <-tick.C:
-				a.send(func() []status.PendingUpdate { return a.streams.DueUpdates(now) })
+				a.sendUpdates(func() []status.PendingUpdate { return a.streams.DueUpdates(now) })
 			case <-ended:
 				return
 			}
@@ -65,9 +65,9 @@ func newAgent(t testing.TB, m machine) *agent {
 	return a
 }
 
-// send sends the master the updates that streams returns; it calls streams with mu held. An
+// sendUpdates sends the master the updates that streams returns; it calls streams with mu held. An
 // executor has exited once its task's terminal update is sent.
-func (a *agent) send(streams func() []status.PendingUpdate) {
+func (a *agent) sendUpdates(streams func() []status.PendingUpdate) {
 	a.mu.Lock()
 	updates, m, id := streams(), a.master, a.id
 	a.mu.Unlock()
@@ -90,9 +90,9 @@ func scalar(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// join registers with a master, including all running tasks, and sends unacknowledged
+// registerWith registers with a master, including all running tasks, and sends unacknowledged
 // updates again.
-func (a *agent) join(m *master.EmbeddedMaster) {
+func (a *agent) registerWith(m *master.EmbeddedMaster) {
 	a.mu.Lock()
 	info := mesos.AgentInfo{Hostname: a.ip, Port: new(int32)}
 	if known := a.id; known.Value != "" {
@@ -117,7 +117,7 @@ func (a *agent) join(m *master.EmbeddedMaster) {
 	a.mu.Lock()
 	a.id = id
 	a.mu.Unlock()
-	a.send(func() []status.PendingUpdate { return a.streams.Unacknowledged(time.Now()) })
+	a.sendUpdates(func() []status.PendingUpdate { return a.streams.Unacknowledged(time.Now()) })
 }
 
 // Run implements link.AgentLink.
@@ -125,17 +125,17 @@ func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInf
 	a.mu.Lock()
 	a.tasks[t.TaskID.Value] = runs{f, e, t}
 	a.mu.Unlock()
-	a.say(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
+	a.sendStatus(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
 }
 
 // Kill implements link.AgentLink.
 func (a *agent) Kill(_ mesos.FrameworkID, task mesos.TaskID, _ *mesos.KillPolicy) {
-	a.end(task.Value, mesos.TASK_KILLED)
+	a.endTask(task.Value, mesos.TASK_KILLED)
 }
 
 // Acknowledge implements link.AgentLink.
 func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
-	a.send(func() []status.PendingUpdate {
+	a.sendUpdates(func() []status.PendingUpdate {
 		_, next, _ := a.streams.Ack(time.Now(), status.TaskKey{Framework: f.Value, Task: task.Value}, id)
 		return next
 	})
@@ -144,7 +144,7 @@ func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
 // ShutdownExecutor and ShutdownFramework implement link.AgentLink.
 func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID) {}
 func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
-	for _, id := range a.running("") {
+	for _, id := range a.runningTasks("") {
 		a.mu.Lock()
 		if r := a.tasks[id]; *r.framework.ID == f {
 			delete(a.tasks, id)
@@ -153,8 +153,8 @@ func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
 	}
 }
 
-// running returns the ids of the job's running tasks; of all jobs if name is empty.
-func (a *agent) running(name string) (ids []string) {
+// runningTasks returns the ids of the job's running tasks; of all jobs if name is empty.
+func (a *agent) runningTasks(name string) (ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id := range a.tasks {
@@ -166,11 +166,11 @@ func (a *agent) running(name string) (ids []string) {
 	return ids
 }
 
-// say sends a status update of a running task, once the earlier ones are acknowledged.
+// sendStatus sends a status update of a running task, once the earlier ones are acknowledged.
 // change may be nil.
-func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
+func (a *agent) sendStatus(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
 	id := uuid.New()
-	a.send(func() []status.PendingUpdate {
+	a.sendUpdates(func() []status.PendingUpdate {
 		r, runs := a.tasks[task]
 		if !runs {
 			return nil
@@ -187,15 +187,15 @@ func (a *agent) say(task string, state mesos.TaskState, change func(*mesos.TaskS
 	})
 }
 
-// end sends a terminal update and releases the task's resources.
-func (a *agent) end(task string, state mesos.TaskState) {
+// endTask sends a terminal update and releases the task's resources.
+func (a *agent) endTask(task string, state mesos.TaskState) {
 	a.mu.Lock()
 	r, runs := a.tasks[task]
 	if runs {
 		a.over[task] = r
 	}
 	a.mu.Unlock()
-	a.say(task, state, nil)
+	a.sendStatus(task, state, nil)
 	a.mu.Lock()
 	delete(a.tasks, task)
 	a.mu.Unlock()

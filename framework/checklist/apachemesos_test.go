@@ -25,9 +25,9 @@ func newCluster(t testing.TB, _ string, machines []machine) *cluster {
 	t.Helper()
 	// An agent becomes unreachable after two unanswered pings.
 	master := apachemesos.StartMaster(t, "--allocation_interval=100ms", "--agent_ping_timeout=1secs", "--max_agent_ping_timeouts=2").Addr
-	c := &cluster{t: t, proxy: reverse(t, master), agents: map[machine]*apachemesos.MesosProcess{}}
+	c := &cluster{t: t, proxy: newReverseProxy(t, master), agents: map[machine]*apachemesos.MesosProcess{}}
 	for _, machine := range machines {
-		c.agents[machine] = apachemesos.AgentProcess{Master: master, IP: machine.ip, Flags: flags(machine)}.Start(t)
+		c.agents[machine] = apachemesos.AgentProcess{Master: master, IP: machine.ip, Flags: agentFlags(machine)}.Start(t)
 	}
 	for _, agent := range c.agents {
 		agent.AwaitReady(t)
@@ -36,7 +36,7 @@ func newCluster(t testing.TB, _ string, machines []machine) *cluster {
 	return c
 }
 
-func flags(m machine) []string {
+func agentFlags(m machine) []string {
 	isolation, resources := "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux", "--resources=cpus:4;mem:2048;disk:4096;ports:[31000-31100]"
 	if m.gpus == 0 {
 		return []string{isolation, resources, "--attributes=kind:plain"}
@@ -44,8 +44,8 @@ func flags(m machine) []string {
 	return []string{isolation, fmt.Sprintf("%s;gpus:%d", resources, m.gpus), "--attributes=gpu_type:V100"}
 }
 
-// reverse returns a handler that forwards requests to the master.
-func reverse(t testing.TB, addr string) http.Handler {
+// newReverseProxy returns a handler that forwards requests to the master.
+func newReverseProxy(t testing.TB, addr string) http.Handler {
 	target := &url.URL{Scheme: "http", Host: addr}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -58,30 +58,30 @@ func reverse(t testing.TB, addr string) http.Handler {
 // awaitAgents polls the master, which sends no events to a client that is not
 // subscribed.
 func (c *cluster) awaitAgents(n int) {
-	w := &world{t: c.t, cluster: c}
-	apachemesos.PollUntil(c.t, fmt.Sprintf("%d agents", n), func() bool { return len(w.agents()) == n })
+	w := &testEnv{t: c.t, cluster: c}
+	apachemesos.PollUntil(c.t, fmt.Sprintf("%d agents", n), func() bool { return len(w.listAgents()) == n })
 }
 
 func (c *cluster) handler() http.Handler { return c.proxy }
 
-// finish does nothing: tasks poll for a file.
-func (c *cluster) finish(string) {}
+// finishTasks does nothing: tasks poll for a file.
+func (c *cluster) finishTasks(string) {}
 
-// partition stops an agent's process, heal continues it.
-func (c *cluster) partition(m machine) { c.signal(m, syscall.SIGSTOP) }
-func (c *cluster) heal(m machine)      { c.signal(m, syscall.SIGCONT) }
+// disconnect stops an agent's process, heal continues it.
+func (c *cluster) disconnect(m machine) { c.signalAgent(m, syscall.SIGSTOP) }
+func (c *cluster) reconnect(m machine)  { c.signalAgent(m, syscall.SIGCONT) }
 
-func (c *cluster) signal(m machine, s syscall.Signal) {
+func (c *cluster) signalAgent(m machine, s syscall.Signal) {
 	c.t.Helper()
 	if err := c.agents[m].Process.Signal(s); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// successor is the same master at another address: without ZooKeeper, agents of Apache
+// newSuccessor is the same master at another address: without ZooKeeper, agents of Apache
 // Mesos support one master only.
-func (c *cluster) successor(string) *cluster { return c }
-func (c *cluster) takeOver()                 {}
+func (c *cluster) newSuccessor(string) *cluster { return c }
+func (c *cluster) registerAgents()              {}
 
-// newRunningWorld returns a world whose agents run executors, as all do in this build.
-func newRunningWorld(t *testing.T) *world { t.Helper(); return newWorld(t, gpuAgent) }
+// newExecutorEnv returns a world whose agents run executors, as all do in this build.
+func newExecutorEnv(t *testing.T) *testEnv { t.Helper(); return newTestEnv(t, gpuAgent) }

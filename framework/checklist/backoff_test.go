@@ -18,18 +18,18 @@ import (
 	embedded "mesos-gpu/internal/local/master"
 )
 
-// bubble runs the scheduler's master client under a fake clock against an embedded master.
+// runInBubble runs the scheduler's master client under a fake clock against an embedded master.
 // prepare may inject faults first.
-func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client)) {
+func runInBubble(t *testing.T, prepare func(*testEnv), test func(*testEnv, *master.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := embedded.New(embedded.MasterConfig{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = m.Run(ctx) })
-		w := &world{t: t, Proxy: faultproxy.New(m.Handler())}
+		w := &testEnv{t: t, Proxy: faultproxy.New(m.Handler())}
 		c, err := master.New(master.ConnectionConfig{
 			Master: "http://master:5050", Name: "checklist", User: "root", Roles: []string{"*"}, ExecutorPath: "/usr/bin/mesos-gpu",
-			Log: log(t, "client"), Transport: inmemory.HandlerTransport{Handler: w.Proxy},
+			Log: newLogger(t, "client"), Transport: inmemory.HandlerTransport{Handler: w.Proxy},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -46,12 +46,12 @@ func bubble(t *testing.T, prepare func(*world), test func(*world, *master.Client
 
 func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 	t.Run("backoff", func(t *testing.T) {
-		overloaded := func(w *world) {
+		overloaded := func(w *testEnv) {
 			w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), faultproxy.AnswerOverloaded())
 		}
-		bubble(t, overloaded, func(w *world, _ *master.Client) {
+		runInBubble(t, overloaded, func(w *testEnv, _ *master.Client) {
 			time.Sleep(time.Hour) // of the fake clock
-			calls := w.these(scheduler.Call_SUBSCRIBE, nil)
+			calls := w.listCalls(scheduler.Call_SUBSCRIBE, nil)
 			if n := len(calls); n < 3600/15 || n > 3600/15*3 {
 				t.Fatalf("%d attempts within an hour, want about one each 15 s", n)
 			}
@@ -68,16 +68,16 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 				t.Errorf("the first pause is %s, the longest %s: want growth", first, longest)
 			}
 			w.ClearFaults()
-			w.event(1, scheduler.Event_SUBSCRIBED, nil)
+			w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil)
 		})
 	})
 	t.Run("call", func(t *testing.T) {
-		bubble(t, func(*world) {}, func(w *world, c *master.Client) {
-			w.event(1, scheduler.Event_SUBSCRIBED, nil)
+		runInBubble(t, func(*testEnv) {}, func(w *testEnv, c *master.Client) {
+			w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil)
 			w.InjectFault(1, faultproxy.MatchType(scheduler.Call_REVIVE), faultproxy.NeverAnswer)
 			synctest.Wait() // until the client has processed SUBSCRIBED
 			c.PostOperation(sched.ReviveOffers{})
-			hung := w.call(1, scheduler.Call_REVIVE, nil)
+			hung := w.awaitCall(1, scheduler.Call_REVIVE, nil)
 			time.Sleep(95 * time.Second)
 			after := w.Calls()
 			last := after[len(after)-1]

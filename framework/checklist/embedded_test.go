@@ -25,14 +25,14 @@ func newCluster(t testing.TB, addr string, machines []machine) *cluster {
 	c := &cluster{t: t, master: newMaster(t, addr)}
 	for _, m := range machines {
 		a := newAgent(t, m)
-		a.join(c.master)
+		a.registerWith(c.master)
 		c.agents = append(c.agents, a)
 	}
 	return c
 }
 
 func newMaster(t testing.TB, addr string) *master.EmbeddedMaster {
-	m := master.New(master.MasterConfig{Log: log(t, "master"), Addr: addr, AllocationInterval: 50 * time.Millisecond})
+	m := master.New(master.MasterConfig{Log: newLogger(t, "master"), Addr: addr, AllocationInterval: 50 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = m.Run(ctx) }()
@@ -43,21 +43,21 @@ func newMaster(t testing.TB, addr string) *master.EmbeddedMaster {
 // handler returns the master's handler.
 func (c *cluster) handler() http.Handler { return c.master.Handler() }
 
-// finish ends the job's tasks as FINISHED.
-func (c *cluster) finish(name string) {
+// finishTasks ends the job's tasks as FINISHED.
+func (c *cluster) finishTasks(name string) {
 	for _, a := range c.agents {
-		for _, id := range a.running(name) {
-			a.end(id, mesos.TASK_FINISHED)
+		for _, id := range a.runningTasks(name) {
+			a.endTask(id, mesos.TASK_FINISHED)
 		}
 	}
 }
 
-// partition disconnects an agent from the master, heal reconnects it.
-func (c *cluster) partition(m machine) { c.master.Lost(c.agent(m).id) }
+// disconnect disconnects an agent from the master, heal reconnects it.
+func (c *cluster) disconnect(m machine) { c.master.Lost(c.findAgent(m).id) }
 
-func (c *cluster) heal(m machine) { c.agent(m).join(c.master) }
+func (c *cluster) reconnect(m machine) { c.findAgent(m).registerWith(c.master) }
 
-func (c *cluster) agent(m machine) *agent {
+func (c *cluster) findAgent(m machine) *agent {
 	for _, a := range c.agents {
 		if a.machine == m {
 			return a
@@ -67,13 +67,13 @@ func (c *cluster) agent(m machine) *agent {
 	return nil
 }
 
-// successor returns a cluster with a new master without state; takeOver makes the agents register there.
-func (c *cluster) successor(addr string) *cluster {
+// newSuccessor returns a cluster with a new master without state; takeOver makes the agents register there.
+func (c *cluster) newSuccessor(addr string) *cluster {
 	return &cluster{t: c.t, master: newMaster(c.t, addr), agents: c.agents}
 }
 
-func (c *cluster) takeOver() {
+func (c *cluster) registerAgents() {
 	for _, a := range c.agents {
-		a.join(c.master)
+		a.registerWith(c.master)
 	}
 }

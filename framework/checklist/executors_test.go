@@ -29,8 +29,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// hall is a fault proxy between executors and their agent.
-type hall struct {
+// executorProxy is a fault proxy between executors and their agent.
+type executorProxy struct {
 	agent http.Handler
 
 	mu     sync.Mutex
@@ -46,7 +46,7 @@ type executorCall struct {
 	at             time.Time
 }
 
-func (h *hall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *executorProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/api/v1/executor") {
 		h.agent.ServeHTTP(w, r)
 		return
@@ -66,14 +66,14 @@ func (h *hall) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
-	if h.note(call, cut) {
+	if h.recordCall(call, cut) {
 		http.Error(w, "the agent is away", http.StatusServiceUnavailable)
 		return
 	}
 	h.agent.ServeHTTP(w, r.WithContext(ctx))
 }
 
-func (h *hall) note(call executorCall, cut context.CancelFunc) (refused bool) {
+func (h *executorProxy) recordCall(call executorCall, cut context.CancelFunc) (refused bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call)
@@ -83,15 +83,15 @@ func (h *hall) note(call executorCall, cut context.CancelFunc) (refused bool) {
 	return h.refuse != nil && h.refuse(call.Call)
 }
 
-// keepOut rejects the calls that match from now on; nil ends that.
-func (h *hall) keepOut(match func(*executor.Call) bool) {
+// rejectCalls rejects the calls that match from now on; nil ends that.
+func (h *executorProxy) rejectCalls(match func(*executor.Call) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = match
 }
 
-// cut breaks all current connections.
-func (h *hall) cut() {
+// closeConnections breaks all current connections.
+func (h *executorProxy) closeConnections() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, cut := range h.cuts {
@@ -99,10 +99,10 @@ func (h *hall) cut() {
 	}
 }
 
-// await waits for the nth call that matches.
-func (h *hall) await(t testing.TB, n int, match func(executorCall) bool) executorCall {
+// awaitCall waits for the nth call that matches.
+func (h *executorProxy) awaitCall(t testing.TB, n int, match func(executorCall) bool) executorCall {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for {
 		h.mu.Lock()
 		more, seen := h.more, 0
@@ -118,34 +118,34 @@ func (h *hall) await(t testing.TB, n int, match func(executorCall) bool) executo
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("waited %s for an executor's call; %d came", patience, len(h.calls))
+			t.Fatalf("waited %s for an executor's call; %d came", waitTimeout, len(h.calls))
 		}
 	}
 }
 
-func ofExecutor(kind executor.Call_Type) func(executorCall) bool {
+func isExecutorCall(kind executor.Call_Type) func(executorCall) bool {
 	return func(c executorCall) bool { return c.GetType() == kind }
 }
 
-func newRunningWorld(t *testing.T) *world {
+func newExecutorEnv(t *testing.T) *testEnv {
 	t.Helper()
-	w, _, _ := newExecutors(t, func(*embedded.AgentConfig) {})
+	w, _, _ := startExecutorEnv(t, func(*embedded.AgentConfig) {})
 	return w
 }
 
-// newExecutors returns a world with one embedded agent that runs executors as plain
+// startExecutorEnv returns a world with one embedded agent that runs executors as plain
 // processes. stop ends the agent.
-func newExecutors(t *testing.T, change func(*embedded.AgentConfig)) (w *world, h *hall, stop func() error) {
+func startExecutorEnv(t *testing.T, change func(*embedded.AgentConfig)) (w *testEnv, h *executorProxy, stop func() error) {
 	t.Helper()
-	w = newWorld(t)
+	w = newTestEnv(t)
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h = &hall{more: make(chan struct{})}
+	h = &executorProxy{more: make(chan struct{})}
 	server := httptest.NewUnstartedServer(h)
 	cfg := embedded.AgentConfig{
-		Log: log(t, "agent"), Master: w.cluster.master, WorkDir: t.TempDir(), Addr: server.Listener.Addr().String(),
+		Log: newLogger(t, "agent"), Master: w.cluster.master, WorkDir: t.TempDir(), Addr: server.Listener.Addr().String(),
 		Resources: []mesos.Resource{scalar("cpus", 4), scalar("mem", 4096), scalar("disk", 1000)}, ExecutorPath: binary,
 		ExecutorEnv: map[string]string{},
 	}
@@ -171,13 +171,13 @@ func newExecutors(t *testing.T, change func(*embedded.AgentConfig)) (w *world, h
 }
 
 func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
-	w, h, _ := newExecutors(t, func(*embedded.AgentConfig) {})
-	h.keepOut(func(c *executor.Call) bool { return c.GetType() == executor.Call_UPDATE })
-	in := w.start(nil)
-	in.submit(w.spec("train", 0))
-	lost := h.await(t, 1, ofExecutor(executor.Call_UPDATE))
-	h.cut()
-	again := h.await(t, 2, ofExecutor(executor.Call_SUBSCRIBE)).Subscribe
+	w, h, _ := startExecutorEnv(t, func(*embedded.AgentConfig) {})
+	h.rejectCalls(func(c *executor.Call) bool { return c.GetType() == executor.Call_UPDATE })
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 0))
+	lost := h.awaitCall(t, 1, isExecutorCall(executor.Call_UPDATE))
+	h.closeConnections()
+	again := h.awaitCall(t, 2, isExecutorCall(executor.Call_SUBSCRIBE)).Subscribe
 	id := lost.Update.Status.TaskID
 	if n := len(again.UnacknowledgedTasks); n != 1 || again.UnacknowledgedTasks[0].TaskID != id {
 		t.Errorf("%d tasks in the second SUBSCRIBE, want %s", n, id.Value)
@@ -189,10 +189,10 @@ func TestMesos43_ExecutorSendsUnacknowledgedAgain(t *testing.T) {
 	if !found {
 		t.Errorf("the second SUBSCRIBE carries %d updates, %s not among them", len(again.UnacknowledgedUpdates), lost.Update.Status.GetState())
 	}
-	h.keepOut(nil)
-	in.task("train", job.Running)
-	w.finish("train")
-	in.task("train", job.Finished)
+	h.rejectCalls(nil)
+	in.awaitTask("train", job.Running)
+	w.finishTasks("train")
+	in.awaitTask("train", job.Finished)
 }
 
 func TestMesos44_ExecutorExitsAfterRecoveryTimeout(t *testing.T) {
@@ -203,27 +203,27 @@ func TestMesos44_ExecutorExitsAfterRecoveryTimeout(t *testing.T) {
 		recovery   time.Duration // the recovery timeout, which an executor without checkpointing ignores
 	}{{"checkpoint", true, 3 * time.Second}, {"none", false, time.Hour}} {
 		t.Run(tc.name, func(t *testing.T) {
-			w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
+			w, h, _ := startExecutorEnv(t, func(c *embedded.AgentConfig) { c.RecoveryTimeout, c.SubscriptionBackoff = tc.recovery, backoff })
 			w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 				c.Subscribe.FrameworkInfo.Checkpoint = &tc.checkpoint
 			}))
-			in := w.start(nil)
-			in.submit(w.spec("train", 0))
-			in.task("train", job.Running)
+			in := w.startScheduler(nil)
+			in.submit(w.newSpec("train", 0))
+			in.awaitTask("train", job.Running)
 			lost := time.Now()
-			h.keepOut(func(*executor.Call) bool { return true })
-			h.cut()
-			ended := in.task("train", job.Failed)
+			h.rejectCalls(func(*executor.Call) bool { return true })
+			h.closeConnections()
+			ended := in.awaitTask("train", job.Failed)
 			if took := time.Since(lost); tc.checkpoint && took < tc.recovery {
 				t.Errorf("the executor ended %s after its agent went (%s), recovery timeout %s", took, ended.Message, tc.recovery)
 			}
-			h.wantAttempts(t, tc.checkpoint, lost, backoff)
+			h.checkResubscription(t, tc.checkpoint, lost, backoff)
 		})
 	}
 }
 
-// wantAttempts checks how an executor tried to reconnect to its agent.
-func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.Duration) {
+// checkResubscription checks how an executor tried to reconnect to its agent.
+func (h *executorProxy) checkResubscription(t *testing.T, some bool, since time.Time, most time.Duration) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,21 +249,21 @@ func (h *hall) wantAttempts(t *testing.T, some bool, since time.Time, most time.
 
 func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 	t.Run("shutdown", func(t *testing.T) {
-		w, _, stop := newExecutors(t, func(*embedded.AgentConfig) {})
-		in := w.start(nil)
-		polite, stubborn := w.spec("polite", 0), w.spec("stubborn", 0)
+		w, _, stop := startExecutorEnv(t, func(*embedded.AgentConfig) {})
+		in := w.startScheduler(nil)
+		polite, stubborn := w.newSpec("polite", 0), w.newSpec("stubborn", 0)
 		polite.Command = []string{"sh", "-c", `trap 'echo bye > $0/bye; exit' TERM; echo $$ > $0/polite; while :; do sleep 0.05; done`, w.dir}
 		stubborn.Command = []string{"sh", "-c", `trap '' TERM; echo $$ > $0/stubborn; while :; do sleep 0.05; done`, w.dir}
 		polite.KillGrace, stubborn.KillGrace = time.Second, time.Second
 		in.submit(polite, stubborn)
-		in.task("polite", job.Running)
-		in.task("stubborn", job.Running)
+		in.awaitTask("polite", job.Running)
+		in.awaitTask("stubborn", job.Running)
 		awaitFiles(t, w.dir, "polite", "stubborn")
 		start := time.Now()
 		if err := stop(); err != nil { // sends SHUTDOWN and waits
 			t.Error(err)
 		}
-		if took := time.Since(start); took > patience {
+		if took := time.Since(start); took > waitTimeout {
 			t.Errorf("the executors took %s to end, with a second of grace", took)
 		}
 		if _, err := os.Stat(w.dir + "/bye"); err != nil {
@@ -276,10 +276,10 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		}
 	})
 	t.Run("token", func(t *testing.T) {
-		w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_EXECUTOR_AUTHENTICATION_TOKEN"] = "secret" })
-		w.run(w.start(nil), "train", 0)
+		w, h, _ := startExecutorEnv(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_EXECUTOR_AUTHENTICATION_TOKEN"] = "secret" })
+		w.runJob(w.startScheduler(nil), "train", 0)
 		for _, kind := range []executor.Call_Type{executor.Call_SUBSCRIBE, executor.Call_UPDATE} {
-			if got := h.await(t, 1, ofExecutor(kind)).token; got != "Bearer secret" {
+			if got := h.awaitCall(t, 1, isExecutorCall(kind)).token; got != "Bearer secret" {
 				t.Errorf("%s has the token %q", kind, got)
 			}
 		}
@@ -295,13 +295,13 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, h, _ := newExecutors(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_DOMAIN_SOCKET"] = socket })
+		w, h, _ := startExecutorEnv(t, func(c *embedded.AgentConfig) { c.ExecutorEnv["MESOS_DOMAIN_SOCKET"] = socket })
 		server := &http.Server{Handler: h}
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(func() { server.Close() })
-		w.run(w.start(nil), "train", 0)
+		w.runJob(w.startScheduler(nil), "train", 0)
 		for _, kind := range []executor.Call_Type{executor.Call_SUBSCRIBE, executor.Call_UPDATE} {
-			if got := h.await(t, 1, ofExecutor(kind)).network; got != "unix" {
+			if got := h.awaitCall(t, 1, isExecutorCall(kind)).network; got != "unix" {
 				t.Errorf("%s came by %s", kind, got)
 			}
 		}
@@ -311,7 +311,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 // awaitFiles polls for files that tasks write: tasks have no other way to report.
 func awaitFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, name := range names {
@@ -322,7 +322,7 @@ func awaitFiles(t *testing.T, dir string, names ...string) {
 			select {
 			case <-tick.C:
 			case <-late:
-				t.Fatalf("no file %s after %s", name, patience)
+				t.Fatalf("no file %s after %s", name, waitTimeout)
 			}
 		}
 	}

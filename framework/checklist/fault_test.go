@@ -41,9 +41,9 @@ func readCall(r *http.Request) *scheduler.Call {
 	return call
 }
 
-// giveBack declines an ACCEPT's offers before the master receives the ACCEPT, so that they
+// declineBefore declines an ACCEPT's offers before the master receives the ACCEPT, so that they
 // are invalid. then decides what happens to the ACCEPT.
-func (w *world) giveBack(then faultproxy.CallFault) faultproxy.CallFault {
+func (w *testEnv) declineBefore(then faultproxy.CallFault) faultproxy.CallFault {
 	return func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
 		call := readCall(r)
 		none := 0.0
@@ -71,20 +71,22 @@ func launchedTasks(c *scheduler.Call) (ids []string) {
 	return ids
 }
 
-func launches(id string) func(faultproxy.RecordedCall) bool {
+func isLaunchOf(id string) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool { return slices.Contains(launchedTasks(c.Call), id) }
 }
 
-// reconciled reports whether an event is the answer to a reconciliation.
-func reconciled(e *scheduler.Event) bool {
+// isReconciliation reports whether an event is the answer to a reconciliation.
+func isReconciliation(e *scheduler.Event) bool {
 	return e.GetType() == scheduler.Event_UPDATE && e.GetUpdate().Status.GetReason() == mesos.REASON_RECONCILIATION
 }
 
-// implicit reports whether a RECONCILE is implicit: it names no task and requests the states of all.
-func implicit(c faultproxy.RecordedCall) bool { return len(c.GetReconcile().GetTasks()) == 0 }
+// isImplicitReconcile reports whether a RECONCILE is implicit: it names no task and requests the states of all.
+func isImplicitReconcile(c faultproxy.RecordedCall) bool {
+	return len(c.GetReconcile().GetTasks()) == 0
+}
 
-// reconcilesTask matches explicit RECONCILEs of a task.
-func reconcilesTask(id string) func(faultproxy.RecordedCall) bool {
+// isReconcileOf matches explicit RECONCILEs of a task.
+func isReconcileOf(id string) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool {
 		return slices.ContainsFunc(c.GetReconcile().GetTasks(), func(t scheduler.Call_Reconcile_Task) bool { return t.TaskID.Value == id })
 	}
@@ -100,7 +102,7 @@ func dropEvents(match func(*scheduler.Event) bool) faultproxy.EventFilter {
 	}
 }
 
-func update(s mesos.TaskStatus) *scheduler.Event {
+func updateEvent(s mesos.TaskStatus) *scheduler.Event {
 	return &scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: s}}
 }
 

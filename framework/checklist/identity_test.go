@@ -16,119 +16,119 @@ import (
 	"mesos-gpu/job"
 )
 
-// atFirst returns a fault that copies the journal before the first call is answered.
-func (in *testInstance) atFirst(then faultproxy.CallFault) (fault faultproxy.CallFault, copied chan string) {
+// copyJournalFirst returns a fault that copies the journal before the first call is answered.
+func (in *testInstance) copyJournalFirst(then faultproxy.CallFault) (fault faultproxy.CallFault, copied chan string) {
 	copied = make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { copied <- in.copyJournal() })
 	return faultproxy.RunFirst(copyOnce, then), copied
 }
 
-// goOn starts a scheduler with a copy of another one's journal.
-func (w *world) goOn(journal string) *testInstance {
-	return w.start(func(c *framework.SchedulerConfig) { c.JournalPath = journal })
+// startFromJournal starts a scheduler with a copy of another one's journal.
+func (w *testEnv) startFromJournal(journal string) *testInstance {
+	return w.startScheduler(func(c *framework.SchedulerConfig) { c.JournalPath = journal })
 }
 
 func TestMesos07_FrameworkIDIsRecordedBeforeUse(t *testing.T) {
-	w := newWorld(t, gpuAgent)
+	w := newTestEnv(t, gpuAgent)
 	var in *testInstance
 	started := make(chan struct{})
 	copied := make(chan string, 1)
 	copyOnce := sync.OnceFunc(func() { <-started; copied <- in.copyJournal() })
-	w.InjectFault(-1, other, faultproxy.RunFirst(copyOnce, faultproxy.ForwardCall)) // the first use of the id
-	in = w.start(nil)
+	w.InjectFault(-1, isNotSubscribe, faultproxy.RunFirst(copyOnce, faultproxy.ForwardCall)) // the first use of the id
+	in = w.startScheduler(nil)
 	close(started)
-	in.submit(w.spec("train", 1))
-	in.task("train", job.Running)
-	in.end()
-	w.goOn(<-copied)
-	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	in.submit(w.newSpec("train", 1))
+	in.awaitTask("train", job.Running)
+	in.stop()
+	w.startFromJournal(<-copied)
+	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
 	if got := again.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		t.Errorf("a scheduler with what was on the disk subscribes as %q, want %q", got, w.frameworkID())
 	}
 }
 
 func TestMesos08_FailoverTimeoutIsAWeek(t *testing.T) {
-	w := newWorld(t, plainAgent)
+	w := newTestEnv(t, plainAgent)
 	const month = 28 * 24 * time.Hour
 	for n, tc := range []struct{ set, want time.Duration }{{0, 7 * 24 * time.Hour}, {month, month}} {
-		in := w.start(func(c *framework.SchedulerConfig) { c.FailoverTimeout = tc.set })
-		info := w.call(n+1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
+		in := w.startScheduler(func(c *framework.SchedulerConfig) { c.FailoverTimeout = tc.set })
+		info := w.awaitCall(n+1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
 		if got := info.GetFailoverTimeout(); got != tc.want.Seconds() {
 			t.Errorf("failover timeout %v s, want %v s", got, tc.want.Seconds())
 		}
-		in.end()
+		in.stop()
 	}
 }
 
 func TestMesos09_ErrorEndsTheSubscription(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	id := in.task("train", job.Running).ID
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	id := in.awaitTask("train", job.Running).ID
 	w.InjectEvents(failureEvent("the master is in a bad mood"))
-	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
 	if got := again.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		t.Errorf("subscribed again as %q, want %q", got, w.frameworkID())
 	}
-	w.settled(in, "settled")
-	if got := in.task("train", job.Running).ID; got != id {
+	w.awaitProcessed(in, "settled")
+	if got := in.awaitTask("train", job.Running).ID; got != id {
 		t.Errorf("task %s became %s", id, got)
 	}
 
 	// A removed framework does not register again by itself, under any id.
-	w.operate(&operator.Call{Type: operator.Call_TEARDOWN, Teardown: &operator.Call_Teardown{FrameworkID: mesos.FrameworkID{Value: w.frameworkID()}}})
-	if err := in.wait(); !errors.Is(err, master.ErrRemoved) {
+	w.callOperator(&operator.Call{Type: operator.Call_TEARDOWN, Teardown: &operator.Call_Teardown{FrameworkID: mesos.FrameworkID{Value: w.frameworkID()}}})
+	if err := in.awaitExit(); !errors.Is(err, master.ErrRemoved) {
 		t.Errorf("the scheduler ended with %v", err)
 	}
-	for _, c := range w.these(scheduler.Call_SUBSCRIBE, nil)[1:] {
+	for _, c := range w.listCalls(scheduler.Call_SUBSCRIBE, nil)[1:] {
 		if c.GetFrameworkID().GetValue() != w.frameworkID() {
 			t.Errorf("subscribed as %q", c.GetFrameworkID().GetValue())
 		}
 	}
 	// A new journal is an explicit request for a new id.
-	w.run(w.start(nil), "anew", 1)
+	w.runJob(w.startScheduler(nil), "anew", 1)
 }
 
 func TestMesos10_NewInstanceEvictsTheOld(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	first := w.start(nil)
-	first.submit(w.spec("train", 1))
-	id := first.task("train", job.Running).ID
-	second := w.goOn(first.copyJournal())
-	if err := first.wait(); !errors.Is(err, master.ErrReplaced) {
+	w := newTestEnv(t, gpuAgent)
+	first := w.startScheduler(nil)
+	first.submit(w.newSpec("train", 1))
+	id := first.awaitTask("train", job.Running).ID
+	second := w.startFromJournal(first.copyJournal())
+	if err := first.awaitExit(); !errors.Is(err, master.ErrReplaced) {
 		t.Errorf("the first ended with %v", err)
 	}
-	w.settled(second, "settled")
-	if got := second.task("train", job.Running).ID; got != id {
+	w.awaitProcessed(second, "settled")
+	if got := second.awaitTask("train", job.Running).ID; got != id {
 		t.Errorf("task %s became %s", id, got)
 	}
-	if n := len(w.these(scheduler.Call_SUBSCRIBE, nil)); n != 2 {
+	if n := len(w.listCalls(scheduler.Call_SUBSCRIBE, nil)); n != 2 {
 		t.Errorf("%d subscriptions, want one of each scheduler", n)
 	}
 }
 
 func TestMesos11_TeardownOnlyOnRequest(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	id := in.task("train", job.Running).ID
-	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !info.GetCheckpoint() {
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	id := in.awaitTask("train", job.Running).ID
+	if info := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !info.GetCheckpoint() {
 		t.Error("the framework does not ask for checkpoints")
 	}
-	in.end()
-	if calls := w.these(scheduler.Call_TEARDOWN, nil); len(calls) > 0 {
+	in.stop()
+	if calls := w.listCalls(scheduler.Call_TEARDOWN, nil); len(calls) > 0 {
 		t.Error("a scheduler that stops tears the framework down")
 	}
-	if tasks := w.operate(&operator.Call{Type: operator.Call_GET_TASKS}).GetTasks.Tasks; len(tasks) != 1 || tasks[0].TaskID.Value != id {
+	if tasks := w.callOperator(&operator.Call{Type: operator.Call_GET_TASKS}).GetTasks.Tasks; len(tasks) != 1 || tasks[0].TaskID.Value != id {
 		t.Errorf("after the stop the master has tasks %v, want %s", tasks, id)
 	}
-	again := w.goOn(in.journal)
-	w.settled(again, "settled")
-	if err := again.Teardown(again.within()); err != nil {
+	again := w.startFromJournal(in.journal)
+	w.awaitProcessed(again, "settled")
+	if err := again.Teardown(again.withTimeout()); err != nil {
 		t.Fatal(err)
 	}
-	w.call(1, scheduler.Call_TEARDOWN, nil)
-	all := w.operate(&operator.Call{Type: operator.Call_GET_FRAMEWORKS}).GetFrameworks
+	w.awaitCall(1, scheduler.Call_TEARDOWN, nil)
+	all := w.callOperator(&operator.Call{Type: operator.Call_GET_FRAMEWORKS}).GetFrameworks
 	if len(all.Frameworks) != 0 || len(all.CompletedFrameworks) != 1 {
 		t.Errorf("after TEARDOWN %d frameworks and %d completed, want 0 and 1", len(all.Frameworks), len(all.CompletedFrameworks))
 	}

@@ -42,13 +42,13 @@ type testInstance struct {
 	*clock
 	t       testing.TB
 	journal string
-	stop    context.CancelFunc
+	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error // valid once ended is closed
 }
 
-// log returns a logger whose last lines are shown if the test fails.
-func log(t testing.TB, name string) logrus.FieldLogger {
+// newLogger returns a logger whose last lines are shown if the test fails.
+func newLogger(t testing.TB, name string) logrus.FieldLogger {
 	buffer := &lockedBuffer{}
 	l := logrus.New()
 	l.SetOutput(buffer)
@@ -79,8 +79,8 @@ func (b *lockedBuffer) tail() string {
 	return text[max(0, len(text)-6000):]
 }
 
-// start runs a scheduler with the world's master and short timeouts.
-func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
+// startScheduler runs a scheduler with the world's master and short timeouts.
+func (w *testEnv) startScheduler(change func(*framework.SchedulerConfig)) *testInstance {
 	w.t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 	ready := make(chan string, 1)
 	cfg := framework.SchedulerConfig{
 		Master: w.server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(w.t.TempDir(), "journal"),
-		ExecutorPath: binary, Log: log(w.t, "scheduler"), Ready: func(addr string) { ready <- addr },
+		ExecutorPath: binary, Log: newLogger(w.t, "scheduler"), Ready: func(addr string) { ready <- addr },
 		Clock: in.now,
 	}
 	cfg.Sched.LaunchTimeout, cfg.Sched.KillRetry = launchTimeout, killRetry
@@ -103,13 +103,13 @@ func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	in.stop = cancel
+	in.cancel = cancel
 	go func() { defer close(in.ended); in.err = in.Run(ctx) }()
 	w.t.Cleanup(func() {
 		cancel()
 		select {
 		case <-in.ended:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			w.t.Error("the scheduler does not end")
 		}
 	})
@@ -125,22 +125,22 @@ func (w *world) start(change func(*framework.SchedulerConfig)) *testInstance {
 	return in
 }
 
-// end stops the scheduler and waits until it has stopped.
-func (in *testInstance) end() {
+// stop stops the scheduler and waits until it has stopped.
+func (in *testInstance) stop() {
 	in.t.Helper()
-	in.stop()
-	if err := in.wait(); err != nil {
+	in.cancel()
+	if err := in.awaitExit(); err != nil {
 		in.t.Fatalf("the scheduler ended with %v", err)
 	}
 }
 
-// wait waits for a scheduler that stops by itself and returns its error.
-func (in *testInstance) wait() error {
+// awaitExit waits for a scheduler that stops by itself and returns its error.
+func (in *testInstance) awaitExit() error {
 	in.t.Helper()
 	select {
 	case <-in.ended:
 		return in.err
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		in.t.Fatal("the scheduler goes on")
 		return nil
 	}
@@ -161,20 +161,20 @@ func (in *testInstance) copyJournal() string {
 	return path
 }
 
-// read returns the jobs of a journal, by a scheduler without a master.
-func (w *world) read(journal string) []api.JobView {
+// readJournal returns the jobs of a journal, by a scheduler without a master.
+func (w *testEnv) readJournal(journal string) []api.JobView {
 	w.t.Helper()
-	in := w.start(func(c *framework.SchedulerConfig) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
-	jobs, err := in.ListJobs(in.within())
+	in := w.startScheduler(func(c *framework.SchedulerConfig) { c.Master, c.JournalPath = "http://127.0.0.1:1", journal })
+	jobs, err := in.ListJobs(in.withTimeout())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	in.end()
+	in.stop()
 	return jobs
 }
 
-func (in *testInstance) within() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (in *testInstance) withTimeout() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	in.t.Cleanup(cancel)
 	return ctx
 }
@@ -182,26 +182,26 @@ func (in *testInstance) within() context.Context {
 func (in *testInstance) submit(specs ...job.Spec) {
 	in.t.Helper()
 	for _, s := range specs {
-		if _, err := in.SubmitJob(in.within(), s); err != nil {
+		if _, err := in.SubmitJob(in.withTimeout(), s); err != nil {
 			in.t.Fatal(err)
 		}
 	}
 }
 
-// job returns a job in its current state.
-func (in *testInstance) job(name string) api.JobView {
+// getJob returns a job in its current state.
+func (in *testInstance) getJob(name string) api.JobView {
 	in.t.Helper()
-	view, err := in.GetJob(in.within(), name)
+	view, err := in.GetJob(in.withTimeout(), name)
 	if err != nil {
 		in.t.Fatal(err)
 	}
 	return view
 }
 
-// task waits until a job's first task is in one of the states and returns it.
-func (in *testInstance) task(name string, states ...job.State) job.Task {
+// awaitTask waits until a job's first task is in one of the states and returns it.
+func (in *testInstance) awaitTask(name string, states ...job.State) job.Task {
 	in.t.Helper()
-	return in.taskThat(name, stateNames(states), func(t job.Task) bool { return slices.Contains(states, t.State) })
+	return in.awaitTaskCondition(name, stateNames(states), func(t job.Task) bool { return slices.Contains(states, t.State) })
 }
 
 func stateNames(states []job.State) string {
@@ -212,16 +212,16 @@ func stateNames(states []job.State) string {
 	return strings.Join(names, " or ")
 }
 
-// taskThat waits until a job's first task satisfies that. It checks only after changes of
+// awaitTaskCondition waits until a job's first task satisfies that. It checks only after changes of
 // state, so it notices other changes late.
-func (in *testInstance) taskThat(name, what string, that func(job.Task) bool) job.Task {
+func (in *testInstance) awaitTaskCondition(name, what string, that func(job.Task) bool) job.Task {
 	in.t.Helper()
 	last := "nothing"
-	for _, err := range in.StreamEvents(in.within(), name) {
+	for _, err := range in.StreamEvents(in.withTimeout(), name) {
 		if err != nil {
 			break
 		}
-		view := in.job(name)
+		view := in.getJob(name)
 		if t := view.Tasks[0]; that(t) {
 			return t
 		}
@@ -231,12 +231,12 @@ func (in *testInstance) taskThat(name, what string, that func(job.Task) bool) jo
 	return job.Task{}
 }
 
-// settled returns once the scheduler has processed all earlier events: it runs a new job
+// awaitProcessed returns once the scheduler has processed all earlier events: it runs a new job
 // until that has ended.
-func (w *world) settled(in *testInstance, name string) {
+func (w *testEnv) awaitProcessed(in *testInstance, name string) {
 	w.t.Helper()
-	in.submit(w.spec(name, 0))
-	in.task(name, job.Running)
-	w.finish(name)
-	in.task(name, job.Finished)
+	in.submit(w.newSpec(name, 0))
+	in.awaitTask(name, job.Running)
+	w.finishTasks(name)
+	in.awaitTask(name, job.Finished)
 }

@@ -18,97 +18,97 @@ import (
 // The scheduler dies while its ACCEPT is in flight. The next one finds the launch in its
 // journal and reconciles the task.
 func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	fault, copied := in.atFirst(faultproxy.DropConnection)
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	fault, copied := in.copyJournalFirst(faultproxy.DropConnection)
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACCEPT), fault)
-	in.submit(w.spec("train", 1))
+	in.submit(w.newSpec("train", 1))
 	journal := <-copied
-	id := launchedTasks(w.call(1, scheduler.Call_ACCEPT, nil).Call)[0]
-	in.end()
+	id := launchedTasks(w.awaitCall(1, scheduler.Call_ACCEPT, nil).Call)[0]
+	in.stop()
 	w.ClearFaults()
-	subscriptions := len(w.these(scheduler.Call_SUBSCRIBE, nil))
-	next := w.goOn(journal)
-	asked := w.call(1, scheduler.Call_RECONCILE, reconcilesTask(id))
+	subscriptions := len(w.listCalls(scheduler.Call_SUBSCRIBE, nil))
+	next := w.startFromJournal(journal)
+	asked := w.awaitCall(1, scheduler.Call_RECONCILE, isReconcileOf(id))
 	if asked.Stream <= subscriptions {
 		t.Error("the first scheduler asked about its launch before it died")
 	}
-	if got := next.task("train", job.Running).ID; got == id {
+	if got := next.awaitTask("train", job.Running).ID; got == id {
 		t.Errorf("the launch of %s came through", id)
 	}
 }
 
 // The master accepts the launch, but no task starts and no update arrives.
 func TestMesos13_UnconfirmedLaunchIsRetried(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.giveBack(faultproxy.IgnoreCall()))
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	accept := w.call(1, scheduler.Call_ACCEPT, nil)
+	w := newTestEnv(t, gpuAgent)
+	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), w.declineBefore(faultproxy.IgnoreCall()))
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	accept := w.awaitCall(1, scheduler.Call_ACCEPT, nil)
 	id := launchedTasks(accept.Call)[0]
-	asked := w.call(1, scheduler.Call_RECONCILE, reconcilesTask(id))
+	asked := w.awaitCall(1, scheduler.Call_RECONCILE, isReconcileOf(id))
 	if waited := asked.At.Sub(accept.At); waited < launchTimeout/2 {
 		t.Errorf("asked about the launch after %s, want about %s", waited, launchTimeout)
 	}
-	if again := in.task("train", job.Running); again.ID == id {
+	if again := in.awaitTask("train", job.Running); again.ID == id {
 		t.Errorf("task %s runs, which the master never saw", id)
 	}
-	if n := len(w.these(scheduler.Call_ACCEPT, nil)); n != 2 {
+	if n := len(w.listCalls(scheduler.Call_ACCEPT, nil)); n != 2 {
 		t.Errorf("%d ACCEPTs, want one for each attempt", n)
 	}
 }
 
 // Every update arrives twice, and finally an old one arrives again.
 func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
-	w := newWorld(t, gpuAgent)
+	w := newTestEnv(t, gpuAgent)
 	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() == scheduler.Event_UPDATE {
 			return []*scheduler.Event{e, e}
 		}
 		return []*scheduler.Event{e}
 	})
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
 	var states []job.State
-	for ev, err := range in.StreamEvents(in.within(), "train") {
+	for ev, err := range in.StreamEvents(in.withTimeout(), "train") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		states = append(states, ev.State)
 		if ev.State == job.Running {
-			w.finish("train")
+			w.finishTasks("train")
 		}
 		if !ev.State.IsLive() {
 			break
 		}
 	}
-	if !slices.IsSortedFunc(states, func(a, b job.State) int { return order(a) - order(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
+	if !slices.IsSortedFunc(states, func(a, b job.State) int { return stateOrder(a) - stateOrder(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
 		t.Errorf("the job went through %v", states)
 	}
-	running := w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
+	running := w.awaitEvent(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })
 	w.ClearFaults()
-	ended := in.job("train").Tasks[0]
+	ended := in.getJob("train").Tasks[0]
 	w.InjectEvents(running.Event)
-	w.settled(in, "settled")
-	if got := in.job("train").Tasks[0]; got.State != job.Finished || got.ID != ended.ID || !got.Changed.Equal(ended.Changed) {
+	w.awaitProcessed(in, "settled")
+	if got := in.getJob("train").Tasks[0]; got.State != job.Finished || got.ID != ended.ID || !got.Changed.Equal(ended.Changed) {
 		t.Errorf("after RUNNING came once more: %+v, was %+v", got, ended)
 	}
-	if n := len(w.these(scheduler.Call_ACKNOWLEDGE, acknowledges(running))); n != 3 {
+	if n := len(w.listCalls(scheduler.Call_ACKNOWLEDGE, isAcknowledgeOf(running))); n != 3 {
 		t.Errorf("RUNNING came 3 times and was acknowledged %d times", n)
 	}
 }
 
-func order(s job.State) int { return slices.Index(job.States(), s) }
+func stateOrder(s job.State) int { return slices.Index(job.States(), s) }
 
-func acknowledges(e faultproxy.RecordedEvent) func(faultproxy.RecordedCall) bool {
+func isAcknowledgeOf(e faultproxy.RecordedEvent) func(faultproxy.RecordedCall) bool {
 	return func(c faultproxy.RecordedCall) bool {
 		return bytes.Equal(c.GetAcknowledge().GetUUID(), e.Update.Status.UUID)
 	}
 }
 
 func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
 	var mu sync.Mutex
 	journals := map[string]string{} // the journal at the time of each ACKNOWLEDGE, by UUID
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_ACKNOWLEDGE), func(rw http.ResponseWriter, r *http.Request, master http.Handler) {
@@ -118,16 +118,16 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 		mu.Unlock()
 		master.ServeHTTP(rw, r)
 	})
-	in.submit(w.spec("train", 1))
-	id := in.task("train", job.Running).ID
+	in.submit(w.newSpec("train", 1))
+	id := in.awaitTask("train", job.Running).ID
 	w.CutStream() // causes a reconciliation, whose answers have no UUID
-	w.event(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
-		return e.Stream == 2 && reconciled(e.Event) && len(e.Update.Status.UUID) == 0
+	w.awaitEvent(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
+		return e.Stream == 2 && isReconciliation(e.Event) && len(e.Update.Status.UUID) == 0
 	})
-	w.finish("train")
-	in.task("train", job.Finished)
-	w.acknowledged(id, mesos.TASK_FINISHED) // and answered: the journal has been copied
-	in.end()
+	w.finishTasks("train")
+	in.awaitTask("train", job.Finished)
+	w.awaitAcknowledged(id, mesos.TASK_FINISHED) // and answered: the journal has been copied
+	in.stop()
 	known := map[string]mesos.TaskState{}
 	for _, e := range w.Events() {
 		if e.GetType() == scheduler.Event_UPDATE && len(e.Update.Status.UUID) > 0 {
@@ -146,7 +146,7 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 			continue
 		}
 		want := job.State(strings.TrimPrefix(state.String(), "TASK_"))
-		if jobs := w.read(journal); len(jobs) != 1 || order(jobs[0].Tasks[0].State) < order(want) {
+		if jobs := w.readJournal(journal); len(jobs) != 1 || stateOrder(jobs[0].Tasks[0].State) < stateOrder(want) {
 			t.Errorf("%s was acknowledged when the journal said %s", state, jobs[0].Tasks[0].State)
 		}
 	}

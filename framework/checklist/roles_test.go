@@ -23,32 +23,32 @@ func withRoles(c *framework.SchedulerConfig) {
 	c.Sched.Policy.Roles = []queue.Role{{Name: "prod"}, {Name: "research"}}
 }
 
-func (w *world) specOf(role, name string, gpus int) job.Spec {
-	s := w.spec(name, gpus)
+func (w *testEnv) newSpecWithRole(role, name string, gpus int) job.Spec {
+	s := w.newSpec(name, gpus)
 	s.Role = role
 	return s
 }
 
 func TestMesos25_SuppressedRolesAreRepeatedOnSubscribe(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(withRoles)
-	in.submit(w.specOf("prod", "done", 1))
-	in.task("done", job.Running)
-	w.finish("done")
-	in.task("done", job.Finished)
-	in.submit(w.specOf("research", "waits", 5)) // larger than any agent
-	w.call(1, scheduler.Call_REVIVE, func(c faultproxy.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
-	w.until("prod to be suppressed", func() bool { return w.silent("prod") && !w.silent("research") })
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(withRoles)
+	in.submit(w.newSpecWithRole("prod", "done", 1))
+	in.awaitTask("done", job.Running)
+	w.finishTasks("done")
+	in.awaitTask("done", job.Finished)
+	in.submit(w.newSpecWithRole("research", "waits", 5)) // larger than any agent
+	w.awaitCall(1, scheduler.Call_REVIVE, func(c faultproxy.RecordedCall) bool { return slices.Contains(c.GetRevive().GetRoles(), "research") })
+	w.awaitCondition("prod to be suppressed", func() bool { return w.isRoleSuppressed("prod") && !w.isRoleSuppressed("research") })
 	w.CutStream()
-	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
+	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
 	if diff := cmp.Diff([]string{"prod"}, again.Subscribe.SuppressedRoles); diff != "" {
 		t.Errorf("suppressed roles: %s", diff)
 	}
 }
 
-// silent reports whether the framework's latest call about a role suppressed its
+// isRoleSuppressed reports whether the framework's latest call about a role suppressed its
 // offers.
-func (w *world) silent(role string) bool {
+func (w *testEnv) isRoleSuppressed(role string) bool {
 	silent := false
 	about := func(roles []string) bool { return len(roles) == 0 || slices.Contains(roles, role) }
 	for _, c := range w.Calls() {
@@ -65,28 +65,28 @@ func (w *world) silent(role string) bool {
 }
 
 func TestMesos26_TasksCarryTheirOffersRole(t *testing.T) {
-	w := newWorld(t, gpuAgent, otherGPUs)
-	in := w.start(withRoles)
-	info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
+	w := newTestEnv(t, gpuAgent, otherGPUs)
+	in := w.startScheduler(withRoles)
+	info := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo
 	if diff := cmp.Diff([]string{"prod", "research"}, info.Roles); diff != "" || !hasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		t.Errorf("roles %s, capabilities %v", diff, info.Capabilities)
 	}
 	for _, role := range info.Roles {
-		in.submit(w.specOf(role, "a-"+role, 1), w.specOf(role, "b-"+role, 0))
+		in.submit(w.newSpecWithRole(role, "a-"+role, 1), w.newSpecWithRole(role, "b-"+role, 0))
 	}
 	for _, role := range info.Roles {
 		for _, name := range []string{"a-", "b-"} {
-			id := in.task(name+role, job.Running).ID
-			w.wantRole(id, role)
+			id := in.awaitTask(name+role, job.Running).ID
+			w.checkLaunchRole(id, role)
 		}
 	}
 }
 
-// wantRole checks the role of the offers in the ACCEPT that launched a task.
-func (w *world) wantRole(id, role string) {
+// checkLaunchRole checks the role of the offers in the ACCEPT that launched a task.
+func (w *testEnv) checkLaunchRole(id, role string) {
 	w.t.Helper()
-	accept := w.call(1, scheduler.Call_ACCEPT, launches(id))
-	offered := w.offered()
+	accept := w.awaitCall(1, scheduler.Call_ACCEPT, isLaunchOf(id))
+	offered := w.offerEvents()
 	for _, offer := range accept.Accept.OfferIDs {
 		for _, o := range offered[offer].GetOffers().GetOffers() {
 			if o.ID == offer && o.GetAllocationInfo().GetRole() != role {
@@ -111,11 +111,11 @@ func hasCapability(info *mesos.FrameworkInfo, capability mesos.FrameworkInfo_Cap
 
 // Roles change while a scheduler runs; this test changes them in the master client.
 func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
-	w := newWorld(t, gpuAgent, otherGPUs)
-	c := w.client(func(c *master.ConnectionConfig) { c.Roles = []string{"prod", "research"} })
+	w := newTestEnv(t, gpuAgent, otherGPUs)
+	c := w.newMasterClient(func(c *master.ConnectionConfig) { c.Roles = []string{"prod", "research"} })
 	offers := map[string]bool{} // outstanding offers by id
 	var rescinded []string
-	c.until("offers", func(ev sched.Event) bool {
+	c.awaitEvent("offers", func(ev sched.Event) bool {
 		if o, ok := ev.(sched.OffersReceived); ok {
 			for _, offer := range o.Offers {
 				offers[offer.ID] = true
@@ -124,18 +124,18 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 		return len(offers) == 2 // one for each role
 	})
 	c.PostOperation(sched.SetRoles{Roles: []string{"prod"}})
-	changed := w.call(1, scheduler.Call_UPDATE_FRAMEWORK, nil)
+	changed := w.awaitCall(1, scheduler.Call_UPDATE_FRAMEWORK, nil)
 	if diff := cmp.Diff([]string{"prod"}, changed.UpdateFramework.FrameworkInfo.Roles); diff != "" {
 		t.Errorf("roles: %s", diff)
 	}
-	c.until("a rescinded offer", func(ev sched.Event) bool {
+	c.awaitEvent("a rescinded offer", func(ev sched.Event) bool {
 		if r, ok := ev.(sched.OfferRescinded); ok {
 			rescinded = append(rescinded, r.OfferID)
 		}
 		return len(rescinded) == 1
 	})
 	role := ""
-	for _, o := range w.offered()[mesos.OfferID{Value: rescinded[0]}].GetOffers().GetOffers() {
+	for _, o := range w.offerEvents()[mesos.OfferID{Value: rescinded[0]}].GetOffers().GetOffers() {
 		if o.ID.Value == rescinded[0] {
 			role = o.GetAllocationInfo().GetRole()
 		}
@@ -143,7 +143,7 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	if role != "research" {
 		t.Errorf("the offer to %q was rescinded, want that to research", role)
 	}
-	if n := len(w.these(scheduler.Call_SUBSCRIBE, nil)); n != 1 {
+	if n := len(w.listCalls(scheduler.Call_SUBSCRIBE, nil)); n != 1 {
 		t.Errorf("%d subscriptions, want 1", n)
 	}
 }
@@ -157,9 +157,9 @@ type masterClient struct {
 	more   chan struct{}
 }
 
-func (w *world) client(change func(*master.ConnectionConfig)) *masterClient {
+func (w *testEnv) newMasterClient(change func(*master.ConnectionConfig)) *masterClient {
 	w.t.Helper()
-	cfg := master.ConnectionConfig{Master: w.server.URL, Name: "checklist", User: "root", ExecutorPath: "/usr/bin/mesos-gpu", Log: log(w.t, "client")}
+	cfg := master.ConnectionConfig{Master: w.server.URL, Name: "checklist", User: "root", ExecutorPath: "/usr/bin/mesos-gpu", Log: newLogger(w.t, "client")}
 	change(&cfg)
 	m, err := master.New(cfg)
 	if err != nil {
@@ -183,10 +183,10 @@ func (c *masterClient) emit(ev sched.Event) {
 	}
 }
 
-// until passes each event to done, once, until done returns true.
-func (c *masterClient) until(what string, done func(sched.Event) bool) {
+// awaitEvent passes each event to done, once, until done returns true.
+func (c *masterClient) awaitEvent(what string, done func(sched.Event) bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	for {
 		c.mu.Lock()
@@ -204,7 +204,7 @@ func (c *masterClient) until(what string, done func(sched.Event) bool) {
 		select {
 		case <-c.more:
 		case <-ctx.Done():
-			c.t.Fatalf("waited %s for %s", patience, what)
+			c.t.Fatalf("waited %s for %s", waitTimeout, what)
 		}
 	}
 }

@@ -13,27 +13,27 @@ import (
 	"mesos-gpu/job"
 )
 
-func other(c *faultproxy.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
+func isNotSubscribe(c *faultproxy.RecordedCall) bool { return c.GetType() != scheduler.Call_SUBSCRIBE }
 
-// run submits a job, waits until it is RUNNING and lets it finish.
-func (w *world) run(in *testInstance, name string, gpus int) {
+// runJob submits a job, waits until it is RUNNING and lets it finish.
+func (w *testEnv) runJob(in *testInstance, name string, gpus int) {
 	w.t.Helper()
-	in.submit(w.spec(name, gpus))
-	in.task(name, job.Running)
-	w.finish(name)
-	in.task(name, job.Finished)
+	in.submit(w.newSpec(name, gpus))
+	in.awaitTask(name, job.Running)
+	w.finishTasks(name)
+	in.awaitTask(name, job.Finished)
 }
 
 func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	w.run(in, "train", 1)
-	w.until("the last acknowledgement and all answers", func() bool {
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	w.runJob(in, "train", 1)
+	w.awaitCondition("the last acknowledgement and all answers", func() bool {
 		calls := w.Calls()
-		return !slices.ContainsFunc(calls, func(c faultproxy.RecordedCall) bool { return c.Status == 0 }) && len(w.these(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
+		return !slices.ContainsFunc(calls, func(c faultproxy.RecordedCall) bool { return c.Status == 0 }) && len(w.listCalls(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
 	})
-	in.end()
-	subscribe := w.call(1, scheduler.Call_SUBSCRIBE, nil)
+	in.stop()
+	subscribe := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil)
 	if subscribe.StreamID != "" {
 		t.Errorf("SUBSCRIBE names the stream %q", subscribe.StreamID)
 	}
@@ -56,7 +56,7 @@ func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
 }
 
 func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
-	w := newWorld(t, gpuAgent)
+	w := newTestEnv(t, gpuAgent)
 	held, release := make(chan struct{}), make(chan struct{})
 	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() == scheduler.Event_SUBSCRIBED {
@@ -66,45 +66,45 @@ func TestMesos02_NoCallBeforeSubscribed(t *testing.T) {
 		}
 		return []*scheduler.Event{e}
 	})
-	in := w.start(nil)
+	in := w.startScheduler(nil)
 	<-held
-	in.submit(w.spec("train", 1)) // recorded; offers are revived for it
-	if calls := w.story(); len(calls) != 1 {
+	in.submit(w.newSpec("train", 1)) // recorded; offers are revived for it
+	if calls := w.callTypes(); len(calls) != 1 {
 		t.Errorf("calls before SUBSCRIBED: %v", calls)
 	}
 	close(release)
-	in.task("train", job.Running)
+	in.awaitTask("train", job.Running)
 
 	// 403 means that the framework is not subscribed.
-	w.InjectFault(1, other, faultproxy.NotSubscribed())
-	w.finish("train") // the acknowledgement of its status fails
-	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
-	if first := w.call(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
+	w.InjectFault(1, isNotSubscribe, faultproxy.NotSubscribed())
+	w.finishTasks("train") // the acknowledgement of its status fails
+	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
+	if first := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil); again.FrameworkID == nil || first.FrameworkID != nil {
 		t.Errorf("subscribed as %v, then as %v", first.FrameworkID, again.FrameworkID)
 	}
-	in.task("train", job.Finished)
+	in.awaitTask("train", job.Finished)
 }
 
 // A master that does not lead answers every call with 307.
 func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	standby := w.door()
+	w := newTestEnv(t, gpuAgent)
+	standby := w.addProxy()
 	standby.ReportLeader(w.server.URL)
-	in := w.start(func(c *framework.SchedulerConfig) { c.Master = standby.server.URL })
-	w.run(in, "one", 1)
-	if calls := w.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
+	in := w.startScheduler(func(c *framework.SchedulerConfig) { c.Master = standby.server.URL })
+	w.runJob(in, "one", 1)
+	if calls := w.listCalls(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
 		t.Error("the leader got no ACCEPT")
 	}
 	// Leadership changes. The next call that is not SUBSCRIBE is redirected first.
 	standby.ReportLeader("")
-	w.InjectFault(-1, other, faultproxy.RedirectTo(standby.server.URL))
-	in.submit(w.spec("two", 1))
-	w.until("a call that was answered 307", func() bool {
+	w.InjectFault(-1, isNotSubscribe, faultproxy.RedirectTo(standby.server.URL))
+	in.submit(w.newSpec("two", 1))
+	w.awaitCondition("a call that was answered 307", func() bool {
 		return slices.ContainsFunc(w.Calls(), func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusTemporaryRedirect })
 	})
 	w.ReportLeader(standby.server.URL)
-	in.task("two", job.Running)
-	if calls := standby.these(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
+	in.awaitTask("two", job.Running)
+	if calls := standby.listCalls(scheduler.Call_ACCEPT, nil); len(calls) == 0 {
 		t.Error("the new leader got no ACCEPT")
 	}
 }
@@ -112,41 +112,41 @@ func TestMesos03_RedirectIsFollowedForAllCalls(t *testing.T) {
 // The second master has only the state that agents and the framework send it.
 func TestMesos04_LeaderIsLost(t *testing.T) {
 	t.Run("list", func(t *testing.T) {
-		w := newWorld(t, gpuAgent)
-		next := w.successor()
+		w := newTestEnv(t, gpuAgent)
+		next := w.newSuccessor()
 		w.loseLeader(next, w.server.URL+","+next.server.URL, func() {})
 	})
 	t.Run("zookeeper", func(t *testing.T) {
-		w := newWorld(t, gpuAgent)
-		next, masters := w.successor(), newElection(t)
-		leave := masters.join(w)
-		masters.join(next)
+		w := newTestEnv(t, gpuAgent)
+		next, masters := w.newSuccessor(), newElection(t)
+		leave := masters.addMaster(w)
+		masters.addMaster(next)
 		w.loseLeader(next, masters.url, leave)
 	})
 }
 
-func (w *world) loseLeader(next *world, master string, leave func()) {
+func (w *testEnv) loseLeader(next *testEnv, master string, leave func()) {
 	w.t.Helper()
-	in := w.start(func(c *framework.SchedulerConfig) { c.Master = master })
-	in.submit(w.spec("train", 1))
-	before := in.task("train", job.Running)
-	w.lose()
+	in := w.startScheduler(func(c *framework.SchedulerConfig) { c.Master = master })
+	in.submit(w.newSpec("train", 1))
+	before := in.awaitTask("train", job.Running)
+	w.crashMaster()
 	leave()
-	w.moveTo(next)
-	subscribe := next.call(1, scheduler.Call_SUBSCRIBE, func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusOK })
+	w.moveLeadership(next)
+	subscribe := next.awaitCall(1, scheduler.Call_SUBSCRIBE, func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusOK })
 	if got := subscribe.GetFrameworkID().GetValue(); got != w.frameworkID() {
 		w.t.Errorf("subscribed with the next master as %q, was %q", got, w.frameworkID())
 	}
-	next.settled(in, "settled")
-	if after := in.job("train").Tasks[0]; after.ID != before.ID || after.State != job.Running {
+	next.awaitProcessed(in, "settled")
+	if after := in.getJob("train").Tasks[0]; after.ID != before.ID || after.State != job.Running {
 		w.t.Errorf("task %s became %s, %s", before.ID, after.ID, after.State)
 	}
-	next.finish("train")
-	in.task("train", job.Finished)
+	next.finishTasks("train")
+	in.awaitTask("train", job.Finished)
 }
 
 func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
-	w := newWorld(t, gpuAgent)
+	w := newTestEnv(t, gpuAgent)
 	const interval = 200 * time.Millisecond
 	w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
 		if e.GetType() != scheduler.Event_SUBSCRIBED {
@@ -156,12 +156,12 @@ func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
 		e.Subscribed.HeartbeatIntervalSeconds = &seconds
 		return []*scheduler.Event{e}
 	})
-	in := w.start(nil)
-	told := w.event(1, scheduler.Event_SUBSCRIBED, nil)
-	again := w.call(2, scheduler.Call_SUBSCRIBE, nil)
-	if silent := again.At.Sub(told.At); silent < 5*interval || silent > patience/2 {
+	in := w.startScheduler(nil)
+	told := w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil)
+	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
+	if silent := again.At.Sub(told.At); silent < 5*interval || silent > waitTimeout/2 {
 		t.Errorf("subscribed again %s after the last word of a master that says something each %s", silent, interval)
 	}
 	w.ClearFaults()
-	w.run(in, "train", 1)
+	w.runJob(in, "train", 1)
 }

@@ -19,10 +19,10 @@ import (
 // FAILURE reports that an agent or an executor is gone. The states of its tasks come from
 // their own updates, before or after it.
 func TestMesos38_FailureEventChangesNoTaskState(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	task := in.task("train", job.Running)
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	task := in.awaitTask("train", job.Running)
 	agent, executor, status := mesos.AgentID{Value: task.AgentID}, mesos.ExecutorID{Value: task.ID}, int32(9)
 	gone := mesos.OfferID{Value: "gone-by"}
 	w.InjectEvents(
@@ -30,90 +30,90 @@ func TestMesos38_FailureEventChangesNoTaskState(t *testing.T) {
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent}},
 		&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}},
 	)
-	w.settled(in, "settled")
-	if got := in.job("train").Tasks[0]; got.ID != task.ID || got.State != job.Running {
+	w.awaitProcessed(in, "settled")
+	if got := in.getJob("train").Tasks[0]; got.ID != task.ID || got.State != job.Running {
 		t.Errorf("after FAILURE task %s is %s, %s", task.ID, got.ID, got.State)
 	}
-	w.finish("train")
-	in.task("train", job.Finished)
+	w.finishTasks("train")
+	in.awaitTask("train", job.Finished)
 	for _, e := range w.Events() { // and a delayed RESCIND
 		if e.GetType() == scheduler.Event_OFFERS {
 			gone = e.Offers.Offers[0].ID
 		}
 	}
 	w.InjectEvents(&scheduler.Event{Type: scheduler.Event_RESCIND, Rescind: &scheduler.Event_Rescind{OfferID: gone}})
-	w.run(in, "more", 1)
+	w.runJob(in, "more", 1)
 }
 
 func TestMesos39_KillIsRepeatedUntilTaskEnds(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	id := in.task("train", job.Running).ID
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	id := in.awaitTask("train", job.Running).ID
 	w.InjectFault(2, faultproxy.MatchType(scheduler.Call_KILL), faultproxy.IgnoreCall()) // lost before it reaches the agent
-	if err := in.KillJob(in.within(), "train"); err != nil {
+	if err := in.KillJob(in.withTimeout(), "train"); err != nil {
 		t.Fatal(err)
 	}
-	third := w.call(3, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == id })
-	if kills := w.these(scheduler.Call_KILL, nil); third.At.Sub(kills[0].At) < killRetry {
+	third := w.awaitCall(3, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == id })
+	if kills := w.listCalls(scheduler.Call_KILL, nil); third.At.Sub(kills[0].At) < killRetry {
 		t.Errorf("the third KILL came %s after the first", third.At.Sub(kills[0].At))
 	}
-	in.task("train", job.Killed)
+	in.awaitTask("train", job.Killed)
 
 	// A kill while the launch is in flight.
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.InjectFault(1, faultproxy.MatchType(scheduler.Call_ACCEPT), faultproxy.RunFirst(func() { close(arrived); <-release }, faultproxy.ForwardCall))
-	in.submit(w.spec("late", 1))
+	in.submit(w.newSpec("late", 1))
 	<-arrived
-	if err := in.KillJob(in.within(), "late"); err != nil {
+	if err := in.KillJob(in.withTimeout(), "late"); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
-	late := in.task("late", job.Killed)
-	w.call(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == late.ID })
-	w.run(in, "after", 2) // both GPUs are free again
+	late := in.awaitTask("late", job.Killed)
+	w.awaitCall(1, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == late.ID })
+	w.runJob(in, "after", 2) // both GPUs are free again
 }
 
 func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
-	w := newRunningWorld(t)
+	w := newExecutorEnv(t)
 	told := func(id string) bool {
 		return slices.ContainsFunc(w.Events(), func(e faultproxy.RecordedEvent) bool {
 			status := e.GetUpdate().GetStatus()
 			return status.TaskID.Value == id && status.GetState() == mesos.TASK_KILLING
 		})
 	}
-	in := w.start(nil)
-	if info := w.call(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_TASK_KILLING_STATE) {
+	in := w.startScheduler(nil)
+	if info := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil).Subscribe.FrameworkInfo; !hasCapability(info, mesos.FrameworkInfo_Capability_TASK_KILLING_STATE) {
 		t.Errorf("capabilities %v", info.Capabilities)
 	}
 	kill := func(in *testInstance, name string) string {
-		in.submit(w.spec(name, 0))
-		id := in.task(name, job.Running).ID
-		if err := in.KillJob(in.within(), name); err != nil {
+		in.submit(w.newSpec(name, 0))
+		id := in.awaitTask(name, job.Running).ID
+		if err := in.KillJob(in.withTimeout(), name); err != nil {
 			t.Fatal(err)
 		}
-		in.task(name, job.Killed)
+		in.awaitTask(name, job.Killed)
 		return id
 	}
 	if id := kill(in, "told"); !told(id) {
 		t.Error("no TASK_KILLING for a framework that knows it")
 	}
-	in.end()
+	in.stop()
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
 		info := c.Subscribe.FrameworkInfo
 		info.Capabilities = slices.DeleteFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool {
 			return c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE
 		})
 	}))
-	if id := kill(w.start(nil), "untold"); told(id) {
+	if id := kill(w.startScheduler(nil), "untold"); told(id) {
 		t.Error("TASK_KILLING for a framework that does not know it")
 	}
 }
 
 // The test replaces each task's first update by a terminal one with the reason.
 func TestMesos41_ReasonDecidesWhetherTaskIsRetried(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(func(c *framework.SchedulerConfig) { c.Sched.RetryDelay = 10 * time.Millisecond })
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(func(c *framework.SchedulerConfig) { c.Sched.RetryDelay = 10 * time.Millisecond })
 	for _, tc := range []struct {
 		name    string
 		state   mesos.TaskState
@@ -129,7 +129,7 @@ func TestMesos41_ReasonDecidesWhetherTaskIsRetried(t *testing.T) {
 		{"invalid-offers", mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS, 0, true, ""},
 		{"invalid", mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, 3, false, job.Refused},
 	} {
-		s := w.spec(tc.name, 0)
+		s := w.newSpec(tc.name, 0)
 		s.Retries = tc.retries
 		var first string
 		w.SetFilter(func(e *scheduler.Event) []*scheduler.Event {
@@ -142,14 +142,14 @@ func TestMesos41_ReasonDecidesWhetherTaskIsRetried(t *testing.T) {
 			}
 			first = status.TaskID.Value
 			status.State, status.Reason, status.UUID = &tc.state, &tc.reason, nil
-			return []*scheduler.Event{update(status)}
+			return []*scheduler.Event{updateEvent(status)}
 		})
 		in.submit(s)
 		if tc.again {
-			if task := in.task(tc.name, job.Running); task.Attempt != 2 {
+			if task := in.awaitTask(tc.name, job.Running); task.Attempt != 2 {
 				t.Errorf("%s: runs in attempt %d", tc.name, task.Attempt)
 			}
-		} else if task := in.task(tc.name, tc.ends); task.Attempt != 1 || task.Reason != tc.reason.String() {
+		} else if task := in.awaitTask(tc.name, tc.ends); task.Attempt != 1 || task.Reason != tc.reason.String() {
 			t.Errorf("%s: ended in attempt %d because of %q", tc.name, task.Attempt, task.Reason)
 		}
 		w.SetFilter(nil)
@@ -159,11 +159,11 @@ func TestMesos41_ReasonDecidesWhetherTaskIsRetried(t *testing.T) {
 // The framework performs no operations except launches, which have no id. It acknowledges
 // feedback about other operations, for example of an earlier version.
 func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
-	w := newWorld(t, gpuAgent)
-	in := w.start(nil)
-	in.submit(w.spec("train", 1))
-	in.task("train", job.Running)
-	for _, c := range w.these(scheduler.Call_ACCEPT, nil) {
+	w := newTestEnv(t, gpuAgent)
+	in := w.startScheduler(nil)
+	in.submit(w.newSpec("train", 1))
+	in.awaitTask("train", job.Running)
+	for _, c := range w.listCalls(scheduler.Call_ACCEPT, nil) {
 		for _, op := range c.Accept.Operations {
 			if op.Type != mesos.Offer_Operation_LAUNCH || op.ID != nil {
 				t.Errorf("operation %s with id %v", op.Type, op.ID)
@@ -178,13 +178,13 @@ func TestMesos42_OperationFeedbackIsAcknowledged(t *testing.T) {
 		return &scheduler.Event{Type: scheduler.Event_UPDATE_OPERATION_STATUS, UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{Status: s}}
 	}
 	w.InjectEvents(feedback(status))
-	w.call(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c faultproxy.RecordedCall) bool {
+	w.awaitCall(1, scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, func(c faultproxy.RecordedCall) bool {
 		return bytes.Equal(c.AcknowledgeOperationStatus.UUID, id[:]) && c.AcknowledgeOperationStatus.OperationID == *status.OperationID
 	})
 	status.UUID = nil // requires no acknowledgement
 	w.InjectEvents(feedback(status))
-	w.settled(in, "settled")
-	if n := len(w.these(scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, nil)); n != 1 {
+	w.awaitProcessed(in, "settled")
+	if n := len(w.listCalls(scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, nil)); n != 1 {
 		t.Errorf("%d acknowledgements, want 1", n)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// patience limits every wait: a test that waits longer fails.
-const patience = time.Minute
+// waitTimeout limits every wait: a test that waits longer fails.
+const waitTimeout = time.Minute
 
 // machine is an agent to start, each at its own address.
 type machine struct {
@@ -36,9 +36,9 @@ var (
 	plainAgent = machine{ip: "127.0.0.4"}
 )
 
-// world is a master with its agents, behind a fault proxy. The type cluster depends on the
+// testEnv is a master with its agents, behind a fault proxy. The type cluster depends on the
 // build tag.
-type world struct {
+type testEnv struct {
 	*faultproxy.Proxy
 	t       testing.TB
 	server  *httptest.Server
@@ -46,15 +46,15 @@ type world struct {
 	dir     string // where tasks poll for the file that ends them
 }
 
-func newWorld(t *testing.T, machines ...machine) *world {
+func newTestEnv(t *testing.T, machines ...machine) *testEnv {
 	t.Helper()
 	t.Parallel()
-	return startWorld(t, machines...)
+	return startTestEnv(t, machines...)
 }
 
-func startWorld(t testing.TB, machines ...machine) *world {
+func startTestEnv(t testing.TB, machines ...machine) *testEnv {
 	t.Helper()
-	w := &world{t: t, server: httptest.NewUnstartedServer(nil), dir: t.TempDir()}
+	w := &testEnv{t: t, server: httptest.NewUnstartedServer(nil), dir: t.TempDir()}
 	if err := os.Chmod(w.dir, 0o777); err != nil { // tasks run as any user
 		t.Fatal(err)
 	}
@@ -62,62 +62,62 @@ func startWorld(t testing.TB, machines ...machine) *world {
 	w.Proxy = faultproxy.New(w.cluster.handler())
 	w.server.Config.Handler = w.Proxy
 	w.server.Start()
-	t.Cleanup(w.lose)
+	t.Cleanup(w.crashMaster)
 	return w
 }
 
-// lose ends the master abruptly, as a crash would.
-func (w *world) lose() {
+// crashMaster ends the master abruptly, as a crash would.
+func (w *testEnv) crashMaster() {
 	w.server.CloseClientConnections()
 	w.server.Close()
 }
 
-// door returns another fault proxy in front of the same master, at its own address.
-func (w *world) door() *world {
-	d := &world{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: faultproxy.New(w.cluster.handler())}
+// addProxy returns another fault proxy in front of the same master, at its own address.
+func (w *testEnv) addProxy() *testEnv {
+	d := &testEnv{t: w.t, cluster: w.cluster, dir: w.dir, Proxy: faultproxy.New(w.cluster.handler())}
 	d.server = httptest.NewServer(d.Proxy)
-	w.t.Cleanup(d.lose)
+	w.t.Cleanup(d.crashMaster)
 	return d
 }
 
-// command returns a task's command, which exits once finish is called for its job.
+// taskCommand returns a task's command, which exits once finish is called for its job.
 // Scripted agents run no commands and end tasks themselves.
-func (w *world) command(name string) []string {
+func (w *testEnv) taskCommand(name string) []string {
 	return []string{"sh", "-c", "while [ ! -e " + w.dir + "/" + name + " ]; do sleep 0.05; done"}
 }
 
-// finish lets the tasks of a job exit with status 0.
-func (w *world) finish(name string) {
+// finishTasks lets the tasks of a job exit with status 0.
+func (w *testEnv) finishTasks(name string) {
 	w.t.Helper()
 	if err := os.WriteFile(w.dir+"/"+name, nil, 0o666); err != nil {
 		w.t.Fatal(err)
 	}
-	w.cluster.finish(name)
+	w.cluster.finishTasks(name)
 }
 
-// spec returns the specification of a job with one small task.
-func (w *world) spec(name string, gpus int) job.Spec {
-	s := job.Spec{Name: name, CPUs: 0.1, MemMiB: 256, Command: w.command(name)}
+// newSpec returns the specification of a job with one small task.
+func (w *testEnv) newSpec(name string, gpus int) job.Spec {
+	s := job.Spec{Name: name, CPUs: 0.1, MemMiB: 256, Command: w.taskCommand(name)}
 	s.Request.GPUs = gpus
 	return s
 }
 
-// until waits until the calls and events in the fault proxy satisfy done.
-func (w *world) until(what string, done func() bool) {
+// awaitCondition waits until the calls and events in the fault proxy satisfy done.
+func (w *testEnv) awaitCondition(what string, done func() bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if err := w.AwaitCondition(ctx, done); err != nil {
-		w.t.Fatalf("waited %s for %s; calls: %s", patience, what, w.story())
+		w.t.Fatalf("waited %s for %s; calls: %s", waitTimeout, what, w.callTypes())
 	}
 }
 
-// call waits for the nth call (from 1) of that type that match accepts; a nil match
+// awaitCall waits for the nth call (from 1) of that type that match accepts; a nil match
 // accepts all.
-func (w *world) call(n int, kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found faultproxy.RecordedCall) {
+func (w *testEnv) awaitCall(n int, kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found faultproxy.RecordedCall) {
 	w.t.Helper()
-	w.until(kind.String(), func() bool {
-		calls := w.these(kind, match)
+	w.awaitCondition(kind.String(), func() bool {
+		calls := w.listCalls(kind, match)
 		if len(calls) < n {
 			return false
 		}
@@ -127,8 +127,8 @@ func (w *world) call(n int, kind scheduler.Call_Type, match func(faultproxy.Reco
 	return found
 }
 
-// these returns the calls so far of that type that match accepts.
-func (w *world) these(kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found []faultproxy.RecordedCall) {
+// listCalls returns the calls so far of that type that match accepts.
+func (w *testEnv) listCalls(kind scheduler.Call_Type, match func(faultproxy.RecordedCall) bool) (found []faultproxy.RecordedCall) {
 	for _, c := range w.Calls() {
 		if c.GetType() == kind && (match == nil || match(c)) {
 			found = append(found, c)
@@ -137,10 +137,10 @@ func (w *world) these(kind scheduler.Call_Type, match func(faultproxy.RecordedCa
 	return found
 }
 
-// event waits for the nth event (from 1) of that type that match accepts.
-func (w *world) event(n int, kind scheduler.Event_Type, match func(faultproxy.RecordedEvent) bool) (found faultproxy.RecordedEvent) {
+// awaitEvent waits for the nth event (from 1) of that type that match accepts.
+func (w *testEnv) awaitEvent(n int, kind scheduler.Event_Type, match func(faultproxy.RecordedEvent) bool) (found faultproxy.RecordedEvent) {
 	w.t.Helper()
-	w.until("event "+kind.String(), func() bool {
+	w.awaitCondition("event "+kind.String(), func() bool {
 		seen := 0
 		for _, e := range w.Events() {
 			if e.GetType() == kind && (match == nil || match(e)) {
@@ -155,16 +155,16 @@ func (w *world) event(n int, kind scheduler.Event_Type, match func(faultproxy.Re
 	return found
 }
 
-// story returns the types of the scheduler's calls, for failure messages.
-func (w *world) story() (all []string) {
+// callTypes returns the types of the scheduler's calls, for failure messages.
+func (w *testEnv) callTypes() (all []string) {
 	for _, c := range w.Calls() {
 		all = append(all, c.GetType().String())
 	}
 	return all
 }
 
-// operate makes an operator call; an error fails the test.
-func (w *world) operate(call *operator.Call) *operator.Response {
+// callOperator makes an operator call; an error fails the test.
+func (w *testEnv) callOperator(call *operator.Call) *operator.Response {
 	w.t.Helper()
 	body, err := proto.Marshal(call)
 	if err != nil {
@@ -186,39 +186,42 @@ func (w *world) operate(call *operator.Call) *operator.Response {
 	return response
 }
 
-// agents returns the master's agents by hostname.
-func (w *world) agents() map[string]operator.Response_GetAgents_Agent {
+// listAgents returns the master's agents by hostname.
+func (w *testEnv) listAgents() map[string]operator.Response_GetAgents_Agent {
 	w.t.Helper()
 	all := map[string]operator.Response_GetAgents_Agent{}
-	for _, a := range w.operate(&operator.Call{Type: operator.Call_GET_AGENTS}).GetAgents.Agents {
+	for _, a := range w.callOperator(&operator.Call{Type: operator.Call_GET_AGENTS}).GetAgents.Agents {
 		all[a.AgentInfo.Hostname] = a
 	}
 	return all
 }
 
-func (w *world) agentID(m machine) mesos.AgentID { w.t.Helper(); return *w.agents()[m.ip].AgentInfo.ID }
-
-// frameworkID returns the framework id from the first subscription.
-func (w *world) frameworkID() string {
+func (w *testEnv) agentID(m machine) mesos.AgentID {
 	w.t.Helper()
-	return w.event(1, scheduler.Event_SUBSCRIBED, nil).Subscribed.FrameworkID.Value
+	return *w.listAgents()[m.ip].AgentInfo.ID
 }
 
-// successor returns another master, at its own address, that leads once moveTo is
+// frameworkID returns the framework id from the first subscription.
+func (w *testEnv) frameworkID() string {
+	w.t.Helper()
+	return w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil).Subscribed.FrameworkID.Value
+}
+
+// newSuccessor returns another master, at its own address, that leads once moveTo is
 // called.
-func (w *world) successor() *world {
-	next := &world{t: w.t, dir: w.dir, server: httptest.NewUnstartedServer(nil)}
-	next.cluster = w.cluster.successor(next.server.Listener.Addr().String())
+func (w *testEnv) newSuccessor() *testEnv {
+	next := &testEnv{t: w.t, dir: w.dir, server: httptest.NewUnstartedServer(nil)}
+	next.cluster = w.cluster.newSuccessor(next.server.Listener.Addr().String())
 	next.Proxy = faultproxy.New(next.cluster.handler())
 	next.server.Config.Handler = next.Proxy
 	next.server.Start()
 	next.ReportLeader(w.server.URL)
-	w.t.Cleanup(next.lose)
+	w.t.Cleanup(next.crashMaster)
 	return next
 }
 
-// moveTo makes next the leading master and makes the agents register there.
-func (w *world) moveTo(next *world) {
+// moveLeadership makes next the leading master and makes the agents register there.
+func (w *testEnv) moveLeadership(next *testEnv) {
 	next.ReportLeader("")
-	next.cluster.takeOver()
+	next.cluster.registerAgents()
 }

@@ -18,14 +18,14 @@ type election struct {
 	url  string
 }
 
-type mute struct{}
+type silentLogger struct{}
 
-func (mute) Printf(string, ...any) {}
+func (silentLogger) Printf(string, ...any) {}
 
 func newElection(t testing.TB) *election {
 	t.Helper()
 	server := zktest.StartServer(t)
-	conn, _, err := zk.Connect([]string{server.Addr()}, patience, zk.WithLogger(mute{}))
+	conn, _, err := zk.Connect([]string{server.Addr()}, waitTimeout, zk.WithLogger(silentLogger{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func newElection(t testing.TB) *election {
 	return &election{t, conn, "zk://" + server.Addr() + "/mesos"}
 }
 
-// join registers a master; leave removes it.
-func (e *election) join(w *world) (leave func()) {
+// addMaster registers a master; leave removes it.
+func (e *election) addMaster(w *testEnv) (leave func()) {
 	e.t.Helper()
 	host, port, err := net.SplitHostPort(w.server.Listener.Addr().String())
 	if err != nil {

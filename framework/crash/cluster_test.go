@@ -49,7 +49,7 @@ func newCluster(t testing.TB) *cluster {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	c := &cluster{t: t, binary: binary, logs: t.TempDir()}
-	m := master.New(master.MasterConfig{Log: c.log("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
+	m := master.New(master.MasterConfig{Log: c.newLogger("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
 	c.api = m.Handler()
 	server.Config.Handler = c.api
 	server.Start()
@@ -61,7 +61,7 @@ func newCluster(t testing.TB) *cluster {
 	for n := range agents {
 		c.startAgent(m, fmt.Sprint("agent-", n+1))
 	}
-	t.Cleanup(c.show)
+	t.Cleanup(c.printLogs)
 	return c
 }
 
@@ -74,7 +74,7 @@ func (c *cluster) startAgent(m *master.EmbeddedMaster, name string) {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	a, err := agent.New(agent.AgentConfig{
-		Log: c.log(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
+		Log: c.newLogger(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
 		Resources:    append(advertise.MachineGPUs{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
 		Attributes:   advertise.HostAttributes(host),
 		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
@@ -101,8 +101,8 @@ func scalar(name string, value float64) mesos.Resource {
 	return mesos.Resource{Name: name, Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: value}}
 }
 
-// log returns a logger that writes to a file, which show prints.
-func (c *cluster) log(name string) logrus.FieldLogger {
+// newLogger returns a logger that writes to a file, which show prints.
+func (c *cluster) newLogger(name string) logrus.FieldLogger {
 	f, err := os.Create(filepath.Join(c.logs, name+".log"))
 	if err != nil {
 		c.t.Fatal(err)
@@ -110,16 +110,16 @@ func (c *cluster) log(name string) logrus.FieldLogger {
 	c.t.Cleanup(func() { _ = f.Close() }) // a lost line of a test's log is acceptable
 	l := logrus.New()
 	l.SetOutput(f)
-	l.SetFormatter(format())
+	l.SetFormatter(newFormatter())
 	return l
 }
 
-func format() logrus.Formatter {
+func newFormatter() logrus.Formatter {
 	return &logrus.TextFormatter{DisableColors: true, TimestampFormat: "15:04:05.000", FullTimestamp: true}
 }
 
-// show prints the ends of all logs if the test has failed.
-func (c *cluster) show() {
+// printLogs prints the ends of all logs if the test has failed.
+func (c *cluster) printLogs() {
 	if !c.t.Failed() {
 		return
 	}
@@ -133,10 +133,10 @@ func (c *cluster) show() {
 	}
 }
 
-// address returns an address for an API that several processes use one after the other.
+// newAddress returns an address for an API that several processes use one after the other.
 // Unlike on 127.0.0.1, no outgoing connection of this machine can take its port while no
 // process listens.
-func address(t testing.TB) string {
+func newAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.77:0")
 	if err != nil {
@@ -146,8 +146,8 @@ func address(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// ask makes an operator call to the master.
-func (c *cluster) ask(kind operator.Call_Type) (*operator.Response, error) {
+// callMaster makes an operator call to the master.
+func (c *cluster) callMaster(kind operator.Call_Type) (*operator.Response, error) {
 	body, err := proto.Marshal(&operator.Call{Type: kind})
 	if err != nil {
 		return nil, err

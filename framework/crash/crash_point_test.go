@@ -17,9 +17,9 @@ const (
 	anytime = "anytime" // independent of the journal
 )
 
-// kinds are the kinds of changes. A change may be of several kinds, because changes that
+// changeKinds are the kinds of changes. A change may be of several kinds, because changes that
 // occur at about the same time are recorded together.
-var kinds = []struct {
+var changeKinds = []struct {
 	name string
 	is   func(journal.Change) bool
 }{
@@ -74,7 +74,7 @@ const (
 // allCrashPoints returns all crash points in an order in which each can be reached: a task
 // is lost when its launch was recorded but not sent.
 func allCrashPoints() (all []crashPoint) {
-	for _, k := range kinds {
+	for _, k := range changeKinds {
 		for _, when := range []string{before, after, during} {
 			if k.name == "framework" {
 				continue // recorded only once: see newJournalCrashPoints
@@ -126,7 +126,7 @@ type crashCounts map[string]int
 // formatTable returns the counts as a table for the test's log.
 func (t crashCounts) formatTable() string {
 	text := fmt.Sprintf("%-10s%8s%8s%8s\n", "recorded", before, after, during)
-	for _, k := range kinds {
+	for _, k := range changeKinds {
 		text += fmt.Sprintf("%-10s%8d%8d%8d\n", k.name, t[before+" "+k.name], t[after+" "+k.name], t[during+" "+k.name])
 	}
 	return text + fmt.Sprintf("%s: %d", anytime, t[anytime])

@@ -105,7 +105,7 @@ func (m *pairMember) dieAtLaunch() { m.setCrashPoint(crashPoint{When: after, Kin
 // awaitLoss waits until the scheduler no longer leads.
 func (m *pairMember) awaitLoss() {
 	m.t.Helper()
-	await(m.t, "the leader to give up", func() error {
+	pollUntilOK(m.t, "the leader to give up", func() error {
 		if h, err := m.health(); err == nil {
 			return fmt.Errorf("it is %s", h.Role)
 		}

@@ -18,12 +18,12 @@ const (
 
 // TestMain makes the test binary act as the scheduler, the executor and the tasks.
 func TestMain(m *testing.M) {
-	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(unconfined), schedulerCommand: runScheduler, taskCommand: runTask})
+	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(disableConfinement), schedulerCommand: runScheduler, taskCommand: runTask})
 }
 
-// unconfined disables the executor's restrictions, independent of the cgroups in which the
+// disableConfinement disables the executor's restrictions, independent of the cgroups in which the
 // test runs.
-func unconfined(cfg *executor.ExecutorConfig) {
+func disableConfinement(cfg *executor.ExecutorConfig) {
 	cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) { return gpu.DeviceAccess{}, nil }
 	cfg.PrepareVolume = func(context.Context) (string, error) { return "", errors.New("these tests have no driver") }
 }

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/isolator/advertise"
 )
 
-// lookEvery is how often the master's state is read.
-const lookEvery = 20 * time.Millisecond
+// checkInterval is how often the master's state is read.
+const checkInterval = 20 * time.Millisecond
 
 // masterAuditor continuously checks the master's state.
 type masterAuditor struct {
@@ -26,7 +26,7 @@ type masterAuditor struct {
 func startAuditor(c *cluster) *masterAuditor {
 	a := &masterAuditor{c: c, stop: make(chan struct{})}
 	a.running.Go(func() {
-		again := time.NewTicker(lookEvery)
+		again := time.NewTicker(checkInterval)
 		defer again.Stop()
 		for {
 			a.checkMaster()
@@ -52,25 +52,25 @@ func (a *masterAuditor) stopAuditor() {
 }
 
 func (a *masterAuditor) checkMaster() {
-	all, err := a.c.ask(operator.Call_GET_TASKS)
+	all, err := a.c.callMaster(operator.Call_GET_TASKS)
 	if err != nil {
 		a.c.t.Error(err)
 		return
 	}
-	held := holders(a.c.t, all.GetTasks.Tasks)
+	held := tasksByDevice(a.c.t, all.GetTasks.Tasks)
 	a.looks++
 	a.most = max(a.most, len(held))
 }
 
-// holders returns the live tasks by device. It fails the test if a device has two.
-func holders(t testing.TB, tasks []mesos.Task) map[string]string {
+// tasksByDevice returns the live tasks by device. It fails the test if a device has two.
+func tasksByDevice(t testing.TB, tasks []mesos.Task) map[string]string {
 	held := map[string]string{}
 	for i := range tasks {
 		task := &tasks[i]
-		if ended(task.GetState()) {
+		if isTerminal(task.GetState()) {
 			continue
 		}
-		for _, id := range devices(task.Resources) {
+		for _, id := range deviceIDs(task.Resources) {
 			if other := held[id]; other != "" {
 				t.Errorf("the master's books: tasks %s and %s both hold %s", other, task.TaskID.Value, id)
 			}
@@ -80,7 +80,7 @@ func holders(t testing.TB, tasks []mesos.Task) map[string]string {
 	return held
 }
 
-func devices(resources []mesos.Resource) (ids []string) {
+func deviceIDs(resources []mesos.Resource) (ids []string) {
 	for i := range resources {
 		if resources[i].Name == advertise.ResourceGPUIDs {
 			ids = append(ids, resources[i].GetSet().GetItem()...)
@@ -89,7 +89,7 @@ func devices(resources []mesos.Resource) (ids []string) {
 	return ids
 }
 
-func ended(s mesos.TaskState) bool {
+func isTerminal(s mesos.TaskState) bool {
 	switch s {
 	case mesos.TASK_STAGING, mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_KILLING, mesos.TASK_UNREACHABLE:
 		return false

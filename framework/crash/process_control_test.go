@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience limits every wait: a test that waits longer fails.
-const patience = 3 * time.Minute
+// waitTimeout limits every wait: a test that waits longer fails.
+const waitTimeout = 3 * time.Minute
 
 // schedulerProcess is one process of a scheduler.
 type schedulerProcess struct {
@@ -31,9 +31,9 @@ type schedulerProcess struct {
 	err   error
 }
 
-// launch starts a scheduler. It ends with the test, even if the test process dies, because
+// startProcess starts a scheduler. It ends with the test, even if the test process dies, because
 // its standard input ends then.
-func launch(t testing.TB, s processSettings) *schedulerProcess {
+func startProcess(t testing.TB, s processSettings) *schedulerProcess {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -59,7 +59,7 @@ func launch(t testing.TB, s processSettings) *schedulerProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go p.listen(out)
+	go p.readOutput(out)
 	t.Cleanup(func() { p.kill(); <-p.ended })
 	return p
 }
@@ -69,8 +69,8 @@ func logFile(s processSettings) string {
 	return filepath.Join(s.Logs, "scheduler-"+strings.ReplaceAll(s.API, ":", "-")+".log")
 }
 
-// listen reads the process's standard output until it has ended.
-func (p *schedulerProcess) listen(out io.Reader) {
+// readOutput reads the process's standard output until it has ended.
+func (p *schedulerProcess) readOutput(out io.Reader) {
 	up := sync.OnceFunc(func() { close(p.up) })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		switch word, rest, _ := strings.Cut(lines.Text(), " "); word {
@@ -120,20 +120,20 @@ func (p *schedulerProcess) await(happens <-chan struct{}, what string) {
 	p.t.Helper()
 	select {
 	case <-happens:
-	case <-time.After(patience):
-		p.t.Fatalf("waited %s for %s", patience, what)
+	case <-time.After(waitTimeout):
+		p.t.Fatalf("waited %s for %s", waitTimeout, what)
 	}
 }
 
-// awaitOr waits until the channel is closed. It fails the test if the process ends first.
-func (p *schedulerProcess) awaitOr(happens <-chan struct{}, what string) {
+// awaitUnlessEnded waits until the channel is closed. It fails the test if the process ends first.
+func (p *schedulerProcess) awaitUnlessEnded(happens <-chan struct{}, what string) {
 	p.t.Helper()
 	select {
 	case <-happens:
 	case <-p.ended:
 		p.t.Fatalf("the scheduler ended before %s: %v", what, p.err)
-	case <-time.After(patience):
-		p.t.Fatalf("waited %s for %s", patience, what)
+	case <-time.After(waitTimeout):
+		p.t.Fatalf("waited %s for %s", waitTimeout, what)
 	}
 }
 

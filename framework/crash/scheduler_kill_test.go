@@ -20,16 +20,16 @@ func TestKilledScheduler(t *testing.T) {
 	c := newCluster(t)
 	p := newTaskEvidence(t, c.binary)
 	books := startAuditor(c)
-	s := processSettings{Master: c.url, API: address(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
+	s := processSettings{Master: c.url, API: newAddress(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
 	crowd := startUsers(t, p, s.API)
 	began, hits := time.Now(), crashCounts{}
 	for _, at := range planCrashes(deaths, rand.New(rand.NewPCG(1, 2))) {
 		s.Die = at
-		hits[launch(t, s).awaitDeath(at)]++
+		hits[startProcess(t, s).awaitDeath(at)]++
 	}
 	killing := time.Since(began)
 	s.Die = crashPoint{}
-	last := launch(t, s)
+	last := startProcess(t, s)
 	jobs := crowd.finishAll()
 	p.checkAll(c, crowd.c, jobs)
 	last.stop()

@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/internal/zktest"
 )
 
-// session is how long ZooKeeper waits for a silent leader.
-const session = time.Second
+// sessionTimeout is how long ZooKeeper waits for a silent leader.
+const sessionTimeout = time.Second
 
 // schedulerPair is two schedulers with one journal in ZooKeeper: a leader and a standby.
 type schedulerPair struct {
@@ -36,7 +36,7 @@ func newPair(t testing.TB, c *cluster, zk *zktest.ZooKeeperServer) *schedulerPai
 	p := &schedulerPair{t: t, hits: crashCounts{}}
 	for i := range p.members {
 		m := &pairMember{processSettings: processSettings{
-			Master: c.url, API: address(t), Journal: "zk://" + zk.Addr() + "/mesos-gpu/crash", Session: session,
+			Master: c.url, API: newAddress(t), Journal: "zk://" + zk.Addr() + "/mesos-gpu/crash", Session: sessionTimeout,
 			Executor: c.binary, Logs: c.logs,
 		}}
 		var err error
@@ -52,8 +52,8 @@ func newPair(t testing.TB, c *cluster, zk *zktest.ZooKeeperServer) *schedulerPai
 
 func (m *pairMember) start(t testing.TB) {
 	t.Helper()
-	m.schedulerProcess = launch(t, m.processSettings)
-	m.awaitOr(m.up, "its API listens")
+	m.schedulerProcess = startProcess(t, m.processSettings)
+	m.awaitUnlessEnded(m.up, "its API listens")
 }
 
 // apis returns both addresses, for clients.
@@ -62,7 +62,7 @@ func (p *schedulerPair) apis() string { return p.members[0].API + "," + p.member
 // awaitSettled waits until one scheduler leads with a connected master and the other is a standby.
 func (p *schedulerPair) awaitSettled() (leader, standby *pairMember) {
 	p.t.Helper()
-	await(p.t, "a leader and a standby", func() error {
+	pollUntilOK(p.t, "a leader and a standby", func() error {
 		leader, standby = nil, nil
 		for _, m := range p.members {
 			switch h, err := m.health(); {
@@ -95,7 +95,7 @@ func (p *schedulerPair) killLeader(at crashPoint) {
 	p.t.Helper()
 	for {
 		leader, standby := p.awaitSettled()
-		drain(standby.leads)
+		emptyChannel(standby.leads)
 		leader.setCrashPoint(at)
 		select {
 		case <-leader.ended:
@@ -109,8 +109,8 @@ func (p *schedulerPair) killLeader(at crashPoint) {
 			leader.kill()
 			<-leader.ended
 			leader.start(p.t)
-		case <-time.After(patience):
-			p.t.Fatalf("waited %s for the leader's death %s", patience, at)
+		case <-time.After(waitTimeout):
+			p.t.Fatalf("waited %s for the leader's death %s", waitTimeout, at)
 		}
 	}
 }
@@ -125,12 +125,12 @@ func (p *schedulerPair) awaitTakeover(dead, standby *pairMember) {
 		p.takings = append(p.takings, now.Sub(dead.at))
 	case <-standby.ended:
 		p.t.Fatalf("the standby ended instead of leading: %v", standby.err)
-	case <-time.After(patience):
-		p.t.Fatalf("waited %s for the standby to lead", patience)
+	case <-time.After(waitTimeout):
+		p.t.Fatalf("waited %s for the standby to lead", waitTimeout)
 	}
 }
 
-func drain(c <-chan time.Time) {
+func emptyChannel(c <-chan time.Time) {
 	for {
 		select {
 		case <-c:
@@ -148,7 +148,7 @@ func (p *schedulerPair) summarize() string {
 	}
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return fmt.Sprintf("%d takeovers, with a session of %s: least %s, median %s, most %s; %d times a leader that lived was deposed",
-		len(p.takings), session, ms(p.takings[0]), ms(p.takings[len(p.takings)/2]), ms(p.takings[len(p.takings)-1]), p.deposed)
+		len(p.takings), sessionTimeout, ms(p.takings[0]), ms(p.takings[len(p.takings)/2]), ms(p.takings[len(p.takings)-1]), p.deposed)
 }
 
 // finish waits for all jobs, checks the evidence and stops both schedulers.

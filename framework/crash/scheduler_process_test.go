@@ -133,7 +133,7 @@ func (f *crashTrigger) setPoint(p crashPoint) {
 func (f *crashTrigger) crashesAt(c journal.Change) (crashPoint, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, k := range kinds {
+	for _, k := range changeKinds {
 		if k.name == f.next.Kind && k.is(c) {
 			f.seen++
 			return f.next, f.seen == f.next.Nth

@@ -75,7 +75,7 @@ func expectedState(j *job.Job) job.State {
 // the users saw.
 func (p *taskEvidence) checkJobs(in *client.Client, jobs map[string]api.JobView) {
 	p.t.Helper()
-	listed, err := in.ListJobs(within(p.t))
+	listed, err := in.ListJobs(withTimeout(p.t))
 	if err != nil {
 		p.t.Error(err)
 	}
@@ -144,8 +144,8 @@ func (p *taskEvidence) checkUnlocked() {
 // checkFree checks that no GPU is allocated once the executors have exited.
 func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
 	p.t.Helper()
-	await(p.t, "all GPUs to be free", func() error {
-		list, err := in.ListAgents(within(p.t))
+	pollUntilOK(p.t, "all GPUs to be free", func() error {
+		list, err := in.ListAgents(withTimeout(p.t))
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
 		}
 		return nil
 	})
-	gpus, err := in.ListGPUs(within(p.t))
+	gpus, err := in.ListGPUs(withTimeout(p.t))
 	if err != nil || len(gpus) != agents*gpusPerAgent {
 		p.t.Errorf("the API lists %d GPUs, %v", len(gpus), err)
 	}
@@ -167,18 +167,18 @@ func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
 			p.t.Errorf("the API has %s held by %s", g.UUID, g.Task)
 		}
 	}
-	books, err := c.ask(operator.Call_GET_TASKS)
+	books, err := c.callMaster(operator.Call_GET_TASKS)
 	if err != nil {
 		p.t.Error(err)
-	} else if held := holders(p.t, books.GetTasks.Tasks); len(held) > 0 {
+	} else if held := tasksByDevice(p.t, books.GetTasks.Tasks); len(held) > 0 {
 		p.t.Errorf("the master's books have GPUs held: %v", held)
 	}
 }
 
-// await polls until ask returns no error. It is for conditions without an event.
-func await(t testing.TB, what string, ask func() error) {
+// pollUntilOK polls until ask returns no error. It is for conditions without an event.
+func pollUntilOK(t testing.TB, what string, ask func() error) {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -189,13 +189,13 @@ func await(t testing.TB, what string, ask func() error) {
 		select {
 		case <-again.C:
 		case <-limit:
-			t.Fatalf("waited %s for %s: %v", patience, what, err)
+			t.Fatalf("waited %s for %s: %v", waitTimeout, what, err)
 		}
 	}
 }
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func withTimeout(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -17,8 +17,8 @@ import (
 // crowd is the number of users, each with one live job at a time; hasty of them kill their
 // jobs.
 const (
-	crowd = 10
-	hasty = 3
+	userCount    = 10
+	killingUsers = 3
 )
 
 const (
@@ -50,7 +50,7 @@ func startUsers(t testing.TB, p *taskEvidence, apis string) *testUsers {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	all := &testUsers{t: t, c: c, proof: p, ctx: ctx, enough: make(chan struct{}), ended: map[string]api.JobView{}, more: make(chan struct{})}
-	for n := range crowd {
+	for n := range userCount {
 		all.going.Go(func() { all.runUser(n) })
 	}
 	t.Cleanup(func() { cancel(); all.going.Wait(); c.Close() })
@@ -67,10 +67,10 @@ func (p *testUsers) runUser(n int) {
 		default:
 		}
 		spec := p.proof.spec(fmt.Sprintf("job-%d-%d", n, i), 1+(n+i)%2, 1+i%3/2)
-		if n < hasty {
+		if n < killingUsers {
 			spec = p.proof.endlessSpec(spec)
 		}
-		view, err := p.runJob(spec, n < hasty)
+		view, err := p.runJob(spec, n < killingUsers)
 		if p.ctx.Err() != nil {
 			return
 		}
@@ -107,8 +107,8 @@ func (p *testUsers) runJob(spec job.Spec, kill bool) (view api.JobView, err erro
 func (p *testUsers) submit(spec job.Spec) error {
 	for {
 		_, err := p.c.SubmitJob(p.ctx, spec)
-		for err != nil && status(err) != http.StatusNotFound {
-			if status(err) == http.StatusConflict {
+		for err != nil && statusOf(err) != http.StatusNotFound {
+			if statusOf(err) == http.StatusConflict {
 				return nil // an earlier attempt was accepted
 			}
 			if !client.IsTemporary(err) {
@@ -125,7 +125,7 @@ func (p *testUsers) submit(spec job.Spec) error {
 	}
 }
 
-func status(err error) int {
+func statusOf(err error) int {
 	var problem *api.Problem
 	if errors.As(err, &problem) {
 		return problem.Status
@@ -180,7 +180,7 @@ func (p *testUsers) count() int {
 // awaitMore waits until that many more jobs have ended.
 func (p *testUsers) awaitMore(jobs int) {
 	p.t.Helper()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for want := p.count() + jobs; ; {
 		p.mu.Lock()
 		now, more := len(p.ended), p.more
@@ -191,7 +191,7 @@ func (p *testUsers) awaitMore(jobs int) {
 		select {
 		case <-more:
 		case <-late:
-			p.t.Fatalf("waited %s for the end of %d more jobs; %d came", patience, jobs, jobs-(want-now))
+			p.t.Fatalf("waited %s for the end of %d more jobs; %d came", waitTimeout, jobs, jobs-(want-now))
 		}
 	}
 }
@@ -204,8 +204,8 @@ func (p *testUsers) finishAll() map[string]api.JobView {
 	go func() { p.going.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(patience):
-		p.t.Errorf("waited %s for the last jobs to end", patience)
+	case <-time.After(waitTimeout):
+		p.t.Errorf("waited %s for the last jobs to end", waitTimeout)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,9 +21,9 @@ import (
 // TestWatchAgents checks that the list is requested every ten seconds, and at once if an event reports an unknown
 // agent or the loss of one, but never more than once a second.
 func TestWatchAgents(t *testing.T) {
-	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		r := begin(ConnectionConfig{})
-		next[sched.OffersReceived](t, r) // of agent-1, which is not known yet; the first list contains it
+		nextEvent[sched.OffersReceived](t, r) // of agent-1, which is not known yet; the first list contains it
 		ctx, cancel := context.WithCancel(t.Context())
 		lists, done := make(chan []ListedAgent, 100), make(chan error)
 		go func() { done <- r.WatchAgents(ctx, func(a []ListedAgent) { lists <- a }) }()
@@ -95,7 +95,7 @@ func TestDrainingAgents(t *testing.T) {
 	})
 	agent("deactivated", func(a *mastermsg.Response_GetAgents_Agent) { a.Deactivated = &yes })
 	agent("well", func(*mastermsg.Response_GetAgents_Agent) {})
-	agents, err := start(t, ConnectionConfig{Master: c.URL()}).ListAgents(context.Background())
+	agents, err := startClient(t, ConnectionConfig{Master: c.URL()}).ListAgents(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestWithheldDevices(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	told := []gpu.WithheldDevice{{UUID: "GPU-1", Cause: gpu.WithheldUnhealthy, Note: "XID 79, {lost}"}, {UUID: "GPU-2", Cause: gpu.WithheldCordoned}}
 	c.WithholdDevices(append(told, gpu.WithheldDevice{UUID: "GPU-3", Cause: "asleep"})...)
-	agents, err := start(t, ConnectionConfig{Master: c.URL()}).ListAgents(t.Context())
+	agents, err := startClient(t, ConnectionConfig{Master: c.URL()}).ListAgents(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func TestWithheldDevices(t *testing.T) {
 // TestAgentsOfANewLeader checks that the list comes from the leader if the client is connected to another master.
 func TestAgentsOfANewLeader(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewCluster(t, 1)
-	r := start(t, ConnectionConfig{Master: old.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: old.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	old.Demote(leader.URL())
 	if agents, err := r.ListAgents(context.Background()); err != nil || len(agents) != 1 {
 		t.Errorf("agents %v, %v", agents, err)
@@ -152,7 +152,7 @@ func BenchmarkAgents(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := New(ConnectionConfig{Master: c.URL(), ExecutorPath: "/x", Log: quietLog(), Name: "bench"})
+	client, err := New(ConnectionConfig{Master: c.URL(), ExecutorPath: "/x", Log: newDiscardLogger(), Name: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -68,22 +68,22 @@ func TestCallObserver(t *testing.T) {
 		return list[0]
 	}
 	l, began := &callLog{more: make(chan struct{}, 1)}, time.Now()
-	r := start(t, ConnectionConfig{Master: m.URL(), Observer: l})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL(), Observer: l})
+	nextEvent[sched.Subscribed](t, r)
 	r.PostOperation(sched.ReviveOffers{}) // succeeds at the second attempt
 	r.PostOperation(sched.ReviveOffers{}) // is refused
 	r.PostOperation(sched.ReviveOffers{}) // the client is not subscribed: the session ends
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	if _, err := r.ListAgents(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.Close()
-	next[sched.Disconnected](t, r)
+	nextEvent[sched.Disconnected](t, r)
 	for _, err := r.ListAgents(t.Context()); err == nil; _, err = r.ListAgents(t.Context()) {
 		t.Error("a closed master answers")
 	}
 	r.stop()
-	if err := r.ended(t); err != nil {
+	if err := r.awaitEnd(t); err != nil {
 		t.Fatal(err)
 	}
 	l.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// drain returns the operations that may be sent at the given time, and how long the next one must wait.
-func drain(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Duration) {
+// takeReady returns the operations that may be sent at the given time, and how long the next one must wait.
+func takeReady(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Duration) {
 	for {
 		op, wait := q.dequeue(now)
 		if op == nil {
@@ -25,7 +25,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 	for _, op := range want {
 		q.enqueue(op)
 	}
-	got, wait := drain(q, time.Unix(1, 0))
+	got, wait := takeReady(q, time.Unix(1, 0))
 	if fmt.Sprint(got) != fmt.Sprint(want) || wait != 0 {
 		t.Errorf("took %v, want %v; wait %s", got, want, wait)
 	}
@@ -52,13 +52,13 @@ func TestQueueBoundsTheRate(t *testing.T) {
 		return kills, revives
 	}
 	now := time.Unix(1, 0)
-	ops, wait := drain(q, now)
+	ops, wait := takeReady(q, now)
 	if kills, revives := count(ops); kills != 5 || revives != 5 || wait <= 0 || wait > 101*time.Millisecond {
 		t.Errorf("at once %d KILLs and %d REVIVEs, then a wait of %s; want 5, 5 and 0.1 s", kills, revives, wait)
 	}
 	for range 15 { // then only KILLs
 		now = now.Add(wait)
-		if ops, wait = drain(q, now); len(ops) != 1 || !isUrgent(ops[0]) {
+		if ops, wait = takeReady(q, now); len(ops) != 1 || !isUrgent(ops[0]) {
 			t.Fatalf("took %v, want a KILL", ops)
 		}
 	}
@@ -68,7 +68,7 @@ func TestQueueBoundsTheRate(t *testing.T) {
 			break
 		}
 		now = now.Add(wait)
-		ops, wait = drain(q, now)
+		ops, wait = takeReady(q, now)
 		sent += len(ops)
 	}
 	if sent != 95 {

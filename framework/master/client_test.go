@@ -19,18 +19,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// running is a Client under test and the events that it emits.
-type running struct {
+// runningClient is a Client under test and the events that it emits.
+type runningClient struct {
 	*Client
 	events chan sched.Event
 	done   chan error
 	stop   context.CancelFunc
 }
 
-func start(t *testing.T, cfg ConnectionConfig) *running {
+func startClient(t *testing.T, cfg ConnectionConfig) *runningClient {
 	t.Helper()
 	if cfg.Log == nil {
-		cfg.Log = quietLog()
+		cfg.Log = newDiscardLogger()
 	}
 	cfg.ExecutorPath, cfg.Name, cfg.User = "/usr/bin/mesos-gpu", "test", "nobody"
 	if len(cfg.Roles) == 0 {
@@ -44,7 +44,7 @@ func start(t *testing.T, cfg ConnectionConfig) *running {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{Client: c, events: make(chan sched.Event, 1000), done: make(chan error, 1), stop: cancel}
+	r := &runningClient{Client: c, events: make(chan sched.Event, 1000), done: make(chan error, 1), stop: cancel}
 	go func() { r.done <- c.Run(ctx, func(ev sched.Event) { r.events <- ev }) }()
 	t.Cleanup(func() {
 		cancel()
@@ -53,8 +53,8 @@ func start(t *testing.T, cfg ConnectionConfig) *running {
 	return r
 }
 
-// next waits for an event of type E and drops all others.
-func next[E sched.Event](t *testing.T, r *running) E {
+// nextEvent waits for an event of type E and drops all others.
+func nextEvent[E sched.Event](t *testing.T, r *runningClient) E {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -72,7 +72,7 @@ func next[E sched.Event](t *testing.T, r *running) E {
 	}
 }
 
-func (r *running) ended(t *testing.T) error {
+func (r *runningClient) awaitEnd(t *testing.T) error {
 	t.Helper()
 	select {
 	case err := <-r.done:
@@ -85,8 +85,8 @@ func (r *running) ended(t *testing.T) error {
 
 func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL(), FailoverTimeout: 7 * 24 * time.Hour})
-	if got := next[sched.Subscribed](t, r); got.FrameworkID != "framework-1" || r.FrameworkID() != "framework-1" {
+	r := startClient(t, ConnectionConfig{Master: m.URL(), FailoverTimeout: 7 * 24 * time.Hour})
+	if got := nextEvent[sched.Subscribed](t, r); got.FrameworkID != "framework-1" || r.FrameworkID() != "framework-1" {
 		t.Errorf("subscribed as %q and %q", got.FrameworkID, r.FrameworkID())
 	}
 	info := m.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo()
@@ -102,7 +102,7 @@ func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 		t.Errorf("capabilities %s, want %s", got, want)
 	}
 	r.stop()
-	if err := r.ended(t); err != nil {
+	if err := r.awaitEnd(t); err != nil {
 		t.Errorf("Run after stop: %v", err)
 	}
 }
@@ -110,8 +110,8 @@ func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 // TestCallsReachTheMaster posts one operation of each type, in order.
 func TestCallsReachTheMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).Offers[0]
+	r := startClient(t, ConnectionConfig{Master: c.URL()})
+	offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
 	spec.Request.GPUs = 1
 	for _, op := range []sched.Operation{
@@ -124,10 +124,10 @@ func TestCallsReachTheMaster(t *testing.T) {
 	} {
 		r.PostOperation(op)
 	}
-	if u := next[sched.TaskUpdate](t, r); u.State != job.Running || u.TaskID != "train.0" {
+	if u := nextEvent[sched.TaskUpdate](t, r); u.State != job.Running || u.TaskID != "train.0" {
 		t.Errorf("first update %+v", u)
 	}
-	again := next[sched.OffersReceived](t, r).Offers[0]
+	again := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.DeclineOffers{Offers: []sched.DeclinedOffer{{OfferID: again.ID}, {OfferID: "gone"}}, Refuse: time.Hour})
 	decline := c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil).GetDecline()
 	if len(decline.OfferIDs) != 1 || decline.GetFilters().GetRefuseSeconds() != 3600 {
@@ -164,16 +164,16 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 		}
 		return 0
 	}
-	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).Offers[0]
+	r := startClient(t, ConnectionConfig{Master: c.URL()})
+	offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	accept := sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
 	r.PostOperation(accept)
-	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
+	if f := nextEvent[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
 	// The offer is used up: a second ACCEPT is not sent.
 	r.PostOperation(accept)
-	next[sched.AcceptFailed](t, r)
+	nextEvent[sched.AcceptFailed](t, r)
 	r.PostOperation(sched.SuppressOffers{})
 	c.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 	if n := len(c.Calls()); n != 2 {
@@ -181,9 +181,9 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	}
 	// The client rejects a launch that exceeds the offer, before the master sees it.
 	c.SendOffer()
-	big := next[sched.OffersReceived](t, r).Offers[0]
+	big := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
-	if f := next[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
+	if f := nextEvent[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
 }
@@ -192,14 +192,14 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 // that the client then declines the agent's other offers.
 func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).Offers[0]
+	r := startClient(t, ConnectionConfig{Master: c.URL()})
+	offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	launch := func(cpus float64) []sched.TaskLaunch {
 		return []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: cpus, MemMiB: 1}}}
 	}
 	declined := func(n int, want string) {
 		t.Helper()
-		next[sched.AcceptFailed](t, r)
+		nextEvent[sched.AcceptFailed](t, r)
 		d := c.AwaitCall(t, n, scheduler.Call_DECLINE, nil).GetDecline()
 		if len(d.OfferIDs) != 1 || d.OfferIDs[0].Value != want || d.GetFilters().GetRefuseSeconds() != 5 {
 			t.Errorf("decline %v, want %s for 5 s", d, want)
@@ -208,7 +208,7 @@ func TestFailedAcceptDeclinesOffers(t *testing.T) {
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{"rescinded", offer.ID}, Launches: launch(1), Refuse: 5 * time.Second})
 	declined(1, offer.ID)
 	c.SendOffer()
-	second := next[sched.OffersReceived](t, r).Offers[0]
+	second := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{second.ID}, Launches: launch(1000), Refuse: 5 * time.Second})
 	declined(2, second.ID)
 }
@@ -225,17 +225,17 @@ func TestLostSubscriptionIsRenewed(t *testing.T) {
 		}
 		return 0
 	}
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	m.DropSubscription()
-	next[sched.Disconnected](t, r)
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Disconnected](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	r.PostOperation(sched.ReviveOffers{})
-	next[sched.Disconnected](t, r)
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Disconnected](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "capacity exceeded"}})
-	next[sched.Disconnected](t, r)
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Disconnected](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	if id := m.AwaitCall(t, 4, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID().GetValue(); id != "framework-1" || refused.Load() != 5 {
 		t.Errorf("subscribed again as %q; the call was tried %d times", id, refused.Load())
 	}
@@ -244,8 +244,8 @@ func TestLostSubscriptionIsRenewed(t *testing.T) {
 func TestLeaderIsFollowed(t *testing.T) {
 	leader, follower := mesostest.NewMaster(t), mesostest.NewMaster(t)
 	follower.Leader = leader.URL()
-	r := start(t, ConnectionConfig{Master: "http://127.0.0.1:1," + follower.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: "http://127.0.0.1:1," + follower.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	r.PostOperation(sched.SuppressOffers{})
 	leader.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 	if n := len(follower.Calls()); n != 0 {
@@ -256,20 +256,20 @@ func TestLeaderIsFollowed(t *testing.T) {
 func TestSilentMasterIsDisconnected(t *testing.T) {
 	m := mesostest.NewMaster(t)
 	m.Heartbeat = 10 * time.Millisecond // announced, but none arrives
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
-	next[sched.Disconnected](t, r)
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
+	nextEvent[sched.Disconnected](t, r)
+	nextEvent[sched.Subscribed](t, r)
 }
 
 func TestRemovedAndReplacedFramework(t *testing.T) {
 	for message, want := range map[string]error{"Framework has been removed": ErrRemoved, "Framework failed over": ErrReplaced} {
 		t.Run(message, func(t *testing.T) {
 			m := mesostest.NewMaster(t)
-			r := start(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old"})
-			next[sched.Subscribed](t, r)
+			r := startClient(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old"})
+			nextEvent[sched.Subscribed](t, r)
 			m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: message}})
-			if err := r.ended(t); !errors.Is(err, want) {
+			if err := r.awaitEnd(t); !errors.Is(err, want) {
 				t.Errorf("Run returned %v, want %v", err, want)
 			}
 			if n := len(m.Calls()); n != 1 {
@@ -281,9 +281,9 @@ func TestRemovedAndReplacedFramework(t *testing.T) {
 
 func TestEventConversion(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL()})
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
 	agent, executor := mesos.AgentID{Value: "a1"}, mesos.ExecutorID{Value: "e1"}
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	m.SendEvents(
 		&scheduler.Event{Type: scheduler.Event_HEARTBEAT},
 		&scheduler.Event{Type: scheduler.Event_FAILURE, Failure: &scheduler.Event_Failure{AgentID: &agent, ExecutorID: &executor}},
@@ -293,7 +293,7 @@ func TestEventConversion(t *testing.T) {
 	if got := <-r.events; got != (sched.OfferRescinded{OfferID: "o1"}) {
 		t.Errorf("got %+v, want the rescind first", got)
 	}
-	if got := next[sched.AgentLost](t, r); got.AgentID != "a1" {
+	if got := nextEvent[sched.AgentLost](t, r); got.AgentID != "a1" {
 		t.Errorf("lost %q", got.AgentID)
 	}
 }
@@ -301,28 +301,28 @@ func TestEventConversion(t *testing.T) {
 // TestLargeEvent sends the offers of a large cluster in one event.
 func TestLargeEvent(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	var offers []mesos.Offer
 	for i := range 3000 {
 		offers = append(offers, mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprint("o", i)}, Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}}})
 	}
 	m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
-	if got := next[sched.OffersReceived](t, r); len(got.Offers) != len(offers) {
+	if got := nextEvent[sched.OffersReceived](t, r); len(got.Offers) != len(offers) {
 		t.Errorf("%d of %d offers", len(got.Offers), len(offers))
 	}
 }
 
 func TestTeardownOnlyOnRequest(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	if err := r.Teardown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	m.AwaitCall(t, 1, scheduler.Call_TEARDOWN, nil)
 	r.stop()
-	if err := r.ended(t); err != nil {
+	if err := r.awaitEnd(t); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Teardown(context.Background()); !errors.Is(err, ErrNotConnected) {
@@ -335,7 +335,7 @@ func TestTeardownOnlyOnRequest(t *testing.T) {
 
 func TestOperatorCalls(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	r := start(t, ConnectionConfig{Master: c.URL()})
+	r := startClient(t, ConnectionConfig{Master: c.URL()})
 	ctx := context.Background()
 	agents, err := r.ListAgents(ctx)
 	if err != nil || len(agents) != 1 || agents[0].GPUs != 2 || agents[0].URL != c.AgentURL() {

@@ -20,19 +20,19 @@ import (
 
 // runInBubble runs a client and a master in a synctest bubble, with the backoff of production and a constant in place
 // of random numbers.
-func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running)) {
+func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
-		test(t, m, func(cfg ConnectionConfig) *running {
+		test(t, m, func(cfg ConnectionConfig) *runningClient {
 			cfg.Master, cfg.Transport, cfg.Random = m.URL(), m.Transport(), func() float64 { return 0.5 }
 			cfg.BackoffMin, cfg.BackoffMax = 500*time.Millisecond, 15*time.Second
-			return start(t, cfg)
+			return startClient(t, cfg)
 		})
 	})
 }
 
-// refuse makes the master answer calls of one type with a status, and returns a counter of them.
-func refuse(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text string) *atomic.Int32 {
+// refuseCalls makes the master answer calls of one type with a status, and returns a counter of them.
+func refuseCalls(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text string) *atomic.Int32 {
 	var n atomic.Int32
 	m.RefuseText = text
 	m.RefuseStatus = func(call *scheduler.Call) int {
@@ -47,9 +47,9 @@ func refuse(m *mesostest.FakeCluster, kind scheduler.Call_Type, status int, text
 
 // TestHeartbeatsKeepTheSession checks that the session ends after five missed heartbeats (75 s), and not before.
 func TestHeartbeatsKeepTheSession(t *testing.T) {
-	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		r := begin(ConnectionConfig{})
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		for range 100 {
 			time.Sleep(74 * time.Second)
 			m.SendHeartbeat()
@@ -64,8 +64,8 @@ func TestHeartbeatsKeepTheSession(t *testing.T) {
 			t.Error("the silent master was left before five heartbeats were missed")
 		}
 		time.Sleep(time.Nanosecond)
-		next[sched.Disconnected](t, r)
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Disconnected](t, r)
+		nextEvent[sched.Subscribed](t, r)
 	})
 }
 
@@ -73,8 +73,8 @@ func TestHeartbeatsKeepTheSession(t *testing.T) {
 func TestSubscribeBacksOff(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusForbidden, http.StatusTemporaryRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-				n := refuse(m, scheduler.Call_SUBSCRIBE, status, "")
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+				n := refuseCalls(m, scheduler.Call_SUBSCRIBE, status, "")
 				begin(ConnectionConfig{})
 				time.Sleep(time.Hour)
 				// 0.375 + 0.75 + 1.5 + 3 + 6 s, then 11.25 s each.
@@ -89,7 +89,7 @@ func TestSubscribeBacksOff(t *testing.T) {
 // TestImmediatelyClosedSubscriptionBacksOff checks that the client backs off if the master ends each subscription because it is
 // over its capacity.
 func TestImmediatelyClosedSubscriptionBacksOff(t *testing.T) {
-	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		capacity := &scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Message dropped: capacity(100) exceeded"}}
 		m.OnCall = func(call *scheduler.Call) {
 			if call.GetType() == scheduler.Call_SUBSCRIBE {
@@ -108,9 +108,9 @@ func TestImmediatelyClosedSubscriptionBacksOff(t *testing.T) {
 func TestUnavailableMasterIsRetried(t *testing.T) {
 	for name, status := range map[string]int{"503": http.StatusServiceUnavailable, "404 before its routes are set": http.StatusNotFound, "no answer": mesostest.Hang} {
 		t.Run(name, func(t *testing.T) {
-			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 				r := begin(ConnectionConfig{CallTimeout: 3 * time.Second})
-				next[sched.Subscribed](t, r)
+				nextEvent[sched.Subscribed](t, r)
 				var n atomic.Int32
 				m.RefuseStatus = func(call *scheduler.Call) int {
 					if call.GetType() == scheduler.Call_KILL && n.Add(1) <= 3 {
@@ -131,21 +131,21 @@ func TestUnavailableMasterIsRetried(t *testing.T) {
 // TestUnansweredAccept checks that an ACCEPT without an answer, which may have started tasks, is not repeated, that
 // its offers are not declined, and that the session continues.
 func TestUnansweredAccept(t *testing.T) {
-	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-		n := refuse(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+		n := refuseCalls(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
 		r := begin(ConnectionConfig{CallTimeout: time.Second})
-		offer := next[sched.OffersReceived](t, r).Offers[0]
+		offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 		r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}})
-		next[sched.AcceptFailed](t, r)
+		nextEvent[sched.AcceptFailed](t, r)
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
-		if got := kinds(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
+		if got := callTypes(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
 			t.Errorf("calls %s, %d ACCEPTs", got, n.Load())
 		}
 	})
 }
 
-func kinds(m *mesostest.FakeCluster) string {
+func callTypes(m *mesostest.FakeCluster) string {
 	var list []string
 	for _, c := range m.Calls() {
 		list = append(list, c.GetType().String())
@@ -165,13 +165,13 @@ func TestFailuresThatEndTheSession(t *testing.T) {
 		"not subscribed":       {http.StatusForbidden, "Framework is not subscribed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-				n := refuse(m, scheduler.Call_KILL, tt.status, tt.text)
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+				n := refuseCalls(m, scheduler.Call_KILL, tt.status, tt.text)
 				r := begin(ConnectionConfig{})
-				next[sched.Subscribed](t, r)
+				nextEvent[sched.Subscribed](t, r)
 				r.PostOperation(sched.KillTask{TaskID: "t1"})
-				next[sched.Disconnected](t, r)
-				next[sched.Subscribed](t, r)
+				nextEvent[sched.Disconnected](t, r)
+				nextEvent[sched.Subscribed](t, r)
 				if n.Load() != 1 {
 					t.Errorf("the call was tried %d times", n.Load())
 				}
@@ -193,14 +193,14 @@ func TestFailuresThatEndOnlyTheCall(t *testing.T) {
 		"413 of a proxy in between us": {http.StatusRequestEntityTooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-				n := refuse(m, scheduler.Call_KILL, tt.status, tt.text)
+			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+				n := refuseCalls(m, scheduler.Call_KILL, tt.status, tt.text)
 				r := begin(ConnectionConfig{})
-				next[sched.Subscribed](t, r)
+				nextEvent[sched.Subscribed](t, r)
 				r.PostOperation(sched.KillTask{TaskID: "t1"})
 				r.PostOperation(sched.SuppressOffers{})
 				m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
-				if got := kinds(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
+				if got := callTypes(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
 					t.Errorf("calls %s, the KILL was tried %d times", got, n.Load())
 				}
 			})
@@ -212,13 +212,13 @@ func TestFailuresThatEndOnlyTheCall(t *testing.T) {
 // new leader.
 func TestLeaderChangeDuringSubscription(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: old.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: old.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	old.RefuseStatus = func(*scheduler.Call) int { return http.StatusTemporaryRedirect }
 	old.Leader = leader.URL()
 	r.PostOperation(sched.SuppressOffers{})
-	next[sched.Disconnected](t, r)
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Disconnected](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	sub := leader.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil)
 	if sub.GetFrameworkID().GetValue() != "framework-1" || !slices.Equal(sub.GetSubscribe().SuppressedRoles, []string{"gpu"}) {
 		t.Errorf("subscribed to the new leader with %v", sub)
@@ -230,13 +230,13 @@ func TestLeaderChangeDuringSubscription(t *testing.T) {
 // TestReregistration checks that a removed framework registers with a new id if it is configured to.
 func TestReregistration(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old", ReregisterRemoved: true})
-	if id := next[sched.Subscribed](t, r).FrameworkID; id != "old" {
+	r := startClient(t, ConnectionConfig{Master: m.URL(), FrameworkID: "old", ReregisterRemoved: true})
+	if id := nextEvent[sched.Subscribed](t, r).FrameworkID; id != "old" {
 		t.Fatalf("subscribed as %s", id)
 	}
 	m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework has been removed"}})
-	next[sched.Disconnected](t, r)
-	if id := next[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || r.FrameworkID() != id {
+	nextEvent[sched.Disconnected](t, r)
+	if id := nextEvent[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || r.FrameworkID() != id {
 		t.Errorf("subscribed again as %s", id)
 	}
 	if id := m.AwaitCall(t, 2, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID(); id != nil {
@@ -247,15 +247,15 @@ func TestReregistration(t *testing.T) {
 // TestReplacedFrameworkDuringCall: the master may answer calls of the old instance with 400 before that instance has read
 // the reason. It must not subscribe again.
 func TestReplacedFrameworkDuringCall(t *testing.T) {
-	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-		refuse(m, scheduler.Call_KILL, http.StatusBadRequest, "The stream ID 'a' included in this request didn't match the stream ID currently associated")
+	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+		refuseCalls(m, scheduler.Call_KILL, http.StatusBadRequest, "The stream ID 'a' included in this request didn't match the stream ID currently associated")
 		r := begin(ConnectionConfig{})
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		r.PostOperation(sched.KillTask{TaskID: "t1"})
 		synctest.Wait()
 		m.SendEvents(&scheduler.Event{Type: scheduler.Event_ERROR, Error: &scheduler.Event_Error{Message: "Framework failed over"}})
-		if err := r.ended(t); !errors.Is(err, ErrReplaced) || len(m.Calls()) != 1 {
-			t.Errorf("Run returned %v after %s", err, kinds(m))
+		if err := r.awaitEnd(t); !errors.Is(err, ErrReplaced) || len(m.Calls()) != 1 {
+			t.Errorf("Run returned %v after %s", err, callTypes(m))
 		}
 	})
 }
@@ -263,8 +263,8 @@ func TestReplacedFrameworkDuringCall(t *testing.T) {
 // TestUnexpectedEvents sends a second SUBSCRIBED, and an event of an unknown type.
 func TestUnexpectedEvents(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	m.SendEvents(
 		&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{FrameworkID: &mesos.FrameworkID{Value: "framework-1"}}},
 		&scheduler.Event{Type: 4711},

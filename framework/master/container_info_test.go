@@ -15,8 +15,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// inWords returns a Mesos message as JSON.
-func inWords(t *testing.T, m any) string {
+// encodeAsJSON returns a Mesos message as JSON.
+func encodeAsJSON(t *testing.T, m any) string {
 	t.Helper()
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -25,8 +25,8 @@ func inWords(t *testing.T, m any) string {
 	return string(text)
 }
 
-// same compares JSON texts, ignoring the order of fields and null values in got.
-func same(t *testing.T, got, want string) {
+// compareJSON compares JSON texts, ignoring the order of fields and null values in got.
+func compareJSON(t *testing.T, got, want string) {
 	t.Helper()
 	var g, w any
 	if err := json.Unmarshal([]byte(got), &g); err != nil {
@@ -35,23 +35,23 @@ func same(t *testing.T, got, want string) {
 	if err := json.Unmarshal([]byte(want), &w); err != nil {
 		t.Fatalf("%v in %s", err, want)
 	}
-	if diff := cmp.Diff(w, told(g)); diff != "" {
+	if diff := cmp.Diff(w, dropUnset(g)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// told removes fields that are not set: in mesos-go's JSON, empty lists are null.
-func told(v any) any {
+// dropUnset removes fields that are not set: in mesos-go's JSON, empty lists are null.
+func dropUnset(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, child := range v {
-			if v[k] = told(child); child == nil {
+			if v[k] = dropUnset(child); child == nil {
 				delete(v, k)
 			}
 		}
 	case []any:
 		for i := range v {
-			v[i] = told(v[i])
+			v[i] = dropUnset(v[i])
 		}
 	}
 	return v
@@ -94,7 +94,7 @@ func TestConvertContainer(t *testing.T) {
 			`{"type":"MESOS","mesos":{"image":{"type":"DOCKER","docker":{"name":"i"},"cached":false}},"volumes":[{"mode":"RO","container_path":"/b","host_path":"/a"}],
 				"linux_info":{"ipc_mode":"PRIVATE","shm_size":8},"rlimit_info":{"rlimits":[{"type":"RLMT_MEMLOCK","soft":18446744073709551615,"hard":18446744073709551615}]}}`},
 	} {
-		t.Run(c.name, func(t *testing.T) { same(t, inWords(t, convertContainer(&c.spec, c.ports)), c.want) })
+		t.Run(c.name, func(t *testing.T) { compareJSON(t, encodeAsJSON(t, convertContainer(&c.spec, c.ports)), c.want) })
 	}
 }
 
@@ -145,9 +145,9 @@ func TestConvertChecks(t *testing.T) {
 			s := job.Spec{Containerizer: c.containerizer, Container: c.container}
 			s.HealthCheck, s.Check = &job.HealthCheck{Check: c.check, Grace: time.Minute, Failures: 3}, &c.check
 			ports := []int{31000, 31001}
-			same(t, inWords(t, convertHealthCheck(&s, s.HealthCheck, ports)), c.health)
+			compareJSON(t, encodeAsJSON(t, convertHealthCheck(&s, s.HealthCheck, ports)), c.health)
 			if c.plain != "" {
-				same(t, inWords(t, convertCheck(&s, ports)), c.plain)
+				compareJSON(t, encodeAsJSON(t, convertCheck(&s, ports)), c.plain)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestSeveralHealthChecks(t *testing.T) {
 		{Check: job.Check{Command: []string{"probe", "-v"}}, Failures: job.Unlimited},
 	}
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: s, Ports: []int{31000, 31001}}}}
-	tasks, err := testClient(t).buildTasks(accept, []mesos.Offer{offer("o1", "r", res("cpus:2"), res("ports:[31000-31002]"))}, "f")
+	tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestSeveralHealthChecks(t *testing.T) {
 		}
 		want := convertHealthCheck(s, &s.MoreHealthChecks[i], []int{31000, 31001})
 		if !got.Equal(want) || got.GetHTTP().GetPort() != port {
-			t.Errorf("health check %d: got %s, want %s", i+2, inWords(t, &got), inWords(t, want))
+			t.Errorf("health check %d: got %s, want %s", i+2, encodeAsJSON(t, &got), encodeAsJSON(t, want))
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestAcceptSurvivesEncoding(t *testing.T) {
 			s.Network, s.IPC, s.Volumes = job.BridgeNetwork, job.PrivateIPC, append(s.Volumes, job.Volume{Source: "n", Target: "/n"})
 		}
 		accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: s, Ports: []int{31000}}}}
-		tasks, err := testClient(t).buildTasks(accept, []mesos.Offer{offer("o1", "r", res("cpus:2"), res("ports:[31000-31002]"))}, "f")
+		tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,14 +219,14 @@ func TestAcceptSurvivesEncoding(t *testing.T) {
 		if err := proto.Unmarshal(packed, &binary); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(inWords(t, sent)), &text); err != nil {
+		if err := json.Unmarshal([]byte(encodeAsJSON(t, sent)), &text); err != nil {
 			t.Fatal(err)
 		}
 		if !binary.Equal(sent) {
-			t.Errorf("%s through protobuf:\n%s", containerizer, cmp.Diff(inWords(t, sent), inWords(t, &binary)))
+			t.Errorf("%s through protobuf:\n%s", containerizer, cmp.Diff(encodeAsJSON(t, sent), encodeAsJSON(t, &binary)))
 		}
 		if !text.Equal(sent) {
-			t.Errorf("%s through JSON:\n%s", containerizer, cmp.Diff(inWords(t, sent), inWords(t, &text)))
+			t.Errorf("%s through JSON:\n%s", containerizer, cmp.Diff(encodeAsJSON(t, sent), encodeAsJSON(t, &text)))
 		}
 		var keys []string
 		for _, l := range tasks[0].Labels.Labels {

@@ -92,7 +92,7 @@ func TestOfferAttributes(t *testing.T) {
 	attr := func(name, text string) mesos.Attribute {
 		return mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: text}}
 	}
-	c := testClient(t)
+	c := newTestClient(t)
 	for range 2 { // the second one comes from the cache
 		got, types := c.readHardware([]mesos.Attribute{attr(attrType, "V100"), attr(attrInventory, packed), attr("rack", "7")})
 		if diff := cmp.Diff(host, got); diff != "" || len(types) != 1 || types[0] != "V100" {

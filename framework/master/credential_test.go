@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-func file(t *testing.T, text string, mode os.FileMode) string {
+func writeFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -44,7 +44,7 @@ func TestLoadCredential(t *testing.T) {
 		"colon":        {text: "a:b hunter2", mode: 0o600, err: `principal "a:b" has a colon`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, warning, err := LoadCredential(file(t, tt.text, tt.mode))
+			got, warning, err := LoadCredential(writeFile(t, tt.text, tt.mode))
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "hunter2") {
 					t.Errorf("error %v, want one with %q and without the secret", err, tt.err)
@@ -70,8 +70,8 @@ func TestLoadCredential(t *testing.T) {
 func TestAuthentication(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.WithAuth("gpu", "s3cret"))
 	c.SetFile("/f", "text")
-	r := start(t, ConnectionConfig{Master: c.URL(), Credential: Credential{"gpu", "s3cret"}})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: c.URL(), Credential: Credential{"gpu", "s3cret"}})
+	nextEvent[sched.Subscribed](t, r)
 	if p := c.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo().GetPrincipal(); p != "gpu" {
 		t.Errorf("principal %q", p)
 	}
@@ -94,7 +94,7 @@ func TestRefusedCredentials(t *testing.T) {
 		{"gpu", "hunter2"}:   `it rejects principal "gpu" with this secret`,
 		{"other", "hunter2"}: `it rejects principal "other" with this secret`,
 	} {
-		r := start(t, ConnectionConfig{Master: c.URL(), Credential: who})
+		r := startClient(t, ConnectionConfig{Master: c.URL(), Credential: who})
 		_, err := r.ListAgents(context.Background())
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "401 Unauthorized") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", who, err, want)

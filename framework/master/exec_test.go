@@ -43,7 +43,7 @@ func newExecAgent(t *testing.T, session func(w io.Writer, input <-chan *agent.Pr
 
 func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Content-Type") == recordIOType {
-		a.feed(w, r)
+		a.readInput(w, r)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -52,7 +52,7 @@ func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no call", http.StatusBadRequest)
 		return
 	}
-	if code := a.note(call.Type, &call); code != 0 {
+	if code := a.recordCall(call.Type, &call); code != 0 {
 		http.Error(w, "refused", code)
 		return
 	}
@@ -72,8 +72,8 @@ func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note records a call and returns the status to refuse it with, or 0.
-func (a *execAgent) note(kind agent.Call_Type, call *agent.Call) int {
+// recordCall records a call and returns the status to refuse it with, or 0.
+func (a *execAgent) recordCall(kind agent.Call_Type, call *agent.Call) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, kind.String())
@@ -83,7 +83,7 @@ func (a *execAgent) note(kind agent.Call_Type, call *agent.Call) int {
 	return a.refuse[kind]
 }
 
-func (a *execAgent) called(kind agent.Call_Type) bool {
+func (a *execAgent) wasCalled(kind agent.Call_Type) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return strings.Contains(strings.Join(a.calls, " ")+" ", kind.String()+" ")
@@ -97,11 +97,11 @@ func (a *execAgent) answer(w http.ResponseWriter, m *agent.Response) {
 	_, _ = w.Write(body)
 }
 
-// feed answers ATTACH_CONTAINER_INPUT.
-func (a *execAgent) feed(w http.ResponseWriter, r *http.Request) {
+// readInput answers ATTACH_CONTAINER_INPUT.
+func (a *execAgent) readInput(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	w.Header().Set("Connection", "close")
-	if code := a.note(agent.Call_ATTACH_CONTAINER_INPUT, &agent.Call{}); code != 0 {
+	if code := a.recordCall(agent.Call_ATTACH_CONTAINER_INPUT, &agent.Call{}); code != 0 {
 		http.Error(w, "refused", code)
 		return
 	}
@@ -149,7 +149,7 @@ func containersFor(other string) []agent.Response_GetContainers_Container {
 	}
 }
 
-func says(w io.Writer, kind agent.ProcessIO_Data_Type, text string) {
+func writeOutput(w io.Writer, kind agent.ProcessIO_Data_Type, text string) {
 	_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_DATA, Data: &agent.ProcessIO_Data{Type: kind, Data: []byte(text)}})
 }
 
@@ -157,7 +157,7 @@ const stdout, stderr = agent.ProcessIO_Data_STDOUT, agent.ProcessIO_Data_STDERR
 
 func (a *execAgent) exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (int, error) {
 	a.t.Helper()
-	c, err := New(ConnectionConfig{Master: "http://127.0.0.1:1", ExecutorPath: "/opt/mesos-gpu", Log: quietLog(), FrameworkID: "f"})
+	c, err := New(ConnectionConfig{Master: "http://127.0.0.1:1", ExecutorPath: "/opt/mesos-gpu", Log: newDiscardLogger(), FrameworkID: "f"})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -190,9 +190,9 @@ func TestExecCommand(t *testing.T) {
 		{"there with all", ExecCommand{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
 	} {
 		a := newExecAgent(t, func(w io.Writer, _ <-chan *agent.ProcessIO) {
-			says(w, stdout, "out")
+			writeOutput(w, stdout, "out")
 			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e10}}}})
-			says(w, stderr, "bad")
+			writeOutput(w, stderr, "bad")
 		})
 		a.status = &test.status
 		var out, bad strings.Builder
@@ -209,7 +209,7 @@ func TestExecCommand(t *testing.T) {
 		if l.ContainerID.Parent.Value != test.parent || strings.Join(l.Command.Arguments, " ") != test.argv || l.Command.GetShell() || l.Command.GetValue() != l.Command.Arguments[0] || tty != test.tty {
 			t.Errorf("%s: launched %v, terminal %q; want below %s %q, terminal %q", test.what, l, tty, test.parent, test.argv, test.tty)
 		}
-		if !a.called(agent.Call_REMOVE_NESTED_CONTAINER) || a.called(agent.Call_KILL_NESTED_CONTAINER) {
+		if !a.wasCalled(agent.Call_REMOVE_NESTED_CONTAINER) || a.wasCalled(agent.Call_KILL_NESTED_CONTAINER) {
 			t.Errorf("%s: calls %v, want the container removed and nothing killed", test.what, a.calls)
 		}
 	}
@@ -221,11 +221,11 @@ func TestExecInput(t *testing.T) {
 		for m := range input {
 			switch {
 			case m.Control.GetTTYInfo() != nil:
-				says(w, stdout, fmt.Sprintf("[%dx%d]", m.Control.TTYInfo.WindowSize.Rows, m.Control.TTYInfo.WindowSize.Columns))
+				writeOutput(w, stdout, fmt.Sprintf("[%dx%d]", m.Control.TTYInfo.WindowSize.Rows, m.Control.TTYInfo.WindowSize.Columns))
 			case m.Data != nil && len(m.Data.Data) == 0:
-				says(w, stderr, "end")
+				writeOutput(w, stderr, "end")
 			case m.Data != nil:
-				says(w, stdout, string(m.Data.Data))
+				writeOutput(w, stdout, string(m.Data.Data))
 				if strings.Contains(string(m.Data.Data), endOfTransmission) {
 					return
 				}
@@ -259,7 +259,7 @@ func TestExecInput(t *testing.T) {
 // endlessReader returns a session that ends only when its connection is closed.
 func endlessReader(first string) func(io.Writer, <-chan *agent.ProcessIO) {
 	return func(w io.Writer, _ <-chan *agent.ProcessIO) {
-		says(w, stdout, first)
+		writeOutput(w, stdout, first)
 		for _, err := io.WriteString(w, ""); err == nil; _, err = io.WriteString(w, "") {
 			if writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL}) != nil {
 				return
@@ -281,7 +281,7 @@ func TestExecFaults(t *testing.T) {
 	left := func(a *execAgent) func(*testing.T) {
 		return func(t *testing.T) {
 			<-a.left
-			if !a.called(agent.Call_KILL_NESTED_CONTAINER) {
+			if !a.wasCalled(agent.Call_KILL_NESTED_CONTAINER) {
 				t.Errorf("calls %v, want the command killed", a.calls)
 			}
 		}
@@ -306,7 +306,7 @@ func TestExecFaults(t *testing.T) {
 	t.Run("the agent goes midway", func(t *testing.T) {
 		var a *execAgent
 		a = newExecAgent(t, func(w io.Writer, _ <-chan *agent.ProcessIO) {
-			says(w, stdout, "there")
+			writeOutput(w, stdout, "there")
 			a.CloseClientConnections()
 			panic(http.ErrAbortHandler)
 		})

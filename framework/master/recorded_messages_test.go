@@ -31,15 +31,15 @@ import (
 // protobuf, in which unknown enum values are numbers. In JSON they are names that mesos-go rejects, so tests remove
 // those capabilities.
 
-func quietLog() logrus.FieldLogger {
+func newDiscardLogger() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-func testClient(t *testing.T) *Client {
+func newTestClient(t *testing.T) *Client {
 	t.Helper()
-	c, err := New(ConnectionConfig{Master: "http://127.0.0.1:1", ExecutorPath: "/bin/mesos-gpu", Log: quietLog(), Name: "test", Roles: []string{"*"}})
+	c, err := New(ConnectionConfig{Master: "http://127.0.0.1:1", ExecutorPath: "/bin/mesos-gpu", Log: newDiscardLogger(), Name: "test", Roles: []string{"*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRecordedAgents(t *testing.T) {
 		Types: []string{"V100"}, GPUs: 4, GPUsFree: 4, DeviceIDs: []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"}, CPUs: 2, MemMiB: 23081,
 		Attributes: []sched.Attribute{{Name: "gpu_type", Value: "V100"}},
 	}}
-	if diff := cmp.Diff(want, testClient(t).convertAgents(r.GetGetAgents().GetAgents())); diff != "" {
+	if diff := cmp.Diff(want, newTestClient(t).convertAgents(r.GetGetAgents().GetAgents())); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
 	}
 }
@@ -155,7 +155,7 @@ func TestUnknownEnumValues(t *testing.T) {
 	if err := proto.Unmarshal(packed, &got); err != nil {
 		t.Fatal(err)
 	}
-	if a := testClient(t).convertAgents(got.GetGetAgents().GetAgents()); len(a) != 1 || a[0].Hostname != "h" {
+	if a := newTestClient(t).convertAgents(got.GetGetAgents().GetAgents()); len(a) != 1 || a[0].Hostname != "h" {
 		t.Errorf("got %+v", a)
 	}
 	odd := mesos.TaskState(77)
@@ -171,7 +171,7 @@ func TestRecordedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	c := testClient(t)
+	c := newTestClient(t)
 	st := sched.New(sched.SchedulerSettings{Policy: sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*"}}}}}, sched.RecoveredState{})
 	now := time.Unix(1_795_221_984, 0)
 	for _, name := range []string{"first", "second"} {

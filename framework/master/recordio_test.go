@@ -8,11 +8,11 @@ import (
 	"testing/iotest"
 )
 
-// text is a message whose encoding is its bytes.
-type text string
+// textMessage is a message whose encoding is its bytes.
+type textMessage string
 
-func (m *text) Unmarshal(data []byte) error {
-	if *m = text(data); *m == "bad" {
+func (m *textMessage) Unmarshal(data []byte) error {
+	if *m = textMessage(data); *m == "bad" {
 		return errors.New("undecodable")
 	}
 	return nil
@@ -36,7 +36,7 @@ func TestRecordReader(t *testing.T) {
 			var got []string
 			var err error
 			for {
-				var m text
+				var m textMessage
 				if err = in.readRecord(&m); err != nil {
 					break
 				}

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// subscription waits for the nth SUBSCRIBE and returns its roles.
-func subscription(t *testing.T, m *mesostest.FakeMaster, n int) (roles, suppressed []string) {
+// awaitSubscribe waits for the nth SUBSCRIBE and returns its roles.
+func awaitSubscribe(t *testing.T, m *mesostest.FakeMaster, n int) (roles, suppressed []string) {
 	t.Helper()
 	s := m.AwaitCall(t, n, scheduler.Call_SUBSCRIBE, nil).GetSubscribe()
 	return s.GetFrameworkInfo().Roles, s.GetSuppressedRoles()
@@ -24,14 +24,14 @@ func subscription(t *testing.T, m *mesostest.FakeMaster, n int) (roles, suppress
 // TestSubscribeRepeatsRoles checks that each SUBSCRIBE has the latest roles and suppressed roles, also those set
 // without a subscription.
 func TestSubscribeRepeatsRoles(t *testing.T) {
-	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		m := c.FakeMaster
 		r := begin(ConnectionConfig{Roles: []string{"a", "b", "a"}})
 		r.PostOperation(sched.SuppressOffers{Roles: []string{"b"}}) // may be posted before SUBSCRIBED
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		expect := func(n int, roles, suppressed []string) {
 			t.Helper()
-			gotRoles, gotSuppressed := subscription(t, m, n)
+			gotRoles, gotSuppressed := awaitSubscribe(t, m, n)
 			if !slices.Equal(gotRoles, roles) || !slices.Equal(gotSuppressed, suppressed) {
 				t.Errorf("SUBSCRIBE %d: roles %v, suppressed %v, want %v and %v", n, gotRoles, gotSuppressed, roles, suppressed)
 			}
@@ -39,15 +39,15 @@ func TestSubscribeRepeatsRoles(t *testing.T) {
 		again := func() {
 			t.Helper()
 			m.DropSubscription()
-			next[sched.Disconnected](t, r)
+			nextEvent[sched.Disconnected](t, r)
 		}
 		again()
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		expect(2, []string{"a", "b"}, []string{"b"})
 		again()
 		r.PostOperation(sched.ReviveOffers{})
 		r.PostOperation(sched.SuppressOffers{Roles: []string{"a"}})
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		expect(3, []string{"a", "b"}, []string{"a"})
 		r.PostOperation(sched.SetRoles{Roles: []string{"b", "c"}})
 		// The first posted operation may also have caused an UPDATE_FRAMEWORK, if it was posted during SUBSCRIBE.
@@ -59,19 +59,19 @@ func TestSubscribeRepeatsRoles(t *testing.T) {
 			t.Errorf("update says roles %v, id %v, suppressed %v", info.Roles, info.GetID(), update.SuppressedRoles)
 		}
 		again()
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		expect(4, []string{"b", "c"}, nil) // a is not a role any more
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 		again()
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		expect(5, []string{"b", "c"}, []string{"b", "c"})
 	})
 }
 
 // TestRolesChangedDuringSubscribe checks that roles which change during SUBSCRIBE are sent after it.
 func TestRolesChangedDuringSubscribe(t *testing.T) {
-	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		underWay, goOn := make(chan struct{}), make(chan struct{})
 		c.RefuseStatus = func(call *scheduler.Call) int {
 			if call.GetType() == scheduler.Call_SUBSCRIBE {
@@ -94,16 +94,16 @@ func TestRolesChangedDuringSubscribe(t *testing.T) {
 // TestRefusedRolesAreReverted checks that the client drops roles that the master refuses. Otherwise every later
 // SUBSCRIBE would fail.
 func TestRefusedRolesAreReverted(t *testing.T) {
-	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *running) {
-		refuse(c, scheduler.Call_UPDATE_FRAMEWORK, http.StatusForbidden, "Not authorized to register framework with roles")
+	runInBubble(t, func(t *testing.T, c *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
+		refuseCalls(c, scheduler.Call_UPDATE_FRAMEWORK, http.StatusForbidden, "Not authorized to register framework with roles")
 		r := begin(ConnectionConfig{Roles: []string{"a"}})
-		next[sched.Subscribed](t, r)
+		nextEvent[sched.Subscribed](t, r)
 		r.PostOperation(sched.SetRoles{Roles: []string{"a", "theirs"}})
 		synctest.Wait()
 		c.DropSubscription()
-		next[sched.Disconnected](t, r)
-		next[sched.Subscribed](t, r)
-		if roles, _ := subscription(t, c.FakeMaster, 2); !slices.Equal(roles, []string{"a"}) {
+		nextEvent[sched.Disconnected](t, r)
+		nextEvent[sched.Subscribed](t, r)
+		if roles, _ := awaitSubscribe(t, c.FakeMaster, 2); !slices.Equal(roles, []string{"a"}) {
 			t.Errorf("subscribed again with roles %v", roles)
 		}
 	})
@@ -112,8 +112,8 @@ func TestRefusedRolesAreReverted(t *testing.T) {
 // TestRoleCalls covers the calls that name roles, and those for maintenance.
 func TestRoleCalls(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL(), Roles: []string{"a", "b"}})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL(), Roles: []string{"a", "b"}})
+	nextEvent[sched.Subscribed](t, r)
 	for _, op := range []sched.Operation{
 		sched.SuppressOffers{Roles: []string{"b"}}, sched.ReviveOffers{Roles: []string{"a", "b"}},
 		sched.KillTask{TaskID: "t1", AgentID: "a1"},
@@ -145,8 +145,8 @@ func TestRoleCalls(t *testing.T) {
 // TestMaintenanceEvents covers inverse offers, and tasks that a drain ended.
 func TestMaintenanceEvents(t *testing.T) {
 	m := mesostest.NewMaster(t)
-	r := start(t, ConnectionConfig{Master: m.URL()})
-	next[sched.Subscribed](t, r)
+	r := startClient(t, ConnectionConfig{Master: m.URL()})
+	nextEvent[sched.Subscribed](t, r)
 	begin := time.Unix(1_800_000_000, 5)
 	drained, gone, killed := mesos.REASON_AGENT_DRAINING, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_KILLED
 	m.SendEvents(
@@ -156,13 +156,13 @@ func TestMaintenanceEvents(t *testing.T) {
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t1"}, State: &gone, Reason: &drained}}},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t2"}, State: &killed}}},
 	)
-	if got := next[sched.InverseOffersReceived](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
+	if got := nextEvent[sched.InverseOffersReceived](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
 		t.Errorf("inverse offers %+v", got)
 	}
-	if got := next[sched.TaskUpdate](t, r); !got.Drained || got.TaskID != "t1" {
+	if got := nextEvent[sched.TaskUpdate](t, r); !got.Drained || got.TaskID != "t1" {
 		t.Errorf("update %+v, want a drained one", got)
 	}
-	if got := next[sched.TaskUpdate](t, r); got.Drained {
+	if got := nextEvent[sched.TaskUpdate](t, r); got.Drained {
 		t.Errorf("update %+v counts as drained", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/internal/minimesos/resource"
 )
 
-// res parses "name:value@provider/role/refined". A value in braces is a set, one in brackets ranges.
-func res(text string) mesos.Resource {
+// parseResource parses "name:value@provider/role/refined". A value in braces is a set, one in brackets ranges.
+func parseResource(text string) mesos.Resource {
 	name, rest, _ := strings.Cut(text, ":")
 	rest, role, reserved := strings.Cut(rest, "/")
 	value, provider, provided := strings.Cut(rest, "@")
@@ -49,16 +49,16 @@ func res(text string) mesos.Resource {
 	return r
 }
 
-func resList(text string) []mesos.Resource {
+func parseResources(text string) []mesos.Resource {
 	var list []mesos.Resource
 	for _, f := range strings.Fields(text) {
-		list = append(list, res(f))
+		list = append(list, parseResource(f))
 	}
 	return list
 }
 
-// show is the inverse of res. It fails the test if the allocation is missing.
-func show(t *testing.T, list []mesos.Resource) string {
+// formatResources is the inverse of res. It fails the test if the allocation is missing.
+func formatResources(t *testing.T, list []mesos.Resource) string {
 	var out []string
 	for _, r := range list {
 		if r.GetAllocationInfo().GetRole() != "gpu" {
@@ -148,10 +148,10 @@ func TestTakeResources(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			offered := resList(tt.offered)
+			offered := parseResources(tt.offered)
 			taken, rest, err := takeResources(offered, tt.want)
-			if show(t, offered) != tt.offered {
-				t.Errorf("carve changed its argument to %s", show(t, offered))
+			if formatResources(t, offered) != tt.offered {
+				t.Errorf("carve changed its argument to %s", formatResources(t, offered))
 			}
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -162,10 +162,10 @@ func TestTakeResources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := show(t, taken); got != tt.taken {
+			if got := formatResources(t, taken); got != tt.taken {
 				t.Errorf("taken %s, want %s", got, tt.taken)
 			}
-			if got := show(t, rest); got != tt.rest {
+			if got := formatResources(t, rest); got != tt.rest {
 				t.Errorf("rest %s, want %s", got, tt.rest)
 			}
 		})
@@ -175,14 +175,14 @@ func TestTakeResources(t *testing.T) {
 // TestTakeShares checks that the shares which tasks take are within the offer, each and in total, by the comparison
 // that a master makes.
 func TestTakeShares(t *testing.T) {
-	offered := resList("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
+	offered := parseResources("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
 	rest := offered
 	var taken []mesos.Resource
 	for _, parts := range [][]gpu.DeviceShare{
 		{{UUID: "GPU-a", MemMiB: 9000, Cores: 60}}, {{UUID: "GPU-a", MemMiB: 3000}, {UUID: "GPU-b", MemMiB: 16000, Cores: 150}}, {{UUID: "GPU-a", MemMiB: 4000, Cores: 40}},
 	} {
 		for _, p := range parts {
-			for _, s := range sharedIn(rest) {
+			for _, s := range sharedDevicesIn(rest) {
 				if s.UUID == p.UUID && (s.MemMiB < p.MemMiB || s.Cores < p.Cores) {
 					t.Fatalf("%+v are left for %+v", s, p)
 				}
@@ -193,19 +193,19 @@ func TestTakeShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !resource.Contains(rest, got) || !resource.Equal(resource.Subtract(rest, got), left) {
-			t.Errorf("took %s of %s and left %s", show(t, got), show(t, rest), show(t, left))
+			t.Errorf("took %s of %s and left %s", formatResources(t, got), formatResources(t, rest), formatResources(t, left))
 		}
 		taken, rest = append(taken, got...), left
 	}
 	if !resource.Contains(offered, taken) {
-		t.Errorf("took %s of %s", show(t, taken), show(t, offered))
+		t.Errorf("took %s of %s", formatResources(t, taken), formatResources(t, offered))
 	}
 	if _, _, err := takeResources(rest, resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-b", MemMiB: 1}}}); err == nil {
 		t.Error("took a MiB where half of one is left")
 	}
 }
 
-func sharedIn(resources []mesos.Resource) []sched.SharedDevice {
+func sharedDevicesIn(resources []mesos.Resource) []sched.SharedDevice {
 	all := sumResources(resources)
 	return all.sharedDevices()
 }
@@ -219,22 +219,22 @@ func TestSharedDevicesInOffers(t *testing.T) {
 		"gpu_cores.GPU-a:70": {{UUID: "GPU-a", Cores: 70}},
 		"gpu_mem.:5":         nil,
 	} {
-		if diff := cmp.Diff(want, sharedIn(resList(text))); diff != "" {
+		if diff := cmp.Diff(want, sharedDevicesIn(parseResources(text))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	total, used := sumResources(resList("gpu_mem.GPU-a:100 gpu_cores.GPU-a:100 gpu_mem.GPU-b:50")), sumResources(resList("gpu_mem.GPU-a:40 gpu_cores.GPU-a:30 gpu_mem.GPU-b:60"))
+	total, used := sumResources(parseResources("gpu_mem.GPU-a:100 gpu_cores.GPU-a:100 gpu_mem.GPU-b:50")), sumResources(parseResources("gpu_mem.GPU-a:40 gpu_cores.GPU-a:30 gpu_mem.GPU-b:60"))
 	if diff := cmp.Diff([]sched.SharedDevice{{UUID: "GPU-a", MemMiB: 60, Cores: 70}, {UUID: "GPU-b"}}, total.subtractUsed(&used)); diff != "" {
 		t.Errorf("what is free (-want +got):\n%s", diff)
 	}
 }
 
 func TestTakeResourcesSkipsVolumes(t *testing.T) {
-	volume, spare, shared := res("disk:100"), res("cpus:8"), res("disk:50")
+	volume, spare, shared := parseResource("disk:100"), parseResource("cpus:8"), parseResource("disk:50")
 	volume.Disk = &mesos.Resource_DiskInfo{}
 	spare.Revocable = &mesos.Resource_RevocableInfo{}
 	shared.Shared = &mesos.Resource_SharedInfo{}
-	offered := []mesos.Resource{volume, spare, shared, res("cpus:1"), res("disk:10")}
+	offered := []mesos.Resource{volume, spare, shared, parseResource("cpus:1"), parseResource("disk:10")}
 	if _, _, err := takeResources(offered, resourceRequest{disk: 11}); err == nil {
 		t.Error("took a volume for plain disk")
 	}
@@ -249,7 +249,7 @@ func TestTakeResourcesSkipsVolumes(t *testing.T) {
 // TestPreRefinementReservations covers agents before Mesos 1.4, which reserve by role alone.
 func TestPreRefinementReservations(t *testing.T) {
 	everybody, ours := "*", "gpu"
-	free, kept := res("cpus:1"), res("cpus:2")
+	free, kept := parseResource("cpus:1"), parseResource("cpus:2")
 	free.Role, kept.Role = &everybody, &ours
 	taken, _, err := takeResources([]mesos.Resource{free, kept}, resourceRequest{cpus: 2})
 	if err != nil || len(taken) != 1 || taken[0].GetRole() != "gpu" {
@@ -265,9 +265,9 @@ func TestTakeResourcesPreservesSum(t *testing.T) {
 			name := rapid.SampledFrom([]string{"cpus", "mem", "gpus"}).Draw(t, "name")
 			n := rapid.IntRange(1, 50).Draw(t, "amount")
 			if name != "gpus" {
-				offered = append(offered, res(fmt.Sprintf("%s:%g", name, float64(n)/10)))
+				offered = append(offered, parseResource(fmt.Sprintf("%s:%g", name, float64(n)/10)))
 			} else {
-				offered = append(offered, res(fmt.Sprintf("gpus:%d@p%d", n%4, n%2)), res(fmt.Sprintf("gpu_ids:{d%d,e%d}@p%d", len(offered), len(offered), n%2)))
+				offered = append(offered, parseResource(fmt.Sprintf("gpus:%d@p%d", n%4, n%2)), parseResource(fmt.Sprintf("gpu_ids:{d%d,e%d}@p%d", len(offered), len(offered), n%2)))
 			}
 		}
 		before := sumResources(offered)

@@ -41,10 +41,10 @@ func TestConvertOffer(t *testing.T) {
 	text := func(name, value string) mesos.Attribute {
 		return mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: value}}
 	}
-	got := testClient(t).convertOffer(&mesos.Offer{
+	got := newTestClient(t).convertOffer(&mesos.Offer{
 		ID: mesos.OfferID{Value: "o1"}, AgentID: mesos.AgentID{Value: "a1"}, Hostname: "h1",
 		AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role},
-		Resources:      []mesos.Resource{res("ports:[31000-31002,31005-31005]"), res("cpus:2"), res("ports:[1-1]/team")},
+		Resources:      []mesos.Resource{parseResource("ports:[31000-31002,31005-31005]"), parseResource("cpus:2"), parseResource("ports:[1-1]/team")},
 		Attributes:     []mesos.Attribute{text(attrDriver, "535.104.05"), text("rack", "1"), text(attrCUDA, "12.2"), text("rack", "2")},
 		Domain: &mesos.DomainInfo{FaultDomain: &mesos.DomainInfo_FaultDomain{
 			Region: mesos.DomainInfo_FaultDomain_RegionInfo{Name: "eu"}, Zone: mesos.DomainInfo_FaultDomain_ZoneInfo{Name: "eu-1"},
@@ -76,18 +76,18 @@ func TestStockGPUsAreNotCounted(t *testing.T) {
 		resources  []mesos.Resource
 		gpus       int
 	}{
-		{"two named, three set aside", named, []mesos.Resource{res("gpus:3"), res("gpus:2"), res("gpu_ids:{GPU-a,GPU-b}")}, 2},
-		{"all named ones taken", named, []mesos.Resource{res("gpus:3")}, 0},
-		{"an agent that names none", nil, []mesos.Resource{res("gpus:3")}, 3},
+		{"two named, three set aside", named, []mesos.Resource{parseResource("gpus:3"), parseResource("gpus:2"), parseResource("gpu_ids:{GPU-a,GPU-b}")}, 2},
+		{"all named ones taken", named, []mesos.Resource{parseResource("gpus:3")}, 0},
+		{"an agent that names none", nil, []mesos.Resource{parseResource("gpus:3")}, 3},
 	} {
-		got := testClient(t).convertOffer(&mesos.Offer{Resources: c.resources, Attributes: c.attributes})
+		got := newTestClient(t).convertOffer(&mesos.Offer{Resources: c.resources, Attributes: c.attributes})
 		if got.GPUs != c.gpus {
 			t.Errorf("%s: %d GPUs, want %d", c.name, got.GPUs, c.gpus)
 		}
 	}
 }
 
-func offer(id, role string, resources ...mesos.Resource) mesos.Offer {
+func newOffer(id, role string, resources ...mesos.Resource) mesos.Offer {
 	return mesos.Offer{ID: mesos.OfferID{Value: id}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}, Resources: resources}
 }
 
@@ -98,7 +98,7 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 		{TaskID: "t1", Spec: spec, Ports: []int{31001}, Env: map[string]string{"RANK": "0", "PORT0": "31001"}},
 		{TaskID: "t2", Spec: spec, Ports: []int{31000, 31002}},
 	}}
-	tasks, err := testClient(t).buildTasks(accept, []mesos.Offer{offer("o1", "r", res("cpus:2"), res("ports:[31000-31002]"))}, "f")
+	tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +113,8 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want.env, launch.Env); diff != "" || show(t, tasks[i].Resources) != want.resources {
-			t.Errorf("task %s has %s, environment (-want +got):\n%s", tasks[i].TaskID.Value, show(t, tasks[i].Resources), diff)
+		if diff := cmp.Diff(want.env, launch.Env); diff != "" || formatResources(t, tasks[i].Resources) != want.resources {
+			t.Errorf("task %s has %s, environment (-want +got):\n%s", tasks[i].TaskID.Value, formatResources(t, tasks[i].Resources), diff)
 		}
 	}
 	if spec.Env["RANK"] != "mine" {
@@ -125,7 +125,7 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 // TestAcceptRejectsOffersOfTwoRoles: the master would refuse the whole ACCEPT.
 func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 2}}}}
-	_, err := testClient(t).buildTasks(accept, []mesos.Offer{offer("o1", "r", res("cpus:1")), offer("o2", "s", res("cpus:1"))}, "f")
+	_, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:1")), newOffer("o2", "s", parseResource("cpus:1"))}, "f")
 	if err == nil || !strings.Contains(err.Error(), "offers o1 and o2 of agent a1 are allocated to roles r and s") {
 		t.Errorf("error %v", err)
 	}

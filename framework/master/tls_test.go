@@ -23,8 +23,8 @@ func TestTLS(t *testing.T) {
 			if mutual {
 				tls.CertFile, tls.KeyFile = mesostest.WriteCertificate(t, t.TempDir())
 			}
-			r := start(t, ConnectionConfig{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
-			offer := next[sched.OffersReceived](t, r).Offers[0]
+			r := startClient(t, ConnectionConfig{Master: strings.TrimPrefix(follower.URL(), "https://"), TLS: tls})
+			offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 			if offer.AgentURL != leader.AgentURL() {
 				t.Errorf("agent %s, want %s", offer.AgentURL, leader.AgentURL())
 			}
@@ -52,7 +52,7 @@ func TestTLSRejectsUntrustedMasters(t *testing.T) {
 		"an unknown authority": {TLSFiles{CAFile: cert}, "certificate signed by unknown authority"},
 		"another host's name":  {TLSFiles{CAFile: m.CAFile(t), ServerName: "master.example"}, "not master.example"},
 	} {
-		r := start(t, ConnectionConfig{Master: m.URL(), TLS: &tt.tls})
+		r := startClient(t, ConnectionConfig{Master: m.URL(), TLS: &tt.tls})
 		if _, err := r.ListAgents(context.Background()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
@@ -60,11 +60,11 @@ func TestTLSRejectsUntrustedMasters(t *testing.T) {
 	}
 	for name, tls := range map[string]*TLSFiles{
 		"give both files or neither":                {CertFile: cert},
-		"has no PEM certificate in":                 {CAFile: file(t, "nonsense", 0o600)},
+		"has no PEM certificate in":                 {CAFile: writeFile(t, "nonsense", 0o600)},
 		"read TLS authorities":                      {CAFile: "/nowhere"},
 		"read TLS certificate " + key + " with key": {CertFile: key, KeyFile: cert},
 	} {
-		cfg := ConnectionConfig{Master: m.URL(), TLS: tls, ExecutorPath: "/x", Log: quietLog()}
+		cfg := ConnectionConfig{Master: m.URL(), TLS: tls, ExecutorPath: "/x", Log: newDiscardLogger()}
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an error with %q", err, name)
 		}
@@ -75,8 +75,8 @@ func TestTLSRejectsUntrustedMasters(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	c := mesostest.NewCluster(t, 1, mesostest.ListenIPv6())
 	c.SetFile("/f", "text")
-	r := start(t, ConnectionConfig{Master: c.URL()})
-	offer := next[sched.OffersReceived](t, r).Offers[0]
+	r := startClient(t, ConnectionConfig{Master: c.URL()})
+	offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 	agents, err := r.ListAgents(context.Background())
 	if err != nil || len(agents) != 1 || agents[0].URL != offer.AgentURL || agents[0].URL != c.AgentURL() {
 		t.Fatalf("offer of %s, agents %+v, %v, want %s", offer.AgentURL, agents, err, c.AgentURL())

@@ -72,10 +72,10 @@ func (f *fakeTree) Get(path string) ([]byte, *zk.Stat, error) {
 
 func (f *fakeTree) Close() {}
 
-func info(port int) string { return fmt.Sprintf(`{"address":{"ip":"10.0.0.1","port":%d}}`, port) }
+func masterJSON(port int) string { return fmt.Sprintf(`{"address":{"ip":"10.0.0.1","port":%d}}`, port) }
 
-func followFake(f *fakeTree) *zkDetector {
-	cfg := ConnectionConfig{Log: quietLog(), Random: func() float64 { return 0.5 }}
+func newFakeDetector(f *fakeTree) *zkDetector {
+	cfg := ConnectionConfig{Log: newDiscardLogger(), Random: func() float64 { return 0.5 }}
 	cfg.setDefaults()
 	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}}, func(error) {})
 	d.dial = func() (zkConn, error) {
@@ -91,7 +91,7 @@ func followFake(f *fakeTree) *zkDetector {
 func TestZKDetector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTree{}
-		d := followFake(f)
+		d := newFakeDetector(f)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go d.run(ctx)
@@ -119,7 +119,9 @@ func TestZKDetector(t *testing.T) {
 		why("in the binary form of Mesos before 0.24")
 		f.change(func() { f.nodes = map[string]string{"json.info_0000000001": "nonsense"} })
 		why("decode master info")
-		f.change(func() { f.nodes = map[string]string{"json.info_0000000002": info(1), "json.info_0000000003": info(2)} })
+		f.change(func() {
+			f.nodes = map[string]string{"json.info_0000000002": masterJSON(1), "json.info_0000000003": masterJSON(2)}
+		})
 		changed := leads("http://10.0.0.1:1")
 
 		f.change(func() { f.nodes = map[string]string{} }) // no master leads: that ends no session
@@ -135,7 +137,7 @@ func TestZKDetector(t *testing.T) {
 			t.Error("the leader counts as changed")
 		default:
 		}
-		f.change(func() { f.nodes, f.err = map[string]string{"json.info_0000000003": info(2)}, nil })
+		f.change(func() { f.nodes, f.err = map[string]string{"json.info_0000000003": masterJSON(2)}, nil })
 		time.Sleep(15 * time.Second) // until the next connection
 		leads("http://10.0.0.1:2")
 		<-changed
@@ -152,7 +154,7 @@ func TestZooKeeper(t *testing.T) {
 	if _, err := conn.Create("/mesos", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/mesos"})
+	r := startClient(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/mesos"})
 	stand := func(m *mesostest.FakeMaster) string {
 		t.Helper()
 		host, port, _ := strings.Cut(strings.TrimPrefix(m.URL(), "http://"), ":")
@@ -164,7 +166,7 @@ func TestZooKeeper(t *testing.T) {
 		return path
 	}
 	first := stand(one)
-	next[sched.Subscribed](t, r)
+	nextEvent[sched.Subscribed](t, r)
 	if len(one.Calls()) != 1 {
 		t.Fatal("not subscribed to the first master")
 	}
@@ -172,8 +174,8 @@ func TestZooKeeper(t *testing.T) {
 	if err := conn.Delete(first, -1); err != nil { // it does not lead any more, although its stream is open
 		t.Fatal(err)
 	}
-	next[sched.Disconnected](t, r)
-	if id := next[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || len(two.Calls()) != 1 {
+	nextEvent[sched.Disconnected](t, r)
+	if id := nextEvent[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || len(two.Calls()) != 1 {
 		t.Errorf("subscribed as %q; the second master has %d calls", id, len(two.Calls()))
 	}
 	r.PostOperation(sched.SuppressOffers{})
@@ -183,7 +185,7 @@ func TestZooKeeper(t *testing.T) {
 	r.PostOperation(sched.ReviveOffers{})
 	two.AwaitCall(t, 1, scheduler.Call_REVIVE, nil) // the session continues without ZooKeeper
 	two.DropSubscription()
-	next[sched.Subscribed](t, r) // and a new session finds the last known leader
+	nextEvent[sched.Subscribed](t, r) // and a new session finds the last known leader
 	server.Restart()
 }
 
@@ -201,15 +203,15 @@ func TestZooKeeperPassword(t *testing.T) {
 	if _, err := conn.Create("/closed/json.info_", fmt.Appendf(nil, `{"address":{"ip":%q,"port":%s}}`, host, port), zk.FlagSequence, acl); err != nil {
 		t.Fatal(err)
 	}
-	next[sched.Subscribed](t, start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed", ZKAuthFile: file(t, "mesos:s3cret\n", 0o600)}))
-	next[sched.Subscribed](t, start(t, ConnectionConfig{Master: "zk://mesos:s3cret@" + server.Addr() + "/closed"}))
+	nextEvent[sched.Subscribed](t, startClient(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed", ZKAuthFile: writeFile(t, "mesos:s3cret\n", 0o600)}))
+	nextEvent[sched.Subscribed](t, startClient(t, ConnectionConfig{Master: "zk://mesos:s3cret@" + server.Addr() + "/closed"}))
 
-	stranger := start(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed"})
+	stranger := startClient(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed"})
 	if _, err := stranger.ListAgents(context.Background()); err == nil || !strings.Contains(err.Error(), "not authenticated") {
 		t.Errorf("a stranger got %v", err)
 	}
 	for text, want := range map[string]string{"hunter2": "is not one line of the form user:password", "a:b\nc:hunter2": "is not one line"} {
-		_, err := New(ConnectionConfig{Master: "zk://z/mesos", ZKAuthFile: file(t, text, 0o600), ExecutorPath: "/x", Log: quietLog()})
+		_, err := New(ConnectionConfig{Master: "zk://z/mesos", ZKAuthFile: writeFile(t, text, 0o600), ExecutorPath: "/x", Log: newDiscardLogger()})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want an error with %q", err, want)
 		}

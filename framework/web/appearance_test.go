@@ -84,9 +84,9 @@ var views = []struct{ name, address, there string }{
 	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2"},
 }
 
-// contrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content
+// lowContrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content
 // Accessibility Guidelines.
-const contrast = `(() => {
+const lowContrast = `(() => {
 	const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
 		.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
 	const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
@@ -110,8 +110,8 @@ const contrast = `(() => {
 	return [...poor];
 })()`
 
-// broken lists the words that are split over two lines, except very long ones.
-const broken = `(() => {
+// splitWords lists the words that are split over two lines, except very long ones.
+const splitWords = `(() => {
 	const found = new Set();
 	const walk = document.createTreeWalker(document.getElementById('main'), NodeFilter.SHOW_TEXT);
 	const range = document.createRange();
@@ -128,8 +128,8 @@ const broken = `(() => {
 	return [...found];
 })()`
 
-// odd lists other layout faults of the present view.
-const odd = `(() => {
+// layoutFaults lists other layout faults of the present view.
+const layoutFaults = `(() => {
 	const wrong = [];
 	const box = (node) => node.getBoundingClientRect();
 	const colour = (state) => { const cell = document.querySelector('td[data-state="' + state + '"]'); return cell && getComputedStyle(cell).color; };
@@ -166,13 +166,13 @@ func TestAppearance(t *testing.T) {
 				p.awaitTrue(v.there)
 				name := fmt.Sprintf("%s-%s-%d", v.name, scheme, width)
 				p.saveScreenshot(name)
-				if poor := evalJS[[]string](p, contrast); len(poor) > 0 {
+				if poor := evalJS[[]string](p, lowContrast); len(poor) > 0 {
 					t.Errorf("%s: too little contrast: %q", name, poor)
 				}
-				if words := evalJS[[]string](p, broken); len(words) > 0 {
+				if words := evalJS[[]string](p, splitWords); len(words) > 0 {
 					t.Errorf("%s: words in two lines: %q", name, words)
 				}
-				if wrong := evalJS[[]string](p, odd); len(wrong) > 0 {
+				if wrong := evalJS[[]string](p, layoutFaults); len(wrong) > 0 {
 					t.Errorf("%s: %q", name, wrong)
 				}
 				if wide := evalJS[int64](p, "document.documentElement.scrollWidth"); wide > width {

@@ -27,20 +27,20 @@ type browserTab struct {
 	mistakes []string
 }
 
-// patience limits how long a page may take to show something. It is long, because other tests
+// waitTimeout limits how long a page may take to show something. It is long, because other tests
 // run on the same machine.
-const patience = 2 * time.Minute
+const waitTimeout = 2 * time.Minute
 
 // openTab starts a browser and loads the page at url.
 func openTab(t testing.TB, url string) *browserTab {
 	t.Helper()
-	p := blankTab(t)
+	p := openBlankTab(t)
 	p.runActions(chromedp.Navigate(url))
 	return p
 }
 
-// blankTab starts a browser of 1280 by 900 pixels with an empty page.
-func blankTab(t testing.TB) *browserTab {
+// openBlankTab starts a browser of 1280 by 900 pixels with an empty page.
+func openBlankTab(t testing.TB) *browserTab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(testneeds.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
 	if os.Geteuid() == 0 {
@@ -92,7 +92,7 @@ func (p *browserTab) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	ctx := p.ctx
 	if chromedp.FromContext(ctx).Target != nil { // otherwise there is no tab yet, and this would end the browser
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, waitTimeout)
 		defer cancel()
 	}
 	if err := chromedp.Do(ctx, steps...); err != nil {
@@ -103,11 +103,11 @@ func (p *browserTab) runActions(steps ...chromedp.Action[chromedp.Void]) {
 // evalJS returns the value of a JavaScript expression in the page.
 func evalJS[T any](p *browserTab, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		p.t.Fatalf("%s: %v; the page shows:\n%s", shortened(expression), err, p.pageText())
+		p.t.Fatalf("%s: %v; the page shows:\n%s", shorten(expression), err, p.pageText())
 	}
 	return v
 }
@@ -141,7 +141,7 @@ func (p *browserTab) pageText() string {
 	return text
 }
 
-func shortened(expression string) string {
+func shorten(expression string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(expression), "\n")
 	return line
 }
@@ -165,7 +165,7 @@ func (p *browserTab) setColorScheme(name string) {
 // saveScreenshot saves a screenshot as an artifact of the test.
 func (p *browserTab) saveScreenshot(name string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {

@@ -27,13 +27,13 @@ type fakeAPI struct {
 	more   map[string]any // other responses by path
 	token  string         // the required token, "" for none
 	hold   chan struct{}  // if not nil, blocks all responses except the stream until it is closed
-	// odd modifies the GPU usage of tasks, by task.
-	odd map[string]func(*api.TaskUsage)
+	// usageOverrides modifies the GPU usage of tasks, by task.
+	usageOverrides map[string]func(*api.TaskUsage)
 
-	// news, if not nil, has an element for each change of agents or GPUs. lists counts the
+	// inventoryChanges, if not nil, has an element for each change of agents or GPUs. lists counts the
 	// requests for agents.
-	news  chan struct{}
-	lists atomic.Int32
+	inventoryChanges chan struct{}
+	lists            atomic.Int32
 
 	mu   sync.Mutex
 	down bool          // whether to reject all requests
@@ -50,8 +50,8 @@ func (f *fakeAPI) serve(t testing.TB) *httptest.Server {
 	return s
 }
 
-// fail ends the streams and sets whether to reject all requests.
-func (f *fakeAPI) fail(down bool) {
+// setFailing ends the streams and sets whether to reject all requests.
+func (f *fakeAPI) setFailing(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down = down; down {
@@ -87,7 +87,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush() // fails if the page is closed
-		f.stream(w, r, drop)
+		f.streamInventory(w, r, drop)
 	case "/v1/jobs":
 		writeJSON(w, api.JobList{Jobs: f.jobs})
 	case "/v1/agents":
@@ -103,15 +103,15 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v1/usage":
 		writeJSON(w, f.usage(r.URL.Query()))
 	default:
-		f.other(w, r)
+		f.serveOther(w, r)
 	}
 }
 
-// stream sends only inventory events, until drop is closed.
-func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, drop <-chan struct{}) {
+// streamInventory sends only inventory events, until drop is closed.
+func (f *fakeAPI) streamInventory(w http.ResponseWriter, r *http.Request, drop <-chan struct{}) {
 	for {
 		select {
-		case <-f.news:
+		case <-f.inventoryChanges:
 			_, _ = io.WriteString(w, "event: inventory\ndata: {}\n\n")
 			_ = http.NewResponseController(w).Flush()
 		case <-r.Context().Done():
@@ -122,7 +122,7 @@ func (f *fakeAPI) stream(w http.ResponseWriter, r *http.Request, drop <-chan str
 	}
 }
 
-func (f *fakeAPI) other(w http.ResponseWriter, r *http.Request) {
+func (f *fakeAPI) serveOther(w http.ResponseWriter, r *http.Request) {
 	if body, ok := f.more[r.URL.Path]; ok {
 		writeJSON(w, body)
 		return
@@ -171,7 +171,7 @@ func newFakeCluster(agents, jobs int) *fakeAPI {
 		f.agents = append(f.agents, a)
 	}
 	for i := range jobs {
-		f.jobs = append(f.jobs, f.job(i))
+		f.jobs = append(f.jobs, f.newJob(i))
 	}
 	return f
 }
@@ -196,8 +196,8 @@ func fakeGPU(a *api.AgentSummary, model string, i, d int) api.GPUView {
 	return g
 }
 
-// job returns the nth job: one task with two GPUs of the nth agent, or one that waits.
-func (f *fakeAPI) job(n int) api.JobView {
+// newJob returns the nth job: one task with two GPUs of the nth agent, or one that waits.
+func (f *fakeAPI) newJob(n int) api.JobView {
 	name := fmt.Sprintf("train-%03d", n)
 	began := time.Now().Add(-time.Duration(n) * time.Minute)
 	kind := f.agents[n%len(f.agents)].Types[0]

@@ -20,11 +20,11 @@ func (f *fakeAPI) usage(v url.Values) api.UsageList {
 			if t.State != job.Running || !matchesQuery(v, "job", t.Job) || !matchesQuery(v, "task", t.ID) || !matchesQuery(v, "agent", t.AgentID) {
 				continue
 			}
-			u := usageOf(&t)
+			u := newTaskUsage(&t)
 			if v.Get("minutes") == strconv.Itoa(api.MaxUsageMinutes) {
-				u.History = historyOf(u.Devices)
+				u.History = newUsageHistory(u.Devices)
 			}
-			if odd := f.odd[t.ID]; odd != nil {
+			if odd := f.usageOverrides[t.ID]; odd != nil {
 				odd(&u)
 			}
 			list.Tasks = append(list.Tasks, u)
@@ -40,7 +40,7 @@ func matchesQuery(v url.Values, key, value string) bool {
 
 const memMiB = 81920
 
-func usageOf(t *job.Task) api.TaskUsage {
+func newTaskUsage(t *job.Task) api.TaskUsage {
 	age := 2.
 	u := api.TaskUsage{Task: t.ID, Job: t.Job, Index: t.Index, Hostname: t.Hostname, AgeSeconds: &age}
 	for _, id := range t.DeviceIDs {
@@ -51,8 +51,8 @@ func usageOf(t *job.Task) api.TaskUsage {
 	return u
 }
 
-// historyOf returns a value every 15 s for the last 15 minutes.
-func historyOf(devices []gpu.DeviceUsage) *api.UsageHistory {
+// newUsageHistory returns a value every 15 s for the last 15 minutes.
+func newUsageHistory(devices []gpu.DeviceUsage) *api.UsageHistory {
 	p := &api.UsageHistory{}
 	for age := 897.; age > 0; age -= 15 {
 		p.AgesSeconds = append(p.AgesSeconds, age)

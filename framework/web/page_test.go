@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// scheduler starts a real scheduler with a fake master and returns its address.
-func scheduler(t *testing.T, c *mesostest.FakeCluster) (url string, api *client.Client) {
+// startScheduler starts a real scheduler with a fake master and returns its address.
+func startScheduler(t *testing.T, c *mesostest.FakeCluster) (url string, api *client.Client) {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -59,7 +59,7 @@ func scheduler(t *testing.T, c *mesostest.FakeCluster) (url string, api *client.
 
 func submitJob(t *testing.T, api *client.Client, name string, gpus int, command ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	s := job.Spec{Name: name, Tasks: 1, Request: gpu.Request{GPUs: gpus}, Command: command}
 	if _, err := api.SubmitJob(ctx, s); err != nil {
@@ -67,10 +67,10 @@ func submitJob(t *testing.T, api *client.Client, name string, gpus int, command 
 	}
 }
 
-// taskOf waits until the job's task has the state and returns its id.
-func taskOf(t *testing.T, api *client.Client, name string, state job.State) string {
+// awaitTask waits until the job's task has the state and returns its id.
+func awaitTask(t *testing.T, api *client.Client, name string, state job.State) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	for ev, err := range api.StreamEvents(ctx, name) {
 		if err != nil {
@@ -88,13 +88,13 @@ func taskOf(t *testing.T, api *client.Client, name string, state job.State) stri
 // including its log, without a reload.
 func TestJobLifecycle(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
-	url, api := scheduler(t, c)
+	url, api := startScheduler(t, c)
 	p := openTab(t, url+"/#/jobs")
 	p.awaitText("No job.")
 	evalJS[bool](p, "window.sameDocument = true")
 	submitJob(t, api, "train", 1, "python", "train.py")
 	p.awaitTrue(`document.querySelector('td[data-state="RUNNING"]')`)
-	id := taskOf(t, api, "train", job.Running)
+	id := awaitTask(t, api, "train", job.Running)
 	path := master.SandboxFilePath("framework-1", id, "stdout")
 	c.SetFile(path, "epoch 1\n")
 	train, err := api.GetJob(t.Context(), "train")
@@ -131,9 +131,9 @@ func TestJobLifecycle(t *testing.T) {
 func TestTextIsNotMarkup(t *testing.T) {
 	const hostile = `<img src=x onerror="window.hacked = true"><script>window.hacked = true</script>`
 	c := mesostest.NewCluster(t, 2)
-	url, api := scheduler(t, c)
+	url, api := startScheduler(t, c)
 	submitJob(t, api, "train", 1, "echo", hostile)
-	id := taskOf(t, api, "train", job.Running)
+	id := awaitTask(t, api, "train", job.Running)
 	c.SetFile(master.SandboxFilePath("framework-1", id, "stdout"), "said "+hostile)
 	c.EndTask(id, mesos.TASK_FAILED, "message "+hostile, "1")
 	p := openTab(t, url+"/#/jobs/train")
@@ -159,7 +159,7 @@ func TestPollingWithoutEventStream(t *testing.T) {
 	if evalJS[bool](p, "!document.getElementById('banner').hidden") {
 		t.Errorf("a banner while all is well: %s", p.pageText())
 	}
-	f.fail(true)
+	f.setFailing(true)
 	p.awaitText("Out of date: ")
 	p.awaitText("the scheduler is starting: ask again")
 	p.saveScreenshot("stale")
@@ -167,7 +167,7 @@ func TestPollingWithoutEventStream(t *testing.T) {
 		t.Errorf("the banner is %q to those who hear it", got)
 	}
 	f.jobs = f.jobs[:1]
-	f.fail(false)
+	f.setFailing(false)
 	p.awaitTrue("document.getElementById('banner').hidden")
 	p.awaitTrue("document.querySelector('.counts').textContent.includes('1 live jobs')")
 }
@@ -233,7 +233,7 @@ func TestAgentsWithoutDeviceIDs(t *testing.T) {
 // not wait for the periodic request.
 func TestInventoryEventsUpdatePage(t *testing.T) {
 	c := mesostest.NewCluster(t, 3)
-	url, _ := scheduler(t, c)
+	url, _ := startScheduler(t, c)
 	p := openTab(t, url)
 	cells := func(want string) {
 		t.Helper()
@@ -260,11 +260,11 @@ func TestInventoryEventsUpdatePage(t *testing.T) {
 // TestInventoryRequestsAreLimited checks that many simultaneous changes cause one later request.
 func TestInventoryRequestsAreLimited(t *testing.T) {
 	f := newFakeCluster(2, 2)
-	f.news = make(chan struct{})
+	f.inventoryChanges = make(chan struct{})
 	p := openTab(t, f.serve(t).URL)
 	p.awaitTrue("document.querySelectorAll('.map li').length === 2")
 	for range 1000 {
-		f.news <- struct{}{}
+		f.inventoryChanges <- struct{}{}
 	}
 	before := f.lists.Load()
 	if before > 2 {
@@ -273,7 +273,7 @@ func TestInventoryRequestsAreLimited(t *testing.T) {
 	f.mu.Lock()
 	f.agents = f.agents[:1]
 	f.mu.Unlock()
-	f.news <- struct{}{}
+	f.inventoryChanges <- struct{}{}
 	p.awaitTrue("document.querySelectorAll('.map li').length === 1")
 	if got := f.lists.Load(); got > before+1 {
 		t.Errorf("asked %d times", got)
@@ -283,9 +283,9 @@ func TestInventoryRequestsAreLimited(t *testing.T) {
 // TestNoMaster checks that jobs are shown without the master's list of agents.
 func TestNoMaster(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
-	url, api := scheduler(t, c)
+	url, api := startScheduler(t, c)
 	submitJob(t, api, "train", 1, "true")
-	taskOf(t, api, "train", job.Running)
+	awaitTask(t, api, "train", job.Running)
 	c.Close()
 	p := openTab(t, url)
 	p.awaitText("The master does not list its agents")

@@ -26,7 +26,7 @@ const firstPaint = `new Promise((done) => {
 // 8 GPUs each and 500 jobs.
 func BenchmarkFirstPaint(b *testing.B) {
 	url := newFakeCluster(1000, 500).serve(b).URL
-	p := blankTab(b)
+	p := openBlankTab(b)
 	var paint, whole float64
 	for b.Loop() {
 		p.runActions(chromedp.Navigate("about:blank"), chromedp.Navigate(url))

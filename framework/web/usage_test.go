@@ -20,7 +20,7 @@ func layoutProblems(t *testing.T) string {
 	f.more["/v1/agents/"+first.ID] = api.AgentDetail{AgentSummary: first, Devices: gpuDevices(f.gpus[:8])}
 	j := &f.jobs[0]
 	whole := j.Tasks[0]
-	j.Tasks, f.odd = nil, map[string]func(*api.TaskUsage){}
+	j.Tasks, f.usageOverrides = nil, map[string]func(*api.TaskUsage){}
 	for i, odd := range []func(*api.TaskUsage){
 		func(*api.TaskUsage) {},
 		func(u *api.TaskUsage) { // no values for five minutes, and idle since then
@@ -56,7 +56,7 @@ func layoutProblems(t *testing.T) string {
 		task := whole
 		task.Index, task.ID = i, strings.Replace(whole.ID, ".0.", fmt.Sprintf(".%d.", i), 1)
 		task.DeviceIDs = []string{f.gpus[i%4*2].UUID, f.gpus[i%4*2+1].UUID}
-		f.odd[task.ID] = odd
+		f.usageOverrides[task.ID] = odd
 		j.Tasks = append(j.Tasks, task)
 	}
 	j.Spec.Tasks = len(j.Tasks)
@@ -77,7 +77,7 @@ func TestUsageCharts(t *testing.T) {
 				p.awaitTrue("document.querySelectorAll('.gpus li').length === 9")
 				name = fmt.Sprintf("%s-%s-%d", name, scheme, width)
 				p.saveScreenshot(name)
-				if poor := evalJS[[]string](p, contrast); len(poor) > 0 {
+				if poor := evalJS[[]string](p, lowContrast); len(poor) > 0 {
 					t.Errorf("%s: too little contrast: %q", name, poor)
 				}
 				if wide := evalJS[int64](p, "document.documentElement.scrollWidth"); wide > width {
@@ -91,15 +91,15 @@ func TestUsageCharts(t *testing.T) {
 	}
 }
 
-// words returns the accessible text of each card's charts, and the text below them.
-const words = `[...document.querySelectorAll('.gpus li')].map((li) => [...li.querySelectorAll('svg')].filter((s) => s.checkVisibility()).map((s) => s.ariaLabel)
+// chartTexts returns the accessible text of each card's charts, and the text below them.
+const chartTexts = `[...document.querySelectorAll('.gpus li')].map((li) => [...li.querySelectorAll('svg')].filter((s) => s.checkVisibility()).map((s) => s.ariaLabel)
 	.concat([li.querySelector('.why').textContent, li.querySelector('.more').textContent]).join(' | '))`
 
 // TestUsageInWords checks that all known values, and only those, are available as text.
 func TestUsageInWords(t *testing.T) {
 	p := openTab(t, layoutProblems(t)+"/#/jobs/train-000")
 	p.awaitTrue("document.querySelectorAll('.gpus li').length === 9")
-	got := evalJS[[]string](p, words)
+	got := evalJS[[]string](p, chartTexts)
 	for i, want := range map[int]string{
 		0: "Memory now 60.8 GiB of 80 GiB; in the last 15 minutes 5.3 GiB to 60.8 GiB, on average",
 		2: "Duty now 0 %; in the last 15 minutes 0 % to ",
@@ -170,7 +170,7 @@ func TestUsageWithoutTasks(t *testing.T) {
 func TestUsageUpdates(t *testing.T) {
 	f := newFakeCluster(2, 3)
 	var duty atomic.Int64 // in percent
-	f.odd = map[string]func(*api.TaskUsage){f.jobs[0].Tasks[0].ID: func(u *api.TaskUsage) {
+	f.usageOverrides = map[string]func(*api.TaskUsage){f.jobs[0].Tasks[0].ID: func(u *api.TaskUsage) {
 		v := float64(duty.Load()) / 100
 		u.Devices[0].Duty = &v
 	}}
@@ -186,9 +186,9 @@ func TestUsageUpdates(t *testing.T) {
 		duty.Store(percent)
 		p.awaitTrue(fmt.Sprintf("document.querySelector('.spark b').textContent === '%d %%'", percent))
 	}
-	f.fail(true)
+	f.setFailing(true)
 	p.awaitTrue("document.querySelector('.usage > .note').textContent.includes('the scheduler is starting')")
-	f.fail(false)
+	f.setFailing(false)
 	p.awaitTrue("document.querySelector('.usage > .note').textContent === '' && document.querySelectorAll('.gpus li').length === 2")
 	evalJS[bool](p, "(location.hash = '#/queue'), true")
 	p.awaitTrue("document.querySelector('h2').textContent === 'Queue'")

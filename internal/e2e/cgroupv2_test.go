@@ -10,24 +10,24 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// onCgroupV2 runs a program on what looks like a machine with cgroup v2 alone,
-// and prints afterwards what cgroup mounts there are.
-const onCgroupV2 = `set -e
+// cgroupV2Script runs a program in a mount namespace with only cgroup v2, and then prints the
+// remaining mounts of cgroup v1.
+const cgroupV2Script = `set -e
 mount --make-rprivate /
 umount -R -l /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup
 "$@"
 grep ' cgroup ' /proc/self/mounts || true`
 
-// Devices are isolated on machines with cgroup v2 alone, and nothing of what
-// that takes is left.
+// TestDemoOnCgroupV2 checks that devices are isolated with cgroup v2 only, and that no cgroup
+// or mount remains.
 func TestDemoOnCgroupV2(t *testing.T) {
 	testneeds.RequireRoot(t)
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
 	work := filepath.Join(t.TempDir(), "work")
-	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", onCgroupV2, "sh", releasedBinary(t), "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
+	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cgroupV2Script, "sh", buildReleased(t), "local", "--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
 	var errs strings.Builder
 	c.Stderr = &errs
 	c.Env = os.Environ()
@@ -40,7 +40,7 @@ func TestDemoOnCgroupV2(t *testing.T) {
 		t.Errorf("%d nodes open and %d denied, want 1 and 3:\n%s%s", mine, denied, out, &errs)
 	}
 	if !strings.HasSuffix(out, "job hello-gpu FINISHED\n") {
-		t.Errorf("ends otherwise, or a mount is left:\n%s", out)
+		t.Errorf("the job did not finish, or a mount remains:\n%s", out)
 	}
-	nothingLeft(t, work)
+	requireNothingLeft(t, work)
 }

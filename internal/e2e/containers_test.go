@@ -11,9 +11,9 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// inside prints what one container sees: its GPU nodes, what opening each of
-// four says, and the driver volume's mount.
-const inside = `echo "given $NVIDIA_VISIBLE_DEVICES"
+// deviceReportScript prints what a container sees: its GPU nodes, the result of opening each
+// of four nodes, and the mount of the driver volume.
+const deviceReportScript = `echo "given $NVIDIA_VISIBLE_DEVICES"
 ls /dev | grep -E '^nvidia[0-9]+$' | while read n; do echo "node $n"; done
 for n in 0 1 2 3; do
   [ -e /dev/nvidia$n ] || mknod /dev/nvidia$n c 195 $n
@@ -26,14 +26,15 @@ ls /usr/local/nvidia/lib64 2>/dev/null | grep -q libcuda && echo "libcuda there"
 exit 0`
 
 var (
-	enxio = regexp.MustCompile(`(?m)^nvidia[0-9] No such device or address$`)
-	eperm = regexp.MustCompile(`(?m)^nvidia[0-9] Operation not permitted$`)
+	openedDevice = regexp.MustCompile(`(?m)^nvidia[0-9] No such device or address$`)
+	deniedDevice = regexp.MustCompile(`(?m)^nvidia[0-9] Operation not permitted$`)
 )
 
-// One of four GPUs in a container: its node opens (and finds no driver:
-// ENXIO), the three others are denied (EPERM), and the driver volume is there,
-// read-only, exactly when the image asks for it.
-func TestContainersSeeTheirGPUOnly(t *testing.T) {
+// TestContainersSeeOnlyTheirGPU runs tasks with one of four GPUs in containers of both
+// containerizers. Opening the task's own node is permitted and fails with ENXIO, since there
+// is no driver. The others are denied with EPERM. The driver volume is mounted read-only if
+// the image has the label, and is absent otherwise.
+func TestContainersSeeOnlyTheirGPU(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
@@ -48,15 +49,15 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 	}
 	store := t.TempDir()
 	for _, archive := range []string{labelled, plain} {
-		link(t, archive, filepath.Join(store, filepath.Base(archive)))
+		hardLink(t, archive, filepath.Join(store, filepath.Base(archive)))
 	}
 	work := t.TempDir()
-	c := start(t, "--work-dir", work, "--images", store)
+	c := startCluster(t, "--work-dir", work, "--images", store)
 	for containerizer, byLabel := range images {
 		for label, image := range byLabel {
 			t.Run(fmt.Sprintf("%s, label %t", containerizer, label), func(t *testing.T) {
-				out := c.must("run", "--container", containerizer, "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
-				if open, denied := len(enxio.FindAllString(out, -1)), len(eperm.FindAllString(out, -1)); open != 1 || denied != 3 {
+				out := c.mustRun("run", "--container", containerizer, "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)
+				if open, denied := len(openedDevice.FindAllString(out, -1)), len(deniedDevice.FindAllString(out, -1)); open != 1 || denied != 3 {
 					t.Errorf("%d nodes open and %d denied, want 1 and 3", open, denied)
 				}
 				if got := strings.Contains(out, "volume ro\n") && strings.Contains(out, "libcuda there"); got != label {
@@ -72,37 +73,38 @@ func TestContainersSeeTheirGPUOnly(t *testing.T) {
 		}
 	}
 	c.stop()
-	nothingLeft(t, work)
-	if left := containersOf(t, docker, "mesos-gpu-e2e"); len(left) > 0 {
+	requireNothingLeft(t, work)
+	if left := listContainers(t, docker, "mesos-gpu-e2e"); len(left) > 0 {
 		t.Errorf("left containers %v", left)
 	}
 }
 
-// A missing image or engine fails the job with one clear line.
-func TestDockerFailuresAreClear(t *testing.T) {
+// TestContainerFailuresNameTheCause checks that a job fails with a message that names the
+// missing image or the unreachable engine.
+func TestContainerFailuresNameTheCause(t *testing.T) {
 	testneeds.RequireDockerEngine(t)
-	c := start(t)
-	r := c.do("run", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
+	c := startCluster(t)
+	r := c.run("run", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
 	if r.code == 0 || !strings.Contains(r.err, "mesos-gpu-e2e-absent:1") {
 		t.Errorf("missing image: status %d, %q", r.code, r.err)
 	}
-	r = c.do("run", "--container", "mesos", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
+	r = c.run("run", "--container", "mesos", "--image", "mesos-gpu-e2e-absent:1", "--", "true")
 	if r.code == 0 || !strings.Contains(r.err, "mesos-gpu-e2e-absent:1") {
 		t.Errorf("missing unified image: status %d, %q", r.code, r.err)
 	}
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-	none := start(t)
-	r = none.do("run", "--image", "debian:12", "--", "true")
+	none := startCluster(t)
+	r = none.run("run", "--image", "debian:12", "--", "true")
 	if r.code == 0 || !strings.Contains(r.err, "/nonexistent/docker.sock") {
 		t.Errorf("no engine: status %d, %q", r.code, r.err)
 	}
 }
 
-// Each example runs as the README says.
+// TestExamples runs each example as the README describes.
 func TestExamples(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
-	files, err := filepath.Glob(example("*.yaml"))
+	files, err := filepath.Glob(examplePath("*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +116,10 @@ func TestExamples(t *testing.T) {
 		case "service.yaml", "share.yaml", "schedule.yaml":
 			continue // TestServiceExample, TestShareExample and TestScheduleExample
 		case "fetch.yaml", "secrets.yaml":
-			continue // they need an operator's leave: TestLocalRuns in cmd/mesos-gpu
+			continue // they need settings of an operator: TestLocalWithSchedulerFlags
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--run", file)
+			r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--run", file)
 			if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 				t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 			}
@@ -125,16 +127,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestScheduleExample is given to the scheduler as its comment says.
+// TestScheduleExample submits and ends the schedule of the example.
 func TestScheduleExample(t *testing.T) {
 	t.Parallel()
-	c := start(t)
-	c.must("submit", example("schedule.yaml")) // its first run is at night
-	if out := c.must("schedules"); !strings.Contains(out, "nightly") {
+	c := startCluster(t)
+	c.mustRun("submit", examplePath("schedule.yaml")) // its first run is at night
+	if out := c.mustRun("schedules"); !strings.Contains(out, "nightly") {
 		t.Errorf("schedules shows:\n%s", out)
 	}
-	c.must("kill", "nightly")
-	if out := c.must("schedules"); strings.Contains(out, "nightly") {
+	c.mustRun("kill", "nightly")
+	if out := c.mustRun("schedules"); strings.Contains(out, "nightly") {
 		t.Errorf("after its end schedules shows:\n%s", out)
 	}
 }

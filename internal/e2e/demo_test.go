@@ -12,15 +12,16 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-func example(name string) string {
+func examplePath(name string) string {
 	return filepath.Join("..", "..", "examples", name)
 }
 
-// The first thing a newcomer runs, twice, and what it leaves: nothing.
+// TestDemo runs the first command of the tutorial twice in one work directory. It must leave
+// no process, mount, cgroup or device node.
 func TestDemo(t *testing.T) {
 	work := t.TempDir()
 	for range 2 {
-		r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--work-dir", work, "--run", example("hello-gpu.yaml"))
+		r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
 		if r.code != 0 {
 			t.Fatalf("status %d\n%s%s", r.code, r.out, r.err)
 		}
@@ -40,14 +41,15 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(r.err, "simulat") && !hasDriver() {
 			t.Errorf("does not say that the GPUs are simulated:\n%s", r.err)
 		}
-		nothingLeft(t, work)
+		requireNothingLeft(t, work)
 	}
 }
 
-// Without a work directory it makes one, and removes it.
+// TestDemoRemovesItsWorkDirectory checks that local without --work-dir creates a temporary one
+// and removes it.
 func TestDemoRemovesItsWorkDirectory(t *testing.T) {
 	temp := t.TempDir()
-	r := runProgram(t, releasedBinary(t), nil, []string{"TMPDIR=" + temp}, "local", "--free-ports", "--run", example("hello-gpu.yaml"))
+	r := runProgram(t, buildReleased(t), nil, []string{"TMPDIR=" + temp}, "local", "--free-ports", "--run", examplePath("hello-gpu.yaml"))
 	if r.code != 0 {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -60,40 +62,41 @@ func TestDemoRemovesItsWorkDirectory(t *testing.T) {
 	}
 }
 
-func hasDriver() bool { return exists("/proc/driver/nvidia/version") }
+func hasDriver() bool { return pathExists("/proc/driver/nvidia/version") }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// Without root it works as well and says that devices are not isolated.
+// TestDemoWithoutRoot checks that local works without root and prints one warning that devices
+// are not isolated.
 func TestDemoWithoutRoot(t *testing.T) {
 	testneeds.RequireRoot(t) // to run as another user
 	job := filepath.Join(t.TempDir(), "hello-gpu.yaml")
-	text, err := os.ReadFile(example("hello-gpu.yaml"))
+	text, err := os.ReadFile(examplePath("hello-gpu.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(job, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	open(t, filepath.Dir(job))
+	makeReadable(t, filepath.Dir(job))
 	work := filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-e2e-nobody-%d", os.Getpid()))
 	t.Cleanup(func() { os.RemoveAll(work) })
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := runProgram(t, releasedBinary(t), nobody, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
+	r := runProgram(t, buildReleased(t), nobody, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
 	if r.code != 0 || !strings.HasSuffix(r.out, "job hello-gpu FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
 	if n := strings.Count(r.err, "not isolated"); n != 1 {
 		t.Errorf("says %d times that devices are not isolated, want once:\n%s", n, r.err)
 	}
-	nothingLeft(t, work)
+	requireNothingLeft(t, work)
 }
 
-// open lets every user look into the test's folders.
-func open(t *testing.T, dir string) {
+// makeReadable makes dir and its parents in the temporary folder accessible for all users.
+func makeReadable(t *testing.T, dir string) {
 	t.Helper()
 	for ; strings.HasPrefix(dir, os.TempDir()) && dir != os.TempDir(); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -102,17 +105,17 @@ func open(t *testing.T, dir string) {
 	}
 }
 
-// nothingLeft looks for what a cluster with that work directory could leave on
-// the machine: processes, mounts, cgroups, GPU nodes.
-func nothingLeft(t *testing.T, work string) {
+// requireNothingLeft fails the test if a cluster with the work directory left processes,
+// mounts, cgroups or GPU nodes.
+func requireNothingLeft(t *testing.T, work string) {
 	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range commands {
-		// A process may end between the listing and the reading. Executors and
-		// tasks know their sandbox.
+		// A process may end before its environment is read. Executors and tasks have a
+		// variable with the path of their sandbox.
 		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "="+work+"/") {
 			t.Errorf("left process %s", filepath.Dir(path))
 		}

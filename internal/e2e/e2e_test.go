@@ -1,6 +1,5 @@
-// Package e2e tests the built program from outside, as people use it: a
-// cluster by "mesos-gpu local", jobs by the command line, and what is left
-// behind when it is gone.
+// Package e2e tests the built program as users run it: a cluster by "mesos-gpu local", jobs by
+// the command line, and what remains on the machine after both have ended.
 package e2e
 
 import (
@@ -22,11 +21,11 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// binary is mesos-gpu, built with the race detector for this run.
+// binary is the path of mesos-gpu, built with the race detector for this run.
 var binary string
 
-// started is when this run began.
-var started = time.Now()
+// runStarted is the time when this run began.
+var runStarted = time.Now()
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -37,7 +36,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// Another user runs it as well.
+	// Some tests run the program as another user.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,10 +63,10 @@ func buildProgram(dir, name string, flags ...string) (string, error) {
 
 var releasedOnce func() (string, error)
 
-// releasedBinary returns mesos-gpu without the race detector, as packages contain it. The
+// buildReleased returns mesos-gpu without the race detector, as packages contain it. The
 // program is also the executor in a task's container, and with the detector it exceeds
 // the memory that the examples request.
-func releasedBinary(t testing.TB) string {
+func buildReleased(t testing.TB) string {
 	t.Helper()
 	path, err := releasedOnce()
 	if err != nil {
@@ -76,9 +75,9 @@ func releasedBinary(t testing.TB) string {
 	return path
 }
 
-// roomyExample returns the path of a copy of an example that requests enough memory for
+// copyWithMoreMemory returns the path of a copy of an example that requests enough memory for
 // an executor with the race detector.
-func roomyExample(t testing.TB, path string) string {
+func copyWithMoreMemory(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -96,16 +95,16 @@ func roomyExample(t testing.TB, path string) string {
 
 var memoryRequest = regexp.MustCompile(`(?m)^mem: .*$`)
 
-const patience = 3 * time.Minute
+const waitTimeout = 3 * time.Minute
 
-// result is how a command ended.
+// result is the output and the exit status of a command.
 type result struct {
 	out, err string
 	code     int
 }
 
-// command runs mesos-gpu to its end.
-func command(t *testing.T, env []string, args ...string) result {
+// runCommand runs mesos-gpu until it ends.
+func runCommand(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	return runProgram(t, binary, nil, env, args...)
 }
@@ -113,7 +112,7 @@ func command(t *testing.T, env []string, args ...string) result {
 // runProgram runs a build of mesos-gpu to its end, as another user if as is not nil.
 func runProgram(t *testing.T, program string, as *syscall.Credential, env []string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	var out, errs bytes.Buffer
@@ -136,22 +135,23 @@ type cluster struct {
 	t      *testing.T
 	api    string
 	cmd    *exec.Cmd
-	output *lines
+	output *outputBuffer
 	ended  chan struct{}
 }
 
-var apiLine = regexp.MustCompile(`API (http://[0-9.:]+)`)
+var apiAddressPattern = regexp.MustCompile(`API (http://[0-9.:]+)`)
 
-// start runs a cluster until the test ends.
-func start(t *testing.T, args ...string) *cluster {
+// startCluster runs "mesos-gpu local" until the test ends.
+func startCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return launch(t, binary, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
+	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
 }
 
-// launch runs a daemon that prints its API's address, until the test ends.
-func launch(t *testing.T, program string, args ...string) *cluster {
+// startDaemon runs a daemon until the test ends. It returns when the daemon has printed the
+// address of its API.
+func startDaemon(t *testing.T, program string, args ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, output: newLines(), ended: make(chan struct{})}
+	c := &cluster{t: t, output: newOutputBuffer(), ended: make(chan struct{})}
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	if err := c.cmd.Start(); err != nil {
@@ -159,57 +159,58 @@ func launch(t *testing.T, program string, args ...string) *cluster {
 	}
 	go func() {
 		defer close(c.ended)
-		_ = c.cmd.Wait() // stop reports how it ended
+		_ = c.cmd.Wait() // stop checks the output
 	}()
 	t.Cleanup(c.stop)
-	c.api = c.output.await(t, c.ended, apiLine)[1]
+	c.api = c.output.awaitLine(t, c.ended, apiAddressPattern)[1]
 	return c
 }
 
-// stop ends the cluster as an operator would.
+// stop ends the daemon with SIGTERM. It fails the test if the daemon does not end in time or
+// if the race detector reported a race.
 func (c *cluster) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
 	case <-c.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = c.cmd.Process.Kill()
-		c.t.Errorf("local did not end within %s of SIGTERM:\n%s", patience, c.output)
+		c.t.Errorf("local did not end within %s of SIGTERM:\n%s", waitTimeout, c.output)
 		<-c.ended
 	}
 	if c.t.Failed() {
-		c.t.Logf("local said:\n%s", c.output)
+		c.t.Logf("output of the daemon:\n%s", c.output)
 	}
 	if strings.Contains(c.output.String(), "DATA RACE") {
-		c.t.Errorf("local raced:\n%s", c.output)
+		c.t.Errorf("the race detector found a race:\n%s", c.output)
 	}
 }
 
-// do runs a client command against the cluster.
-func (c *cluster) do(args ...string) result {
+// run runs a client command against the cluster.
+func (c *cluster) run(args ...string) result {
 	c.t.Helper()
-	return command(c.t, []string{"MESOS_GPU_API=" + c.api}, args...)
+	return runCommand(c.t, []string{"MESOS_GPU_API=" + c.api}, args...)
 }
 
-// must is do for commands that have to succeed.
-func (c *cluster) must(args ...string) string {
+// mustRun runs a client command and fails the test if its status is not 0.
+func (c *cluster) mustRun(args ...string) string {
 	c.t.Helper()
-	r := c.do(args...)
+	r := c.run(args...)
 	if r.code != 0 {
 		c.t.Fatalf("mesos-gpu %s: status %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
 	}
 	return r.out
 }
 
-// lines collects a process's output and wakes waiters for a line.
-type lines struct {
+// outputBuffer collects a process's output and wakes up the waiters for a line.
+type outputBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	more chan struct{}
 }
 
-func newLines() *lines { return &lines{more: make(chan struct{})} }
+func newOutputBuffer() *outputBuffer { return &outputBuffer{more: make(chan struct{})} }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *outputBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.more)
@@ -217,16 +218,17 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *outputBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// await returns the first match of pattern in a whole line.
-func (l *lines) await(t *testing.T, ended <-chan struct{}, pattern *regexp.Regexp) []string {
+// awaitLine waits for a line that matches pattern and returns the match. It fails the test if
+// the process ends first.
+func (l *outputBuffer) awaitLine(t *testing.T, ended <-chan struct{}, pattern *regexp.Regexp) []string {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		l.mu.Lock()
 		text, more := l.text.String(), l.more
@@ -240,42 +242,42 @@ func (l *lines) await(t *testing.T, ended <-chan struct{}, pattern *regexp.Regex
 		select {
 		case <-more:
 		case <-ended:
-			t.Fatalf("ended before it said %s:\n%s", pattern, text)
+			t.Fatalf("the process ended without a line that matches %s:\n%s", pattern, text)
 		case <-deadline:
-			t.Fatalf("no %s within %s:\n%s", pattern, patience, text)
+			t.Fatalf("no line matches %s after %s:\n%s", pattern, waitTimeout, text)
 		}
 	}
 }
 
-func link(t *testing.T, from, to string) {
+func hardLink(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Link(from, to); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// awaitEnd waits until a job has ended.
-func (c *cluster) awaitEnd(job string) {
+// awaitJobEnd waits until a job has ended.
+func (c *cluster) awaitJobEnd(job string) {
 	c.t.Helper()
-	c.await(job, func(v *api.JobView) bool { return v.Terminal })
+	c.awaitJob(job, func(v *api.JobView) bool { return v.Terminal })
 }
 
-// await waits until a job is as wanted, and returns it.
-func (c *cluster) await(job string, done func(*api.JobView) bool) api.JobView {
+// awaitJob waits until a job satisfies done, and returns it.
+func (c *cluster) awaitJob(job string, done func(*api.JobView) bool) api.JobView {
 	c.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for {
 		var view api.JobView
-		read(c.t, c.must("describe", "-o", "json", job), &view)
+		decodeJSON(c.t, c.mustRun("describe", "-o", "json", job), &view)
 		if done(&view) {
 			return view
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("job %s is not as wanted within %s:\n%s", job, patience, c.must("describe", job))
+			c.t.Fatalf("job %s has not reached the expected state after %s:\n%s", job, waitTimeout, c.mustRun("describe", job))
 		}
 	}
 }

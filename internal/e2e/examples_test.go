@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestLocalRuns runs examples on local clusters that have a scheduler's roles, policies,
-// volumes and secrets.
-func TestLocalRuns(t *testing.T) {
+// TestLocalWithSchedulerFlags runs examples with mesos-gpu local and the scheduler's flags for
+// roles, policies, volumes and secrets.
+func TestLocalWithSchedulerFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -40,7 +40,7 @@ func TestLocalRuns(t *testing.T) {
 		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is none of`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := exec.CommandContext(t.Context(), releasedBinary(t), append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)
+			c := exec.CommandContext(t.Context(), buildReleased(t), append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)
 			c.Env = append(os.Environ(), "MESOS_GPU_SECRETS="+filepath.Join(dir, "secrets"))
 			out, err := c.CombinedOutput()
 			if !strings.Contains(string(out), test.want) || (err == nil) != test.ends {
@@ -50,15 +50,16 @@ func TestLocalRuns(t *testing.T) {
 	}
 }
 
-// TestServiceExample runs a service on a local cluster: its health check finds the task on
-// its assigned port, and the service restarts the program when it ends, until an interrupt.
+// TestServiceExample runs a service on a local cluster until it is interrupted. The health
+// check reaches the task on its assigned port, and the service restarts the program when it
+// ends.
 func TestServiceExample(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, releasedBinary(t), "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
+	c := exec.CommandContext(ctx, buildReleased(t), "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -81,6 +82,6 @@ func TestServiceExample(t *testing.T) {
 	}
 	c.Wait() // it was interrupted
 	if !again {
-		t.Errorf("the service was not asked, and then started again:\n%s", text.String())
+		t.Errorf("the service did not answer and restart:\n%s", text.String())
 	}
 }

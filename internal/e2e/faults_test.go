@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// executorOf returns the pid of a task's executor, or 0 if there is none.
-func executorOf(t *testing.T, task string) int {
+// findExecutor returns the pid of a task's executor, or 0 if there is none.
+func findExecutor(t *testing.T, task string) int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -46,9 +46,9 @@ func executorOf(t *testing.T, task string) int {
 	return 0
 }
 
-// containersOf are the names of an image's containers, running or not, but for
-// those that an earlier run, killed, left behind.
-func containersOf(t *testing.T, docker *client.Client, image string) []string {
+// listContainers returns the names of an image's containers, running or not, without those of
+// earlier test runs.
+func listContainers(t *testing.T, docker *client.Client, image string) []string {
 	t.Helper()
 	list, err := docker.ContainerList(t.Context(), container.ListOptions{All: true})
 	if err != nil {
@@ -56,16 +56,15 @@ func containersOf(t *testing.T, docker *client.Client, image string) []string {
 	}
 	var names []string
 	for _, c := range list {
-		if strings.HasPrefix(c.Image, image) && c.Created >= started.Unix() {
+		if strings.HasPrefix(c.Image, image) && c.Created >= runStarted.Unix() {
 			names = append(names, strings.TrimPrefix(c.Names[0], "/"))
 		}
 	}
 	return names
 }
 
-// cgroupsOf are the cgroups of the executor that has a container of that
-// name.
-func cgroupsOf(t *testing.T, name string) []string {
+// listCgroups returns the cgroups of the executor of the container.
+func listCgroups(t *testing.T, name string) []string {
 	t.Helper()
 	id := strings.TrimPrefix(name, "mesos-gpu-")
 	var all []string
@@ -79,7 +78,7 @@ func cgroupsOf(t *testing.T, name string) []string {
 	return all
 }
 
-func claimsIn(t *testing.T, dir string) []string {
+func listClaims(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -92,65 +91,66 @@ func claimsIn(t *testing.T, dir string) []string {
 	return names
 }
 
-// sleeper loads an image, submits a docker task of it that runs for long, and
-// waits until it runs.
-func sleeper(t *testing.T, c *cluster, docker *client.Client, name string) (image string) {
+// startSleepTask loads an image, submits a long-running Docker task with it, and waits until
+// the task runs.
+func startSleepTask(t *testing.T, c *cluster, docker *client.Client, name string) (image string) {
 	t.Helper()
 	image = testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-"+name, nil, nil))
-	c.must("submit", write(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
-	c.await(name, runs(1))
+	c.mustRun("submit", writeJobFile(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
+	c.awaitJob(name, isRunningAttempt(1))
 	return image
 }
 
-// runs reports whether a job's first task runs in that attempt.
-func runs(attempt int) func(*api.JobView) bool {
+// isRunningAttempt returns a condition that holds while a job's first task runs in the given
+// attempt.
+func isRunningAttempt(attempt int) func(*api.JobView) bool {
 	return func(v *api.JobView) bool { return v.Tasks[0].State == job.Running && v.Tasks[0].Attempt == attempt }
 }
 
-// executorIsKilled kills the executor of a docker task: the task is tried
-// again, and before it is, what the executor left is gone.
-func executorIsKilled(t *testing.T, c *cluster, docker *client.Client, name, claims string) {
+// checkTaskAfterExecutorKill kills the executor of a Docker task. The task must be retried,
+// and the container, the claim and the cgroups of the killed executor must be removed first.
+func checkTaskAfterExecutorKill(t *testing.T, c *cluster, docker *client.Client, name, claims string) {
 	t.Helper()
-	image := sleeper(t, c, docker, name)
-	before := containersOf(t, docker, image)
-	if len(before) != 1 || len(cgroupsOf(t, before[0])) == 0 {
-		t.Fatalf("containers %v, cgroups of the first %v", before, cgroupsOf(t, before[0]))
+	image := startSleepTask(t, c, docker, name)
+	before := listContainers(t, docker, image)
+	if len(before) != 1 || len(listCgroups(t, before[0])) == 0 {
+		t.Fatalf("containers %v, cgroups of the first %v", before, listCgroups(t, before[0]))
 	}
-	pid := executorOf(t, task(t, c, name))
+	pid := findExecutor(t, taskID(t, c, name))
 	if pid == 0 {
 		t.Fatal("found no executor")
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	view := c.await(name, runs(2))
+	view := c.awaitJob(name, isRunningAttempt(2))
 	if v := view.Tasks[0]; v.Failures+v.Losses != 1 {
 		t.Errorf("the task counts %d failures and %d losses, want one of either", v.Failures, v.Losses)
 	}
-	after := containersOf(t, docker, image)
+	after := listContainers(t, docker, image)
 	if len(after) != 1 || after[0] == before[0] {
 		t.Errorf("containers were %v, are %v; want another one", before, after)
 	}
-	if got := claimsIn(t, claims); !slices.Equal(got, after) {
+	if got := listClaims(t, claims); !slices.Equal(got, after) {
 		t.Errorf("claims are %v, containers %v", got, after)
 	}
-	apachemesos.PollUntil(t, "the killed executor's cgroups to go", func() bool { return len(cgroupsOf(t, before[0])) == 0 })
-	c.must("kill", name)
-	c.awaitEnd(name)
-	if got := containersOf(t, docker, image); len(got) > 0 {
+	apachemesos.PollUntil(t, "the killed executor's cgroups to go", func() bool { return len(listCgroups(t, before[0])) == 0 })
+	c.mustRun("kill", name)
+	c.awaitJobEnd(name)
+	if got := listContainers(t, docker, image); len(got) > 0 {
 		t.Errorf("left containers %v", got)
 	}
-	if got := claimsIn(t, claims); len(got) > 0 {
+	if got := listClaims(t, claims); len(got) > 0 {
 		t.Errorf("left claims %v", got)
 	}
 }
 
-func TestExecutorIsKilled(t *testing.T) {
+func TestTaskIsRetriedAfterExecutorKill(t *testing.T) {
 	testneeds.RequireRoot(t)
 	docker := testneeds.RequireDockerEngine(t)
 	work := t.TempDir()
-	c := start(t, "--work-dir", work)
-	executorIsKilled(t, c, docker, "killed", filepath.Join(work, "claims"))
+	c := startCluster(t, "--work-dir", work)
+	checkTaskAfterExecutorKill(t, c, docker, "killed", filepath.Join(work, "claims"))
 	c.stop()
-	nothingLeft(t, work)
+	requireNothingLeft(t, work)
 }

@@ -12,17 +12,17 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// TestFetch: what a job wants fetched is in the sandbox when its command
-// starts, with Docker, with an image under Mesos and without one; what cannot
-// be fetched fails the task and says why.
-func TestFetch(t *testing.T) {
+// TestFetchedFilesAreInSandbox checks that fetched files are in the sandbox when the command
+// starts: under Docker, and under Mesos with and without an image. A file that cannot be
+// fetched fails the task with the reason.
+func TestFetchedFilesAreInSandbox(t *testing.T) {
 	t.Parallel()
 	testneeds.RequireProgram(t, "runc", "runc")
 	docker := testneeds.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-fetch", nil, nil)
 	loaded := testimage.LoadImage(t, docker, archive)
 	store := t.TempDir()
-	link(t, archive, filepath.Join(store, filepath.Base(archive)))
+	hardLink(t, archive, filepath.Join(store, filepath.Base(archive)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/model.bin" {
 			http.NotFound(w, r)
@@ -31,22 +31,22 @@ func TestFetch(t *testing.T) {
 		fmt.Fprint(w, "weights")
 	}))
 	defer server.Close()
-	c := start(t, "--images", store)
+	c := startCluster(t, "--images", store)
 	for name, container := range map[string]string{
 		"docker": "container: docker\nimage: " + loaded, "image": "container: mesos\nimage: mesos-gpu-e2e-fetch", "plain": "container: mesos",
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 256MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n", name, container, server.URL+"/model.bin")
-			c.must("submit", write(t, name, text))
-			c.awaitEnd(name)
-			if out := c.must("logs", name); !strings.Contains(out, "weights") {
-				t.Errorf("the task prints %q, want what was fetched\n%s", out, c.must("describe", name))
+			c.mustRun("submit", writeJobFile(t, name, text))
+			c.awaitJobEnd(name)
+			if out := c.mustRun("logs", name); !strings.Contains(out, "weights") {
+				t.Errorf("the task prints %q, want what was fetched\n%s", out, c.mustRun("describe", name))
 			}
 		})
 	}
-	c.must("submit", write(t, "gone", fmt.Sprintf("name: gone\ncpus: 0.1\nmem: 256MiB\nfetch: [%q]\ncommand: \"true\"\n", server.URL+"/gone.bin")))
-	c.awaitEnd("gone")
-	if out := c.must("describe", "gone"); !strings.Contains(out, "404 Not Found") {
+	c.mustRun("submit", writeJobFile(t, "gone", fmt.Sprintf("name: gone\ncpus: 0.1\nmem: 256MiB\nfetch: [%q]\ncommand: \"true\"\n", server.URL+"/gone.bin")))
+	c.awaitJobEnd("gone")
+	if out := c.mustRun("describe", "gone"); !strings.Contains(out, "404 Not Found") {
 		t.Errorf("describe does not say what could not be fetched:\n%s", out)
 	}
 }

@@ -10,28 +10,28 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// Commands for one machine, without a cluster.
+// TestDiscover runs discover, which needs no cluster.
 func TestDiscover(t *testing.T) {
 	var host struct {
 		Driver  string
 		Devices []struct{ UUID, Model string }
 	}
-	read(t, command(t, nil, "discover", "--simulate", "2xV100,1xK80", "-o", "json").out, &host)
+	decodeJSON(t, runCommand(t, nil, "discover", "--simulate", "2xV100,1xK80", "-o", "json").out, &host)
 	if len(host.Devices) != 3 || host.Devices[2].Model != "Tesla K80" || host.Driver == "" {
 		t.Errorf("got %+v", host)
 	}
 	if !hasDriver() {
-		if r := command(t, nil, "discover"); r.code == 0 || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "libnvidia-ml.so.1") {
+		if r := runCommand(t, nil, "discover"); r.code == 0 || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "libnvidia-ml.so.1") {
 			t.Errorf("without a driver: status %d, %q", r.code, r.err)
 		}
 	}
-	if r := command(t, nil, "discover", "--simulate", "2xFOO"); r.code == 0 || !strings.Contains(r.err, "2xFOO") {
+	if r := runCommand(t, nil, "discover", "--simulate", "2xFOO"); r.code == 0 || !strings.Contains(r.err, "2xFOO") {
 		t.Errorf("an unknown type: status %d, %q", r.code, r.err)
 	}
 }
 
-// The real path through the loader, against a library that stands in for
-// NVIDIA's.
+// TestDiscoverLoadsNVML runs discover and agent flags with a fake NVML that the program loads
+// like NVIDIA's.
 func TestDiscoverLoadsNVML(t *testing.T) {
 	lib := t.TempDir()
 	nvmltest.BuildLibrary(t, lib)
@@ -40,7 +40,7 @@ func TestDiscoverLoadsNVML(t *testing.T) {
 		t.Fatal(err)
 	}
 	nvmltest.ReportHost(t, host)
-	out := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "discover").out
+	out := runCommand(t, []string{"LD_LIBRARY_PATH=" + lib}, "discover").out
 	for _, want := range []string{"driver " + host.Driver, "NVIDIA A100", "Tesla T4", host.Devices[0].UUID} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)
@@ -52,7 +52,7 @@ func TestDiscoverLoadsNVML(t *testing.T) {
 		{"provider", "", "--resources=gpus:0\n"},
 		{"provider", "1", "--resources=gpus:1\n"},
 	} {
-		flags := command(t, []string{"LD_LIBRARY_PATH=" + lib}, "agent", "flags", "--advertise", c.advertise, "--stock", c.stock).out
+		flags := runCommand(t, []string{"LD_LIBRARY_PATH=" + lib}, "agent", "flags", "--advertise", c.advertise, "--stock", c.stock).out
 		for _, want := range []string{c.want, "gpu_type:A100", "gpu_inventory:"} {
 			if !strings.Contains(flags, want) {
 				t.Errorf("agent flags --advertise %s --stock %q lack %q:\n%s", c.advertise, c.stock, want, flags)
@@ -63,14 +63,14 @@ func TestDiscoverLoadsNVML(t *testing.T) {
 
 func TestVolumes(t *testing.T) {
 	root, dir := filepath.Join(t.TempDir(), "root"), filepath.Join(t.TempDir(), "volumes")
-	if r := command(t, nil, "volume", "create", "--driver-root", t.TempDir(), "--dir", dir); r.code == 0 || !strings.Contains(r.err, "no NVIDIA driver") {
+	if r := runCommand(t, nil, "volume", "create", "--driver-root", t.TempDir(), "--dir", dir); r.code == 0 || !strings.Contains(r.err, "no NVIDIA driver") {
 		t.Errorf("without a driver: status %d, %q", r.code, r.err)
 	}
 	if err := volumemgr.WriteSimulatedDriver(root, "535.104.05"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if r := command(t, nil, "volume", "create", "--driver-root", root, "--dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "nvidia_535.104.05\t") {
+		if r := runCommand(t, nil, "volume", "create", "--driver-root", root, "--dir", dir); r.code != 0 || !strings.HasPrefix(r.out, "nvidia_535.104.05\t") {
 			t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 		}
 	}
@@ -78,8 +78,8 @@ func TestVolumes(t *testing.T) {
 		Name, Path string
 		Files      int
 	}
-	read(t, command(t, nil, "volume", "list", "--dir", dir, "-o", "json").out, &volumes)
-	if len(volumes) != 1 || volumes[0].Name != "nvidia_535.104.05" || volumes[0].Files == 0 || !exists(filepath.Join(volumes[0].Path, "lib64")) {
+	decodeJSON(t, runCommand(t, nil, "volume", "list", "--dir", dir, "-o", "json").out, &volumes)
+	if len(volumes) != 1 || volumes[0].Name != "nvidia_535.104.05" || volumes[0].Files == 0 || !pathExists(filepath.Join(volumes[0].Path, "lib64")) {
 		t.Errorf("got %+v", volumes)
 	}
 }

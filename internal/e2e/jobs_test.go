@@ -19,39 +19,39 @@ import (
 	"mesos-gpu/job"
 )
 
-// One cluster, and the whole command line on it.
+// TestCommandLine runs the client commands against one cluster.
 func TestCommandLine(t *testing.T) {
-	c := start(t, "--gpus", "2xV100,1xK80")
+	c := startCluster(t, "--gpus", "2xV100,1xK80")
 
-	t.Run("run streams and exits with the task's code", func(t *testing.T) {
-		r := c.do("run", "--gpus", "1", "--gpu-type", "K80", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+	t.Run("run prints the output and exits with the task's status", func(t *testing.T) {
+		r := c.run("run", "--gpus", "1", "--gpu-type", "K80", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 		if r.code != 7 || r.out != "out\n" || !strings.Contains(r.err, "err\n") {
 			t.Errorf("status %d, out %q, err %q", r.code, r.out, r.err)
 		}
 	})
 
-	t.Run("a task without GPUs", func(t *testing.T) {
-		if out := c.must("run", "--", "echo", "plain"); out != "plain\n" {
+	t.Run("a task without GPUs runs", func(t *testing.T) {
+		if out := c.mustRun("run", "--", "echo", "plain"); out != "plain\n" {
 			t.Errorf("got %q", out)
 		}
 	})
 
-	t.Run("every task has a GPU of its own", func(t *testing.T) {
-		out := c.must("run", "--name", "pair", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
+	t.Run("each task of a job has a different GPU", func(t *testing.T) {
+		out := c.mustRun("run", "--name", "pair", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
 		ids := strings.Fields(out)
 		if len(ids) != 2 || ids[0] == ids[1] {
 			t.Errorf("the tasks held %q", ids)
 		}
 	})
 
-	t.Run("the tasks of a gang know each other", func(t *testing.T) {
-		c.must("submit", roomyExample(t, example("gang.yaml")))
-		c.awaitEnd("gang")
+	t.Run("each task of a gang has the addresses of all tasks", func(t *testing.T) {
+		c.mustRun("submit", copyWithMoreMemory(t, examplePath("gang.yaml")))
+		c.awaitJobEnd("gang")
 		var view api.JobView
-		read(t, c.must("describe", "-o", "json", "gang"), &view)
+		decodeJSON(t, c.mustRun("describe", "-o", "json", "gang"), &view)
 		var peers []string
 		for rank, task := range view.Tasks {
-			out := c.must("logs", task.ID)
+			out := c.mustRun("logs", task.ID)
 			head, list, _ := strings.Cut(strings.SplitN(out, "\n", 2)[0], ", peers ")
 			if want := fmt.Sprintf("rank %d of 2", rank); head != want {
 				t.Errorf("task %s says %q, want %q", task.ID, head, want)
@@ -63,18 +63,18 @@ func TestCommandLine(t *testing.T) {
 		}
 	})
 
-	t.Run("the example of two tasks", func(t *testing.T) {
-		c.must("submit", roomyExample(t, example("two-tasks.yaml")))
-		c.awaitEnd("two-tasks")
+	t.Run("the example with two tasks finishes", func(t *testing.T) {
+		c.mustRun("submit", copyWithMoreMemory(t, examplePath("two-tasks.yaml")))
+		c.awaitJobEnd("two-tasks")
 		var view api.JobView
-		if read(t, c.must("describe", "-o", "json", "two-tasks"), &view); view.State != job.Finished {
+		if decodeJSON(t, c.mustRun("describe", "-o", "json", "two-tasks"), &view); view.State != job.Finished {
 			t.Errorf("ended %s", view.State)
 		}
 	})
 
-	t.Run("run shows what every task writes", func(t *testing.T) {
+	t.Run("run prints the output of every task", func(t *testing.T) {
 		for range 3 {
-			out := c.must("run", "--tasks", "5", "--cpus", "0.05", "-e", "WORDS=a,b", "--", "sh", "-c", `echo $MESOS_GPU_TASK_INDEX $WORDS`)
+			out := c.mustRun("run", "--tasks", "5", "--cpus", "0.05", "-e", "WORDS=a,b", "--", "sh", "-c", `echo $MESOS_GPU_TASK_INDEX $WORDS`)
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			slices.Sort(lines)
 			if want := []string{"0 a,b", "1 a,b", "2 a,b", "3 a,b", "4 a,b"}; !slices.Equal(lines, want) {
@@ -83,7 +83,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	})
 
-	t.Run("run ends its job with its reader", func(t *testing.T) {
+	t.Run("run ends its job when its reader closes the pipe", func(t *testing.T) {
 		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "piped", "--", "sh", "-c", "while :; do echo line; done")
 		out, err := run.StdoutPipe()
 		if err != nil {
@@ -96,14 +96,14 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Close()
-		_ = run.Wait() // its status is asserted
+		_ = run.Wait() // checked by its exit code
 		if code := run.ProcessState.ExitCode(); code != 141 {
 			t.Errorf("run ended with %d, want 141", code)
 		}
-		c.awaitEnd("piped")
+		c.awaitJobEnd("piped")
 	})
 
-	t.Run("run tells when output is lost", func(t *testing.T) {
+	t.Run("run fails if it cannot write the output", func(t *testing.T) {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -116,99 +116,99 @@ func TestCommandLine(t *testing.T) {
 		}
 	})
 
-	t.Run("run says why it waits, and an interrupt ends the job", func(t *testing.T) {
+	t.Run("run prints why the job waits, and an interrupt kills the job", func(t *testing.T) {
 		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "toobig", "--gpus", "5", "--", "true")
-		errs, ended := newLines(), make(chan struct{})
+		errs, ended := newOutputBuffer(), make(chan struct{})
 		run.Stderr = errs
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
 		}
 		go func() { defer close(ended); _ = run.Wait() }()
-		errs.await(t, ended, regexp.MustCompile("waiting for 5 free GPUs"))
+		errs.awaitLine(t, ended, regexp.MustCompile("waiting for 5 free GPUs"))
 		if err := run.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
-		if out := c.must("describe", "toobig"); !strings.Contains(out, "KILLED") || !strings.Contains(errs.String(), "interrupted: job toobig is being killed") {
+		if out := c.mustRun("describe", "toobig"); !strings.Contains(out, "KILLED") || !strings.Contains(errs.String(), "interrupted: job toobig is being killed") {
 			t.Errorf("got:\n%s", out)
 		}
 	})
 
-	t.Run("messages cannot write to the terminal", func(t *testing.T) {
-		r := c.do("run", "--name", "escape", "--", "no\x1b[31mprogram")
-		if out := r.err + c.must("describe", "escape"); r.code == 0 || strings.Contains(out, "\x1b") || !strings.Contains(out, `no\x1b[31mprogram`) {
+	t.Run("control characters in messages are escaped", func(t *testing.T) {
+		r := c.run("run", "--name", "escape", "--", "no\x1b[31mprogram")
+		if out := r.err + c.mustRun("describe", "escape"); r.code == 0 || strings.Contains(out, "\x1b") || !strings.Contains(out, `no\x1b[31mprogram`) {
 			t.Errorf("status %d, %q", r.code, out)
 		}
 	})
 
-	t.Run("a job that has ended is not killed", func(t *testing.T) {
-		if out := c.must("kill", "pair"); out != "job pair is FINISHED already\n" {
+	t.Run("kill reports a job that has already ended", func(t *testing.T) {
+		if out := c.mustRun("kill", "pair"); out != "job pair is FINISHED already\n" {
 			t.Errorf("got %q", out)
 		}
 	})
 
-	t.Run("waiting is explained", func(t *testing.T) {
-		c.must("submit", write(t, "big", "name: big\ngpus: 3\ngpu_type: V100\ncommand: sleep 1000\n"))
+	t.Run("describe explains why a job waits", func(t *testing.T) {
+		c.mustRun("submit", writeJobFile(t, "big", "name: big\ngpus: 3\ngpu_type: V100\ncommand: sleep 1000\n"))
 		var view struct{ State, Waits string }
-		read(t, c.must("describe", "-o", "json", "big"), &view)
+		decodeJSON(t, c.mustRun("describe", "-o", "json", "big"), &view)
 		if view.State != "WAITING" || !regexp.MustCompile(`3 .*V100`).MatchString(view.Waits) {
 			t.Errorf("got %+v", view)
 		}
-		if r := c.do("submit", write(t, "big", "name: big\ncommand: ls\n")); r.code == 0 || !strings.Contains(r.err, "big") {
+		if r := c.run("submit", writeJobFile(t, "big", "name: big\ncommand: ls\n")); r.code == 0 || !strings.Contains(r.err, "big") {
 			t.Errorf("a second live job of that name: status %d, %q", r.code, r.err)
 		}
-		c.must("kill", "big")
-		if out := c.must("describe", "big"); !strings.Contains(out, "KILLED") {
+		c.mustRun("kill", "big")
+		if out := c.mustRun("describe", "big"); !strings.Contains(out, "KILLED") {
 			t.Errorf("got %s", out)
 		}
 	})
 
 	t.Run("kill ends a running task and frees its GPU", func(t *testing.T) {
-		c.must("submit", write(t, "long", "name: long\ngpus: 2\ngpu_type: V100\ncommand: echo up; exec sleep 1000\n"))
-		ended := runningTask(t, c, "long")
-		if held := heldGPUs(t, c); held != 2 {
+		c.mustRun("submit", writeJobFile(t, "long", "name: long\ngpus: 2\ngpu_type: V100\ncommand: echo up; exec sleep 1000\n"))
+		ended := awaitRunningTask(t, c, "long")
+		if held := countHeldGPUs(t, c); held != 2 {
 			t.Errorf("%d GPUs held, want 2", held)
 		}
-		c.must("kill", "long")
+		c.mustRun("kill", "long")
 		<-ended
-		if out := c.must("run", "--gpus", "2", "--gpu-type", "V100", "--", "echo", "free again"); out != "free again\n" {
+		if out := c.mustRun("run", "--gpus", "2", "--gpu-type", "V100", "--", "echo", "free again"); out != "free again\n" {
 			t.Errorf("got %q", out)
 		}
 	})
 
-	t.Run("lists", func(t *testing.T) {
+	t.Run("lists show jobs, agents, GPUs and events", func(t *testing.T) {
 		for args, want := range map[string]string{"ps -a": "pair", "agents": "V100", "gpus": "Tesla K80", "gpus -o yaml": "model: Tesla K80", "events pair": "FINISHED"} {
-			if out := c.must(strings.Fields(args)...); !strings.Contains(out, want) {
+			if out := c.mustRun(strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s lacks %q:\n%s", args, want, out)
 			}
 		}
 		var jobs []struct{ State string }
-		read(t, c.must("ps", "-a", "-o", "json"), &jobs)
+		decodeJSON(t, c.mustRun("ps", "-a", "-o", "json"), &jobs)
 		if len(jobs) < 4 {
 			t.Errorf("ps -o json lists %d jobs", len(jobs))
 		}
 	})
 }
 
-// runningTask follows the log of a job's only task until it says "up". ended
-// is closed when the task has.
-func runningTask(t *testing.T, c *cluster, job string) (ended chan struct{}) {
+// awaitRunningTask follows the log of a job's only task until the task prints "up". The
+// channel ended is closed when the log ends.
+func awaitRunningTask(t *testing.T, c *cluster, job string) (ended chan struct{}) {
 	t.Helper()
-	follow := exec.CommandContext(t.Context(), binary, "--api", c.api, "logs", "-f", task(t, c, job))
-	output, ended := newLines(), make(chan struct{})
+	follow := exec.CommandContext(t.Context(), binary, "--api", c.api, "logs", "-f", taskID(t, c, job))
+	output, ended := newOutputBuffer(), make(chan struct{})
 	follow.Stdout, follow.Stderr = output, output
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { defer close(ended); _ = follow.Wait() }()
-	output.await(t, ended, regexp.MustCompile(`^up$`))
+	output.awaitLine(t, ended, regexp.MustCompile(`^up$`))
 	return ended
 }
 
-func heldGPUs(t *testing.T, c *cluster) int {
+func countHeldGPUs(t *testing.T, c *cluster) int {
 	t.Helper()
 	var gpus []struct{ Task string }
-	read(t, c.must("gpus", "-o", "json"), &gpus)
+	decodeJSON(t, c.mustRun("gpus", "-o", "json"), &gpus)
 	if len(gpus) != 3 {
 		t.Errorf("gpus -o json lists %d GPUs, want 3", len(gpus))
 	}
@@ -221,18 +221,18 @@ func heldGPUs(t *testing.T, c *cluster) int {
 	return n
 }
 
-// task is the id of a job's only task.
-func task(t *testing.T, c *cluster, job string) string {
+// taskID returns the ID of a job's only task.
+func taskID(t *testing.T, c *cluster, job string) string {
 	t.Helper()
 	var view struct{ Tasks []struct{ ID string } }
-	read(t, c.must("describe", "-o", "json", job), &view)
+	decodeJSON(t, c.mustRun("describe", "-o", "json", job), &view)
 	if len(view.Tasks) != 1 {
 		t.Fatalf("job %s has %d tasks", job, len(view.Tasks))
 	}
 	return view.Tasks[0].ID
 }
 
-func write(t *testing.T, name, text string) string {
+func writeJobFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -241,26 +241,26 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-func read(t *testing.T, text string, to any) {
+func decodeJSON(t *testing.T, text string, to any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), to); err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
 }
 
-// Every refusal is one line that says what, where and what to do, and leaves
-// no job behind.
-func TestBadInput(t *testing.T) {
-	c := start(t)
+// TestInvalidInputIsRejectedInOneLine checks that each rejection is one line that names the
+// cause, the place and the remedy, and that no job is created.
+func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
+	c := startCluster(t)
 	for _, r := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"unknown GPU type", []string{"submit", write(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")}, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`},
-		{"half a GPU", []string{"submit", write(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2:7: gpus: 0.5 is not a whole number: use 1"},
+		{"unknown GPU type", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")}, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`},
+		{"half a GPU", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2:7: gpus: 0.5 is not a whole number: use 1"},
 		{"half a GPU by flag", []string{"run", "--gpus", "0.5", "--", "ls"}, "--gpus"},
-		{"misspelt key", []string{"submit", write(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+		{"misspelt key", []string{"submit", writeJobFile(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
 		{"no file", []string{"submit", "/nonexistent.yaml"}, "/nonexistent.yaml: no such file"},
 		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
 		{"no job", []string{"describe", "nobody"}, `no job "nobody"`},
@@ -274,33 +274,33 @@ func TestBadInput(t *testing.T) {
 		{"no images", []string{"local", "--images", "/nonexistent"}, "--images /nonexistent: no such folder"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			got := c.do(r.args...)
+			got := c.run(r.args...)
 			if got.code == 0 || !strings.Contains(got.err, r.want) || strings.Count(got.err, "\n") != 1 {
 				t.Errorf("status %d, out %q, err %q; want one line with %q", got.code, got.out, got.err, r.want)
 			}
 		})
 	}
-	if out := strings.TrimSpace(c.must("ps", "-a", "-o", "json")); out != "[]" {
-		t.Errorf("a refused job is there: %s", out)
+	if out := strings.TrimSpace(c.mustRun("ps", "-a", "-o", "json")); out != "[]" {
+		t.Errorf("a rejected job was created: %s", out)
 	}
 }
 
-func TestPortInUse(t *testing.T) {
+func TestPortInUseIsReported(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	r := command(t, nil, "local", "--free-ports", "--listen", taken.Addr().String())
+	r := runCommand(t, nil, "local", "--free-ports", "--listen", taken.Addr().String())
 	if r.code == 0 || !strings.Contains(r.err, taken.Addr().String()) || !strings.Contains(r.err, "has the port") {
 		t.Errorf("status %d, %q", r.code, r.err)
 	}
 }
 
-func TestNoPermission(t *testing.T) {
+func TestUnwritableWorkDirIsReported(t *testing.T) {
 	testneeds.RequireRoot(t) // to run as another user
 	dir := t.TempDir()
-	open(t, filepath.Dir(dir))
+	makeReadable(t, filepath.Dir(dir))
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -311,20 +311,21 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
-// A cluster that was killed outright leaves nothing to the next one.
+// TestKilledClusterIsCleanedUp kills a cluster with SIGKILL. The next one in the same work
+// directory must remove its processes, mounts and cgroups and have all GPUs free.
 func TestKilledClusterIsCleanedUp(t *testing.T) {
 	testneeds.RequireRoot(t)
 	work := t.TempDir()
-	c := start(t, "--work-dir", work)
-	c.must("submit", write(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
-	runningTask(t, c, "sleeper")
+	c := startCluster(t, "--work-dir", work)
+	c.mustRun("submit", writeJobFile(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
+	awaitRunningTask(t, c, "sleeper")
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-c.ended
-	again := start(t, "--work-dir", work)
-	again.must("kill", "sleeper") // the journal still has it
-	again.must("run", "--gpus", "4", "--", "echo", "all four")
+	again := startCluster(t, "--work-dir", work)
+	again.mustRun("kill", "sleeper") // the journal still has it
+	again.mustRun("run", "--gpus", "4", "--", "echo", "all four")
 	again.stop()
-	nothingLeft(t, work)
+	requireNothingLeft(t, work)
 }

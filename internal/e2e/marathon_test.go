@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/marathon/api"
 )
 
-// appView is what the tests read of an app.
+// appView has the fields of an app that the tests read.
 type appView struct {
 	Version                                 string
 	Instances                               int
@@ -28,31 +28,31 @@ type appView struct {
 	LastTaskFailure                         *struct{ Message, TaskID string }
 }
 
-// settled reports whether the app runs as it was last defined, and nothing
-// else of it does.
-func (a *appView) settled() bool {
+// isUpToDate reports whether all instances run the latest definition and no deployment is
+// active.
+func (a *appView) isUpToDate() bool {
 	for _, t := range a.Tasks {
-		if t.State != "TASK_RUNNING" || t.Version < a.VersionInfo.LastConfigChangeAt { // or of a scaling since
+		if t.State != "TASK_RUNNING" || t.Version < a.VersionInfo.LastConfigChangeAt { // instances started by a later scaling have a later version
 			return false
 		}
 	}
 	return len(a.Deployments) == 0 && len(a.Tasks) == a.Instances
 }
 
-// v2 sends a request to the API of apps. A scheduler that has just started
-// has it sent again: it does not lead yet.
-func (c *cluster) v2(method, path, body string) (status int, answer []byte) {
+// callMarathon sends a request to the Marathon API. It repeats the request while the scheduler
+// does not lead yet.
+func (c *cluster) callMarathon(method, path, body string) (status int, answer []byte) {
 	c.t.Helper()
 	apachemesos.PollUntil(c.t, "the scheduler to lead", func() bool {
-		status, answer = c.send(method, c.api+"/v2"+path, body)
+		status, answer = c.sendRequest(method, c.api+"/v2"+path, body)
 		return status != http.StatusServiceUnavailable
 	})
 	return status, answer
 }
 
-func (c *cluster) send(method, url, body string) (status int, answer []byte) {
+func (c *cluster) sendRequest(method, url, body string) (status int, answer []byte) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), waitTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -69,18 +69,18 @@ func (c *cluster) send(method, url, body string) (status int, answer []byte) {
 	return resp.StatusCode, answer
 }
 
-// deploys is v2 for what has to be accepted.
-func (c *cluster) deploys(method, path, body string) {
+// mustCallMarathon sends a request and fails the test unless it is accepted.
+func (c *cluster) mustCallMarathon(method, path, body string) {
 	c.t.Helper()
-	if status, answer := c.v2(method, path, body); status != http.StatusOK && status != http.StatusCreated {
+	if status, answer := c.callMarathon(method, path, body); status != http.StatusOK && status != http.StatusCreated {
 		c.t.Fatalf("%s %s: status %d: %s", method, path, status, answer)
 	}
 }
 
-// app is an app as it is now.
-func (c *cluster) app(id string) *appView {
+// getApp returns the current state of an app.
+func (c *cluster) getApp(id string) *appView {
 	c.t.Helper()
-	status, answer := c.v2(http.MethodGet, "/apps"+id+"?embed=app.tasks&embed=app.counts&embed=app.deployments&embed=app.lastTaskFailure", "")
+	status, answer := c.callMarathon(http.MethodGet, "/apps"+id+"?embed=app.tasks&embed=app.counts&embed=app.deployments&embed=app.lastTaskFailure", "")
 	var view struct{ App appView }
 	if err := json.Unmarshal(answer, &view); err != nil || status != http.StatusOK {
 		c.t.Fatalf("app %s: status %d: %s", id, status, answer)
@@ -88,17 +88,16 @@ func (c *cluster) app(id string) *appView {
 	return &view.App
 }
 
-// awaitApp waits until an app is as wanted. It looks when the event stream
-// tells of something, and at intervals.
+// awaitApp waits until an app satisfies wanted. It checks after each event, and periodically.
 func (c *cluster) awaitApp(id, what string, wanted func(*appView) bool) *appView {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), waitTimeout)
 	defer cancel()
-	events := c.events(ctx)
+	events := c.subscribeToEvents(ctx)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		view := c.app(id)
+		view := c.getApp(id)
 		if wanted(view) {
 			return view
 		}
@@ -106,14 +105,15 @@ func (c *cluster) awaitApp(id, what string, wanted func(*appView) bool) *appView
 		case <-events:
 		case <-tick.C:
 		case <-ctx.Done():
-			text, _ := json.Marshal(view) // it came as JSON
-			c.t.Fatalf("waited %s for app %s to %s: %s", patience, id, what, text)
+			text, _ := json.Marshal(view) // it was decoded from JSON
+			c.t.Fatalf("after %s app %s does not %s: %s", waitTimeout, id, what, text)
 		}
 	}
 }
 
-// events reports that the event stream has sent something, until ctx ends.
-func (c *cluster) events(ctx context.Context) <-chan struct{} {
+// subscribeToEvents returns a channel that receives a value after events in the event stream,
+// until ctx ends.
+func (c *cluster) subscribeToEvents(ctx context.Context) <-chan struct{} {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api+"/v2/events", nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *cluster) events(ctx context.Context) <-chan struct{} {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	told := make(chan struct{}, 1)
+	changes := make(chan struct{}, 1)
 	go func() {
 		defer resp.Body.Close()
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -132,16 +132,16 @@ func (c *cluster) events(ctx context.Context) <-chan struct{} {
 				continue
 			}
 			select {
-			case told <- struct{}{}:
+			case changes <- struct{}{}:
 			default:
 			}
 		}
 	}()
-	return told
+	return changes
 }
 
-// webapp builds the program of that name.
-func webapp(t testing.TB) string {
+// buildWebapp builds the program webapp and returns its path.
+func buildWebapp(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "webapp")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "mesos-gpu/internal/e2e/webapp").CombinedOutput(); err != nil {

@@ -9,17 +9,17 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// An instance in a network of Docker's is told at its own address there, also
-// after its health was checked, which its agent tells with its own address.
+// TestMarathonAddressInBridge checks that an instance in a Docker network has its address in
+// that network, also after a health check, whose status update contains the agent's address.
 func TestMarathonAddressInBridge(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
-	c := start(t, "--gpu-scheduling-behavior", "unrestricted")
-	c.deploys(http.MethodPost, "/apps", `{"id": "/at", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,
+	c := startCluster(t, "--gpu-scheduling-behavior", "unrestricted")
+	c.mustCallMarathon(http.MethodPost, "/apps", `{"id": "/at", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,
 		"container": {"type": "DOCKER", "docker": {"image": "`+image+`"}}, "networks": [{"mode": "container/bridge"}],
 		"healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}, "gracePeriodSeconds": 5, "intervalSeconds": 1}]}`)
 	a := c.awaitApp("/at", "be healthy", func(a *appView) bool { return a.TasksHealthy == 1 })
-	names := containersOf(t, docker, image)
+	names := listContainers(t, docker, image)
 	if len(names) != 1 {
 		t.Fatalf("containers %v, want one", names)
 	}
@@ -33,6 +33,6 @@ func TestMarathonAddressInBridge(t *testing.T) {
 			t.Errorf("got %v, want %s", got, network.IPAddress)
 		}
 	}
-	c.deploys(http.MethodDelete, "/apps/at", "")
-	apachemesos.PollUntil(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+	c.mustCallMarathon(http.MethodDelete, "/apps/at", "")
+	apachemesos.PollUntil(t, "the app to go", func() bool { return c.countApps() == 0 })
 }

@@ -25,53 +25,52 @@ import (
 	"mesos-gpu/marathon/control"
 )
 
-// manyInstances is how many are deployed.
+// manyInstances is the number of deployed instances.
 const manyInstances = 1000
 
-// swift is an agent without executors: a task runs as soon as it is launched.
-type swift struct {
+// instantAgent is an agent without executors: a task runs as soon as it is launched.
+type instantAgent struct {
 	master   *master.EmbeddedMaster
 	id       mesosgo.AgentID
 	launched func()
 }
 
-func (a *swift) Run(f mesosgo.FrameworkInfo, _ mesosgo.ExecutorInfo, t mesosgo.TaskInfo) {
+func (a *instantAgent) Run(f mesosgo.FrameworkInfo, _ mesosgo.ExecutorInfo, t mesosgo.TaskInfo) {
 	a.launched()
-	a.status(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
+	a.sendStatus(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
 }
 
-func (a *swift) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.KillPolicy) {
-	a.status(f, t, mesosgo.TASK_KILLED)
+func (a *instantAgent) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.KillPolicy) {
+	a.sendStatus(f, t, mesosgo.TASK_KILLED)
 }
 
-func (a *swift) status(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.TaskState) {
+func (a *instantAgent) sendStatus(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.TaskState) {
 	id := uuid.New()
 	a.master.Status(a.id, f, mesosgo.TaskStatus{TaskID: t, State: &state, Source: mesosgo.SOURCE_EXECUTOR.Enum(), UUID: id[:]})
 }
 
-func (*swift) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
-func (*swift) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
-func (*swift) ShutdownFramework(mesosgo.FrameworkID)                    {}
+func (*instantAgent) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
+func (*instantAgent) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
+func (*instantAgent) ShutdownFramework(mesosgo.FrameworkID)                    {}
 
-// keepsApps is cmd's extension.
-type keepsApps struct{ *control.Controller }
+// appExtension connects the controller to a scheduler as cmd/mesos-gpu does.
+type appExtension struct{ *control.Controller }
 
-func (a keepsApps) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
+func (a appExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
 	return a.Run(ctx, c)
 }
 
-// BenchmarkMarathonDeploy has one app of 1,000 instances deployed, from the
-// POST until the API counts all of them as running: through the embedded
-// master with its offers each second, the scheduler with its journal on disk,
-// and the API of apps. The agents are made up, with room for all instances
-// between them, and start a task in no time: what is measured is everything
-// but the machines' own work.
+// BenchmarkMarathonDeploy deploys one app of 1,000 instances, from the POST until the API
+// counts all of them as running. It includes the embedded master with offers each second, the
+// scheduler with its journal on disk, and the Marathon API. The simulated agents together have
+// capacity for exactly all instances and start tasks immediately, so the work of real agents
+// is not measured.
 func BenchmarkMarathonDeploy(b *testing.B) {
 	for _, agents := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
 			var launched, running time.Duration
 			for b.Loop() {
-				l, r := deployMany(b, agents)
+				l, r := measureDeployment(b, agents)
 				launched, running = launched+l, running+r
 			}
 			n := float64(b.N)
@@ -82,9 +81,9 @@ func BenchmarkMarathonDeploy(b *testing.B) {
 	}
 }
 
-// deployMany returns how long it took until the last task came to its agent,
-// and until all were known to run.
-func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
+// measureDeployment returns the time until the last task was launched on its agent, and the
+// time until the API reported all as running.
+func measureDeployment(b *testing.B, agents int) (launched, running time.Duration) {
 	b.StopTimer()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -92,12 +91,12 @@ func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
 	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
 	server.Config.Handler = m.Handler()
 	server.Start()
-	var last lastTime
-	register(b, m, agents, last.now)
+	var last latestTime
+	registerAgents(b, m, agents, last.setNow)
 	up := make(chan string, 1)
 	s, err := framework.New(framework.SchedulerConfig{
 		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(b.TempDir(), "journal"), ExecutorPath: "/bin/true", Log: log,
-		Extension: keepsApps{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})},
+		Extension: appExtension{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})},
 		Ready:     func(addr string) { up <- "http://" + addr + "/v2/apps" },
 	})
 	if err != nil {
@@ -124,21 +123,21 @@ func deployMany(b *testing.B, agents int) (launched, running time.Duration) {
 		b.Fatalf("deploy: %v, %+v", err, resp)
 	}
 	resp.Body.Close()
-	for count(b, api+"/many?embed=app.counts") < manyInstances {
+	for countRunning(b, api+"/many?embed=app.counts") < manyInstances {
 		time.Sleep(20 * time.Millisecond) // more frequent polling distorts the measurement
 	}
 	running = time.Since(began)
 	b.StopTimer()
 	defer b.StartTimer()
-	return last.at().Sub(began), running
+	return last.get().Sub(began), running
 }
 
-// register adds agents that have room for all instances, none to spare.
-func register(b *testing.B, m *master.EmbeddedMaster, agents int, launched func()) {
+// registerAgents registers agents that together have capacity for exactly all instances.
+func registerAgents(b *testing.B, m *master.EmbeddedMaster, agents int, launched func()) {
 	b.Helper()
 	each := float64(manyInstances / agents)
 	for i := range agents {
-		a := &swift{master: m, launched: launched}
+		a := &instantAgent{master: m, launched: launched}
 		var err error
 		a.id, err = m.Register(mesosgo.AgentInfo{Hostname: fmt.Sprintf("10.0.%d.%d", i/250, i%250)}, []mesosgo.Resource{
 			resources.NewCPUs(each).Resource, resources.NewMemory(each * 128).Resource,
@@ -150,7 +149,7 @@ func register(b *testing.B, m *master.EmbeddedMaster, agents int, launched func(
 	}
 }
 
-// awaitLead waits until the scheduler leads, for at first it does not.
+// awaitLead waits until the scheduler leads.
 func awaitLead(b *testing.B, api string) {
 	for {
 		resp, err := http.Get(api)
@@ -165,7 +164,7 @@ func awaitLead(b *testing.B, api string) {
 	}
 }
 
-func count(b *testing.B, url string) int {
+func countRunning(b *testing.B, url string) int {
 	resp, err := http.Get(url)
 	if err != nil {
 		b.Fatal(err)
@@ -178,19 +177,19 @@ func count(b *testing.B, url string) int {
 	return view.App.TasksRunning
 }
 
-// lastTime is when something happened last.
-type lastTime struct {
+// latestTime stores the time of the latest event.
+type latestTime struct {
 	mu sync.Mutex
 	t  time.Time
 }
 
-func (l *lastTime) now() {
+func (l *latestTime) setNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.t = time.Now()
 }
 
-func (l *lastTime) at() time.Time {
+func (l *latestTime) get() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.t

@@ -18,12 +18,12 @@ import (
 	"mesos-gpu/marathon/translate"
 )
 
-// here is how definitions are read by the cluster of these tests.
-var here = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge}
+// clusterSettings are the settings with which the cluster of these tests parses definitions.
+var clusterSettings = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge}
 
-// notHere are the valid definitions that this cluster cannot run, by the
-// reason. None gets there by oversight: the test compares.
-var notHere = map[string][]string{
+// unsupportedDefinitions are the valid definitions that this cluster cannot run, by reason.
+// The test compares the list, so a definition cannot be skipped by mistake.
+var unsupportedDefinitions = map[string][]string{
 	"agents with other attributes": {"constraints-all", "gpu-label-restricted", "gpu-spread"},
 	"other ports":                  {"net-require-ports"},
 	"docker": {
@@ -31,19 +31,20 @@ var notHere = map[string][]string{
 		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published", "net-host-ports",
 		"old-docker-bridge", "old-docker-host", "old-docker-user", "volumes-external-docker", "volumes-host", "volumes-in-the-sandbox",
 	},
-	"an image":             {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "mesos-image-args", "volumes-mesos"},
-	"a server to fetch of": {"fetch-all", "fetch-executable"},
+	"an image":                   {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "mesos-image-args", "volumes-mesos"},
+	"a server for fetched files": {"fetch-all", "fetch-executable"},
 }
 
-// needs returns a job's unavailable requirement, or "".
-func needs(spec *job.Spec) string {
+// unavailableRequirement returns the first requirement of a job that this cluster cannot
+// satisfy, or "".
+func unavailableRequirement(spec *job.Spec) string {
 	switch {
 	case spec.Containerizer == job.Docker:
 		return "docker"
 	case spec.Image != "":
 		return "an image"
 	case len(spec.Fetch) > 0:
-		return "a server to fetch of"
+		return "a server for fetched files"
 	case len(spec.Constraints) > 0:
 		return "agents with other attributes"
 	case slices.ContainsFunc(spec.Ports, func(p job.Port) bool { return p.Host > 0 && p.Host < 31000 }):
@@ -52,8 +53,8 @@ func needs(spec *job.Spec) string {
 	return ""
 }
 
-// definitions are the corpus, by names.
-func definitions(t *testing.T) map[string]string {
+// readCorpus returns the definitions in the corpus by name.
+func readCorpus(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../marathon/testdata/apps/*.json")
 	if err != nil || len(paths) == 0 {
@@ -70,109 +71,109 @@ func definitions(t *testing.T) map[string]string {
 	return all
 }
 
-// ofRole are definitions that are wrong in other words, or wrong at all,
-// because the corpus's golden files are of a scheduler in role web.
-var ofRole = []string{"everything-plain", "roles-own", "wrong-for-a-job", "wrong-role"}
+// roleDependentDefinitions are definitions whose error depends on the scheduler's role. The
+// golden files were written for the role web.
+var roleDependentDefinitions = []string{"everything-plain", "roles-own", "wrong-for-a-job", "wrong-role"}
 
-// What is wrong with a definition is answered over HTTP as its golden file
-// has it.
-func TestMarathonCorpusRefused(t *testing.T) {
-	c := start(t, "--gpu-scheduling-behavior", here.GPUBehavior)
+// TestMarathonCorpusRejections checks that the HTTP response to each invalid definition is its
+// golden file.
+func TestMarathonCorpusRejections(t *testing.T) {
+	c := startCluster(t, "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
 	refused := 0
-	for name, text := range definitions(t) {
-		_, err := marathon.ParseApp([]byte(text), here)
+	for name, text := range readCorpus(t) {
+		_, err := marathon.ParseApp([]byte(text), clusterSettings)
 		if err == nil {
 			continue
 		}
 		refused++
-		var want any = err // *marathon.ValidationError, in JSON what is answered
-		if !slices.Contains(ofRole, name) {
+		var want any = err // a *marathon.ValidationError, whose JSON is the response
+		if !slices.Contains(roleDependentDefinitions, name) {
 			golden, err := os.ReadFile(filepath.Join("../../marathon/testdata/golden", name+".json"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = json.RawMessage(golden)
 		}
-		status, answer := c.v2(http.MethodPost, "/apps", text)
-		if diff := cmp.Diff(plain(t, want), plain(t, json.RawMessage(answer))); status != http.StatusUnprocessableEntity || diff != "" {
+		status, answer := c.callMarathon(http.MethodPost, "/apps", text)
+		if diff := cmp.Diff(normalizeJSON(t, want), normalizeJSON(t, json.RawMessage(answer))); status != http.StatusUnprocessableEntity || diff != "" {
 			t.Errorf("%s: status %d, body (-golden +got):\n%s", name, status, diff)
 		}
 	}
 	if refused < 30 {
 		t.Errorf("refused %d definitions, want at least 30", refused)
 	}
-	if left := c.appsLeft(); left > 0 {
-		t.Errorf("%d apps are there", left)
+	if left := c.countApps(); left > 0 {
+		t.Errorf("%d apps or deployments remain", left)
 	}
 }
 
-// plain is what a value's JSON says.
-func plain(t *testing.T, v any) (out any) {
+// normalizeJSON encodes a value as JSON and decodes it into generic types.
+func normalizeJSON(t *testing.T, v any) (out any) {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read(t, string(text), &out)
+	decodeJSON(t, string(text), &out)
 	return out
 }
 
-// runnable are the definitions that can run here, with all their fields as
-// they are but for the command and the size.
-func runnable(t *testing.T) (apps []*marathon.App, texts map[string]string) {
+// selectRunnable returns the definitions that can run on this cluster. Only their command and
+// their size are changed.
+func selectRunnable(t *testing.T) (apps []*marathon.App, texts map[string]string) {
 	t.Helper()
 	left, texts := map[string][]string{}, map[string]string{}
-	for name, text := range definitions(t) {
-		app, err := marathon.ParseApp([]byte(text), here)
+	for name, text := range readCorpus(t) {
+		app, err := marathon.ParseApp([]byte(text), clusterSettings)
 		if err != nil {
 			continue
 		}
-		spec, err := translate.JobSpec(app, here)
+		spec, err := translate.JobSpec(app, clusterSettings)
 		if err != nil && !errors.Is(err, translate.ErrSuspended) {
 			t.Fatal(err)
 		}
-		if what := needs(&spec); what != "" {
+		if what := unavailableRequirement(&spec); what != "" {
 			left[what] = append(left[what], name)
 			continue
 		}
-		apps, texts[app.ID] = append(apps, app), small(t, text)
+		apps, texts[app.ID] = append(apps, app), shrinkDefinition(t, text)
 	}
 	for _, names := range left {
 		slices.Sort(names)
 	}
-	if diff := cmp.Diff(notHere, left); diff != "" {
+	if diff := cmp.Diff(unsupportedDefinitions, left); diff != "" {
 		t.Errorf("not run here (-want +got):\n%s", diff)
 	}
 	return apps, texts
 }
 
-// Each definition of the corpus that can run here does, several at once, and
-// is deleted.
+// TestMarathonCorpusRuns runs each supported definition of the corpus, ten at a time, and
+// deletes it.
 func TestMarathonCorpusRuns(t *testing.T) {
-	apps, texts := runnable(t)
-	c := start(t, "--gpu-scheduling-behavior", here.GPUBehavior)
-	for some := range slices.Chunk(apps, 10) { // as many as have room with their executors on two CPUs
+	apps, texts := selectRunnable(t)
+	c := startCluster(t, "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
+	for some := range slices.Chunk(apps, 10) { // more do not fit on two CPUs with their executors
 		for _, app := range some {
-			c.deploys(http.MethodPost, "/apps", texts[app.ID])
+			c.mustCallMarathon(http.MethodPost, "/apps", texts[app.ID])
 		}
 		for _, app := range some {
 			c.awaitApp(app.ID, "run", func(a *appView) bool { return a.TasksRunning == app.Instances })
-			c.deploys(http.MethodDelete, "/apps"+app.ID+"?force=true", "")
+			c.mustCallMarathon(http.MethodDelete, "/apps"+app.ID+"?force=true", "")
 		}
-		apachemesos.PollUntil(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
+		apachemesos.PollUntil(t, "all apps to go", func() bool { return c.countApps() == 0 })
 	}
-	if jobs := c.must("ps"); strings.Contains(jobs, "RUNNING") {
+	if jobs := c.mustRun("ps"); strings.Contains(jobs, "RUNNING") {
 		t.Errorf("still there:\n%s", jobs)
 	}
 	t.Logf("%d definitions ran", len(apps))
 }
 
-// small is a definition whose command is there, and which is so small that
-// all run on one machine.
-func small(t *testing.T, text string) string {
+// shrinkDefinition replaces the command and reduces the resources, so that all instances fit
+// on one machine.
+func shrinkDefinition(t *testing.T, text string) string {
 	t.Helper()
 	var fields map[string]any
-	read(t, text, &fields)
+	decodeJSON(t, text, &fields)
 	delete(fields, "args")
 	fields["cmd"], fields["cpus"], fields["mem"] = "exec sleep 1000", 0.01, 128
 	out, err := json.Marshal(fields)
@@ -182,14 +183,14 @@ func small(t *testing.T, text string) string {
 	return string(out)
 }
 
-// appsLeft counts apps and deployments.
-func (c *cluster) appsLeft() int {
+// countApps returns the number of apps plus the number of deployments.
+func (c *cluster) countApps() int {
 	c.t.Helper()
 	var apps struct{ Apps []json.RawMessage }
-	_, answer := c.v2(http.MethodGet, "/apps", "")
-	read(c.t, string(answer), &apps)
+	_, answer := c.callMarathon(http.MethodGet, "/apps", "")
+	decodeJSON(c.t, string(answer), &apps)
 	var deployments []json.RawMessage
-	_, answer = c.v2(http.MethodGet, "/deployments", "")
-	read(c.t, string(answer), &deployments)
+	_, answer = c.callMarathon(http.MethodGet, "/deployments", "")
+	decodeJSON(c.t, string(answer), &deployments)
 	return len(apps.Apps) + len(deployments)
 }

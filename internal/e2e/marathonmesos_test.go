@@ -18,45 +18,46 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// gpuApp is an app with a GPU, on agents with one of two types of them.
-func gpuApp(t *testing.T, id, container, release string, instances int) string {
+// newGPUApp returns an app whose instances have one GPU each. Its constraint permits agents
+// with V100 or A100.
+func newGPUApp(t *testing.T, id, container, release string, instances int) string {
 	t.Helper()
 	return fmt.Sprintf(`{"id": %q, "cmd": %s, "gpus": 1, "cpus": 0.1, "mem": 128, "instances": %d, "env": {"RELEASE": %q},
 		"container": %s, "constraints": [["gpu_type", "LIKE", "V100|A100"]], "taskKillGracePeriodSeconds": 1}`,
-		id, quoted(t, "("+inside+")\nexec sleep 1000"), instances, release, container)
+		id, quoteJSON(t, "("+deviceReportScript+")\nexec sleep 1000"), instances, release, container)
 }
 
-// Apps with GPUs on Apache Mesos, in containers of either kind: placed by the
-// type of GPU, scaled, updated, and gone on with by a scheduler that takes
-// over from one that was killed.
+// TestMesosMarathonApps runs apps with GPUs on Apache Mesos, in Docker and Mesos containers:
+// placement by GPU type, scaling, an update, and an update that the next scheduler completes
+// after the first one was killed.
 func TestMesosMarathonApps(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-marathon", nil, nil))
-	m := startMesos(t, stock...)
-	join(t, m.master, "127.0.0.2", simulated.DriverVersion, nil, stock[0], "--attributes=gpu_type:K80")
+	m := startMesos(t, stockAgentFlags...)
+	startMesosAgent(t, m.master, "127.0.0.2", simulated.DriverVersion, nil, stockAgentFlags[0], "--attributes=gpu_type:K80")
 	journal := filepath.Join(t.TempDir(), "journal")
-	c := m.scheduler(t, "--journal", journal)
+	c := m.startScheduler(t, "--journal", journal)
 
 	inDocker := `{"type": "DOCKER", "docker": {"image": "` + image + `"}}`
-	c.deploys(http.MethodPost, "/apps", gpuApp(t, "/gpu/docker", inDocker, "1", 1))
-	c.deploys(http.MethodPost, "/apps", gpuApp(t, "/gpu/mesos", `{"type": "MESOS"}`, "1", 1))
+	c.mustCallMarathon(http.MethodPost, "/apps", newGPUApp(t, "/gpu/docker", inDocker, "1", 1))
+	c.mustCallMarathon(http.MethodPost, "/apps", newGPUApp(t, "/gpu/mesos", `{"type": "MESOS"}`, "1", 1))
 	for _, id := range []string{"/gpu/docker", "/gpu/mesos"} {
-		onTheRightAgent(t, c.awaitApp(id, "run", (*appView).settled))
-		seesOneGPU(t, c, id)
+		requireV100Agent(t, c.awaitApp(id, "run", (*appView).isUpToDate))
+		awaitOneOpenGPU(t, c, id)
 	}
-	c.deploys(http.MethodPut, "/apps/gpu/docker", `{"instances": 2}`)
-	first := c.awaitApp("/gpu/docker", "be scaled", (*appView).settled)
-	onTheRightAgent(t, first)
+	c.mustCallMarathon(http.MethodPut, "/apps/gpu/docker", `{"instances": 2}`)
+	first := c.awaitApp("/gpu/docker", "be scaled", (*appView).isUpToDate)
+	requireV100Agent(t, first)
 
-	// Three of four GPUs are held: the two instances are replaced one by one.
-	c.deploys(http.MethodPut, "/apps/gpu/docker", gpuApp(t, "/gpu/docker", inDocker, "2", 2))
-	second := c.awaitApp("/gpu/docker", "be updated", (*appView).settled)
-	onTheRightAgent(t, second)
+	// Three of four GPUs are in use, so the two instances are replaced one by one.
+	c.mustCallMarathon(http.MethodPut, "/apps/gpu/docker", newGPUApp(t, "/gpu/docker", inDocker, "2", 2))
+	second := c.awaitApp("/gpu/docker", "be updated", (*appView).isUpToDate)
+	requireV100Agent(t, second)
 	if second.VersionInfo == first.VersionInfo {
 		t.Error("the update left the version as it was")
 	}
 
-	c.deploys(http.MethodPut, "/apps/gpu/docker", gpuApp(t, "/gpu/docker", inDocker, "3", 2))
+	c.mustCallMarathon(http.MethodPut, "/apps/gpu/docker", newGPUApp(t, "/gpu/docker", inDocker, "3", 2))
 	c.awaitApp("/gpu/docker", "be half updated", func(a *appView) bool {
 		return len(a.Deployments) > 0 && len(a.Tasks) > 2 // a third instance, of the new version
 	})
@@ -64,26 +65,26 @@ func TestMesosMarathonApps(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.ended
-	c = m.scheduler(t, "--journal", journal)
-	third := c.awaitApp("/gpu/docker", "be updated by the next scheduler", (*appView).settled)
+	c = m.startScheduler(t, "--journal", journal)
+	third := c.awaitApp("/gpu/docker", "be updated by the next scheduler", (*appView).isUpToDate)
 	if third.VersionInfo == second.VersionInfo {
 		t.Error("the next scheduler did not go on with the update")
 	}
-	onTheRightAgent(t, third)
+	requireV100Agent(t, third)
 
 	for _, id := range []string{"/gpu/docker", "/gpu/mesos"} {
-		c.deploys(http.MethodDelete, "/apps"+id, "")
+		c.mustCallMarathon(http.MethodDelete, "/apps"+id, "")
 	}
-	apachemesos.PollUntil(t, "all apps to go", func() bool { return c.appsLeft() == 0 })
-	if left := containersOf(t, docker, image); len(left) > 0 {
+	apachemesos.PollUntil(t, "all apps to go", func() bool { return c.countApps() == 0 })
+	if left := listContainers(t, docker, image); len(left) > 0 {
 		t.Errorf("left containers %v", left)
 	}
-	if out := c.must("run", "--gpus", "4", "--gpu-type", "V100", "--cpus", "0.1", "--mem", "64", "--", "echo", "free"); out != "free\n" {
+	if out := c.mustRun("run", "--gpus", "4", "--gpu-type", "V100", "--cpus", "0.1", "--mem", "64", "--", "echo", "free"); out != "free\n" {
 		t.Errorf("got %q", out)
 	}
 }
 
-func onTheRightAgent(t *testing.T, a *appView) {
+func requireV100Agent(t *testing.T, a *appView) {
 	t.Helper()
 	for _, task := range a.Tasks {
 		if task.Host != "127.0.0.1" {
@@ -92,26 +93,28 @@ func onTheRightAgent(t *testing.T, a *appView) {
 	}
 }
 
-// seesOneGPU waits for the word of an app's only instance about its nodes.
-func seesOneGPU(t *testing.T, c *cluster, id string) {
+// awaitOneOpenGPU waits until the log of an app's only instance shows that it can open exactly
+// one of four GPUs.
+func awaitOneOpenGPU(t *testing.T, c *cluster, id string) {
 	t.Helper()
-	task := c.app(id).Tasks[0].ID
-	apachemesos.PollUntil(t, id+" to look at its GPUs", func() bool {
-		out := c.do("logs", task).out // there is no log at first
-		return len(enxio.FindAllString(out, -1)) == 1 && len(eperm.FindAllString(out, -1)) == 3
+	task := c.getApp(id).Tasks[0].ID
+	apachemesos.PollUntil(t, id+" to report its GPUs", func() bool {
+		out := c.run("logs", task).out // there is no log at first
+		return len(openedDevice.FindAllString(out, -1)) == 1 && len(deniedDevice.FindAllString(out, -1)) == 3
 	})
 }
 
-// An instance that fails is started again, after a pause that grows.
-func TestMesosMarathonBackoff(t *testing.T) {
+// TestMesosMarathonBackoffGrows checks that a failing instance is restarted with a growing
+// backoff.
+func TestMesosMarathonBackoffGrows(t *testing.T) {
 	master := apachemesos.StartMaster(t, "--allocation_interval=200ms")
 	m := &mesos{master: master.Addr}
 	apachemesos.AgentProcess{Master: m.master, IP: "127.0.0.1", Flags: []string{"--isolation=cgroups/cpu,cgroups/mem"}}.Start(t).AwaitReady(t)
-	c := m.scheduler(t)
+	c := m.startScheduler(t)
 	posted := time.Now()
-	c.deploys(http.MethodPost, "/apps", `{"id": "/broken", "cmd": "exit 3", "cpus": 0.1, "mem": 64, "backoffSeconds": 1, "backoffFactor": 3}`)
+	c.mustCallMarathon(http.MethodPost, "/apps", `{"id": "/broken", "cmd": "exit 3", "cpus": 0.1, "mem": 64, "backoffSeconds": 1, "backoffFactor": 3}`)
 	view := c.awaitApp("/broken", "fail three times", func(a *appView) bool {
-		return a.LastTaskFailure != nil && attempt(t, a.LastTaskFailure.TaskID) >= 3
+		return a.LastTaskFailure != nil && attemptNumber(t, a.LastTaskFailure.TaskID) >= 3
 	})
 	if took := time.Since(posted); took < 4*time.Second {
 		t.Errorf("the third attempt failed %s after the app was posted, want two pauses, of 1 and 3 s", took)
@@ -119,12 +122,12 @@ func TestMesosMarathonBackoff(t *testing.T) {
 	if !strings.Contains(view.LastTaskFailure.Message, "status 3") {
 		t.Errorf("the failure says %q", view.LastTaskFailure.Message)
 	}
-	c.deploys(http.MethodDelete, "/apps/broken?force=true", "")
-	apachemesos.PollUntil(t, "the app to go", func() bool { return c.appsLeft() == 0 })
+	c.mustCallMarathon(http.MethodDelete, "/apps/broken?force=true", "")
+	apachemesos.PollUntil(t, "the app to go", func() bool { return c.countApps() == 0 })
 }
 
-// attempt is which one of its place a task is: its id is JOB.INDEX.ATTEMPT.WHEN.
-func attempt(t *testing.T, id string) int {
+// attemptNumber returns the attempt in a task ID, which is JOB.INDEX.ATTEMPT.TIME.
+func attemptNumber(t *testing.T, id string) int {
 	t.Helper()
 	parts := strings.Split(id, ".")
 	n, err := strconv.Atoi(parts[max(0, len(parts)-2)])
@@ -134,8 +137,8 @@ func attempt(t *testing.T, id string) int {
 	return n
 }
 
-// quoted is a text in JSON.
-func quoted(t *testing.T, text string) string {
+// quoteJSON encodes a text as JSON.
+func quoteJSON(t *testing.T, text string) string {
 	t.Helper()
 	out, err := json.Marshal(text)
 	if err != nil {

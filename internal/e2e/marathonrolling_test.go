@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// balancer sends requests to those instances of an app that the API says run
-// and are healthy: the ones that could serve. One that is told to end is out of
-// it as soon as the API says TASK_KILLING, which the API does before the
-// instance hears of it. What the balancer learns a moment later still, and
-// the requests that it has just sent, are why webapp stays a while; of one
-// that closed its port at once some could be lost, here as on any cluster.
-type balancer struct {
+// loadBalancer sends requests to the instances of an app that the API reports as running and
+// healthy. It removes an instance as soon as the API reports TASK_KILLING, which is before the
+// instance receives SIGTERM. Requests that are already on the way can still reach the
+// instance, so webapp keeps serving for a while. An instance that closed its port immediately
+// could lose requests, as on any cluster.
+type loadBalancer struct {
 	mu       sync.Mutex
 	backends []string
 	next     int
-	// fewest and most are how many served at least, and ran at most.
+	// fewest is the smallest number of serving instances, most the largest number of running
+	// ones.
 	fewest, most int
 	answers      map[string]int // by release
 	lost         []error
 }
 
-// look takes in which instances serve now.
-func (b *balancer) look(a *appView) {
+// updateBackends replaces the backends by the instances that are healthy now.
+func (b *loadBalancer) updateBackends(a *appView) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.backends = b.backends[:0]
@@ -47,8 +47,8 @@ func (b *balancer) look(a *appView) {
 	b.fewest, b.most = min(b.fewest, len(b.backends)), max(b.most, there)
 }
 
-// pick is the next instance's turn.
-func (b *balancer) pick() (string, error) {
+// nextBackend returns the address of the next instance in turn.
+func (b *loadBalancer) nextBackend() (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.backends) == 0 {
@@ -58,7 +58,7 @@ func (b *balancer) pick() (string, error) {
 	return b.backends[b.next%len(b.backends)], nil
 }
 
-func (b *balancer) count(release string, err error) {
+func (b *loadBalancer) recordAnswer(release string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -68,24 +68,24 @@ func (b *balancer) count(release string, err error) {
 	b.answers[release]++
 }
 
-// client sends one request after the other until ctx ends, each once and on a
-// connection of its own: nothing is tried again behind the test's back.
-func (b *balancer) client(ctx context.Context) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+// sendRequests sends one request after the other until ctx ends, each once and on its own
+// connection, so that the HTTP client retries none.
+func (b *loadBalancer) sendRequests(ctx context.Context) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: waitTimeout}
 	for ctx.Err() == nil {
-		backend, err := b.pick()
+		backend, err := b.nextBackend()
 		release := ""
 		if err == nil {
-			release, err = get(&client, backend)
+			release, err = getRelease(&client, backend)
 		}
-		b.count(release, err)
+		b.recordAnswer(release, err)
 		if err != nil {
 			return
 		}
 	}
 }
 
-func get(client *http.Client, backend string) (string, error) {
+func getRelease(client *http.Client, backend string) (string, error) {
 	resp, err := client.Get("http://" + backend + "/")
 	if err != nil {
 		return "", err
@@ -98,41 +98,42 @@ func get(client *http.Client, backend string) (string, error) {
 	return string(text), err
 }
 
-// traffic sends requests until end, which returns when all are answered.
-func (b *balancer) traffic(ctx context.Context) (end func()) {
+// startClients sends requests with four clients until end is called. end returns when all
+// responses have arrived.
+func (b *loadBalancer) startClients(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var clients sync.WaitGroup
 	for range 4 {
-		clients.Go(func() { b.client(ctx) })
+		clients.Go(func() { b.sendRequests(ctx) })
 	}
 	return func() { cancel(); clients.Wait() }
 }
 
-// webService is an app of ten instances. With a race-instrumented executor
-// each needs more memory than what it runs.
-const webService = `{"id": "/web", "cmd": "exec %s", "env": {"RELEASE": %q}, "instances": 10, "cpus": 0.02, "mem": 128,
+// webServiceFormat is the definition of an app with ten instances. An executor with the race
+// detector needs more memory than the program itself.
+const webServiceFormat = `{"id": "/web", "cmd": "exec %s", "env": {"RELEASE": %q}, "instances": 10, "cpus": 0.02, "mem": 128,
 	"taskKillGracePeriodSeconds": 30, "labels": {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"},
 	"healthChecks": [{"protocol": "HTTP", "path": "/health", "gracePeriodSeconds": 60, "intervalSeconds": 1, "timeoutSeconds": 10, "delaySeconds": 0}],
 	"upgradeStrategy": {"minimumHealthCapacity": 0.8, "maximumOverCapacity": 0.2}}`
 
-// While clients send requests through a load balancer all instances of an app
-// are replaced. None of the requests is lost, never fewer instances serve than
-// the app allows, nor do more run.
+// TestMarathonRollingUpdateLosesNoRequest replaces all instances of an app while clients send
+// requests through a load balancer. No request may be lost, and the numbers of serving and
+// running instances must stay within the limits of the upgrade strategy.
 func TestMarathonRollingUpdateLosesNoRequest(t *testing.T) {
-	program := webapp(t)
-	c := start(t)
-	c.deploys(http.MethodPost, "/apps", fmt.Sprintf(webService, program, "old"))
-	before := c.awaitApp("/web", "serve", (*appView).settled)
-	b := &balancer{fewest: math.MaxInt, answers: map[string]int{}}
-	b.look(before)
-	end := b.traffic(t.Context())
+	program := buildWebapp(t)
+	c := startCluster(t)
+	c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(webServiceFormat, program, "old"))
+	before := c.awaitApp("/web", "serve", (*appView).isUpToDate)
+	b := &loadBalancer{fewest: math.MaxInt, answers: map[string]int{}}
+	b.updateBackends(before)
+	end := b.startClients(t.Context())
 	defer end()
 
-	c.deploys(http.MethodPut, "/apps/web", fmt.Sprintf(webService, program, "new"))
+	c.mustCallMarathon(http.MethodPut, "/apps/web", fmt.Sprintf(webServiceFormat, program, "new"))
 	began := time.Now()
 	after := c.awaitApp("/web", "be replaced", func(a *appView) bool {
-		b.look(a)
-		return a.settled() && a.VersionInfo != before.VersionInfo
+		b.updateBackends(a)
+		return a.isUpToDate() && a.VersionInfo != before.VersionInfo
 	})
 	took := time.Since(began)
 	end()
@@ -140,10 +141,10 @@ func TestMarathonRollingUpdateLosesNoRequest(t *testing.T) {
 		t.Errorf("lost %d requests, the first: %v", len(b.lost), b.lost[0])
 	}
 	if b.fewest < 8 || b.most > 12 {
-		t.Errorf("at least %d instances served and at most %d ran, want 8 and 12", b.fewest, b.most)
+		t.Errorf("at least %d instances served and at most %d ran, want at least 8 and at most 12", b.fewest, b.most)
 	}
 	if b.answers["old"] == 0 || b.answers["new"] == 0 || len(b.answers) != 2 {
-		t.Errorf("the releases answered %v times, want some of both", b.answers)
+		t.Errorf("responses by release: %v, want some of both", b.answers)
 	}
 	for _, was := range before.Tasks {
 		for _, is := range after.Tasks {

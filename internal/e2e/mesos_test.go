@@ -20,21 +20,20 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// mesos is a real master and agent. The agent runs in a mount namespace of
-// its own whose /dev has four simulated GPU nodes, with a stand-in NVML, so
-// Mesos's gpu/nvidia isolator finds four GPUs and confines containers to
-// theirs.
+// mesos is an Apache Mesos master and agent. The agent runs in a mount namespace whose /dev
+// has four simulated GPU nodes, and with a fake NVML, so that Mesos's gpu/nvidia isolator
+// finds four GPUs and isolates containers.
 type mesos struct {
-	master, agent, images string
-	// daemon is a folder for a GPU daemon, whose socket there executors know.
-	daemon string
-	// claims is where its executors claim their containers.
-	claims  string
-	process *apachemesos.MesosProcess
+	master, agent, imagesDir string
+	// daemonDir is the folder for a GPU daemon. Executors look for its socket there.
+	daemonDir string
+	// claimsDir is the folder in which executors record their containers.
+	claimsDir string
+	process   *apachemesos.MesosProcess
 }
 
-// nodes prepares the agent's view of the machine, at each of its starts.
-const nodes = `rm -rf "$WORK/nodes"
+// prepareDevScript prepares /dev for the agent at each start.
+const prepareDevScript = `rm -rf "$WORK/nodes"
 mkdir -p "$WORK/dev"
 mount -t tmpfs -o mode=755 tmpfs "$WORK/dev"
 cp -a /dev/. "$WORK/dev/"
@@ -49,24 +48,24 @@ mknod -m 666 "$WORK/nodes/nvidia-uvm" c 510 0
 mount --bind /dev/pts "$WORK/dev/pts"
 mount --rbind "$WORK/dev" /dev`
 
-// stock are the flags of an agent that isolates GPUs by Mesos's own means and
-// names their type by an attribute.
-var stock = []string{"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,docker/runtime", "--attributes=gpu_type:V100"}
+// stockAgentFlags are the flags of an agent that isolates GPUs with Mesos's own isolators and
+// has the GPU type as an attribute.
+var stockAgentFlags = []string{"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,docker/runtime", "--attributes=gpu_type:V100"}
 
 func startMesos(t *testing.T, agentFlags ...string) *mesos {
 	t.Helper()
-	return join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, nil, agentFlags...)
+	return startMesosAgent(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, nil, agentFlags...)
 }
 
-// join starts an agent of that master, with that version of the driver and
-// those settings of its executors.
-func join(t *testing.T, master, ip, version string, settings map[string]string, agentFlags ...string) *mesos {
+// startMesosAgent starts an agent that registers with the master. version is the version of
+// its driver, settings are added to the environment of its executors.
+func startMesosAgent(t *testing.T, master, ip, version string, settings map[string]string, agentFlags ...string) *mesos {
 	t.Helper()
 	m := &mesos{master: master}
 	work := t.TempDir()
-	m.images, m.daemon, m.claims = filepath.Join(work, "images"), t.TempDir(), filepath.Join(work, "claims")
+	m.imagesDir, m.daemonDir, m.claimsDir = filepath.Join(work, "images"), t.TempDir(), filepath.Join(work, "claims")
 	lib, driver := filepath.Join(work, "lib"), filepath.Join(work, "driver")
-	for _, dir := range []string{m.images, lib} {
+	for _, dir := range []string{m.imagesDir, lib} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -82,65 +81,67 @@ func join(t *testing.T, master, ip, version string, settings map[string]string, 
 	}
 	env := map[string]string{
 		"MESOS_GPU_DEV": filepath.Join(work, "nodes"), "MESOS_GPU_VOLUMES": filepath.Join(work, "volumes"), "MESOS_GPU_DRIVER_ROOT": driver,
-		"MESOS_GPU_SOCKET": m.socket(),
+		"MESOS_GPU_SOCKET": m.socketPath(),
 	}
 	maps.Copy(env, settings)
 	m.process = apachemesos.AgentProcess{
-		Master: m.master, IP: ip, Prepare: nodes,
+		Master: m.master, IP: ip, Prepare: prepareDevScript,
 		Env:         []string{"WORK=" + work, "LD_LIBRARY_PATH=" + lib + ":" + os.Getenv("LD_LIBRARY_PATH")},
 		ExecutorEnv: env,
-		Flags:       append([]string{"--image_providers=docker", "--docker_registry=" + m.images}, agentFlags...),
+		Flags:       append([]string{"--image_providers=docker", "--docker_registry=" + m.imagesDir}, agentFlags...),
 	}.Start(t)
 	m.process.AwaitReady(t)
 	m.agent = m.process.Addr
 	return m
 }
 
-func (m *mesos) socket() string { return filepath.Join(m.daemon, "agent.sock") }
+func (m *mesos) socketPath() string { return filepath.Join(m.daemonDir, "agent.sock") }
 
-// scheduler runs "mesos-gpu scheduler" against the master.
-func (m *mesos) scheduler(t *testing.T, args ...string) *cluster {
+// startScheduler runs "mesos-gpu scheduler" with the master until the test ends.
+func (m *mesos) startScheduler(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return launch(t, binary, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", binary,
+	return startDaemon(t, binary, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", binary,
 		"--journal", filepath.Join(t.TempDir(), "journal")}, args...)...)
 }
 
-// The same job file as in the demo, on a stock agent.
+// TestMesosRunsTheDemoJob runs the job file of the demo on an agent with Mesos's own
+// isolators.
 func TestMesosRunsTheDemoJob(t *testing.T) {
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	c.must("submit", roomyExample(t, example("hello-gpu.yaml")))
-	id := task(t, c, "hello-gpu")
-	c.awaitEnd("hello-gpu")
-	out := c.must("logs", "-f", id)
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	c.mustRun("submit", copyWithMoreMemory(t, examplePath("hello-gpu.yaml")))
+	id := taskID(t, c, "hello-gpu")
+	c.awaitJobEnd("hello-gpu")
+	out := c.mustRun("logs", "-f", id)
 	if mine, denied := strings.Count(out, ": mine;"), strings.Count(out, ": denied"); mine != 1 || denied != 3 {
 		t.Errorf("%d nodes open and %d denied, want 1 and 3:\n%s", mine, denied, out)
 	}
-	if view := c.must("describe", "hello-gpu"); !strings.Contains(view, "FINISHED") {
+	if view := c.mustRun("describe", "hello-gpu"); !strings.Contains(view, "FINISHED") {
 		t.Errorf("got:\n%s", view)
 	}
 }
 
 func TestMesosRunExitsWithTheTasksCode(t *testing.T) {
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	r := c.do("run", "--gpus", "2", "--gpu-type", "V100", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	r := c.run("run", "--gpus", "2", "--gpu-type", "V100", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
 	if r.code != 7 || r.out != "out\n" || !strings.Contains(r.err, "err\n") {
 		t.Errorf("status %d, out %q, err %q", r.code, r.out, r.err)
 	}
-	if out := c.must("agents"); !strings.Contains(out, "V100") {
+	if out := c.mustRun("agents"); !strings.Contains(out, "V100") {
 		t.Errorf("agents:\n%s", out)
 	}
 }
 
-// A docker task on a stock agent, which gives docker tasks no GPU by itself.
-func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
+// TestMesosDockerTaskSeesOnlyItsGPU runs a Docker task on an agent with Mesos's own isolators,
+// which do not give GPUs to Docker tasks.
+func TestMesosDockerTaskSeesOnlyItsGPU(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	out := c.must("run", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
-	if open, denied := len(enxio.FindAllString(out, -1)), len(eperm.FindAllString(out, -1)); open != 1 || denied != 3 {
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	out := c.mustRun("run", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)
+	if open, denied := len(openedDevice.FindAllString(out, -1)), len(deniedDevice.FindAllString(out, -1)); open != 1 || denied != 3 {
 		t.Errorf("%d nodes open and %d denied, want 1 and 3:\n%s", open, denied, out)
 	}
 	if !strings.Contains(out, "volume ro\n") || !strings.Contains(out, "libcuda there") {
@@ -148,27 +149,27 @@ func TestMesosDockerTaskSeesItsGPU(t *testing.T) {
 	}
 }
 
-// A unified container with an image.
-func TestMesosUnifiedImageSeesItsGPU(t *testing.T) {
+// TestMesosUnifiedImageSeesOnlyItsGPU runs a unified container with an image.
+func TestMesosUnifiedImageSeesOnlyItsGPU(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
-	m := startMesos(t, stock...)
-	testimage.SaveImage(t, docker, image, m.images)
-	c := m.scheduler(t)
-	r := c.do("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
+	m := startMesos(t, stockAgentFlags...)
+	testimage.SaveImage(t, docker, image, m.imagesDir)
+	c := m.startScheduler(t)
+	r := c.run("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)
 	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
 		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 	}
-	if open, denied := len(enxio.FindAllString(r.out, -1)), len(eperm.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
+	if open, denied := len(openedDevice.FindAllString(r.out, -1)), len(deniedDevice.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
 		t.Errorf("status %d, %d nodes open and %d denied, want 0, 1 and 3:\n%s%s", r.code, open, denied, r.out, r.err)
 	}
 }
 
-// GPUs with identities through Mesos's resource provider API: the scheduler
-// chooses them, and tasks at the same time hold different ones. This agent
-// confines nothing, and every task says so.
-func TestMesosProviderNamesDevices(t *testing.T) {
-	flags := command(t, nil, "agent", "flags", "--simulate", "2xV100,1xK80")
+// TestMesosProviderOffersNamedDevices runs the GPU daemon, which offers GPUs by ID through the
+// resource provider API. The scheduler assigns different devices to simultaneous tasks. The
+// agent isolates no devices.
+func TestMesosProviderOffersNamedDevices(t *testing.T) {
+	flags := runCommand(t, nil, "agent", "flags", "--simulate", "2xV100,1xK80")
 	var attributes string
 	for line := range strings.Lines(flags.out) {
 		if strings.HasPrefix(line, "--attributes=") {
@@ -177,92 +178,94 @@ func TestMesosProviderNamesDevices(t *testing.T) {
 	}
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
 	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100,1xK80", "--agent", "http://"+m.agent,
-		"--state-dir", m.daemon, "--runtime-dir", m.daemon, "--socket", m.socket(), "--listen", "")
-	c := m.scheduler(t)
-	out := c.must("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1")
+		"--state-dir", m.daemonDir, "--runtime-dir", m.daemonDir, "--socket", m.socketPath(), "--listen", "")
+	c := m.startScheduler(t)
+	out := c.mustRun("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1")
 	ids := strings.Fields(out)
 	if len(ids) != 2 || ids[0] == ids[1] || !strings.HasPrefix(ids[0], "GPU-") {
 		t.Errorf("the tasks held %q", ids)
 	}
-	if out := c.must("gpus"); strings.Count(out, "Tesla V100") != 2 || strings.Count(out, "Tesla K80") != 1 {
+	if out := c.mustRun("gpus"); strings.Count(out, "Tesla V100") != 2 || strings.Count(out, "Tesla K80") != 1 {
 		t.Errorf("gpus:\n%s", out)
 	}
 }
 
-func TestMesosKill(t *testing.T) {
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	c.must("submit", write(t, "long", "name: long\ngpus: 4\ncommand: echo up; exec sleep 1000\n"))
-	ended := runningTask(t, c, "long")
-	c.must("kill", "long")
+func TestMesosKillFreesGPUs(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	c.mustRun("submit", writeJobFile(t, "long", "name: long\ngpus: 4\ncommand: echo up; exec sleep 1000\n"))
+	ended := awaitRunningTask(t, c, "long")
+	c.mustRun("kill", "long")
 	<-ended
-	if out := c.must("run", "--gpus", "4", "--", "echo", "free again"); out != "free again\n" {
+	if out := c.mustRun("run", "--gpus", "4", "--", "echo", "free again"); out != "free again\n" {
 		t.Errorf("got %q", out)
 	}
 }
 
-// TestMesosKillByForce: a task that will not hear, with a kill grace longer
-// than anybody waits, and one whose grace has begun, end at once.
-func TestMesosKillByForce(t *testing.T) {
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
+// TestMesosForcedKillIsImmediate kills tasks that ignore SIGTERM by force, before and during a
+// kill grace period of 10 minutes. They must end immediately.
+func TestMesosForcedKillIsImmediate(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
 	for _, before := range []bool{false, true} {
-		c.must("submit", write(t, "deaf", "name: deaf\ngpus: 4\nkill_grace: 10m\ncommand: trap '' TERM; echo up; while :; do sleep 0.1; done\n"))
-		ended := runningTask(t, c, "deaf")
+		c.mustRun("submit", writeJobFile(t, "deaf", "name: deaf\ngpus: 4\nkill_grace: 10m\ncommand: trap '' TERM; echo up; while :; do sleep 0.1; done\n"))
+		ended := awaitRunningTask(t, c, "deaf")
 		if before {
-			c.must("kill", "deaf")
-			c.await("deaf", func(v *api.JobView) bool { return v.Tasks[0].State == job.Killing })
+			c.mustRun("kill", "deaf")
+			c.awaitJob("deaf", func(v *api.JobView) bool { return v.Tasks[0].State == job.Killing })
 		}
-		c.must("kill", "--force", "deaf")
+		c.mustRun("kill", "--force", "deaf")
 		<-ended
-		if view := c.await("deaf", func(v *api.JobView) bool { return v.Terminal }); view.State != job.Killed {
-			t.Errorf("killed before: %t: it has %s, want KILLED", before, view.State)
+		if view := c.awaitJob("deaf", func(v *api.JobView) bool { return v.Terminal }); view.State != job.Killed {
+			t.Errorf("killed before: %t: the job is %s, want KILLED", before, view.State)
 		}
-		if out := c.must("run", "--gpus", "4", "--", "echo", "free again"); out != "free again\n" {
+		if out := c.mustRun("run", "--gpus", "4", "--", "echo", "free again"); out != "free again\n" {
 			t.Errorf("got %q", out)
 		}
 	}
 }
 
-// A scheduler that is started again takes its tasks over.
-func TestMesosSchedulerRestart(t *testing.T) {
-	m := startMesos(t, stock...)
+// TestMesosTaskSurvivesSchedulerRestart checks that a restarted scheduler still manages the
+// running task.
+func TestMesosTaskSurvivesSchedulerRestart(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
 	journal := filepath.Join(t.TempDir(), "journal")
-	first := m.scheduler(t, "--journal", journal)
-	first.must("submit", write(t, "long", "name: long\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
-	runningTask(t, first, "long")
-	id := task(t, first, "long")
+	first := m.startScheduler(t, "--journal", journal)
+	first.mustRun("submit", writeJobFile(t, "long", "name: long\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
+	awaitRunningTask(t, first, "long")
+	id := taskID(t, first, "long")
 	first.stop()
-	second := m.scheduler(t, "--journal", journal)
-	if again := task(t, second, "long"); again != id {
+	second := m.startScheduler(t, "--journal", journal)
+	if again := taskID(t, second, "long"); again != id {
 		t.Errorf("task %s became %s", id, again)
 	}
-	second.must("kill", "long")
-	second.awaitEnd("long")
-	if view := second.must("describe", "long"); !strings.Contains(view, "KILLED") {
+	second.mustRun("kill", "long")
+	second.awaitJobEnd("long")
+	if view := second.mustRun("describe", "long"); !strings.Contains(view, "KILLED") {
 		t.Errorf("got:\n%s", view)
 	}
 }
 
-// A gang on a real agent's own port range.
-func TestMesosGangKnowsItsPeers(t *testing.T) {
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	c.must("submit", roomyExample(t, example("gang.yaml")))
-	c.awaitEnd("gang")
-	view := c.await("gang", func(v *api.JobView) bool { return v.Terminal })
+// TestMesosGangTasksReceivePeerAddresses runs a gang with ports of a real agent's range.
+func TestMesosGangTasksReceivePeerAddresses(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	c.mustRun("submit", copyWithMoreMemory(t, examplePath("gang.yaml")))
+	c.awaitJobEnd("gang")
+	view := c.awaitJob("gang", func(v *api.JobView) bool { return v.Terminal })
 	for rank, task := range view.Tasks {
-		if out, want := c.must("logs", task.ID), fmt.Sprintf("rank %d of 2, peers ", rank); !strings.HasPrefix(out, want) {
+		if out, want := c.mustRun("logs", task.ID), fmt.Sprintf("rank %d of 2, peers ", rank); !strings.HasPrefix(out, want) {
 			t.Errorf("task %s says %q, want %q…", task.ID, out, want)
 		}
 	}
 }
 
-// Two roles of one framework: a quota by GPU type holds, and within a role a
-// job of higher priority gets the place of preemptible ones, which come back.
+// TestMesosRolesQuotasPreemption runs jobs in two roles of one framework. The quota for a GPU
+// type is enforced, and within a role a job with a higher priority preempts jobs, which then
+// run again.
 func TestMesosRolesQuotasPreemption(t *testing.T) {
-	m := startMesos(t, stock...) // four V100
-	c := m.scheduler(t, "--roles", write(t, "roles.yaml", "research: V100=2\nguests: {weight: 2}\n"))
+	m := startMesos(t, stockAgentFlags...) // four V100
+	c := m.startScheduler(t, "--roles", writeJobFile(t, "roles.yaml", "research: V100=2\nguests: {weight: 2}\n"))
 	running := func(n int) func(*api.JobView) bool {
 		return func(v *api.JobView) bool {
 			up := 0
@@ -274,22 +277,22 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 			return up == n
 		}
 	}
-	c.must("submit", write(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
-	if view := c.await("bound", running(2)); !strings.Contains(view.WaitReason, "role research may hold 2 V100 and holds 2") {
+	c.mustRun("submit", writeJobFile(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
+	if view := c.awaitJob("bound", running(2)); !strings.Contains(view.WaitReason, "role research may hold 2 V100 and holds 2") {
 		t.Errorf("the third task waits because %q", view.WaitReason)
 	}
-	c.must("submit", write(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
-	c.await("low", running(2))
-	if out := c.must("run", "--role", "guests", "--priority", "10", "--gpus", "2", "--cpus", "0.1", "--mem", "32", "--", "echo", "first"); out != "first\n" {
+	c.mustRun("submit", writeJobFile(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
+	c.awaitJob("low", running(2))
+	if out := c.mustRun("run", "--role", "guests", "--priority", "10", "--gpus", "2", "--cpus", "0.1", "--mem", "32", "--", "echo", "first"); out != "first\n" {
 		t.Errorf("got %q", out)
 	}
-	view := c.await("low", running(2))
+	view := c.awaitJob("low", running(2))
 	for _, task := range view.Tasks {
 		if task.Attempt != 2 {
-			t.Errorf("task %s is attempt %d, want 2: the whole place was needed", task.ID, task.Attempt)
+			t.Errorf("task %s is in attempt %d, want 2: both GPUs were needed", task.ID, task.Attempt)
 		}
 	}
-	c.must("kill", "bound")
-	c.must("kill", "low")
-	c.awaitEnd("low")
+	c.mustRun("kill", "bound")
+	c.mustRun("kill", "low")
+	c.awaitJobEnd("low")
 }

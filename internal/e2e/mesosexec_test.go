@@ -9,29 +9,30 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// Commands beside tasks of a stock agent: in the engine's containers, in
-// Mesos's with an image and in those without.
-func TestMesosCommandsBesideTasks(t *testing.T) {
+// TestMesosExecInRunningTasks runs commands in running tasks on an agent with Mesos's own
+// isolators: in Docker containers, and in Mesos containers with and without an image.
+func TestMesosExecInRunningTasks(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesosexec:latest", nil, nil))
-	m := startMesos(t, stock...)
-	c := m.scheduler(t)
-	t.Run("docker", func(t *testing.T) { commandsBeside(t, c.host(t, "docker", image)) })
-	t.Run("mesos", func(t *testing.T) { commandsBeside(t, c.host(t, "mesos", "")) })
+	m := startMesos(t, stockAgentFlags...)
+	c := m.startScheduler(t)
+	t.Run("docker", func(t *testing.T) { checkExec(t, c.startHostJob(t, "docker", image)) })
+	t.Run("mesos", func(t *testing.T) { checkExec(t, c.startHostJob(t, "mesos", "")) })
 	t.Run("mesos with an image", func(t *testing.T) {
-		testimage.SaveImage(t, docker, image, m.images)
-		if r := c.do("run", "--container", "mesos", "--image", image, "--", "true"); r.code != 0 {
+		testimage.SaveImage(t, docker, image, m.imagesDir)
+		if r := c.run("run", "--container", "mesos", "--image", image, "--", "true"); r.code != 0 {
 			t.Skipf("this machine starts no Mesos container with an image: %s", r.err)
 		}
-		commandsBeside(t, c.host(t, "mesos", image))
+		checkExec(t, c.startHostJob(t, "mesos", image))
 	})
 }
 
-// The module's rules hold in a session, and outlast it.
-func TestMesosModuleCommandsBesideTasks(t *testing.T) {
-	resources, attributes := agentFlags(t, "")
+// TestMesosModuleExecInRunningTasks checks that the module's device rules apply to commands in
+// a task, and still apply to the task afterwards.
+func TestMesosModuleExecInRunningTasks(t *testing.T) {
+	resources, attributes := printAgentFlags(t, "")
 	a := startModuleAgent(t, resources, attributes)
-	a.daemon(t, "")
-	c := (&mesos{master: a.master}).scheduler(t)
-	commandsBeside(t, c.host(t, "mesos", ""))
+	a.startDaemon(t, "")
+	c := (&mesos{master: a.master}).startScheduler(t)
+	checkExec(t, c.startHostJob(t, "mesos", ""))
 }

@@ -11,6 +11,6 @@ import (
 
 func TestMesosJobSecrets(t *testing.T) {
 	settings := map[string]string{"MESOS_GPU_SECRETS": secretsFolder(t)}
-	m := join(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, settings, stock...)
-	checkSecrets(t, m.scheduler(t))
+	m := startMesosAgent(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, settings, stockAgentFlags...)
+	checkSecrets(t, m.startScheduler(t))
 }

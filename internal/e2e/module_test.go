@@ -23,8 +23,8 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
-// moduleAgent is an unmodified agent with our module loaded, its daemon's
-// socket, and a folder into which its tasks write.
+// moduleAgent is an unmodified Mesos agent that loads our module, with the socket of its
+// daemon and a folder into which its tasks write.
 type moduleAgent struct {
 	*apachemesos.MesosProcess
 	master, socket, notes string
@@ -46,7 +46,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	modules := fmt.Sprintf(`{"libraries":[{"file":%q,"modules":[{"name":"io_mesosgpu_GpuIsolator","parameters":[
 		{"key":"socket","value":%q},{"key":"timeout","value":"3secs"},{"key":"runtime_dir","value":%q}]}]}]}`, so, a.socket, filepath.Join(work, "run"))
 	a.MesosProcess = apachemesos.AgentProcess{
-		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: nodes, Env: []string{"WORK=" + work},
+		Master: a.master, IP: "127.0.0.1", RuntimeDir: filepath.Join(work, "run"), Prepare: prepareDevScript, Env: []string{"WORK=" + work},
 		ExecutorEnv: map[string]string{"MESOS_GPU_SOCKET": a.socket, "MESOS_GPU_DEV": filepath.Join(work, "nodes")},
 		Flags: append([]string{"--modules=" + modules, "--resources=cpus:8;mem:4096;disk:1024;" + resources,
 			"--isolation=cgroups/devices,filesystem/linux,docker/runtime,volume/host_path,io_mesosgpu_GpuIsolator"}, flags...),
@@ -55,7 +55,7 @@ func startModuleAgent(t *testing.T, resources string, flags ...string) *moduleAg
 	return a
 }
 
-// buildModule is "make module", which has mostly been run.
+// buildModule runs "make module", which does nothing if the module is up to date.
 func buildModule(t *testing.T) string {
 	t.Helper()
 	testneeds.RequireProgram(t, "g++", "g++")
@@ -70,8 +70,7 @@ func buildModule(t *testing.T) string {
 	return so
 }
 
-// restart ends the agent at once and starts it again, with the containers of
-// before.
+// restart kills the agent and starts it again. It recovers its containers.
 func (a *moduleAgent) restart(t *testing.T) {
 	t.Helper()
 	a.MesosProcess.Kill(t)
@@ -79,15 +78,15 @@ func (a *moduleAgent) restart(t *testing.T) {
 	a.AwaitReady(t)
 }
 
-// flag is the value of one of the agent's flags.
-func (a *moduleAgent) flag(t *testing.T, name string) string {
+// agentFlag returns the value of one of the agent's flags.
+func (a *moduleAgent) agentFlag(t *testing.T, name string) string {
 	t.Helper()
 	var v struct{ Flags map[string]string }
-	a.get(t, "/flags", &v)
+	a.getJSON(t, "/flags", &v)
 	return v.Flags[name]
 }
 
-func (a *moduleAgent) get(t *testing.T, path string, into any) {
+func (a *moduleAgent) getJSON(t *testing.T, path string, into any) {
 	t.Helper()
 	resp, err := http.Get("http://" + a.Addr + path)
 	if err != nil {
@@ -99,9 +98,9 @@ func (a *moduleAgent) get(t *testing.T, path string, into any) {
 	}
 }
 
-// daemon runs "mesos-gpu agent" beside the agent until kill; stock are the
-// devices that it gives out by number.
-func (a *moduleAgent) daemon(t *testing.T, stock string, flags ...string) (kill func()) {
+// startDaemon runs "mesos-gpu agent" for the agent until kill is called. stock are the devices
+// that it assigns by count.
+func (a *moduleAgent) startDaemon(t *testing.T, stock string, flags ...string) (kill func()) {
 	t.Helper()
 	driver := a.notes + "-driver"
 	if err := volumemgr.WriteSimulatedDriver(driver, simulated.DriverVersion); err != nil {
@@ -109,7 +108,7 @@ func (a *moduleAgent) daemon(t *testing.T, stock string, flags ...string) (kill 
 	}
 	p := apachemesos.Spawn(t, nil, binary, append([]string{"agent", "--agent", "http://" + a.Addr, "--simulate", "4xV100", "--stock", stock,
 		"--socket", a.socket, "--runtime-dir", a.notes + "-runtime", "--state-dir", a.notes + "-state", "--volumes", a.notes + "-volumes", "--driver-root", driver,
-		"--listen", "", "--cgroups-root", a.flag(t, "cgroups_root")}, flags...)...)
+		"--listen", "", "--cgroups-root", a.agentFlag(t, "cgroups_root")}, flags...)...)
 	apachemesos.PollUntil(t, "the daemon's socket", func() bool {
 		c, err := net.Dial("unix", a.socket)
 		if err == nil {
@@ -120,9 +119,9 @@ func (a *moduleAgent) daemon(t *testing.T, stock string, flags ...string) (kill 
 	return func() { p.Kill(t) }
 }
 
-// looks is what a task of these tests runs: it notes which devices it can
-// open whenever it is asked to, and ends when it is told to.
-const looks = `look() {
+// openDevicesScript is the command of the tasks in these tests: it records which devices it
+// can open, at its start and on request, and ends on request.
+const openDevicesScript = `look() {
   for n in 0 1 2 3; do
     if e=$( { : </dev/nvidia$n; } 2>&1 ); then e=open; fi
     echo "nvidia$n ${e##*: }"
@@ -135,25 +134,26 @@ until [ -e %[1]s.end ]; do
   sleep 0.05
 done`
 
-// task is a task of a foreign framework, mesos-execute.
-type foreign struct {
+// foreignTask is a task of another framework, mesos-execute.
+type foreignTask struct {
 	t      *testing.T
 	agent  *moduleAgent
 	name   string
-	output *lines
+	output *outputBuffer
 	ended  chan struct{}
 }
 
-// execute launches a task that looks, with those resources beside the cpus.
-func (a *moduleAgent) execute(t *testing.T, name, resources string) *foreign {
+// launchForeignTask launches a task that runs openDevicesScript, with the given resources and
+// 0.1 CPUs.
+func (a *moduleAgent) launchForeignTask(t *testing.T, name, resources string) *foreignTask {
 	t.Helper()
 	program, err := exec.LookPath("mesos-execute")
 	if err != nil {
 		program = filepath.Join(os.Getenv("MESOS_PREFIX"), "bin", "mesos-execute")
 	}
-	f := &foreign{t: t, agent: a, name: name, output: newLines(), ended: make(chan struct{})}
+	f := &foreignTask{t: t, agent: a, name: name, output: newOutputBuffer(), ended: make(chan struct{})}
 	c := exec.Command(program, "--master="+a.master, "--name="+name, "--checkpoint", "--framework_capabilities=GPU_RESOURCES",
-		"--resources=cpus:0.1;mem:32"+resources, "--command="+fmt.Sprintf(looks, f.note("")))
+		"--resources=cpus:0.1;mem:32"+resources, "--command="+fmt.Sprintf(openDevicesScript, f.notePath("")))
 	c.Stdout, c.Stderr = f.output, f.output
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -169,38 +169,40 @@ func (a *moduleAgent) execute(t *testing.T, name, resources string) *foreign {
 	return f
 }
 
-func (f *foreign) note(suffix string) string { return filepath.Join(f.agent.notes, f.name+suffix) }
-
-// await waits for a line of what mesos-execute says.
-func (f *foreign) await(pattern string) {
-	f.t.Helper()
-	f.output.await(f.t, f.ended, regexp.MustCompile(pattern))
+func (f *foreignTask) notePath(suffix string) string {
+	return filepath.Join(f.agent.notes, f.name+suffix)
 }
 
-// devices is which devices the task could open: at its start, or now.
-func (f *foreign) devices(now bool) string {
+// awaitOutput waits for a line in the output of mesos-execute.
+func (f *foreignTask) awaitOutput(pattern string) {
 	f.t.Helper()
-	note := f.note(".1")
+	f.output.awaitLine(f.t, f.ended, regexp.MustCompile(pattern))
+}
+
+// openDevices returns the devices that the task could open at its start or, if now is true,
+// can open now.
+func (f *foreignTask) openDevices(now bool) string {
+	f.t.Helper()
+	note := f.notePath(".1")
 	if now {
-		note = f.note(".2")
+		note = f.notePath(".2")
 		os.Remove(note)
-		f.touch(".again")
+		f.createFile(".again")
 	}
-	return opened(f.t, note)
+	return readNote(f.t, note)
 }
 
-func (f *foreign) touch(suffix string) {
+func (f *foreignTask) createFile(suffix string) {
 	f.t.Helper()
-	if err := os.WriteFile(f.note(suffix), nil, 0o666); err != nil {
+	if err := os.WriteFile(f.notePath(suffix), nil, 0o666); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-// opened reads a note: the numbers of the devices that could be opened, of
-// those there are.
-func opened(t *testing.T, note string) string {
+// readNote waits for a note and returns the numbers of the devices that could be opened.
+func readNote(t *testing.T, note string) string {
 	t.Helper()
-	apachemesos.PollUntil(t, note, func() bool { return exists(note) })
+	apachemesos.PollUntil(t, note, func() bool { return pathExists(note) })
 	text, err := os.ReadFile(note)
 	if err != nil {
 		t.Fatal(err)
@@ -213,119 +215,122 @@ func opened(t *testing.T, note string) string {
 			open = append(open, strings.TrimPrefix(device, "nvidia"))
 		case "Operation not permitted":
 		default:
-			t.Errorf("opening %s says %q", device, says)
+			t.Errorf("opening %s: unexpected error %q", device, says)
 		}
 	}
 	return strings.Join(open, " ")
 }
 
-func (f *foreign) end() {
+func (f *foreignTask) finish() {
 	f.t.Helper()
-	f.touch(".end")
-	f.await("TASK_FINISHED")
+	f.createFile(".end")
+	f.awaitOutput("TASK_FINISHED")
 }
 
-var one = regexp.MustCompile(`^[0-3]$`)
+var oneDevice = regexp.MustCompile(`^[0-3]$`)
 
-// Tasks of a foreign framework, by the number of GPUs alone: each sees as
-// many devices as it asked for, and nobody else does.
-func TestMesosModuleGivesStockDevices(t *testing.T) {
+// TestMesosModuleAssignsStockDevices runs tasks of another framework that request GPUs by
+// count. Each can open as many devices as it requested, and no two tasks share one.
+func TestMesosModuleAssignsStockDevices(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
-	a.daemon(t, "all")
-	first, second, pair, plain := a.execute(t, "first", ";gpus:1"), a.execute(t, "second", ";gpus:1"), a.execute(t, "pair", ";gpus:2"), a.execute(t, "plain", "")
+	a.startDaemon(t, "all")
+	first, second, pair, plain := a.launchForeignTask(t, "first", ";gpus:1"), a.launchForeignTask(t, "second", ";gpus:1"), a.launchForeignTask(t, "pair", ";gpus:2"), a.launchForeignTask(t, "plain", "")
 	held := map[string]bool{}
-	for _, f := range []*foreign{first, second} {
-		got := f.devices(false)
-		if !one.MatchString(got) || held[got] {
+	for _, f := range []*foreignTask{first, second} {
+		got := f.openDevices(false)
+		if !oneDevice.MatchString(got) || held[got] {
 			t.Errorf("task %s opens devices %q; others %v", f.name, got, held)
 		}
 		held[got] = true
 	}
-	both := strings.Fields(pair.devices(false))
+	both := strings.Fields(pair.openDevices(false))
 	if len(both) != 2 || held[both[0]] || held[both[1]] {
 		t.Errorf("task pair opens devices %q; others %v", both, held)
 	}
-	if got := plain.devices(false); got != "" {
+	if got := plain.openDevices(false); got != "" {
 		t.Errorf("a task without GPUs opens devices %q", got)
 	}
-	first.end()
-	again := a.execute(t, "again", ";gpus:1")
-	if got := again.devices(false); got != first.devices(false) {
-		t.Errorf("the device given back is %s, the one given %s", first.devices(false), got)
+	first.finish()
+	again := a.launchForeignTask(t, "again", ";gpus:1")
+	if got := again.openDevices(false); got != first.openDevices(false) {
+		t.Errorf("the next task opens device %s, want the released device %s", first.openDevices(false), got)
 	}
-	for _, f := range []*foreign{second, pair, plain, again} {
-		f.end()
+	for _, f := range []*foreignTask{second, pair, plain, again} {
+		f.finish()
 	}
 }
 
-// The daemon goes and comes back.
-func TestMesosModuleWithoutTheDaemon(t *testing.T) {
+// TestMesosModuleDuringDaemonOutage kills the daemon. Running tasks keep their devices, new
+// tasks without GPUs start, and new tasks with GPUs fail with a message that names the remedy.
+// After a restart of the agent and of the daemon, new tasks get other devices.
+func TestMesosModuleDuringDaemonOutage(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
-	kill := a.daemon(t, "all")
-	lives, ends, plainEnds := a.execute(t, "lives", ";gpus:1"), a.execute(t, "ends", ";gpus:1"), a.execute(t, "plain-ends", "")
-	mine := lives.devices(false)
-	ends.devices(false)
-	plainEnds.devices(false)
+	kill := a.startDaemon(t, "all")
+	lives, ends, plainEnds := a.launchForeignTask(t, "lives", ";gpus:1"), a.launchForeignTask(t, "ends", ";gpus:1"), a.launchForeignTask(t, "plain-ends", "")
+	mine := lives.openDevices(false)
+	ends.openDevices(false)
+	plainEnds.openDevices(false)
 	kill()
-	refused := a.execute(t, "refused", ";gpus:1")
-	refused.await(regexp.QuoteMeta("ask the GPU daemon at "+a.socket) + ".*start the daemon: mesos-gpu agent")
-	refused.await("TASK_FAILED")
-	plain := a.execute(t, "plain", "")
-	if got := plain.devices(false); got != "" {
+	refused := a.launchForeignTask(t, "refused", ";gpus:1")
+	refused.awaitOutput(regexp.QuoteMeta("ask the GPU daemon at "+a.socket) + ".*start the daemon: mesos-gpu agent")
+	refused.awaitOutput("TASK_FAILED")
+	plain := a.launchForeignTask(t, "plain", "")
+	if got := plain.openDevices(false); got != "" {
 		t.Errorf("a task without GPUs opens devices %q", got)
 	}
-	if got := lives.devices(true); got != mine {
-		t.Errorf("a task had device %s, without the daemon %s", mine, got)
+	if got := lives.openDevices(true); got != mine {
+		t.Errorf("a task had device %s, and without the daemon has %s", mine, got)
 	}
-	ends.end()
-	plainEnds.end()
-	// The agent restarts meanwhile: nothing that runs is destroyed.
+	ends.finish()
+	plainEnds.finish()
+	// The agent restarts during the outage. It must not destroy running containers.
 	a.restart(t)
-	if got := lives.devices(true); got != mine {
+	if got := lives.openDevices(true); got != mine {
 		t.Errorf("a task had device %s, after the agent's restart %s", mine, got)
 	}
-	a.daemon(t, "all")
-	next := a.execute(t, "next", ";gpus:3")
-	if got := next.devices(false); len(strings.Fields(got)) != 3 || strings.Contains(got, mine) {
+	a.startDaemon(t, "all")
+	next := a.launchForeignTask(t, "next", ";gpus:3")
+	if got := next.openDevices(false); len(strings.Fields(got)) != 3 || strings.Contains(got, mine) {
 		t.Errorf("a task has device %s, the next one %s", mine, got)
 	}
-	for _, f := range []*foreign{lives, plain, next} {
-		f.end()
+	for _, f := range []*foreignTask{lives, plain, next} {
+		f.finish()
 	}
 }
 
-// The agent restarts beside a daemon that stays.
-func TestMesosModuleAgentRestart(t *testing.T) {
+// TestMesosModuleKeepsDevicesAcrossAgentRestart restarts the agent while the daemon runs.
+func TestMesosModuleKeepsDevicesAcrossAgentRestart(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
-	a.daemon(t, "all")
-	lives := a.execute(t, "lives", ";gpus:2")
-	mine := lives.devices(false)
+	a.startDaemon(t, "all")
+	lives := a.launchForeignTask(t, "lives", ";gpus:2")
+	mine := lives.openDevices(false)
 	a.restart(t)
-	next := a.execute(t, "next", ";gpus:2")
-	got := next.devices(false)
+	next := a.launchForeignTask(t, "next", ";gpus:2")
+	got := next.openDevices(false)
 	for _, n := range strings.Fields(mine) {
 		if strings.Contains(got, n) {
 			t.Errorf("a task holds devices %s, the next one got %s", mine, got)
 		}
 	}
-	if now := lives.devices(true); now != mine {
+	if now := lives.openDevices(true); now != mine {
 		t.Errorf("a task had devices %s, after the agent's restart %s", mine, now)
 	}
-	lives.end()
-	next.end()
+	lives.finish()
+	next.finish()
 }
 
-// Containers nested in a task's see its devices and no others: one that a
-// default executor would start, and a debug one as of "mesos task exec".
-func TestMesosModuleNestedContainers(t *testing.T) {
+// TestMesosModuleNestedContainersShareParentDevices checks that containers nested in a task
+// can open exactly the task's devices: one like those of the default executor, and a debug
+// container like that of "mesos task exec".
+func TestMesosModuleNestedContainersShareParentDevices(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
-	a.daemon(t, "all")
-	parent := a.execute(t, "parent", ";gpus:1")
-	mine := parent.devices(false)
+	a.startDaemon(t, "all")
+	parent := a.launchForeignTask(t, "parent", ";gpus:1")
+	mine := parent.openDevices(false)
 	var running []struct {
 		Container string `json:"container_id"`
 	}
-	a.get(t, "/containers", &running)
+	a.getJSON(t, "/containers", &running)
 	if len(running) != 1 {
 		t.Fatalf("containers: %+v", running)
 	}
@@ -334,19 +339,19 @@ func TestMesosModuleNestedContainers(t *testing.T) {
 		if err := os.WriteFile(note+".end", nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		a.call(t, map[string]any{"type": call, strings.ToLower(call): map[string]any{
+		a.callAgent(t, map[string]any{"type": call, strings.ToLower(call): map[string]any{
 			"container_id": map[string]any{"value": strings.ToLower(call), "parent": map[string]any{"value": running[0].Container}},
-			"command":      map[string]any{"value": fmt.Sprintf(looks, note)},
+			"command":      map[string]any{"value": fmt.Sprintf(openDevicesScript, note)},
 		}})
-		if got := opened(t, note+".1"); got != mine {
+		if got := readNote(t, note+".1"); got != mine {
 			t.Errorf("%s opens devices %q, its parent %q", call, got, mine)
 		}
 	}
-	parent.end()
+	parent.finish()
 }
 
-// call makes a call of the agent's API and waits for its end.
-func (a *moduleAgent) call(t *testing.T, call map[string]any) {
+// callAgent makes a call of the agent's operator API and waits until the response ends.
+func (a *moduleAgent) callAgent(t *testing.T, call map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(call)
 	if err != nil {
@@ -371,22 +376,22 @@ func (a *moduleAgent) call(t *testing.T, call map[string]any) {
 	}
 }
 
-// A container of an image finds its device node alone usable in a /dev of its
-// own, and the driver's files where the image's label asks for them.
-func TestMesosModuleImageSeesItsGPU(t *testing.T) {
+// TestMesosModuleImageSeesOnlyItsGPU checks that a container with an image and its own /dev
+// can use only its device, and has the driver volume if the image's label requests it.
+func TestMesosModuleImageSeesOnlyItsGPU(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	images := t.TempDir()
 	testimage.SaveImage(t, docker, image, images)
-	resources, attributes := agentFlags(t, "")
+	resources, attributes := printAgentFlags(t, "")
 	a := startModuleAgent(t, resources, attributes, "--image_providers=docker", "--docker_registry="+images)
-	a.daemon(t, "")
-	c := (&mesos{master: a.master}).scheduler(t)
-	r := c.do("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside)
+	a.startDaemon(t, "")
+	c := (&mesos{master: a.master}).startScheduler(t)
+	r := c.run("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)
 	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
 		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 	}
-	if open, denied := len(enxio.FindAllString(r.out, -1)), len(eperm.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
+	if open, denied := len(openedDevice.FindAllString(r.out, -1)), len(deniedDevice.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
 		t.Errorf("status %d, %d nodes open and %d denied, want 0, 1 and 3:\n%s%s", r.code, open, denied, r.out, r.err)
 	}
 	if !strings.Contains(r.out, "volume ro\n") || !strings.Contains(r.out, "libcuda there") {
@@ -394,11 +399,11 @@ func TestMesosModuleImageSeesItsGPU(t *testing.T) {
 	}
 }
 
-// agentFlags are the resources and the flag for attributes that "mesos-gpu
-// agent flags" prints for four simulated devices.
-func agentFlags(t *testing.T, stock string, flags ...string) (resources, attributes string) {
+// printAgentFlags returns the resources and the attribute flag that "mesos-gpu agent flags"
+// prints for four simulated devices.
+func printAgentFlags(t *testing.T, stock string, flags ...string) (resources, attributes string) {
 	t.Helper()
-	for line := range strings.Lines(command(t, nil, append([]string{"agent", "flags", "--simulate", "4xV100", "--stock", stock}, flags...)...).out) {
+	for line := range strings.Lines(runCommand(t, nil, append([]string{"agent", "flags", "--simulate", "4xV100", "--stock", stock}, flags...)...).out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "--resources="); ok {
 			resources = value
 		} else {
@@ -408,20 +413,20 @@ func agentFlags(t *testing.T, stock string, flags ...string) (resources, attribu
 	return resources, attributes
 }
 
-// A task of our own framework: the scheduler names the device, the provider
-// offers it, and the module lets just that one through.
-func TestMesosModuleGivesNamedDevices(t *testing.T) {
-	resources, attributes := agentFlags(t, "0,1")
+// TestMesosModuleAssignsNamedDevices runs tasks of our scheduler, which selects devices by ID.
+// The module permits exactly these.
+func TestMesosModuleAssignsNamedDevices(t *testing.T) {
+	resources, attributes := printAgentFlags(t, "0,1")
 	a := startModuleAgent(t, resources, attributes)
-	a.daemon(t, "0,1")
-	foreign := a.execute(t, "foreign", ";gpus:2")
-	if got := foreign.devices(false); got != "0 1" {
-		t.Errorf("a foreign task opens devices %q, set aside are 0 and 1", got)
+	a.startDaemon(t, "0,1")
+	foreign := a.launchForeignTask(t, "foreign", ";gpus:2")
+	if got := foreign.openDevices(false); got != "0 1" {
+		t.Errorf("a task of another framework opens devices %q, want 0 and 1", got)
 	}
 	m := mesos{master: a.master, agent: a.Addr}
-	c := m.scheduler(t)
-	out := c.must("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", inside+"; sleep 1")
-	if open, denied := len(enxio.FindAllString(out, -1)), len(eperm.FindAllString(out, -1)); open != 2 || denied != 6 {
+	c := m.startScheduler(t)
+	out := c.mustRun("run", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript+"; sleep 1")
+	if open, denied := len(openedDevice.FindAllString(out, -1)), len(deniedDevice.FindAllString(out, -1)); open != 2 || denied != 6 {
 		t.Errorf("two tasks open %d devices and are denied %d, want 2 and 6:\n%s", open, denied, out)
 	}
 	for _, n := range []string{"2", "3"} {
@@ -429,5 +434,5 @@ func TestMesosModuleGivesNamedDevices(t *testing.T) {
 			t.Errorf("no task opened device %s:\n%s", n, out)
 		}
 	}
-	foreign.end()
+	foreign.finish()
 }

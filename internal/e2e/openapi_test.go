@@ -12,15 +12,15 @@ import (
 	"mesos-gpu/internal/openapitest"
 )
 
-// documented asks a running scheduler what its own OpenAPI document says that
-// may be asked, and holds what it answers to the document.
-type documented struct {
+// apiChecker sends the requests of a running scheduler's OpenAPI document and validates the
+// responses against it.
+type apiChecker struct {
 	*cluster
-	doc   *openapitest.APIDocument
-	asked map[string]bool // method and path, as the document has them
+	doc       *openapitest.APIDocument
+	requested map[string]bool // by method and path as in the document
 }
 
-func (c *cluster) documented() *documented {
+func (c *cluster) newAPIChecker() *apiChecker {
 	c.t.Helper()
 	res, err := http.Get(c.api + "/v1/openapi.yaml")
 	if err != nil {
@@ -31,15 +31,15 @@ func (c *cluster) documented() *documented {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return &documented{c, openapitest.ReadDocument(c.t, text, c.api), map[string]bool{}}
+	return &apiChecker{c, openapitest.ReadDocument(c.t, text, c.api), map[string]bool{}}
 }
 
-// ask makes one request and checks it and its answer. It returns the answer's
-// body and ETag.
-func (d *documented) ask(want int, method, path, body string, header ...string) (answer, etag string) {
+// request sends one request, validates request and response, and requires the status want. It
+// returns the body and the ETag.
+func (d *apiChecker) request(want int, method, path, body string, header ...string) (answer, etag string) {
 	d.t.Helper()
 	request := func() *http.Request {
-		ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+		ctx, cancel := context.WithTimeout(d.t.Context(), waitTimeout)
 		d.t.Cleanup(cancel)
 		r, err := http.NewRequestWithContext(ctx, method, d.api+path, strings.NewReader(body))
 		if err != nil {
@@ -63,7 +63,7 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 	}
 	defer res.Body.Close()
 	var text []byte
-	if res.Header.Get("Content-Type") != "text/event-stream" { // a stream has no end, and no schema
+	if res.Header.Get("Content-Type") != "text/event-stream" { // a stream does not end and has no schema
 		if text, err = io.ReadAll(res.Body); err != nil {
 			d.t.Fatal(err)
 		}
@@ -75,17 +75,17 @@ func (d *documented) ask(want int, method, path, body string, header ...string) 
 		d.t.Errorf("%s %s: the answer %d: %v\n%s", method, path, res.StatusCode, err, text)
 	}
 	if want < http.StatusBadRequest {
-		d.asked[method+" "+exchange.Path] = true
+		d.requested[method+" "+exchange.Path] = true
 	}
 	return string(text), res.Header.Get("ETag")
 }
 
-// awaitOK waits until the scheduler can answer that.
+// awaitOK waits until GET of the path returns status 200.
 func (c *cluster) awaitOK(path string) {
 	c.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(waitTimeout)
 	for {
 		res, err := http.Get(c.api + path)
 		if err != nil {
@@ -98,74 +98,74 @@ func (c *cluster) awaitOK(path string) {
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("%s: status %d after %s", path, res.StatusCode, patience)
+			c.t.Fatalf("%s: status %d after %s", path, res.StatusCode, waitTimeout)
 		}
 	}
 }
 
-// TestAnswersAsDocumented has a scheduler with jobs of every kind answer each
-// request of its OpenAPI document, and some that it refuses.
-func TestAnswersAsDocumented(t *testing.T) {
+// TestResponsesMatchOpenAPI sends each request of the OpenAPI document, and some invalid ones,
+// to a scheduler with jobs of every kind, and validates the responses.
+func TestResponsesMatchOpenAPI(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--gpus", "3xV100", "--share", "1")
-	c.awaitOK("/readyz") // it leads
-	d := c.documented()
+	c := startCluster(t, "--gpus", "3xV100", "--share", "1")
+	c.awaitOK("/readyz") // the scheduler leads
+	d := c.newAPIChecker()
 
 	gang := `{"name":"gang","tasks":2,"gang":true,"request":{"gpus":1},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
-	d.ask(http.StatusOK, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
-	d.ask(http.StatusConflict, "POST", "/v1/jobs", gang)
-	d.ask(http.StatusUnprocessableEntity, "POST", "/v1/jobs", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusCreated, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
+	d.request(http.StatusOK, "POST", "/v1/jobs", gang, api.IdempotencyKey, "gang-1")
+	d.request(http.StatusConflict, "POST", "/v1/jobs", gang)
+	d.request(http.StatusUnprocessableEntity, "POST", "/v1/jobs", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
+	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
 	const file = "name: file\ncommand: \"true\"\ncpus: 0.1\nmem: 256MiB\n"
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
-	d.ask(http.StatusOK, "POST", "/v1/jobs", "# again\n"+file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
-	d.ask(http.StatusUnprocessableEntity, "POST", "/v1/jobs", file+"gpuz: 1\n", "Content-Type", "application/yaml")
-	d.ask(http.StatusBadRequest, "GET", "/v1/jobs?limt=1", "")
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
-	d.ask(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusCreated, "POST", "/v1/jobs", file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
+	d.request(http.StatusOK, "POST", "/v1/jobs", "# again\n"+file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
+	d.request(http.StatusUnprocessableEntity, "POST", "/v1/jobs", file+"gpuz: 1\n", "Content-Type", "application/yaml")
+	d.request(http.StatusBadRequest, "GET", "/v1/jobs?limt=1", "")
+	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":256}`)
 	for _, name := range []string{"gang", "share", "web"} {
-		c.await(name, func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
+		c.awaitJob(name, func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
 	}
 
 	for _, path := range []string{
 		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
 		"/v1/schedules", "/v1/events", "/v1/openapi.yaml", "/v1/job.schema.json", "/healthz", "/readyz", "/metrics", "/metrics/prometheus",
 	} {
-		d.ask(http.StatusOK, "GET", path, "")
+		d.request(http.StatusOK, "GET", path, "")
 	}
-	gangs := c.await("gang", func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
-	d.ask(http.StatusOK, "GET", "/v1/tasks/"+gangs.Tasks[0].ID+"/log?stream=stdout&follow=false", "")
+	gangs := c.awaitJob("gang", func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
+	d.request(http.StatusOK, "GET", "/v1/tasks/"+gangs.Tasks[0].ID+"/log?stream=stdout&follow=false", "")
 	var agents api.AgentList
-	text, _ := d.ask(http.StatusOK, "GET", "/v1/agents", "")
-	read(t, text, &agents)
+	text, _ := d.request(http.StatusOK, "GET", "/v1/agents", "")
+	decodeJSON(t, text, &agents)
 	agent := "/v1/agents/" + agents.Agents[0].ID
-	d.ask(http.StatusOK, "GET", agent, "")
-	d.ask(http.StatusAccepted, "POST", agent+"/cordon", `{"reason":"fan"}`)
-	d.ask(http.StatusAccepted, "POST", agent+"/drain", `{"reason":"fan"}`)
-	d.ask(http.StatusAccepted, "POST", agent+"/uncordon", `{}`)
-	d.ask(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":"V100=2"}`)
-	d.ask(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":null}`)
-	d.ask(http.StatusCreated, "POST", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`)
-	d.ask(http.StatusOK, "GET", "/v1/schedules/nightly", "")
-	d.ask(http.StatusAccepted, "DELETE", "/v1/schedules/nightly", "")
-	d.ask(http.StatusAccepted, "POST", "/v1/jobs/web/scale", `{"tasks":2}`)
-	view := c.await("web", func(v *api.JobView) bool { return len(v.Tasks) == 2 && v.Tasks[0].State == "RUNNING" })
-	d.ask(http.StatusAccepted, "POST", "/v1/tasks/"+view.Tasks[0].ID+"/stop", `{"retire":true}`)
-	_, etag := d.ask(http.StatusOK, "GET", "/v1/jobs/big", "")
-	d.ask(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
-	d.ask(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
-	d.ask(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
-	c.awaitOK("/v1/demand") // the master has offered for long enough
-	d.ask(http.StatusOK, "GET", "/v1/demand", "")
+	d.request(http.StatusOK, "GET", agent, "")
+	d.request(http.StatusAccepted, "POST", agent+"/cordon", `{"reason":"fan"}`)
+	d.request(http.StatusAccepted, "POST", agent+"/drain", `{"reason":"fan"}`)
+	d.request(http.StatusAccepted, "POST", agent+"/uncordon", `{}`)
+	d.request(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":"V100=2"}`)
+	d.request(http.StatusOK, "PUT", "/v1/roles/*/quota", `{"quota":null}`)
+	d.request(http.StatusCreated, "POST", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`)
+	d.request(http.StatusOK, "GET", "/v1/schedules/nightly", "")
+	d.request(http.StatusAccepted, "DELETE", "/v1/schedules/nightly", "")
+	d.request(http.StatusAccepted, "POST", "/v1/jobs/web/scale", `{"tasks":2}`)
+	view := c.awaitJob("web", func(v *api.JobView) bool { return len(v.Tasks) == 2 && v.Tasks[0].State == "RUNNING" })
+	d.request(http.StatusAccepted, "POST", "/v1/tasks/"+view.Tasks[0].ID+"/stop", `{"retire":true}`)
+	_, etag := d.request(http.StatusOK, "GET", "/v1/jobs/big", "")
+	d.request(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
+	d.request(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
+	d.request(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
+	c.awaitOK("/v1/demand") // there was enough time for offers
+	d.request(http.StatusOK, "GET", "/v1/demand", "")
 
 	for path, item := range d.doc.Paths.Map() {
 		if strings.HasSuffix(path, "/exec") {
-			continue // it becomes a WebSocket: see TestCommandsBesideTasks
+			continue // it becomes a WebSocket: see TestExecInRunningTasks
 		}
 		for method := range item.Operations() {
-			if !d.asked[method+" "+path] {
-				t.Errorf("%s %s is documented, and was not asked", method, path)
+			if !d.requested[method+" "+path] {
+				t.Errorf("%s %s is documented and was not tested", method, path)
 			}
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// sharing is a job that has part of a device.
-const sharing = `name: NAME
+// shareJobFile is a job with a share of a device.
+const shareJobFile = `name: NAME
 image: IMAGE
 container: CONTAINERIZER
 cpus: 0.1
@@ -30,22 +30,22 @@ share: {memory: 3GiB, cores: 30}
 command: |
 `
 
-// submitSharing submits a job of one task of fills, under that containerizer.
-func submitSharing(t *testing.T, c *cluster, containerizer, image string) {
+// submitShareJob submits a job with one task that runs fillShareScript under a containerizer.
+func submitShareJob(t *testing.T, c *cluster, containerizer, image string) {
 	t.Helper()
 	name := "fills-" + containerizer
-	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer).Replace(sharing)
-	c.must("submit", write(t, name, text+"  "+strings.ReplaceAll(fills, "\n", "\n  ")))
+	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer).Replace(shareJobFile)
+	c.mustRun("submit", writeJobFile(t, name, text+"  "+strings.ReplaceAll(fillShareScript, "\n", "\n  ")))
 }
 
-// awaitFilling waits until the task holds all that it can, and returns its id
-// and its part.
-func awaitFilling(t *testing.T, c *cluster, containerizer string) (id string, part gpu.DeviceShare) {
+// awaitShareFilled waits until the task has allocated its whole share, and returns its ID and
+// its share.
+func awaitShareFilled(t *testing.T, c *cluster, containerizer string) (id string, part gpu.DeviceShare) {
 	t.Helper()
 	name := "fills-" + containerizer
-	view := c.await(name, func(v *api.JobView) bool {
+	view := c.awaitJob(name, func(v *api.JobView) bool {
 		if len(v.Tasks) == 1 && v.Tasks[0].State == job.Running {
-			return strings.HasSuffix(c.must("logs", v.Tasks[0].ID), "done\n")
+			return strings.HasSuffix(c.mustRun("logs", v.Tasks[0].ID), "done\n")
 		}
 		return v.Terminal
 	})
@@ -55,8 +55,8 @@ func awaitFilling(t *testing.T, c *cluster, containerizer string) (id string, pa
 	return view.Tasks[0].ID, view.Tasks[0].Shares[0]
 }
 
-// over asks what a GPU daemon says at its socket.
-func over(t *testing.T, socket, path string) string {
+// getFromDaemon sends a GET request to a GPU daemon's socket and returns the body.
+func getFromDaemon(t *testing.T, socket, path string) string {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -74,15 +74,15 @@ func over(t *testing.T, socket, path string) string {
 	return string(text)
 }
 
-// eventually waits until what is said holds all of want.
-func eventually(t *testing.T, what string, say func() string, want ...string) {
+// awaitText polls until the text contains all of want.
+func awaitText(t *testing.T, what string, read func() string, want ...string) {
 	t.Helper()
-	tick, late := time.NewTicker(200*time.Millisecond), time.After(patience)
+	tick, late := time.NewTicker(200*time.Millisecond), time.After(waitTimeout)
 	defer tick.Stop()
 	for {
-		said, missing := say(), ""
+		text, missing := read(), ""
 		for _, w := range want {
-			if !strings.Contains(said, w) {
+			if !strings.Contains(text, w) {
 				missing = w
 			}
 		}
@@ -92,13 +92,13 @@ func eventually(t *testing.T, what string, say func() string, want ...string) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%s: no %q within %s in:\n%s", what, missing, patience, said)
+			t.Fatalf("%s: no %q within %s in:\n%s", what, missing, waitTimeout, text)
 		}
 	}
 }
 
-// shares tells what the metrics say of a task's part of a device.
-func shares(metrics, task string) string {
+// shareMetrics returns the metrics of a task's share as "NAME VALUE, …".
+func shareMetrics(metrics, task string) string {
 	found := regexp.MustCompile(`(?m)^mesos_gpu_share_(\w+)\{.*task="`+regexp.QuoteMeta(task)+`".*\} (\S+)$`).FindAllStringSubmatch(metrics, -1)
 	var list []string
 	for _, f := range found {
@@ -107,71 +107,73 @@ func shares(metrics, task string) string {
 	return strings.Join(list, ", ")
 }
 
-// A docker task and one of Mesos's own containers have parts of one device, and
-// neither gets a byte more than its own; killed, they give all back.
-func TestTasksAreHeldToTheirParts(t *testing.T) {
+// TestTasksAreLimitedToTheirShares runs a Docker task and a Mesos container with shares of one
+// device. Neither can allocate more than its share, and when they are killed, everything is
+// released.
+func TestTasksAreLimitedToTheirShares(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: its GPUs would be shared")
 	}
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "runc", "runc")
 	docker := testneeds.RequireDockerEngine(t)
-	l := newLimited(t, "mesos-gpu-e2e-limited")
+	l := buildLimiter(t, "mesos-gpu-e2e-limited")
 	image, work := testimage.LoadImage(t, docker, l.archive), t.TempDir()
-	c := start(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library", l.library, "--images", filepath.Dir(l.archive))
+	c := startCluster(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library", l.library, "--images", filepath.Dir(l.archive))
 	var devices []struct{ Device gpu.Device }
 	socket := filepath.Join(work, "agent.sock")
-	read(t, over(t, socket, "/v1/devices"), &devices)
+	decodeJSON(t, getFromDaemon(t, socket, "/v1/devices"), &devices)
 
 	ids := map[string]string{}
 	for _, containerizer := range []string{"docker", "mesos"} {
-		submitSharing(t, c, containerizer, image)
-		id, part := awaitFilling(t, c, containerizer)
+		submitShareJob(t, c, containerizer, image)
+		id, part := awaitShareFilled(t, c, containerizer)
 		if part.UUID != devices[0].Device.UUID {
 			t.Errorf("%s: part of %s, want one of the first device", containerizer, part)
 		}
-		if got, want := c.must("logs", id), filled(devices[0].Device, 30); got != want {
+		if got, want := c.mustRun("logs", id), fillShareOutput(devices[0].Device, 30); got != want {
 			t.Errorf("%s: got\n%swant\n%s", containerizer, got, want)
 		}
 		ids[containerizer] = id
 	}
-	table := c.must("gpus")
+	table := c.mustRun("gpus")
 	for _, want := range []string{"6144/15109 MiB, 60/100 % (preload)", "0/15109 MiB, 0/100 % (preload)", "6144/30218 MiB (20 %) of 2 shared GPUs", ids["docker"], ids["mesos"]} {
 		if !strings.Contains(table, want) {
 			t.Errorf("gpus have no %q:\n%s", want, table)
 		}
 	}
 	for containerizer, id := range ids {
-		eventually(t, "metrics of "+containerizer, func() string { return shares(over(t, socket, "/metrics"), id) },
+		awaitText(t, "metrics of "+containerizer, func() string { return shareMetrics(getFromDaemon(t, socket, "/metrics"), id) },
 			"memory_used_bytes 3.221225472e+09", "memory_limit_bytes 3.221225472e+09", "cores 30")
 	}
 	for containerizer, id := range ids {
-		killTask(t, id)
-		view := c.await("fills-"+containerizer, func(v *api.JobView) bool { return v.Terminal })
+		killTaskProcesses(t, id)
+		view := c.awaitJob("fills-"+containerizer, func(v *api.JobView) bool { return v.Terminal })
 		if view.State != job.Failed {
 			t.Errorf("%s: killed, it is %s", containerizer, view.State)
 		}
 	}
-	eventually(t, "gpus", func() string { return c.must("gpus") }, "0/30218 MiB (0 %) of 2 shared GPUs")
-	eventually(t, "books", func() string {
+	awaitText(t, "gpus", func() string { return c.mustRun("gpus") }, "0/30218 MiB (0 %) of 2 shared GPUs")
+	awaitText(t, "number of limit files", func() string {
 		left, _ := os.ReadDir(filepath.Join(work, "limits"))
 		return fmt.Sprint(len(left))
 	}, "0")
 }
 
-// The example, on an agent that shares.
+// TestShareExample runs the example on an agent with shared devices.
 func TestShareExample(t *testing.T) {
-	r := runProgram(t, releasedBinary(t), nil, nil, "local", "--free-ports", "--gpus", "1xV100", "--share", "all", "--run", example("share.yaml"))
+	r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--gpus", "1xV100", "--share", "all", "--run", examplePath("share.yaml"))
 	if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
 }
 
-// Three tasks of 3 GiB are on one card; the other has what is larger, and who
-// then finds no room is told why.
-func TestSharesPackOnOneCard(t *testing.T) {
-	c := start(t, "--gpus", "2xT4", "--share", "all", "--share-limit", "none")
-	c.must("submit", write(t, "packs", "name: packs\ntasks: 3\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB}\ncommand: exec sleep 1000\n"))
+// TestSharesArePackedOnOneDevice runs three tasks of 3 GiB, which share one device, and a
+// larger task, which gets the other one. A task that fits on neither waits, with the reason in
+// describe.
+func TestSharesArePackedOnOneDevice(t *testing.T) {
+	c := startCluster(t, "--gpus", "2xT4", "--share", "all", "--share-limit", "none")
+	c.mustRun("submit", writeJobFile(t, "packs", "name: packs\ntasks: 3\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB}\ncommand: exec sleep 1000\n"))
 	running := func(v *api.JobView) bool {
 		for _, task := range v.Tasks {
 			if task.State != job.Running {
@@ -181,19 +183,19 @@ func TestSharesPackOnOneCard(t *testing.T) {
 		return true
 	}
 	on := map[string]int{}
-	for _, task := range c.await("packs", running).Tasks {
+	for _, task := range c.awaitJob("packs", running).Tasks {
 		on[task.Shares[0].UUID]++
 		if !strings.Contains(task.Message, "no limit holds") {
-			t.Errorf("nothing holds the task, and it says %q", task.Message)
+			t.Errorf("no limit is enforced, but the message is %q", task.Message)
 		}
 	}
 	if len(on) != 1 {
-		t.Errorf("three tasks are on %v, want one card", on)
+		t.Errorf("three tasks are on %v, want one device", on)
 	}
-	c.must("submit", write(t, "large", "name: large\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 14GiB}\ncommand: exec sleep 1000\n"))
-	c.await("large", running)
-	c.must("submit", write(t, "more", "name: more\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 7GiB}\ncommand: exec sleep 1000\n"))
-	eventually(t, "the job that waits", func() string { return c.must("describe", "more") }, "2 of 2 devices lack 7168 MiB of shared memory (most free 5893)")
-	c.must("kill", "packs")
-	c.await("more", running)
+	c.mustRun("submit", writeJobFile(t, "large", "name: large\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 14GiB}\ncommand: exec sleep 1000\n"))
+	c.awaitJob("large", running)
+	c.mustRun("submit", writeJobFile(t, "more", "name: more\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 7GiB}\ncommand: exec sleep 1000\n"))
+	awaitText(t, "the job that waits", func() string { return c.mustRun("describe", "more") }, "2 of 2 devices lack 7168 MiB of shared memory (most free 5893)")
+	c.mustRun("kill", "packs")
+	c.awaitJob("more", running)
 }

@@ -8,20 +8,20 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-// TestTop: the figures of made-up GPUs come from the machine's daemon by the
-// executor, the task's sandbox, the agent and the scheduler to whoever looks,
-// and say that they are made up. Of a part of a GPU they say so, too.
-func TestTop(t *testing.T) {
+// TestTopShowsSimulatedUsage checks the usage of simulated GPUs, whole and shared, from the
+// daemon through the executor, the sandbox, the agent and the scheduler to the command top. It
+// must be marked as simulated.
+func TestTopShowsSimulatedUsage(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--gpus", "2xV100", "--share", "1")
-	c.must("submit", write(t, "whole", "name: whole\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: sleep 600\n"))
-	c.must("submit", write(t, "part", "name: part\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB, cores: 30}\ncommand: sleep 600\n"))
+	c := startCluster(t, "--gpus", "2xV100", "--share", "1")
+	c.mustRun("submit", writeJobFile(t, "whole", "name: whole\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: sleep 600\n"))
+	c.mustRun("submit", writeJobFile(t, "part", "name: part\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB, cores: 30}\ncommand: sleep 600\n"))
 	got := map[string]api.TaskUsage{}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(patience); ; {
+	for late := time.After(waitTimeout); ; {
 		var tasks []api.TaskUsage
-		read(t, c.must("top", "-o", "json"), &tasks)
+		decodeJSON(t, c.mustRun("top", "-o", "json"), &tasks)
 		known := 0
 		for _, task := range tasks {
 			got[task.Job] = task
@@ -35,7 +35,7 @@ func TestTop(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("nothing is known within %s:\n%s", patience, c.must("top"))
+			t.Fatalf("no usage of both tasks after %s:\n%s", waitTimeout, c.mustRun("top"))
 		}
 	}
 	for name, shared := range map[string]bool{"whole": false, "part": true} {
@@ -50,7 +50,7 @@ func TestTop(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"top", "whole"}, {"top", "--by", "agent"}} {
-		if text := c.must(args...); !strings.Contains(text, "simulated") || !strings.Contains(text, " W ") {
+		if text := c.mustRun(args...); !strings.Contains(text, "simulated") || !strings.Contains(text, " W ") {
 			t.Errorf("%v shows:\n%s", args, text)
 		}
 	}

@@ -14,25 +14,25 @@ import (
 	"mesos-gpu/internal/apachemesos"
 )
 
-// On Apache Mesos: what a task's GPU does comes from the agent's daemon by the
-// executor, the sandbox and the agent's operator API to the scheduler, and from
-// there to top and, with the minutes before, to the page.
-func TestMesosTop(t *testing.T) {
+// TestMesosGPUUsage checks that the usage of a task's GPU gets from the agent's daemon through
+// the executor, the sandbox and the agent's operator API to the scheduler, and from there to
+// top and, with its history, to the page.
+func TestMesosGPUUsage(t *testing.T) {
 	attributes := ""
-	for line := range strings.Lines(command(t, nil, "agent", "flags", "--simulate", "2xV100").out) {
+	for line := range strings.Lines(runCommand(t, nil, "agent", "flags", "--simulate", "2xV100").out) {
 		if strings.HasPrefix(line, "--attributes=") {
 			attributes = strings.TrimSpace(line)
 		}
 	}
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
 	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100", "--agent", "http://"+m.agent,
-		"--state-dir", m.daemon, "--runtime-dir", m.daemon, "--socket", m.socket(), "--listen", "")
-	c := m.scheduler(t)
-	c.must("submit", write(t, "train", "name: train\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: echo up; exec sleep 1000\n"))
-	ended := runningTask(t, c, "train")
-	id := task(t, c, "train")
+		"--state-dir", m.daemonDir, "--runtime-dir", m.daemonDir, "--socket", m.socketPath(), "--listen", "")
+	c := m.startScheduler(t)
+	c.mustRun("submit", writeJobFile(t, "train", "name: train\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: echo up; exec sleep 1000\n"))
+	ended := awaitRunningTask(t, c, "train")
+	id := taskID(t, c, "train")
 
-	use := c.awaitUse(t, "?job=train&minutes=15", func(u *api.TaskUsage) bool { return u.History != nil && len(u.History.AgesSeconds) >= 2 })
+	use := c.awaitUsage(t, "?job=train&minutes=15", func(u *api.TaskUsage) bool { return u.History != nil && len(u.History.AgesSeconds) >= 2 })
 	if use.Task != id || use.Note != "" || !use.Simulated || use.AgeSeconds == nil || *use.AgeSeconds > 30 || len(use.Devices) != 1 {
 		t.Fatalf("got %+v", use)
 	}
@@ -42,40 +42,40 @@ func TestMesosTop(t *testing.T) {
 	}
 	past := use.History
 	if len(past.Devices) != 1 || past.Devices[0].UUID != device.UUID || past.Devices[0].Duty[0] == nil || past.AgesSeconds[0]-past.AgesSeconds[1] < 10 {
-		t.Errorf("the past is %+v", past)
+		t.Errorf("the history is %+v", past)
 	}
-	line := c.must("top", "train")
+	line := c.mustRun("top", "train")
 	for _, part := range []string{id, device.UUID, "simulated", "0 %", "25 W"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("top lacks %q:\n%s", part, line)
 		}
 	}
-	c.must("kill", "train")
+	c.mustRun("kill", "train")
 	<-ended
-	if text := strings.TrimSpace(c.must("top", "-o", "json")); text != "[]" {
+	if text := strings.TrimSpace(c.mustRun("top", "-o", "json")); text != "[]" {
 		t.Errorf("with no task top shows %s", text)
 	}
 }
 
-// awaitUse asks what the GPUs of a job's one task do until that is so.
-func (c *cluster) awaitUse(t *testing.T, query string, enough func(*api.TaskUsage) bool) api.TaskUsage {
+// awaitUsage polls the usage of a job's only task until it satisfies enough.
+func (c *cluster) awaitUsage(t *testing.T, query string, enough func(*api.TaskUsage) bool) api.TaskUsage {
 	t.Helper()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(patience); ; {
-		list := c.use(t, query)
+	for late := time.After(waitTimeout); ; {
+		list := c.getUsage(t, query)
 		if len(list.Tasks) == 1 && enough(&list.Tasks[0]) {
 			return list.Tasks[0]
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("within %s it became %+v", patience, list)
+			t.Fatalf("after %s the usage is %+v", waitTimeout, list)
 		}
 	}
 }
 
-func (c *cluster) use(t *testing.T, query string) (list api.UsageList) {
+func (c *cluster) getUsage(t *testing.T, query string) (list api.UsageList) {
 	t.Helper()
 	answer, err := http.Get(c.api + "/v1/usage" + query)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestCreate(t *testing.T) {
 	if id == "" || !strings.Contains(w.Body.String(), `"deployments":[{"id":"`+id+`"}]`) {
 		t.Errorf("the deployment %q of the header is not in %s", id, w.Body)
 	}
-	app := a.app("/shop/web")
+	app := a.readApp("/shop/web")
 	if app.Running != 2 || len(app.Tasks) != 2 || app.Version == "" {
 		t.Errorf("got %d running, %d tasks and version %q, want 2, 2 and some", app.Running, len(app.Tasks), app.Version)
 	}
@@ -42,23 +42,23 @@ func TestUpdate(t *testing.T) {
 	if got := w.Header().Get("Location"); got != "/v2/apps/web" {
 		t.Errorf("Location: got %q, want /v2/apps/web", got)
 	}
-	first := a.app("/web").Version
+	first := a.readApp("/web").Version
 
 	var r deploymentResult
-	a.read(http.MethodPut, "/v2/apps/web", `{"instances": 3}`, &r)
-	if got := a.app("/web"); got.Running != 3 || got.Cmd != "one" || got.Version != r.Version || got.VersionInfo.LastConfigChangeAt != first {
+	a.mustSend(http.MethodPut, "/v2/apps/web", `{"instances": 3}`, &r)
+	if got := a.readApp("/web"); got.Running != 3 || got.Cmd != "one" || got.Version != r.Version || got.VersionInfo.LastConfigChangeAt != first {
 		t.Errorf("scaled: got %d running of %q in version %s, %+v, want 3 of one in %s with the configuration of %s", got.Running, got.Cmd, got.Version, got.VersionInfo, r.Version, first)
 	}
-	a.read(http.MethodPatch, "/v2/apps/web", `{"cmd": "two"}`, &r)
-	if got := a.app("/web"); got.Running != 3 || got.Cmd != "two" || got.VersionInfo.LastConfigChangeAt != r.Version {
+	a.mustSend(http.MethodPatch, "/v2/apps/web", `{"cmd": "two"}`, &r)
+	if got := a.readApp("/web"); got.Running != 3 || got.Cmd != "two" || got.VersionInfo.LastConfigChangeAt != r.Version {
 		t.Errorf("changed: got %d running of %q, %+v, want 3 of two and configuration %s", got.Running, got.Cmd, got.VersionInfo, r.Version)
 	}
-	a.read(http.MethodPut, "/v2/apps/web?partialUpdate=false", `{"cmd": "three", "version": "`+first+`"}`, &r)
-	if got := a.app("/web"); got.Running != 1 || got.Cmd != "three" {
+	a.mustSend(http.MethodPut, "/v2/apps/web?partialUpdate=false", `{"cmd": "three", "version": "`+first+`"}`, &r)
+	if got := a.readApp("/web"); got.Running != 1 || got.Cmd != "three" {
 		t.Errorf("replaced: got %d running of %q, want 1 of three", got.Running, got.Cmd)
 	}
-	a.read(http.MethodPut, "/v2/apps/web", `{"version": "`+first+`"}`, &r)
-	if got := a.app("/web"); got.Running != 1 || got.Cmd != "one" {
+	a.mustSend(http.MethodPut, "/v2/apps/web", `{"version": "`+first+`"}`, &r)
+	if got := a.readApp("/web"); got.Running != 1 || got.Cmd != "one" {
 		t.Errorf("brought back: got %d running of %q, want 1 of one", got.Running, got.Cmd)
 	}
 }
@@ -66,21 +66,21 @@ func TestUpdate(t *testing.T) {
 func TestUpdateMany(t *testing.T) {
 	a := newTestClient(t)
 	var r deploymentResult
-	a.read(http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "a"}, {"id": "/b", "cmd": "b", "instances": 2}]`, &r)
-	a.read(http.MethodPatch, "/v2/apps", `[{"id": "/a", "instances": 3}, {"id": "/b", "cmd": "c"}]`, &r)
-	if got := a.app("/a"); got.Running != 3 || got.Cmd != "a" || got.Version != r.Version {
+	a.mustSend(http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "a"}, {"id": "/b", "cmd": "b", "instances": 2}]`, &r)
+	a.mustSend(http.MethodPatch, "/v2/apps", `[{"id": "/a", "instances": 3}, {"id": "/b", "cmd": "c"}]`, &r)
+	if got := a.readApp("/a"); got.Running != 3 || got.Cmd != "a" || got.Version != r.Version {
 		t.Errorf("/a: got %d running of %q in %s, want 3 of a in %s", got.Running, got.Cmd, got.Version, r.Version)
 	}
-	if got := a.app("/b"); got.Running != 2 || got.Cmd != "c" {
+	if got := a.readApp("/b"); got.Running != 2 || got.Cmd != "c" {
 		t.Errorf("/b: got %d running of %q, want 2 of c", got.Running, got.Cmd)
 	}
-	a.read(http.MethodPut, "/v2/apps?partialUpdate=false", `[{"id": "/b", "cmd": "d"}]`, &r)
-	if got := a.app("/b"); got.Running != 1 || got.Cmd != "d" {
+	a.mustSend(http.MethodPut, "/v2/apps?partialUpdate=false", `[{"id": "/b", "cmd": "d"}]`, &r)
+	if got := a.readApp("/b"); got.Running != 1 || got.Cmd != "d" {
 		t.Errorf("/b replaced: got %d running of %q, want 1 of d", got.Running, got.Cmd)
 	}
 	// If one app is invalid or does not exist, no app changes.
 	a.send(http.MethodPatch, "/v2/apps", `[{"id": "/a", "cmd": "x"}, {"id": "/none", "cmd": "x"}]`, http.StatusNotFound)
-	if got := a.app("/a"); got.Cmd != "a" {
+	if got := a.readApp("/a"); got.Cmd != "a" {
 		t.Errorf("/a after a refusal: got %q, want a", got.Cmd)
 	}
 	w := a.send(http.MethodPut, "/v2/apps", `[{"id": "/a"}, {"id": "/b", "cpus": -1}]`, http.StatusUnprocessableEntity)
@@ -104,7 +104,7 @@ func TestList(t *testing.T) {
 		"?label=tier&id=db":      "",
 	} {
 		var got struct{ Apps []struct{ ID string } }
-		a.read(http.MethodGet, "/v2/apps"+query, "", &got)
+		a.mustSend(http.MethodGet, "/v2/apps"+query, "", &got)
 		var ids []string
 		for _, one := range got.Apps {
 			ids = append(ids, one.ID)
@@ -114,7 +114,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	var got map[string][]struct{ marathon.App }
-	a.read(http.MethodGet, "/v2/apps/shop/*", "", &got)
+	a.mustSend(http.MethodGet, "/v2/apps/shop/*", "", &got)
 	if len(got["*"]) != 2 || got["*"][0].ID != "/shop/db" {
 		t.Errorf("/shop/*: got %v, want /shop/db and /shop/web", got)
 	}
@@ -136,7 +136,7 @@ func TestEmbed(t *testing.T) {
 		"?embed=apps.counts&embed=apps.x": {},
 	} {
 		var got struct{ Apps []map[string]any }
-		a.read(http.MethodGet, "/v2/apps"+query, "", &got)
+		a.mustSend(http.MethodGet, "/v2/apps"+query, "", &got)
 		for _, field := range []string{"tasks", "readinessCheckResults", "tasksStats", "tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"} {
 			_, is := got.Apps[0][field]
 			if want := slices.Contains(always, field) || slices.Contains(more, field); is != want {
@@ -151,13 +151,13 @@ func TestVersions(t *testing.T) {
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "one"}`, http.StatusCreated)
 	a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "two"}`, http.StatusOK)
 	var got struct{ Versions []string }
-	a.read(http.MethodGet, "/v2/apps/web/versions", "", &got)
+	a.mustSend(http.MethodGet, "/v2/apps/web/versions", "", &got)
 	if len(got.Versions) != 2 || got.Versions[0] <= got.Versions[1] {
 		t.Fatalf("got versions %v, want 2, the newest first", got.Versions)
 	}
 	for i, cmd := range []string{"two", "one"} {
 		var app marathon.App
-		a.read(http.MethodGet, "/v2/apps/web/versions/"+got.Versions[i], "", &app)
+		a.mustSend(http.MethodGet, "/v2/apps/web/versions/"+got.Versions[i], "", &app)
 		if app.Cmd != cmd || app.Version != got.Versions[i] {
 			t.Errorf("version %s: got %q of %s, want %q", got.Versions[i], app.Cmd, app.Version, cmd)
 		}
@@ -167,42 +167,42 @@ func TestVersions(t *testing.T) {
 func TestRestartAndDelete(t *testing.T) {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/g/web", "cmd": "one", "instances": 2}`, http.StatusCreated)
-	before := a.app("/g/web")
+	before := a.readApp("/g/web")
 	var r deploymentResult
-	a.read(http.MethodPost, "/v2/apps/g/web/restart", "", &r)
-	after := a.app("/g/web")
+	a.mustSend(http.MethodPost, "/v2/apps/g/web/restart", "", &r)
+	after := a.readApp("/g/web")
 	if len(after.Tasks) != 2 || slices.Contains(after.Tasks, before.Tasks[0]) || after.Version != r.Version {
 		t.Errorf("restarted: got %v in %s, want two tasks other than %v, in %s", after.Tasks, after.Version, before.Tasks, r.Version)
 	}
-	a.read(http.MethodDelete, "/v2/apps/g/web", "", &r)
+	a.mustSend(http.MethodDelete, "/v2/apps/g/web", "", &r)
 	a.send(http.MethodGet, "/v2/apps/g/web", "", http.StatusNotFound)
 }
 
 // forgetfulService fails to return apps after it has accepted a change.
 type forgetfulService struct {
-	*fake
+	*fakeService
 	changed bool
 }
 
 func (f *forgetfulService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
 	f.changed = true
-	return f.fake.UpdateApps(ctx, edit, force)
+	return f.fakeService.UpdateApps(ctx, edit, force)
 }
 
 func (f *forgetfulService) GetApp(ctx context.Context, id string) (AppStatus, error) {
 	if f.changed {
 		return AppStatus{}, errors.New("the lead was lost")
 	}
-	return f.fake.GetApp(ctx, id)
+	return f.fakeService.GetApp(ctx, id)
 }
 
 // TestAnswerDescribesAcceptedChange checks that a recorded change succeeds even if the app cannot be read afterwards,
 // and that its event contains the app as recorded.
 func TestAnswerDescribesAcceptedChange(t *testing.T) {
 	a := newTestClient(t)
-	s := &forgetfulService{fake: a.fake}
+	s := &forgetfulService{fakeService: a.fakeService}
 	a.handler = NewHandler(s, a.bus, logrus.New())
-	next, _ := listen(t, a, "?event_type=api_post_event")
+	next, _ := openEventStream(t, a, "?event_type=api_post_event")
 	var version string
 	for _, c := range []struct {
 		method, path, body string

@@ -29,10 +29,10 @@ func (b *roleAccess) may(_ context.Context, change bool, role string) error {
 }
 
 // rolesService parses apps below /prod with the role prod.
-type rolesService struct{ *fake }
+type rolesService struct{ *fakeService }
 
 func (f rolesService) ParseSettings(ctx context.Context, id string) (marathon.ParseSettings, error) {
-	s, err := f.fake.ParseSettings(ctx, id)
+	s, err := f.fakeService.ParseSettings(ctx, id)
 	if strings.HasPrefix(id, "/prod/") {
 		s.Role = "prod"
 	}
@@ -51,7 +51,7 @@ func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
 	a.frozen = true
 	a.send("PUT", "/v2/apps/stuck", `{"cmd": "two"}`, 200)
 	a.frozen = false
-	a.handler = NewHandler(WithAuthorization(rolesService{a.fake}, b.may), a.bus, log)
+	a.handler = NewHandler(WithAuthorization(rolesService{a.fakeService}, b.may), a.bus, log)
 	return a, b
 }
 
@@ -98,7 +98,7 @@ func TestAuthorization(t *testing.T) {
 			a, b := newAuthorizedServer(t)
 			a.abdicated = nil
 			*b = roleAccess{sees: []string{"/"}}
-			path := strings.Replace(c.path, "STUCK", a.deployment(), 1)
+			path := strings.Replace(c.path, "STUCK", a.onlyDeploymentID(), 1)
 			*b = p
 			ctx, cancel := context.WithCancel(t.Context())
 			if strings.HasSuffix(path, "/events") {
@@ -123,7 +123,7 @@ func TestAuthorization(t *testing.T) {
 func TestAuthorizationFiltersLists(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"/"}}
-	web := a.app("/web").Tasks[0].ID
+	web := a.readApp("/web").Tasks[0].ID
 	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
 	for _, path := range []string{"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue", "/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks"} {
 		w := a.send("GET", path, "", 200)
@@ -136,11 +136,11 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	}
 	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 200)
 	*b = roleAccess{sees: []string{"/"}}
-	if again := a.app("/web").Tasks[0].ID; again != web {
+	if again := a.readApp("/web").Tasks[0].ID; again != web {
 		t.Errorf("it was killed: %s is %s now", web, again)
 	}
 	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 403)
-	g := WithAuthorization(a.fake, b.may)
+	g := WithAuthorization(a.fakeService, b.may)
 	if err := g.KillTasks(t.Context(), []string{"nobody's"}); err == nil {
 		t.Error("a task of no app was killed")
 	}
@@ -169,7 +169,7 @@ func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.A
 func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
-	if _, err := WithAuthorization(movedRoleService{a.fake}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
+	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want that the role secret is none of theirs", err)
 	}
 }

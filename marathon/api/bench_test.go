@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// thousand returns definitions of a thousand apps with ten instances each.
-func thousand() string {
+// newThousandApps returns definitions of a thousand apps with ten instances each.
+func newThousandApps() string {
 	var all []string
 	for i := range 1000 {
 		all = append(all, fmt.Sprintf(`{"id": "/team%d/web%d", "cmd": "serve", "instances": 10, "labels": {"tier": "front"}, "healthChecks": [{"protocol": "HTTP", "path": "/"}]}`, i%20, i))
@@ -17,8 +17,8 @@ func thousand() string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-func benchmark(b *testing.B, method, path, body string) {
-	f := newFake(b)
+func benchmarkRequest(b *testing.B, method, path, body string) {
+	f := newFakeService(b)
 	h := NewHandler(f, f.bus, nil)
 	send := func(method, path, body string) {
 		w := httptest.NewRecorder()
@@ -27,12 +27,14 @@ func benchmark(b *testing.B, method, path, body string) {
 			b.Fatalf("%s %s: got status %d: %s", method, path, w.Code, w.Body)
 		}
 	}
-	send(http.MethodPut, "/v2/apps", thousand())
+	send(http.MethodPut, "/v2/apps", newThousandApps())
 	for b.Loop() {
 		send(method, path, body)
 	}
 }
 
-func BenchmarkList(b *testing.B)  { benchmark(b, http.MethodGet, "/v2/apps?embed=apps.tasks", "") }
-func BenchmarkShow(b *testing.B)  { benchmark(b, http.MethodGet, "/v2/apps/team1/web1", "") }
-func BenchmarkMerge(b *testing.B) { benchmark(b, http.MethodPut, "/v2/apps", thousand()) }
+func BenchmarkList(b *testing.B) {
+	benchmarkRequest(b, http.MethodGet, "/v2/apps?embed=apps.tasks", "")
+}
+func BenchmarkShow(b *testing.B)  { benchmarkRequest(b, http.MethodGet, "/v2/apps/team1/web1", "") }
+func BenchmarkMerge(b *testing.B) { benchmarkRequest(b, http.MethodPut, "/v2/apps", newThousandApps()) }

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// client sends requests over HTTP as typed clients of Marathon do: fields without a value are null or an empty list.
+// typedClient sends requests over HTTP as typed clients of Marathon do: fields without a value are null or an empty list.
 // It decodes answers into its own types.
-type client struct {
+type typedClient struct {
 	*testClient
 	url string
 }
 
-func (c *client) call(method, path, body string, into any) int {
+func (c *typedClient) send(method, path, body string, into any) int {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -43,10 +43,10 @@ func (c *client) call(method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// must sends a request that has to succeed.
-func (c *client) must(method, path, body string, into any) {
+// mustSend sends a request that has to succeed.
+func (c *typedClient) mustSend(method, path, body string, into any) {
 	c.t.Helper()
-	if got := c.call(method, path, body, into); got/100 != 2 {
+	if got := c.send(method, path, body, into); got/100 != 2 {
 		c.t.Fatalf("%s %s %s: got status %d", method, path, body, got)
 	}
 }
@@ -70,10 +70,10 @@ type clientApp struct {
 	UpgradeStrategy *struct{ MinimumHealthCapacity, MaximumOverCapacity *float64 }
 }
 
-func (c *client) read(id string) clientApp {
+func (c *typedClient) readApp(id string) clientApp {
 	c.t.Helper()
 	var got struct{ App clientApp }
-	c.must("GET", "/v2/apps"+id, "", &got)
+	c.mustSend("GET", "/v2/apps"+id, "", &got)
 	return got.App
 }
 
@@ -81,39 +81,39 @@ func TestClientOfApps(t *testing.T) {
 	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
-	c := &client{a, srv.URL}
+	c := &typedClient{a, srv.URL}
 
 	var created clientApp
-	c.must("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "serve", "cpus": 0.5, "gpus": 1, "instances": 2, "mem": 64, "ports": null, "dependencies": null}`, &created)
+	c.mustSend("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "serve", "cpus": 0.5, "gpus": 1, "instances": 2, "mem": 64, "ports": null, "dependencies": null}`, &created)
 	if len(created.Deployments) != 1 || created.Deployments[0]["id"] == "" || *created.GPUs != 1 {
 		t.Errorf("created: got deployments %v and %v GPUs, want one and 1", created.Deployments, *created.GPUs)
 	}
-	if got := c.read("/shop/web"); got.TasksRunning != 2 || len(got.Tasks) != *got.Instances || len(got.Deployments) != 0 {
+	if got := c.readApp("/shop/web"); got.TasksRunning != 2 || len(got.Tasks) != *got.Instances || len(got.Deployments) != 0 {
 		t.Errorf("waited for: got %d running, %d tasks, deployments %v, want 2, 2 and none", got.TasksRunning, len(got.Tasks), got.Deployments)
 	}
 	var d struct{ DeploymentID, Version string }
-	c.must("PUT", "/v2/apps/shop/web", `{"id": "/shop/web", "instances": 5, "ports": null, "dependencies": null}`, &d)
-	if got := c.read("/shop/web"); got.TasksRunning != 5 || got.Version != d.Version || *got.Cmd != "serve" {
+	c.mustSend("PUT", "/v2/apps/shop/web", `{"id": "/shop/web", "instances": 5, "ports": null, "dependencies": null}`, &d)
+	if got := c.readApp("/shop/web"); got.TasksRunning != 5 || got.Version != d.Version || *got.Cmd != "serve" {
 		t.Errorf("scaled: got %d running of %q in %s, want 5 of serve in %s", got.TasksRunning, *got.Cmd, got.Version, d.Version)
 	}
-	c.must("PUT", "/v2/apps/shop/web?force=true", `{"id": "/shop/web", "cmd": "better", "ports": null, "dependencies": []}`, &d)
+	c.mustSend("PUT", "/v2/apps/shop/web?force=true", `{"id": "/shop/web", "cmd": "better", "ports": null, "dependencies": []}`, &d)
 
 	var versions struct{ Versions []string }
-	c.must("GET", "/v2/apps/shop/web/versions", "", &versions)
+	c.mustSend("GET", "/v2/apps/shop/web/versions", "", &versions)
 	if len(versions.Versions) != 3 || versions.Versions[2] != created.Version {
 		t.Fatalf("got versions %v, want three, the last %s", versions.Versions, created.Version)
 	}
-	c.must("PUT", "/v2/apps/shop/web", `{"version": "`+created.Version+`"}`, &d)
-	if got := c.read("/shop/web"); *got.Cmd != "serve" || got.TasksRunning != 2 {
+	c.mustSend("PUT", "/v2/apps/shop/web", `{"version": "`+created.Version+`"}`, &d)
+	if got := c.readApp("/shop/web"); *got.Cmd != "serve" || got.TasksRunning != 2 {
 		t.Errorf("set to the first version: got %d of %q, want 2 of serve", got.TasksRunning, *got.Cmd)
 	}
-	before := c.read("/shop/web").Tasks
-	c.must("POST", "/v2/apps/shop/web/restart", `{}`, &d)
-	if after := c.read("/shop/web").Tasks; len(after) != 2 || slices.Contains(after, before[0]) {
+	before := c.readApp("/shop/web").Tasks
+	c.mustSend("POST", "/v2/apps/shop/web/restart", `{}`, &d)
+	if after := c.readApp("/shop/web").Tasks; len(after) != 2 || slices.Contains(after, before[0]) {
 		t.Errorf("restarted: got %v, want others than %v", after, before)
 	}
-	c.must("DELETE", "/v2/apps/shop/web", "", &d)
-	if got := c.call("GET", "/v2/apps/shop/web", "", nil); got != http.StatusNotFound {
+	c.mustSend("DELETE", "/v2/apps/shop/web", "", &d)
+	if got := c.send("GET", "/v2/apps/shop/web", "", nil); got != http.StatusNotFound {
 		t.Errorf("deleted: got status %d, want 404", got)
 	}
 }
@@ -122,16 +122,16 @@ func TestClientRollsBack(t *testing.T) {
 	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
-	c := &client{a, srv.URL}
-	c.must("POST", "/v2/apps", `{"id": "/web", "cmd": "one", "ports": null, "dependencies": null}`, nil)
+	c := &typedClient{a, srv.URL}
+	c.mustSend("POST", "/v2/apps", `{"id": "/web", "cmd": "one", "ports": null, "dependencies": null}`, nil)
 	a.frozen = true
-	c.must("PUT", "/v2/apps/web", `{"id": "/web", "cmd": "two", "ports": null, "dependencies": null}`, nil)
+	c.mustSend("PUT", "/v2/apps/web", `{"id": "/web", "cmd": "two", "ports": null, "dependencies": null}`, nil)
 
 	var conflict struct {
 		Message     string
 		Deployments []struct{ ID string }
 	}
-	if got := c.call("PUT", "/v2/apps/web", `{"cmd": "three", "ports": null}`, &conflict); got != http.StatusConflict || len(conflict.Deployments) != 1 {
+	if got := c.send("PUT", "/v2/apps/web", `{"cmd": "three", "ports": null}`, &conflict); got != http.StatusConflict || len(conflict.Deployments) != 1 {
 		t.Fatalf("got status %d and %+v, want 409 and one deployment", got, conflict)
 	}
 	var under []struct {
@@ -146,14 +146,14 @@ func TestClientRollsBack(t *testing.T) {
 			ReadinessCheckResults *[]struct{}
 		}
 	}
-	c.must("GET", "/v2/deployments", "", &under)
+	c.mustSend("GET", "/v2/deployments", "", &under)
 	if len(under) != 1 || under[0].ID != conflict.Deployments[0].ID || under[0].Steps[0].Actions[0].Action != "RestartApplication" || under[0].CurrentActions[0].App != "/web" {
 		t.Fatalf("got deployments %+v, want one that restarts /web", under)
 	}
 	a.frozen = false
 	var d struct{ DeploymentID, Version string }
-	c.must("DELETE", "/v2/deployments/"+under[0].ID, "", &d)
-	if got := c.read("/web"); *got.Cmd != "one" || got.TasksRunning != 1 || d.DeploymentID == "" {
+	c.mustSend("DELETE", "/v2/deployments/"+under[0].ID, "", &d)
+	if got := c.readApp("/web"); *got.Cmd != "one" || got.TasksRunning != 1 || d.DeploymentID == "" {
 		t.Errorf("rolled back by %q: got %d of %q, want 1 of one", d.DeploymentID, got.TasksRunning, *got.Cmd)
 	}
 }
@@ -162,55 +162,55 @@ func TestClientOfOtherEndpoints(t *testing.T) {
 	a := newTestClient(t)
 	srv := httptest.NewServer(a.handler)
 	defer srv.Close()
-	c := &client{a, srv.URL}
+	c := &typedClient{a, srv.URL}
 	var d struct{ DeploymentID, Version string }
 
-	c.must("POST", "/v2/groups", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "x", "ports": null, "dependencies": null}], "dependencies": [], "groups": []}`, nil)
-	c.must("PUT", "/v2/groups/shop", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "y", "ports": null, "dependencies": []}], "dependencies": [], "groups": []}`, &d)
+	c.mustSend("POST", "/v2/groups", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "x", "ports": null, "dependencies": null}], "dependencies": [], "groups": []}`, nil)
+	c.mustSend("PUT", "/v2/groups/shop", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "y", "ports": null, "dependencies": []}], "dependencies": [], "groups": []}`, &d)
 	var g struct {
 		ID           string
 		Apps         []clientApp
 		Groups       []struct{ ID string }
 		Dependencies []string
 	}
-	c.must("GET", "/v2/groups/shop", "", &g)
+	c.mustSend("GET", "/v2/groups/shop", "", &g)
 	if len(g.Apps) != 1 || *g.Apps[0].Cmd != "y" || g.Dependencies == nil {
 		t.Errorf("got %+v, want /shop/web with y", g)
 	}
 	var apps struct{ Apps []clientApp }
-	c.must("GET", "/v2/apps?embed=apps.tasks", "", &apps)
+	c.mustSend("GET", "/v2/apps?embed=apps.tasks", "", &apps)
 	if len(apps.Apps) != 1 || len(apps.Apps[0].Tasks) != 1 {
 		t.Fatalf("got %+v, want one app with one task", apps)
 	}
 	task := apps.Apps[0].Tasks[0].ID
 	var killed struct{ Task struct{ ID string } }
-	c.must("DELETE", "/v2/apps/shop/web/tasks/"+task, "", &killed)
+	c.mustSend("DELETE", "/v2/apps/shop/web/tasks/"+task, "", &killed)
 	if killed.Task.ID != task {
 		t.Errorf("killed %q, want %q", killed.Task.ID, task)
 	}
-	c.must("DELETE", "/v2/groups/shop?force=true", "", &d)
+	c.mustSend("DELETE", "/v2/groups/shop?force=true", "", &d)
 
 	var queue struct{ Queue []struct{ Count int } }
-	c.must("GET", "/v2/queue", "", &queue)
+	c.mustSend("GET", "/v2/queue", "", &queue)
 	var info struct {
 		FrameworkID, Leader, Name, Version string
 		HTTPConfig                         struct{ Port float64 }    `json:"http_config"`
 		MarathonConfig                     struct{ Checkpoint bool } `json:"marathon_config"`
 	}
-	c.must("GET", "/v2/info", "", &info)
+	c.mustSend("GET", "/v2/info", "", &info)
 	var leader struct{ Leader string }
-	c.must("GET", "/v2/leader", "", &leader)
+	c.mustSend("GET", "/v2/leader", "", &leader)
 	if info.FrameworkID != "F-1" || leader.Leader != info.Leader {
 		t.Errorf("got framework %q led by %q and %q, want F-1 and one leader", info.FrameworkID, info.Leader, leader.Leader)
 	}
 	var gone struct{ Message string }
-	c.must("DELETE", "/v2/leader", "", &gone)
+	c.mustSend("DELETE", "/v2/leader", "", &gone)
 	var pong string
-	c.must("GET", "/ping", "", &pong)
+	c.mustSend("GET", "/ping", "", &pong)
 	if gone.Message != "Leadership abdicated" || pong != "pong" {
 		t.Errorf("got %q and %q", gone.Message, pong)
 	}
-	if got := c.call("HEAD", "/v2/pods", "", nil); got != http.StatusNotFound {
+	if got := c.send("HEAD", "/v2/pods", "", nil); got != http.StatusNotFound {
 		t.Errorf("asked for pods: got status %d, want 404", got)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// listen opens an event stream. next reads one event.
-func listen(t *testing.T, a *testClient, query string) (next func() (kind string, data map[string]any), end func()) {
+// openEventStream opens an event stream. next reads one event.
+func openEventStream(t *testing.T, a *testClient, query string) (next func() (kind string, data map[string]any), end func()) {
 	t.Helper()
 	srv := httptest.NewServer(a.handler)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +59,7 @@ func listen(t *testing.T, a *testClient, query string) (next func() (kind string
 // A stream contains its own StreamAttached, the event of a request, and all events that follow from it.
 func TestEvents(t *testing.T) {
 	a := newTestClient(t)
-	next, _ := listen(t, a, "")
+	next, _ := openEventStream(t, a, "")
 	if kind, data := next(); kind != "event_stream_attached" || data["remoteAddress"] != "127.0.0.1" {
 		t.Fatalf("got %s %v, want event_stream_attached of 127.0.0.1", kind, data)
 	}
@@ -88,7 +88,7 @@ func TestEvents(t *testing.T) {
 
 func TestEventFilter(t *testing.T) {
 	a := newTestClient(t)
-	next, _ := listen(t, a, "?event_type=deployment_success&event_type=app_terminated_event")
+	next, _ := openEventStream(t, a, "?event_type=deployment_success&event_type=app_terminated_event")
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
 	a.send(http.MethodDelete, "/v2/apps/web", "", http.StatusOK)
 	var kinds []string
@@ -104,8 +104,8 @@ func TestEventFilter(t *testing.T) {
 // Other streams get an event when a stream ends.
 func TestDetachedStreamIsRemoved(t *testing.T) {
 	a := newTestClient(t)
-	next, _ := listen(t, a, "?event_type=event_stream_detached")
-	other, end := listen(t, a, "")
+	next, _ := openEventStream(t, a, "?event_type=event_stream_detached")
+	other, end := openEventStream(t, a, "")
 	other()
 	end()
 	if kind, _ := next(); kind != "event_stream_detached" {
@@ -202,8 +202,8 @@ func TestEventsHeadRequest(t *testing.T) {
 // request light plans.
 func TestLightPlans(t *testing.T) {
 	a := newTestClient(t)
-	full, _ := listen(t, a, "?event_type=deployment_info")
-	light, _ := listen(t, a, "?event_type=deployment_info&plan-format=light")
+	full, _ := openEventStream(t, a, "?event_type=deployment_info")
+	light, _ := openEventStream(t, a, "?event_type=deployment_info&plan-format=light")
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusCreated)
 	apps := func(plan map[string]any, group string) (ids []string) {
 		root, ok := plan[group].(map[string]any)

@@ -22,9 +22,9 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// fake is an AppService with two agents that executes deployments at once. If frozen is set, it executes nothing, so
+// fakeService is an AppService with two agents that executes deployments at once. If frozen is set, it executes nothing, so
 // that deployments do not end.
-type fake struct {
+type fakeService struct {
 	mu    sync.Locker
 	st    *deploy.DesiredState
 	bus   *EventBus
@@ -40,63 +40,63 @@ type fake struct {
 	abdicated error
 }
 
-func newFake(t testing.TB) *fake {
+func newFakeService(t testing.TB) *fakeService {
 	t.Helper()
 	observed := map[string][]deploy.AppInstance{}
 	st, err := deploy.LoadState(nil, func(app string) []deploy.AppInstance { return observed[app] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fake{
+	return &fakeService{
 		mu: &sync.Mutex{}, st: st, bus: NewEventBus(), tasks: map[string][]deploy.AppInstance{}, observed: observed, readiness: map[string][]ReadinessResult{},
 		leading: "http://scheduler.example:8080",
 	}
 }
 
-// now advances the clock by a second.
-func (f *fake) now() time.Time {
+// nextTime advances the clock by a second.
+func (f *fakeService) nextTime() time.Time {
 	f.seconds++
 	return time.Date(2026, 3, 1, 12, 0, f.seconds, 0, time.UTC)
 }
 
-// do makes a change and executes its deployment.
-func (f *fake) do(change func() (deploy.Deployment, error)) (deploy.Deployment, error) {
+// deployChange makes a change and executes its deployment.
+func (f *fakeService) deployChange(change func() (deploy.Deployment, error)) (deploy.Deployment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, err := change()
 	if err != nil {
 		return d, err
 	}
-	return d, f.settle()
+	return d, f.executeActions()
 }
 
-func (f *fake) settle() error {
+func (f *fakeService) executeActions() error {
 	for range 1000 {
 		for app, list := range f.tasks {
 			f.observed[app] = slices.Clone(list)
 		}
 		actions, events := f.st.Step(slices.Collect(maps.Keys(f.tasks))...)
-		if err := f.bus.Publish(f.now(), events...); err != nil {
+		if err := f.bus.Publish(f.nextTime(), events...); err != nil {
 			return err
 		}
 		if f.frozen || len(actions) == 0 {
 			return nil
 		}
 		for _, a := range actions {
-			f.act(a)
+			f.executeAction(a)
 		}
 	}
 	return errors.New("deployments do not end")
 }
 
-func (f *fake) act(a deploy.Action) {
+func (f *fakeService) executeAction(a deploy.Action) {
 	switch a := a.(type) {
 	case deploy.SubmitJob:
-		f.grow(a.App.ID, a.App.VersionInfo.LastConfigChangeAt, a.App.Instances)
+		f.addInstances(a.App.ID, a.App.VersionInfo.LastConfigChangeAt, a.App.Instances)
 	case deploy.ScaleJob:
-		f.grow(a.AppID, a.Version, a.Instances)
+		f.addInstances(a.AppID, a.Version, a.Instances)
 	case deploy.StopInstances:
-		f.change(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
+		f.changeInstances(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 			for _, id := range a.TaskIDs {
 				if i.ID == id {
 					i.State, i.KillReason = job.Killed, job.KillByScaling
@@ -105,11 +105,11 @@ func (f *fake) act(a deploy.Action) {
 			return i, true
 		})
 	case deploy.KillJob:
-		f.change(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) { return i, i.Version != a.Version })
+		f.changeInstances(a.AppID, func(i deploy.AppInstance) (deploy.AppInstance, bool) { return i, i.Version != a.Version })
 	}
 }
 
-func (f *fake) change(app string, to func(deploy.AppInstance) (deploy.AppInstance, bool)) {
+func (f *fakeService) changeInstances(app string, to func(deploy.AppInstance) (deploy.AppInstance, bool)) {
 	left := []deploy.AppInstance{}
 	for _, i := range f.tasks[app] {
 		if i, ok := to(i); ok {
@@ -119,14 +119,14 @@ func (f *fake) change(app string, to func(deploy.AppInstance) (deploy.AppInstanc
 	f.tasks[app] = left
 }
 
-func (f *fake) grow(app, version string, wanted int) {
+func (f *fakeService) addInstances(app, version string, wanted int) {
 	for _, i := range f.tasks[app] {
 		if i.Version == version && i.State == job.Running {
 			wanted--
 		}
 	}
 	for range wanted {
-		at, well := f.now(), true
+		at, well := f.nextTime(), true
 		f.tasks[app] = append(f.tasks[app], deploy.AppInstance{
 			Task: job.Task{
 				ID: fmt.Sprintf("task-%d", f.seconds), State: job.Running, Healthy: &well, Started: at,
@@ -138,7 +138,7 @@ func (f *fake) grow(app, version string, wanted int) {
 }
 
 // RunExclusive holds the lock. The AppService that do gets does not lock.
-func (f *fake) RunExclusive(_ context.Context, do func(AppService) error) error {
+func (f *fakeService) RunExclusive(_ context.Context, do func(AppService) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := *f
@@ -153,31 +153,31 @@ type noLock struct{}
 func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
-func (f *fake) ParseSettings(context.Context, string) (marathon.ParseSettings, error) {
+func (f *fakeService) ParseSettings(context.Context, string) (marathon.ParseSettings, error) {
 	return marathon.ParseSettings{Role: "*", BridgeNetwork: marathon.MesosBridge}, nil
 }
 
-func (f *fake) ListApps(context.Context) ([]AppStatus, error) {
+func (f *fakeService) ListApps(context.Context) ([]AppStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []AppStatus
 	for _, a := range f.st.Apps() {
-		all = append(all, f.state(a))
+		all = append(all, f.appStatus(a))
 	}
 	return all, nil
 }
 
-func (f *fake) GetApp(_ context.Context, id string) (AppStatus, error) {
+func (f *fakeService) GetApp(_ context.Context, id string) (AppStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.st.App(id)
 	if !ok {
 		return AppStatus{}, &deploy.NotFoundError{Kind: "app", ID: id}
 	}
-	return f.state(a), nil
+	return f.appStatus(a), nil
 }
 
-func (f *fake) state(a *marathon.App) AppStatus {
+func (f *fakeService) appStatus(a *marathon.App) AppStatus {
 	now := AppStatus{App: a, Readiness: f.readiness[a.ID]}
 	if d, ok := f.st.Deployment(a.ID); ok {
 		now.Deployments = []string{d.ID}
@@ -198,7 +198,7 @@ func (f *fake) state(a *marathon.App) AppStatus {
 	return now
 }
 
-func (f *fake) ListVersions(_ context.Context, id string) ([]string, error) {
+func (f *fakeService) ListVersions(_ context.Context, id string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.st.App(id); !ok {
@@ -207,7 +207,7 @@ func (f *fake) ListVersions(_ context.Context, id string) ([]string, error) {
 	return f.st.Versions(id), nil
 }
 
-func (f *fake) GetVersion(_ context.Context, id, version string) (*marathon.App, error) {
+func (f *fakeService) GetVersion(_ context.Context, id, version string) (*marathon.App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a, ok := f.st.Version(id, version)
@@ -217,13 +217,13 @@ func (f *fake) GetVersion(_ context.Context, id, version string) (*marathon.App,
 	return a, nil
 }
 
-func (f *fake) UpdateApps(_ context.Context, edit EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
-	d, err = f.do(func() (deploy.Deployment, error) {
+func (f *fakeService) UpdateApps(_ context.Context, edit EditFunc, force bool) (d deploy.Deployment, made []*marathon.App, err error) {
+	d, err = f.deployChange(func() (deploy.Deployment, error) {
 		apps, err := edit(func(id string) *marathon.App { a, _ := f.st.App(id); return a })
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		d, err := f.st.PutApps(f.now(), apps, deploy.ChangeOptions{Force: force})
+		d, err := f.st.PutApps(f.nextTime(), apps, deploy.ChangeOptions{Force: force})
 		for _, a := range apps {
 			now, _ := f.st.App(a.ID)
 			made = append(made, now)
@@ -233,24 +233,24 @@ func (f *fake) UpdateApps(_ context.Context, edit EditFunc, force bool) (d deplo
 	return d, made, err
 }
 
-func (f *fake) RemoveApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) {
-		return f.st.RemoveApps(f.now(), []string{id}, deploy.ChangeOptions{Force: force})
+func (f *fakeService) RemoveApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.RemoveApps(f.nextTime(), []string{id}, deploy.ChangeOptions{Force: force})
 	})
 }
 
-func (f *fake) RestartApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) {
-		return f.st.RestartApps(f.now(), []string{id}, deploy.ChangeOptions{Force: force})
+func (f *fakeService) RestartApp(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.RestartApps(f.nextTime(), []string{id}, deploy.ChangeOptions{Force: force})
 	})
 }
 
 // KillTasks replaces tasks as the scheduler does for a service.
-func (f *fake) KillTasks(_ context.Context, ids []string) error {
-	_, err := f.do(func() (deploy.Deployment, error) {
+func (f *fakeService) KillTasks(_ context.Context, ids []string) error {
+	_, err := f.deployChange(func() (deploy.Deployment, error) {
 		for app := range f.tasks {
 			for _, id := range ids {
-				f.change(app, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
+				f.changeInstances(app, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 					if i.ID == id {
 						i.ID += "-again"
 					}
@@ -263,23 +263,23 @@ func (f *fake) KillTasks(_ context.Context, ids []string) error {
 	return err
 }
 
-func (f *fake) KillAndScale(_ context.Context, ids []string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) {
-		return f.st.RetireInstances(f.now(), ids, deploy.ChangeOptions{Force: force})
+func (f *fakeService) KillAndScale(_ context.Context, ids []string, force bool) (deploy.Deployment, error) {
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.RetireInstances(f.nextTime(), ids, deploy.ChangeOptions{Force: force})
 	})
 }
 
-func (f *fake) ListDeployments(context.Context) ([]deploy.Deployment, error) {
+func (f *fakeService) ListDeployments(context.Context) ([]deploy.Deployment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.st.Deployments(), nil
 }
 
-func (f *fake) CancelDeployment(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) { return f.st.CancelDeployment(f.now(), id, force) })
+func (f *fakeService) CancelDeployment(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.deployChange(func() (deploy.Deployment, error) { return f.st.CancelDeployment(f.nextTime(), id, force) })
 }
 
-func (f *fake) GetGroup(_ context.Context, id string) (*marathon.Group, error) {
+func (f *fakeService) GetGroup(_ context.Context, id string) (*marathon.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g, ok := f.st.Group(id)
@@ -289,7 +289,7 @@ func (f *fake) GetGroup(_ context.Context, id string) (*marathon.Group, error) {
 	return g, nil
 }
 
-func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
+func (f *fakeService) PutGroup(_ context.Context, id string, g *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
 	if o.DryRun {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -297,15 +297,15 @@ func (f *fake) PutGroup(_ context.Context, id string, g *marathon.Group, o Group
 		if err != nil {
 			return deploy.Deployment{}, err
 		}
-		return tried.PutGroup(f.now(), id, g, deploy.ChangeOptions{Force: o.Force})
+		return tried.PutGroup(f.nextTime(), id, g, deploy.ChangeOptions{Force: o.Force})
 	}
-	return f.do(func() (deploy.Deployment, error) {
-		return f.st.PutGroup(f.now(), id, g, deploy.ChangeOptions{Force: o.Force})
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.PutGroup(f.nextTime(), id, g, deploy.ChangeOptions{Force: o.Force})
 	})
 }
 
 // documents returns the documents of all apps, without deployments and group definitions.
-func (f *fake) documents() map[string][]byte {
+func (f *fakeService) documents() map[string][]byte {
 	all := map[string][]byte{}
 	for _, a := range f.st.Apps() {
 		text, err := json.Marshal(map[string]any{"versions": []*marathon.App{a}})
@@ -317,19 +317,19 @@ func (f *fake) documents() map[string][]byte {
 	return all
 }
 
-func (f *fake) RemoveGroup(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.do(func() (deploy.Deployment, error) {
-		return f.st.RemoveGroup(f.now(), id, deploy.ChangeOptions{Force: force})
+func (f *fakeService) RemoveGroup(_ context.Context, id string, force bool) (deploy.Deployment, error) {
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.RemoveGroup(f.nextTime(), id, deploy.ChangeOptions{Force: force})
 	})
 }
 
-func (f *fake) ListQueue(context.Context) ([]deploy.QueuedApp, error) {
+func (f *fakeService) ListQueue(context.Context) ([]deploy.QueuedApp, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.st.QueuedApps(), nil
 }
 
-func (f *fake) ResetDelay(_ context.Context, id string) error {
+func (f *fakeService) ResetDelay(_ context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, q := range f.st.QueuedApps() {
@@ -341,29 +341,29 @@ func (f *fake) ResetDelay(_ context.Context, id string) error {
 	return &deploy.NotFoundError{Kind: "app", ID: id}
 }
 
-func (f *fake) LeaderURL(context.Context) (string, error) { return f.leading, nil }
-func (f *fake) AbdicateLeadership(context.Context) error  { return f.abdicated }
-func (f *fake) GetInfo(context.Context) (SchedulerInfo, error) {
+func (f *fakeService) LeaderURL(context.Context) (string, error) { return f.leading, nil }
+func (f *fakeService) AbdicateLeadership(context.Context) error  { return f.abdicated }
+func (f *fakeService) GetInfo(context.Context) (SchedulerInfo, error) {
 	return SchedulerInfo{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
 }
 
 // testClient sends requests to a server with a fake service.
 type testClient struct {
-	*fake
+	*fakeService
 	t       *testing.T
 	handler http.Handler
 }
 
 func newTestClient(t *testing.T) *testClient {
-	f := newFake(t)
+	f := newFakeService(t)
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	s := &apiServer{service: f, bus: f.bus, log: log, now: func() time.Time {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.now()
+		return f.nextTime()
 	}}
-	return &testClient{fake: f, t: t, handler: http.HandlerFunc(s.serveRequest)}
+	return &testClient{fakeService: f, t: t, handler: http.HandlerFunc(s.serveRequest)}
 }
 
 // send sends a request and returns the answer, which must have the status.
@@ -378,8 +378,8 @@ func (a *testClient) send(method, path, body string, status int) *httptest.Respo
 	return w
 }
 
-// read sends a request that has to succeed and decodes the answer.
-func (a *testClient) read(method, path, body string, into any) {
+// mustSend sends a request that has to succeed and decodes the answer.
+func (a *testClient) mustSend(method, path, body string, into any) {
 	a.t.Helper()
 	text, err := io.ReadAll(a.send(method, path, body, http.StatusOK).Body)
 	if err != nil {
@@ -390,8 +390,8 @@ func (a *testClient) read(method, path, body string, into any) {
 	}
 }
 
-// app reads one app.
-func (a *testClient) app(id string) (app struct {
+// readApp reads one app.
+func (a *testClient) readApp(id string) (app struct {
 	marathon.App
 	Tasks       []struct{ ID, State string }
 	Running     int `json:"tasksRunning"`
@@ -399,7 +399,7 @@ func (a *testClient) app(id string) (app struct {
 }) {
 	a.t.Helper()
 	var raw map[string]json.RawMessage
-	a.read(http.MethodGet, "/v2/apps"+id, "", &raw)
+	a.mustSend(http.MethodGet, "/v2/apps"+id, "", &raw)
 	if err := json.Unmarshal(raw["app"], &app); err != nil {
 		a.t.Fatal(err)
 	}

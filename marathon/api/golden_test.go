@@ -46,7 +46,7 @@ func TestAnswersMatchGoldenFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newEventServer(t)
-			golden(t, c.name+".json", pretty(t, a.send(c.method, c.path, c.body, c.status).Body.Bytes()))
+			checkGolden(t, c.name+".json", indentJSON(t, a.send(c.method, c.path, c.body, c.status).Body.Bytes()))
 		})
 	}
 }
@@ -57,27 +57,27 @@ func newEventServer(t *testing.T) *testClient {
 	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task-9", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
 	a.readiness["/web"] = []ReadinessResult{{Name: "up", TaskID: "task-5", Ready: true}}
 	n := 0
-	a.change("/web", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
+	a.changeInstances("/web", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 		if n++; n == 2 {
 			ill := false
 			i.Healthy = &ill
 		}
 		return i, true
 	})
-	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
+	a.changeInstances("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 		i.State, i.Changed, i.NotBefore = job.Waiting, time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC), time.Date(2026, 3, 1, 12, 5, 0, 0, time.UTC)
 		return i, true
 	})
 	a.frozen = true
-	if err := a.settle(); err != nil {
+	if err := a.executeActions(); err != nil {
 		t.Fatal(err)
 	}
 	// The queue is in the state that the deployments saw last, the tasks in their current state.
-	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Running; return i, true })
+	a.changeInstances("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Running; return i, true })
 	return a
 }
 
-func pretty(t *testing.T, text []byte) []byte {
+func indentJSON(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
@@ -87,7 +87,7 @@ func pretty(t *testing.T, text []byte) []byte {
 	return out.Bytes()
 }
 
-func golden(t *testing.T, name string, got []byte) {
+func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *rewrite {
@@ -116,7 +116,7 @@ func TestEventForms(t *testing.T) {
 	}
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "x"}`, http.StatusCreated)
-	app := a.app("/a").App
+	app := a.readApp("/a").App
 	app.VersionInfo, app.Version = nil, ""
 	ill := false
 	var out bytes.Buffer
@@ -143,5 +143,5 @@ func TestEventForms(t *testing.T) {
 			fmt.Fprintf(&out, "%s", text)
 		}
 	}
-	golden(t, "events.txt", out.Bytes())
+	checkGolden(t, "events.txt", out.Bytes())
 }

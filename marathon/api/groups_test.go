@@ -13,38 +13,38 @@ func TestGroups(t *testing.T) {
 	if got := w.Header().Get("Location"); got != "/v2/groups/shop" {
 		t.Errorf("Location: got %q, want /v2/groups/shop", got)
 	}
-	if web, db := a.app("/shop/web"), a.app("/shop/back/db"); web.Running != 1 || db.Running != 1 || web.Version != db.Version {
+	if web, db := a.readApp("/shop/web"), a.readApp("/shop/back/db"); web.Running != 1 || db.Running != 1 || web.Version != db.Version {
 		t.Errorf("got %d and %d running in %s and %s, want one each in the same version", web.Running, db.Running, web.Version, db.Version)
 	}
-	first := a.app("/shop/web").Version
+	first := a.readApp("/shop/web").Version
 
 	var r deploymentResult
-	a.read(http.MethodPut, "/v2/groups/shop", `{"scaleBy": 3}`, &r)
-	if web, db := a.app("/shop/web"), a.app("/shop/back/db"); web.Running != 3 || db.Running != 3 {
+	a.mustSend(http.MethodPut, "/v2/groups/shop", `{"scaleBy": 3}`, &r)
+	if web, db := a.readApp("/shop/web"), a.readApp("/shop/back/db"); web.Running != 3 || db.Running != 3 {
 		t.Errorf("scaled: got %d and %d running, want 3 and 3", web.Running, db.Running)
 	}
-	a.read(http.MethodPut, "/v2/groups/shop/back", `{"apps": [{"id": "cache", "cmd": "keep"}]}`, &r)
-	if w := a.send(http.MethodGet, "/v2/apps/shop/back/db", "", http.StatusNotFound); w == nil || a.app("/shop/back/cache").Running != 1 {
+	a.mustSend(http.MethodPut, "/v2/groups/shop/back", `{"apps": [{"id": "cache", "cmd": "keep"}]}`, &r)
+	if w := a.send(http.MethodGet, "/v2/apps/shop/back/db", "", http.StatusNotFound); w == nil || a.readApp("/shop/back/cache").Running != 1 {
 		t.Errorf("the app that the group has not any more is still there, or the new one is not")
 	}
 	var versions []string
-	a.read(http.MethodGet, "/v2/groups/shop/versions", "", &versions)
+	a.mustSend(http.MethodGet, "/v2/groups/shop/versions", "", &versions)
 	if !slices.Contains(versions, first) || !slices.IsSortedFunc(versions, func(x, y string) int { return strings.Compare(y, x) }) {
 		t.Errorf("got versions %v, want %s among them, the newest first", versions, first)
 	}
 	var old groupRead
-	a.read(http.MethodGet, "/v2/groups/shop/versions/"+first, "", &old)
+	a.mustSend(http.MethodGet, "/v2/groups/shop/versions/"+first, "", &old)
 	if old.Version != first || len(old.Apps) != 1 || old.Apps[0].Instances != 1 {
 		t.Errorf("the first version is %+v, want one app with one instance", old)
 	}
 	elsewhere := strings.Replace(first, "Z", "%2B00:00", 1) // the same time in another notation
 	a.send(http.MethodGet, "/v2/groups/shop/versions/"+elsewhere, "", http.StatusOK)
 	a.send(http.MethodGet, "/v2/apps/shop/web/versions/"+elsewhere, "", http.StatusOK)
-	a.read(http.MethodPut, "/v2/groups/shop", `{"version": "`+first+`"}`, &r)
-	if web := a.app("/shop/web"); web.Running != 1 {
+	a.mustSend(http.MethodPut, "/v2/groups/shop", `{"version": "`+first+`"}`, &r)
+	if web := a.readApp("/shop/web"); web.Running != 1 {
 		t.Errorf("brought back: got %d running, want 1", web.Running)
 	}
-	a.read(http.MethodDelete, "/v2/groups/shop", "", &r)
+	a.mustSend(http.MethodDelete, "/v2/groups/shop", "", &r)
 	a.send(http.MethodGet, "/v2/groups/shop", "", http.StatusNotFound)
 }
 
@@ -72,7 +72,7 @@ func TestGroupEmbed(t *testing.T) {
 		"?embed=group.pods":                         {pods: true},
 	} {
 		var got groupRead
-		a.read(http.MethodGet, "/v2/groups"+query, "", &got)
+		a.mustSend(http.MethodGet, "/v2/groups"+query, "", &got)
 		is := struct{ apps, groups, pods, counts, tasks bool }{apps: got.Apps != nil, groups: got.Groups != nil, pods: got.Pods != nil}
 		for _, app := range got.Apps {
 			is.counts, is.tasks = app.Running != nil, app.Tasks != nil
@@ -86,7 +86,7 @@ func TestGroupEmbed(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	a := newTestServer(t)
 	a.send(http.MethodPut, "/v2/groups/shop?dryRun=true", `{"apps": []}`, http.StatusOK)
-	if got := a.app("/shop/db").Running; got != 1 {
+	if got := a.readApp("/shop/db").Running; got != 1 {
 		t.Errorf("got %d running, want 1", got)
 	}
 }

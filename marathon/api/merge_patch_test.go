@@ -36,11 +36,11 @@ func TestMerge(t *testing.T) {
 		"to an own address":  {`{"container": {"docker": {"image": "a"}}}`, `{"ipAddress": {"networkName": "dcos"}}`, `{"container": {"docker": {"image": "a"}}, "networks": [{"mode": "container", "name": "dcos"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := mergePatch(parsed(t, c.stored), sent(t, c.update), marathon.ParseSettings{Role: "*"})
+			got, err := mergePatch(parseApp(t, c.stored), parsePatch(t, c.update), marathon.ParseSettings{Role: "*"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(parsed(t, c.want), got, cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(parseApp(t, c.want), got, cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -55,7 +55,7 @@ func TestMergeRejects(t *testing.T) {
 		"networks":      {`{"cmd": "a"}`, `{"networks": 3}`, "/networks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := mergePatch(parsed(t, c.stored), sent(t, c.update), marathon.ParseSettings{Role: "*"})
+			_, err := mergePatch(parseApp(t, c.stored), parsePatch(t, c.update), marathon.ParseSettings{Role: "*"})
 			var invalid *marathon.ValidationError
 			if !errors.As(err, &invalid) || invalid.Details[0].Path != c.path {
 				t.Errorf("got %v, want *marathon.Invalid at %s", err, c.path)
@@ -66,12 +66,12 @@ func TestMergeRejects(t *testing.T) {
 
 // The stored app is shared and must not change.
 func TestMergeDoesNotModifyStoredApp(t *testing.T) {
-	stored := parsed(t, `{"container": {"docker": {"image": "a"}, "portMappings": [{"containerPort": 80}]}, "networks": [{"mode": "container/bridge"}], "labels": {"a": "b"}}`)
+	stored := parseApp(t, `{"container": {"docker": {"image": "a"}, "portMappings": [{"containerPort": 80}]}, "networks": [{"mode": "container/bridge"}], "labels": {"a": "b"}}`)
 	before, err := json.Marshal(stored)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mergePatch(stored, sent(t, `{"networks": [{"mode": "host"}], "labels": {"a": "c"}}`), marathon.ParseSettings{Role: "*"}); err != nil {
+	if _, err := mergePatch(stored, parsePatch(t, `{"networks": [{"mode": "host"}], "labels": {"a": "c"}}`), marathon.ParseSettings{Role: "*"}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := json.Marshal(stored)
@@ -83,16 +83,16 @@ func TestMergeDoesNotModifyStoredApp(t *testing.T) {
 	}
 }
 
-func parsed(t *testing.T, text string) *marathon.App {
+func parseApp(t *testing.T, text string) *marathon.App {
 	t.Helper()
-	a, err := parseComplete(sent(t, text), "/a", marathon.ParseSettings{Role: "*"})
+	a, err := parseComplete(parsePatch(t, text), "/a", marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func sent(t *testing.T, text string) appPatch {
+func parsePatch(t *testing.T, text string) appPatch {
 	t.Helper()
 	p, err := readPatch([]byte(text), marathon.ParseSettings{Role: "*"})
 	if err != nil {

@@ -82,7 +82,7 @@ func FuzzPlaces(f *testing.F) {
 			if p.arg != "" && p.part == "" {
 				t.Fatalf("%s: %q has the argument %q of nothing", name, path, p.arg)
 			}
-			if dotted(path) {
+			if hasDotSegment(path) {
 				continue
 			}
 			back := splitSegments(p.id)
@@ -101,6 +101,6 @@ func FuzzPlaces(f *testing.F) {
 	})
 }
 
-func dotted(path string) bool {
+func hasDotSegment(path string) bool {
 	return slices.ContainsFunc(splitSegments(path), func(s string) bool { return s == "." || s == ".." })
 }

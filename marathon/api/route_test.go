@@ -23,10 +23,10 @@ func newTestServer(t *testing.T) *testClient {
 	return a
 }
 
-func (a *testClient) deployment() string {
+func (a *testClient) onlyDeploymentID() string {
 	a.t.Helper()
 	var all []objectID
-	a.read(http.MethodGet, "/v2/deployments", "", &all)
+	a.mustSend(http.MethodGet, "/v2/deployments", "", &all)
 	if len(all) != 1 {
 		a.t.Fatalf("got deployments %v, want one", all)
 	}
@@ -206,7 +206,7 @@ func TestRoutes(t *testing.T) {
 
 func TestLockedErrorNamesDeployments(t *testing.T) {
 	a := newTestServer(t)
-	id := a.deployment()
+	id := a.onlyDeploymentID()
 	w := a.send(http.MethodPut, "/v2/apps/stuck", `{"cmd": "three"}`, http.StatusConflict)
 	if want := `"deployments":[{"id":"` + id + `"}]`; !strings.Contains(w.Body.String(), want) {
 		t.Errorf("got %s, want %s in it", w.Body, want)
@@ -216,13 +216,13 @@ func TestLockedErrorNamesDeployments(t *testing.T) {
 func TestCancel(t *testing.T) {
 	a := newTestServer(t)
 	var r deploymentResult
-	a.read(http.MethodDelete, "/v2/deployments/"+a.deployment(), "", &r)
-	if got := a.app("/stuck"); got.Cmd != "one" || len(got.Deployments) != 0 {
+	a.mustSend(http.MethodDelete, "/v2/deployments/"+a.onlyDeploymentID(), "", &r)
+	if got := a.readApp("/stuck"); got.Cmd != "one" || len(got.Deployments) != 0 {
 		t.Errorf("rolled back: got %q with deployments %v, want one without", got.Cmd, got.Deployments)
 	}
 	a = newTestServer(t)
-	w := a.send(http.MethodDelete, "/v2/deployments/"+a.deployment()+"?force=true", "", http.StatusAccepted)
-	if got := a.app("/stuck"); got.Cmd != "two" || len(got.Deployments) != 0 || w.Body.Len() > 0 {
+	w := a.send(http.MethodDelete, "/v2/deployments/"+a.onlyDeploymentID()+"?force=true", "", http.StatusAccepted)
+	if got := a.readApp("/stuck"); got.Cmd != "two" || len(got.Deployments) != 0 || w.Body.Len() > 0 {
 		t.Errorf("abandoned: got %q with deployments %v and the answer %q, want two without, and none", got.Cmd, got.Deployments, w.Body)
 	}
 }

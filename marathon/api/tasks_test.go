@@ -15,7 +15,7 @@ import (
 func (a *testClient) taskIDs(method, path, body string) []string {
 	a.t.Helper()
 	var got struct{ Tasks []struct{ ID string } }
-	a.read(method, path, body, &got)
+	a.mustSend(method, path, body, &got)
 	var ids []string
 	for _, one := range got.Tasks {
 		ids = append(ids, one.ID)
@@ -29,7 +29,7 @@ func TestTasks(t *testing.T) {
 	if len(web) != 2 {
 		t.Fatalf("/web has tasks %v, want 2", web)
 	}
-	a.change("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Staging; return i, true })
+	a.changeInstances("/shop/db", func(i deploy.AppInstance) (deploy.AppInstance, bool) { i.State = job.Staging; return i, true })
 	staging := a.taskIDs(http.MethodGet, "/v2/apps/shop/*/tasks", "")
 	for query, want := range map[string]int{"": 4, "?status=running": 3, "?status=STAGING": 1, "?status[]=running&status[]=staging": 4, "?status=odd": 4} {
 		if got := a.taskIDs(http.MethodGet, "/v2/tasks"+query, ""); len(got) != want || query == "?status=STAGING" && !slices.Equal(got, staging) {
@@ -43,7 +43,7 @@ func TestKill(t *testing.T) {
 	web := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")
 
 	var one struct{ Task struct{ ID string } }
-	a.read(http.MethodDelete, "/v2/apps/web/tasks/"+web[0], "", &one)
+	a.mustSend(http.MethodDelete, "/v2/apps/web/tasks/"+web[0], "", &one)
 	if one.Task.ID != web[0] {
 		t.Errorf("killed %q, want %q", one.Task.ID, web[0])
 	}
@@ -54,8 +54,8 @@ func TestKill(t *testing.T) {
 
 	// With scale the app has fewer instances afterwards.
 	var r deploymentResult
-	a.read(http.MethodDelete, "/v2/apps/web/tasks/"+web[1]+"?scale=true", "", &r)
-	if got := a.app("/web"); got.Instances != 1 || len(got.Tasks) != 1 || got.Version != r.Version {
+	a.mustSend(http.MethodDelete, "/v2/apps/web/tasks/"+web[1]+"?scale=true", "", &r)
+	if got := a.readApp("/web"); got.Instances != 1 || len(got.Tasks) != 1 || got.Version != r.Version {
 		t.Errorf("after kill and scale: got %d instances, tasks %v in %s, want one of each in %s", got.Instances, got.Tasks, got.Version, r.Version)
 	}
 }
@@ -63,7 +63,7 @@ func TestKill(t *testing.T) {
 func TestKillByHost(t *testing.T) {
 	a := newTestServer(t)
 	var got struct{ Tasks []AppTask }
-	a.read(http.MethodGet, "/v2/apps/web/tasks", "", &got)
+	a.mustSend(http.MethodGet, "/v2/apps/web/tasks", "", &got)
 	var here []string
 	for _, one := range got.Tasks {
 		if one.Host == got.Tasks[0].Host {
@@ -89,8 +89,8 @@ func TestKillAcrossApps(t *testing.T) {
 	}
 	all = []string{a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")[0], a.taskIDs(http.MethodGet, "/v2/apps/shop/db/tasks", "")[0]}
 	var r deploymentResult
-	a.read(http.MethodPost, "/v2/tasks/delete?scale=true", `{"ids": ["`+strings.Join(all, `", "`)+`"]}`, &r)
-	if web, db := a.app("/web").Instances, a.app("/shop/db").Instances; web != 1 || db != 0 {
+	a.mustSend(http.MethodPost, "/v2/tasks/delete?scale=true", `{"ids": ["`+strings.Join(all, `", "`)+`"]}`, &r)
+	if web, db := a.readApp("/web").Instances, a.readApp("/shop/db").Instances; web != 1 || db != 0 {
 		t.Errorf("got %d and %d instances, want 1 and 0", web, db)
 	}
 }
@@ -121,7 +121,7 @@ func TestServicePorts(t *testing.T) {
 		`{"cmd": "a", "ports": [80, 0]}`:      {80, 0},
 		`{"container": {"docker": {"image": "i"}, "portMappings": [{"containerPort": 80, "servicePort": 10001}, {"containerPort": 81}]}, "networks": [{"mode": "container/bridge"}]}`: {10001, 0},
 	} {
-		if got := servicePorts(parsed(t, text)); !slices.Equal(got, want) {
+		if got := servicePorts(parseApp(t, text)); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}

@@ -17,9 +17,9 @@ const (
 	each     = 10 // instances of each app
 )
 
-// wanted returns the documents of 1,000 apps of ten instances each, with health checks and a GPU, of which nothing
+// newAppDocuments returns the documents of 1,000 apps of ten instances each, with health checks and a GPU, of which nothing
 // runs yet.
-func wanted(b *testing.B) map[string][]byte {
+func newAppDocuments(b *testing.B) map[string][]byte {
 	b.Helper()
 	s, err := deploy.LoadState(nil, func(string) []deploy.AppInstance { return nil })
 	if err != nil {
@@ -44,10 +44,10 @@ func wanted(b *testing.B) map[string][]byte {
 // BenchmarkColdStart measures how a Controller deploys 1,000 apps of 10 instances: from their documents to all submitted
 // jobs and the end of the deployment, on a cluster that starts tasks at once.
 func BenchmarkColdStart(b *testing.B) {
-	documents := wanted(b)
+	documents := newAppDocuments(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		f := newFake()
+		f := newFakeCluster()
 		maps.Copy(f.documents, documents)
 		settled := make(chan struct{})
 		f.deny = func(call string) error {
@@ -56,12 +56,12 @@ func BenchmarkColdStart(b *testing.B) {
 			}
 			return nil
 		}
-		s := keep(b, f, nil)
+		s := startController(b, f, nil)
 		<-settled
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			b.Fatal(err)
 		}
-		if n := f.runs(b)["exec serve --port $PORT0"]; n != manyApps*each {
+		if n := f.countRunning(b)["exec serve --port $PORT0"]; n != manyApps*each {
 			b.Fatalf("%d run", n)
 		}
 	}
@@ -69,18 +69,18 @@ func BenchmarkColdStart(b *testing.B) {
 
 // BenchmarkList answers GET /v2/apps for 1,000 apps of 10 instances.
 func BenchmarkList(b *testing.B) {
-	f := newFake()
-	maps.Copy(f.documents, wanted(b))
-	s := keep(b, f, nil)
+	f := newFakeCluster()
+	maps.Copy(f.documents, newAppDocuments(b))
+	s := startController(b, f, nil)
 	<-f.leads
 	b.ReportAllocs()
 	for b.Loop() {
 		var got struct{ Apps []json.RawMessage }
-		if s.ask("GET", "/v2/apps", "", &got); len(got.Apps) != manyApps {
+		if s.sendRequest("GET", "/v2/apps", "", &got); len(got.Apps) != manyApps {
 			b.Fatalf("%d apps", len(got.Apps))
 		}
 	}
-	if err := s.end(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		b.Fatal(err)
 	}
 }

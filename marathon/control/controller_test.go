@@ -22,25 +22,25 @@ import (
 // TestControllerRunsApps follows an app from its definition to its removal.
 func TestControllerRunsApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "3")
-		s.settled(map[string]int{"one": 3})
-		s.must("PUT", web, `{"instances": 5}`)
-		s.settled(map[string]int{"one": 5})
-		s.must("PUT", web, `{"cmd": "two", "instances": 4}`)
-		s.settled(map[string]int{"two": 4})
-		s.must("DELETE", web+"/tasks?host=127.0.0.1", "")
-		s.settled(map[string]int{"two": 4})
-		s.must("DELETE", web+"/tasks?scale=true", "")
-		s.settled(nil)
-		s.must("PUT", web, `{"instances": 1}`)
-		s.settled(map[string]int{"two": 1})
-		s.must("DELETE", web, "")
-		s.settled(nil)
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.createApp("one", "3")
+		s.checkSettled(map[string]int{"one": 3})
+		s.mustSend("PUT", web, `{"instances": 5}`)
+		s.checkSettled(map[string]int{"one": 5})
+		s.mustSend("PUT", web, `{"cmd": "two", "instances": 4}`)
+		s.checkSettled(map[string]int{"two": 4})
+		s.mustSend("DELETE", web+"/tasks?host=127.0.0.1", "")
+		s.checkSettled(map[string]int{"two": 4})
+		s.mustSend("DELETE", web+"/tasks?scale=true", "")
+		s.checkSettled(nil)
+		s.mustSend("PUT", web, `{"instances": 1}`)
+		s.checkSettled(map[string]int{"two": 1})
+		s.mustSend("DELETE", web, "")
+		s.checkSettled(nil)
 		if len(s.cluster.documents) != 0 {
 			t.Errorf("documents are left: %v", s.cluster.documents)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Errorf("it ended with %v", err)
 		}
 	})
@@ -52,32 +52,32 @@ func TestFailedActionsAreRetried(t *testing.T) {
 	for _, kind := range []string{"submit", "scale", "stop", "kill"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, failures := newFake(), 0
-				s := lead(t, f, nil)
-				s.must("PUT", "/v2/groups/", `{"apps": [{"id": "/other", "cmd": "other", "mem": 32}]}`)
-				f.denies(func(call string) error {
+				f, failures := newFakeCluster(), 0
+				s := startInBubble(t, f, nil)
+				s.mustSend("PUT", "/v2/groups/", `{"apps": [{"id": "/other", "cmd": "other", "mem": 32}]}`)
+				f.denyCalls(func(call string) error {
 					if strings.HasPrefix(call, kind) && failures < 4 {
 						failures++
 						return errors.New("the disk is slow")
 					}
 					return nil
 				})
-				s.create("one", "2")
-				busy(s, 10*time.Second)
-				s.settled(map[string]int{"one": 2, "other": 1})
-				s.must("PUT", web, `{"instances": 3}`)
-				busy(s, 10*time.Second)
-				s.settled(map[string]int{"one": 3, "other": 1})
-				s.must("PUT", web, `{"cmd": "two", "instances": 2}`)
-				busy(s, 10*time.Second)
-				s.settled(map[string]int{"two": 2, "other": 1})
-				s.must("DELETE", web, "")
-				busy(s, 10*time.Second)
-				s.settled(map[string]int{"other": 1})
+				s.createApp("one", "2")
+				changeJobsConstantly(s, 10*time.Second)
+				s.checkSettled(map[string]int{"one": 2, "other": 1})
+				s.mustSend("PUT", web, `{"instances": 3}`)
+				changeJobsConstantly(s, 10*time.Second)
+				s.checkSettled(map[string]int{"one": 3, "other": 1})
+				s.mustSend("PUT", web, `{"cmd": "two", "instances": 2}`)
+				changeJobsConstantly(s, 10*time.Second)
+				s.checkSettled(map[string]int{"two": 2, "other": 1})
+				s.mustSend("DELETE", web, "")
+				changeJobsConstantly(s, 10*time.Second)
+				s.checkSettled(map[string]int{"other": 1})
 				if failures != 4 {
 					t.Errorf("%d calls failed, want 4", failures)
 				}
-				if err := s.end(); err != nil {
+				if err := s.stopAndWait(); err != nil {
 					t.Errorf("it ended with %v", err)
 				}
 			})
@@ -85,13 +85,13 @@ func TestFailedActionsAreRetried(t *testing.T) {
 	}
 }
 
-// busy changes all jobs ten times a second.
-func busy(s *scheduler, how time.Duration) {
+// changeJobsConstantly changes all jobs ten times a second.
+func changeJobsConstantly(s *testController, how time.Duration) {
 	for range how / (100 * time.Millisecond) {
 		time.Sleep(100 * time.Millisecond)
 		s.cluster.mu.Lock()
 		for name := range s.cluster.jobs {
-			s.cluster.change(name)
+			s.cluster.notifyChange(name)
 		}
 		s.cluster.mu.Unlock()
 		synctest.Wait()
@@ -102,20 +102,20 @@ func busy(s *scheduler, how time.Duration) {
 // recorded.
 func TestRequestsAreRecordedBeforeActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		s := lead(t, f, nil)
-		s.create("one", "1")
+		f := newFakeCluster()
+		s := startInBubble(t, f, nil)
+		s.createApp("one", "1")
 		if len(f.calls) < 2 || !strings.HasPrefix(f.calls[0], "put [marathon/app/shop/web marathon/deployment/") {
 			t.Errorf("the first of the calls %q records nothing", f.calls)
 		}
-		f.denies(func(call string) error {
+		f.denyCalls(func(call string) error {
 			if strings.HasPrefix(call, "put") {
 				return errors.New("the disk is full")
 			}
 			return nil
 		})
 		var p struct{ Message string }
-		if code := s.ask("PUT", web, `{"cmd": "two"}`, &p); code != http.StatusServiceUnavailable || !strings.Contains(p.Message, "the disk is full") {
+		if code := s.sendRequest("PUT", web, `{"cmd": "two"}`, &p); code != http.StatusServiceUnavailable || !strings.Contains(p.Message, "the disk is full") {
 			t.Errorf("got %d %s", code, p.Message)
 		}
 		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "record apps: the disk is full") {
@@ -132,7 +132,7 @@ func TestRequestsAreRecordedBeforeActions(t *testing.T) {
 // is recorded as current.
 func TestStepsAreRecordedBeforeActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, steps := newFake(), map[string]int{}
+		f, steps := newFakeCluster(), map[string]int{}
 		f.deny = func(call string) error {
 			app, submits := strings.CutPrefix(call, "submit ")
 			for key, value := range f.documents {
@@ -147,13 +147,13 @@ func TestStepsAreRecordedBeforeActions(t *testing.T) {
 			}
 			return nil
 		}
-		s := lead(t, f, nil)
-		s.must("PUT", "/v2/apps", `[{"id": "/a", "cmd": "a", "mem": 32, "dependencies": ["/b"]}, {"id": "/b", "cmd": "b", "mem": 32}]`)
-		s.settled(map[string]int{"a": 1, "b": 1})
+		s := startInBubble(t, f, nil)
+		s.mustSend("PUT", "/v2/apps", `[{"id": "/a", "cmd": "a", "mem": 32, "dependencies": ["/b"]}, {"id": "/b", "cmd": "b", "mem": 32}]`)
+		s.checkSettled(map[string]int{"a": 1, "b": 1})
 		if want := map[string]int{"b": 2, "a": 3}; !maps.Equal(steps, want) {
 			t.Errorf("the apps were started when the steps %v were recorded, want %v", steps, want)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -166,21 +166,21 @@ func TestFailover(t *testing.T) {
 	last := 0
 	for n := range steps {
 		synctest.Test(t, func(t *testing.T) {
-			f, calls := newFake(), 0
+			f, calls := newFakeCluster(), 0
 			f.deny = func(string) error {
 				if calls++; calls > n {
 					return errLost
 				}
 				return nil
 			}
-			s := lead(t, f, nil)
+			s := startInBubble(t, f, nil)
 			story := []string{
 				`[{"id": "/a", "cmd": "one", "instances": 3, "mem": 32}, {"id": "/b", "cmd": "b", "dependencies": ["/a"], "mem": 32}]`,
 				`[{"id": "/a", "instances": 4}]`,
 				`[{"id": "/a", "cmd": "two", "instances": 2, "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}}]`,
 			}
 			for i := 0; i < len(story); {
-				code := s.ask("PUT", "/v2/apps?force=true", story[i], nil)
+				code := s.sendRequest("PUT", "/v2/apps?force=true", story[i], nil)
 				synctest.Wait()
 				switch {
 				case code == http.StatusOK:
@@ -199,8 +199,8 @@ func TestFailover(t *testing.T) {
 			default:
 				last = n
 			}
-			s.settled(map[string]int{"two": 2, "b": 1})
-			if err := s.end(); err != nil {
+			s.checkSettled(map[string]int{"two": 2, "b": 1})
+			if err := s.stopAndWait(); err != nil {
 				t.Errorf("after %d calls: %v", n, err)
 			}
 		})
@@ -214,36 +214,36 @@ func TestFailover(t *testing.T) {
 }
 
 // takeOver checks that the scheduler has lost its leadership, and starts the next one.
-func takeOver(t *testing.T, s *scheduler) *scheduler {
+func takeOver(t *testing.T, s *testController) *testController {
 	t.Helper()
 	if err := <-s.ended; !errors.Is(err, errLost) {
 		s.Fatalf("it ended with %v", err)
 	}
 	s.stop()
-	return lead(t, s.cluster.succeeds(), nil)
+	return startInBubble(t, s.cluster.newSuccessor(), nil)
 }
 
 // TestRequestsFailWhenNotLeading checks that requests fail with status 503 unless the Controller runs, and that
 // streams end with it.
 func TestRequestsFailWhenNotLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scheduler{TB: t, control: New(ControllerConfig{Log: quiet()}), cluster: newFake()}
+		s := &testController{TB: t, control: New(ControllerConfig{Log: discardLogger()}), cluster: newFakeCluster()}
 		unavailable := func() {
 			t.Helper()
 			for _, r := range []string{"GET /v2/apps", "POST /v2/apps", "GET /v2/groups", "GET /v2/deployments", "GET /v2/queue", "GET /v2/tasks", "GET /v2/info", "DELETE /v2/apps/a"} {
 				method, path, _ := strings.Cut(r, " ")
-				if code := s.ask(method, path, `{"id": "/a", "cmd": "x"}`, nil); code != http.StatusServiceUnavailable {
+				if code := s.sendRequest(method, path, `{"id": "/a", "cmd": "x"}`, nil); code != http.StatusServiceUnavailable {
 					t.Errorf("%s: status %d", r, code)
 				}
 			}
-			if code := s.ask("GET", "/v2/leader", "", nil); code != http.StatusNotFound {
+			if code := s.sendRequest("GET", "/v2/leader", "", nil); code != http.StatusNotFound {
 				t.Errorf("leader: status %d", code)
 			}
 		}
 		unavailable()
-		s = lead(t, s.cluster, nil)
+		s = startInBubble(t, s.cluster, nil)
 		var who struct{ Leader string }
-		if s.ask("GET", "/v2/leader", "", &who); who.Leader != "127.0.0.1:1" {
+		if s.sendRequest("GET", "/v2/leader", "", &who); who.Leader != "127.0.0.1:1" {
 			t.Errorf("leader %q", who.Leader)
 		}
 		w := httptest.NewRecorder()
@@ -253,8 +253,8 @@ func TestRequestsFailWhenNotLeading(t *testing.T) {
 			s.control.ServeHTTP(w, httptest.NewRequest("GET", "/v2/events", nil))
 		}()
 		synctest.Wait()
-		s.create("one", "1")
-		if err := s.end(); err != nil {
+		s.createApp("one", "1")
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 		<-streamed
@@ -268,7 +268,7 @@ func TestRequestsFailWhenNotLeading(t *testing.T) {
 // TestWatchFailureStopsController checks that Run ends if changes of the cluster cannot be watched.
 func TestWatchFailureStopsController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
+		s := startInBubble(t, newFakeCluster(), nil)
 		close(s.cluster.lost)
 		if err := <-s.ended; !errors.Is(err, errLost) {
 			t.Errorf("it ended with %v", err)
@@ -280,7 +280,7 @@ func TestWatchFailureStopsController(t *testing.T) {
 // TestEndedRequest covers requests that were cancelled before the loop handled them.
 func TestEndedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
+		s := startInBubble(t, newFakeCluster(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		done := 0
@@ -292,7 +292,7 @@ func TestEndedRequest(t *testing.T) {
 		if done == 100 {
 			t.Error("all were done")
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -301,8 +301,8 @@ func TestEndedRequest(t *testing.T) {
 // TestKillAndScale checks that instances which are already ending do not scale their app down.
 func TestKillAndScale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "4")
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.createApp("one", "4")
 		f := s.cluster
 		f.mu.Lock()
 		var ids []string
@@ -310,16 +310,16 @@ func TestKillAndScale(t *testing.T) {
 			for i := range j.Tasks[:2] {
 				ids = append(ids, j.Tasks[i].ID)
 			}
-			f.end(&j.Tasks[0], job.KillByScaling)
+			f.endTask(&j.Tasks[0], job.KillByScaling)
 			j.Tasks[0].State = job.Killing
 			j.Spec.Tasks--
-			f.change(name)
+			f.notifyChange(name)
 		}
 		f.mu.Unlock()
 		synctest.Wait()
-		s.must("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "nobody"]}`)
+		s.mustSend("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "nobody"]}`)
 		var got struct{ App struct{ Instances int } }
-		if s.ask("GET", web, "", &got); got.App.Instances != 3 {
+		if s.sendRequest("GET", web, "", &got); got.App.Instances != 3 {
 			t.Errorf("it wants %d instances, want 3", got.App.Instances)
 		}
 		f.mu.Lock()
@@ -329,7 +329,7 @@ func TestKillAndScale(t *testing.T) {
 			}
 		}
 		f.mu.Unlock()
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -338,17 +338,17 @@ func TestKillAndScale(t *testing.T) {
 // TestEnforcedRole checks that apps of a top group that enforces its role get this role.
 func TestEnforcedRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.must("POST", "/v2/groups", `{"id": "/lab", "enforceRole": true}`)
-		s.must("POST", "/v2/apps", `{"id": "/lab/train", "cmd": "train", "mem": 32}`)
-		s.must("POST", "/v2/apps", `{"id": "/other", "cmd": "other", "mem": 32}`)
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.mustSend("POST", "/v2/groups", `{"id": "/lab", "enforceRole": true}`)
+		s.mustSend("POST", "/v2/apps", `{"id": "/lab/train", "cmd": "train", "mem": 32}`)
+		s.mustSend("POST", "/v2/apps", `{"id": "/other", "cmd": "other", "mem": 32}`)
 		for id, want := range map[string]string{"/lab/train": "lab", "/other": "*"} {
 			var got struct{ App marathon.App }
-			if s.ask("GET", "/v2/apps"+id, "", &got); got.App.Role != want {
+			if s.sendRequest("GET", "/v2/apps"+id, "", &got); got.App.Role != want {
 				t.Errorf("%s has the role %q, want %q", id, got.App.Role, want)
 			}
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -357,15 +357,15 @@ func TestEnforcedRole(t *testing.T) {
 // TestDryRun checks that a dry run returns the plan and changes nothing.
 func TestDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "1")
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.createApp("one", "1")
 		before := slices.Clone(s.cluster.calls)
 		var plan struct {
 			Steps []struct {
 				Actions []struct{ Action, App string }
 			}
 		}
-		s.ask("PUT", "/v2/groups/shop?dryRun=true", `{"apps": [{"id": "/shop/web", "cmd": "two", "mem": 32}]}`, &plan)
+		s.sendRequest("PUT", "/v2/groups/shop?dryRun=true", `{"apps": [{"id": "/shop/web", "cmd": "two", "mem": 32}]}`, &plan)
 		if len(plan.Steps) != 1 || fmt.Sprint(plan.Steps[0].Actions) != "[{RestartApplication /shop/web}]" {
 			t.Errorf("plan %+v", plan)
 		}
@@ -373,8 +373,8 @@ func TestDryRun(t *testing.T) {
 		if !slices.Equal(before, s.cluster.calls) {
 			t.Errorf("it did %v", s.cluster.calls[len(before):])
 		}
-		s.settled(map[string]int{"one": 1})
-		if err := s.end(); err != nil {
+		s.checkSettled(map[string]int{"one": 1})
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -384,23 +384,23 @@ func TestDryRun(t *testing.T) {
 // deployment.
 func TestRejectedApp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeCluster()
 		f.refuses = map[string]bool{"/g/bad": true}
-		s := lead(t, f, nil)
+		s := startInBubble(t, f, nil)
 		for path, body := range map[string]string{
 			"/v2/apps":   `{"id":"/g/bad","cmd":"sleep 1"}`,
 			"/v2/groups": `{"id":"/g","apps":[{"id":"good","cmd":"sleep 1"},{"id":"bad","cmd":"sleep 1"}]}`,
 		} {
 			var answer struct{ Message string }
-			if code := s.ask("POST", path, body, &answer); code != 422 || !strings.Contains(answer.Message, "has not allowed") {
+			if code := s.sendRequest("POST", path, body, &answer); code != 422 || !strings.Contains(answer.Message, "has not allowed") {
 				t.Errorf("POST %s: %d %s", path, code, answer.Message)
 			}
 		}
-		s.must("POST", "/v2/apps", `{"id":"/g/bad","cmd":"sleep 1","instances":0}`)
+		s.mustSend("POST", "/v2/apps", `{"id":"/g/bad","cmd":"sleep 1","instances":0}`)
 		if len(f.jobs) > 0 {
 			t.Errorf("jobs %v were submitted", f.calls)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -24,21 +24,21 @@ func TestAuthorizationHoldsDuringChange(t *testing.T) {
 		{"remove a group", "DELETE", "/v2/groups/shop?force=true", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { authorizedDuringChange(t, c.method, c.path, c.body) })
+			synctest.Test(t, func(t *testing.T) { checkAuthorizationDuringChange(t, c.method, c.path, c.body) })
 		})
 	}
 }
 
-func authorizedDuringChange(t *testing.T, method, path, body string) {
+func checkAuthorizationDuringChange(t *testing.T, method, path, body string) {
 	m := &movingAuthorizer{moved: make(chan error, 1)}
-	s := keepFor(t, newFake(), ControllerConfig{Log: quiet(), Authorize: m.may})
+	s := startControllerWith(t, newFakeCluster(), ControllerConfig{Log: discardLogger(), Authorize: m.may})
 	synctest.Wait()
 	m.control = s.control
-	s.must("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "one", "mem": 32}`)
+	s.mustSend("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "one", "mem": 32}`)
 	var got struct {
 		App struct{ Tasks []struct{ ID string } }
 	}
-	if s.ask("GET", web, "", &got); len(got.App.Tasks) != 1 {
+	if s.sendRequest("GET", web, "", &got); len(got.App.Tasks) != 1 {
 		t.Fatalf("%d tasks run, want 1", len(got.App.Tasks))
 	}
 	m.armed = true
@@ -61,7 +61,7 @@ func authorizedDuringChange(t *testing.T, method, path, body string) {
 	default:
 		t.Error("the app could not be moved afterwards either")
 	}
-	if err := s.end(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -77,7 +77,7 @@ type movingAuthorizer struct {
 func (m *movingAuthorizer) may(_ context.Context, change bool, role string) error {
 	if change && m.armed {
 		m.armed = false
-		go func() { m.moved <- m.toProd() }()
+		go func() { m.moved <- m.moveToProd() }()
 		synctest.Wait()
 		m.before = len(m.moved) > 0
 	}
@@ -87,7 +87,7 @@ func (m *movingAuthorizer) may(_ context.Context, change bool, role string) erro
 	return nil
 }
 
-func (m *movingAuthorizer) toProd() error {
+func (m *movingAuthorizer) moveToProd() error {
 	_, _, err := m.control.UpdateApps(context.Background(), func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		now := stored("/shop/web")
 		if now == nil {

@@ -18,9 +18,9 @@ import (
 // errLost ends the leadership of a fake cluster.
 var errLost = errors.New("another scheduler leads")
 
-// fake is a ClusterBackend in memory that acts at once: tasks run when they are submitted, and end when they are
+// fakeCluster is a ClusterBackend in memory that acts at once: tasks run when they are submitted, and end when they are
 // stopped.
-type fake struct {
+type fakeCluster struct {
 	mu   sync.Mutex
 	jobs map[string]*job.Job
 	// groups are the names of the jobs that were submitted, by group.
@@ -51,28 +51,28 @@ type fake struct {
 	refuses map[string]bool
 }
 
-func newFake() *fake {
-	return &fake{
+func newFakeCluster() *fakeCluster {
+	return &fakeCluster{
 		jobs: map[string]*job.Job{}, groups: map[string]map[string]bool{}, agentFields: map[string]map[string]string{}, documents: map[string][]byte{}, changed: map[string]bool{},
 		wake: make(chan struct{}, 1), lost: make(chan struct{}), leads: make(chan struct{}),
 	}
 }
 
-// succeeds returns the cluster for the next scheduler, in the same state.
-func (f *fake) succeeds() *fake {
+// newSuccessor returns the cluster for the next scheduler, in the same state.
+func (f *fakeCluster) newSuccessor() *fakeCluster {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := newFake()
+	next := newFakeCluster()
 	for name, j := range f.jobs {
-		next.add(j.Clone())
+		next.addJob(j.Clone())
 		next.changed[name] = true
 	}
 	next.documents, next.attempts, next.held, next.ports = maps.Clone(f.documents), f.attempts, f.held, f.ports
 	return next
 }
 
-// add records a job, and its group.
-func (f *fake) add(j *job.Job) {
+// addJob records a job, and its group.
+func (f *fakeCluster) addJob(j *job.Job) {
 	f.jobs[j.Spec.Name] = j
 	if f.groups[j.Spec.Group] == nil {
 		f.groups[j.Spec.Group] = map[string]bool{}
@@ -80,15 +80,15 @@ func (f *fake) add(j *job.Job) {
 	f.groups[j.Spec.Group][j.Spec.Name] = true
 }
 
-// denies sets deny and clears calls.
-func (f *fake) denies(deny func(call string) error) {
+// denyCalls sets deny and clears calls.
+func (f *fakeCluster) denyCalls(deny func(call string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.deny = nil, deny
 }
 
-// call records a call before its change. It returns with mu locked.
-func (f *fake) call(format string, args ...any) error {
+// recordCall records a call before its change. It returns with mu locked.
+func (f *fakeCluster) recordCall(format string, args ...any) error {
 	f.mu.Lock()
 	select {
 	case <-f.lost:
@@ -108,7 +108,7 @@ func (f *fake) call(format string, args ...any) error {
 	return nil
 }
 
-func (f *fake) change(name string, moves ...job.Task) {
+func (f *fakeCluster) notifyChange(name string, moves ...job.Task) {
 	f.changed[name], f.moves = true, append(f.moves, moves...)
 	select {
 	case f.wake <- struct{}{}:
@@ -116,16 +116,16 @@ func (f *fake) change(name string, moves ...job.Task) {
 	}
 }
 
-func (f *fake) DescribeScheduler(context.Context) (url, id, role string, err error) {
+func (f *fakeCluster) DescribeScheduler(context.Context) (url, id, role string, err error) {
 	return "http://127.0.0.1:1", "f1", "*", nil
 }
 
-func (f *fake) SubmitJobs(_ context.Context, specs ...job.Spec) error {
+func (f *fakeCluster) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 	names := ""
 	for _, s := range specs {
 		names += fmt.Sprintf(" %s %d", s.Name, s.Tasks)
 	}
-	err := f.call("submit%s", names)
+	err := f.recordCall("submit%s", names)
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -140,17 +140,17 @@ func (f *fake) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 			f.early = append(f.early, s.Name)
 		}
 		j := &job.Job{Spec: s, Submitted: time.Now()}
-		f.add(j)
+		f.addJob(j)
 		for range s.Tasks {
-			j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
+			j.Tasks = append(j.Tasks, f.newTask(j, len(j.Tasks), 1))
 		}
-		f.change(s.Name)
+		f.notifyChange(s.Name)
 	}
 	return nil
 }
 
 // CheckAdmission rejects the jobs of apps in refuses.
-func (f *fake) CheckAdmission(_ context.Context, specs ...job.Spec) error {
+func (f *fakeCluster) CheckAdmission(_ context.Context, specs ...job.Spec) error {
 	for _, s := range specs {
 		if f.refuses[s.Group] {
 			return fmt.Errorf("%s wants what its operator has not allowed", s.Group)
@@ -159,19 +159,19 @@ func (f *fake) CheckAdmission(_ context.Context, specs ...job.Spec) error {
 	return nil
 }
 
-func (f *fake) task(j *job.Job, index, attempt int) job.Task {
+func (f *fakeCluster) newTask(j *job.Job, index, attempt int) job.Task {
 	f.attempts++
 	t := job.Task{
 		ID: fmt.Sprintf("%s.%d.%d.t%d", j.Spec.Name, index, attempt, j.Submitted.UnixNano()), Job: j.Spec.Name, Index: index, Attempt: attempt,
 		State: job.Waiting, Changed: time.Now(),
 	}
 	if !f.held {
-		f.run(j, &t)
+		f.runTask(j, &t)
 	}
 	return t
 }
 
-func (f *fake) run(j *job.Job, t *job.Task) {
+func (f *fakeCluster) runTask(j *job.Job, t *job.Task) {
 	t.State, t.Started, t.Hostname, t.AgentID, t.Ports = job.Running, time.Now(), "127.0.0.1", "a1", f.ports
 	t.AgentURL, t.Addresses = "http://10.0.0.1:5051/slave(1)", f.addresses
 	if j.Spec.HealthCheck != nil {
@@ -179,24 +179,24 @@ func (f *fake) run(j *job.Job, t *job.Task) {
 	}
 }
 
-// ends ends the first task of the job, whose next attempt waits. It returns the id of the attempt that ended.
-func (f *fake) ends(name string, as job.State, why string) string {
+// endFirstTask ends the first task of the job, whose next attempt waits. It returns the id of the attempt that ended.
+func (f *fakeCluster) endFirstTask(name string, as job.State, why string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j := f.jobs[name]
 	held := f.held
 	f.held = true
-	old, t := j.Tasks[0], f.task(j, 0, j.Tasks[0].Attempt+1)
+	old, t := j.Tasks[0], f.newTask(j, 0, j.Tasks[0].Attempt+1)
 	f.held = held
 	old.State, old.Message, old.Changed = as, why, time.Now()
 	t.Failures, t.Message = 1, fmt.Sprintf("attempt %d has %s and is started again", old.Attempt, as)
 	j.Tasks[0] = t
-	f.change(name, old, t)
+	f.notifyChange(name, old, t)
 	return old.ID
 }
 
-func (f *fake) ScaleJob(_ context.Context, name string, tasks int) error {
-	err := f.call("scale %s %d", name, tasks)
+func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int) error {
+	err := f.recordCall("scale %s %d", name, tasks)
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -207,19 +207,19 @@ func (f *fake) ScaleJob(_ context.Context, name string, tasks int) error {
 	}
 	for i := range j.Tasks {
 		if j.WantedTasks() < tasks && j.Tasks[i].IsRetired() {
-			j.Tasks[i] = f.task(j, i, j.Tasks[i].Attempt+1)
+			j.Tasks[i] = f.newTask(j, i, j.Tasks[i].Attempt+1)
 		}
 	}
 	for j.WantedTasks() < tasks {
-		j.Tasks = append(j.Tasks, f.task(j, len(j.Tasks), 1))
+		j.Tasks = append(j.Tasks, f.newTask(j, len(j.Tasks), 1))
 	}
 	j.Spec.Tasks = tasks
-	f.change(name)
+	f.notifyChange(name)
 	return nil
 }
 
-func (f *fake) StopTasks(_ context.Context, ids []string, retire bool) error {
-	err := f.call("stop %d %t", len(ids), retire)
+func (f *fakeCluster) StopTasks(_ context.Context, ids []string, retire bool) error {
+	err := f.recordCall("stop %d %t", len(ids), retire)
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -231,21 +231,21 @@ func (f *fake) StopTasks(_ context.Context, ids []string, retire bool) error {
 			case !slices.Contains(ids, t.ID) || !t.State.IsLive():
 				continue
 			case retire:
-				f.end(t, job.KillByScaling)
+				f.endTask(t, job.KillByScaling)
 				j.Spec.Tasks--
 			case t.State == job.Waiting: // it does not run
 				continue
 			default:
-				j.Tasks[i] = f.task(j, i, t.Attempt+1)
+				j.Tasks[i] = f.newTask(j, i, t.Attempt+1)
 			}
-			f.change(name)
+			f.notifyChange(name)
 		}
 	}
 	return nil
 }
 
-func (f *fake) EndBackoff(_ context.Context, ids []string) error {
-	err := f.call("wake %d", len(ids))
+func (f *fakeCluster) EndBackoff(_ context.Context, ids []string) error {
+	err := f.recordCall("wake %d", len(ids))
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -253,20 +253,20 @@ func (f *fake) EndBackoff(_ context.Context, ids []string) error {
 	for name, j := range f.jobs {
 		for i := range j.Tasks {
 			if t := &j.Tasks[i]; slices.Contains(ids, t.ID) && t.State == job.Waiting {
-				f.run(j, t)
-				f.change(name, *t)
+				f.runTask(j, t)
+				f.notifyChange(name, *t)
 			}
 		}
 	}
 	return nil
 }
 
-func (f *fake) end(t *job.Task, why job.KillReason) {
+func (f *fakeCluster) endTask(t *job.Task, why job.KillReason) {
 	t.State, t.KillRequested, t.KillReason, t.Changed = job.Killed, time.Now(), why, time.Now()
 }
 
-func (f *fake) KillJobs(_ context.Context, names ...string) error {
-	err := f.call("kill %v", names)
+func (f *fakeCluster) KillJobs(_ context.Context, names ...string) error {
+	err := f.recordCall("kill %v", names)
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -278,15 +278,15 @@ func (f *fake) KillJobs(_ context.Context, names ...string) error {
 		}
 		for i := range j.Tasks {
 			if t := &j.Tasks[i]; t.State.IsLive() || t.IsRetired() {
-				f.end(t, job.KillByUser)
+				f.endTask(t, job.KillByUser)
 			}
 		}
-		f.change(name)
+		f.notifyChange(name)
 	}
 	return nil
 }
 
-func (f *fake) FindJob(name string) (job.Job, bool) {
+func (f *fakeCluster) FindJob(name string) (job.Job, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, ok := f.jobs[name]
@@ -296,7 +296,7 @@ func (f *fake) FindJob(name string) (job.Job, bool) {
 	return *j.Clone(), true
 }
 
-func (f *fake) ListGroupJobs(group string) (list []job.Job) {
+func (f *fakeCluster) ListGroupJobs(group string) (list []job.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name := range f.groups[group] {
@@ -310,7 +310,7 @@ func (f *fake) ListGroupJobs(group string) (list []job.Job) {
 	return list
 }
 
-func (f *fake) WaitForChange(ctx context.Context) error {
+func (f *fakeCluster) WaitForChange(ctx context.Context) error {
 	select {
 	case <-f.wake:
 		return nil
@@ -321,7 +321,7 @@ func (f *fake) WaitForChange(ctx context.Context) error {
 	}
 }
 
-func (f *fake) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
+func (f *fakeCluster) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.led.Do(func() { close(f.leads) })
@@ -338,7 +338,7 @@ func (f *fake) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
 }
 
 // AgentFields puts each agent into a region of its own.
-func (f *fake) AgentFields(agentID string) map[string]string {
+func (f *fakeCluster) AgentFields(agentID string) map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fields := f.agentFields[agentID]
@@ -349,8 +349,8 @@ func (f *fake) AgentFields(agentID string) map[string]string {
 	return fields
 }
 
-func (f *fake) PutDocuments(_ context.Context, documents map[string][]byte) error {
-	err := f.call("put %v", slices.Sorted(maps.Keys(documents)))
+func (f *fakeCluster) PutDocuments(_ context.Context, documents map[string][]byte) error {
+	err := f.recordCall("put %v", slices.Sorted(maps.Keys(documents)))
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -365,14 +365,14 @@ func (f *fake) PutDocuments(_ context.Context, documents map[string][]byte) erro
 	return nil
 }
 
-func (f *fake) LoadDocuments(context.Context) (map[string][]byte, error) {
+func (f *fakeCluster) LoadDocuments(context.Context) (map[string][]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.documents), nil
 }
 
-// runs counts the running tasks by the last word of their command.
-func (f *fake) runs(t testing.TB) map[string]int {
+// countRunning counts the running tasks by the last word of their command.
+func (f *fakeCluster) countRunning(t testing.TB) map[string]int {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()

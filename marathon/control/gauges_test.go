@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// gauges returns all gauges by name and state.
-func (s *scheduler) gauges() (map[string]float64, error) {
+// readGauges returns all gauges by name and state.
+func (s *testController) readGauges() (map[string]float64, error) {
 	all := map[string]float64{}
 	err := s.control.Gauges(context.Background(), func(name, help string, labels map[string]string, value float64) {
 		if help == "" {
@@ -26,10 +26,10 @@ func (s *scheduler) gauges() (map[string]float64, error) {
 	return all, err
 }
 
-// wantGauges compares the gauges that are not zero.
-func (s *scheduler) wantGauges(want map[string]float64) {
+// checkGauges compares the gauges that are not zero.
+func (s *testController) checkGauges(want map[string]float64) {
 	s.Helper()
-	got, err := s.gauges()
+	got, err := s.readGauges()
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -50,40 +50,40 @@ func (s *scheduler) wantGauges(want map[string]float64) {
 // does not run.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		s := lead(t, f, nil)
-		s.wantGauges(map[string]float64{})
-		s.create("one", "3")
-		s.must("POST", "/v2/apps", `{"id": "/api", "cmd": "serve", "mem": 32, "instances": 2, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]}`)
-		s.wantGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 2})
-		s.sicken("/api")
-		s.wantGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1})
+		f := newFakeCluster()
+		s := startInBubble(t, f, nil)
+		s.checkGauges(map[string]float64{})
+		s.createApp("one", "3")
+		s.mustSend("POST", "/v2/apps", `{"id": "/api", "cmd": "serve", "mem": 32, "instances": 2, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]}`)
+		s.checkGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 2})
+		s.failHealthCheck("/api")
+		s.checkGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1})
 		f.mu.Lock()
 		f.held = true
 		f.mu.Unlock()
-		s.must("PUT", web, `{"instances": 5}`)
-		s.wantGauges(map[string]float64{
+		s.mustSend("PUT", web, `{"instances": 5}`)
+		s.checkGauges(map[string]float64{
 			"marathon_apps": 2, "marathon_deployments": 1, "marathon_instances RUNNING": 5, "marathon_instances WAITING": 2,
 			"marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1, "marathon_queue": 2,
 		})
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
-		if got, err := s.gauges(); err == nil || len(got) > 0 {
+		if got, err := s.readGauges(); err == nil || len(got) > 0 {
 			t.Errorf("after its end: %v, %v", got, err)
 		}
 	})
 }
 
-// sicken fails the health check of one instance of an app.
-func (s *scheduler) sicken(app string) {
+// failHealthCheck fails the health check of one instance of an app.
+func (s *testController) failHealthCheck(app string) {
 	defer synctest.Wait()
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
 	for name, j := range s.cluster.jobs {
 		if j.Spec.Group == app {
 			j.Tasks[0].Healthy = new(false)
-			s.cluster.change(name)
+			s.cluster.notifyChange(name)
 		}
 	}
 }

@@ -14,45 +14,45 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-func quiet() logrus.FieldLogger {
+func discardLogger() logrus.FieldLogger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return log
 }
 
-// scheduler is a Controller that runs the apps of a fake cluster. Its tests run in synctest bubbles, which end when
+// testController is a Controller that runs the apps of a fake cluster. Its tests run in synctest bubbles, which end when
 // no goroutine is left.
-type scheduler struct {
+type testController struct {
 	testing.TB
 	control *Controller
-	cluster *fake
+	cluster *fakeCluster
 	stop    context.CancelFunc
 	ended   chan error
 }
 
-// lead starts a Controller in a bubble. client is for readiness probes; nil means the Controller's own.
-func lead(t *testing.T, f *fake, client *http.Client) *scheduler {
+// startInBubble starts a Controller in a bubble. client is for readiness probes; nil means the Controller's own.
+func startInBubble(t *testing.T, f *fakeCluster, client *http.Client) *testController {
 	t.Helper()
-	s := keep(t, f, client)
+	s := startController(t, f, client)
 	synctest.Wait()
 	return s
 }
 
-// keep is lead outside of a bubble. The Controller leads when cluster.leads is closed.
-func keep(t testing.TB, f *fake, client *http.Client) *scheduler {
-	return keepFor(t, f, ControllerConfig{Log: quiet(), Client: client, Version: "test"})
+// startController is lead outside of a bubble. The Controller leads when cluster.leads is closed.
+func startController(t testing.TB, f *fakeCluster, client *http.Client) *testController {
+	return startControllerWith(t, f, ControllerConfig{Log: discardLogger(), Client: client, Version: "test"})
 }
 
-func keepFor(t testing.TB, f *fake, cfg ControllerConfig) *scheduler {
+func startControllerWith(t testing.TB, f *fakeCluster, cfg ControllerConfig) *testController {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &scheduler{t, New(cfg), f, stop, make(chan error, 1)}
+	s := &testController{t, New(cfg), f, stop, make(chan error, 1)}
 	f.wake <- struct{}{} // the first WaitForChange returns at once, even without jobs
 	go func() { s.ended <- s.control.Run(ctx, f) }()
 	return s
 }
 
-// end stops the Controller and returns the error of Run.
-func (s *scheduler) end() error {
+// stopAndWait stops the Controller and returns the error of Run.
+func (s *testController) stopAndWait() error {
 	s.stop()
 	err := <-s.ended
 	if len(s.cluster.early) > 0 {
@@ -61,8 +61,8 @@ func (s *scheduler) end() error {
 	return err
 }
 
-// ask sends a request, decodes the answer unless into is nil, and returns the status.
-func (s *scheduler) ask(method, path, body string, into any) int {
+// sendRequest sends a request, decodes the answer unless into is nil, and returns the status.
+func (s *testController) sendRequest(method, path, body string, into any) int {
 	s.Helper()
 	w := httptest.NewRecorder()
 	s.control.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
@@ -74,25 +74,25 @@ func (s *scheduler) ask(method, path, body string, into any) int {
 	return w.Code
 }
 
-// must sends a request that has to succeed, and waits for its immediate effects.
-func (s *scheduler) must(method, path, body string) {
+// mustSend sends a request that has to succeed, and waits for its immediate effects.
+func (s *testController) mustSend(method, path, body string) {
 	s.Helper()
 	var answer any
-	if code := s.ask(method, path, body, &answer); code/100 != 2 {
+	if code := s.sendRequest(method, path, body, &answer); code/100 != 2 {
 		s.Fatalf("%s %s %s: %d %v", method, path, body, code, answer)
 	}
 	synctest.Wait()
 }
 
-// settled checks that no deployment is left, and how many tasks of each command run.
-func (s *scheduler) settled(want map[string]int) {
+// checkSettled checks that no deployment is left, and how many tasks of each command run.
+func (s *testController) checkSettled(want map[string]int) {
 	s.Helper()
 	var under []any
-	s.ask("GET", "/v2/deployments", "", &under)
+	s.sendRequest("GET", "/v2/deployments", "", &under)
 	if len(under) > 0 {
 		s.Errorf("under way: %v", under)
 	}
-	got := s.cluster.runs(s)
+	got := s.cluster.countRunning(s)
 	for cmd, n := range want {
 		if got[cmd] != n {
 			s.Errorf("%d run of %q, want %d: %v", got[cmd], cmd, n, got)
@@ -106,15 +106,15 @@ func (s *scheduler) settled(want map[string]int) {
 
 const web = "/v2/apps/shop/web"
 
-func (s *scheduler) create(cmd string, instances string) {
+func (s *testController) createApp(cmd string, instances string) {
 	s.Helper()
-	s.must("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "`+cmd+`", "instances": `+instances+`, "mem": 32}`)
+	s.mustSend("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "`+cmd+`", "instances": `+instances+`, "mem": 32}`)
 }
 
 // listener reads an event stream. await returns when an event of the type arrives.
 type listener struct{ kinds chan string }
 
-func listen(t *testing.T, s *scheduler) *listener {
+func openEventStream(t *testing.T, s *testController) *listener {
 	t.Helper()
 	server := httptest.NewServer(s.control)
 	t.Cleanup(server.Close)
@@ -135,7 +135,7 @@ func listen(t *testing.T, s *scheduler) *listener {
 	return l
 }
 
-func (l *listener) await(t *testing.T, kind string) {
+func (l *listener) awaitEvent(t *testing.T, kind string) {
 	t.Helper()
 	for got := range l.kinds {
 		if got == kind {

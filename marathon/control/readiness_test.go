@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// instances answers readiness probes without a network, which bubbles do not support.
-type instances func(*http.Request) int
+// probeResponder answers readiness probes without a network, which bubbles do not support.
+type probeResponder func(*http.Request) int
 
-func (f instances) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f probeResponder) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	w.WriteHeader(f(r))
 	if err := r.Context().Err(); err != nil {
@@ -46,11 +46,11 @@ type underWay []struct {
 // TestReadiness checks that a deployment waits until new instances are ready, and that old instances run until then.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeCluster()
 		f.ports = []int{31000}
 		var ready atomic.Bool
 		var asked atomic.Int64
-		s := lead(t, f, &http.Client{Transport: instances(func(r *http.Request) int {
+		s := startInBubble(t, f, &http.Client{Transport: probeResponder(func(r *http.Request) int {
 			if asked.Add(1); r.URL.String() != "http://127.0.0.1:31000/ready?full=1" {
 				t.Errorf("asked %s", r.URL)
 			}
@@ -59,18 +59,18 @@ func TestReadiness(t *testing.T) {
 			}
 			return http.StatusServiceUnavailable
 		})})
-		s.create("one", "3")
-		s.must("PUT", web, slow)
+		s.createApp("one", "3")
+		s.mustSend("PUT", web, slow)
 		time.Sleep(time.Minute)
 		var d underWay
-		if s.ask("GET", "/v2/deployments", "", &d); len(d) != 1 {
+		if s.sendRequest("GET", "/v2/deployments", "", &d); len(d) != 1 {
 			t.Fatalf("deployments %+v: nobody is ready", d)
 		}
 		results := d[0].CurrentActions[0].Results
 		if len(results) != 3 || results[0].Ready || results[0].LastResponse.Status != 503 || results[0].LastResponse.Body != "loading" || results[0].TaskID == "" {
 			t.Errorf("results %+v", results)
 		}
-		if got := f.runs(t); got["one"] != 3 || got["two"] != 3 {
+		if got := f.countRunning(t); got["one"] != 3 || got["two"] != 3 {
 			t.Errorf("runs %v, want three of each", got)
 		}
 		if n := asked.Load(); n < 36 || n > 39 {
@@ -79,13 +79,13 @@ func TestReadiness(t *testing.T) {
 		ready.Store(true)
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		s.settled(map[string]int{"two": 3})
+		s.checkSettled(map[string]int{"two": 3})
 		before := asked.Load()
 		time.Sleep(time.Minute)
 		if asked.Load() != before {
 			t.Error("those that are ready are asked still")
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -95,22 +95,22 @@ func TestReadiness(t *testing.T) {
 // The bubble ends when no goroutine is left.
 func TestReadinessProbesStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeCluster()
 		f.ports = []int{31000}
-		hang := &http.Client{Transport: instances(func(r *http.Request) int {
+		hang := &http.Client{Transport: probeResponder(func(r *http.Request) int {
 			<-r.Context().Done()
 			return http.StatusGatewayTimeout
 		})}
-		s := lead(t, f, hang)
-		s.must("POST", "/v2/apps", strings.Replace(slow, `"instances": 3`, `"instances": 200`, 1))
+		s := startInBubble(t, f, hang)
+		s.mustSend("POST", "/v2/apps", strings.Replace(slow, `"instances": 3`, `"instances": 200`, 1))
 		time.Sleep(time.Second)
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
-		s = lead(t, f.succeeds(), &http.Client{Transport: instances(func(*http.Request) int { return http.StatusOK })})
-		s.settled(map[string]int{"two": 200})
-		s.must("DELETE", web, "")
-		if err := s.end(); err != nil {
+		s = startInBubble(t, f.newSuccessor(), &http.Client{Transport: probeResponder(func(*http.Request) int { return http.StatusOK })})
+		s.checkSettled(map[string]int{"two": 200})
+		s.mustSend("DELETE", web, "")
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -135,20 +135,20 @@ func TestReadinessOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFake()
+	f := newFakeCluster()
 	f.ports = []int{port}
-	s := keep(t, f, nil)
+	s := startController(t, f, nil)
 	own := strings.NewReplacer(`"intervalSeconds": 5, "timeoutSeconds": 2`, `"intervalSeconds": 2, "timeoutSeconds": 1, "httpStatusCodesForReady": [204]`, `"instances": 3`, `"instances": 1`)
 	<-f.leads
-	events := listen(t, s)
-	if code := s.ask("POST", "/v2/apps", own.Replace(slow), nil); code != http.StatusCreated {
+	events := openEventStream(t, s)
+	if code := s.sendRequest("POST", "/v2/apps", own.Replace(slow), nil); code != http.StatusCreated {
 		t.Fatalf("status %d", code)
 	}
-	events.await(t, "deployment_success")
+	events.awaitEvent(t, "deployment_success")
 	if n := asked.Load(); n != 2 {
 		t.Errorf("asked %d times, want 2", n)
 	}
-	if err := s.end(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// only returns the name of the only job.
-func (s *scheduler) only() string {
+// onlyJobName returns the name of the only job.
+func (s *testController) onlyJobName() string {
 	s.Helper()
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *scheduler) only() string {
 	return ""
 }
 
-// events reads a stream in the test's bubble; read returns its events once it has ended.
-func (s *scheduler) events(query string) (read func() []map[string]any) {
+// readEvents reads a stream in the test's bubble; read returns its events once it has ended.
+func (s *testController) readEvents(query string) (read func() []map[string]any) {
 	w, ended := httptest.NewRecorder(), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -54,11 +54,11 @@ func (s *scheduler) events(query string) (read func() []map[string]any) {
 
 type failure struct{ AppID, Host, Message, State, TaskID, SlaveID, Timestamp, Version string }
 
-func (s *scheduler) lastFailure() *failure {
+func (s *testController) lastFailure() *failure {
 	var got struct {
 		App struct{ LastTaskFailure *failure }
 	}
-	s.ask("GET", web, "", &got)
+	s.sendRequest("GET", web, "", &got)
 	return got.App.LastTaskFailure
 }
 
@@ -67,30 +67,30 @@ func (s *scheduler) lastFailure() *failure {
 // the app until the app is removed.
 func TestTerminationsArePublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeCluster()
 		f.ports = []int{31000}
-		s := lead(t, f, nil)
-		s.create("one", "1")
+		s := startInBubble(t, f, nil)
+		s.createApp("one", "1")
 		var app struct{ App struct{ Version string } }
-		s.ask("GET", web, "", &app)
-		told := s.events("?event_type=status_update_event&event_type=instance_changed_event&event_type=unknown_instance_terminated_event")
-		name := s.only()
+		s.sendRequest("GET", web, "", &app)
+		told := s.readEvents("?event_type=status_update_event&event_type=instance_changed_event&event_type=unknown_instance_terminated_event")
+		name := s.onlyJobName()
 		time.Sleep(time.Minute)
 		var ids []string
 		for _, end := range []struct {
 			as  job.State
 			why string
 		}{{job.Failed, "exited with status 7"}, {job.Lost, "TASK_GONE"}, {job.Finished, ""}} {
-			id := f.ends(name, end.as, end.why) // the Controller does not read changes in between
+			id := f.endFirstTask(name, end.as, end.why) // the Controller does not read changes in between
 			ids = append(ids, id)
 			f.mu.Lock()
-			f.run(f.jobs[name], &f.jobs[name].Tasks[0])
-			f.change(name, f.jobs[name].Tasks[0])
+			f.runTask(f.jobs[name], &f.jobs[name].Tasks[0])
+			f.notifyChange(name, f.jobs[name].Tasks[0])
 			f.mu.Unlock()
 			time.Sleep(0)
 		}
 		f.mu.Lock() // the lost attempt reports its end
-		f.change(name, job.Task{ID: ids[1], Job: name, State: job.Killed, Changed: time.Now()})
+		f.notifyChange(name, job.Task{ID: ids[1], Job: name, State: job.Killed, Changed: time.Now()})
 		f.mu.Unlock()
 		synctest.Wait()
 		at := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
@@ -98,12 +98,12 @@ func TestTerminationsArePublished(t *testing.T) {
 		if diff := cmp.Diff(want, s.lastFailure()); diff != "" {
 			t.Errorf("last failure (-want +got):\n%s", diff)
 		}
-		s.must("DELETE", web, "")
-		s.create("one", "1")
+		s.mustSend("DELETE", web, "")
+		s.createApp("one", "1")
 		if got := s.lastFailure(); got != nil {
 			t.Errorf("a new app of the id has the failure of the old one: %+v", got)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 		states := map[string][]string{}
@@ -146,22 +146,22 @@ func TestTerminationsArePublished(t *testing.T) {
 // TestQueue checks which instances wait after a failure, and that a request ends their backoff.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "2")
-		s.cluster.ends(s.only(), job.Failed, "exited with status 7")
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.createApp("one", "2")
+		s.cluster.endFirstTask(s.onlyJobName(), job.Failed, "exited with status 7")
 		synctest.Wait()
 		var q struct {
 			Queue []struct{ Count int }
 		}
-		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 {
+		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 {
 			t.Errorf("queue %+v", q)
 		}
-		if code := s.ask("DELETE", "/v2/queue/shop/web/delay", "", nil); code != 204 {
+		if code := s.sendRequest("DELETE", "/v2/queue/shop/web/delay", "", nil); code != 204 {
 			t.Errorf("the delay: status %d", code)
 		}
 		synctest.Wait()
-		s.settled(map[string]int{"one": 2})
-		if err := s.end(); err != nil {
+		s.checkSettled(map[string]int{"one": 2})
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -171,10 +171,10 @@ func TestQueue(t *testing.T) {
 // started, and that the statistics use these versions.
 func TestTaskVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lead(t, newFake(), nil)
-		s.create("one", "1")
+		s := startInBubble(t, newFakeCluster(), nil)
+		s.createApp("one", "1")
 		time.Sleep(time.Minute)
-		s.must("PUT", web, `{"instances": 3}`)
+		s.mustSend("PUT", web, `{"instances": 3}`)
 		type stats struct {
 			Stats struct{ Counts struct{ Running int } }
 		}
@@ -189,7 +189,7 @@ func TestTaskVersions(t *testing.T) {
 				TasksStats struct{ StartedAfterLastScaling, WithLatestConfig, TotalSummary stats }
 			}
 		}
-		s.ask("GET", web+"?embed=app.taskStats", "", &got)
+		s.sendRequest("GET", web+"?embed=app.taskStats", "", &got)
 		versions := map[string]int{}
 		for _, task := range got.App.Tasks {
 			versions[task.Version]++
@@ -205,7 +205,7 @@ func TestTaskVersions(t *testing.T) {
 		if a, b, c := n.StartedAfterLastScaling.Stats.Counts.Running, n.WithLatestConfig.Stats.Counts.Running, n.TotalSummary.Stats.Counts.Running; a != 2 || b != 3 || c != 3 {
 			t.Errorf("%d started after the scaling, %d of the latest configuration, %d in all", a, b, c)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -226,17 +226,17 @@ func TestAddressesOfInstances(t *testing.T) {
 		{bridge, []string{"172.17.0.2", "fd00::2", "no address"}, `[{"ipAddress":"172.17.0.2","protocol":"IPv4"},{"ipAddress":"fd00::2","protocol":"IPv6"}]`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFake()
+			f := newFakeCluster()
 			f.addresses = c.told
-			s := lead(t, f, nil)
-			s.must("POST", "/v2/apps", `{"id": "/web", `+c.networks+`"cmd": "run"}`)
+			s := startInBubble(t, f, nil)
+			s.mustSend("POST", "/v2/apps", `{"id": "/web", `+c.networks+`"cmd": "run"}`)
 			var got struct {
 				Tasks []struct{ IPAddresses json.RawMessage }
 			}
-			if s.ask("GET", "/v2/tasks", "", &got); len(got.Tasks) != 1 || string(got.Tasks[0].IPAddresses) != c.want {
+			if s.sendRequest("GET", "/v2/tasks", "", &got); len(got.Tasks) != 1 || string(got.Tasks[0].IPAddresses) != c.want {
 				t.Errorf("%s told %v: got %s, want %s", c.networks, c.told, got.Tasks, c.want)
 			}
-			if err := s.end(); err != nil {
+			if err := s.stopAndWait(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -246,16 +246,16 @@ func TestAddressesOfInstances(t *testing.T) {
 // TestDryRunOfALockedGroup checks that a dry run succeeds during a deployment of the same group.
 func TestDryRunOfALockedGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeCluster()
 		f.held = true
-		s := lead(t, f, nil)
-		s.must("PUT", "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "run"}]}`)
-		s.must("PUT", "/v2/groups/g?dryRun=true", `{"apps": []}`)
+		s := startInBubble(t, f, nil)
+		s.mustSend("PUT", "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "run"}]}`)
+		s.mustSend("PUT", "/v2/groups/g?dryRun=true", `{"apps": []}`)
 		var under []struct{ AffectedApps []string }
-		if s.ask("GET", "/v2/deployments", "", &under); len(under) != 1 {
+		if s.sendRequest("GET", "/v2/deployments", "", &under); len(under) != 1 {
 			t.Errorf("deployments %+v, want the first alone", under)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -265,21 +265,21 @@ func TestDryRunOfALockedGroup(t *testing.T) {
 // The queue and the deployment name the conflict, and the deployment continues when that job is gone.
 func TestForeignJobIsNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, name := newFake(), ""
+		f, name := newFakeCluster(), ""
 		f.deny = func(call string) error { // another client was faster
 			if words := strings.Fields(call); words[0] == "submit" && name == "" {
 				name = words[1]
 				stranger := &job.Job{Spec: job.Spec{Name: name, Tasks: 1, Command: []string{"stranger"}}}
-				stranger.Tasks = []job.Task{f.task(stranger, 0, 1)}
-				f.add(stranger)
+				stranger.Tasks = []job.Task{f.newTask(stranger, 0, 1)}
+				f.addJob(stranger)
 			}
 			return nil
 		}
-		s := lead(t, f, nil)
-		s.create("one", "2")
+		s := startInBubble(t, f, nil)
+		s.createApp("one", "2")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := f.runs(t); got["stranger"] != 1 || len(got) != 1 {
+		if got := f.countRunning(t); got["stranger"] != 1 || len(got) != 1 {
 			t.Errorf("these run: %v", got)
 		}
 		want := "start the job " + name + ": another job of that name runs"
@@ -289,27 +289,27 @@ func TestForeignJobIsNotChanged(t *testing.T) {
 				Message string
 			}
 		}
-		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 2 || !strings.Contains(q.Queue[0].Message, want) {
+		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 2 || !strings.Contains(q.Queue[0].Message, want) {
 			t.Errorf("queue %+v", q)
 		}
 		var under []struct {
 			CurrentActions []struct{ App, Message string }
 		}
-		if s.ask("GET", "/v2/deployments", "", &under); len(under) != 1 || len(under[0].CurrentActions) != 1 || !strings.Contains(under[0].CurrentActions[0].Message, want) {
+		if s.sendRequest("GET", "/v2/deployments", "", &under); len(under) != 1 || len(under[0].CurrentActions) != 1 || !strings.Contains(under[0].CurrentActions[0].Message, want) {
 			t.Errorf("deployments %+v", under)
 		}
 		f.mu.Lock()
 		delete(f.jobs, name)
-		f.change(name)
+		f.notifyChange(name)
 		f.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		s.settled(map[string]int{"one": 2})
+		s.checkSettled(map[string]int{"one": 2})
 		q.Queue = nil
-		if s.ask("GET", "/v2/queue", "", &q); len(q.Queue) > 0 {
+		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) > 0 {
 			t.Errorf("in the queue still: %+v", q)
 		}
-		if err := s.end(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,12 +9,12 @@ import (
 
 // newThousandApps returns a state with 1,000 apps of ten instances each.
 func newThousandApps(b *testing.B) *observedState {
-	s := empty(b)
+	s := newEmptyState(b)
 	var apps []*marathon.App
 	for i := range 1000 {
 		apps = append(apps, testApp(b, []string{fmt.Sprintf("/g%d/app%d", i%10, i), "n=10", "health"}))
 	}
-	if _, err := s.PutApps(start(), apps, ChangeOptions{}); err != nil {
+	if _, err := s.PutApps(startTime(), apps, ChangeOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	return s
@@ -27,7 +27,7 @@ func BenchmarkColdPlan(b *testing.B) {
 	documents := wanted.TakeChangedDocuments()
 	running := map[string][]AppInstance{}
 	for _, a := range wanted.Apps() {
-		running[a.ID] = serving(wanted, a.ID, 10)
+		running[a.ID] = newRunningInstances(wanted, a.ID, 10)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -50,7 +50,7 @@ func BenchmarkOneChanged(b *testing.B) {
 	s.Step(nil)
 	running := map[string][]AppInstance{}
 	for _, a := range s.Apps() {
-		running[a.ID] = serving(s, a.ID, 10)
+		running[a.ID] = newRunningInstances(s, a.ID, 10)
 	}
 	s.Step(running)
 	one := running["/g0/app0"]
@@ -69,7 +69,7 @@ func BenchmarkPutOne(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		apps[0].Cmd = fmt.Sprint("x", i)
-		if _, err := s.PutApps(start(), apps, ChangeOptions{Force: true}); err != nil {
+		if _, err := s.PutApps(startTime(), apps, ChangeOptions{Force: true}); err != nil {
 			b.Fatal(err)
 		}
 		s.Step(nil)

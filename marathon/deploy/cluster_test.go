@@ -10,9 +10,9 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// cluster is a small model of the scheduler: services whose tasks are restarted until they are retired or their job
+// schedulerModel is a small model of the scheduler: services whose tasks are restarted until they are retired or their job
 // is killed.
-type cluster struct {
+type schedulerModel struct {
 	now     time.Time
 	jobs    map[string][]*modelJob // by app
 	changed map[string]bool
@@ -26,11 +26,11 @@ type modelJob struct {
 	killed       bool
 }
 
-func newCluster(now time.Time) *cluster {
-	return &cluster{now: now, jobs: map[string][]*modelJob{}, changed: map[string]bool{}}
+func newSchedulerModel(now time.Time) *schedulerModel {
+	return &schedulerModel{now: now, jobs: map[string][]*modelJob{}, changed: map[string]bool{}}
 }
 
-func (c *cluster) job(app, version string) *modelJob {
+func (c *schedulerModel) findJob(app, version string) *modelJob {
 	for _, j := range slices.Backward(c.jobs[app]) {
 		if j.version == version {
 			return j
@@ -39,7 +39,7 @@ func (c *cluster) job(app, version string) *modelJob {
 	return nil
 }
 
-func (j *modelJob) ended() bool {
+func (j *modelJob) isEnded() bool {
 	for _, t := range j.tasks {
 		if t.State.IsLive() || t.KillReason == job.KillByScaling {
 			return false
@@ -48,15 +48,15 @@ func (j *modelJob) ended() bool {
 	return true
 }
 
-// do executes an action as package control does.
-func (c *cluster) do(a Action) {
+// execute executes an action as package control does.
+func (c *schedulerModel) execute(a Action) {
 	c.changed[a.TargetApp()] = true
 	switch a := a.(type) {
 	case SubmitJob:
-		c.submit(a.App)
+		c.submitJob(a.App)
 	case ScaleJob:
-		if j := c.job(a.AppID, a.Version); j != nil && !j.killed {
-			j.scale(c, a.Instances)
+		if j := c.findJob(a.AppID, a.Version); j != nil && !j.killed {
+			j.setTasks(c, a.Instances)
 		}
 	case StopInstances:
 		for _, j := range c.jobs[a.AppID] {
@@ -67,40 +67,40 @@ func (c *cluster) do(a Action) {
 			}
 		}
 	case KillJob:
-		if j := c.job(a.AppID, a.Version); j != nil {
+		if j := c.findJob(a.AppID, a.Version); j != nil {
 			j.kill(c.now)
 		}
 	}
 }
 
-func (c *cluster) submit(app *marathon.App) {
+func (c *schedulerModel) submitJob(app *marathon.App) {
 	v := app.VersionInfo.LastConfigChangeAt
-	if j := c.job(app.ID, v); j != nil && !j.ended() {
+	if j := c.findJob(app.ID, v); j != nil && !j.isEnded() {
 		return
 	}
 	short := fmt.Sprintf("v%d", len(c.jobs[app.ID])+1)
 	j := &modelJob{app: app.ID, version: v, short: short}
 	c.jobs[app.ID] = append(c.jobs[app.ID], j)
 	for range app.Instances {
-		j.grow(c)
+		j.addTasks(c)
 	}
 }
 
-func (j *modelJob) grow(c *cluster) {
+func (j *modelJob) addTasks(c *schedulerModel) {
 	j.attempts = append(j.attempts, 0)
 	j.tasks = append(j.tasks, nil)
-	j.begin(c, len(j.tasks)-1)
+	j.queueAttempt(c, len(j.tasks)-1)
 }
 
-// begin queues the next attempt of a slot.
-func (j *modelJob) begin(c *cluster, slot int) {
+// queueAttempt queues the next attempt of a slot.
+func (j *modelJob) queueAttempt(c *schedulerModel, slot int) {
 	j.attempts[slot]++
 	c.changed[j.app] = true
 	id := fmt.Sprintf("%s.%s.%d.%d", strings.ReplaceAll(j.app[1:], "/", "_"), j.short, slot, j.attempts[slot])
 	j.tasks[slot] = &AppInstance{Task: job.Task{ID: id, Job: j.app + j.short, State: job.Waiting, Changed: c.now}, Version: j.version}
 }
 
-func (j *modelJob) scale(c *cluster, n int) {
+func (j *modelJob) setTasks(c *schedulerModel, n int) {
 	for _, t := range j.tasks {
 		if t.KillReason != job.KillByScaling {
 			n--
@@ -123,11 +123,11 @@ func (j *modelJob) scale(c *cluster, n int) {
 		if t.State.IsLive() {
 			t.KillReason = job.KillByReplacement
 		} else {
-			j.begin(c, slot)
+			j.queueAttempt(c, slot)
 		}
 	}
 	for ; n > 0; n-- {
-		j.grow(c)
+		j.addTasks(c)
 	}
 }
 
@@ -151,35 +151,35 @@ func (j *modelJob) kill(now time.Time) {
 	}
 }
 
-// end ends a task and restarts it, unless it was retired or its job was killed.
-func (c *cluster) end(j *modelJob, slot int, as job.State) {
+// endTask ends a task and restarts it, unless it was retired or its job was killed.
+func (c *schedulerModel) endTask(j *modelJob, slot int, as job.State) {
 	t := j.tasks[slot]
 	c.changed[j.app] = true
 	t.State, t.Healthy = as, nil
 	if t.KillReason != job.KillByScaling && !j.killed {
-		j.begin(c, slot)
+		j.queueAttempt(c, slot)
 	}
 }
 
-// run starts a task.
-func (c *cluster) run(j *modelJob, t *AppInstance, healthy *bool, ready bool) {
+// runTask starts a task.
+func (c *schedulerModel) runTask(j *modelJob, t *AppInstance, healthy *bool, ready bool) {
 	c.changed[j.app] = true
 	c.now = c.now.Add(time.Second)
 	t.State, t.Started, t.Healthy, t.Ready = job.Running, c.now, healthy, ready
 	t.Hostname, t.AgentID = "h", "a"
 }
 
-// place starts a task on an agent of a rack.
-func (c *cluster) place(id, agent, rack string) {
-	j, slot := c.find(id)
+// placeTask starts a task on an agent of a rack.
+func (c *schedulerModel) placeTask(id, agent, rack string) {
+	j, slot := c.findTask(id)
 	yes := true
-	c.run(j, j.tasks[slot], &yes, true)
+	c.runTask(j, j.tasks[slot], &yes, true)
 	t := j.tasks[slot]
 	t.Hostname, t.AgentID, t.Fields = agent, agent, map[string]string{"rack": rack}
 }
 
-// seen returns the instances of the apps that changed since the last call, or of all apps.
-func (c *cluster) seen(all bool) map[string][]AppInstance {
+// takeChanged returns the instances of the apps that changed since the last call, or of all apps.
+func (c *schedulerModel) takeChanged(all bool) map[string][]AppInstance {
 	seen := map[string][]AppInstance{}
 	if all {
 		for app := range c.jobs {
@@ -199,8 +199,8 @@ func (c *cluster) seen(all bool) map[string][]AppInstance {
 	return seen
 }
 
-// each visits all tasks, the oldest job first.
-func (c *cluster) each(visit func(j *modelJob, slot int, t *AppInstance)) {
+// forEachTask visits all tasks, the oldest job first.
+func (c *schedulerModel) forEachTask(visit func(j *modelJob, slot int, t *AppInstance)) {
 	for _, app := range sortedKeys(c.jobs) {
 		for _, j := range c.jobs[app] {
 			for slot, t := range j.tasks {
@@ -210,10 +210,10 @@ func (c *cluster) each(visit func(j *modelJob, slot int, t *AppInstance)) {
 	}
 }
 
-func (c *cluster) find(id string) (*modelJob, int) {
+func (c *schedulerModel) findTask(id string) (*modelJob, int) {
 	var found *modelJob
 	at := 0
-	c.each(func(j *modelJob, slot int, t *AppInstance) {
+	c.forEachTask(func(j *modelJob, slot int, t *AppInstance) {
 		if t.ID == id {
 			found, at = j, slot
 		}

@@ -9,12 +9,12 @@ import (
 
 // Inconsistent documents are rejected with an error that names the document.
 func TestDamagedDocuments(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/web n=2")
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/web n=2")
 	s.Step(nil)
-	d := put(t, s, start(), "/other n=2")
+	d := putApps(t, s, startTime(), "/other n=2")
 	s.Step(nil)
-	whole := kept(s)
+	whole := takeDocuments(s)
 	if _, err := loadState(whole); err != nil {
 		t.Fatal(err)
 	}

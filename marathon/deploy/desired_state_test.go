@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-func start() time.Time { return time.Unix(1_700_000_000, 0).UTC() }
+func startTime() time.Time { return time.Unix(1_700_000_000, 0).UTC() }
 
 // observedState is a DesiredState whose instances are those that were last passed to Step.
 type observedState struct {
@@ -37,7 +37,7 @@ func (s *observedState) Step(seen map[string][]AppInstance) ([]Action, []BusEven
 	return s.DesiredState.Step(slices.Collect(maps.Keys(seen))...)
 }
 
-func empty(t testing.TB) *observedState {
+func newEmptyState(t testing.TB) *observedState {
 	t.Helper()
 	s, err := loadState(nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func empty(t testing.TB) *observedState {
 	return s
 }
 
-func put(t testing.TB, s *observedState, now time.Time, line ...string) Deployment {
+func putApps(t testing.TB, s *observedState, now time.Time, line ...string) Deployment {
 	t.Helper()
 	var apps []*marathon.App
 	for _, l := range line {
@@ -59,22 +59,22 @@ func put(t testing.TB, s *observedState, now time.Time, line ...string) Deployme
 	return d
 }
 
-// serving returns n running instances of an app's current configuration.
-func serving(s *observedState, id string, n int) []AppInstance {
+// newRunningInstances returns n running instances of an app's current configuration.
+func newRunningInstances(s *observedState, id string, n int) []AppInstance {
 	a, _ := s.App(id)
 	v := a.VersionInfo.LastConfigChangeAt
 	list := make([]AppInstance, n)
 	for i := range list {
 		list[i] = AppInstance{
-			Task:    job.Task{ID: fmt.Sprintf("%s.%s.%d", id, v, i), State: job.Running, Healthy: new(true), Started: start().Add(time.Duration(i) * time.Second)},
+			Task:    job.Task{ID: fmt.Sprintf("%s.%s.%d", id, v, i), State: job.Running, Healthy: new(true), Started: startTime().Add(time.Duration(i) * time.Second)},
 			Version: v, Ready: true,
 		}
 	}
 	return list
 }
 
-// kept returns the documents of a state, none of which were taken before.
-func kept(s *observedState) map[string][]byte {
+// takeDocuments returns the documents of a state, none of which were taken before.
+func takeDocuments(s *observedState) map[string][]byte {
 	documents := s.TakeChangedDocuments()
 	maps.DeleteFunc(documents, func(_ string, value []byte) bool { return value == nil })
 	return documents
@@ -82,10 +82,10 @@ func kept(s *observedState) map[string][]byte {
 
 // Versions always increase, even if the clock does not, and the last 25 are kept.
 func TestVersions(t *testing.T) {
-	s := empty(t)
+	s := newEmptyState(t)
 	var all []string
 	for i := range 40 {
-		d := put(t, s, start().Add(-time.Duration(i)*time.Hour), fmt.Sprintf("/web n=0 cmd=x%d", i))
+		d := putApps(t, s, startTime().Add(-time.Duration(i)*time.Hour), fmt.Sprintf("/web n=0 cmd=x%d", i))
 		all = append(all, d.Version)
 		s.Step(nil)
 	}
@@ -102,20 +102,20 @@ func TestVersions(t *testing.T) {
 	if _, ok := s.Version("/web", all[25]); ok {
 		t.Error("an older version is kept")
 	}
-	next, err := loadState(kept(s))
+	next, err := loadState(takeDocuments(s))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := put(t, next, start().Add(-time.Hour), "/web n=0"); d.Version <= all[0] {
+	if d := putApps(t, next, startTime().Add(-time.Hour), "/web n=0"); d.Version <= all[0] {
 		t.Errorf("after a failover the version is %s, not later than %s", d.Version, all[0])
 	}
 }
 
 // Scaling keeps the configuration; any other change creates a new one.
 func TestConfigurations(t *testing.T) {
-	s := empty(t)
-	v1 := put(t, s, start(), "/web n=1").Version
-	v2 := put(t, empty(t), start(), "/web n=1").Version
+	s := newEmptyState(t)
+	v1 := putApps(t, s, startTime(), "/web n=1").Version
+	v2 := putApps(t, newEmptyState(t), startTime(), "/web n=1").Version
 	if v1 != v2 {
 		t.Errorf("got %s and %s for the same time", v1, v2)
 	}
@@ -125,13 +125,13 @@ func TestConfigurations(t *testing.T) {
 		{"/web n=2 oldest", "4", "3"},
 		{"/web n=1", "5", "5"},
 	} {
-		if _, err := s.PutApps(start(), []*marathon.App{testApp(t, strings.Fields(step.line))}, ChangeOptions{Force: true}); err != nil {
+		if _, err := s.PutApps(startTime(), []*marathon.App{testApp(t, strings.Fields(step.line))}, ChangeOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		a, _ := s.App("/web")
 		number := func(v string) string {
 			at, _ := time.Parse(versionLayout, v)
-			return fmt.Sprint(1 + at.Sub(start()).Milliseconds())
+			return fmt.Sprint(1 + at.Sub(startTime()).Milliseconds())
 		}
 		if got, want := number(a.VersionInfo.LastScalingAt)+number(a.VersionInfo.LastConfigChangeAt), step.scaled+step.config; got != want {
 			t.Errorf("%s: got versions %s, want %s", step.line, got, want)
@@ -141,27 +141,27 @@ func TestConfigurations(t *testing.T) {
 
 // A change that could not be recorded is rejected and has no effect.
 func TestTooLarge(t *testing.T) {
-	s := empty(t)
+	s := newEmptyState(t)
 	big := testApp(t, []string{"/web"})
 	big.Cmd = strings.Repeat("x", maxApp)
-	if _, err := s.PutApps(start(), []*marathon.App{big}, ChangeOptions{}); err == nil || !strings.Contains(err.Error(), "262144") {
+	if _, err := s.PutApps(startTime(), []*marathon.App{big}, ChangeOptions{}); err == nil || !strings.Contains(err.Error(), "262144") {
 		t.Errorf("got %v for a definition of more than %d bytes", err, maxApp)
 	}
 	long := testApp(t, []string{"/web"})
 	long.ID = strings.Repeat("/"+strings.Repeat("x", 100), 5)
 	var wrong *marathon.ValidationError
-	if _, err := s.PutApps(start(), []*marathon.App{long}, ChangeOptions{}); !errors.As(err, &wrong) {
+	if _, err := s.PutApps(startTime(), []*marathon.App{long}, ChangeOptions{}); !errors.As(err, &wrong) {
 		t.Errorf("got %v for an id of %d characters", err, len(long.ID))
 	}
 	twice := testApp(t, []string{"/web"})
-	if _, err := s.PutApps(start(), []*marathon.App{twice, twice}, ChangeOptions{}); !errors.As(err, &wrong) {
+	if _, err := s.PutApps(startTime(), []*marathon.App{twice, twice}, ChangeOptions{}); !errors.As(err, &wrong) {
 		t.Errorf("got %v for an app that is given twice", err)
 	}
 	wide := &marathon.Group{ID: "/g"}
 	for i := range 30_000 {
 		wide.Dependencies = append(wide.Dependencies, fmt.Sprintf("/a-group-with-a-long-name-%d", i))
 	}
-	if _, err := s.PutGroup(start(), "/g", wide, ChangeOptions{}); !errors.As(err, &wrong) {
+	if _, err := s.PutGroup(startTime(), "/g", wide, ChangeOptions{}); !errors.As(err, &wrong) {
 		t.Errorf("got %v for a group of 30,000 dependencies", err)
 	}
 	if got := s.TakeChangedDocuments(); len(got) > 0 || len(s.Deployments()) > 0 {
@@ -170,7 +170,7 @@ func TestTooLarge(t *testing.T) {
 	half := testApp(t, []string{"/web", "n=0"})
 	for i := range 10 {
 		half.Cmd = fmt.Sprint(i, strings.Repeat("x", maxApp/2))
-		if _, err := s.PutApps(start(), []*marathon.App{half}, ChangeOptions{}); err != nil {
+		if _, err := s.PutApps(startTime(), []*marathon.App{half}, ChangeOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		s.Step(nil)
@@ -184,17 +184,17 @@ func TestTooLarge(t *testing.T) {
 
 // The queue contains waiting instances, and when they may start at the earliest.
 func TestQueue(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/a n=3", "/b n=1")
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/a n=3", "/b n=1")
 	s.Step(nil)
-	seen := serving(s, "/a", 3)
+	seen := newRunningInstances(s, "/a", 3)
 	for i := range 2 {
-		seen[i].State, seen[i].Changed = job.Waiting, start().Add(time.Duration(i)*time.Minute)
-		seen[i].NotBefore = start().Add(time.Duration(2-i) * time.Hour)
+		seen[i].State, seen[i].Changed = job.Waiting, startTime().Add(time.Duration(i)*time.Minute)
+		seen[i].NotBefore = startTime().Add(time.Duration(2-i) * time.Hour)
 	}
-	s.Step(map[string][]AppInstance{"/a": seen, "/b": serving(s, "/b", 1)})
+	s.Step(map[string][]AppInstance{"/a": seen, "/b": newRunningInstances(s, "/b", 1)})
 	a, _ := s.App("/a")
-	want := []QueuedApp{{App: a, Count: 2, Since: start(), NotBefore: start().Add(time.Hour)}}
+	want := []QueuedApp{{App: a, Count: 2, Since: startTime(), NotBefore: startTime().Add(time.Hour)}}
 	if diff := cmp.Diff(want, s.QueuedApps()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -202,10 +202,10 @@ func TestQueue(t *testing.T) {
 
 // Events have the fields that Marathon's documentation names.
 func TestEvents(t *testing.T) {
-	s := empty(t)
-	d := put(t, s, start(), "/g/web n=1 health")
+	s := newEmptyState(t)
+	d := putApps(t, s, startTime(), "/g/web n=1 health")
 	_, events := s.Step(nil)
-	list := serving(s, "/g/web", 1)
+	list := newRunningInstances(s, "/g/web", 1)
 	v := list[0].Version
 	list[0].ID, list[0].AgentID, list[0].Hostname, list[0].Ports = "web.1", "agent", "host", []int{31000}
 	list[0].State, list[0].Healthy = job.Staging, nil
@@ -271,13 +271,13 @@ func TestStatesHaveNames(t *testing.T) {
 // TestPlanGroups checks that a plan contains all groups before and after the deployment, also in the events of the
 // state that a failover restores.
 func TestPlanGroups(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/g/old n=1")
-	put(t, s, start(), "/g/web n=1")
-	put(t, s, start(), "/other n=1")
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/g/old n=1")
+	putApps(t, s, startTime(), "/g/web n=1")
+	putApps(t, s, startTime(), "/other n=1")
 	s.Step(nil)
 	for _, d := range s.Deployments() {
-		if _, err := s.CancelDeployment(start(), d.ID, true); err != nil {
+		if _, err := s.CancelDeployment(startTime(), d.ID, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,10 +286,10 @@ func TestPlanGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PutGroup(start(), "/g", g, ChangeOptions{}); err != nil {
+	if _, err := s.PutGroup(startTime(), "/g", g, ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	next, err := loadState(kept(s))
+	next, err := loadState(takeDocuments(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,14 +304,14 @@ func TestPlanGroups(t *testing.T) {
 		for group, want := range map[*marathon.Group]string{
 			plan.Original: "/[/other×1] /g[/g/old×1 /g/web×1]", plan.Target: "/[/other×1] /g[/g/new×1 /g/web×5] after [/other]",
 		} {
-			if got := shape(group); got != want {
+			if got := formatGroup(group); got != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 		}
 	}
 }
 
-func shape(g *marathon.Group) string {
+func formatGroup(g *marathon.Group) string {
 	if g == nil {
 		return "nothing"
 	}
@@ -324,7 +324,7 @@ func shape(g *marathon.Group) string {
 		text += fmt.Sprint(" after ", g.Dependencies)
 	}
 	for _, inner := range g.Groups {
-		text += " " + shape(inner)
+		text += " " + formatGroup(inner)
 	}
 	return text
 }

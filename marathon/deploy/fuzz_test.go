@@ -11,15 +11,15 @@ import (
 
 // Damaged documents cause an error and no panic. A state that was loaded can be used.
 func FuzzNew(f *testing.F) {
-	s := empty(f)
-	put(f, s, start(), "/g/a n=2")
+	s := newEmptyState(f)
+	putApps(f, s, startTime(), "/g/a n=2")
 	s.Step(nil)
-	s.Step(map[string][]AppInstance{"/g/a": serving(s, "/g/a", 2)})
+	s.Step(map[string][]AppInstance{"/g/a": newRunningInstances(s, "/g/a", 2)})
 	group, err := marathon.ParseGroup([]byte(`{"dependencies": ["/x"], "apps": [{"id": "a", "cmd": "b"}]}`), "/g", marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		f.Fatal(err)
 	}
-	d, err := s.PutGroup(start(), "/g", group, ChangeOptions{})
+	d, err := s.PutGroup(startTime(), "/g", group, ChangeOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func FuzzNew(f *testing.F) {
 		}
 		s.Step(map[string][]AppInstance{"/g/a": seen})
 		for _, d := range s.Deployments() {
-			if _, err := s.CancelDeployment(start(), d.ID, false); err != nil {
+			if _, err := s.CancelDeployment(startTime(), d.ID, false); err != nil {
 				t.Logf("cancel: %v", err)
 			}
 			s.Step(nil)
 		}
-		_, _ = s.PutGroup(start().Add(time.Hour), "/g", &marathon.Group{Apps: []*marathon.App{}}, ChangeOptions{Force: true})
+		_, _ = s.PutGroup(startTime().Add(time.Hour), "/g", &marathon.Group{Apps: []*marathon.App{}}, ChangeOptions{Force: true})
 		s.Step(nil)
 		s.Group("/")
 		kept := s.TakeChangedDocuments()

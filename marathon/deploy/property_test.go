@@ -13,11 +13,11 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// chaos runs a DesiredState on the model of the scheduler, with random changes by users and agents.
-type chaos struct {
+// randomRun runs a DesiredState on the model of the scheduler, with random changes by users and agents.
+type randomRun struct {
 	t         *rapid.T
 	st        *observedState
-	cluster   *cluster
+	cluster   *schedulerModel
 	documents map[string][]byte
 	// lossy makes actions fail and observations arrive late. Otherwise actions take effect at once, and invariants
 	// are checked at each step.
@@ -32,35 +32,35 @@ func TestDeploymentsConverge(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossy %t", lossy), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				c := &chaos{t: t, cluster: newCluster(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, lossy: lossy, checked: !lossy, late: map[string]bool{}}
+				c := &randomRun{t: t, cluster: newSchedulerModel(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, lossy: lossy, checked: !lossy, late: map[string]bool{}}
 				c.st, _ = loadState(nil)
 				for range rapid.IntRange(1, 40).Draw(t, "moves") {
-					c.move()
+					c.makeRandomMove()
 				}
-				c.peace()
+				c.runToCompletion()
 			})
 		})
 	}
 }
 
-func (c *chaos) move() {
+func (c *randomRun) makeRandomMove() {
 	c.cluster.now = c.cluster.now.Add(time.Second)
 	switch rapid.IntRange(0, 9).Draw(c.t, "move") {
 	case 0, 1:
-		c.people()
-		c.step()
+		c.changeAsUser()
+		c.stepUntilIdle()
 	case 2:
-		c.takeOver()
+		c.restoreState()
 	default:
 		for range rapid.IntRange(1, 4).Draw(c.t, "events") {
-			c.fate()
+			c.changeRandomTask()
 		}
-		c.step()
+		c.stepUntilIdle()
 	}
 }
 
-// people makes a random change by a user. A rejected change has no effect.
-func (c *chaos) people() {
+// changeAsUser makes a random change by a user. A rejected change has no effect.
+func (c *randomRun) changeAsUser() {
 	now := c.cluster.now
 	o := ChangeOptions{Force: rapid.Bool().Draw(c.t, "force")}
 	ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"/a", "/b", "/g/c"}), 1, 3, rapid.ID[string]).Draw(c.t, "ids")
@@ -81,13 +81,13 @@ func (c *chaos) people() {
 	default:
 		var apps []*marathon.App
 		for _, id := range ids {
-			apps = append(apps, c.wish(id))
+			apps = append(apps, c.newRandomApp(id))
 		}
 		_, _ = c.st.PutApps(now, apps, o)
 	}
 }
 
-func (c *chaos) wish(id string) *marathon.App {
+func (c *randomRun) newRandomApp(id string) *marathon.App {
 	shares := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
 	args := []string{id, fmt.Sprintf("n=%d", rapid.IntRange(0, 5).Draw(c.t, "instances")),
 		"min=" + shares.Draw(c.t, "min"), "over=" + shares.Draw(c.t, "over"), fmt.Sprintf("cmd=x%d", rapid.IntRange(0, 2).Draw(c.t, "cmd"))}
@@ -105,10 +105,10 @@ func (c *chaos) wish(id string) *marathon.App {
 	return testApp(c.t, args)
 }
 
-// fate changes a random task.
-func (c *chaos) fate() {
+// changeRandomTask changes a random task.
+func (c *randomRun) changeRandomTask() {
 	var ids []string
-	c.cluster.each(func(_ *modelJob, _ int, t *AppInstance) {
+	c.cluster.forEachTask(func(_ *modelJob, _ int, t *AppInstance) {
 		if t.State.IsLive() {
 			ids = append(ids, t.ID)
 		}
@@ -116,32 +116,32 @@ func (c *chaos) fate() {
 	if len(ids) == 0 {
 		return
 	}
-	j, slot := c.cluster.find(rapid.SampledFrom(ids).Draw(c.t, "task"))
+	j, slot := c.cluster.findTask(rapid.SampledFrom(ids).Draw(c.t, "task"))
 	t := j.tasks[slot]
 	health := rapid.SampledFrom([]*bool{nil, new(false), new(true), new(true)}).Draw(c.t, "healthy")
 	switch {
 	case t.State == job.Waiting:
-		c.cluster.run(j, t, health, rapid.Bool().Draw(c.t, "ready"))
+		c.cluster.runTask(j, t, health, rapid.Bool().Draw(c.t, "ready"))
 	case t.State == job.Killing:
-		c.cluster.end(j, slot, job.Killed)
+		c.cluster.endTask(j, slot, job.Killed)
 	default:
-		c.running(j, slot, health)
+		c.runTask(j, slot, health)
 	}
 }
 
-func (c *chaos) running(j *modelJob, slot int, health *bool) {
+func (c *randomRun) runTask(j *modelJob, slot int, health *bool) {
 	t := j.tasks[slot]
 	switch rapid.IntRange(0, 5).Draw(c.t, "fate") {
 	case 0:
-		c.cluster.end(j, slot, job.Failed)
+		c.cluster.endTask(j, slot, job.Failed)
 	case 1:
 		t.State = job.Unreachable
 	case 2:
 		if !t.KillRequested.IsZero() {
-			c.cluster.end(j, slot, job.Killed)
+			c.cluster.endTask(j, slot, job.Killed)
 		}
 	default:
-		c.cluster.run(j, t, health, true)
+		c.cluster.runTask(j, t, health, true)
 		if !t.KillRequested.IsZero() {
 			t.State = job.Killing
 		}
@@ -149,16 +149,16 @@ func (c *chaos) running(j *modelJob, slot int, health *bool) {
 	c.cluster.changed[j.app] = true
 }
 
-// step reports changes to the state and executes the returned actions, until there are none.
-func (c *chaos) step() {
+// stepUntilIdle reports changes to the state and executes the returned actions, until there are none.
+func (c *randomRun) stepUntilIdle() {
 	for range 50 {
-		seen := c.seen()
-		before := c.tally()
+		seen := c.takeObservations()
+		before := c.countInstances()
 		if n := before["/b"]; c.checked && n.placed > 1 {
 			c.t.Fatalf("a single instance runs %d times", n.placed)
 		}
 		actions, _ := c.st.Step(seen)
-		c.keep()
+		c.saveDocuments()
 		if len(actions) == 0 {
 			return
 		}
@@ -171,20 +171,20 @@ func (c *chaos) step() {
 				c.cluster.changed[a.TargetApp()] = true
 				continue
 			}
-			c.cluster.do(a)
+			c.cluster.execute(a)
 		}
 		if c.lossy {
 			return
 		}
 		if c.checked {
-			c.bounds(before, actions)
+			c.checkBounds(before, actions)
 		}
 	}
 	c.t.Fatal("it asks for ever")
 }
 
-// seen returns changed apps. If lossy is set it postpones some of them.
-func (c *chaos) seen() map[string][]AppInstance {
+// takeObservations returns changed apps. If lossy is set it postpones some of them.
+func (c *randomRun) takeObservations() map[string][]AppInstance {
 	for id := range c.late {
 		c.cluster.changed[id] = true
 	}
@@ -195,10 +195,10 @@ func (c *chaos) seen() map[string][]AppInstance {
 			delete(c.cluster.changed, id)
 		}
 	}
-	return c.cluster.seen(false)
+	return c.cluster.takeChanged(false)
 }
 
-func (c *chaos) keep() {
+func (c *randomRun) saveDocuments() {
 	for key, value := range c.st.TakeChangedDocuments() {
 		if value == nil {
 			delete(c.documents, key)
@@ -208,12 +208,12 @@ func (c *chaos) keep() {
 	}
 }
 
-// count is how many of an app's instances stay, serve, and are placed.
-type count struct{ wanted, serving, placed int }
+// instanceCounts is how many of an app's instances stay, serve, and are placed.
+type instanceCounts struct{ wanted, serving, placed int }
 
-func (c *chaos) tally() map[string]count {
-	all := map[string]count{}
-	c.cluster.each(func(j *modelJob, _ int, t *AppInstance) {
+func (c *randomRun) countInstances() map[string]instanceCounts {
+	all := map[string]instanceCounts{}
+	c.cluster.forEachTask(func(j *modelJob, _ int, t *AppInstance) {
 		n := all[j.app]
 		if !t.isLeaving() {
 			n.wanted++
@@ -231,9 +231,9 @@ func (c *chaos) tally() map[string]count {
 	return all
 }
 
-// bounds compares the counts before and after the actions with InstanceBounds.
-func (c *chaos) bounds(before map[string]count, actions []Action) {
-	after := c.tally()
+// checkBounds compares the counts before and after the actions with InstanceBounds.
+func (c *randomRun) checkBounds(before map[string]instanceCounts, actions []Action) {
+	after := c.countInstances()
 	for id, now := range after {
 		was := before[id]
 		app, ok := c.st.App(id)
@@ -257,14 +257,14 @@ func (c *chaos) bounds(before map[string]count, actions []Action) {
 	}
 }
 
-// takeOver loads another state from the documents, which must return the same actions as the first.
-func (c *chaos) takeOver() {
-	c.keep()
+// restoreState loads another state from the documents, which must return the same actions as the first.
+func (c *randomRun) restoreState() {
+	c.saveDocuments()
 	other, err := loadState(maps.Clone(c.documents))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	all := c.cluster.seen(true)
+	all := c.cluster.takeChanged(true)
 	if !c.lossy {
 		got, _ := other.Step(all)
 		want, _ := c.st.Step(all)
@@ -282,34 +282,34 @@ func (c *chaos) takeOver() {
 	c.st = other
 	clear(c.late)
 	actions, _ := c.st.Step(all)
-	c.keep()
+	c.saveDocuments()
 	for _, a := range actions {
-		c.cluster.do(a)
+		c.cluster.execute(a)
 	}
 }
 
-// peace runs and ends all tasks that wait for it; then the desired state must be reached.
-func (c *chaos) peace() {
+// runToCompletion runs and ends all tasks that wait for it; then the desired state must be reached.
+func (c *randomRun) runToCompletion() {
 	maps.Copy(c.cluster.changed, c.late)
 	clear(c.late)
 	checked := !c.lossy
 	c.lossy = false
-	c.step() // may repeat failed actions, although instances have recovered since
+	c.stepUntilIdle() // may repeat failed actions, although instances have recovered since
 	c.checked = checked
 	for range 100 {
 		busy := false
-		c.cluster.each(func(j *modelJob, slot int, t *AppInstance) {
+		c.cluster.forEachTask(func(j *modelJob, slot int, t *AppInstance) {
 			switch {
 			case !t.State.IsLive():
 			case t.State == job.Killing, t.State == job.Unreachable:
-				c.cluster.end(j, slot, job.Killed)
+				c.cluster.endTask(j, slot, job.Killed)
 				busy = true
 			case t.State == job.Waiting, t.Healthy == nil || !*t.Healthy || !t.Ready:
-				c.cluster.run(j, t, new(true), true)
+				c.cluster.runTask(j, t, new(true), true)
 				busy = true
 			}
 		})
-		c.step()
+		c.stepUntilIdle()
 		if !busy {
 			break
 		}
@@ -318,7 +318,7 @@ func (c *chaos) peace() {
 		c.t.Fatalf("deployments do not end: %+v undone %v", list[0], list[0].pending)
 	}
 	running := map[string]int{}
-	c.cluster.each(func(j *modelJob, _ int, t *AppInstance) {
+	c.cluster.forEachTask(func(j *modelJob, _ int, t *AppInstance) {
 		if t.State.IsLive() {
 			running[j.app]++
 		}
@@ -334,7 +334,7 @@ func (c *chaos) peace() {
 			c.t.Fatalf("%s is not wanted and has %d instances", id, n)
 		}
 	}
-	if actions, _ := c.st.Step(c.cluster.seen(true)); len(actions) > 0 {
+	if actions, _ := c.st.Step(c.cluster.takeChanged(true)); len(actions) > 0 {
 		c.t.Fatalf("all is done and it asks for %+v", actions)
 	}
 }

@@ -34,7 +34,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(text))
+			got := playScenario(t, string(text))
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -48,8 +48,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, text string) string {
-	p := newScript(t)
+func playScenario(t *testing.T, text string) string {
+	p := newScenarioRunner(t)
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -59,7 +59,7 @@ func play(t *testing.T, text string) string {
 		p.out.Reset()
 		for line := range strings.SplitSeq(commands, "\n") {
 			if !strings.HasPrefix(line, "#") {
-				p.run(line)
+				p.runCommand(line)
 			}
 		}
 		out.WriteString(strings.TrimSpace(commands) + "\n----\n" + p.out.String())
@@ -67,23 +67,23 @@ func play(t *testing.T, text string) string {
 	return out.String()
 }
 
-type script struct {
+type scenarioRunner struct {
 	t         *testing.T
 	st        *observedState
-	cluster   *cluster
+	cluster   *schedulerModel
 	documents map[string][]byte
 	apps      []*marathon.App
 	ids       map[string]string // ids of deployments and versions → short names
 	out       strings.Builder
 }
 
-func newScript(t *testing.T) *script {
-	p := &script{t: t, cluster: newCluster(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, ids: map[string]string{}}
-	p.st = p.new()
+func newScenarioRunner(t *testing.T) *scenarioRunner {
+	p := &scenarioRunner{t: t, cluster: newSchedulerModel(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, ids: map[string]string{}}
+	p.st = p.loadState()
 	return p
 }
 
-func (p *script) new() *observedState {
+func (p *scenarioRunner) loadState() *observedState {
 	st, err := loadState(p.documents)
 	if err != nil {
 		p.t.Fatal(err)
@@ -91,8 +91,8 @@ func (p *script) new() *observedState {
 	return st
 }
 
-// run executes one command.
-func (p *script) run(line string) {
+// runCommand executes one command.
+func (p *scenarioRunner) runCommand(line string) {
 	words := strings.Fields(line)
 	verb, args := words[0], words[1:]
 	force := ChangeOptions{Force: slices.Contains(args, "force")}
@@ -103,73 +103,73 @@ func (p *script) run(line string) {
 	case "app": // deploy then puts several at once
 		p.apps = append(p.apps, testApp(p.t, args))
 	case "put":
-		p.begun(p.st.PutApps(now, []*marathon.App{testApp(p.t, args)}, force))
+		p.printResult(p.st.PutApps(now, []*marathon.App{testApp(p.t, args)}, force))
 	case "deploy":
-		p.begun(p.st.PutApps(now, p.apps, force))
+		p.printResult(p.st.PutApps(now, p.apps, force))
 		p.apps = nil
 	case "group":
 		g, err := marathon.ParseGroup([]byte(strings.Join(args[1:], " ")), args[0], marathon.ParseSettings{Role: "*"})
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.begun(p.st.PutGroup(now, args[0], g, force))
+		p.printResult(p.st.PutGroup(now, args[0], g, force))
 	case "remove":
-		p.begun(p.st.RemoveApps(now, args, force))
+		p.printResult(p.st.RemoveApps(now, args, force))
 	case "remove-group":
-		p.begun(p.st.RemoveGroup(now, args[0], force))
+		p.printResult(p.st.RemoveGroup(now, args[0], force))
 	case "restart":
-		p.begun(p.st.RestartApps(now, args, force))
+		p.printResult(p.st.RestartApps(now, args, force))
 	case "retire":
-		p.begun(p.st.RetireInstances(now, args, force))
+		p.printResult(p.st.RetireInstances(now, args, force))
 	case "cancel":
 		list := p.st.Deployments()
-		p.begun(p.st.CancelDeployment(now, list[len(list)-1].ID, force.Force))
+		p.printResult(p.st.CancelDeployment(now, list[len(list)-1].ID, force.Force))
 	default:
-		p.move(verb, args)
+		p.runTaskCommand(verb, args)
 	}
 }
 
-// move changes or prints the running instances.
-func (p *script) move(verb string, args []string) {
+// runTaskCommand changes or prints the running instances.
+func (p *scenarioRunner) runTaskCommand(verb string, args []string) {
 	c := p.cluster
 	switch verb {
 	case "run", "sick", "end", "lose", "unreachable", "unready":
 		for _, id := range args {
 			p.task(verb, id)
 		}
-		p.step(c.seen(false))
+		p.step(c.takeChanged(false))
 	case "settle":
 		p.settle(!slices.Contains(args, "sick"))
 	case "kill-job":
-		c.job(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
-		p.step(c.seen(true))
+		c.findJob(args[0], c.jobs[args[0]][len(c.jobs[args[0]])-1].version).kill(c.now)
+		p.step(c.takeChanged(true))
 	case "on": // on AGENT RACK TASKS…
 		for _, id := range args[2:] {
-			c.place(id, args[0], args[1])
+			c.placeTask(id, args[0], args[1])
 		}
-		p.step(c.seen(false))
+		p.step(c.takeChanged(false))
 	case "killed": // the end of these tasks
 		for _, id := range args {
-			j, slot := c.find(id)
-			c.end(j, slot, job.Killed)
+			j, slot := c.findTask(id)
+			c.endTask(j, slot, job.Killed)
 		}
-		p.step(c.seen(false))
+		p.step(c.takeChanged(false))
 	case "failover":
 		p.drain()
-		p.st = p.new()
-		p.step(c.seen(true))
+		p.st = p.loadState()
+		p.step(c.takeChanged(true))
 	case "show":
-		p.show(args)
+		p.printApps(args)
 	case "groups":
-		p.groups("/", 0)
+		p.printGroups("/", 0)
 	default:
 		p.t.Fatalf("unknown command %q", verb)
 	}
 }
 
-func (p *script) task(verb, id string) {
+func (p *scenarioRunner) task(verb, id string) {
 	c := p.cluster
-	j, slot := c.find(id)
+	j, slot := c.findTask(id)
 	if j == nil {
 		p.t.Fatalf("no task %s", id)
 	}
@@ -177,35 +177,35 @@ func (p *script) task(verb, id string) {
 	yes, no := true, false
 	switch t := j.tasks[slot]; verb {
 	case "run":
-		c.run(j, t, &yes, true)
+		c.runTask(j, t, &yes, true)
 	case "unready":
-		c.run(j, t, &yes, false)
+		c.runTask(j, t, &yes, false)
 	case "sick":
 		t.State, t.Healthy = job.Running, &no
 	case "end":
-		c.end(j, slot, job.Failed)
+		c.endTask(j, slot, job.Failed)
 	case "lose":
-		c.end(j, slot, job.Lost)
+		c.endTask(j, slot, job.Lost)
 	case "unreachable":
 		t.State = job.Unreachable
 	}
 }
 
 // settle runs all waiting tasks and ends all killed ones, until there are none.
-func (p *script) settle(healthy bool) {
+func (p *scenarioRunner) settle(healthy bool) {
 	for range 100 {
 		busy := false
-		p.cluster.each(func(j *modelJob, slot int, t *AppInstance) {
+		p.cluster.forEachTask(func(j *modelJob, slot int, t *AppInstance) {
 			switch t.State {
 			case job.Waiting:
-				p.cluster.run(j, t, &healthy, true)
+				p.cluster.runTask(j, t, &healthy, true)
 				busy = true
 			case job.Killing:
-				p.cluster.end(j, slot, job.Killed)
+				p.cluster.endTask(j, slot, job.Killed)
 				busy = true
 			}
 		})
-		p.step(p.cluster.seen(false))
+		p.step(p.cluster.takeChanged(false))
 		if !busy {
 			return
 		}
@@ -213,13 +213,13 @@ func (p *script) settle(healthy bool) {
 	p.t.Fatal("it does not settle")
 }
 
-// begun prints the result of a change, and steps.
-func (p *script) begun(d Deployment, err error) {
+// printResult prints the result of a change, and steps.
+func (p *scenarioRunner) printResult(d Deployment, err error) {
 	var locked *LockedError
 	switch {
 	case errors.As(err, &locked):
 		for i, id := range locked.Deployments {
-			locked.Deployments[i] = p.short("d", id)
+			locked.Deployments[i] = p.shortenID("d", id)
 		}
 		fmt.Fprintf(&p.out, "locked by %s\n", strings.Join(locked.Deployments, " "))
 		return
@@ -227,7 +227,7 @@ func (p *script) begun(d Deployment, err error) {
 		fmt.Fprintf(&p.out, "refused: %v\n", err)
 		return
 	case d.ID != "":
-		fmt.Fprintf(&p.out, "deployment %s:", p.short("d", d.ID))
+		fmt.Fprintf(&p.out, "deployment %s:", p.shortenID("d", d.ID))
 		for _, s := range d.Steps {
 			fmt.Fprintf(&p.out, " %s", stepText(s))
 		}
@@ -244,7 +244,7 @@ func stepText(s PlanStep) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-func (p *script) drain() {
+func (p *scenarioRunner) drain() {
 	for key, value := range p.st.TakeChangedDocuments() {
 		if value == nil {
 			delete(p.documents, key)
@@ -255,55 +255,55 @@ func (p *script) drain() {
 }
 
 // step executes actions until there are none.
-func (p *script) step(seen map[string][]AppInstance) {
+func (p *scenarioRunner) step(seen map[string][]AppInstance) {
 	for range 20 {
 		actions, events := p.st.Step(seen)
 		p.drain()
 		for _, e := range events {
-			p.event(e)
+			p.printEvent(e)
 		}
 		if len(actions) == 0 {
 			return
 		}
 		for _, a := range actions {
-			p.action(a)
-			p.cluster.do(a)
+			p.printAction(a)
+			p.cluster.execute(a)
 		}
-		seen = p.cluster.seen(false)
+		seen = p.cluster.takeChanged(false)
 	}
 	p.t.Fatalf("it asks for ever:\n%s", p.out.String())
 }
 
-func (p *script) action(a Action) {
+func (p *scenarioRunner) printAction(a Action) {
 	switch a := a.(type) {
 	case SubmitJob:
-		fmt.Fprintf(&p.out, "  submit %s %s with %d\n", a.App.ID, p.version(a.App.ID, a.App.VersionInfo.LastConfigChangeAt), a.App.Instances)
+		fmt.Fprintf(&p.out, "  submit %s %s with %d\n", a.App.ID, p.versionName(a.App.ID, a.App.VersionInfo.LastConfigChangeAt), a.App.Instances)
 	case ScaleJob:
-		fmt.Fprintf(&p.out, "  scale %s %s to %d\n", a.AppID, p.version(a.AppID, a.Version), a.Instances)
+		fmt.Fprintf(&p.out, "  scale %s %s to %d\n", a.AppID, p.versionName(a.AppID, a.Version), a.Instances)
 	case StopInstances:
 		fmt.Fprintf(&p.out, "  stop %s\n", strings.Join(a.TaskIDs, " "))
 	case KillJob:
-		fmt.Fprintf(&p.out, "  kill %s %s\n", a.AppID, p.version(a.AppID, a.Version))
+		fmt.Fprintf(&p.out, "  kill %s %s\n", a.AppID, p.versionName(a.AppID, a.Version))
 	}
 }
 
-func (p *script) event(e BusEvent) {
+func (p *scenarioRunner) printEvent(e BusEvent) {
 	switch e := e.(type) {
 	case DeploymentInfo:
-		fmt.Fprintf(&p.out, "%s begins %s\n", p.short("d", e.Plan.ID), stepText(e.Step))
+		fmt.Fprintf(&p.out, "%s begins %s\n", p.shortenID("d", e.Plan.ID), stepText(e.Step))
 	case DeploymentStepSuccess:
-		fmt.Fprintf(&p.out, "%s has done %s\n", p.short("d", e.Plan.ID), stepText(e.Step))
+		fmt.Fprintf(&p.out, "%s has done %s\n", p.shortenID("d", e.Plan.ID), stepText(e.Step))
 	case DeploymentSuccess:
-		fmt.Fprintf(&p.out, "%s succeeded\n", p.short("d", e.ID))
+		fmt.Fprintf(&p.out, "%s succeeded\n", p.shortenID("d", e.ID))
 	case DeploymentFailed:
-		fmt.Fprintf(&p.out, "%s failed\n", p.short("d", e.ID))
+		fmt.Fprintf(&p.out, "%s failed\n", p.shortenID("d", e.ID))
 	case AppTerminated:
 		fmt.Fprintf(&p.out, "%s terminated\n", e.AppID)
 	}
 }
 
-// short numbers ids in the order of their first use.
-func (p *script) short(prefix, id string) string {
+// shortenID numbers ids in the order of their first use.
+func (p *scenarioRunner) shortenID(prefix, id string) string {
 	if p.ids[id] == "" {
 		n := 1
 		for v := range maps.Values(p.ids) {
@@ -316,16 +316,16 @@ func (p *script) short(prefix, id string) string {
 	return p.ids[id]
 }
 
-// version returns the short name of the configuration's latest job, or of the next one.
-func (p *script) version(app, v string) string {
-	if j := p.cluster.job(app, v); j != nil {
+// versionName returns the short name of the configuration's latest job, or of the next one.
+func (p *scenarioRunner) versionName(app, v string) string {
+	if j := p.cluster.findJob(app, v); j != nil {
 		return j.short
 	}
 	return fmt.Sprintf("v%d", len(p.cluster.jobs[app])+1)
 }
 
-// show prints the desired number of instances of apps, and their live tasks.
-func (p *script) show(args []string) {
+// printApps prints the desired number of instances of apps, and their live tasks.
+func (p *scenarioRunner) printApps(args []string) {
 	for _, id := range args {
 		if a, ok := p.st.App(id); ok {
 			fmt.Fprintf(&p.out, "%s wants %d in %d versions\n", id, a.Instances, len(p.st.Versions(id)))
@@ -340,7 +340,7 @@ func (p *script) show(args []string) {
 	}
 }
 
-func (p *script) groups(id string, depth int) {
+func (p *scenarioRunner) printGroups(id string, depth int) {
 	g, _ := p.st.Group(id)
 	fmt.Fprintf(&p.out, "%s%s", strings.Repeat("  ", depth), g.ID)
 	for _, a := range g.Apps {
@@ -351,7 +351,7 @@ func (p *script) groups(id string, depth int) {
 	}
 	fmt.Fprintln(&p.out)
 	for _, inner := range g.Groups {
-		p.groups(inner.ID, depth+1)
+		p.printGroups(inner.ID, depth+1)
 	}
 }
 

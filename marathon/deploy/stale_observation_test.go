@@ -15,14 +15,14 @@ import (
 // An action whose effect is not observed yet counts as executed, so that a late observation does not stop another
 // healthy instance.
 func TestStaleObservation(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/web n=3 health min=1 over=0")
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/web n=3 health min=1 over=0")
 	s.Step(nil)
-	old := serving(s, "/web", 3)
+	old := newRunningInstances(s, "/web", 3)
 	s.Step(map[string][]AppInstance{"/web": old})
-	put(t, s, start(), "/web n=3 health min=1 over=0 cmd=x")
+	putApps(t, s, startTime(), "/web n=3 health min=1 over=0 cmd=x")
 	s.Step(nil)
-	all := append(old, serving(s, "/web", 1)...)
+	all := append(old, newRunningInstances(s, "/web", 1)...)
 	first, _ := s.Step(map[string][]AppInstance{"/web": all})
 	want := StopInstances{"/web", []string{old[2].ID}}
 	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
@@ -42,14 +42,14 @@ func TestStaleObservation(t *testing.T) {
 
 // Instances that were asked to end and are desired again are not stopped repeatedly.
 func TestRemovedAppIsAddedAgain(t *testing.T) {
-	s := empty(t)
-	put(t, s, start(), "/web n=2 min=0 over=0")
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/web n=2 min=0 over=0")
 	s.Step(nil)
-	list := serving(s, "/web", 2)
+	list := newRunningInstances(s, "/web", 2)
 	s.Step(map[string][]AppInstance{"/web": list})
-	d := put(t, s, start(), "/web n=2 min=0 over=0 cmd=x")
+	d := putApps(t, s, startTime(), "/web n=2 min=0 over=0 cmd=x")
 	s.Step(nil)
-	if _, err := s.CancelDeployment(start(), d.ID, false); err != nil {
+	if _, err := s.CancelDeployment(startTime(), d.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	got, _ := s.Step(nil)
@@ -59,7 +59,7 @@ func TestRemovedAppIsAddedAgain(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for i := range list { // the scheduler replaces them
-		list[i].State, list[i].KillRequested, list[i].KillReason = job.Killing, start(), job.KillByReplacement
+		list[i].State, list[i].KillRequested, list[i].KillReason = job.Killing, startTime(), job.KillByReplacement
 	}
 	if got, _ := s.Step(map[string][]AppInstance{"/web": list}); len(got) > 0 {
 		t.Errorf("got %+v, want nothing", got)
@@ -83,16 +83,16 @@ func TestNeededVersionsAreKept(t *testing.T) {
 		"scaling": {func(int) string { return "" }, func(i int) int { return 1 + i%2 }, 25},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := empty(t)
+			s := newEmptyState(t)
 			app := testApp(t, []string{"/web"})
 			app.Cmd = change.cmd(0)
 			for i := range 40 {
 				app.Cmd, app.Instances = change.cmd(i), change.n(i)
-				if _, err := s.PutApps(start(), []*marathon.App{app}, ChangeOptions{Force: true}); err != nil {
+				if _, err := s.PutApps(startTime(), []*marathon.App{app}, ChangeOptions{Force: true}); err != nil {
 					t.Fatal(err)
 				}
 				if i == 0 {
-					s.Step(map[string][]AppInstance{"/web": serving(s, "/web", 1)})
+					s.Step(map[string][]AppInstance{"/web": newRunningInstances(s, "/web", 1)})
 				}
 			}
 			d, _ := s.Deployment("/web")
@@ -102,10 +102,10 @@ func TestNeededVersionsAreKept(t *testing.T) {
 			if got := len(s.Versions("/web")); got > change.most {
 				t.Errorf("got %d versions, want %d at most", got, change.most)
 			}
-			if _, ok := s.AppAtConfig("/web", start().Format(versionLayout)); !ok {
+			if _, ok := s.AppAtConfig("/web", startTime().Format(versionLayout)); !ok {
 				t.Error("the version that runs is not kept")
 			}
-			documents := kept(s)
+			documents := takeDocuments(s)
 			if _, err := loadState(documents); err != nil {
 				t.Error(err)
 			}
@@ -120,15 +120,15 @@ func TestNeededVersionsAreKept(t *testing.T) {
 
 // An app whose instances have too many large versions cannot be changed before some of these instances have ended.
 func TestTooManyLargeVersions(t *testing.T) {
-	s := empty(t)
+	s := newEmptyState(t)
 	app := testApp(t, []string{"/web"})
 	var refused error
 	for i := 0; refused == nil && i < 10; i++ {
 		app.Cmd = fmt.Sprint(i, strings.Repeat("x", maxApp-2000))
-		if _, refused = s.PutApps(start(), []*marathon.App{app}, ChangeOptions{Force: true}); refused != nil {
+		if _, refused = s.PutApps(startTime(), []*marathon.App{app}, ChangeOptions{Force: true}); refused != nil {
 			break
 		}
-		s.Step(map[string][]AppInstance{"/web": append(s.instancesOf("/web"), serving(s, "/web", 1)...)})
+		s.Step(map[string][]AppInstance{"/web": append(s.instancesOf("/web"), newRunningInstances(s, "/web", 1)...)})
 		for key, value := range s.TakeChangedDocuments() {
 			if len(value) > maxDocument {
 				t.Fatalf("%s has %d bytes", key, len(value))
@@ -143,7 +143,7 @@ func TestTooManyLargeVersions(t *testing.T) {
 // Versions are times in UTC with milliseconds, in any time zone of the clock.
 func TestVersionsIncrease(t *testing.T) {
 	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))
-	if got, want := empty(t).nextVersion(now), "2024-03-01T00:30:00.123Z"; got != want {
+	if got, want := newEmptyState(t).nextVersion(now), "2024-03-01T00:30:00.123Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

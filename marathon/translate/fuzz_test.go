@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/marathon"
 )
 
-// accepted checks that JobSpec translates every app that ParseApp accepts. It reports whether ParseApp does.
-func accepted(t testing.TB, text []byte) bool {
+// translateIfAccepted checks that JobSpec translates every app that ParseApp accepts. It reports whether ParseApp does.
+func translateIfAccepted(t testing.TB, text []byte) bool {
 	app, err := marathon.ParseApp(text, settings())
 	if err != nil {
 		return false
@@ -41,10 +41,10 @@ func accepted(t testing.TB, text []byte) bool {
 }
 
 func FuzzJob(f *testing.F) {
-	for _, text := range definitions(f) {
+	for _, text := range readCorpus(f) {
 		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) { accepted(t, text) })
+	f.Fuzz(func(t *testing.T, text []byte) { translateIfAccepted(t, text) })
 }
 
 // Each value of the corpus is replaced by others, including large and unusual ones: by a third of them each, in turn.
@@ -63,7 +63,7 @@ func TestChangedDefinitions(t *testing.T) {
 		map[string]any{}, map[string]any{"x": "y"}, map[string]any{"mesos-gpu.x": "y"},
 	}
 	n, turn := 0, 0
-	for name, text := range definitions(t) {
+	for name, text := range readCorpus(t) {
 		var v any
 		d := json.NewDecoder(strings.NewReader(string(text)))
 		d.UseNumber()
@@ -74,7 +74,7 @@ func TestChangedDefinitions(t *testing.T) {
 		if name == "docker-everything" { // a long text is slow: one definition is enough
 			values = append(slices.Clone(others), strings.Repeat("x", 130<<10))
 		}
-		replace(v, values, func() {
+		replaceValues(v, values, func() {
 			if turn++; turn%3 != 0 && name != "docker-everything" {
 				return
 			}
@@ -82,7 +82,7 @@ func TestChangedDefinitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if accepted(t, text) {
+			if translateIfAccepted(t, text) {
 				n++
 			}
 		})
@@ -92,8 +92,8 @@ func TestChangedDefinitions(t *testing.T) {
 	}
 }
 
-// replace sets values inside v to others and calls changed each time.
-func replace(v any, others []any, changed func()) {
+// replaceValues sets values inside v to others and calls changed each time.
+func replaceValues(v any, others []any, changed func()) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, was := range v {
@@ -102,7 +102,7 @@ func replace(v any, others []any, changed func()) {
 				changed()
 			}
 			v[name] = was
-			replace(was, others, changed)
+			replaceValues(was, others, changed)
 		}
 	case []any:
 		for i, was := range v {
@@ -111,7 +111,7 @@ func replace(v any, others []any, changed func()) {
 				changed()
 			}
 			v[i] = was
-			replace(was, others, changed)
+			replaceValues(was, others, changed)
 		}
 	}
 }

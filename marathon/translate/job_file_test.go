@@ -13,7 +13,7 @@ import (
 
 // Each job that is written as a job file reads as the same job.
 func TestJobsRoundTripThroughJobFiles(t *testing.T) {
-	for name, spec := range jobs(t) {
+	for name, spec := range readCorpusJobs(t) {
 		t.Run(name, func(t *testing.T) {
 			var text bytes.Buffer
 			if err := jobfile.Write(&text, &spec); err != nil {
@@ -66,7 +66,7 @@ kill_grace: 30s
   failures: 2
 `,
 	} {
-		spec, ok := jobs(t)[name]
+		spec, ok := readCorpusJobs(t)[name]
 		if !ok {
 			t.Fatalf("no definition %s", name)
 		}

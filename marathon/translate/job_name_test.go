@@ -67,7 +67,7 @@ func TestJobName(t *testing.T) {
 
 // AppOf reads the app from labels. A job with these labels but another name belongs to no app.
 func TestAppOf(t *testing.T) {
-	for name, spec := range jobs(t) {
+	for name, spec := range readCorpusJobs(t) {
 		id, version, ok := AppOf(&spec)
 		if !ok || JobName(id, version) != spec.Name || id != spec.Group {
 			t.Errorf("%s: got %q %q %v of %s", name, id, version, ok, spec.Name)

@@ -26,8 +26,8 @@ func settings() marathon.ParseSettings {
 	return marathon.ParseSettings{Role: "web", BridgeNetwork: marathon.MesosBridge}
 }
 
-// definitions returns marathon's corpus by name.
-func definitions(t testing.TB) map[string][]byte {
+// readCorpus returns marathon's corpus by name.
+func readCorpus(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "testdata", "apps", "*.json"))
 	if err != nil || len(paths) < 60 {
@@ -44,11 +44,11 @@ func definitions(t testing.TB) map[string][]byte {
 	return files
 }
 
-// jobs returns the jobs of those definitions in the corpus that ParseApp accepts and that have instances.
-func jobs(t testing.TB) map[string]job.Spec {
+// readCorpusJobs returns the jobs of those definitions in the corpus that ParseApp accepts and that have instances.
+func readCorpusJobs(t testing.TB) map[string]job.Spec {
 	t.Helper()
 	all := map[string]job.Spec{}
-	for name, text := range definitions(t) {
+	for name, text := range readCorpus(t) {
 		app, err := marathon.ParseApp(text, settings())
 		if err != nil {
 			continue
@@ -74,7 +74,7 @@ func jobs(t testing.TB) map[string]job.Spec {
 
 // Each definition that ParseApp accepts becomes the job in its golden file.
 func TestCorpus(t *testing.T) {
-	all := jobs(t)
+	all := readCorpusJobs(t)
 	if len(all) < 45 {
 		t.Errorf("got %d jobs, want at least 45", len(all))
 	}
@@ -108,7 +108,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, fields string) *marathon.App {
+func parseFields(t *testing.T, fields string) *marathon.App {
 	t.Helper()
 	app, err := marathon.ParseApp([]byte("{"+fields+"}"), settings())
 	if err != nil {
@@ -131,21 +131,21 @@ func TestFields(t *testing.T) {
 		change func(*spec)
 	}{
 		"cmd":                   {run, func(s *spec) {}},
-		"cmd in a docker image": {docker + `}, "cmd": "y"`, func(s *spec) { ofImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
-		"cmd in a mesos image":  {mesos + `}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x") }},
+		"cmd in a docker image": {docker + `}, "cmd": "y"`, func(s *spec) { setImage(s); s.Entrypoint, s.Command = "/bin/sh", []string{"-c", "y"} }},
+		"cmd in a mesos image":  {mesos + `}`, func(s *spec) { setImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x") }},
 		"args":                  {`"id": "/g/a", "args": ["x", "-y"]`, func(s *spec) { s.Command = []string{"x", "-y"} }},
 		"args of a mesos image": {`"id": "/g/a", "args": ["-y"], "container": {"type": "MESOS", "docker": {"image": "x"}}`, func(s *spec) {
-			ofImage(s)
+			setImage(s)
 			s.Containerizer, s.Command, s.ImageEntrypoint = job.Mesos, []string{"-y"}, true
 		}},
-		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { ofImage(s); s.Command = []string{"-y"} }},
-		"image alone":            {docker + `}`, ofImage},
-		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { ofImage(s); s.ForcePull = true }},
-		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { ofImage(s); s.Parameters = []job.DockerParameter{{Key: "w", Value: "/a"}} }},
-		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { ofImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x"); s.ShmMiB = 64 }},
-		"host volume":            {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}} }},
-		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
-		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { ofImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
+		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { setImage(s); s.Command = []string{"-y"} }},
+		"image alone":            {docker + `}`, setImage},
+		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { setImage(s); s.ForcePull = true }},
+		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { setImage(s); s.Parameters = []job.DockerParameter{{Key: "w", Value: "/a"}} }},
+		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { setImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x"); s.ShmMiB = 64 }},
+		"host volume":            {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}} }},
+		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
+		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
 		"user":                   {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
 		"env":                    {run + `, "env": {"node.name": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["node.name"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
 		"instances":              {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
@@ -154,7 +154,7 @@ func TestFields(t *testing.T) {
 		"disk":                   {run + `, "disk": 10`, func(s *spec) { s.DiskMiB = 10; s.Env["MARATHON_APP_RESOURCE_DISK"] = "10.0" }},
 		"gpus":                   {run + `, "gpus": 2`, func(s *spec) { s.Request.GPUs = 2; s.Constraints = nil; s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2" }},
 		"gpus in docker": {docker + `}, "gpus": 2`, func(s *spec) {
-			ofImage(s)
+			setImage(s)
 			s.Request.GPUs = 2
 			s.Constraints = nil
 			s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2"
@@ -197,35 +197,35 @@ func TestFields(t *testing.T) {
 		"requirePorts":            {run + `, "requirePorts": true, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Host: 8080}, {}} }},
 		"service ports":           {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{}, {}} }},
 		"hostPort": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 8080}, {"hostPort": 9090}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
-			ofImage(s)
+			setImage(s)
 			s.Network, s.Ports = job.BridgeNetwork, []job.Port{{Container: 80, Host: 8080}, {Host: 9090}}
 		}},
 		"no ports": {run + `, "portDefinitions": []`, func(s *spec) { s.Ports = nil }},
 		"bridge": {bridge, func(s *spec) {
-			ofImage(s)
+			setImage(s)
 			s.Network = job.BridgeNetwork
 			s.Ports = []job.Port{{Name: "http", Container: 80}, {Protocol: job.UDP}}
 		}},
-		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`, func(s *spec) { ofImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
+		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`, func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
 		"ports of a container's network alone": {docker + `, "portMappings": [{"containerPort": 80}, {"name": "b"}, {"containerPort": 10000}]}, "networks": [{"name": "overlay"}], "check": {"http": {"portIndex": 1}}`, func(s *spec) {
-			ofImage(s)
+			setImage(s)
 			s.Network, s.Ports = "overlay", nil
 			for k, v := range map[string]string{"PORT0": "80", "PORT_80": "80", "PORT1": "10001", "PORT_10001": "10001", "PORT2": "10000", "PORT_10000": "10000", "PORT": "10001", "PORTS": "10001"} {
 				s.Env[k] = v
 			}
 			s.Check = &job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 10001}, Path: "/"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
 		}},
-		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}) }},
+		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}) }},
 		"health by HTTPS": {run + `, "healthChecks": [{"protocol": "MESOS_HTTPS", "port": 443}]`, func(s *spec) {
-			s.HealthCheck = healthOf(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
+			s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
 		}},
 		"several health checks": {run + `, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`, func(s *spec) {
-			s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}})
-			s.MoreHealthChecks = []job.HealthCheck{*healthOf(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *healthOf(job.Check{Command: shellCommand("true")})}
+			s.HealthCheck = newHealthCheck(job.Check{TCP: &job.TCPCheck{}})
+			s.MoreHealthChecks = []job.HealthCheck{*newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *newHealthCheck(job.Check{Command: shellCommand("true")})}
 			s.MoreHealthChecks[1].Failures = 7
 		}},
-		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{TCP: &job.TCPCheck{}}) }},
-		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = healthOf(job.Check{Command: shellCommand("true")}) }},
+		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{TCP: &job.TCPCheck{}}) }},
+		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{Command: shellCommand("true")}) }},
 		"health times": {run + `, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`, func(s *spec) {
 			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
 		}},
@@ -239,13 +239,13 @@ func TestFields(t *testing.T) {
 		"readinessChecks": {run + `, "readinessChecks": [{"portName": "default"}]`, func(s *spec) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := parse(t, test.app)
+			app := parseFields(t, test.app)
 			app.Version = deployed
 			got, err := JobSpec(app, settings())
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := plain()
+			want := newPlainJob()
 			test.change(&want)
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.app, diff)
@@ -254,8 +254,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// plain returns the job of {"id": "/g/a", "cmd": "x"}.
-func plain() job.Spec {
+// newPlainJob returns the job of {"id": "/g/a", "cmd": "x"}.
+func newPlainJob() job.Spec {
 	return job.Spec{
 		Name: "g_a.mjwaidke", Group: "/g/a", Role: "web", Tasks: 1, CPUs: 1, MemMiB: 128, KillGrace: 5 * time.Second,
 		Command: []string{"/bin/sh", "-c", "x"}, Containerizer: job.Mesos,
@@ -272,12 +272,12 @@ func plain() job.Spec {
 	}
 }
 
-func ofImage(s *job.Spec) {
+func setImage(s *job.Spec) {
 	s.Containerizer, s.Image, s.Command = job.Docker, "x", nil
 	s.Env["MARATHON_APP_DOCKER_IMAGE"] = "x"
 }
 
-func healthOf(c job.Check) *job.HealthCheck {
+func newHealthCheck(c job.Check) *job.HealthCheck {
 	c.Delay, c.Interval, c.Timeout = 15*time.Second, time.Minute, 20*time.Second
 	return &job.HealthCheck{Check: c, Grace: 5 * time.Minute, Failures: 3}
 }
@@ -288,7 +288,7 @@ func TestConstraintOperators(t *testing.T) {
 		{"hostname", "UNIQUE"}, {"rack", "CLUSTER"}, {"rack", "CLUSTER", "r1"}, {"@zone", "GROUP_BY"}, {"@region", "GROUP_BY", "3"},
 		{"@hostname", "MAX_PER", "2"}, {"cores", "IS", "32.5"}, {"gpu_type", "LIKE", "V100|A100"}, {"gpu_type", "UNLIKE", "K80"},
 	} {
-		app := parse(t, `"id": "/a", "cmd": "x", "gpus": 1`)
+		app := parseFields(t, `"id": "/a", "cmd": "x", "gpus": 1`)
 		app.Constraints = [][]string{words}
 		spec, err := JobSpec(app, settings())
 		if err != nil {
@@ -314,7 +314,7 @@ func TestGPUBehavior(t *testing.T) {
 		{marathon.GPURestricted, marathon.GPUUnrestricted, 0, false},
 		{marathon.GPURestricted, marathon.GPURestricted, 1, false},
 	} {
-		app := parse(t, `"id": "/a", "cmd": "x"`)
+		app := parseFields(t, `"id": "/a", "cmd": "x"`)
 		app.GPUs = test.gpus
 		if test.label != "" {
 			app.Labels[marathon.GPULabel] = test.label
@@ -333,7 +333,7 @@ func TestGPUBehavior(t *testing.T) {
 
 // Scaling keeps the job's name, which depends on the last change of another kind.
 func TestScalingKeepsJobSpec(t *testing.T) {
-	app := parse(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
+	app := parseFields(t, `"id": "/a", "cmd": "x", "version": "2026-01-03T00:00:00.000Z"`)
 	app.VersionInfo = &marathon.VersionInfo{LastScalingAt: app.Version, LastConfigChangeAt: deployed}
 	spec, err := JobSpec(app, settings())
 	if err != nil {

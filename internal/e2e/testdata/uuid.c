@@ -1,5 +1,5 @@
-// Has the stand-in driver show a container the devices that it has parts of, in
-// the order of MESOS_GPU_SHARE: a real one shows those that it can open.
+// Makes the fake driver list the devices of which the container has shares, in the
+// order of MESOS_GPU_SHARE. A real driver lists the devices that it can open.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// work is how long an answer takes, so that requests are in flight when an
-	// instance receives SIGTERM.
+	// work is the duration of a response, so that requests are in flight when an instance
+	// receives SIGTERM.
 	work = 20 * time.Millisecond
-	// lame is how long an instance that was told to end still takes requests:
-	// those who send them may hear of its end later than it does, on a machine
-	// that stalls by seconds.
-	lame = 3 * time.Second
+	// drainTime is how long an instance still accepts requests after SIGTERM. Clients may
+	// learn of its end seconds later on a slow machine.
+	drainTime = 3 * time.Second
 )
 
 func main() { os.Exit(run()) }
@@ -33,11 +32,11 @@ func run() int {
 	return 0
 }
 
-// serveRelease answers with the release until SIGTERM, and then ends as services
-// behind load balancers do: it goes on for a while, takes no more, and leaves
-// when the last answer is sent.
+// serveRelease serves the release until SIGTERM and then shuts down like a service behind a
+// load balancer: it keeps serving for drainTime, closes the port, and returns when the last
+// response is sent.
 func serveRelease(addr, release string) error {
-	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
@@ -51,8 +50,8 @@ func serveRelease(addr, release string) error {
 	server := &http.Server{Addr: addr, Handler: mux, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() {
-		<-told.Done()
-		time.Sleep(lame)
+		<-terminated.Done()
+		time.Sleep(drainTime)
 		ended <- server.Shutdown(context.Background())
 	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

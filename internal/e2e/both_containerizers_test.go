@@ -12,9 +12,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// everything is a job that uses what a container can have under either
-// containerizer. It waits until its health check has been seen to hold.
-const everything = `name: NAME
+// fullJobFile is a job that uses each container setting that both containerizers support. It
+// runs until the test has seen that its health check passes.
+const fullJobFile = `name: NAME
 image: IMAGE
 container: CONTAINERIZER
 cpus: 0.2
@@ -34,15 +34,15 @@ command: |
   until [ -e /out/seen ]; do sleep 0.1; done
 `
 
-const everythingSays = `hello, world from task 0
+const fullJobOutput = `hello, world from task 0
 the data
 shared memory 32768
 files 4096, core 0
 `
 
-// runEverything returns what the job writes under that containerizer, once it
-// has ended well.
-func runEverything(t *testing.T, c *cluster, containerizer, image string) (view api.JobView, out string) {
+// runFullJob runs fullJobFile under a containerizer until it ends, and returns the job and its
+// output.
+func runFullJob(t *testing.T, c *cluster, containerizer, image string) (view api.JobView, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	for _, dir := range []string{"in", "out"} {
@@ -54,9 +54,9 @@ func runEverything(t *testing.T, c *cluster, containerizer, image string) (view 
 		t.Fatal(err)
 	}
 	name := "everything-" + containerizer
-	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer, "FOLDER", folder).Replace(everything)
-	c.must("submit", write(t, name, text))
-	view = c.await(name, func(v *api.JobView) bool {
+	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer, "FOLDER", folder).Replace(fullJobFile)
+	c.mustRun("submit", writeJobFile(t, name, text))
+	view = c.awaitJob(name, func(v *api.JobView) bool {
 		return v.Terminal || v.Tasks[0].Healthy != nil && *v.Tasks[0].Healthy
 	})
 	if view.Terminal {
@@ -65,22 +65,23 @@ func runEverything(t *testing.T, c *cluster, containerizer, image string) (view 
 	if err := os.WriteFile(filepath.Join(folder, "out", "seen"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	view = c.await(name, func(v *api.JobView) bool { return v.Terminal })
-	return view, c.must("logs", view.Tasks[0].ID)
+	view = c.awaitJob(name, func(v *api.JobView) bool { return v.Terminal })
+	return view, c.mustRun("logs", view.Tasks[0].ID)
 }
 
-// One job file, and the same output, under both containerizers.
+// TestOneJobFileUnderBothContainerizers checks that a job file has the same output under both
+// containerizers.
 func TestOneJobFileUnderBothContainerizers(t *testing.T) {
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "runc", "runc")
 	docker := testneeds.RequireDockerEngine(t)
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-e2e-everything", nil, nil)
 	image := testimage.LoadImage(t, docker, archive)
-	c := start(t, "--images", filepath.Dir(archive), "--allow-volumes", os.TempDir())
+	c := startCluster(t, "--images", filepath.Dir(archive), "--allow-volumes", os.TempDir())
 	for _, containerizer := range []string{"docker", "mesos"} {
-		view, out := runEverything(t, c, containerizer, image)
-		if view.State != job.Finished || out != everythingSays {
-			t.Errorf("%s: ended %s, saying\n%swant\n%s%s", containerizer, view.State, out, everythingSays, view.Tasks[0].Message)
+		view, out := runFullJob(t, c, containerizer, image)
+		if view.State != job.Finished || out != fullJobOutput {
+			t.Errorf("%s: ended %s with output\n%swant\n%s%s", containerizer, view.State, out, fullJobOutput, view.Tasks[0].Message)
 		}
 	}
 }

@@ -26,13 +26,13 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// faulty is a driver whose events a test makes up.
-type faulty struct {
+// faultySource is a driver that reports the events of a test.
+type faultySource struct {
 	watch.SampleSource
 	events chan health.DeviceEvent
 }
 
-func (f *faulty) Wait(ctx context.Context) (health.DeviceEvent, error) {
+func (f *faultySource) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	select {
 	case e := <-f.events:
 		return e, nil
@@ -41,14 +41,14 @@ func (f *faulty) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	}
 }
 
-// watched runs a daemon beside the agent, in this process, until the test
-// ends. Where it provides no GPUs, the agent's flags do.
-func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.SampleSource, provider bool) {
+// startHealthDaemon runs a GPU daemon for the agent in this process until the test ends. If
+// provider is false, the agent offers the GPUs by its flags.
+func (m *mesos) startHealthDaemon(t *testing.T, h gpu.Host, source watch.SampleSource, provider bool) {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	d, err := daemon.New(daemon.DaemonConfig{
-		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemon, RuntimeDir: m.daemon, Socket: m.socket(), CgroupsRoot: "mesos-gpu-none", Provider: provider, Log: log,
+		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemonDir, RuntimeDir: m.daemonDir, Socket: m.socketPath(), CgroupsRoot: "mesos-gpu-none", Provider: provider, Log: log,
 		OpenHardware: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},
@@ -72,8 +72,8 @@ func (m *mesos) watched(t *testing.T, h gpu.Host, source watch.SampleSource, pro
 	})
 }
 
-// inventory counts the events of the API that tell of changed agents and GPUs.
-func inventory(t *testing.T, c *cluster) <-chan time.Time {
+// watchInventory returns the times at which the API reports changed agents or GPUs.
+func watchInventory(t *testing.T, c *cluster) <-chan time.Time {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.api+"/v1/events?state=live&inventory=true", nil)
 	if err != nil {
@@ -95,20 +95,20 @@ func inventory(t *testing.T, c *cluster) <-chan time.Time {
 	return heard
 }
 
-// awaitGPU asks at each change of the inventory until the device is in that
-// state for that reason, and returns what is said of it.
-func awaitGPU(t *testing.T, c *cluster, heard <-chan time.Time, device string, state api.GPUState, reason api.GPUReason) string {
+// awaitGPUState waits until the device has the state and the reason, and returns its note. It
+// reads the list after each change of the inventory.
+func awaitGPUState(t *testing.T, c *cluster, heard <-chan time.Time, device string, state api.GPUState, reason api.GPUReason) string {
 	t.Helper()
-	began, late := time.Now(), time.After(patience)
+	began, late := time.Now(), time.After(waitTimeout)
 	for {
 		select {
 		case at := <-heard:
-			t.Logf("heard of a change %s after waiting for %s %s", at.Sub(began), state, reason)
+			t.Logf("inventory event after %s; waiting for %s %s", at.Sub(began), state, reason)
 		case <-late:
-			t.Fatalf("GPU %s is not %s %s within %s:\n%s", device, state, reason, patience, c.must("gpus"))
+			t.Fatalf("GPU %s is not %s %s within %s:\n%s", device, state, reason, waitTimeout, c.mustRun("gpus"))
 		}
 		var gpus []api.GPUView
-		read(t, c.must("gpus", "-o", "json"), &gpus)
+		decodeJSON(t, c.mustRun("gpus", "-o", "json"), &gpus)
 		i := slices.IndexFunc(gpus, func(g api.GPUView) bool { return g.UUID == device })
 		if i >= 0 && gpus[i].State == state && gpus[i].Reason == reason {
 			return gpus[i].Note
@@ -116,33 +116,33 @@ func awaitGPU(t *testing.T, c *cluster, heard <-chan time.Time, device string, s
 	}
 }
 
-// A GPU fails under a task: the task's status says so while it goes on, the
-// device is in no offer, the master lists it with what is wrong, and a job that
-// wants all devices waits for it until an operator vouches for it.
-func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
+// TestMesosFailedGPUIsRemovedFromOffers lets a GPU fail while a task uses it. The task keeps
+// running and its status reports the failure. The device is in no offer, the master lists it
+// with the reason, and a job that needs all devices waits until an operator uncordons the GPU.
+func TestMesosFailedGPUIsRemovedFromOffers(t *testing.T) {
 	h, err := simulated.NewHost("2xV100", t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, attributes := advertise.MachineGPUs{Host: h}.AgentFlags(true)
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", "--attributes="+attributes)
-	driver := &faulty{simulated.NewIdleSource(h), make(chan health.DeviceEvent)}
-	m.watched(t, h, driver, true)
-	c := m.scheduler(t)
+	driver := &faultySource{simulated.NewIdleSource(h), make(chan health.DeviceEvent)}
+	m.startHealthDaemon(t, h, driver, true)
+	c := m.startScheduler(t)
 
-	c.must("submit", write(t, "victim", "name: victim\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
-	ended := runningTask(t, c, "victim")
+	c.mustRun("submit", writeJobFile(t, "victim", "name: victim\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
+	ended := awaitRunningTask(t, c, "victim")
 	var view api.JobView
-	read(t, c.must("describe", "victim", "-o", "json"), &view)
+	decodeJSON(t, c.mustRun("describe", "victim", "-o", "json"), &view)
 	device := view.Tasks[0].DeviceIDs[0]
-	heard := inventory(t, c)
+	heard := watchInventory(t, c)
 	driver.events <- health.DeviceEvent{Device: device, XID: 79}
-	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.ReasonUnhealthy); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
-		t.Errorf("what is told of it is %q", note)
+	if note := awaitGPUState(t, c, heard, device, api.WithheldGPU, api.ReasonUnhealthy); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
+		t.Errorf("the GPU's note is %q", note)
 	}
 	failed := fmt.Sprintf("GPU %s failed: XID 79", device)
-	c.await("victim", func(v *api.JobView) bool { return strings.Contains(v.Tasks[0].Message, failed) })
-	for _, path := range []string{"/roles", "/state", "/slaves"} { // what the master tells people of a role that nobody has
+	c.awaitJob("victim", func(v *api.JobView) bool { return strings.Contains(v.Tasks[0].Message, failed) })
+	for _, path := range []string{"/roles", "/state", "/slaves"} { // pages of the master that show a role without frameworks
 		res, err := http.Get("http://" + m.master + path)
 		if err != nil {
 			t.Fatal(err)
@@ -154,20 +154,20 @@ func TestMesosFailedGPULeavesTheOffers(t *testing.T) {
 		}
 	}
 
-	c.must("submit", write(t, "greedy", "name: greedy\ngpus: 2\ncommand: echo got both\n"))
-	c.must("kill", "victim")
+	c.mustRun("submit", writeJobFile(t, "greedy", "name: greedy\ngpus: 2\ncommand: echo got both\n"))
+	c.mustRun("kill", "victim")
 	<-ended
-	c.await("greedy", func(v *api.JobView) bool { return strings.Contains(v.WaitReason, "GPU") })
-	client := socket.NewDaemonClient(m.socket())
+	c.awaitJob("greedy", func(v *api.JobView) bool { return strings.Contains(v.WaitReason, "GPU") })
+	client := socket.NewDaemonClient(m.socketPath())
 	defer client.Close()
 	if err := client.CordonDevice(t.Context(), device, "new fans"); err != nil {
 		t.Fatal(err)
 	}
-	if note := awaitGPU(t, c, heard, device, api.WithheldGPU, api.ReasonCordoned); note != "GPU is cordoned: new fans" {
-		t.Errorf("what is told of it is %q", note)
+	if note := awaitGPUState(t, c, heard, device, api.WithheldGPU, api.ReasonCordoned); note != "GPU is cordoned: new fans" {
+		t.Errorf("the GPU's note is %q", note)
 	}
 	if err := client.UncordonDevice(t.Context(), device); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitEnd("greedy")
+	c.awaitJobEnd("greedy")
 }

@@ -13,12 +13,12 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// limited is what tasks with parts of devices need: libmesosgpu.so for the
-// agent, and an image with a driver that keeps books of its own and a program
-// that does what its standard input says (isolator/limiter/testdata).
-type limited struct{ library, archive string }
+// limiterBuild is what tests of shared devices need: libmesosgpu.so for the agent, and an
+// image with a fake driver, which accounts for allocations, and a program that executes the
+// commands on its standard input (isolator/limiter/testdata).
+type limiterBuild struct{ library, archive string }
 
-func newLimited(t *testing.T, image string) limited {
+func buildLimiter(t *testing.T, image string) limiterBuild {
 	t.Helper()
 	testneeds.RequireProgram(t, "gcc", "gcc")
 	testneeds.RequireProgram(t, "make", "make")
@@ -37,22 +37,23 @@ func newLimited(t *testing.T, image string) limited {
 			t.Fatalf("%s: %v\n%s", strings.Join(build, " "), err, out)
 		}
 	}
-	return limited{filepath.Join(dir, "libmesosgpu.so"), testimage.BusyboxArchive(t, image, nil, nil,
+	return limiterBuild{filepath.Join(dir, "libmesosgpu.so"), testimage.BusyboxArchive(t, image, nil, nil,
 		testimage.LinkedProgram("/bin/program", dir+"/program"), testimage.LinkedProgram("/bin/make_device", dir+"/make_device"),
 		testimage.LinkedProgram("/usr/lib/libcuda.so.1", dir+"/libcuda.so.1"), testimage.LinkedProgram("/usr/lib/libnvidia-ml.so.1", dir+"/libnvidia-ml.so.1"))}
 }
 
-// What the stand-in takes for a context, and what tasks of these tests have.
+// The memory that the fake driver uses for a context, and the share of each task in these
+// tests.
 const (
 	contextBytes = 64 << 20
-	partMiB      = 3072
-	partBytes    = partMiB << 20
+	shareMiB     = 3072
+	shareBytes   = shareMiB << 20
 )
 
-// fills is what one task with partMiB of a device does: a process takes all of
-// it, and neither it nor another gets a byte more until that one is killed.
-// Then one holds it all until /tmp/end is there.
-var fills = fmt.Sprintf(`export STANDIN_DEVICE=/tmp/device
+// fillShareScript is run by a task with shareMiB of a device. A process allocates all of it;
+// then neither it nor another process can allocate a byte until the first one is killed. A
+// second process then allocates everything and holds it until /tmp/end exists.
+var fillShareScript = fmt.Sprintf(`export STANDIN_DEVICE=/tmp/device
 make_device /tmp/device %d 0 0
 mkfifo /tmp/in
 touch /tmp/out /tmp/again
@@ -79,10 +80,11 @@ for f in /run/mesos-gpu/limits /run/mesos-gpu/libmesosgpu.so /etc/ld.so.preload;
   rm -f $f && echo "$f removed"
 done
 echo done
-wait`, uint64(32)<<30, partBytes-contextBytes)
+wait`, uint64(32)<<30, shareBytes-contextBytes)
 
-// filled is what it writes on such a device; 2 is CUDA_ERROR_OUT_OF_MEMORY.
-func filled(d gpu.Device, cores int) string {
+// fillShareOutput returns the expected output of fillShareScript; 2 is
+// CUDA_ERROR_OUT_OF_MEMORY.
+func fillShareOutput(d gpu.Device, cores int) string {
 	return fmt.Sprintf(`first 0 0 0 0 2 0 0 free %d 0 of %d
 beside it 2 0
 killed 137
@@ -91,11 +93,12 @@ share %s %d %d
 gpushare true 3 of %.0f at %d
 hami 3072m 3072m %d
 done
-`, partBytes-contextBytes, partBytes, d.UUID, partMiB, cores, float64(d.MemMiB)/1024, d.Minor, cores)
+`, shareBytes-contextBytes, shareBytes, d.UUID, shareMiB, cores, float64(d.MemMiB)/1024, d.Minor, cores)
 }
 
-// killTask ends every process of a task at once, as the kernel does for memory.
-func killTask(t *testing.T, id string) {
+// killTaskProcesses kills every process of a task at once, as the kernel does when memory runs
+// out.
+func killTaskProcesses(t *testing.T, id string) {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -107,10 +110,10 @@ func killTask(t *testing.T, id string) {
 		if err != nil || !strings.Contains("\x00"+string(env), "\x00MESOS_TASK_ID="+id+"\x00") {
 			continue // it may have ended meanwhile
 		}
-		_ = exec.Command("kill", "-9", strings.Split(path, "/")[2]).Run() // its first process may have taken it along
+		_ = exec.Command("kill", "-9", strings.Split(path, "/")[2]).Run() // it may have ended with the first process
 		killed++
 	}
 	if killed == 0 {
-		t.Errorf("task %s has no process", id)
+		t.Errorf("found no process of task %s", id)
 	}
 }

@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// typed is one command of a page and the lines that the page shows below it.
-type typed struct {
+// docCommand is a command in a page, and the lines of output that the page shows.
+type docCommand struct {
 	page, command string
 	shown         []string
 }
 
-// transcripts reads the commands of a page's code blocks, which begin with "$ " and
+// readDocCommands reads the commands of a page's code blocks, which begin with "$ " and
 // continue with "> ". It skips blocks without commands, and those that are marked
 // "console no-run: REASON".
-func transcripts(t *testing.T, page string) []typed {
+func readDocCommands(t *testing.T, page string) []docCommand {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []typed
+	var list []docCommand
 	for _, m := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
 		if strings.HasPrefix(m[1], "console no-run: ") {
 			continue
@@ -38,7 +38,7 @@ func transcripts(t *testing.T, page string) []typed {
 			line = strings.TrimRight(line, "\n")
 			switch command, begins := strings.CutPrefix(line, "$ "); {
 			case begins:
-				list = append(list, typed{page: filepath.Base(page), command: command})
+				list = append(list, docCommand{page: filepath.Base(page), command: command})
 			case strings.HasPrefix(line, "> "):
 				list[len(list)-1].command += "\n" + line[len("> "):]
 			default:
@@ -52,9 +52,9 @@ func transcripts(t *testing.T, page string) []typed {
 // consoleBlock finds a code block that begins with a command: its info string and its text.
 var consoleBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(\\$ .*?)^```")
 
-// pattern returns the expression that output has to match: the lines shown, in order, with
+// outputPattern returns the expression that output has to match: the lines shown, in order, with
 // any text between two lines, and "…" for any text within a line.
-func (c typed) pattern() *regexp.Regexp {
+func (c docCommand) outputPattern() *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?ms)`)
 	for i, line := range c.shown {
@@ -76,23 +76,23 @@ func (c typed) pattern() *regexp.Regexp {
 
 // isQuery reports whether the command only shows a state, so that it may be repeated until
 // the state is the one that the page shows.
-func (c typed) isQuery() bool {
+func (c docCommand) isQuery() bool {
 	return regexp.MustCompile(`^bin/mesos-gpu (agents|describe|events|gpus|logs|queue|schedules)\b`).MatchString(c.command)
 }
 
 // isFollowing reports whether the command runs until it is interrupted.
-func (c typed) isFollowing() bool { return strings.Contains(c.command, "logs -f") }
+func (c docCommand) isFollowing() bool { return strings.Contains(c.command, "logs -f") }
 
-// walker runs the commands of pages, in a folder with links to the repository's files.
-type walker struct {
+// docRunner runs the commands of pages in a folder with links to the repository's files.
+type docRunner struct {
 	t       *testing.T
 	dir     string
 	cluster *cluster
 }
 
-func newWalker(t *testing.T) *walker {
+func newDocRunner(t *testing.T) *docRunner {
 	t.Helper()
-	w := &walker{t: t, dir: t.TempDir()}
+	w := &docRunner{t: t, dir: t.TempDir()}
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +109,10 @@ func newWalker(t *testing.T) *walker {
 	return w
 }
 
-// TestWalk runs the commands of the tutorial and then those of the guides, in order, and
+// TestGuidesWorkAsWritten runs the commands of the tutorial and then those of the guides, in order, and
 // compares their output with what the pages show. All guides use the tutorial's cluster,
 // except those that start one.
-func TestWalk(t *testing.T) {
+func TestGuidesWorkAsWritten(t *testing.T) {
 	if hasDriver() {
 		t.Skip("the pages show simulated GPUs")
 	}
@@ -120,20 +120,20 @@ func TestWalk(t *testing.T) {
 	if err != nil || len(guides) < 5 {
 		t.Fatalf("found only the guides %v, %v", guides, err)
 	}
-	walk := transcripts(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md"))
-	var last []typed
+	walk := readDocCommands(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md"))
+	var last []docCommand
 	for _, page := range guides {
-		commands := transcripts(t, page)
+		commands := readDocCommands(t, page)
 		switch {
 		case len(commands) == 0:
 			t.Errorf("%s shows no command that can run", page)
-		case slices.ContainsFunc(commands, typed.startsCluster):
+		case slices.ContainsFunc(commands, docCommand.startsCluster):
 			last = append(last, commands...)
 		default:
 			walk = append(walk, commands...)
 		}
 	}
-	w := newWalker(t)
+	w := newDocRunner(t)
 	verbs := map[string]bool{}
 	for _, c := range append(walk, last...) {
 		w.runCommand(c)
@@ -149,48 +149,48 @@ func TestWalk(t *testing.T) {
 }
 
 // startsCluster reports whether the command starts another cluster.
-func (c typed) startsCluster() bool { return strings.HasPrefix(c.command, "bin/mesos-gpu local ") }
+func (c docCommand) startsCluster() bool { return strings.HasPrefix(c.command, "bin/mesos-gpu local ") }
 
-func (w *walker) runCommand(c typed) {
+func (w *docRunner) runCommand(c docCommand) {
 	w.t.Helper()
 	switch {
 	case c.command == "make demo":
-		w.compareOutput(c, func() string { return w.shell(w.recipe("demo")) })
+		w.compareOutput(c, func() string { return w.runShell(w.makeRecipe("demo")) })
 	case c.startsCluster():
 		if w.cluster != nil {
 			w.cluster.stop()
 		}
-		w.cluster = launch(w.t, releasedBinary(w.t), append([]string{"local", "--free-ports", "--work-dir", w.t.TempDir()}, strings.Fields(c.command)[2:]...)...)
+		w.cluster = startDaemon(w.t, buildReleased(w.t), append([]string{"local", "--free-ports", "--work-dir", w.t.TempDir()}, strings.Fields(c.command)[2:]...)...)
 		w.compareOutput(c, w.cluster.output.String)
 	case c.isFollowing():
-		w.follow(c)
+		w.followOutput(c)
 	default:
-		w.compareOutput(c, func() string { return w.shell(c.command) })
+		w.compareOutput(c, func() string { return w.runShell(c.command) })
 	}
 }
 
 // compareOutput compares a command's output with the page. It repeats queries until they match.
-func (w *walker) compareOutput(c typed, output func() string) {
+func (w *docRunner) compareOutput(c docCommand, output func() string) {
 	w.t.Helper()
-	want := c.pattern()
+	want := c.outputPattern()
 	got := output()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
-	for late := time.After(patience); !want.MatchString(got); got = output() {
+	for late := time.After(waitTimeout); !want.MatchString(got); got = output() {
 		if !c.isQuery() && !c.startsCluster() {
 			w.t.Fatalf("%s: $ %s\n%s\nthe page shows\n%s", c.page, c.command, got, strings.Join(c.shown, "\n"))
 		}
 		select {
 		case <-again.C:
 		case <-late:
-			w.t.Fatalf("%s: $ %s\n%s\nthe page shows, and not within %s,\n%s", c.page, c.command, got, patience, strings.Join(c.shown, "\n"))
+			w.t.Fatalf("%s: $ %s\n%s\nthe page shows, and not within %s,\n%s", c.page, c.command, got, waitTimeout, strings.Join(c.shown, "\n"))
 		}
 	}
 }
 
 // newCommand returns a command that runs a line of a page in the shell.
-func (w *walker) newCommand(ctx context.Context, line string) *exec.Cmd {
-	line = strings.ReplaceAll(line, "bin/mesos-gpu", releasedBinary(w.t))
+func (w *docRunner) newCommand(ctx context.Context, line string) *exec.Cmd {
+	line = strings.ReplaceAll(line, "bin/mesos-gpu", buildReleased(w.t))
 	c := exec.CommandContext(ctx, "sh", "-c", line)
 	c.Dir = w.dir
 	c.Env = os.Environ()
@@ -200,10 +200,10 @@ func (w *walker) newCommand(ctx context.Context, line string) *exec.Cmd {
 	return c
 }
 
-// shell runs a command line and returns its output, followed by its error if it fails.
-func (w *walker) shell(line string) string {
+// runShell runs a command line and returns its output, followed by its error if it fails.
+func (w *docRunner) runShell(line string) string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), waitTimeout)
 	defer cancel()
 	out, err := w.newCommand(ctx, line).CombinedOutput()
 	if err != nil {
@@ -212,11 +212,11 @@ func (w *walker) shell(line string) string {
 	return string(out)
 }
 
-// recipe returns the commands by which a target of make runs the program.
-func (w *walker) recipe(target string) string {
+// makeRecipe returns the commands by which a target of make runs the program.
+func (w *docRunner) makeRecipe(target string) string {
 	w.t.Helper()
 	var lines []string
-	for line := range strings.Lines(w.shell("make --no-print-directory -n " + target)) {
+	for line := range strings.Lines(w.runShell("make --no-print-directory -n " + target)) {
 		if strings.HasPrefix(line, "bin/mesos-gpu ") {
 			lines = append(lines, line)
 		}
@@ -227,11 +227,11 @@ func (w *walker) recipe(target string) string {
 	return strings.Join(lines, "")
 }
 
-// follow runs a command until its output matches the page, and then interrupts it.
-func (w *walker) follow(c typed) {
+// followOutput runs a command until its output matches the page, and then interrupts it.
+func (w *docRunner) followOutput(c docCommand) {
 	w.t.Helper()
 	cmd := w.newCommand(w.t.Context(), "exec "+c.command)
-	output, ended := newLines(), make(chan struct{})
+	output, ended := newOutputBuffer(), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
