@@ -16,14 +16,21 @@ import (
 // agentSession keeps the executor subscribed with its agent and delivers its
 // status updates. It decides when the agent is lost.
 type agentSession struct {
-	sender          calls.Sender
-	outbox          *statusOutbox
-	events          chan<- executor.Event
-	log             logrus.FieldLogger
+	// sender sends calls to the agent's executor API.
+	sender calls.Sender
+	// outbox has the updates to deliver. A SUBSCRIBE carries all that the agent
+	// has not acknowledged.
+	outbox *statusOutbox
+	// events receives every event of the agent. Its reader must not stop before
+	// the session's context ends.
+	events chan<- executor.Event
+	log    logrus.FieldLogger
+	// checkpoint, recoveryTimeout and backoffMax are as in ExecutorConfig.
 	checkpoint      bool
 	recoveryTimeout time.Duration
 	backoffMax      time.Duration
-	endpoint        string
+	// endpoint is the agent's address, for error messages.
+	endpoint string
 }
 
 const (

@@ -14,15 +14,23 @@ import (
 // acknowledged, in order. Each SUBSCRIBE carries all of them. While the
 // executor is subscribed, later updates are sent one by one.
 type statusOutbox struct {
-	mu         sync.Mutex
+	mu sync.Mutex
+	// subscribed is set while the agent's event stream is open. Without it no
+	// update is sent: the next SUBSCRIBE carries them.
 	subscribed bool
-	tasks      []mesos.TaskInfo
-	updates    []*outgoingUpdate
-	changed    chan struct{} // has one token; every change of what waitForUpdate returns adds it
+	// tasks are the tasks of which the agent has acknowledged no update.
+	tasks []mesos.TaskInfo
+	// updates are the unacknowledged updates, oldest first.
+	updates []*outgoingUpdate
+	// changed has one token at most. Every change of what waitForUpdate returns
+	// adds it.
+	changed chan struct{}
 }
 
 type outgoingUpdate struct {
 	call executor.Call_Update
+	// sent is set once the agent has accepted the update in this subscription.
+	// Each new subscription sets it again from the updates that it carried.
 	sent bool
 }
 

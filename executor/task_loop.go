@@ -28,47 +28,62 @@ type taskLoop struct {
 	executorResources []mesos.Resource // the executor's own
 	reportsKilling    bool             // the framework has the capability TASK_KILLING_STATE
 
+	// phase only advances: idle, launching, running, ended. A task that fails to
+	// launch skips running.
 	phase taskPhase
-	info  mesos.TaskInfo
-	task  task.TaskSpec
-	// running is set when the task runs. kill is set when a kill starts and
-	// never reset.
+	// info is the task of LAUNCH, and task what the runtime gets of it.
+	info mesos.TaskInfo
+	task task.TaskSpec
+	// running is set when the task runs.
 	running task.RunningTask
-	kill    *pendingKill
+	// kill is set when the first kill starts and never reset. A later kill may
+	// shorten its deadline.
+	kill *pendingKill
 	// cancelLaunch ends a launch in progress; forceEnd ends the task by force
 	// and everything that watches it.
 	cancelLaunch, forceEnd context.CancelFunc
-	progress               chan taskProgress
+	// progress has the reports of the task's goroutine.
+	progress chan taskProgress
 	// messages are the runtime's messages while the task starts or runs.
 	messages chan string
 	// startWatchers starts the checks and reports for the running task.
+	startWatchers func(task.RunningTask)
 	// actions are functions that goroutines pass to the goroutine of
 	// serveEvents.
-	startWatchers func(task.RunningTask)
-	actions       chan func()
-	goroutines    sync.WaitGroup
+	actions chan func()
+	// goroutines are those of the task and of its watchers. Run waits for them.
+	goroutines sync.WaitGroup
+
 	// healthByCheck has the last result of each health check, nil before the
-	// first. healthy is their combined result as last reported, lastCheck the
-	// last result of the task's check. unhealthy and diskViolation are set
-	// when a health check or the disk limit starts a kill. completionTimer
-	// fires at the max_completion_time, and then sets overdue.
-	healthByCheck            []*bool
-	healthy                  *bool
-	lastCheck                *mesos.CheckStatusInfo
+	// first.
+	healthByCheck []*bool
+	// healthy is the combined result as last reported; nil before the first.
+	healthy *bool
+	// lastCheck is the last result of the task's check.
+	lastCheck *mesos.CheckStatusInfo
+	// unhealthy and diskViolation are the reasons of a kill by a health check
+	// or by the disk limit; empty without one.
 	unhealthy, diskViolation string
-	completionTimer          <-chan time.Time
-	overdue                  bool
-	// faults are the failed devices of the task.
+	// completionTimer fires at the max_completion_time, which sets overdue and
+	// starts a kill. It is nil without that limit.
+	completionTimer <-chan time.Time
+	overdue         bool
+	// faults are the failed devices of the task. A device that recovers is
+	// removed.
 	faults deviceFaults
 
-	// finalUUID is the UUID of the terminal status. endTimer bounds the wait
-	// for its acknowledgement and, after SHUTDOWN, everything that is left to
-	// do.
+	// finalUUID is the UUID of the terminal status; nil before it is sent. Its
+	// acknowledgement ends the loop.
 	finalUUID []byte
-	endTimer  *time.Timer
-	shutdown  bool
-	agentLost error // set when the agent will not come back
-	done      bool
+	// endTimer bounds the wait for that acknowledgement and, after SHUTDOWN,
+	// everything that is left to do.
+	endTimer *time.Timer
+	// shutdown is set by SHUTDOWN and by the loss of the agent.
+	shutdown bool
+	// agentLost is why the agent will not come back; nil while it may.
+	agentLost error
+	// done ends the loop.
+	done bool
 }
 
 type taskPhase int

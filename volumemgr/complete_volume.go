@@ -15,8 +15,11 @@ import (
 
 // volumeUpdate creates or completes one volume.
 type volumeUpdate struct {
-	store  Store
+	store Store
+	// volume is the path of the volume's folder, or of the staging folder that
+	// will become it.
 	volume string
+	// driver is the driver whose files the volume must have.
 	driver InstalledDriver
 	// damaged has the paths of files whose content differs from the manifest
 	// although their size and time do not.

@@ -22,10 +22,13 @@ import (
 // registers its command with the executor over a connection, which the kernel
 // closes with the process.
 type execWatchdog struct {
-	r        *runningContainer
+	r *runningContainer
+	// listener accepts one connection for each session.
 	listener *net.UnixListener
-	cancel   context.CancelFunc
-	serving  sync.WaitGroup
+	// cancel ends the goroutines of serving: one for the listener and one for
+	// each session.
+	cancel  context.CancelFunc
+	serving sync.WaitGroup
 }
 
 // sessionNotice registers the command of a session, before the command starts.

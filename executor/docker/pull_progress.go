@@ -34,8 +34,12 @@ const (
 
 // pullProgress sums up the progress of an image's layers.
 type pullProgress struct {
-	image      string
-	layers     map[string]layerProgress
+	image string
+	// layers has the progress of each layer of which the engine has sent a
+	// message, by the layer's ID.
+	layers map[string]layerProgress
+	// lastReport is when the user was last informed; zero before the first
+	// report.
 	lastReport time.Time
 }
 

@@ -48,12 +48,16 @@ type runningContainer struct {
 	probeAddress string
 	log          logrus.FieldLogger
 
+	// exit and waitFailed are the result of the engine's wait call, which
+	// cancelWait ends.
 	exit       <-chan container.WaitResponse
 	waitFailed <-chan error
-	cancelWait context.CancelFunc // ends the engine's wait call
+	cancelWait context.CancelFunc
 	output     *containerOutput
-	killed     atomic.Bool // this executor sent SIGKILL
-	signaled   atomic.Bool // this executor sent any signal
+	// signaled is set when this executor has sent any signal, killed when it
+	// has sent SIGKILL. They decide who is reported as the cause of the end.
+	killed   atomic.Bool
+	signaled atomic.Bool
 	// engineRestarted is set if the engine came back without the container's
 	// process.
 	engineRestarted bool

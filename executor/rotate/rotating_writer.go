@@ -38,8 +38,10 @@ type rotatedFiles struct {
 type rotatingWriter struct {
 	rotatedFiles
 	limits RotationLimits
-	file   *os.File
-	size   int64
+	// file is the current file, open for appending, and size its length. A
+	// rotation replaces both.
+	file *os.File
+	size int64
 	// midLine is set if the current file ends within a line.
 	midLine bool
 }

@@ -19,17 +19,21 @@ import (
 // activeSession is a session whose provider the agent has accepted.
 type activeSession struct {
 	*resourceProvider
-	id   string
+	// id is the provider id that the agent has accepted.
+	id string
+	// send posts a call with the id on the session's stream.
 	send func(*rp.ProviderCall) error
-	// inUse are the devices in use, as the agent last reported.
+	// inUse are the devices in use and how tasks hold them, as the agent's
+	// operator API last reported. A failed query leaves it as it is.
 	inUse map[string]share.DeviceUse
 	// lastSent is the total that was last sent to the agent; nil before the
-	// first.
+	// first. An update with an equal total is not sent.
 	lastSent *advertisedTotal
 }
 
 // advertisedTotal is the content of UPDATE_STATE.
 type advertisedTotal struct {
+	// ids are the UUIDs of the devices that are advertised whole.
 	ids []string
 	// leftover counts devices that are in use and not offered any more. The
 	// task with such a device holds one of the scalar gpus: without it in the

@@ -33,10 +33,15 @@ const (
 // client does not report when the agent has noticed the end of a connection,
 // and a provider must not reconnect earlier.
 type providerStream struct {
-	conn   net.Conn
-	body   *bufio.Reader
-	id     string
-	mu     sync.Mutex
+	conn net.Conn
+	// body has the events, after the response's header.
+	body *bufio.Reader
+	// id is the Mesos-Stream-Id of the response, which later calls carry.
+	id string
+
+	mu sync.Mutex
+	// ending is set by close. interrupt then leaves the deadline of conn as it
+	// is.
 	ending bool
 }
 

@@ -120,13 +120,18 @@ func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 // resourceProvider is the state of a running Run. One goroutine owns it.
 type resourceProvider struct {
 	ProviderConfig
-	state  *providerState
+	// state is the locked file with the provider id that the agent assigned.
+	state *providerState
+	// client sends all calls except SUBSCRIBE, which has its own connection.
 	client *http.Client
-	hosts  *hostState
-	// publishedDevices are the devices in use, as the agent last reported; nil
-	// before its first report.
+	// hosts has the latest state of the host, which the next update sends.
+	hosts *hostState
+	// publishedDevices are the devices in use, as the agent last reported with
+	// PUBLISH_RESOURCES. It is nil before the first report, and after the agent
+	// has changed its id.
 	publishedDevices map[string]bool
-	// warned is set after a permanent problem was logged.
+	// warned is set when it was logged that the agent does not let this program
+	// read the agent's id. That is logged once.
 	warned bool
 }
 

@@ -84,7 +84,9 @@ type ManagerConfig struct {
 // Manager manages the containers of one agent. Its methods may be called concurrently; calls
 // for containers of one root wait for each other.
 type Manager struct {
-	cfg     ManagerConfig
+	cfg ManagerConfig
+	// records has the files. The caller of its methods holds the lock of the
+	// container's root, or scanLock for writing; Open needs neither.
 	records recordStore
 	// confinementError is why the kernel cannot confine containers; nil if it can.
 	confinementError error
@@ -93,13 +95,20 @@ type Manager struct {
 	scanLock  sync.RWMutex // held for writing while all containers are examined
 	rootLocks keyedMutex
 
-	mu          sync.Mutex // guards allocations and infos
+	// mu guards allocations and infos. It is held for short sections only, never
+	// during a call of the kernel that changes a cgroup or while a file is written.
+	mu sync.Mutex
+	// allocations has what each container holds. While a transaction runs, its
+	// container holds the old and the new devices.
 	allocations *allocation.Allocator
-	infos       map[string]containerInfo
+	// infos describes the containers in allocations, by id.
+	infos map[string]containerInfo
 }
 
 // containerInfo describes a container, apart from its allocation.
 type containerInfo struct {
+	// The owner, as the agent describes it at the launch; all empty for a container that was
+	// restored from its cgroup.
 	Framework string `json:"framework,omitempty"`
 	Executor  string `json:"executor,omitempty"`
 	Task      string `json:"task,omitempty"`

@@ -84,7 +84,10 @@ type discoveredContainers struct {
 	isManaged func(container string) bool
 	log       logrus.FieldLogger
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// admitted is Daemon.admitted. A container is added when the agent reports
+	// it with shares or calls Share for it, and removed when the agent no
+	// longer reports it.
 	admitted map[string]discoveredContainer
 }
 

@@ -53,8 +53,11 @@ type MemoryLimiterConfig struct {
 type MemoryLimiter struct {
 	cfg MemoryLimiterConfig
 
-	mu       sync.Mutex
-	admitted map[string][]gpu.DeviceShare // by container
+	mu sync.Mutex
+	// admitted has the shares of each container, as AdmitContainer last accepted
+	// them. An error leaves the entry as it was. A container without a cgroup is
+	// admitted before the driver limits it.
+	admitted map[string][]gpu.DeviceShare
 }
 
 // New returns a MemoryLimiter. It does not call the driver.

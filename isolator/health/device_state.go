@@ -46,24 +46,52 @@ func (s SavedState) NeedsRewrite(next SavedState) bool {
 // DeviceState is what is known about one device. It is a value: ApplyObservation returns a new
 // one.
 type DeviceState struct {
-	health  gpu.Health
-	reason  string
-	since   time.Time
+	// The condition that is reported. since is when health last changed; a new
+	// reason alone does not change it.
+	health gpu.Health
+	reason string
+	since  time.Time
+
+	// The evidence: what is wrong now, whatever was before.
+
+	// latched are the faults that keep the device failed until a reset. An
+	// event adds one; a lower energy counter or the operator removes all.
 	latched []LatchedFault
+	// errorSince is when samples began to fail; zero while they succeed.
+	// lastErr is the last error, and lost is set if it says that the device
+	// has left the bus. A successful sample resets all three.
+	errorSince time.Time
+	lastErr    string
+	lost       bool
+	// throttledSince is when the hardware began to throttle itself; zero while
+	// it does not. throttleReasons are its reasons in the last sample.
+	throttledSince  time.Time
+	throttleReasons string
+	// rowsPending is set while the last sample reports memory rows that a reset
+	// would remap.
+	rowsPending bool
 
-	errorSince, throttledSince time.Time // zero while not so
-	lastErr, throttleReasons   string
-	lost                       bool
-	rowsPending                bool
+	// The past, which delays the way back to healthy.
 
-	failedAt, suspectAt time.Time // when the device was last assessed so
-	uncleanAt           time.Time // when anything except pending rows was last wrong
-	consecutiveFailures int       // each within FailureWindow of the last
-	lastFailure         string    // the reason of the last failure
+	// failedAt and suspectAt are when the device was last assessed as failed
+	// and as suspect; zero if never.
+	failedAt, suspectAt time.Time
+	// uncleanAt is when anything except pending rows was last wrong.
+	uncleanAt time.Time
+	// consecutiveFailures counts failures, each within FailureWindow of the one
+	// before. It doubles the time that the device must be without faults.
+	consecutiveFailures int
+	// lastFailure is the reason of the last failure; empty before the first.
+	lastFailure string
 
-	energyJoules float64 // 0 while not known
-	eccErrors    float64
-	eccCounted   bool
+	// Counters of the last sample, to detect changes in the next one.
+
+	// energyJoules is the energy counter; 0 while it is not known.
+	energyJoules float64
+	// eccErrors is the number of uncorrected memory errors. It is valid once a
+	// sample had it, which sets eccCounted.
+	eccErrors  float64
+	eccCounted bool
 }
 
 // New returns the state of a device that was just discovered. saved is what an earlier daemon

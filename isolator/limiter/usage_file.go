@@ -24,6 +24,8 @@ const (
 	noSamplesAfter = 40 // no_samples_after of src/throttle.c
 )
 
+// usageHeader, deviceRecord and processSlot have the layout of src/usage_file.h, which describes
+// each field. The library changes them while the container runs.
 type usageHeader struct {
 	Magic, Nonce   uint64
 	Devices, Slots uint32

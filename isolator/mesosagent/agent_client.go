@@ -43,9 +43,14 @@ type AgentClient struct {
 	cfg    ClientConfig
 	client *http.Client
 
-	mu        sync.Mutex
-	holders   []gpu.ContainerDevices
-	shares    map[string][]gpu.DeviceShare
+	// mu guards the last successful answer. A failed query leaves it as it is.
+	mu sync.Mutex
+	// holders are the containers with devices, whole or shares.
+	holders []gpu.ContainerDevices
+	// shares are the shares of devices by container, of the containers that
+	// have some.
+	shares map[string][]gpu.DeviceShare
+	// queriedAt is when the query started; zero before the first answer.
 	queriedAt time.Time
 }
 

@@ -17,10 +17,14 @@ const maxHolderPairs = 512
 
 var healthStates = []gpu.Health{gpu.Healthy, gpu.Suspect, gpu.Failed, gpu.Recovering}
 
+// deviceCollector implements prometheus.Collector. It has no state: each scrape reads the
+// devices and their holders.
 type deviceCollector struct {
 	ExporterConfig
+	// sampleMetrics are the fields of a sample that are exported unchanged, and
+	// sampleFamilies the metric of each, in the same order.
 	sampleMetrics  []sampleMetric
-	sampleFamilies []metricFamily // of each measure
+	sampleFamilies []metricFamily
 
 	ecc, throttled, health, xids                                   metricFamily
 	info, cordoned, offered, sampleErrors, sampledAt, unattributed metricFamily
@@ -151,9 +155,11 @@ func boolValue(yes bool) float64 {
 
 // deviceScrape is one device's part of a scrape.
 type deviceScrape struct {
-	ch         chan<- prometheus.Metric
+	ch chan<- prometheus.Metric
+	// gpu and model are label values of all metrics of the device.
 	gpu, model string
-	holders    []taskHolder
+	// holders are the tasks that hold the device. Each gets its own series.
+	holders []taskHolder
 }
 
 // emitValue exports a value for the device and for each task that holds it.

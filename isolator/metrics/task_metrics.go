@@ -19,9 +19,12 @@ func (h taskHolder) labelValues(s deviceScrape) []string {
 	return []string{s.gpu, s.model, h.framework, h.job, h.task, h.container}
 }
 
+// holderIndex has the holders of each device in one scrape.
 type holderIndex struct {
-	byDevice map[string][]taskHolder // by device
-	omitted  int
+	byDevice map[string][]taskHolder
+	// omitted counts pairs of a device and a holder beyond maxHolderPairs, which
+	// have no series.
+	omitted int
 }
 
 // indexHolders returns the holders by device. It drops duplicates, which would be one series

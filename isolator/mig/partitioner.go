@@ -61,16 +61,26 @@ type PartitionerConfig struct {
 
 // Partitioner partitions GPUs. It is safe for concurrent use.
 type Partitioner struct {
-	cfg             PartitionerConfig
-	defaultLayout   []string // PartitionerConfig.Layout
-	gpus            []gpu.Device
-	profiles        map[string][]layout.InstanceProfile // by GPU
+	cfg PartitionerConfig
+	// defaultLayout is PartitionerConfig.Layout, parsed; nil if it is empty.
+	defaultLayout []string
+	// gpus are the GPUs in MIG mode that PartitionerConfig.List selects, and
+	// profiles the instances that each of them can have. Neither changes.
+	gpus     []gpu.Device
+	profiles map[string][]layout.InstanceProfile
+	// layoutRequested has a token after a request.
 	layoutRequested chan struct{}
 
-	changeLock sync.Mutex // held while instances or the file are changed; locked before mu
+	// changeLock is held while instances or the file are changed. It is locked
+	// before mu.
+	changeLock sync.Mutex
 	mu         sync.Mutex
-	saved      savedState
-	failures   map[string]layoutFailure
+	// saved is what the file contains. An instance is recorded before it is
+	// created, and removed from the record after it is destroyed.
+	saved savedState
+	// failures has, by GPU, the last error of applying its layout and when it
+	// is tried again. Success and a new request remove the entry.
+	failures map[string]layoutFailure
 }
 
 // PartitionedGPU is a GPU that may be partitioned, as the daemon's API describes it.

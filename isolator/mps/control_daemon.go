@@ -27,18 +27,26 @@ const (
 // controlDaemon is one device's control daemon, started by this or an earlier process. It is
 // kept running from startKeeping until stopDaemon or leaveRunning.
 type controlDaemon struct {
-	cfg  ControlConfig
+	cfg ControlConfig
+	// uuid is the device's. dir has the daemon's pipes and logs.
 	uuid string
 	dir  string
 	log  logrus.FieldLogger
 
-	cancel  context.CancelCauseFunc
-	ended   chan struct{} // closed when it is no longer kept running
-	removed chan struct{} // closed by Limiter when another daemon may be started
+	// cancel ends keepRunning. Its cause, errStop or errLeave, decides whether
+	// the daemon ends too.
+	cancel context.CancelCauseFunc
+	// ended is closed when the daemon is no longer kept running.
+	ended chan struct{}
+	// removed is closed by Limiter when another daemon may be started.
+	removed chan struct{}
 
-	mu      sync.Mutex
-	ready   chan struct{} // closed while the daemon responds
-	lastErr error         // why it does not respond
+	mu sync.Mutex
+	// ready is closed while the daemon responds. When it stops responding, an
+	// open channel replaces it.
+	ready chan struct{}
+	// lastErr is why the daemon does not respond; nil while it does.
+	lastErr error
 }
 
 // Causes for which keepRunning ends.

@@ -54,11 +54,17 @@ type ControlConfig struct {
 type Limiter struct {
 	cfg ControlConfig
 
-	mu       sync.Mutex
-	closed   bool
-	daemons  map[string]*controlDaemon    // by device
-	ending   map[string]*controlDaemon    // those that are stopping, by device
-	admitted map[string][]gpu.DeviceShare // by container
+	mu sync.Mutex
+	// closed is set when Run ends. No container is admitted after that.
+	closed bool
+	// daemons has the daemon of each device with admitted containers. It is
+	// started for the first container and stopped after the last.
+	daemons map[string]*controlDaemon
+	// ending has the daemon of each device that is being stopped. The next
+	// daemon of the device starts after that.
+	ending map[string]*controlDaemon
+	// admitted has the shares of each admitted container, exactly one.
+	admitted map[string][]gpu.DeviceShare
 }
 
 // New checks the configuration. It starts no process before a container is admitted.

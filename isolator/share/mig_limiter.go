@@ -14,8 +14,10 @@ import (
 // MIGLimiter enforces shares by MIG devices: each has at most one container,
 // which the hardware confines to it.
 type MIGLimiter struct {
-	mu       sync.Mutex
-	admitted map[string][]gpu.DeviceShare // by container
+	mu sync.Mutex
+	// admitted has the shares of each container, from AdmitContainer to
+	// ReleaseContainer. No two containers have the same device.
+	admitted map[string][]gpu.DeviceShare
 }
 
 // NewMIGLimiter returns a limiter without containers.

@@ -126,8 +126,8 @@ func TestRequestMode(t *testing.T) {
 	want("in both forms", "GPU-a!whole MIG-x MIG-y")
 	set("GPU-a", false) // equal to the flags: no request remains
 	set("GPU-b", true)
-	if len(f.saved.Asked) != 2 {
-		t.Errorf("asked for are %v, want the two slices", f.saved.Asked)
+	if len(f.saved.Requested) != 2 {
+		t.Errorf("the requests are %v, want one for each of the two MIG devices", f.saved.Requested)
 	}
 	for uuid, want := range map[string]error{"GPU-z": ErrUnknownDevice} {
 		if err := f.RequestMode(uuid, true); !errors.Is(err, want) {

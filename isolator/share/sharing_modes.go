@@ -53,19 +53,26 @@ type ModeConfig struct {
 // ModeStore stores how each device is advertised: whole or shared. A device in
 // use keeps its mode until it is idle.
 type ModeStore struct {
-	cfg     ModeConfig
-	listed  map[string]bool
+	cfg ModeConfig
+	// listed are the devices that ModeConfig.List shares. It never changes.
+	listed map[string]bool
+	// changed has a token after a request.
 	changed chan struct{}
 
-	file  sync.Mutex // held while the file is written; taken before mu
-	mu    sync.Mutex
+	// file is held while the file is written. It is taken before mu.
+	file sync.Mutex
+	mu   sync.Mutex
+	// saved is what the file contains. It changes after the file was written.
 	saved savedModes
 }
 
-// savedModes is the content of the file: the requests that differ from the
-// list, and each device's mode.
+// savedModes is the content of the file.
 type savedModes struct {
-	Asked  map[string]bool `json:"asked"`
+	// Requested are the operators' requests that differ from the list, by
+	// device: true for shared. A request that equals the list removes the entry.
+	Requested map[string]bool `json:"asked"`
+	// Shared is each device's mode now. It follows the request when the device
+	// is idle.
 	Shared map[string]bool `json:"shared"`
 }
 
@@ -101,7 +108,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &ModeStore{cfg: cfg, listed: listed, changed: make(chan struct{}, 1), saved: savedModes{Asked: map[string]bool{}, Shared: map[string]bool{}}}
+	f := &ModeStore{cfg: cfg, listed: listed, changed: make(chan struct{}, 1), saved: savedModes{Requested: map[string]bool{}, Shared: map[string]bool{}}}
 	if !cfg.Live { // the agent's flags alone determine the modes
 		f.saved.Shared = listed
 		return f, nil
@@ -112,7 +119,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read which GPUs are shared: %w", err)
 	default:
-		if err := json.Unmarshal(text, &f.saved); err != nil || f.saved.Asked == nil || f.saved.Shared == nil {
+		if err := json.Unmarshal(text, &f.saved); err != nil || f.saved.Requested == nil || f.saved.Shared == nil {
 			return nil, fmt.Errorf("read which GPUs are shared: %s with %d bytes is malformed (%w): remove it to start with --share", f.statePath(), len(text), err)
 		}
 	}
@@ -128,7 +135,7 @@ func (f *ModeStore) statePath() string { return filepath.Join(f.cfg.StateDir, st
 
 // The caller of wantsShared holds mu.
 func (f *ModeStore) wantsShared(uuid string) bool {
-	if asked, ok := f.saved.Asked[uuid]; ok {
+	if asked, ok := f.saved.Requested[uuid]; ok {
 		return asked
 	}
 	return f.listed[uuid]
@@ -202,8 +209,8 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 				continue
 			}
 			found = true
-			if k.Asked[d.UUID] = shared; shared == f.listed[d.UUID] {
-				delete(k.Asked, d.UUID) // the list already has this mode
+			if k.Requested[d.UUID] = shared; shared == f.listed[d.UUID] {
+				delete(k.Requested, d.UUID) // the list already has this mode
 			}
 		}
 		if !found {
@@ -239,7 +246,7 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 		for _, d := range f.cfg.Host.Devices {
 			use := DeviceUse{held[d.UUID].Whole || books[d.UUID].Whole, held[d.UUID].Shared || books[d.UUID].Shared}
 			now, asked := k.Shared[d.UUID], f.listed[d.UUID]
-			if a, ok := k.Asked[d.UUID]; ok {
+			if a, ok := k.Requested[d.UUID]; ok {
 				asked = a
 			}
 			if next := nextMode(now, asked, use, known); next != now {
@@ -273,7 +280,7 @@ func (f *ModeStore) updateSaved(update func(savedModes) (changed bool, err error
 	f.file.Lock()
 	defer f.file.Unlock()
 	f.mu.Lock()
-	next := savedModes{Asked: maps.Clone(f.saved.Asked), Shared: maps.Clone(f.saved.Shared)}
+	next := savedModes{Requested: maps.Clone(f.saved.Requested), Shared: maps.Clone(f.saved.Shared)}
 	f.mu.Unlock()
 	changed, err := update(next)
 	if err != nil || !changed {

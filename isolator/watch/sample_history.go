@@ -9,9 +9,13 @@ import (
 
 // sampleRing stores the last samples of a device.
 type sampleRing struct {
+	// samples grows to size and is then overwritten in a circle.
 	samples []gpu.Sample
-	next    int
-	size    int
+	// next is the index of the oldest sample once the ring is full, which the
+	// next sample overwrites. Before that it is 0.
+	next int
+	// size is the number of samples that are kept.
+	size int
 }
 
 func newSampleRing(size int) sampleRing { return sampleRing{size: size} }

@@ -24,8 +24,12 @@ type stateContent struct {
 // Watcher.mu.
 type stateFile struct {
 	sync.Mutex
-	path, boot  string
-	savedFaults map[string]health.SavedState // as read; some devices may be missing at the moment
+	// path is the file. boot is WatcherConfig.Boot, which is written into it.
+	path, boot string
+	// savedFaults are the faults in the file when it was opened, by device.
+	// Those of devices that the host does not have at the moment are written
+	// back unchanged: the devices may return.
+	savedFaults map[string]health.SavedState
 }
 
 // openStateFile reads the file. A reboot resets devices, so faults are cleared

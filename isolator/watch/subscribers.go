@@ -19,10 +19,14 @@ type ConditionUpdate struct {
 // changeSubscriber stores what its reader has not received yet: the latest
 // update of each device. Slow readers block nothing.
 type changeSubscriber struct {
+	// devices are the UUIDs whose changes it receives.
 	devices []string
-	wake    chan struct{}
+	// wake has a token if pending is not empty.
+	wake chan struct{}
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// pending has at most one update of each device. A newer update replaces
+	// the one of its device and keeps its place.
 	pending []ConditionUpdate
 }
 

@@ -95,32 +95,54 @@ type DeviceState struct {
 
 // Watcher may be used concurrently.
 type Watcher struct {
-	cfg  WatcherConfig
-	file *stateFile // has its own lock, which is taken before mu
+	cfg WatcherConfig
+	// file stores cordons and faults. It has its own lock, which is taken
+	// before mu.
+	file *stateFile
 	// saveNeeded requests a save from Run, so that a slow disk does not delay
-	// notifications.
+	// notifications. It holds one token at most.
 	saveNeeded chan struct{}
 
-	mu      sync.Mutex
-	devices []*watchedDevice // in the host's order
+	// mu guards all fields below and the changing fields of the devices.
+	mu sync.Mutex
+	// devices are those of WatcherConfig.Host, in its order. The list never
+	// changes: after a repartitioning the daemon creates another Watcher.
+	devices []*watchedDevice
+	// cordons is indexed by the UUID that the operator named, of a device or of
+	// a GPU with all its MIG devices. It changes after the file was written.
 	cordons map[string]cordonRecord
+	// offered are the UUIDs of the devices that tasks may get, as WatchHosts
+	// last sent them.
 	offered []string
 	// withheld are all other devices, each with the reason that was observed
 	// first. A changed reason alone causes no notification.
-	withheld    []gpu.WithheldDevice
-	hosts       map[chan gpu.Host]bool
+	withheld []gpu.WithheldDevice
+	// hosts are the channels of WatchHosts. Each holds at most one state, the
+	// latest; a newer one replaces it.
+	hosts map[chan gpu.Host]bool
+	// subscribers are the readers of WatchConditions.
 	subscribers map[*changeSubscriber]bool
 }
 
 // watchedDevice is guarded by Watcher.mu, except for constant fields.
 type watchedDevice struct {
 	gpu.Device
-	resample chan struct{} // requests a sample now
-	state    health.DeviceState
-	sample   gpu.Sample
-	history  sampleRing
-	xids     map[uint64]uint64
-	errors   uint64
+	// resample requests a sample without waiting for the interval, for example
+	// after an uncordon. It holds one token at most.
+	resample chan struct{}
+	// state is package health's assessment. Each sample, error and event
+	// replaces it.
+	state health.DeviceState
+	// sample is the last successful sample; zero before the first. A failed
+	// sample leaves it as it is.
+	sample gpu.Sample
+	// history has the samples of the last WatcherConfig.HistoryLength.
+	history sampleRing
+	// xids counts events by number since the daemon's start; 0 counts those
+	// beyond maxXIDs distinct numbers.
+	xids map[uint64]uint64
+	// errors counts failed samples since the daemon's start.
+	errors uint64
 }
 
 // matchesName reports whether name is the UUID of the device or of its whole

@@ -88,10 +88,13 @@ func listenUnix(path string) (net.Listener, error) {
 // volumeDriver handles the engine's requests. It stores the plugin's context
 // because the protocol passes none.
 type volumeDriver struct {
+	// ctx ends when the plugin stops, and ends a copy in progress.
 	ctx context.Context
 	PluginConfig
+	// mu is held during each mount and unmount.
 	mu sync.Mutex
-	// users are the engine's mount IDs, by volume.
+	// users are the engine's mount IDs, by volume. The view of a volume is
+	// unmounted when its last ID is removed. A restart of the plugin loses them.
 	users map[string]map[string]bool
 }
 
