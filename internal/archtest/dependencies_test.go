@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// required finds a module in a go.mod, and whether it is there for others
-	// alone; modulePath a module's name in a document.
+	// required finds a module in a go.mod, and whether it is indirect; modulePath finds the
+	// path of a module in a document.
 	required   = regexp.MustCompile(`(?m)^(?:require )?\t?(\S+) v\d\S+( // indirect)?$`)
 	modulePath = regexp.MustCompile("`((?:[a-z0-9-]+\\.)+[a-z]+/[^`\\s]+)`")
 )
 
-// Each module that the code imports has its reason in the page about them, and
-// each that stands there is one.
+// TestDependenciesAreExplained checks that CONTRIBUTING.md names each module that the code
+// imports, and no other.
 func TestDependenciesAreExplained(t *testing.T) {
 	root := filepath.Join("..", "..")
 	named := map[string]bool{}
