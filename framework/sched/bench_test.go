@@ -74,7 +74,7 @@ func BenchmarkPlace(b *testing.B) {
 				p.Fit.Typical = w.mostFrequent()
 				b.ReportAllocs()
 				for b.Loop() {
-					placement.MakePlan(offers, placement.PlanInput{Now: time.Unix(1, 0), Waiting: waiting}, p)
+					planOffers(offers, placement.PlanInput{Now: time.Unix(1, 0), Waiting: waiting}, p)
 				}
 				b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 				var m runtime.MemStats

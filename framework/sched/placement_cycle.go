@@ -48,7 +48,7 @@ func (s *State) placeWaiting() []Operation {
 		agents.KeepsOffer = func(id string) bool { return !s.offers.isOverdue(s.now, id, s.cfg.HoldOffers) }
 	}
 	s.planCount++
-	plan := placement.MakePlanOn(agents, &in, &policy)
+	plan := placement.MakePlan(agents, &in, &policy)
 
 	// 5. Carry it out.
 	return append(ops, s.carryOut(&plan)...)

@@ -8,11 +8,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
+
+// planOffers makes a plan for offers alone, without agents of earlier plans.
+func planOffers(offers []fit.Offer, in placement.PlanInput, p placement.Policy) placement.Plan {
+	c, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
+	return placement.MakePlan(placement.CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &placement.PlanBuffers{}}, &in, &p)
+}
 
 func testPolicy() placement.Policy {
 	p := placement.Policy{}
@@ -114,7 +121,7 @@ func TestPlansKeepInvariants(t *testing.T) {
 		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
-		plan := placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, policy)
+		plan := planOffers(offers, placement.PlanInput{Waiting: waiting}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("Place changed its arguments:\n%s\n%s", before, after)
 		}
@@ -122,7 +129,7 @@ func TestPlansKeepInvariants(t *testing.T) {
 		checkAccounts(t, offers, plan, policy)
 		checkTasks(t, waiting, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(plan, placement.MakePlan(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
+		if diff := cmp.Diff(plan, planOffers(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
 		}
 	})
@@ -268,7 +275,7 @@ func TestFirstJobIsPlacedIfBruteForcePlacesIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offers := genOffers(3).Draw(t, "cluster")
 		waiting := genQueue(2, 3).Filter(func(q []queue.WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")
-		plan := placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, testPolicy())
+		plan := planOffers(offers, placement.PlanInput{Waiting: waiting}, testPolicy())
 		got := !slices.ContainsFunc(plan.Unplaced, func(r placement.PendingReason) bool { return r.Job == waiting[0].Spec.Name })
 		if want := fitsByBruteForce(offers, waiting[0]); got != want {
 			t.Fatalf("first job placed: %t, by brute force: %t", got, want)

@@ -57,12 +57,12 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 	if len(all) == 0 {
 		return nil, nil
 	}
-	agents := s.explainer().AgentsByID()
+	agents := s.explainer().Agents()
 	value := func(t *job.Task, field string) string { // according to the last offers and the last list of agents
 		if !t.State.IsPlaced() {
 			return ""
 		}
-		a := agents[t.AgentID]
+		a := fit.FindAgentByID(agents, t.AgentID)
 		if a == nil {
 			a = &fit.AgentResources{Hostname: t.Hostname}
 		}

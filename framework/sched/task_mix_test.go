@@ -20,7 +20,7 @@ func TestTaskMixFollowsJobs(t *testing.T) {
 		s := testSpec("any")
 		s.Request.GPUs, s.Tasks = 1, 1
 		p.Fit.Typical = w.mostFrequent()
-		plan := placement.MakePlan(offers, placement.PlanInput{Now: time.Unix(1, 0), Waiting: []queue.WaitingJob{{Spec: &s, Tasks: []queue.WaitingTask{{ID: "any.0"}}}}}, p)
+		plan := planOffers(offers, placement.PlanInput{Now: time.Unix(1, 0), Waiting: []queue.WaitingJob{{Spec: &s, Tasks: []queue.WaitingTask{{ID: "any.0"}}}}}, p)
 		if len(plan.Accept) != 1 {
 			t.Fatalf("%d offers are accepted, want 1", len(plan.Accept))
 		}

@@ -33,7 +33,7 @@ func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 			specs[waiting[i].Spec.Name] = waiting[i].Spec
 		}
 		want := map[string]int{}
-		for _, r := range placement.MakePlan(offers, placement.PlanInput{Waiting: waiting}, policy).Unplaced {
+		for _, r := range planOffers(offers, placement.PlanInput{Waiting: waiting}, policy).Unplaced {
 			switch s := specs[r.Job]; {
 			case s.Request.GPUs == 0:
 				continue

@@ -144,3 +144,12 @@ func (c *Cluster) FindAgent(agentID, role string) int {
 	}
 	return i
 }
+
+// FindAgentByID returns the agent with that ID, whichever role it offers to, or nil. The agents are sorted by ID.
+func FindAgentByID(agents []AgentResources, id string) *AgentResources {
+	i := sort.Search(len(agents), func(i int) bool { return agents[i].ID > id }) - 1
+	if i < 0 || agents[i].ID != id {
+		return nil
+	}
+	return &agents[i]
+}

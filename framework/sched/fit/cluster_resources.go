@@ -95,52 +95,6 @@ func (c *Cluster) addUnlistedDevices(i int, ids []string, parts []gpu.DeviceShar
 	}
 }
 
-// takePlacement takes what one task needs of an agent that fits, and returns it.
-func (c *Cluster) takePlacement(i int, cl *demandClass) Placement {
-	r := &c.capacities[i]
-	placed := Placement{Agent: i, GPUs: int(cl.gpus)}
-	c.updateTaskMix(i, cl, 1)
-	r.free = r.free.minus(cl.need)
-	if cl.portCount > 0 {
-		placed.Ports, r.ports = takePorts(r.ports, int(cl.portCount), cl.hostPorts, c.index.avoidedPorts)
-		r.portCount -= cl.portCount
-	}
-	switch {
-	case cl.gpus == 0:
-	case cl.wantsShares:
-		placed.Shares = c.takeShares(i, cl)
-	default:
-		if r.hasDeviceIDs {
-			placed.DeviceIDs = make([]string, cl.gpus)
-			for at, s := range c.chooseDevices(i, cl).Slots {
-				c.takeSlot(r, s)
-				placed.DeviceIDs[at] = r.uuids[s]
-			}
-		}
-		r.scalarGPUs -= cl.gpus
-	}
-	c.agentChanged(i)
-	return placed
-}
-
-// takeShares takes the shares of one task from an agent that fits.
-func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
-	r := &c.capacities[i]
-	slots := c.chooseShareSlots(i, cl)
-	parts := make([]gpu.DeviceShare, len(slots))
-	for at, s := range slots {
-		need, memory := c.shareNeeded(r, cl, s), int64(wholeDevice)
-		if !r.hardware.Divisible {
-			memory = deviceMemory(r.hardware, s, c.sharesOf(r)[s].total)
-		}
-		parts[at] = gpu.DeviceShare{
-			UUID: r.uuids[s], Type: r.hardware.Slots[s].Type, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.ShareLimit,
-		}
-		c.takeShare(r, s, need)
-	}
-	return parts
-}
-
 // UndoPlacements frees what PlaceTasks took for the demand.
 func (c *Cluster) UndoPlacements(d *Demand, placements []Placement) {
 	cl := c.classifyDemand(d)

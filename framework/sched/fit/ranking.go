@@ -39,20 +39,9 @@ func (c *Cluster) agentChanged(i int) {
 // rankAgents returns the current score of each agent for the class.
 func (c *Cluster) rankAgents(cl *demandClass) *index.Ranking {
 	return c.rankings.Get(cl.id,
-		func(scores []int64) { c.scoreRole(cl, scores) },
+		func(scores []int64) { c.selectAgent(cl, scores) },
 		func(i int) int64 { return c.scoreAgent(i, cl) },
 	)
-}
-
-// scoreRole scores all agents of the class's role. scores is all 0 before.
-func (c *Cluster) scoreRole(cl *demandClass, scores []int64) {
-	c.beginScan()
-	minimum := cl.minimum // a local copy: the loop visits every agent of the role
-	for _, i := range c.index.roleAgents(cl.roleID) {
-		if h := c.hints[i]; h.cpus >= minimum.cpus && h.gpus >= minimum.gpus {
-			scores[i] = c.scoreInScan(int(i), cl)
-		}
-	}
 }
 
 // beginScan starts to score agents for another class or after a change.
@@ -60,19 +49,6 @@ func (c *Cluster) beginScan() {
 	c.index.states.Shrink(len(c.capacities))
 	c.index.scoreScan.Begin()
 	c.index.fragmentationScan.Begin()
-}
-
-// scoreInScan returns scoreAgent. Within a scan, agents in the same state are
-// scored once.
-func (c *Cluster) scoreInScan(i int, cl *demandClass) int64 {
-	if !c.policy.isExpensive || cl.requirement.NamesDevices {
-		return c.scoreAgent(i, cl)
-	}
-	r := &c.capacities[i]
-	if !c.admitsClass(i, r, cl) {
-		return 0
-	}
-	return c.index.scoreScan.Get(c.stateNumberOf(r), func() int64 { return c.scoreAgent(i, cl) })
 }
 
 // fragmentationInScan returns fragmentationOf. Within a scan, agents in the
@@ -119,24 +95,6 @@ func (c *Cluster) bestAgent(cl *demandClass) int {
 	best := ranking.Best()
 	if c.policy.drawsLots && best >= 0 {
 		return c.drawAgent(ranking.Scores(), ranking.Scores()[best])
-	}
-	return best
-}
-
-// scanForBest returns the same agent as bestAgent, and stores no ranking.
-func (c *Cluster) scanForBest(cl *demandClass) int {
-	best, most := -1, int64(0)
-	c.beginScan()
-	// Then the score of an agent that fits is known before the agent is checked.
-	scoreKnown := c.policy.scoreTask == nil && cl.gpus > 0 && !(cl.wantsShares && c.index.hasSharedDevices)
-	minimum := cl.minimum // a local copy: the loop visits every agent of the role
-	for _, i := range c.index.roleAgents(cl.roleID) {
-		if h := c.hints[i]; h.cpus < minimum.cpus || h.gpus < minimum.gpus || scoreKnown && c.agentScores[i] <= most {
-			continue
-		}
-		if score := c.scoreInScan(int(i), cl); score > most {
-			best, most = int(i), score
-		}
 	}
 	return best
 }

@@ -18,25 +18,6 @@ func scoreBinpack(r *agentCapacity, gpuMilli int64) int64 {
 	return maxAgentScore + 1 - scoreSpread(r, gpuMilli)
 }
 
-// scoreAgent scores an agent for one task of the class: more is better, and 0
-// means that the task does not fit. With every policy, tasks without GPUs
-// prefer agents without GPUs.
-func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
-	if !c.fitsTask(i, cl) {
-		return 0
-	}
-	var k int64
-	if c.policy.scoreTask != nil {
-		k = c.policy.scoreTask(c, i, cl)
-	} else if k = c.agentScores[i]; cl.wantsShares && c.index.hasSharedDevices {
-		k += c.sharePreference(i, cl)
-	}
-	if cl.gpus == 0 && !c.capacities[i].hardware.HasGPUs {
-		k += maxAgentScore
-	}
-	return k
-}
-
 // scoreTopology prefers the agent whose devices for the task have the most NVLinks
 // between them, then one NUMA node, then those that break the fewest groups, and
 // then the agent with the least free.

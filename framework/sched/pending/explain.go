@@ -31,8 +31,6 @@ type Explainer struct {
 	cluster *fit.Cluster
 	// withClosed is the cluster as if closed agents took tasks; nil if none is closed.
 	withClosed *fit.Cluster
-	// byID has one entry for each agent, whichever role its offers are for.
-	byID map[string]*fit.AgentResources
 	// causes are the results so far. Causes of jobs whose constraints depend on their peers are not reused.
 	causes map[causeKey]placement.PendingCause
 }
@@ -50,7 +48,7 @@ type causeKey struct {
 // NewExplainer returns an explainer for agents with their free resources. It modifies closed agents. The caller must
 // not change p while the explainer is in use.
 func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
-	e := &Explainer{policy: p, status: status, byID: map[string]*fit.AgentResources{}, causes: map[causeKey]placement.PendingCause{}}
+	e := &Explainer{policy: p, status: status, causes: map[causeKey]placement.PendingCause{}}
 	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
 		e.withClosed = fit.NewCluster(assumeFree(agents, status), p.Fit, now)
 	}
@@ -61,10 +59,6 @@ func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) 
 		}
 	}
 	e.cluster = fit.NewCluster(agents, p.Fit, now)
-	agents = e.cluster.Agents()
-	for i := range agents {
-		e.byID[agents[i].ID] = &agents[i]
-	}
 	return e
 }
 
@@ -90,16 +84,13 @@ func assumeFree(agents []fit.AgentResources, status func(*fit.AgentResources) Ag
 	return all
 }
 
-// Agents returns all agents. The caller must not change them.
+// Agents returns all agents, sorted by id. The caller must not change them.
 func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
-
-// AgentsByID returns one entry for each agent, by id.
-func (e *Explainer) AgentsByID() map[string]*fit.AgentResources { return e.byID }
 
 // Explain returns why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles
 // hold.
 func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
-	d := j.TaskDemand(e.policy.Overhead, e.byID)
+	d := j.TaskDemand(e.policy.Overhead, e.Agents())
 	restricted, allowed, limit := usage.Restrict(j.Spec.Role, d.Request)
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0

@@ -43,6 +43,8 @@ type UnmetDemand struct {
 type demandSurvey struct {
 	*placement.Allocator
 	in *placement.PlanInput
+	// overhead is what each task's executor uses besides the task.
+	overhead fit.Amount
 	// groups is the result so far, in the order in which their first tasks were found.
 	groups []UnmetDemand
 	// milliGPUs are the thousandths of GPUs of each group.
@@ -59,7 +61,7 @@ type demandSurvey struct {
 // machines. It does not modify its arguments; equal inputs give equal results in any order of offers.
 func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
 	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
-	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
+	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, overhead: p.Overhead, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
 	cluster.ReleaseLeftovers(leftoverOf)
 	for i := range in.Running {
 		if r := &in.Running[i]; r.Ending && !r.Stuck { // its resources are about to be offered
@@ -81,7 +83,7 @@ func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Pol
 // surveyJob places the job as a plan would, and counts its other tasks if machines could be added for them. All tasks of
 // a gang count if one is missing, because other jobs may take what is free now.
 func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
-	d := s.TaskDemand(j)
+	d := j.TaskDemand(s.overhead, s.Cluster.Agents())
 	request := d.Request
 	got := s.PlaceJob(j, &d)
 	missing := len(j.Tasks) - len(got.Places)

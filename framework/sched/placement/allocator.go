@@ -11,33 +11,17 @@ type Allocator struct {
 	Cluster *PartitionedCluster
 	// Usage is what roles hold: running tasks and the places that this allocator gave.
 	Usage *quota.Tracker
-	// overhead is what each task's executor uses besides the task.
-	overhead fit.Amount
-	// agentsByID is set when the first job with a constraint on its peers is placed.
-	agentsByID map[string]*fit.AgentResources
 }
 
 // NewAllocator returns an allocator that takes places from the cluster, which it changes.
 func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
-	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents), overhead: p.Overhead}
+	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents)}
 	queue.CountUsage(a.Usage, in.Running)
 	fixed := queue.FixedHostPorts(in.Waiting)
 	for _, partition := range c.partitions {
 		partition.AvoidPorts(fixed)
 	}
 	return a
-}
-
-// TaskDemand returns what each task of the job needs of an agent. morePeers are agents that the current plan has given to
-// the job's group.
-func (a *Allocator) TaskDemand(j *queue.WaitingJob, morePeers ...string) fit.Demand {
-	if a.agentsByID == nil && j.DependsOnPeers() {
-		a.agentsByID = make(map[string]*fit.AgentResources, len(a.Cluster.agents))
-		for i := range a.Cluster.agents {
-			a.agentsByID[a.Cluster.agents[i].ID] = &a.Cluster.agents[i]
-		}
-	}
-	return j.TaskDemand(a.overhead, a.agentsByID, morePeers...)
 }
 
 // JobPlacements are the places that a job received.

@@ -127,7 +127,7 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 		for i := range c.in.Running { // TestPreemptionTakesNoUnneededVictim covers preemption
 			c.in.Running[i].Spec.Preemptible = false
 		}
-		plan := MakePlan(c.offers, c.in, testPolicy())
+		plan := planOffers(c.offers, c.in, testPolicy())
 		h, n, own := c.findHead(&plan, "")
 		if h == nil {
 			return
@@ -160,7 +160,7 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
-		plan := MakePlan(c.offers, c.in, testPolicy())
+		plan := planOffers(c.offers, c.in, testPolicy())
 		victims := map[string]bool{}
 		for _, v := range plan.Preempt {
 			victims[v.TaskID] = true
@@ -213,6 +213,12 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 			victims[id] = true
 		}
 	})
+}
+
+// planOffers makes a plan for offers alone, without agents of earlier plans.
+func planOffers(offers []fit.Offer, in PlanInput, p Policy) Plan {
+	c, leftoverOf := NewClusterOfOffers(offers, &in, &p)
+	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &p)
 }
 
 func testPolicy() Policy {

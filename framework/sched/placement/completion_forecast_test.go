@@ -35,7 +35,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "apart") == 0 {
 				j.Spec.Constraints = []job.Constraint{{Field: "hostname", Operator: job.Unique}}
 			}
-			d := pl.alloc.TaskDemand(j)
+			d := j.TaskDemand(p.Overhead, cluster.agents)
 			ends, n := forecaster.taskEndsOf(j.Spec.Role).all, len(j.Tasks)
 			places, k, ok := forecaster.earliestFit(forecaster.clusterWithLeftovers(&d), &d, n, ends)
 			wantPlaces, want, wantOK := naiveEarliestFit(forecaster, &d, n, ends)

@@ -9,13 +9,6 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// MakePlan answers every offer exactly once: accepted, held or declined. It does not modify its arguments; equal inputs
-// give equal plans in any order of offers.
-func MakePlan(offers []fit.Offer, in PlanInput, p Policy) Plan {
-	c, leftoverOf := NewClusterOfOffers(offers, &in, &p)
-	return MakePlanOn(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &p)
-}
-
 // CachedAgents are agents that the caller keeps from plan to plan.
 type CachedAgents struct {
 	// Cluster has what the offers have free. The plan changes it.
@@ -29,9 +22,10 @@ type CachedAgents struct {
 	Buffers *PlanBuffers
 }
 
-// MakePlanOn makes the same plan as MakePlan on agents that the caller keeps. The plan is valid until the next one with
-// the same PlanBuffers.
-func MakePlanOn(agents CachedAgents, in *PlanInput, p *Policy) Plan {
+// MakePlan answers every offer exactly once: accepted, held or declined. It changes only agents.Cluster and
+// agents.Buffers; equal inputs give equal plans in any order of offers. The plan is valid until the next one with the
+// same PlanBuffers.
+func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	pl := newPlanner(agents, in, p)
 	order := queue.NewJobOrder(in.Now, in.Waiting, p.Roles, pl.alloc.Usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
@@ -59,8 +53,6 @@ type planner struct {
 	groupAgents map[queue.GroupKey][]string
 	// launches are the tasks to start, by the index of their agent.
 	launches map[int][]TaskLaunch
-	// jobLaunches is memory for the launches of one job.
-	jobLaunches []TaskLaunch
 	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either.
 	failed map[placementKey]PendingCause
 	// numbers are the demand numbers in the keys of failed. Those of the input are used, and extended, if it has any.
@@ -97,53 +89,74 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 
 // placeJob gives the tasks of one job their places, or records why they wait.
 func (pl *planner) placeJob(j *queue.WaitingJob) {
-	role, tasks := j.Spec.Role, len(j.Tasks)
-
 	// 1. In a strict role no job starts before an earlier one that waits.
-	if cause, waits := pl.strictHeads[role]; waits {
-		pl.leaveWaiting(j, tasks, cause)
+	if cause, waits := pl.strictHeads[j.Spec.Role]; waits {
+		pl.leaveWaiting(j, len(j.Tasks), cause)
 		return
 	}
 
 	// 2. A job of the same kind found no place in this plan: this one finds none either.
 	key := pl.placementKeyOf(j)
 	if cause, failed := pl.failed[key]; failed {
-		pl.leaveWaiting(j, tasks, cause)
+		pl.leaveWaiting(j, len(j.Tasks), cause)
 		return
 	}
 
-	// 3. Place as many tasks as the agents and the role's quota allow. A job that exceeds its quota even alone never
-	// starts as a whole: it is blocked by the quota, and no resources are reserved for it.
-	group := queue.GroupKeyOf(j.Spec)
-	d := pl.alloc.TaskDemand(j, pl.groupAgents[group]...)
+	// 3. Place as many tasks as the agents and the role's quota allow.
+	d := j.TaskDemand(pl.policy.Overhead, pl.agents, pl.groupAgents[queue.GroupKeyOf(j.Spec)]...)
 	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
 	got := pl.alloc.PlaceJob(j, &d)
+
+	// 4. Start what fits. A gang starts together or not at all.
+	missing := len(j.Tasks) - len(got.Places)
+	if missing == 0 || !j.Spec.Gang {
+		pl.launchTasks(j, &got)
+	}
+	if missing > 0 {
+		pl.blockJob(j, key, &d, &got)
+	}
+}
+
+// launchTasks adds the launches of the job's first tasks to the plan, one for each place.
+func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
+	peers := gangPeers(j, pl.agents, got.Places)
+	values := func(int) map[string]string { return nil }
+	if j.Spec.Matrix != nil && len(got.Places) > 0 {
+		_, values = j.Spec.Matrix.Combinations()
+	}
+	for i := range got.Places {
+		p, t := &got.Places[i], j.Tasks[i]
+		a := &pl.agents[p.Agent]
+		pl.launches[p.Agent] = append(pl.launches[p.Agent], TaskLaunch{
+			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.policy.Overhead, Values: values(t.Index),
+			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
+			Env: taskEnvironment(j, t.Index, a.Hostname, p.Ports, peers),
+		})
+		if j.Spec.Group != "" {
+			group := queue.GroupKeyOf(j.Spec)
+			pl.groupAgents[group] = append(pl.groupAgents[group], a.ID)
+		}
+	}
+}
+
+// blockJob records why tasks of the job found no place, and reserves resources for them. got has the places of its
+// other tasks, which a gang gives back.
+func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand, got *JobPlacements) {
+	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
-	if missing > 0 && !got.AtQuota {
+	if pl.policy.isStrict(role) {
+		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
+	}
+
+	// 1. A job that exceeds its quota even alone never starts as a whole: the quota blocks it, and no resources are
+	// reserved for it.
+	if !got.AtQuota {
 		if limit := pl.alloc.Usage.ImpossibleLimit(j.Spec, tasks); limit != nil {
 			got.Limit, got.AtQuota = limit, true
 		}
 	}
 
-	// 4. Start what fits. A gang starts together or not at all.
-	if missing == 0 || !j.Spec.Gang {
-		pl.jobLaunches = appendTaskLaunches(pl.jobLaunches[:0], j, &got, pl.agents, pl.policy.Overhead)
-		for i, launch := range pl.jobLaunches {
-			agent := got.Places[i].Agent
-			pl.launches[agent] = append(pl.launches[agent], launch)
-			if j.Spec.Group != "" {
-				pl.groupAgents[group] = append(pl.groupAgents[group], pl.agents[agent].ID)
-			}
-		}
-	}
-	if missing == 0 {
-		return
-	}
-	if pl.policy.isStrict(role) {
-		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
-	}
-
-	// 5. Explain the missing tasks: the free resources are reserved for the role's head, or the agents have no room. The
+	// 2. Explain the missing tasks: the free resources are reserved for the role's head, or the agents have no room. The
 	// places of an incomplete gang count as taken.
 	var cause PendingCause
 	if !got.AtQuota {
@@ -152,45 +165,46 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 			n = missing
 		}
 		var reserved bool
-		if cause, reserved = pl.backfill.explainReservation(j, &d, n); !reserved {
-			s := pl.alloc.Cluster.partition(role).ExplainShortage(&d)
+		if cause, reserved = pl.backfill.explainReservation(j, d, n); !reserved {
+			s := pl.alloc.Cluster.partition(role).ExplainShortage(d)
 			cause = PendingCause{Needs: s.Missing, Available: s.Found}
 		}
 		cause.Available += got.Limit.ExcludedTypeNote()
 	}
 	if j.Spec.Gang {
-		pl.alloc.UndoJob(j, &d, &got)
+		pl.alloc.UndoJob(j, d, got)
 	}
 
-	// 6. At the quota, what is left of it is reserved for this job.
+	// 3. At the quota, what is left of it is reserved for this job.
 	if got.AtQuota {
 		pl.leaveWaiting(j, missing, QuotaCause(pl.alloc.Usage.Block(j.Spec, tasks, got.Limit)))
 		return
 	}
 	pl.leaveWaiting(j, missing, cause)
 
-	// 7. Roles with more than their share return offers that this job can use.
+	// 4. Roles with more than their share return offers that this job can use.
 	need := tasks - len(got.Places)
 	if _, allowed, _ := pl.alloc.Usage.Restrict(role, j.Spec.Request); !j.Spec.Gang {
 		need = min(need, allowed)
 	}
-	left := pl.returns.claimOffers(j, &d, min(need, missing))
+	left := pl.returns.claimOffers(j, d, min(need, missing))
 
-	// 8. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
+	// 5. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
 	if left > 0 {
 		if !j.Spec.Gang {
 			need = left
 		}
-		pl.backfill.reserveForHead(j, &d, need)
+		pl.backfill.reserveForHead(j, d, need)
 	}
 
-	// 9. Remember the kind. A smaller gang, or a job with other peers, may still fit.
-	pl.blocked = append(pl.blocked, d)
+	// 6. Remember the kind. A smaller gang, or a job with other peers, may still fit.
+	pl.blocked = append(pl.blocked, *d)
 	if !j.Spec.Gang && !j.DependsOnPeers() {
 		pl.failed[key] = cause
 	}
 }
 
+// leaveWaiting records why tasks of the job found no place.
 func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause PendingCause) {
 	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, PendingCause: cause})
 }

@@ -9,24 +9,6 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// appendTaskLaunches appends the launches of the first tasks of a job, one for each place.
-func appendTaskLaunches(launches []TaskLaunch, j *queue.WaitingJob, got *JobPlacements, agents []fit.AgentResources, overhead fit.Amount) []TaskLaunch {
-	peers := gangPeers(j, agents, got.Places)
-	values := func(int) map[string]string { return nil }
-	if j.Spec.Matrix != nil && len(got.Places) > 0 {
-		_, values = j.Spec.Matrix.Combinations()
-	}
-	for i := range got.Places {
-		p, t := &got.Places[i], j.Tasks[i]
-		launches = append(launches, TaskLaunch{
-			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: overhead, Values: values(t.Index),
-			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
-			Env: taskEnvironment(j, t.Index, agents[p.Agent].Hostname, p.Ports, peers),
-		})
-	}
-	return launches
-}
-
 // deviceIDsOf returns the ids of all devices of a placement, whole and shared.
 func deviceIDsOf(p *fit.Placement) []string {
 	if p.Shares == nil {

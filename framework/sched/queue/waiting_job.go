@@ -69,9 +69,9 @@ func TaskAmount(s *job.Spec, overhead fit.Amount) fit.Amount {
 	return fit.Amount{CPUs: s.CPUs, MemMiB: s.MemMiB, DiskMiB: s.DiskMiB}.Plus(overhead)
 }
 
-// TaskDemand returns what each task of the job needs of an agent. agents are the known agents by id; only constraints
-// that depend on peers read them. morePeers are agents that the current plan has given to the job's group.
-func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents map[string]*fit.AgentResources, morePeers ...string) fit.Demand {
+// TaskDemand returns what each task of the job needs of an agent. agents are the known agents, sorted by id; only
+// constraints that depend on peers read them. morePeers are agents that the current plan has given to the job's group.
+func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents []fit.AgentResources, morePeers ...string) fit.Demand {
 	s := j.Spec
 	d := fit.Demand{
 		Job: s.Name, Role: s.Role, Amount: TaskAmount(s, overhead), Overhead: overhead, Ports: hostPortCount(s), HostPorts: hostPortNumbers(s),
@@ -79,7 +79,7 @@ func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents map[string]*fit.Agen
 	}
 	if j.DependsOnPeers() {
 		for _, id := range slices.Concat(j.PeerAgents, morePeers) {
-			if a := agents[id]; a != nil {
+			if a := fit.FindAgentByID(agents, id); a != nil {
 				d.PeerAgents = append(d.PeerAgents, a)
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"mesos-gpu/framework/sched/fit/hardware"
 )
 
 // chooseShareSlots chooses the slots of one task's shares on an agent that fits.
@@ -103,12 +101,4 @@ func chooseSlotByFree(c *Cluster, i int, cl *demandClass) int {
 		}
 	}
 	return best
-}
-
-// chooseDevices returns the whole devices for one task on an agent that fits and
-// that has device IDs.
-func (c *Cluster) chooseDevices(i int, cl *demandClass) hardware.Choice {
-	r := &c.capacities[i]
-	candidates := c.candidateSlots(r, cl, cl.requirement.MatchOn(r.hardware))
-	return c.index.hardware.ChooseDevices(r.hardware, int(cl.gpus), candidates, c.wholeMask(r), cl.requirement.Topology)
 }

@@ -4,78 +4,7 @@ import (
 	"iter"
 
 	"mesos-gpu/framework/sched/fit/hardware"
-	"mesos-gpu/framework/sched/fit/index"
 )
-
-// admitsClass reports whether the agent accepts the class by what stateNumberOf
-// ignores: role, maintenance, ports and constraints.
-func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
-	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.Has(i))
-}
-
-// fitsTask reports whether one task of the class fits on the agent. It ignores
-// constraints that depend on the job's other tasks.
-func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
-	r := &c.capacities[i]
-	if !r.free.canHold(&cl.need) || !c.admitsClass(i, r, cl) {
-		return false
-	}
-	if h := c.reservedFrom(cl, r); h != nil {
-		if left := r.free.minus(h.amount); !left.canHold(&cl.need) || cl.portCount > 0 && !h.hasPortsLeft(r, cl) {
-			return false
-		}
-	}
-	switch {
-	case cl.gpus == 0:
-		return true
-	case cl.wantsShares:
-		return c.fitsShares(r, cl)
-	default:
-		return r.freeGPUs() >= cl.gpus && c.availableGPUs(i, cl) >= int(cl.gpus)
-	}
-}
-
-// availableGPUs returns how many whole GPUs of the agent one task may get: for a
-// requirement with a topology, the size of the largest group that satisfies it.
-func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
-	r := &c.capacities[i]
-	m, want, n := cl.requirement.MatchOn(r.hardware), cl.requirement, max(int(c.unreservedGPUs(r, cl)), 0)
-	switch {
-	case !r.hasDeviceIDs && !m.AllCounted:
-		return 0
-	case !r.hasDeviceIDs || n == 0:
-		return n
-	case want.Topology != "":
-		return min(n, r.hardware.LargestGroup(want.Topology, c.candidateSlots(r, cl, m)))
-	case m.AllSlots && !want.NamesDevices && c.reservedFrom(cl, r) == nil:
-		return n // all free devices are candidates
-	default:
-		return min(n, c.candidateSlots(r, cl, m).Len())
-	}
-}
-
-// candidateSlots returns the whole free slots that a task of the class may get.
-// The mask is valid until the next call.
-func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *hardware.Match) index.Bits {
-	mask := c.maskScratch[:0]
-	for w, free := range c.wholeMask(r) {
-		mask = append(mask, free&m.Slots[w])
-	}
-	c.maskScratch = mask
-	if h := c.reservedFrom(cl, r); h != nil {
-		for w, held := range h.mask {
-			mask[w] &^= held
-		}
-	}
-	if cl.requirement.NamesDevices {
-		for s := range mask.All() {
-			if !cl.requirement.AcceptsUUID(r.uuids[s]) {
-				mask.Remove(s)
-			}
-		}
-	}
-	return mask
-}
 
 // IsSuitable reports whether the agent satisfies the requirements, ignoring what is in use: type of devices, whole or
 // shared, versions, and constraints that depend on the agent alone.
