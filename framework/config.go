@@ -168,7 +168,7 @@ func (c *SchedulerConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("journal %s is a file: a password file for ZooKeeper has no effect", c.JournalPath))
 	}
 	if u, err := url.Parse(c.AdvertiseURL); c.AdvertiseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		errs = append(errs, fmt.Errorf("advertised address %q is no URL such as http://host:8080", c.AdvertiseURL))
+		errs = append(errs, fmt.Errorf("advertised address %q is not a URL such as http://host:8080", c.AdvertiseURL))
 	}
 	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions))
 	if c.SessionTimeout < 0 {

@@ -50,7 +50,7 @@ func TestJobPermissions(t *testing.T) {
 func TestAllowedPathsAreValidated(t *testing.T) {
 	cfg := SchedulerConfig{Log: frameworktest.DiscardLog()}
 	cfg.Sched.Policy.Permissions.Volumes = []string{"data"}
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), `allowed volumes: "data" is no absolute path such as /data`) {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), `allowed volumes: "data" is not an absolute path such as /data`) {
 		t.Errorf("got %v", err)
 	}
 }

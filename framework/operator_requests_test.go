@@ -66,7 +66,7 @@ func TestCordon(t *testing.T) {
 	c.SendOffer()
 	c.AwaitCall(t, 2, scheduler.Call_DECLINE, nil)
 	view, err := in.GetJob(ctx, "waits")
-	if want := "the only agent accepts no tasks; 1 agent that would do is cordoned: host-1 (new fans), with 1 free GPU"; err != nil || view.State != job.Waiting || !strings.Contains(view.WaitReason, want) {
+	if want := "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-1 (new fans), with 1 free GPU"; err != nil || view.State != job.Waiting || !strings.Contains(view.WaitReason, want) {
 		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.WaitReason, err)
 	}
 	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})

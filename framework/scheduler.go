@@ -36,11 +36,11 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	door, err := cfg.API.openSecurity(cfg.Log)
+	security, err := cfg.API.openSecurity(cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: cfg, security: door}
+	s := &Scheduler{cfg: cfg, security: security}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }

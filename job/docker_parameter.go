@@ -46,7 +46,7 @@ func (p DockerParameter) OptionName() string {
 // operator may forbid more parameters, such as ipc=host.
 func (p DockerParameter) Validate() error {
 	if p.Key == "" || strings.HasPrefix(p.Key, "-") {
-		return fmt.Errorf("%q is no option of docker run without its dashes", p.Key)
+		return fmt.Errorf("%q is not an option of docker run without its dashes", p.Key)
 	}
 	check := optionValidators()[p.OptionName()]
 	if check == nil {

@@ -14,7 +14,7 @@ func TestValidateParameter(t *testing.T) {
 		{"privileged", "true", `"privileged" is not served: served are add-host, cap-add, `},
 		{"frobnicate", "1", `"frobnicate" is not served`},
 		{"memory", "1g", `"memory" is not served`}, {"p", "80:80", `"p" is not served`},
-		{"--init", "true", `"--init" is no option of docker run without its dashes`},
+		{"--init", "true", `"--init" is not an option of docker run without its dashes`},
 
 		{"cap-add", "IPC_LOCK", ""}, {"cap-add", "cap_net_raw", ""},
 		{"cap-add", "SYS_ADMIN", `"cap-add=SYS_ADMIN": this capability may open every GPU of the agent: served are IPC_LOCK, `},

@@ -13,7 +13,7 @@ func ParseVolume(text string) (Volume, error) {
 		return Volume{}, fmt.Errorf("%q %s: write SOURCE:TARGET or SOURCE:TARGET:ro", text, why)
 	}
 	if len(parts) < 2 || len(parts) > 3 {
-		return bad("is no volume")
+		return bad("is not a volume")
 	}
 	v := Volume{Source: parts[0], Target: parts[1]}
 	if len(parts) == 3 && parts[2] != "ro" && parts[2] != "rw" {
@@ -35,7 +35,7 @@ func ParsePort(text string) (Port, error) {
 	}
 	n, good := parsePortNumber(own)
 	if p.Container = n; !ok || !good {
-		return Port{}, fmt.Errorf("%q is no port from 1 to %d, such as 8080 or 9090/udp, nor HOST:PORT", text, maxPort)
+		return Port{}, fmt.Errorf("%q is not a port from 1 to %d, such as 8080 or 9090/udp, nor HOST:PORT", text, maxPort)
 	}
 	if strings.Contains(text, "/") && p.Protocol != TCP && p.Protocol != UDP {
 		return Port{}, fmt.Errorf("%q: the protocol is neither %s nor %s", text, TCP, UDP)
@@ -67,7 +67,7 @@ func ParseUlimit(name, limits string) (Ulimit, error) {
 			n, err = Unlimited, nil
 		}
 		if err != nil || n < Unlimited {
-			return u, fmt.Errorf("%s: %q is no limit: write a number, %s or SOFT:HARD", name, limits, UnlimitedText)
+			return u, fmt.Errorf("%s: %q is not a limit: write a number, %s or SOFT:HARD", name, limits, UnlimitedText)
 		}
 		*l.to = n
 	}
@@ -78,7 +78,7 @@ func ParseUlimit(name, limits string) (Ulimit, error) {
 func ParseParameter(text string) (DockerParameter, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return DockerParameter{}, fmt.Errorf("%q is no option of docker run: write KEY=VALUE, without dashes", text)
+		return DockerParameter{}, fmt.Errorf("%q is not an option of docker run: write KEY=VALUE, without dashes", text)
 	}
 	return DockerParameter{Key: key, Value: value}, nil
 }

@@ -33,10 +33,10 @@ func (s *Spec) validateSecrets(bad reportFunc) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		if !variablePattern.MatchString(name) {
-			bad(field("secrets", name), "secrets: %q is no variable's name of letters, digits and underscores", name)
+			bad(field("secrets", name), "secrets: %q is not a variable's name of letters, digits and underscores", name)
 		}
 		if !IsSecretName(s.Secrets[name]) {
-			bad(field("secrets", name), "secrets: %s: %q is no secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
+			bad(field("secrets", name), "secrets: %s: %q is not a secret's name: use words of letters, digits, dots, dashes and underscores with slashes between", name, s.Secrets[name])
 		}
 		if _, ok := s.Env[name]; ok {
 			bad(field("secrets", name).and("env"), "secrets: %s is in env too", name)

@@ -176,7 +176,7 @@ func (s *Spec) validateRequest(bad reportFunc) {
 	}
 	for _, v := range [][2]string{{"gpu_driver", r.MinDriver}, {"gpu_cuda", r.MinCUDA}} {
 		if v[1] != "" && !versionPattern.MatchString(v[1]) {
-			bad(field(v[0]), "%s: %q is no version such as 12.2", v[0], v[1])
+			bad(field(v[0]), "%s: %q is not a version such as 12.2", v[0], v[1])
 		}
 	}
 	s.validateShare(bad)

@@ -159,13 +159,13 @@ func (v Volume) validate() error {
 		return fmt.Errorf("%q at %q: a colon separates paths: rename it", v.Source, v.Target)
 	}
 	if !path.IsAbs(v.Target) || path.Clean(v.Target) != v.Target || slices.Contains(reservedPaths, v.Target) {
-		return fmt.Errorf("%q is no path of a container such as /data, or a reserved one", v.Target)
+		return fmt.Errorf("%q is not a path of a container such as /data, or a reserved one", v.Target)
 	}
 	switch {
 	case v.Source == "":
 		return fmt.Errorf("%s has no source: write SOURCE:%s", v.Target, v.Target)
 	case !v.IsNamed() && path.Clean(v.Source) != v.Source:
-		return fmt.Errorf("%q is no plain absolute path: write %s", v.Source, path.Clean(v.Source))
+		return fmt.Errorf("%q is not a plain absolute path: write %s", v.Source, path.Clean(v.Source))
 	case !v.IsNamed() && v.Driver != "":
 		return fmt.Errorf("%s is a path of the agent, which takes no driver %s", v.Source, v.Driver)
 	case v.IsNamed() && !namePattern.MatchString(v.Source):
@@ -176,7 +176,7 @@ func (v Volume) validate() error {
 
 func (s *Spec) validateNetwork(bad reportFunc) {
 	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
-		bad(field("network"), "network: %q is no network's name", s.Network)
+		bad(field("network"), "network: %q is not a network's name", s.Network)
 	}
 	if len(s.Ports) > MaxPorts {
 		bad(field("ports"), "ports: %d are more than %d", len(s.Ports), MaxPorts)

@@ -81,24 +81,24 @@ func TestValidateRejectsContainers(t *testing.T) {
 	}
 	command := Check{Command: []string{"true"}}
 	for want, change := range map[string]func(*Spec){
-		`volumes: 101 are more than 100`:                                     func(s *Spec) { s.Volumes = make([]Volume, 101) },
-		`a colon separates paths`:                                            volume(Volume{Source: "/a:b", Target: "/a"}),
-		`"data" is no path of a container such as /data, or a reserved one`:  volume(Volume{Source: "/a", Target: "data"}),
-		`"/a/../b" is no path of a container`:                                volume(Volume{Source: "/a", Target: "/a/../b"}),
-		`"/proc" is no path of a container`:                                  volume(Volume{Source: "/a", Target: "/proc"}),
-		`"/usr/local/nvidia" is no path of a container`:                      volume(Volume{Source: "/a", Target: "/usr/local/nvidia"}),
-		`/a has no source: write SOURCE:/a`:                                  volume(Volume{Target: "/a"}),
-		`"/a/" is no plain absolute path: write /a`:                          volume(Volume{Source: "/a/", Target: "/a"}),
-		`"/data/../etc" is no plain absolute path: write /etc`:               volume(Volume{Source: "/data/../etc", Target: "/a"}),
-		`/a is a path of the agent, which takes no driver nfs`:               volume(Volume{Source: "/a", Target: "/a", Driver: "nfs"}),
-		`"../a" is neither an absolute path of the agent nor a volume's nam`: volume(Volume{Source: "../a", Target: "/a"}),
+		`volumes: 101 are more than 100`:                                       func(s *Spec) { s.Volumes = make([]Volume, 101) },
+		`a colon separates paths`:                                              volume(Volume{Source: "/a:b", Target: "/a"}),
+		`"data" is not a path of a container such as /data, or a reserved one`: volume(Volume{Source: "/a", Target: "data"}),
+		`"/a/../b" is not a path of a container`:                               volume(Volume{Source: "/a", Target: "/a/../b"}),
+		`"/proc" is not a path of a container`:                                 volume(Volume{Source: "/a", Target: "/proc"}),
+		`"/usr/local/nvidia" is not a path of a container`:                     volume(Volume{Source: "/a", Target: "/usr/local/nvidia"}),
+		`/a has no source: write SOURCE:/a`:                                    volume(Volume{Target: "/a"}),
+		`"/a/" is not a plain absolute path: write /a`:                         volume(Volume{Source: "/a/", Target: "/a"}),
+		`"/data/../etc" is not a plain absolute path: write /etc`:              volume(Volume{Source: "/data/../etc", Target: "/a"}),
+		`/a is a path of the agent, which takes no driver nfs`:                 volume(Volume{Source: "/a", Target: "/a", Driver: "nfs"}),
+		`"../a" is neither an absolute path of the agent nor a volume's nam`:   volume(Volume{Source: "../a", Target: "/a"}),
 		`volumes: two are at /b`: func(s *Spec) {
 			s.Volumes = []Volume{{Source: "a", Target: "/b"}, {Source: "c", Target: "/b"}}
 		},
 		`volumes: drivers nfs and ceph: the Docker engine takes one`: func(s *Spec) {
 			s.Volumes = []Volume{{Source: "a", Target: "/a", Driver: "nfs"}, {Source: "b", Target: "/b", Driver: "ceph"}}
 		},
-		`network: "a b" is no network's name`:           func(s *Spec) { s.Network = "a b" },
+		`network: "a b" is not a network's name`:        func(s *Spec) { s.Network = "a b" },
 		`ports: 101 are more than 100`:                  func(s *Spec) { s.Ports = make([]Port, 101) },
 		`ports: 65536 is not between 0 and 65535`:       func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
 		`ports: -1 is not between 0 and 65535`:          func(s *Spec) { s.Ports = []Port{{Host: -1}} },

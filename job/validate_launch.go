@@ -63,11 +63,11 @@ func (a FetchArtifact) validate() error {
 	case len(a.URI) > maxURI:
 		return fmt.Errorf("%.40q… has %d bytes, more than %d", a.URI, len(a.URI), maxURI)
 	case err != nil:
-		return fmt.Errorf("%q is no URI: %w", a.URI, err)
+		return fmt.Errorf("%q is not a URI: %w", a.URI, err)
 	case u.Scheme == "" && !path.IsAbs(a.URI), u.Scheme != "" && !slices.Contains(fetchSchemes, u.Scheme):
 		return fmt.Errorf("%q is neither an absolute path of the agent nor a URI of %s", a.URI, strings.Join(fetchSchemes, ", "))
 	case u.Scheme == "file" && !strings.HasPrefix(a.URI, "file:///") && !strings.HasPrefix(a.URI, "file://localhost/"):
-		return fmt.Errorf("%q is no URI of a file that Mesos's fetcher reads: write file:///folder/file", a.URI)
+		return fmt.Errorf("%q is not a URI of a file that Mesos's fetcher reads: write file:///folder/file", a.URI)
 	case a.Extract && a.Executable:
 		return fmt.Errorf("%q is to be extracted and executable: choose one", a.URI)
 	case a.Path != "" && (path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == ".." || strings.HasPrefix(a.Path, "../")):

@@ -56,7 +56,7 @@ func (m *Matrix) checkMatrix(report reportFunc) (n int, of func(index int) map[s
 	for _, a := range m.Axes {
 		switch {
 		case !variablePattern.MatchString(a.Name) || a.Name == "include" || a.Name == "exclude":
-			bad(field("matrix", a.Name), "%q is no axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
+			bad(field("matrix", a.Name), "%q is not an axis: use 1 to 63 letters, digits and underscores, as for a variable, but not include and exclude", a.Name)
 		case axes[a.Name]:
 			bad(field("matrix", a.Name), "%s is given twice", a.Name)
 		case len(a.Values) == 0:
@@ -111,9 +111,9 @@ func validateEntry(key string, entry map[string]string, axes map[string]bool) er
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
 		switch {
 		case key == "exclude" && !axes[name]:
-			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is no axis of the matrix", name)}
+			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is not an axis of the matrix", name)}
 		case !variablePattern.MatchString(name):
-			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is no variable's name of letters, digits and underscores", name)}
+			return &FieldError{Path: FieldPath{name}, err: fmt.Errorf("%q is not a variable's name of letters, digits and underscores", name)}
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func TestValidateRejectsImpossibleRequests(t *testing.T) {
 			s.Request.GPUs, s.Request.Devices.Include = 2, []string{"GPU-a"}
 		},
 		"gpu_mem: -1 MiB":                       func(s *Spec) { s.Request.MinMemMiB = -1 },
-		"gpu_cuda: \"new\" is no version":       func(s *Spec) { s.Request.MinCUDA = "new" },
+		"gpu_cuda: \"new\" is not a version":    func(s *Spec) { s.Request.MinCUDA = "new" },
 		"gpu_topology: \"ring\" is not one of":  func(s *Spec) { s.Request.Topology = "ring" },
 		"needs gpus: 1 or more":                 func(s *Spec) { s.Request = gpu.Request{MinCUDA: "12"} },
 		"constraint \"a UNIQUE b\"":             func(s *Spec) { s.Constraints = []Constraint{{"a", Unique, "b"}} },

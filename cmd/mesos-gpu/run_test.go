@@ -78,7 +78,7 @@ func TestShareFlags(t *testing.T) {
 		t.Errorf("got %+v, %v", submitted, err)
 	}
 	for want, args := range map[string][]string{
-		"--gpu-memory: \"0%\" is no whole number of percent": {"--gpu-memory", "0%", "--", "serve"},
+		"--gpu-memory: \"0%\" is not a whole number of percent": {"--gpu-memory", "0%", "--", "serve"},
 		"cores of a share are 120 %":                         {"--gpu-cores", "120", "--", "serve"},
 		"parts of devices have no gpu_topology":              {"--gpu-cores", "20", "--gpus", "2", "--gpu-topology", "nvlink", "--", "serve"},
 	} {

@@ -41,7 +41,7 @@ func ParsePermission(text string) (Permission, error) {
 	if i := slices.Index(permissionNames[:], text); i > int(None) {
 		return Permission(i), nil
 	}
-	return None, fmt.Errorf("%q is none of %s", text, strings.Join(permissionNames[View:], ", "))
+	return None, fmt.Errorf("%q is not one of %s", text, strings.Join(permissionNames[View:], ", "))
 }
 
 // Identity is the user of a request. The zero value is a request without a token.

@@ -28,7 +28,7 @@ func ParseBearer(values []string) (string, error) {
 	case len(token) > maxTokenSize:
 		return "", fmt.Errorf("the token has %d bytes, more than %d", len(token), maxTokenSize)
 	case strings.ContainsFunc(token, isNotTokenRune):
-		return "", errors.New("the token holds what no token does, such as white space")
+		return "", errors.New("the token has characters that no token has, such as white space")
 	}
 	return token, nil
 }

@@ -64,13 +64,16 @@ func withDefaultDeny(jobs []admission.RolePermissions) []admission.RolePermissio
 // subjectNames are the users and groups of a rule, with its line. They are checked after
 // the whole file is parsed.
 type subjectNames struct {
+	// line is where the rule begins in the file.
 	line         int
 	users, group []string
 }
 
 // policyReader parses a file and collects its errors.
 type policyReader struct {
-	errs     []error
+	// errs are all mistakes found so far, each with its line.
+	errs []error
+	// subjects are the users and groups of all rules, for the check against the tokens at the end.
 	subjects []subjectNames
 }
 
@@ -92,7 +95,7 @@ func (r *policyReader) readMapping(n *yaml.Node, keys map[string]func(*yaml.Node
 		case read == nil || pairs[0].Kind != yaml.ScalarNode:
 			r.addError(pairs[0], "unknown key %q: there are %s", key, listKeys(keys))
 		case seen[key]:
-			r.addError(pairs[0], "%s stands twice", key)
+			r.addError(pairs[0], "%s appears twice", key)
 		default:
 			read(pairs[1])
 		}
@@ -154,7 +157,7 @@ func (r *policyReader) readBool(into *bool) func(*yaml.Node) {
 
 func (r *policyReader) readOneOf(n *yaml.Node, words ...string) string {
 	if n.Kind != yaml.ScalarNode || !slices.Contains(words, n.Value) {
-		r.addError(n, "%q is none of %s", n.Value, strings.Join(words, ", "))
+		r.addError(n, "%q is not one of %s", n.Value, strings.Join(words, ", "))
 	}
 	return n.Value
 }
@@ -180,7 +183,7 @@ func (r *policyReader) readToken(n *yaml.Node) (t TokenEntry) {
 // checkGroup rejects a group name with OIDCPrefix, which is reserved for the issuer.
 func checkGroup(name string) error {
 	if name == AnyUser || strings.HasPrefix(name, OIDCPrefix) {
-		return fmt.Errorf("group %q: %s is everybody, and %s begins an issuer's groups: use another name", name, AnyUser, OIDCPrefix)
+		return fmt.Errorf("group %q: %s means all users, and %s begins an issuer's groups: use another name", name, AnyUser, OIDCPrefix)
 	}
 	return nil
 }
@@ -191,10 +194,10 @@ func (r *policyReader) readOIDC(n *yaml.Node) *OIDCConfig {
 		"issuer": r.readText(&o.Issuer), "audience": r.readText(&o.Audience), "name": r.readText(&o.NameClaim), "groups": r.readText(&o.GroupsClaim), "ca": r.readText(&o.CAFile),
 	})
 	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
-		r.addError(n, "issuer %q is no https URL", o.Issuer)
+		r.addError(n, "issuer %q is not an https URL", o.Issuer)
 	}
 	if o.Audience == "" {
-		r.addError(n, "oidc needs an audience: without one the tokens of all the issuer's clients would do")
+		r.addError(n, "oidc needs an audience: without one the tokens of all the issuer's clients would be accepted")
 	}
 	return o
 }
@@ -253,7 +256,7 @@ func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePerm
 
 func checkVolume(name string) error {
 	if !path.IsAbs(name) {
-		return fmt.Errorf("volume %q is no absolute path such as /data", name)
+		return fmt.Errorf("volume %q is not an absolute path such as /data", name)
 	}
 	return nil
 }
@@ -263,7 +266,7 @@ func (r *policyReader) checkReferences(p *AccessPolicy) {
 	users, groups, roles := map[string]bool{}, map[string]bool{AnyUser: true}, map[string]bool{}
 	for _, t := range p.Tokens {
 		if users[t.Name] {
-			r.errs = append(r.errs, fmt.Errorf("tokens: %s stands twice", t.Name))
+			r.errs = append(r.errs, fmt.Errorf("tokens: %s appears twice", t.Name))
 		}
 		users[t.Name] = true
 		for _, g := range t.Groups {
@@ -272,7 +275,7 @@ func (r *policyReader) checkReferences(p *AccessPolicy) {
 	}
 	for _, j := range p.JobLimits {
 		if roles[j.Role] {
-			r.errs = append(r.errs, fmt.Errorf("jobs: role %s stands twice", j.Role))
+			r.errs = append(r.errs, fmt.Errorf("jobs: role %s appears twice", j.Role))
 		}
 		roles[j.Role] = true
 	}

@@ -22,8 +22,11 @@ type AccessPolicy struct {
 
 // PermissionRule grants users and groups a permission on roles and their descendants.
 type PermissionRule struct {
-	Permission    Permission
-	Roles         []string
+	// Permission is what the rule grants; higher ones include lower ones.
+	Permission Permission
+	// Roles are the roles on which it applies, each with the roles below it.
+	Roles []string
+	// Users and Groups are those that get the permission. AnyUser stands for all users.
 	Users, Groups []string
 }
 
@@ -65,8 +68,11 @@ func (r *PermissionRule) appliesTo(who Identity) bool {
 // Grant is the permissions of one requester. A nil Grant permits everything, because no
 // access file is configured.
 type Grant struct {
-	userName    string
-	rules       []PermissionRule
+	// userName is the user's name in the audit log and as the owner of jobs.
+	userName string
+	// rules are those of the access file that name the user or a group of the user.
+	rules []PermissionRule
+	// openMetrics permits /metrics without any permission on a role.
 	openMetrics bool
 }
 

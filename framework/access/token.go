@@ -12,7 +12,9 @@ import (
 
 // TokenEntry is a token of the access file. It does not contain the secret.
 type TokenEntry struct {
-	Name   string
+	// Name is the user whom the token identifies. It is the part of the token before the secret.
+	Name string
+	// Groups are the groups of that user.
 	Groups []string
 	// Hash is the bcrypt hash of the token's secret.
 	Hash string
@@ -69,7 +71,7 @@ func (t *TokenEntry) MatchesSecret(secret string) bool {
 
 func checkHash(hash string) error {
 	if !bcryptHash.MatchString(hash) {
-		return errors.New("it is no bcrypt hash such as mesos-gpu token prints")
+		return errors.New("it is not a bcrypt hash such as mesos-gpu token prints")
 	}
 	cost, err := bcrypt.Cost([]byte(hash))
 	if err != nil {

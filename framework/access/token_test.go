@@ -56,9 +56,9 @@ func TestBearer(t *testing.T) {
 		{[]string{"Basic eDp5"}, "", "another kind"},
 		{[]string{"Bearer"}, "", "no token after"},
 		{[]string{"Bearer "}, "", "no token after"},
-		{[]string{"Bearer a b"}, "", "no token does"},
-		{[]string{"Bearer a\x00"}, "", "no token does"},
-		{[]string{"Bearer é"}, "", "no token does"},
+		{[]string{"Bearer a b"}, "", "characters that no token has"},
+		{[]string{"Bearer a\x00"}, "", "characters that no token has"},
+		{[]string{"Bearer é"}, "", "characters that no token has"},
 		{[]string{"Bearer a", "Bearer b"}, "", "2 Authorization headers"},
 		{[]string{"Bearer " + strings.Repeat("x", maxTokenSize+1)}, "", "more than"},
 	} {

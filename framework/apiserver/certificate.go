@@ -13,10 +13,14 @@ import (
 // ReloadingCertificate is a server certificate in two files. It reloads them when they
 // change, without a restart. It is safe for concurrent use.
 type ReloadingCertificate struct {
+	// certPath and keyPath are the PEM files of the certificate and its key.
 	certPath, keyPath string
-	log               logrus.FieldLogger
+	// log reports reloads, and files that cannot be loaded.
+	log logrus.FieldLogger
 
-	mu         sync.Mutex
+	// mu protects the fields below.
+	mu sync.Mutex
+	// current is the last certificate that was loaded successfully.
 	current    *tls.Certificate
 	loadedFrom [2]fileStamp // versions of the files at the last attempt to load them
 }
@@ -48,7 +52,7 @@ func (c *ReloadingCertificate) currentPair() *tls.Certificate {
 	defer c.mu.Unlock()
 	if there := c.fileStamps(); there != c.loadedFrom {
 		if err := c.loadPair(there); err != nil {
-			c.log.WithError(err).Error("the API's certificate stays as it was")
+			c.log.WithError(err).Error("the API's certificate is not reloaded")
 		} else {
 			c.log.WithField("file", c.certPath).Info("the API's certificate was read again")
 		}

@@ -45,7 +45,7 @@ func TestCertificateReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(cert)
-	if served() != first || !strings.Contains(said.String(), "stays as it was") {
+	if served() != first || !strings.Contains(said.String(), "is not reloaded") {
 		t.Errorf("a broken file: %s", said)
 	}
 	said.Reset()

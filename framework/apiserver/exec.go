@@ -27,7 +27,7 @@ func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 	for name, to := range map[string]*int{"rows": &r.Rows, "cols": &r.Cols} {
 		if text := q.Get(name); text != "" {
 			if *to, err = strconv.Atoi(text); err != nil {
-				return r, api.NewProblemf(http.StatusBadRequest, "%s %q is no number", name, text)
+				return r, api.NewProblemf(http.StatusBadRequest, "%s %q is not a number", name, text)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	case s.execSlots <- struct{}{}:
 		defer func() { <-s.execSlots }()
 	default:
-		return api.NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, and it takes no more at a time: end one of them", cap(s.execSlots)).WithCode(api.CodeTooManySessions, "")
+		return api.NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, which is the limit: end one of them", cap(s.execSlots)).WithCode(api.CodeTooManySessions, "")
 	}
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
 		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)

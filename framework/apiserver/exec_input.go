@@ -13,9 +13,12 @@ import (
 type execInput struct {
 	onConsumed func(n int) // called with the number of bytes read since the last call
 
-	mu             sync.Mutex
-	changed        sync.Cond // signaled when buf or ended changes
-	buf            []byte
+	// mu protects the fields below.
+	mu      sync.Mutex
+	changed sync.Cond // signaled when buf or ended changes
+	// buf is the input that the client has sent and the command has not read yet.
+	buf []byte
+	// ended is set when the client has sent the end of the input.
 	ended          bool
 	unacknowledged int // bytes read, but not yet reported to onConsumed
 }

@@ -43,6 +43,7 @@ func checkSameOrigin(r *http.Request) error {
 // can return it as a Problem.
 type handshakeRecorder struct {
 	http.ResponseWriter
+	// status and message are the response that the package would have sent; status is 0 without one.
 	status  int
 	message strings.Builder
 }
@@ -62,8 +63,10 @@ func (h *handshakeRecorder) Unwrap() http.ResponseWriter { return h.ResponseWrit
 
 // execSession is the connection between a command and its client.
 type execSession struct {
-	conn            *websocket.Conn
-	in              *execInput // nil if the command has no input
+	// conn is the client's websocket. One goroutine reads it, and Streams write to it.
+	conn *websocket.Conn
+	in   *execInput // nil if the command has no input
+	// sizes has the latest size of the client's terminal that the command has not received yet.
 	sizes           chan api.WindowSize
 	lastHeard       atomic.Int64 // time of the last message from the client, in Unix nanoseconds
 	sendsHeartbeats atomic.Bool  // whether the client has sent a heartbeat
@@ -150,7 +153,7 @@ func (x *execSession) handleMessage(kind websocket.MessageType, data []byte) err
 	case execwire.ResizeChannel:
 		return x.resizeTerminal(data)
 	default:
-		return fmt.Errorf("there is nothing to be said on channel %d", channel)
+		return fmt.Errorf("channel %d takes no input", channel)
 	}
 }
 

@@ -183,8 +183,8 @@ func TestExecRejectsMalformedMessages(t *testing.T) {
 	for message, want := range map[string]string{
 		"\x04{}x":                       "a window's size",
 		"\x04" + `{"rows":65536}`:       "are no window: each is 0 to 65535",
-		"\x01x":                         "there is nothing to be said on channel 1",
-		"\x09":                          "there is nothing to be said on channel 9",
+		"\x01x":                         "channel 1 takes no input",
+		"\x09":                          "channel 9 takes no input",
 		"text":                          "a message is text",
 		"\x00" + strings.Repeat("x", 9): "",
 	} {
@@ -469,7 +469,7 @@ func TestExecPreconditions(t *testing.T) {
 		"an empty one":          {path: "0/exec?argv=&argv=x", status: 400, contains: "a program is required"},
 		"a long one":            {path: "0/exec" + long, status: 400, contains: "65537 bytes, at most 65536"},
 		"a strange size":        {path: "0/exec?argv=ls&rows=70000", status: 400, contains: "are no window"},
-		"no size":               {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is no number"},
+		"no size":               {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is not a number"},
 		"perhaps a terminal":    {path: "0/exec?argv=ls&tty=perhaps", status: 400, contains: "neither true nor false"},
 		"no task":               {path: "1/exec?argv=ls", status: 404, contains: `job train has no task \"1\": it has 1, counted from 0`},
 		"no number":             {path: "x/exec?argv=ls", status: 404, contains: "counted from 0"},

@@ -25,8 +25,11 @@ import (
 const maxBody = 1 << 20
 
 type apiServer struct {
-	backend        func() Backend
-	log            logrus.FieldLogger
+	// backend returns who serves requests now: a leader, a standby, or neither. It changes with the leadership.
+	backend func() Backend
+	// log reports errors of the server itself, with status 500.
+	log logrus.FieldLogger
+	// metricsHandler serves /metrics.
 	metricsHandler metrics.MetricsHandler
 	// execEnabled permits commands in containers. execSlots limits how many run at
 	// a time: each session holds a slot.
@@ -177,7 +180,7 @@ func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 	}
 	q.State = v.Get("state")
 	if order := v.Get("order"); order != "" && order != api.NewestFirst {
-		return q, api.NewProblemf(http.StatusBadRequest, "order %q is not %s: left out it is oldest first", order, api.NewestFirst)
+		return q, api.NewProblemf(http.StatusBadRequest, "order %q is not %s: leave it out for oldest first", order, api.NewestFirst)
 	}
 	q.NewestFirst = v.Get("order") == api.NewestFirst
 	if q.State != "" && q.State != api.LiveJobs && q.State != api.EndedJobs {

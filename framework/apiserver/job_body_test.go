@@ -146,7 +146,7 @@ func TestJSONErrors(t *testing.T) {
 		{"POST", "/v1/jobs", `{"gang":"yes"}`, "parse body: gang needs true or false, not text" + hint},
 		{"POST", "/v1/jobs", `{"env":true}`, "parse body: env needs an object, not true or false" + hint},
 		{"POST", "/v1/jobs", `["x"]`, "parse body: the body needs an object, not a list" + hint},
-		{"POST", "/v1/jobs", "name: x\n", "parse body: this is no JSON, at byte 2: invalid character 'a' in literal null (expecting 'u')" + hint},
+		{"POST", "/v1/jobs", "name: x\n", "parse body: this is not JSON, at byte 2: invalid character 'a' in literal null (expecting 'u')" + hint},
 		{"POST", "/v1/jobs", `{}{}`, "parse body: more follows the first JSON value" + hint},
 		{"POST", "/v1/schedules", `{"schedul":{}}`, `parse body: unknown field "schedul"; did you mean "schedule"?` + hint},
 		{"PUT", "/v1/roles/x/quota", `{"qouta":null}`, `parse body: unknown field "qouta"; did you mean "quota"?`},

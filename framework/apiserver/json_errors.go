@@ -19,7 +19,7 @@ func describeJSONError(err error, into any) error {
 		return fmt.Errorf("%s needs %s, not %s", cmp.Or(e.Field, "the body"), expectedKind(e.Type), actualKind(e.Value))
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Errorf("this is no JSON, at byte %d: %w", e.Offset, err)
+		return fmt.Errorf("this is not JSON, at byte %d: %w", e.Offset, err)
 	}
 	quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field ")
 	key, bad := strconv.Unquote(quoted)

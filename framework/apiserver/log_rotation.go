@@ -39,7 +39,8 @@ type rotatedLog struct {
 	// readFile reads from a file and returns its size. It returns ErrNoLog, wrapped, if
 	// the file does not exist.
 	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
-	stream   string
+	// stream is the name of the current file: stdout or stderr.
+	stream string
 	// singleFile ends the answer with errFileEnded where another file follows, once
 	// answerStarted is set: the client then knows that the data starts at answerOffset.
 	singleFile, answerStarted bool

@@ -270,7 +270,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 			for text := range op.Responses.Map() {
 				status, err := strconv.Atoi(text)
 				if err != nil {
-					t.Fatalf("status %q is no number", text)
+					t.Fatalf("status %q is not a number", text)
 				}
 				if status < 300 {
 					continue

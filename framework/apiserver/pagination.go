@@ -17,7 +17,7 @@ func parsePageRequest(v url.Values) (p api.PageRequest, err error) {
 	p.After = v.Get("after")
 	if text := v.Get("limit"); text != "" {
 		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit < 1 || p.Limit > api.MaxPageLimit {
-			return p, api.NewProblemf(http.StatusBadRequest, "limit %q is no number from 1 to %d: left out it is all", text, api.MaxPageLimit)
+			return p, api.NewProblemf(http.StatusBadRequest, "limit %q is not a number from 1 to %d: leave it out for all", text, api.MaxPageLimit)
 		}
 	}
 	return p, nil
@@ -56,7 +56,7 @@ func DecodeCursor(p api.PageRequest, list string, texts int) (SortKey, error) {
 
 // InvalidCursor returns the Problem of an after parameter that is not a cursor of the list.
 func InvalidCursor(after string) *api.Problem {
-	return api.NewProblemf(http.StatusBadRequest, "after %q is no place in the list: it is the next of the page before", after)
+	return api.NewProblemf(http.StatusBadRequest, "after %q is not a place in the list: use the next of the page before", after)
 }
 
 // CutPage cuts a page from a list that is sorted by keys with so many fields. Entries

@@ -28,6 +28,7 @@ type EventQuery struct {
 // UsageQuery selects tasks by job, role, task id and agent id; "" selects all.
 type UsageQuery struct {
 	api.PageRequest
+	// Job, Role, Task and Agent each limit the tasks; "" is no limit.
 	Job, Role, Task, Agent string
 	// Minutes is the length of the requested history, 0 to api.MaxUsageMinutes.
 	Minutes int

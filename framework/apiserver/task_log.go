@@ -23,12 +23,18 @@ const (
 const streamWriteTimeout = 30 * time.Second
 
 type logRequest struct {
+	// id is the task's, stream is stdout or stderr.
 	id, stream string
-	offset     uint64
-	tailBytes  uint64
-	follow     bool
+	// offset is where to start in the current file. With tailBytes above 0 the answer starts so many bytes before the
+	// end.
+	offset    uint64
+	tailBytes uint64
+	// follow continues until the task has ended.
+	follow bool
+	// singleFile ends the answer where another file follows.
 	singleFile bool
-	preceding  []byte
+	// preceding is what the client has read before offset, to detect that the file was rotated.
+	preceding []byte
 }
 
 func parseLogRequest(r *http.Request) (q logRequest, err error) {
@@ -42,12 +48,12 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 	}
 	if text := v.Get("offset"); text != "" {
 		if q.offset, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return q, api.NewProblemf(http.StatusBadRequest, "offset %q is no number of bytes", text)
+			return q, api.NewProblemf(http.StatusBadRequest, "offset %q is not a number of bytes", text)
 		}
 	}
 	if text := v.Get("tail"); text != "" {
 		if q.tailBytes, err = strconv.ParseUint(text, 10, 63); err != nil || q.offset > 0 {
-			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is no number of bytes, or there is an offset too", text)
+			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of bytes, or there is an offset too", text)
 		}
 	}
 	if text := v.Get("follow"); text != "" {
@@ -58,7 +64,7 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 	if text, ok := r.Header[api.LogPreceding]; ok {
 		q.singleFile = true
 		if q.preceding, err = base64.StdEncoding.DecodeString(text[0]); err != nil || len(q.preceding) > api.MaxPreceding || uint64(len(q.preceding)) > q.offset {
-			return q, api.NewProblemf(http.StatusBadRequest, "%s is no base64 of at most %d bytes before offset %d", api.LogPreceding, api.MaxPreceding, q.offset)
+			return q, api.NewProblemf(http.StatusBadRequest, "%s is not base64 of at most %d bytes before offset %d", api.LogPreceding, api.MaxPreceding, q.offset)
 		}
 	}
 	return q, nil

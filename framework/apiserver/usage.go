@@ -40,7 +40,7 @@ func parseUsageQuery(v url.Values) (UsageQuery, error) {
 	q := UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
 	if text := v.Get("minutes"); text != "" {
 		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > api.MaxUsageMinutes {
-			return q, api.NewProblemf(http.StatusBadRequest, "minutes %q is no number from 1 to %d: more is not kept", text, api.MaxUsageMinutes)
+			return q, api.NewProblemf(http.StatusBadRequest, "minutes %q is not a number from 1 to %d: older measurements are not kept", text, api.MaxUsageMinutes)
 		}
 	}
 	return q, nil

@@ -19,11 +19,16 @@ import (
 // Client sends requests to the leading scheduler, through any of several addresses.
 // It is safe for concurrent use.
 type Client struct {
+	// baseURLs are the schedulers' addresses. Any of them may lead; the others redirect.
 	baseURLs []string
-	http     *http.Client
-	token    string
+	// http sends the requests; Close ends its idle connections.
+	http *http.Client
+	// token is sent as a bearer token; "" for none.
+	token string
+	// timeouts bound connections, responses and retries.
 	timeouts Timeouts
 
+	// mu protects lastIndex.
 	mu        sync.Mutex
 	lastIndex int // index of the base URL that responded last
 }

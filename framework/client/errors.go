@@ -34,6 +34,7 @@ const (
 // NoListenerError means that no process listens at any of the client's addresses. It
 // wraps syscall.ECONNREFUSED.
 type NoListenerError struct {
+	// Addresses are all addresses that were tried.
 	Addresses []string
 	err       error
 }

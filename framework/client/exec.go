@@ -73,8 +73,11 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 
 // execSession is the client's side of a remote command.
 type execSession struct {
-	conn      *websocket.Conn
-	terminal  api.Terminal
+	// conn is the websocket to the scheduler.
+	conn *websocket.Conn
+	// terminal is where the command's output goes, and its size and input come from.
+	terminal api.Terminal
+	// window limits the input that the scheduler has not passed on yet.
 	window    *inputWindow
 	lastHeard atomic.Int64 // time of the last message from the scheduler, in Unix nanoseconds
 	printing  atomic.Bool  // whether output is being written; no messages are read meanwhile
@@ -218,7 +221,8 @@ func (x *execSession) sendHeartbeats(ctx context.Context) error {
 
 // inputWindow limits the input that is sent and not yet acknowledged.
 type inputWindow struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// free is how many bytes may still be sent. Sending reduces it, an acknowledgement increases it.
 	free     int
 	released chan struct{} // signaled when bytes are released
 }

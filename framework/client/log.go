@@ -46,17 +46,20 @@ func (c *Client) OpenTaskLog(ctx context.Context, task string, o LogOptions) (io
 
 // logReader reads a log and resumes after broken connections.
 type logReader struct {
-	ctx          context.Context // stored, because io.Reader has no context parameter
+	ctx context.Context // stored, because io.Reader has no context parameter
+	// client sends the requests for the log of task.
 	client       *Client
 	task         string
 	options      LogOptions // Offset is the position in the current file
 	preceding    []byte     // the bytes before that position
 	answerOffset int64      // offset in its file at which the next data of the response starts
+	// res is the response that is being read; nil before the first one and after an error.
 	res          *http.Response
 	readError    error     // why res cannot be read further
 	rotated      bool      // whether the file has ended and another one follows
 	failingSince time.Time // time of the first failure after the last success
-	tries        int
+	// tries counts the failed requests since the last success. It determines the next pause.
+	tries int
 }
 
 func (l *logReader) openAnswer() error {

@@ -14,6 +14,7 @@ import (
 // next one, which starts after its arrival. No list is older than the client's
 // request, except for later pages of a list.
 type AgentLister struct {
+	// mu protects all fields.
 	mu sync.Mutex
 	// next is the listing that has not started yet, or nil; running
 	// is the latest listing, for which a new one waits.
@@ -29,9 +30,11 @@ const listingLifetime = 10 * time.Second
 
 // agentListing is one request to the master and its result.
 type agentListing struct {
-	previous      *agentListing
-	done          chan struct{}        // closed when the result is there
-	agents        []master.ListedAgent // never modified
+	// previous is the listing that must end before this one starts; nil for none.
+	previous *agentListing
+	done     chan struct{}        // closed when the result is there
+	agents   []master.ListedAgent // never modified
+	// err is why there is no list. It is set before done is closed.
 	err           error
 	requesterLeft bool // the client that ran the request disconnected; the others retry
 }

@@ -190,7 +190,7 @@ func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (ap
 	case g.State == api.WithheldGPU && w != nil:
 		return api.ReasonCordoned, withReason("GPU is cordoned", w.Note)
 	case g.State == api.WithheldGPU:
-		return api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"
+		return api.ReasonNotOffered, "unhealthy, or cordoned on its agent: mesos-gpu agent devices there shows which"
 	case g.State == api.HeldGPU && g.Task == "" && g.Shared == nil:
 		return api.ReasonForeignTask, "held by another framework"
 	case a.Draining:

@@ -105,7 +105,7 @@ func TestGPUReasons(t *testing.T) {
 		{api.GPUView{State: api.HeldGPU}, plain, nil, api.ReasonForeignTask, "held by another framework"},
 		{api.GPUView{State: api.HeldGPU}, cordoned, nil, api.ReasonForeignTask, "held by another framework"},
 		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // it may be partly free
-		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "sick, or cordoned there: mesos-gpu agent devices on its agent says which"},
+		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "unhealthy, or cordoned on its agent: mesos-gpu agent devices there shows which"},
 		{api.GPUView{State: api.WithheldGPU}, drained, sick, api.ReasonUnhealthy, "GPU is sick: XID 79"},
 		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // no reason was given
 		{api.GPUView{State: api.FreeGPU}, cordoned, nil, api.ReasonCordoned, "agent is cordoned: new fans"},

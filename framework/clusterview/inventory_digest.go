@@ -13,7 +13,9 @@ import (
 // agent lists. It ignores which task holds a GPU, because that has its own events.
 // It is used by one goroutine.
 type InventoryDigest struct {
-	seed    maphash.Seed
+	// seed is of the hash; it stays the same, so that digests of equal lists are equal.
+	seed maphash.Seed
+	// last is the digest of the previous list; hasLast is false before the first one.
 	last    uint64
 	hasLast bool
 }

@@ -20,8 +20,11 @@ import (
 // Reader serves the requests that a leader and a standby serve alike, from the read
 // model, the master and the agents.
 type Reader struct {
-	Model  *readmodel.Model
+	// Model answers what the journal contains.
+	Model *readmodel.Model
+	// Client reads logs and lists of agents from Mesos.
 	Client *master.Client
+	// lister shares the lists of agents between concurrent requests.
 	lister AgentLister
 }
 

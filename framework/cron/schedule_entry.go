@@ -14,7 +14,8 @@ import (
 // ScheduleEntry is a schedule with its runs.
 type ScheduleEntry struct {
 	// Spec is the specification of its jobs, including the Schedule.
-	Spec    job.Spec  `json:"spec"`
+	Spec job.Spec `json:"spec"`
+	// Created is when the schedule was submitted.
 	Created time.Time `json:"created"`
 	// Seen is the time up to which due times have been processed.
 	Seen time.Time `json:"seen"`
@@ -26,6 +27,7 @@ type ScheduleEntry struct {
 
 // ScheduledRun is a job that a schedule has submitted.
 type ScheduledRun struct {
+	// Job is the name of the job; Due is the time for which it was submitted.
 	Job string    `json:"job"`
 	Due time.Time `json:"due"`
 }

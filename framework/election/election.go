@@ -35,16 +35,19 @@ type CandidateInfo struct {
 
 // Candidate takes part in the election until its session ends.
 type Candidate struct {
+	// session is the ZooKeeper session. Its end removes the candidate's znode.
 	session *zkconn.Session
-	folder  string
-	name    string
+	// folder is the znode of the election, name the candidate's znode in it. The candidate with the lowest number
+	// leads.
+	folder string
+	name   string
 }
 
 // JoinElection creates a candidate in the folder. ZooKeeper removes it when the session ends.
 func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m CandidateInfo) (*Candidate, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("stand for election: %w", err)
+		return nil, fmt.Errorf("join the election: %w", err)
 	}
 	if err := s.MakeFolder(ctx, folder); err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func JoinElection(ctx context.Context, s *zkconn.Session, folder string, m Candi
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("stand for election in %s: %w", folder, err)
+		return nil, fmt.Errorf("join the election in %s: %w", folder, err)
 	}
 	return &Candidate{session: s, folder: folder, name: path.Base(made)}, nil
 }
@@ -75,7 +78,7 @@ func (c *Candidate) AwaitLeadership(ctx context.Context) error {
 		}
 		switch i := slices.Index(names, c.name); i {
 		case -1:
-			return fmt.Errorf("await the lead in %s: %w: candidate %s is gone", c.folder, zkconn.ErrLost, c.name)
+			return fmt.Errorf("wait for leadership in %s: %w: candidate %s is gone", c.folder, zkconn.ErrLost, c.name)
 		case 0:
 			return nil
 		default:
@@ -111,7 +114,7 @@ func (c *Candidate) awaitRemoval(ctx context.Context, name string) error {
 	case <-events:
 		return nil
 	case <-c.session.Lost():
-		return fmt.Errorf("await the lead in %s: %w", c.folder, zkconn.ErrLost)
+		return fmt.Errorf("wait for leadership in %s: %w", c.folder, zkconn.ErrLost)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -44,7 +44,9 @@ func frameworkKey() []byte    { return []byte("framework_id") }
 
 // BoltJournal is a Journal in one file.
 type BoltJournal struct {
-	db   *bolt.DB
+	// db is the open file. It is locked: a second scheduler gets ErrLocked.
+	db *bolt.DB
+	// path is the name of the file, for errors.
 	path string
 }
 
@@ -110,7 +112,7 @@ func checkFileSize(path string) error {
 	case err != nil:
 		return fmt.Errorf("open journal: %w", err)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("open journal %s: it is no regular file", path)
+		return fmt.Errorf("open journal %s: it is not a regular file", path)
 	case info.Size() > 0 && info.Size() < 4096:
 		return corruptFile(path, fmt.Errorf("%d bytes are too few", info.Size()))
 	}

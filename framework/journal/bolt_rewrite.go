@@ -28,7 +28,7 @@ func isSparse(db *bolt.DB) bool {
 // path. After a crash at any point, path is a complete journal. It returns the open
 // database: the new one, or the old one if err is not nil.
 func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
-	fail := func(err error) (*bolt.DB, error) { return old, fmt.Errorf("write journal %s anew: %w", path, err) }
+	fail := func(err error) (*bolt.DB, error) { return old, fmt.Errorf("rewrite journal %s: %w", path, err) }
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err) // a crash left the file; it was never in use
@@ -63,7 +63,7 @@ func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
 	}
 	// From here on the new file is the journal and is locked.
 	if err := errors.Join(old.Close(), atomicfile.SyncDir(filepath.Dir(path))); err != nil {
-		return db, fmt.Errorf("write journal %s anew: %w", path, err)
+		return db, fmt.Errorf("rewrite journal %s: %w", path, err)
 	}
 	return db, nil
 }

@@ -15,12 +15,15 @@ import (
 // contentsImage is the result of all changes so far, in encoded form, as a snapshot
 // stores it.
 type contentsImage struct {
+	// frameworkID is the last one recorded, "" before the first.
 	frameworkID string
-	jobs        map[string]jobImage
-	documents   map[string][]byte
+	// jobs are the recorded jobs by name, documents the documents by key. A change replaces single entries.
+	jobs      map[string]jobImage
+	documents map[string][]byte
 }
 
 type jobImage struct {
+	// job is the encoded storedJob.
 	job   []byte
 	tasks [][]byte // by index, up to the last one recorded; nil for a task without a record
 }

@@ -46,6 +46,7 @@ var errLogCompacted = errors.New("the log moved on")
 
 type logFollower struct {
 	znodeStore
+	// replica receives the journal's contents, and then each change.
 	replica Replica
 }
 

@@ -42,7 +42,8 @@ type Journal interface {
 type JournalContents struct {
 	// FrameworkID is empty in a new journal.
 	FrameworkID string
-	Jobs        []*job.Job
+	// Jobs are the recorded jobs with their tasks.
+	Jobs []*job.Job
 	// Documents are the stored documents by key.
 	Documents map[string][]byte
 }

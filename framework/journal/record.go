@@ -26,7 +26,9 @@ const (
 // tasks are separate records, so that an update of one task does not rewrite a job
 // with thousands of tasks. The value is never modified.
 type journalRecord struct {
-	kind  recordKind
+	// kind says what the key names: a job, a task, a document or the framework's id.
+	kind recordKind
+	// key identifies the object; value is its encoding. A removed job has a record of its own kind.
 	key   string
 	value []byte
 }

@@ -33,13 +33,16 @@ const (
 const maxPart = 512 << 10
 
 type logHead struct {
+	// Schema is the version of the format. A release refuses a newer one.
 	Schema int `json:"schema"`
 	// Next is the number of the first log entry that is not in the snapshot.
-	Next     int64       `json:"next"`
+	Next int64 `json:"next"`
+	// Snapshot locates the snapshot that the log continues; nil if the log is complete.
 	Snapshot *blobHeader `json:"snapshot,omitempty"`
 }
 
 type leaderEpoch struct {
+	// Number counts the leaders of this journal. Each increases it when it opens the journal.
 	Number int64 `json:"number"`
 	// ID is random: unlike the number, two schedulers never write the same one.
 	ID string `json:"id"`
@@ -49,11 +52,13 @@ type leaderEpoch struct {
 
 // blobHeader locates a text and holds its size and checksum.
 type blobHeader struct {
+	// ID is in the names of the part's znodes, so that a new text never overwrites the parts of another one.
 	ID string `json:"id"`
 	// Parts is the number of znodes; 0 if the text follows the header after a line feed.
-	Parts int    `json:"parts,omitempty"`
-	Size  int    `json:"size"`
-	Sum   uint32 `json:"sum"`
+	Parts int `json:"parts,omitempty"`
+	// Size is the length of the text in bytes, Sum its CRC. Both are checked when it is read.
+	Size int    `json:"size"`
+	Sum  uint32 `json:"sum"`
 }
 
 func newBlobHeader(id string, text []byte) blobHeader {
@@ -95,8 +100,10 @@ func encodeEntry(b blobHeader, text []byte) ([]byte, error) {
 
 // znodeStore reads and writes znodes below one path and retries after broken connections.
 type znodeStore struct {
+	// session is shared with the election: a lost session ends both.
 	session *zkconn.Session
-	path    string
+	// path is the journal's znode; all others are below it.
+	path string
 }
 
 func entryNodeName(n int64) string { return fmt.Sprintf("%s/%016d", logNode, n) }

@@ -16,6 +16,7 @@ import (
 
 // ZooKeeperConfig configures a ZooKeeperJournal.
 type ZooKeeperConfig struct {
+	// Session is the session with which this scheduler was elected. Path is the journal's znode.
 	Session *zkconn.Session
 	Path    string
 	// Candidate is the znode with which this scheduler was elected. If it no longer
@@ -23,12 +24,14 @@ type ZooKeeperConfig struct {
 	Candidate string
 	// Leader is this scheduler's URL, for operators who inspect the epoch.
 	Leader string
-	Log    logrus.FieldLogger
+	// Log reports compactions that fail.
+	Log logrus.FieldLogger
 }
 
 // ZooKeeperJournal is a Journal that several schedulers can reach and one may write.
 type ZooKeeperJournal struct {
 	znodeStore
+	// cfg is what the journal was opened with.
 	cfg ZooKeeperConfig
 	// epoch is the term of this scheduler as leader. version is that of the epoch's znode: a write fails if another
 	// scheduler has increased it.
@@ -41,9 +44,11 @@ type ZooKeeperJournal struct {
 	// loaded is the image as read at opening. The first Load returns and clears it.
 	loaded *JournalContents
 	// failed is why Commit fails from now on; nil until an error or Close.
-	failed  error
+	failed error
+	// compact replaces the log by a snapshot when it is long enough.
 	compact logCompaction
-	packer  recordPacker
+	// packer compresses records; it reuses its buffers.
+	packer recordPacker
 
 	// faultHook lets tests simulate a crash before the named step.
 	faultHook func(step string) error

@@ -30,6 +30,7 @@ const (
 // entries that they contain. A snapshot takes effect when the head refers to it, so
 // after a crash either the old or the new snapshot is in effect, with its log.
 type logCompaction struct {
+	// head is the one in ZooKeeper. A finished compaction replaces it.
 	head     logHead
 	version  int32 // of the head's znode
 	size     int   // of the current snapshot, packed, in bytes
@@ -38,12 +39,14 @@ type logCompaction struct {
 	notUntil int   // after a failure: number of entries before the next attempt
 	limit    int   // number of entries that starts a compaction
 
+	// running waits for the compaction in progress, and cancel ends it.
 	running  sync.WaitGroup
 	cancel   context.CancelFunc
 	finished chan compactionResult // nil while no compaction runs
 }
 
 type compactionResult struct {
+	// head refers to the new snapshot of size bytes, unless err is set.
 	head logHead
 	size int
 	err  error

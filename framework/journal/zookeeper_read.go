@@ -155,7 +155,7 @@ func (z *ZooKeeperJournal) deleteZnodes(ctx context.Context, names []string) err
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("remove what journal %s needs no more: %w", z.path, err)
+			return fmt.Errorf("remove what journal %s no longer needs: %w", z.path, err)
 		}
 	}
 	return nil

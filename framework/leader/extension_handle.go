@@ -29,7 +29,9 @@ func (c *ExtensionHandle) TakeChanges() (changed map[string]job.Spec, moves []jo
 // ExtensionHandle lets an extension submit and control jobs. When a method returns
 // nil, its effect is recorded in the journal.
 type ExtensionHandle struct {
-	leader  *Leader
+	// leader runs the requests in its loop.
+	leader *Leader
+	// changes collects the recorded changes of jobs for TakeChanges.
 	changes *readmodel.ChangeFeed
 }
 

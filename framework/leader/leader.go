@@ -62,6 +62,7 @@ type Leader struct {
 
 // Config configures a Leader.
 type Config struct {
+	// Client is subscribed to the master while this scheduler leads.
 	Client *master.Client
 	// URL is the URL of this scheduler's API.
 	URL string

@@ -38,7 +38,8 @@ type Loop struct {
 	// batch is recorded.
 	Model *readmodel.Model
 	// post is called for each operation, in order, after its cause is recorded.
-	post  func(sched.Operation)
+	post func(sched.Operation)
+	// clock gives the time of each event; the State has no clock of its own.
 	clock func() time.Time
 	log   logrus.FieldLogger
 	// events come from the master client and Reload, requests from the API, schedules and
@@ -71,10 +72,13 @@ const heapBallastSize = 32 << 20
 
 // LoopConfig configures a Loop.
 type LoopConfig struct {
-	Sched    sched.SchedulerSettings
+	// Sched are the settings and the policy of the State.
+	Sched sched.SchedulerSettings
+	// Counters count operations and state changes, across terms as leader.
 	Counters *metrics.SchedulerCounters
-	Clock    func() time.Time
-	Log      logrus.FieldLogger
+	// Clock gives the time of events; time.Now outside of tests.
+	Clock func() time.Time
+	Log   logrus.FieldLogger
 }
 
 // NewLoop returns a loop that continues from the journal's contents. It calls post

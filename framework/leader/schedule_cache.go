@@ -22,7 +22,9 @@ type scheduleCache struct{ byName map[string]*cachedSchedule }
 
 // cachedSchedule is a decoded schedule document. It is never modified.
 type cachedSchedule struct {
-	text  []byte
+	// text is the document as stored. If it differs, the cached schedule is outdated.
+	text []byte
+	// entry is the decoded document, next its next due time.
 	entry *cron.ScheduleEntry
 	next  time.Time
 	err   error // why the document cannot be decoded; the entry is then nil

@@ -142,7 +142,7 @@ func (c *ConnectionConfig) resolveAddresses() (err error) {
 		return nil
 	}
 	if c.masters.zk == nil {
-		return fmt.Errorf("ZooKeeper's password file %s is useless with masters named by URL", c.ZKAuthFile)
+		return fmt.Errorf("ZooKeeper's password file %s has no effect with masters named by URL", c.ZKAuthFile)
 	}
 	c.masters.zk.auth, err = zkconn.ReadAuthFile(c.ZKAuthFile, c.Log)
 	return err

@@ -82,7 +82,7 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 	ask := agentcalls.GetContainers()
 	ask.GetContainers = &agent.Call_GetContainers{ShowNested: &nested}
 	if err := c.cfg.callAndDecode(ctx, c.operatorClient, cmd.AgentURL+"/api/v1", ask, &answer); err != nil {
-		return none, fmt.Errorf("ask agent %s for its containers: %w", cmd.AgentURL, err)
+		return none, fmt.Errorf("agent %s: list containers: %w", cmd.AgentURL, err)
 	}
 	list := answer.GetGetContainers().GetContainers()
 	executor, ok := findExecutorContainer(list, c.FrameworkID(), cmd.ExecutorID)
@@ -176,11 +176,11 @@ func (r *remoteCommand) sendCall(ctx context.Context, call *agent.Call) error {
 func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	var answer agent.Response
 	if err := r.cfg.callAndDecode(ctx, r.httpClient, r.agentURL(), agentcalls.WaitNestedContainer(r.id), &answer); err != nil {
-		return 0, fmt.Errorf("ask agent %s how the command ended: %w", r.command.AgentURL, err)
+		return 0, fmt.Errorf("agent %s: read how the command ended: %w", r.command.AgentURL, err)
 	}
 	w := answer.GetWaitNestedContainer()
 	if w == nil || w.ExitStatus == nil {
-		return 0, fmt.Errorf("agent %s does not know how the command ended", r.command.AgentURL)
+		return 0, fmt.Errorf("agent %s has no exit status of the command", r.command.AgentURL)
 	}
 	status := syscall.WaitStatus(*w.ExitStatus)
 	if status.Signaled() {

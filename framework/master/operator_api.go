@@ -62,7 +62,7 @@ func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask master %s for its agents: %w", leader, err)
+		return nil, fmt.Errorf("list the agents of master %s: %w", leader, err)
 	}
 	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
 }

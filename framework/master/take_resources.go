@@ -68,7 +68,7 @@ func reservationDepth(r mesos.Resource) int {
 func takeGPUs(rest []mesos.Resource, w resourceRequest) (taken []mesos.Resource, err error) {
 	left := int64(w.gpus) * 1000
 	if len(w.devices) > 0 && len(w.devices) != w.gpus {
-		return nil, fmt.Errorf("task wants %d GPUs and names %d devices", w.gpus, len(w.devices))
+		return nil, fmt.Errorf("task requests %d GPUs and names %d devices", w.gpus, len(w.devices))
 	}
 	var names []mesos.Resource
 	for _, id := range w.devices {
@@ -122,7 +122,7 @@ func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.
 		}
 	}
 	if have < amount {
-		return nil, fmt.Errorf("task wants %g %s, offers have %g", float64(amount)/1000, name, float64(have)/1000)
+		return nil, fmt.Errorf("task needs %g %s, offers have %g", float64(amount)/1000, name, float64(have)/1000)
 	}
 	for i := range rest {
 		if amount == 0 {

@@ -138,12 +138,12 @@ func TestTakeResources(t *testing.T) {
 			offered: "gpu_mem.GPU-a:3000@p gpu_mem.GPU-a:2000@p/gpu gpu_cores.GPU-a:100@p", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4000, Cores: 100}}},
 			taken: "gpu_mem.GPU-a:2000@p/gpu gpu_mem.GPU-a:2000@p gpu_cores.GPU-a:100@p", rest: "gpu_mem.GPU-a:1000@p",
 		},
-		"too little of a device": {offered: "gpu_mem.GPU-a:1000", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1001}}}, err: "task wants 1001 gpu_mem.GPU-a, offers have 1000"},
-		"too few of its cores":   {offered: "gpu_mem.GPU-a:1000 gpu_cores.GPU-a:20", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1000, Cores: 30}}}, err: "task wants 30 gpu_cores.GPU-a, offers have 20"},
-		"too little":             {offered: "cpus:1 mem:1", want: resourceRequest{cpus: 2}, err: "task wants 2 cpus, offers have 1"},
-		"too few GPUs":           {offered: "gpus:1", want: resourceRequest{gpus: 2}, err: "task wants 2 gpus, offers have 1"},
+		"too little of a device": {offered: "gpu_mem.GPU-a:1000", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1001}}}, err: "task needs 1001 gpu_mem.GPU-a, offers have 1000"},
+		"too few of its cores":   {offered: "gpu_mem.GPU-a:1000 gpu_cores.GPU-a:20", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1000, Cores: 30}}}, err: "task needs 30 gpu_cores.GPU-a, offers have 20"},
+		"too little":             {offered: "cpus:1 mem:1", want: resourceRequest{cpus: 2}, err: "task needs 2 cpus, offers have 1"},
+		"too few GPUs":           {offered: "gpus:1", want: resourceRequest{gpus: 2}, err: "task needs 2 gpus, offers have 1"},
 		"no such device":         {offered: "gpus:1 gpu_ids:{a}", want: resourceRequest{gpus: 1, devices: []string{"z"}}, err: "device z is not among the offered gpu_ids"},
-		"names and numbers":      {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a"}}, err: "wants 2 GPUs and names 1"},
+		"names and numbers":      {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a"}}, err: "requests 2 GPUs and names 1"},
 		"taken twice":            {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
 	}
 	for name, tt := range tests {

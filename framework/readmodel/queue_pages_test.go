@@ -163,7 +163,7 @@ func TestInvalidQueueCursorsAreRejected(t *testing.T) {
 	}
 	for _, after := range []string{"x", apiserver.EncodeCursor("gpus", key), apiserver.EncodeCursor(queueList, key[:2]), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "3", "b"}), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "-1", "b"}), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "x", "b"})} {
 		var p *api.Problem
-		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "is no place in the list") {
+		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "is not a place in the list") {
 			t.Errorf("%q: %v", after, err)
 		}
 	}

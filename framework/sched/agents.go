@@ -64,7 +64,7 @@ func (t *agentTable) ResolveHost(agent string) string {
 	return ""
 }
 
-// isClosed reports whether an agent takes no tasks, because it is cordoned or Mesos drains it.
+// isClosed reports whether an agent accepts no tasks, because it is cordoned or Mesos drains it.
 func (t *agentTable) isClosed(hostname, agentID string) bool {
 	_, cordoned := FindCordon(t.cordons, hostname, agentID)
 	return cordoned || t.listedAgents[agentID].Draining

@@ -32,7 +32,7 @@ func (t *jobTable) admitDependencies(spec *job.Spec, sees func(role string) bool
 		case !ok || !sees(j.Spec.Role):
 			return &MissingDependencyError{Name: d.Job, Near: t.nearestJobName(d.Job, sees)}
 		case j.IsTerminal() && !d.IsMetBy(j.State()):
-			return fmt.Errorf("after: job %s has ended and is %s: submit it anew first", j.Spec.Name, describeUnmet(d, j.State()))
+			return fmt.Errorf("after: job %s has ended and is %s: submit it again first", j.Spec.Name, describeUnmet(d, j.State()))
 		}
 	}
 	return nil

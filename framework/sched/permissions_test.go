@@ -24,7 +24,7 @@ func TestPermissionsFollowPolicyChange(t *testing.T) {
 	if _, ok := st.Job("x"); !ok {
 		t.Error("a job did not get what is allowed now")
 	}
-	if err := (Policy{Permissions: admission.HostPermissions{Volumes: []string{"data"}}}).Validate(); err == nil || !strings.Contains(err.Error(), `"data" is no absolute path`) {
+	if err := (Policy{Permissions: admission.HostPermissions{Volumes: []string{"data"}}}).Validate(); err == nil || !strings.Contains(err.Error(), `"data" is not an absolute path`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -136,7 +136,7 @@ const maxUnstartedAttempts = 100
 // retryLost returns the next attempt of a task whose state is lost. A launch that never reached its agent, for example
 // because the offer was rescinded, does not count as a loss.
 func (s *State) retryLost(next job.Task, attempt int, o attemptResult, ran bool) (job.Task, bool) {
-	why := cmp.Or(o.message, o.reason, "the master knows no more of it")
+	why := cmp.Or(o.message, o.reason, "the master no longer knows it")
 	if ran {
 		next.Losses++
 	}
@@ -172,10 +172,10 @@ func (s *State) endGang(ref taskRef, old *job.Task, again bool) []Operation {
 		switch {
 		case i == ref.index:
 		case again && t.State.IsPlaced():
-			ops = append(ops, s.requestFinalEnd(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts anew", ref.index))...)
+			ops = append(ops, s.requestFinalEnd(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts again", ref.index))...)
 		case again && t.State == job.Finished:
 			next := nextAttempt(t)
-			next.Ran, next.Message = true, fmt.Sprintf("task %d of its gang starts anew", ref.index)
+			next.Ran, next.Message = true, fmt.Sprintf("task %d of its gang starts again", ref.index)
 			delete(s.tasks, t.ID)
 			s.enqueueAttempt(other, next)
 		case again:

@@ -14,7 +14,7 @@ func (s *State) AdmitScale(name string, tasks int) error {
 	case !ok:
 		return fmt.Errorf("there is no job %q", name)
 	case j.Spec.Service == nil:
-		return fmt.Errorf("job %q is no service, its number of tasks is fixed: submit another job", name)
+		return fmt.Errorf("job %q is not a service, its number of tasks is fixed: submit another job", name)
 	case j.IsTerminal():
 		return fmt.Errorf("service %q has ended: submit it again", name)
 	case isBeingKilled(j):
@@ -96,7 +96,7 @@ func (s *State) stopTasks(e StopTasks) []Operation {
 		why, message := job.KillByUser, "stopped"
 		switch {
 		case ref.job.Spec.Service != nil && e.Retire:
-			why, message = job.KillByScaling, "its service wants fewer tasks"
+			why, message = job.KillByScaling, "its service was scaled down"
 		case ref.job.Spec.Service != nil:
 			why, message = job.KillByReplacement, "to be replaced"
 		}

@@ -62,7 +62,7 @@ func NewTrace(agents []RecordedAgent, tasks []RecordedTask) (*ClusterTrace, erro
 	case t.CountGPUs() == 0:
 		return nil, fmt.Errorf("the %d agents have no GPUs", len(agents))
 	case !slices.ContainsFunc(tasks, func(t RecordedTask) bool { return t.totalMilli() > 0 }):
-		return nil, fmt.Errorf("none of the %d tasks wants a GPU", len(tasks))
+		return nil, fmt.Errorf("none of the %d tasks requests a GPU", len(tasks))
 	}
 	return t, nil
 }

@@ -117,7 +117,7 @@ func (t *csvTable) cellNumber(column string, most int64) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
-		t.rejectCell(column, "%q is no whole number", s)
+		t.rejectCell(column, "%q is not a whole number", s)
 	case err != nil || n < 0 || n > most:
 		t.rejectCell(column, "%s is not from 0 to %d", s, most)
 	}

@@ -49,7 +49,7 @@ func TestReadRejectsMalformedFiles(t *testing.T) {
 		{"", "f.csv is empty: its first line must name the columns"},
 		{"sn,gpu\n", "f.csv:1: there is no column cpu_milli among sn, gpu"},
 		{"name,cpu_milli\n", "f.csv:1: there is no column memory_mib among name, cpu_milli"},
-		{agents + "n1,1,1,1,T4\nn2,1,1,x,T4\n", `f.csv:3:8: column gpu: "x" is no whole number`},
+		{agents + "n1,1,1,1,T4\nn2,1,1,x,T4\n", `f.csv:3:8: column gpu: "x" is not a whole number`},
 		{agents + "n1,1,1,-1,T4\n", "f.csv:2:8: column gpu: -1 is not from 0 to 4096"},
 		{agents + "n1,1,99999999999999999999,1,T4\n", "f.csv:2:6: column memory_mib: 99999999999999999999 is not from 0 to"},
 		{agents + ",1,1,1,T4\n", "f.csv:2:1: column sn: an agent has no name"},
@@ -84,7 +84,7 @@ func TestNewTraceRejects(t *testing.T) {
 		{[]RecordedAgent{agent, agent}, []RecordedTask{task}, `two agents are named "n"`},
 		{[]RecordedAgent{agent}, []RecordedTask{task, task}, `two tasks are named "a"`},
 		{[]RecordedAgent{{Name: "n"}}, []RecordedTask{task}, "the 1 agents have no GPUs"},
-		{[]RecordedAgent{agent}, []RecordedTask{{Name: "a"}}, "none of the 1 tasks wants a GPU"},
+		{[]RecordedAgent{agent}, []RecordedTask{{Name: "a"}}, "none of the 1 tasks requests a GPU"},
 	} {
 		if _, err := NewTrace(c.agents, c.tasks); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %q", err, c.want)

@@ -16,7 +16,7 @@ func PolicyNames() []string { return append(fit.PolicyNames(), fit.BaselineNames
 // ValidatePolicyName returns an error with all names if there is no policy of that name.
 func ValidatePolicyName(name string) error {
 	if list := PolicyNames(); !slices.Contains(list, name) {
-		return fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
+		return fmt.Errorf("policy %q is not one of %s", name, strings.Join(list, ", "))
 	}
 	return nil
 }

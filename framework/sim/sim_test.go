@@ -145,7 +145,7 @@ func TestSweepRejects(t *testing.T) {
 		s    PolicySweep
 		want string
 	}{
-		{PolicySweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is none of headroom, binpack, spread, `},
+		{PolicySweep{Trace: trace, Policies: []string{"best"}, Seeds: []int64{1}}, `policy "best" is not one of headroom, binpack, spread, `},
 		{PolicySweep{Trace: trace, Policies: []string{"fgd"}}, "no seeds to run"},
 		{PolicySweep{Trace: trace, Policies: []string{"fgd"}, Seeds: make([]int64, 1000)}, "enough"},
 	} {

@@ -192,7 +192,7 @@ func (b *Standby) LeaderRedirect(ctx context.Context) error {
 	case err != nil:
 		return api.NewUnavailable("this scheduler is a standby and does not know the leader: %v", err)
 	case url == b.cfg.URL:
-		return api.NewUnavailable("this scheduler is about to lead: ask again")
+		return api.NewUnavailable("this scheduler becomes the leader: ask again")
 	}
 	return api.RedirectToLeader(url)
 }

@@ -37,7 +37,7 @@ func TestLocalWithSchedulerFlags(t *testing.T) {
 		{"a roles file", []string{"--roles", roles, "--policy", "binpack", "--run", guest}, "\nran\n", true},
 		{"a role", []string{"--role", "guests", "--run", guest}, "\nran\n", true},
 		{"no such role", []string{"--role", "research", "--run", guest}, `role "guests": the scheduler has jobs of research`, false},
-		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is none of`, false},
+		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is not one of`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := exec.CommandContext(t.Context(), buildReleased(t), append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(t.TempDir(), "w")}, test.args...)...)

@@ -320,7 +320,7 @@ func parseCheckPort(text string, to *job.CheckPort) error {
 	}
 	p, err := job.ParsePort(text)
 	if err != nil || p.Protocol != "" || p.Host != 0 {
-		return fmt.Errorf("%q is no port from 1 to 65535", text)
+		return fmt.Errorf("%q is not a port from 1 to 65535", text)
 	}
 	to.Port = p.Container
 	return nil

@@ -135,15 +135,15 @@ func TestContainer(t *testing.T) {
 
 // containerRefusals are lines after head, and the errors for them.
 var containerRefusals = []struct{ name, lines, want string }{
-	{"volume without a target", `volumes: ["/data"]`, `f.yaml:4:11: volumes: item 1: "/data" is no volume: write SOURCE:TARGET or SOURCE:TARGET:ro`},
+	{"volume without a target", `volumes: ["/data"]`, `f.yaml:4:11: volumes: item 1: "/data" is not a volume: write SOURCE:TARGET or SOURCE:TARGET:ro`},
 	{"volume option", `volumes: ["/d:/d:z"]`, `f.yaml:4:11: volumes: item 1: "/d:/d:z" has the option "z", which is neither ro nor rw`},
 	{"one volume", `volumes: /data:/data`, `f.yaml:4:10: volumes: needs a list, for example ["/data:/data:ro"]`},
 	{"unknown volume key", "volumes:\n  - source: /d\n    target: /d\n    readonly: true", `f.yaml:7:5: volumes: item 1: unknown key "readonly"; did you mean "read_only"?`},
 	{"relative source", `volumes: ["./d:/d"]`, `f.yaml:4:11: volumes: "./d" is neither an absolute path of the agent nor a volume's name`},
 	{"too many ports", `ports: 8080`, `f.yaml:4:8: ports: 8080 is not between 0 and 100: write a container port as a list, for example [8080]`},
 	{"negative ports", `ports: -1`, `f.yaml:4:8: ports: -1 is not between 0 and 100`},
-	{"no host port", `ports: [":8080"]`, `f.yaml:4:9: ports: item 1: ":8080" is no port from 1 to 65535, such as 8080 or 9090/udp, nor HOST:PORT`},
-	{"host port too large", `ports: ["65536:80"]`, `f.yaml:4:9: ports: item 1: "65536:80" is no port from 1 to 65535`},
+	{"no host port", `ports: [":8080"]`, `f.yaml:4:9: ports: item 1: ":8080" is not a port from 1 to 65535, such as 8080 or 9090/udp, nor HOST:PORT`},
+	{"host port too large", `ports: ["65536:80"]`, `f.yaml:4:9: ports: item 1: "65536:80" is not a port from 1 to 65535`},
 	{"host port number", "ports: [{host: 0}]", `f.yaml:4:16: ports: item 1: host: 0 is not between 1 and 65535`},
 	{"host port twice", "network: bridge\nports: [\"80:8080\", {host: 80}]", `f.yaml:5:8: ports: host port 80 is given twice`},
 	{"no health checks", `health_check: []`, `f.yaml:4:15: health_check: is an empty list: leave it out`},
@@ -155,7 +155,7 @@ var containerRefusals = []struct{ name, lines, want string }{
 	{"pull", `force_pull: always`, `f.yaml:4:13: force_pull: "always" is neither true nor false`},
 	{"shm", `shm_size: big`, `f.yaml:4:11: shm_size: "big" is not a size such as 512MiB or 4GiB`},
 	{"ipc", `ipc: shareable`, `f.yaml:4:6: ipc: "shareable" is neither private nor host`},
-	{"ulimit", "ulimits:\n  memlock: lots", `f.yaml:5:12: ulimits: memlock: "lots" is no limit: write a number, unlimited or SOFT:HARD`},
+	{"ulimit", "ulimits:\n  memlock: lots", `f.yaml:5:12: ulimits: memlock: "lots" is not a limit: write a number, unlimited or SOFT:HARD`},
 	{"ulimit's name", `ulimits: {mem: 1}`, `f.yaml:4:16: ulimits: "mem" is not one of core, cpu`},
 	{"ulimit list", `ulimits: [memlock]`, `f.yaml:4:10: ulimits: needs NAME: value pairs`},
 	{"label", `labels: {a: [b]}`, `f.yaml:4:13: labels: a is not a single value`},

@@ -145,7 +145,7 @@ var refusals = []struct{ name, file, want string }{
 	{"share of nothing", "name: a\nshare: {gpus: 1}\ncommand: ls", `f.yaml:2:8: share: needs memory, cores or both`},
 	{"share in a word", "name: a\nshare: 4GiB\ncommand: ls", `f.yaml:2:8: share: needs keys: cores, gpus, memory`},
 	{"share's memory", "name: a\nshare: {memory: much}\ncommand: ls", `f.yaml:2:17: share: memory: "much" is not a size such as 512MiB or 4GiB, nor a part such as 30%`},
-	{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2:17: share: memory: "0.5%" is no whole number of percent from 1% to 100%`},
+	{"share's percent", "name: a\nshare: {memory: 0.5%}\ncommand: ls", `f.yaml:2:17: share: memory: "0.5%" is not a whole number of percent from 1% to 100%`},
 	{"share's cores", "name: a\nshare: {cores: 101}\ncommand: ls", `f.yaml:2:16: share: cores of a share are 101 %: give 1 to 100`},
 	{"share of no GPU", "name: a\nshare: {memory: 1GiB, gpus: 0}\ncommand: ls", `f.yaml:2:29: share: gpus: 0 is not above 0`},
 	{"two numbers of GPUs", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpus: 3\ncommand: ls", `f.yaml:2:29: share: gpus: 2, and gpus: 3 in line 3: write one of them`},

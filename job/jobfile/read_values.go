@@ -302,7 +302,7 @@ func ParseShareMemory(text string) (mib int64, percent int, err error) {
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		percent, err = strconv.Atoi(strings.TrimSpace(digits))
 		if err != nil || percent < 1 || percent > 100 {
-			return 0, 0, fmt.Errorf("%q is no whole number of percent from 1%% to 100%%", text)
+			return 0, 0, fmt.Errorf("%q is not a whole number of percent from 1%% to 100%%", text)
 		}
 		return 0, percent, nil
 	}

@@ -296,7 +296,7 @@ func TestExplain(t *testing.T) {
 	}
 	for _, k := range Keys() {
 		if k.Doc == "" || strings.ContainsAny(k.Doc, "`") || strings.Contains(k.Doc, "](") {
-			t.Errorf("%s: %q is no plain text", k.Name, k.Doc)
+			t.Errorf("%s: %q is not a plain text", k.Name, k.Doc)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func Write(w io.Writer, spec *job.Spec) error {
 // checkWritable rejects text that YAML cannot represent.
 func checkWritable(n *yaml.Node) error {
 	if !utf8.ValidString(n.Value) {
-		return fmt.Errorf("%q is no UTF-8", n.Value)
+		return fmt.Errorf("%q is not UTF-8", n.Value)
 	}
 	for _, inner := range n.Content {
 		if err := checkWritable(inner); err != nil {

@@ -130,7 +130,7 @@ func TestWriteRejectsInvalidUTF8(t *testing.T) {
 	spec := &job.Spec{Name: "a", Command: []string{"run", "\xff"}}
 	spec.SetDefaults()
 	var text strings.Builder
-	if err := Write(&text, spec); err == nil || !strings.Contains(err.Error(), `write job file of a: "\xff" is no UTF-8`) || text.Len() != 0 {
+	if err := Write(&text, spec); err == nil || !strings.Contains(err.Error(), `write job file of a: "\xff" is not UTF-8`) || text.Len() != 0 {
 		t.Errorf("got %v and %q", err, text.String())
 	}
 }

@@ -23,6 +23,7 @@ const maxFieldSize = 512
 
 // AuditEntry is one line of the log.
 type AuditEntry struct {
+	// Time is when the request was answered, or its connection upgraded.
 	Time time.Time `json:"time"`
 	// User is the requester's name in the access file.
 	User string `json:"who,omitempty"`
@@ -44,10 +45,14 @@ type AuditEntry struct {
 
 // AuditLog appends entries to a file. It is safe for concurrent use.
 type AuditLog struct {
-	path  string
-	log   logrus.FieldLogger
+	// path is the file to which entries are appended. Open sets it.
+	path string
+	// log reports failed writes: a request is not refused because its entry cannot be written.
+	log logrus.FieldLogger
+	// clock gives the time of entries; tests replace it.
 	clock func() time.Time
 
+	// mu serializes writes and protects file, which is opened again after the log was rotated.
 	mu   sync.Mutex
 	file *os.File
 }

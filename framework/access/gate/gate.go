@@ -33,15 +33,22 @@ const (
 
 // Gate identifies users by the latest version of the access file.
 type Gate struct {
-	path      string
-	log       logrus.FieldLogger
-	current   atomic.Pointer[loadedPolicy]
+	// path is the access file. Open reads it, and Reload reads it again.
+	path string
+	// log reports errors that are not the requester's.
+	log logrus.FieldLogger
+	// current is the version of the file that is in effect. Requests read it without a lock.
+	current atomic.Pointer[loadedPolicy]
+	// hashSlots has a slot for each bcrypt computation that may run at a time, so that wrong tokens cannot take all
+	// CPUs.
 	hashSlots chan struct{}
 }
 
 // loadedPolicy is the result of reading the file once. A reload replaces it.
 type loadedPolicy struct {
-	policy       *access.AccessPolicy
+	// policy has the permissions of users and groups.
+	policy *access.AccessPolicy
+	// tokens are the verifiers of the file's tokens, by name. A reload keeps what they have proven.
 	tokens       map[string]*tokenVerifier
 	unknownToken *tokenVerifier // for unknown names: takes as long as a real one, and always fails
 	issuer       *oidcIssuer    // nil if none is configured
@@ -52,6 +59,7 @@ type loadedPolicy struct {
 // 128 random bits.
 type tokenVerifier struct {
 	access.TokenEntry
+	// proven is the SHA-256 digest of the secret that bcrypt has accepted; nil before the first success.
 	proven    atomic.Pointer[[sha256.Size]byte]
 	waitSlots chan struct{} // one for each request that waits for hashing or is being hashed
 	hashTurn  chan struct{} // held by the one request of this token that competes for a hash slot
@@ -191,7 +199,7 @@ func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha
 	case t.waitSlots <- struct{}{}:
 		defer func() { <-t.waitSlots }()
 	default:
-		return api.NewUnavailable("%d requests wait already for their tokens to be looked at: ask again", maxWaiting)
+		return api.NewUnavailable("%d requests already wait for the check of their tokens: ask again", maxWaiting)
 	}
 	for _, turn := range []chan struct{}{t.hashTurn, tries} {
 		select {

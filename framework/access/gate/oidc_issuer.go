@@ -30,7 +30,7 @@ const (
 )
 
 // errRetryTooSoon rejects a request within issuerRetryInterval of the last one.
-var errRetryTooSoon = errors.New("the issuer was asked a moment ago")
+var errRetryTooSoon = errors.New("its keys were read a moment ago")
 
 // signatureAlgorithms returns the accepted algorithms. "none" proves nothing, and HMAC
 // would require a secret shared with the issuer.
@@ -42,13 +42,18 @@ func signatureAlgorithms() []string {
 // the first token arrives, so that an unreachable issuer affects only its own users.
 type oidcIssuer struct {
 	access.OIDCConfig
+	// client reads the issuer's configuration and keys.
 	client    *http.Client
 	transport *limitedTransport // the transport of client
-	clock     func() time.Time
+	// clock gives the time of the expiry check; tests replace it.
+	clock func() time.Time
 
-	mu             sync.Mutex
-	verifier       *oidc.IDTokenVerifier
-	failedAt       time.Time // time of the last discovery
+	// mu protects the fields below. It is held while the keys are discovered.
+	mu sync.Mutex
+	// verifier verifies tokens with the issuer's keys; nil until the discovery has succeeded.
+	verifier *oidc.IDTokenVerifier
+	failedAt time.Time // time of the last discovery
+	// discoveryError is why the last discovery failed. Requests get it until the next attempt.
 	discoveryError error
 }
 
@@ -72,11 +77,11 @@ func newOIDCIssuer(o *access.OIDCConfig) (*oidcIssuer, error) {
 func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access.Identity, err error) {
 	verifier, err := i.loadVerifier(ctx)
 	if err != nil {
-		return who, api.NewUnavailable("ask the issuer %s for its keys: %v", i.Issuer, err)
+		return who, api.NewUnavailable("read the keys of issuer %s: %v", i.Issuer, err)
 	}
 	verified, err := verifier.Verify(ctx, text)
 	if err != nil && i.transport.isFailing() {
-		return who, api.NewUnavailable("ask the issuer %s for its keys: %v", i.Issuer, err)
+		return who, api.NewUnavailable("read the keys of issuer %s: %v", i.Issuer, err)
 	}
 	if err != nil {
 		return who, api.NewProblemf(http.StatusUnauthorized, "the token is not a valid token of the issuer: %v", err)
@@ -134,11 +139,14 @@ func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, e
 // the size of responses. For an issuer with an https URL it rejects plain HTTP, because
 // an attacker on the network could replace the keys.
 type limitedTransport struct {
-	next       http.RoundTripper
-	clock      func() time.Time
+	// next sends the requests that are permitted.
+	next  http.RoundTripper
+	clock func() time.Time
+	// requireTLS rejects requests by plain HTTP. It is set for an issuer with an https URL.
 	requireTLS bool
 
-	mu          sync.Mutex
+	mu sync.Mutex
+	// lastRequest is when each URL was last requested.
 	lastRequest map[string]time.Time
 	lastFailed  bool // whether the last request failed
 }

@@ -243,7 +243,7 @@ func TestIssuerUnavailable(t *testing.T) {
 	g, _, ask := openGate(t, i.accessFile(t, lines))
 	wait := freezeClock(g)
 	issued := signToken(t, jose.ES256, key, "one", i.claims(nil))
-	if got, status := ask(issued); status != http.StatusServiceUnavailable || !strings.Contains(got, "ask the issuer") {
+	if got, status := ask(issued); status != http.StatusServiceUnavailable || !strings.Contains(got, "read the keys of issuer") {
 		t.Errorf("while it is down: %d %s", status, got)
 	}
 	if who, _ := ask(token); who != "ci" {

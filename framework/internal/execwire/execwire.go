@@ -44,9 +44,11 @@ type InputAck struct {
 
 // Stream is an io.Writer to a channel. Write blocks while the receiver is slow.
 type Stream struct {
-	ctx  context.Context // stored, because io.Writer has no context parameter
+	ctx context.Context // stored, because io.Writer has no context parameter
+	// conn is the websocket that all channels share.
 	conn *websocket.Conn
-	buf  []byte
+	// buf is one message: the channel's number and data. Write reuses it.
+	buf []byte
 }
 
 // NewStream returns a stream for use by one goroutine. If ctx ends during a Write,

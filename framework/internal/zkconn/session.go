@@ -38,15 +38,21 @@ type Session struct {
 	// ACL applies to every znode that is created.
 	ACL []zk.ACL
 
+	// log reports lost and new connections.
 	log logrus.FieldLogger
 	// onConnection is called with nil for each new connection, and with the error if
 	// connecting fails. It is called under mu.
 	onConnection func(error)
-	dialTCP      func(network, address string, timeout time.Duration) (net.Conn, error)
-	lost         chan struct{}
-	done         sync.WaitGroup
+	// dialTCP opens connections; tests replace it.
+	dialTCP func(network, address string, timeout time.Duration) (net.Conn, error)
+	// lost is closed when the session ends: by Close, or because ZooKeeper has ended it.
+	lost chan struct{}
+	// done waits for the session's goroutines.
+	done sync.WaitGroup
 
-	mu                 sync.Mutex
+	// mu protects the fields below.
+	mu sync.Mutex
+	// ended is set by Close and by the loss of the session.
 	ended              bool
 	lastReply          time.Time     // when ZooKeeper last sent anything
 	timeout            time.Duration // as granted by the server

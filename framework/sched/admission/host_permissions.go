@@ -63,7 +63,7 @@ func (a *HostPermissions) Validate() error {
 	var errs []error
 	for _, prefix := range a.Volumes {
 		if !path.IsAbs(prefix) {
-			errs = append(errs, fmt.Errorf("allowed volumes: %q is no absolute path such as /data", prefix))
+			errs = append(errs, fmt.Errorf("allowed volumes: %q is not an absolute path such as /data", prefix))
 		}
 	}
 	return errors.Join(errs...)

@@ -54,7 +54,7 @@ func listPolicyNames(baseline bool) []string {
 // Its error lists them.
 func ParsePolicy(name string) (PlacementPolicy, error) {
 	if list := PolicyNames(); !slices.Contains(list, name) {
-		return PlacementPolicy{}, fmt.Errorf("policy %q is none of %s", name, strings.Join(list, ", "))
+		return PlacementPolicy{}, fmt.Errorf("policy %q is not one of %s", name, strings.Join(list, ", "))
 	}
 	return PlacementPolicy{Name: name}, nil
 }

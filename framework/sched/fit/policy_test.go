@@ -29,7 +29,7 @@ func TestPolicyNames(t *testing.T) {
 		t.Error("a scheduler may use random")
 	}
 	_, err := ParsePolicy("best")
-	if err == nil || err.Error() != `policy "best" is none of headroom, binpack, spread, fgd, topology` {
+	if err == nil || err.Error() != `policy "best" is not one of headroom, binpack, spread, fgd, topology` {
 		t.Errorf("unknown name: %v", err)
 	}
 	if got := (&PlacementPolicy{}).findScorer().name; got != "headroom" {

@@ -114,7 +114,7 @@ func explainDependencies(open []job.Dependency, stateOf func(name string) (job.S
 		if len(open) > 1 {
 			subject = d.Job
 		}
-		needs[i], available[i] = d.String(), subject+" is not there any more"
+		needs[i], available[i] = d.String(), subject+" no longer exists"
 		if state, ok := stateOf(d.Job); ok {
 			available[i] = fmt.Sprintf("%s is %s", subject, state)
 		}

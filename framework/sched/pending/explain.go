@@ -14,7 +14,7 @@ import (
 
 // AgentStatus is whether an agent accepts tasks, and why not.
 type AgentStatus struct {
-	// Closed agents take no tasks: they are cordoned or draining.
+	// Closed agents accept no tasks: they are cordoned or draining.
 	Closed, Draining bool
 	// Host is the name by which operators cordon the agent, and Reason the reason that they gave.
 	Host, Reason string
@@ -29,7 +29,7 @@ type Explainer struct {
 	status func(*fit.AgentResources) AgentStatus
 	// cluster has all agents with what they have free; closed agents have nothing free.
 	cluster *fit.Cluster
-	// withClosed is the cluster as if closed agents took tasks; nil if none is closed.
+	// withClosed is the cluster as if closed agents accepted tasks; nil if none is closed.
 	withClosed *fit.Cluster
 	// causes are the results so far. Causes of jobs whose constraints depend on their peers are not reused.
 	causes map[causeKey]placement.PendingCause
@@ -162,8 +162,8 @@ func summarizeClosed(agents []string, state string) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("; 1 agent that would do is %s: %s", state, agents[0])
+		return fmt.Sprintf("; 1 agent that would fit is %s: %s", state, agents[0])
 	default:
-		return fmt.Sprintf("; %d agents that would do are %s, such as %s", len(agents), state, agents[0])
+		return fmt.Sprintf("; %d agents that would fit are %s, such as %s", len(agents), state, agents[0])
 	}
 }

@@ -145,7 +145,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
 	if pl.policy.isStrict(role) {
-		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role lets nobody go before"}
+		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role allows no backfill"}
 	}
 
 	// 1. A job that exceeds its quota even alone never starts as a whole: the quota blocks it, and no resources are

@@ -64,7 +64,7 @@ func ValidateRoles(roles []Role) error {
 			errs = append(errs, err)
 		}
 		if seen[r.Name] {
-			errs = append(errs, fmt.Errorf("role %q stands twice", r.Name))
+			errs = append(errs, fmt.Errorf("role %q appears twice", r.Name))
 		}
 		seen[r.Name] = true
 		errs = append(errs, r.validateOrder())
@@ -78,7 +78,7 @@ func ValidateRoles(roles []Role) error {
 func (r *Role) validateOrder() error {
 	switch {
 	case r.Order != "" && r.Order != OldestFirst && r.Order != ShortestFirst:
-		return fmt.Errorf("role %q: order %q is none of %s, %s", r.Name, r.Order, OldestFirst, ShortestFirst)
+		return fmt.Errorf("role %q: order %q is not one of %s, %s", r.Name, r.Order, OldestFirst, ShortestFirst)
 	case r.Patience < 0 || r.Patience > maxPatience:
 		return fmt.Errorf("role %q: patience %s is not between 0 and %s", r.Name, r.Patience, maxPatience)
 	case r.Patience > 0 && r.Order != ShortestFirst:

@@ -14,7 +14,7 @@ func TestValidateRolesReportsEachError(t *testing.T) {
 		t.Error(err)
 	}
 	err := ValidateRoles([]Role{{Name: "a b"}, {Name: "c", Weight: -1}, {Name: "c"}})
-	for _, want := range []string{`role "a b"`, "weight -1", `role "c" stands twice`} {
+	for _, want := range []string{`role "a b"`, "weight -1", `role "c" appears twice`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

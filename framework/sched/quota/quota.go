@@ -37,7 +37,7 @@ func Parse(text string) (Quota, error) {
 		}
 		for other := range q {
 			if isSameType(other, name) {
-				return nil, fmt.Errorf("quota %q: %s stands twice", text, name)
+				return nil, fmt.Errorf("quota %q: %s appears twice", text, name)
 			}
 		}
 		q[name] = n

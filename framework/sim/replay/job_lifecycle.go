@@ -46,7 +46,7 @@ func (r *jobReplay) roleNameOf(spec *job.Spec) string {
 // checkJob returns why a job cannot be replayed, nil if it can.
 func (r *jobReplay) checkJob(l *liveJob) error {
 	if len(l.RunTimes) == 0 {
-		return fmt.Errorf("job %q: nobody says how long it runs", l.Spec.Name)
+		return fmt.Errorf("job %q: its run time is unknown", l.Spec.Name)
 	}
 	return r.state.Admit(&l.Spec)
 }

@@ -63,7 +63,7 @@ func NewGangSpec(name string, gpus, most int, per sched.Amount) (job.Spec, error
 	tasks := 1
 	for gpus > 0 && (gpus%tasks != 0 || gpus/tasks > most) {
 		if tasks++; tasks > gpus {
-			return job.Spec{}, fmt.Errorf("job %s wants %d GPUs, agents have none", name, gpus)
+			return job.Spec{}, fmt.Errorf("job %s requests %d GPUs, agents have none", name, gpus)
 		}
 	}
 	each := gpus / tasks

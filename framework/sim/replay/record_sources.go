@@ -29,7 +29,7 @@ func RecordsFromTasks(list []sim.RecordedTask) (iter.Seq[JobRecord], error) {
 	slices.SortStableFunc(sorted, func(a, b sim.RecordedTask) int { return cmp.Compare(a.Arrives, b.Arrives) })
 	for i := range sorted {
 		if sorted[i].Leaves == 0 {
-			return nil, fmt.Errorf("task %q: the record does not say when it left", sorted[i].Name)
+			return nil, fmt.Errorf("task %q: the record has no time at which it left", sorted[i].Name)
 		}
 	}
 	return func(yield func(JobRecord) bool) {
@@ -87,7 +87,7 @@ func plainSpec(s *job.Spec) job.Spec {
 // RecordFromSpec returns a record of a job that arrives at the start and runs as long as it declares.
 func RecordFromSpec(s *job.Spec) (JobRecord, error) {
 	if s.ExpectedRunTime() == 0 {
-		return JobRecord{}, errors.New("the job says neither run_time nor timeout: how long would it run?")
+		return JobRecord{}, errors.New("the job has neither run_time nor timeout: set one")
 	}
 	p := plainSpec(s)
 	p.RunTime = s.ExpectedRunTime()

@@ -169,7 +169,7 @@ func offeredPorts() []sched.PortRange { return []sched.PortRange{{First: 31000, 
 func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {
 	o := m.offers[id]
 	if o == nil {
-		return nil, fmt.Errorf("offer %s is not there to be answered", id)
+		return nil, fmt.Errorf("offer %s does not exist", id)
 	}
 	delete(m.offers, id)
 	m.roles[o.role].gpus -= o.resources.gpus.countDevices()

@@ -17,7 +17,7 @@ func describeStatus(s framework.Status) string {
 	case framework.Leading:
 		role, connection = "leading", describeConnection(s.Master)
 	case framework.LostLeadership:
-		role = cli.DescribeError("leading no more", s.LeadershipError)
+		role = cli.DescribeError("no longer leading", s.LeadershipError)
 	}
 	zookeeper := ""
 	if s.ZooKeeperError != nil {

@@ -20,7 +20,7 @@ func TestDescribeStatus(t *testing.T) {
 		"leading; waiting for a master: connection refused":                                {Leadership: framework.Leading, Master: master.ConnectionStatus{Err: refused}},
 		"leading; subscribed to http://m1:5050":                                            {Leadership: framework.Leading, Master: subscribed},
 		"leading; waiting for ZooKeeper: connection refused; subscribed to http://m1:5050": {Leadership: framework.Leading, ZooKeeperError: refused, Master: subscribed},
-		"leading no more: connection refused":                                              {Leadership: framework.LostLeadership, LeadershipError: refused},
+		"no longer leading: connection refused":                                            {Leadership: framework.LostLeadership, LeadershipError: refused},
 	} {
 		if got := describeStatus(s); got != want {
 			t.Errorf("got %q, want %q", got, want)

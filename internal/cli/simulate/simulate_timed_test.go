@@ -207,7 +207,7 @@ func TestInvalidTimedFlags(t *testing.T) {
 		{[]string{"--order", "lifo"}, `--order "lifo" is not one of fifo, shortest`},
 		{[]string{"--run-times", "guess"}, `--run-times "guess" is not one of`},
 		{[]string{"--clusters", "all"}, `--clusters "all" is not one of`},
-		{[]string{"--policy", "fgd,random"}, `policy "random" is none of`},
+		{[]string{"--policy", "fgd,random"}, `policy "random" is not one of`},
 		{[]string{"--patience", "-1h"}, "not below zero"},
 		{[]string{"--seeds", "1-3"}, "one --seed"},
 		{[]string{"--queue", "5"}, "--arrival timed takes no --queue"},
