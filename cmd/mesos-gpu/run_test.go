@@ -79,8 +79,8 @@ func TestShareFlags(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--gpu-memory: \"0%\" is not a whole number of percent": {"--gpu-memory", "0%", "--", "serve"},
-		"cores of a share are 120 %":                         {"--gpu-cores", "120", "--", "serve"},
-		"parts of devices have no gpu_topology":              {"--gpu-cores", "20", "--gpus", "2", "--gpu-topology", "nvlink", "--", "serve"},
+		"cores of a share are 120 %":                            {"--gpu-cores", "120", "--", "serve"},
+		"parts of devices have no gpu_topology":                 {"--gpu-cores", "20", "--gpus", "2", "--gpu-topology", "nvlink", "--", "serve"},
 	} {
 		if _, submitted, err := runAgainst(t, args...); !cli.IsUsage(err) || !strings.Contains(err.Error(), want) || len(submitted) > 0 {
 			t.Errorf("%v: got %v and %+v, want %q", args, err, submitted, want)
