@@ -80,7 +80,9 @@ func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize) (err error
 	return c.resizeTerminal(size)
 }
 
-// withTerminal calls do with the terminal's file descriptor.
+// withTerminal calls do with the terminal's file descriptor. The file stays
+// non-blocking, so that closing it ends a read; creack/pty would make it
+// blocking.
 func (c *sessionConsole) withTerminal(do func(fd int) error) error {
 	raw, err := c.stdin.SyscallConn()
 	if err != nil {

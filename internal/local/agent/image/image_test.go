@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/moby/go-archive"
 
 	"golang.org/x/sys/unix"
 
@@ -51,7 +52,7 @@ func layer(t *testing.T, entries ...entry) v1.Layer {
 		}
 		h := &tar.Header{Name: e.name, Linkname: e.link, Typeflag: e.kind, Mode: e.mode, Uid: e.uid, Size: int64(len(e.data))}
 		if e.xattr != "" {
-			h.PAXRecords = map[string]string{"SCHILY.xattr." + fileCapability: e.xattr}
+			h.PAXRecords = map[string]string{"SCHILY.xattr.security.capability": e.xattr}
 		}
 		if err := w.WriteHeader(h); err != nil {
 			t.Fatal(err)
@@ -70,7 +71,7 @@ func layer(t *testing.T, entries ...entry) v1.Layer {
 	return l
 }
 
-func archive(t *testing.T, folder, ref string, layers ...v1.Layer) string {
+func writeArchive(t *testing.T, folder, ref string, layers ...v1.Layer) string {
 	t.Helper()
 	img, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
@@ -124,12 +125,12 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestLayersWhiteoutsAndLinks(t *testing.T) {
 	testneeds.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
-	archive(t, folder, "team/app:v1",
+	writeArchive(t, folder, "team/app:v1",
 		layer(t, entry{kind: tar.TypeXGlobalHeader}, dir("etc/"), file("etc/keep", "1"), file("etc/drop", "1"), file("etc/change", "1"),
 			dir("run/"), dir("var/"), symlink("var/run", "/run"), file("var/run/pid", "7"),
 			dir("old/"), file("old/a", "a"), dir("old/sub/"), file("old/sub/b", "b"), file("dirthenfile/x", "x"),
 			entry{name: "bin/su", kind: tar.TypeReg, mode: 0o4755, uid: 12, data: "su"}),
-		layer(t, file("etc/.wh.drop", ""), file("etc/change", "22"), file("old/new", "n"), file("old/"+opaque, ""),
+		layer(t, file("etc/.wh.drop", ""), file("etc/change", "22"), file("old/new", "n"), file("old/"+archive.WhiteoutOpaqueDir, ""),
 			entry{name: "etc/hard", link: "etc/keep", kind: tar.TypeLink}, file("dirthenfile", "now a file"),
 			entry{name: "dev/sda", kind: tar.TypeBlock}))
 	s := NewStore(folder, store)
@@ -178,7 +179,7 @@ func TestContained(t *testing.T) {
 				t.Fatal(err)
 			}
 			folder, store := t.TempDir(), t.TempDir()
-			archive(t, folder, "evil:1", layer(t, entries...))
+			writeArchive(t, folder, "evil:1", layer(t, entries...))
 			img, err := NewStore(folder, store).Get(t.Context(), "evil:1")
 			t.Logf("Get: %v, %v", img.Rootfs, err)
 			if diff := cmp.Diff(map[string]string{".": "dir", "secret": "s"}, tree(t, outside)); diff != "" {
@@ -232,9 +233,9 @@ func TestErrorsNameTheFile(t *testing.T) {
 func TestDamagedLayer(t *testing.T) {
 	testneeds.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
-	path := archive(t, folder, "app:1", layer(t, file("a", strings.Repeat("x", 1000))))
+	path := writeArchive(t, folder, "app:1", layer(t, file("a", strings.Repeat("x", 1000))))
 	// The archive of another image, with this one's layer in it.
-	other := archive(t, folder, "app:2", layer(t, file("a", strings.Repeat("y", 1000))))
+	other := writeArchive(t, folder, "app:2", layer(t, file("a", strings.Repeat("y", 1000))))
 	mixed := mix(t, path, other)
 	if err := os.WriteFile(filepath.Join(folder, "app:3.tar"), mixed, 0o600); err != nil {
 		t.Fatal(err)
@@ -312,13 +313,13 @@ func TestFileCapabilities(t *testing.T) {
 	testneeds.RequireRoot(t)
 	folder := t.TempDir()
 	const value = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	archive(t, folder, "ping:1", layer(t, entry{name: "ping", kind: tar.TypeReg, mode: 0o755, xattr: value}))
+	writeArchive(t, folder, "ping:1", layer(t, entry{name: "ping", kind: tar.TypeReg, mode: 0o755, xattr: value}))
 	img, err := NewStore(folder, t.TempDir()).Get(t.Context(), "ping:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 64)
-	n, err := unix.Getxattr(filepath.Join(img.Rootfs, "ping"), fileCapability, got)
+	n, err := unix.Getxattr(filepath.Join(img.Rootfs, "ping"), "security.capability", got)
 	if err != nil || string(got[:n]) != value {
 		t.Errorf("capability %x, %v", got[:max(n, 0)], err)
 	}

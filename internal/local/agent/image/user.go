@@ -6,8 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
+	"path/filepath"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"github.com/moby/sys/user"
 )
 
@@ -25,17 +26,12 @@ const maxAccounts = 1 << 20
 // the accounts of a root file system. An empty spec means root. A number needs
 // no account.
 func LookupUser(rootfs, spec string) (ImageUser, error) {
-	root, err := os.OpenRoot(rootfs)
-	if err != nil {
-		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
-	}
-	defer root.Close()
-	passwd, err := openAccounts(root, "passwd")
+	passwd, err := openAccounts(rootfs, "passwd")
 	if err != nil {
 		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
 	}
 	defer passwd.Close()
-	groups, err := openAccounts(root, "group")
+	groups, err := openAccounts(rootfs, "group")
 	if err != nil {
 		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
 	}
@@ -53,12 +49,12 @@ func LookupUser(rootfs, spec string) (ImageUser, error) {
 
 // openAccounts opens a file in /etc of a root file system. A missing file reads
 // as empty.
-func openAccounts(root *os.Root, name string) (*os.File, error) {
-	dir, err := resolveLinks(root, "etc")
+func openAccounts(rootfs, name string) (*os.File, error) {
+	path, err := securejoin.SecureJoin(rootfs, filepath.Join("etc", name))
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.Open(path.Join(dir, name))
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.Open(os.DevNull)
 	}
