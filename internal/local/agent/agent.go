@@ -11,10 +11,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -50,13 +49,9 @@ type EmbeddedAgent struct {
 	background func() context.Context
 }
 
-// New validates the configuration. It reads the machine's mount table and
-// changes nothing.
+// New returns an agent. It reads the machine's mount table and changes nothing.
 func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validateConfig(); err != nil {
-		return nil, fmt.Errorf("configure agent: %w", err)
-	}
 	cfg.WorkDir = filepath.Clean(cfg.WorkDir)
 	if cfg.Root && cfg.Isolator == nil {
 		i, err := isolator.New(isolator.HostConfig{CgroupVersion: "v1"})
@@ -93,11 +88,9 @@ func Cgroup(work string) string {
 
 func describeAgent(cfg AgentConfig) mesos.AgentInfo {
 	info := mesos.AgentInfo{Hostname: cfg.Hostname, Resources: cfg.Resources, Attributes: cfg.Attributes}
-	if _, text, err := net.SplitHostPort(cfg.Addr); err == nil {
-		if port, err := strconv.ParseInt(text, 10, 32); err == nil {
-			n := int32(port)
-			info.Port = &n
-		}
+	if at, err := netip.ParseAddrPort(cfg.Addr); err == nil {
+		port := int32(at.Port())
+		info.Port = &port
 	}
 	return info
 }

@@ -2,10 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
-	"path/filepath"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -27,10 +24,11 @@ type DeviceIsolator interface {
 type AgentConfig struct {
 	Log    logrus.FieldLogger
 	Master link.MasterLink
-	// WorkDir contains the sandboxes, the unpacked images and the run state.
-	// Only one agent at a time may use it.
+	// WorkDir is the absolute path of the folder with the sandboxes, the unpacked
+	// images and the run state. Only one agent at a time may use it.
 	WorkDir string
-	// Addr is the HOST:PORT at which the handler is served.
+	// Addr is the HOST:PORT at which the handler is served, as reported by its
+	// listener.
 	Addr string
 	// Hostname is the agent's name in offers. It defaults to the host of Addr.
 	Hostname   string
@@ -44,7 +42,7 @@ type AgentConfig struct {
 	// Isolator restricts containers to their devices when Root is set. Nil
 	// selects an isolator without GPUs.
 	Isolator DeviceIsolator
-	// ExecutorPath is the mesos-gpu program. It runs tasks without a custom
+	// ExecutorPath is the absolute path of the mesos-gpu program. It runs tasks without a custom
 	// executor, and it is the first process of every container.
 	ExecutorPath string
 	// ExecutorEnv is added to every executor's environment.
@@ -109,26 +107,6 @@ func (c AgentConfig) withDefaults() AgentConfig {
 
 // hostIP returns the host part of Addr.
 func (c *AgentConfig) hostIP() string {
-	host, _, err := net.SplitHostPort(c.Addr)
-	if err != nil {
-		return "" // validateConfig reports the error
-	}
+	host, _, _ := net.SplitHostPort(c.Addr) // the address of a listener is well-formed
 	return host
-}
-
-// validateConfig returns an error for the first missing or invalid field.
-func (c AgentConfig) validateConfig() error {
-	switch _, _, err := net.SplitHostPort(c.Addr); {
-	case err != nil:
-		return fmt.Errorf("agent address: %w", err)
-	case c.Log == nil:
-		return errors.New("agent needs a Log")
-	case c.Master == nil:
-		return errors.New("agent needs a Master")
-	case !filepath.IsAbs(c.WorkDir):
-		return fmt.Errorf("agent work directory %q is no absolute path", c.WorkDir)
-	case !filepath.IsAbs(c.ExecutorPath):
-		return fmt.Errorf("executor program %q is no absolute path", c.ExecutorPath)
-	}
-	return nil
 }

@@ -199,23 +199,3 @@ func TestDeviceThatIsNotGivenBack(t *testing.T) {
 		t.Errorf("status %v", last)
 	}
 }
-
-func TestConfig(t *testing.T) {
-	good := AgentConfig{Log: testLog(), Master: newFakeMaster(), WorkDir: "/w", Addr: "127.0.0.1:5051", ExecutorPath: "/bin/true"}
-	if _, err := New(good); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(*AgentConfig){
-		"address":       func(c *AgentConfig) { c.Addr = "nowhere" },
-		"Log":           func(c *AgentConfig) { c.Log = nil },
-		"Master":        func(c *AgentConfig) { c.Master = nil },
-		"work dir":      func(c *AgentConfig) { c.WorkDir = "relative" },
-		"executor prog": func(c *AgentConfig) { c.ExecutorPath = "mesos-gpu" },
-	} {
-		bad := good
-		change(&bad)
-		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-	}
-}

@@ -232,8 +232,8 @@ func TestResourceProvider(t *testing.T) {
 		return len(last)
 	}
 	r.master.await(t, "the provider's resources", func() bool { return total() == 3 })
-	if got := r.agent.providers.Providers(); len(got) != 1 || len(got[0].Resources) != 1 {
-		t.Errorf("providers %v", got)
+	if got := r.agent.providers.Resources(); len(got) != 1 {
+		t.Errorf("resources of providers: %v", got)
 	}
 	widget := resource.NewScalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}

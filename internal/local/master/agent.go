@@ -77,27 +77,17 @@ func (a *registeredAgent) sortedKeys() []executorKey {
 	})
 }
 
-// visitUsed calls visit with the resources in use and the framework that uses
-// them.
-func (a *registeredAgent) visitUsed(visit func(framework string, rs []mesos.Resource)) {
-	for _, key := range a.sortedKeys() {
-		c := a.held[key]
-		visit(key.framework, c.executor.Resources)
-		for _, id := range slices.Sorted(maps.Keys(c.tasks)) {
-			visit(key.framework, c.tasks[id])
-		}
-	}
-}
-
 // usedResources returns the resources used by one framework, or by all if
 // framework is empty.
 func (a *registeredAgent) usedResources(framework string) [][]mesos.Resource {
 	var all [][]mesos.Resource
-	a.visitUsed(func(owner string, rs []mesos.Resource) {
-		if framework == "" || framework == owner {
-			all = append(all, rs)
+	for _, key := range a.sortedKeys() {
+		if framework != "" && framework != key.framework {
+			continue
 		}
-	})
+		c := a.held[key]
+		all = append(append(all, c.executor.Resources), sortedValues(c.tasks)...)
+	}
 	return all
 }
 

@@ -34,17 +34,11 @@ func masterInfo(id, addr string) mesos.MasterInfo {
 	return info
 }
 
-// hostPort splits addr. The default port is Mesos's.
-func hostPort(addr string) (string, int) {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr, 5050
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return host, 5050
-	}
-	return host, int(port)
+// hostPort splits the address of a listener.
+func hostPort(addr string) (string, uint16) {
+	host, text, _ := net.SplitHostPort(addr)
+	port, _ := strconv.ParseUint(text, 10, 16)
+	return host, uint16(port)
 }
 
 // ipOf returns host if it is an IP address, or nil.

@@ -35,17 +35,12 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	if len(in.Frameworks) == 0 {
 		return
 	}
-	in.Held = m.heldByClaim()
+	in.Held = m.heldByRole()
 	offered := m.offeredByAgent()
 	for _, a := range sortedValues(m.agents) {
-		if m.adminState(a.id.Value).deactivated {
-			continue
+		if id := a.id.Value; these(id) && !m.adminState(id).deactivated {
+			in.Agents = append(in.Agents, alloc.AllocatableAgent{ID: id, Total: a.total, Free: a.freeResources(offered[id])})
 		}
-		one := alloc.AllocatableAgent{ID: a.id.Value, Total: a.total}
-		if these(one.ID) {
-			one.Free = a.freeResources(offered[one.ID])
-		}
-		in.Agents = append(in.Agents, one) // other agents only count for shares
 	}
 	bundles := map[string][]mesos.Offer{}
 	for _, granted := range alloc.AllocateOffers(in) {
@@ -78,19 +73,18 @@ func (a *registeredAgent) freeResources(offered [][]mesos.Resource) []mesos.Reso
 	return resource.Subtract(a.total, resource.Unallocate(resource.Sum(taken...)))
 }
 
-// heldByClaim returns the resources that each claim uses or has been offered.
-func (m *EmbeddedMaster) heldByClaim() []alloc.ClaimHolding {
-	var out []alloc.ClaimHolding
+// heldByRole returns the resources that are used or have been offered.
+func (m *EmbeddedMaster) heldByRole() []alloc.RoleHolding {
+	var out []alloc.RoleHolding
 	for _, a := range m.agents {
-		a.visitUsed(func(framework string, rs []mesos.Resource) {
+		for _, rs := range a.usedResources("") {
 			if len(rs) > 0 {
-				claim := alloc.RoleClaim{Framework: framework, Role: rs[0].GetAllocationInfo().GetRole()}
-				out = append(out, alloc.ClaimHolding{RoleClaim: claim, Resources: rs})
+				out = append(out, alloc.RoleHolding{Role: rs[0].GetAllocationInfo().GetRole(), Resources: rs})
 			}
-		})
+		}
 	}
 	for _, o := range m.offers {
-		out = append(out, alloc.ClaimHolding{RoleClaim: o.slot.RoleClaim, Resources: o.Resources})
+		out = append(out, alloc.RoleHolding{Role: o.slot.Role, Resources: o.Resources})
 	}
 	return out
 }

@@ -4,9 +4,9 @@
 package provider
 
 import (
+	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,12 +26,6 @@ type ManagerConfig struct {
 	Changed func()
 	// PublishTimeout limits the time a provider may take to publish resources.
 	PublishTimeout time.Duration
-}
-
-// ConnectedProvider is a connected resource provider.
-type ConnectedProvider struct {
-	Info      mesos.ResourceProviderInfo
-	Resources []mesos.Resource
 }
 
 // ProviderManager serves the API. Its methods may be called from any goroutine.
@@ -185,23 +179,14 @@ func (c *providerConnection) publishAnswered(status *api.UpdatePublishResourcesS
 	return nil
 }
 
-// Providers returns the connected providers, sorted by id.
-func (m *ProviderManager) Providers() []ConnectedProvider {
+// Resources returns the resources of all connected providers, sorted by the
+// provider's id.
+func (m *ProviderManager) Resources() []mesos.Resource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]ConnectedProvider, 0, len(m.providers))
-	for _, c := range m.providers {
-		all = append(all, ConnectedProvider{Info: c.info, Resources: c.resources})
-	}
-	slices.SortFunc(all, func(a, b ConnectedProvider) int { return strings.Compare(a.Info.ID.Value, b.Info.ID.Value) })
-	return all
-}
-
-// Resources returns the resources of all connected providers.
-func (m *ProviderManager) Resources() []mesos.Resource {
 	var all []mesos.Resource
-	for _, p := range m.Providers() {
-		all = append(all, p.Resources...)
+	for _, id := range slices.Sorted(maps.Keys(m.providers)) {
+		all = append(all, m.providers[id].resources...)
 	}
 	return all
 }

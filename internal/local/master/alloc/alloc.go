@@ -43,9 +43,9 @@ type ClaimSlot struct {
 	Agent string
 }
 
-// ClaimHolding is the resources that a claim uses or has been offered.
-type ClaimHolding struct {
-	RoleClaim
+// RoleHolding is resources that a role uses or has been offered.
+type RoleHolding struct {
+	Role      string
 	Resources []mesos.Resource
 }
 
@@ -60,10 +60,10 @@ type AllocationInput struct {
 	Now        time.Time
 	Agents     []AllocatableAgent
 	Frameworks []Contender
-	Held       []ClaimHolding
+	Held       []RoleHolding
 	Filters    *OfferFilters
-	// Turns is the sequence number of each claim's latest offer. Among equal
-	// claims the one with the lowest number comes first.
+	// Turns is the sequence number of each claim's latest offer. The claim with
+	// the lowest number comes first.
 	Turns map[RoleClaim]uint64
 	// Limits are the quota limits, by role and resource name.
 	Limits map[string]map[string]float64
@@ -77,8 +77,17 @@ type AllocatedOffer struct {
 
 // AllocateOffers gives each agent's free resources to the first claim that
 // accepts them. The resources that this claim cannot use go to the next one.
+// Claims take turns; unlike in Mesos, the resources that they already have do not
+// count.
 func AllocateOffers(in AllocationInput) []AllocatedOffer {
-	shares := newShares(in)
+	usage := roleUsage{}
+	for _, h := range in.Held {
+		usage.addResources(h.Role, h.Resources)
+	}
+	turns, turn := map[RoleClaim]uint64{}, uint64(0)
+	for claim, latest := range in.Turns {
+		turns[claim], turn = latest, max(turn, latest)
+	}
 	frameworks := map[string]Contender{}
 	var claims []RoleClaim
 	for _, f := range in.Frameworks {
@@ -90,21 +99,23 @@ func AllocateOffers(in AllocationInput) []AllocatedOffer {
 	var granted []AllocatedOffer
 	for _, agent := range slices.SortedFunc(slices.Values(in.Agents), func(a, b AllocatableAgent) int { return cmp.Compare(a.ID, b.ID) }) {
 		hasGPUs := resource.SumScalar(agent.Total, "gpus") > 0
-		slices.SortFunc(claims, shares.compareClaims(hasGPUs))
+		slices.SortFunc(claims, func(a, b RoleClaim) int {
+			return cmp.Or(cmp.Compare(turns[a], turns[b]), cmp.Compare(a.Role, b.Role), cmp.Compare(a.Framework, b.Framework))
+		})
 		for _, claim := range claims {
 			f, slot := frameworks[claim.Framework], ClaimSlot{claim, agent.ID}
 			if hasGPUs && !f.GPUs {
 				continue
 			}
-			part := shares.cutToLimits(in.Limits[claim.Role], claim.Role, resource.UsableBy(agent.Free, claim.Role))
+			part := usage.cutToLimits(in.Limits[claim.Role], claim.Role, resource.UsableBy(agent.Free, claim.Role))
 			if !meetsMinimum(part, f.Least, claim.Role) || in.Filters.Refuses(slot, part, in.Now) {
 				continue
 			}
 			granted = append(granted, AllocatedOffer{slot, part})
 			agent.Free = resource.Subtract(agent.Free, part)
-			shares.addHolding(claim, part)
-			shares.next++
-			shares.turns[claim] = shares.next
+			usage.addResources(claim.Role, part)
+			turn++
+			turns[claim] = turn
 		}
 	}
 	return granted

@@ -63,48 +63,36 @@ func TestOffers(t *testing.T) {
 		in   AllocationInput
 		want string
 	}{
-		{"nobody", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}}, ""},
-		{"an agent goes to one", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0"},
-		{"two agents to two roles", AllocationInput{Agents: []AllocatableAgent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, b→y/s 1 0"},
-		{"who waited longest first", AllocationInput{
+		{"without frameworks there is no offer", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}}, ""},
+		{"an agent is offered to one framework", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0"},
+		{"two agents are offered to two roles", AllocationInput{Agents: []AllocatableAgent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, b→y/s 1 0"},
+		{"the claim with the oldest offer is first", AllocationInput{
 			Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}, Turns: map[RoleClaim]uint64{{"x", "r"}: 7, {"y", "s"}: 6},
 		}, "a→y/s 1 0"},
-		{"least share first", AllocationInput{
-			Agents: []AllocatableAgent{agent("a", 8, 0)}, Frameworks: []Contender{x, y},
-			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 0)}}, Turns: map[RoleClaim]uint64{{"y", "s"}: 9},
-		}, "a→y/s 8 0"},
-		{"GPUs do not count for agents without", AllocationInput{
-			Agents: []AllocatableAgent{agent("a", 8, 0)}, Frameworks: []Contender{x, y},
-			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 4)}, {RoleClaim{"y", "s"}, amounts(2, 0)}},
-		}, "a→x/r 8 0"},
-		{"least GPUs first on agents with", AllocationInput{
-			Agents: []AllocatableAgent{agent("a", 8, 4)}, Frameworks: []Contender{x, y},
-			Held: []ClaimHolding{{RoleClaim{"x", "r"}, amounts(1, 4)}, {RoleClaim{"y", "s"}, amounts(2, 0)}},
-		}, "a→y/s 8 4"},
-		{"GPU agents only for those who want them", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}}, "b→plain/p 1 0"},
-		{"a GPU agent without free GPUs is still one", AllocationInput{
+		{"a GPU agent is offered only to frameworks with the capability", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}}, "b→plain/p 1 0"},
+		{"a GPU agent without free GPUs needs the capability", AllocationInput{
 			Agents: []AllocatableAgent{{ID: "a", Total: amounts(1, 1), Free: amounts(1, 0)}}, Frameworks: []Contender{plain},
 		}, ""},
-		{"reserved to a role", AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
-		{"refused", AllocationInput{
+		{"reserved resources are offered to their role", AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
+		{"a refused offer is not repeated", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
 			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, ""},
-		{"refused by one goes to the other", AllocationInput{
+		{"resources refused by one framework are offered to the other", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y},
 			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, "a→y/s 1 0"},
-		{"refusal over", AllocationInput{
+		{"an expired refusal has no effect", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
 			Filters: refused(slot, amounts(2, 0), now),
 		}, "a→x/r 1 0"},
-		{"more than was refused", AllocationInput{
+		{"more resources than were refused are offered", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 3, 0)}, Frameworks: []Contender{x},
 			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, "a→x/r 3 0"},
-		{"too little", AllocationInput{Agents: []AllocatableAgent{agent("a", 0.005, 0)}, Frameworks: []Contender{x}}, ""},
-		{"less than the role wants", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},
-		{"what the role wants", AllocationInput{Agents: []AllocatableAgent{agent("a", 2, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, "a→x/r 2 0"},
+		{"less than the minimum is not offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 0.005, 0)}, Frameworks: []Contender{x}}, ""},
+		{"less than the role's own minimum is not offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},
+		{"the role's own minimum is offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 2, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, "a→x/r 2 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := show(AllocateOffers(tc.in)); got != tc.want {
