@@ -20,7 +20,7 @@ func TestKilledScheduler(t *testing.T) {
 	c := newCluster(t)
 	p := newTaskEvidence(t, c.binary)
 	books := startAuditor(c)
-	s := processSettings{Master: c.url, API: newAddress(t), Journal: filepath.Join(t.TempDir(), "journal"), Executor: c.binary, Logs: c.logs}
+	s := processSettings{Master: c.url, API: newAddress(t), Journal: filepath.Join(testneeds.MemoryDir(t), "journal"), Executor: c.binary, Logs: c.logs}
 	crowd := startUsers(t, p, s.API)
 	began, hits := time.Now(), crashCounts{}
 	for _, at := range planCrashes(deaths, rand.New(rand.NewPCG(1, 2))) {

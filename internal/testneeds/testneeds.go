@@ -35,6 +35,23 @@ func reportMissing(t testing.TB, what, do string) {
 	t.Skipf("needs %s: %s", what, do)
 }
 
+// MemoryDir returns a new folder in memory if the machine has one, otherwise
+// t.TempDir(). Synchronizing a file there takes no time, and the file survives the
+// death of processes, but not of the machine.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "mesos-gpu-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // RequireRoot asks for uid 0.
 func RequireRoot(t testing.TB) {
 	t.Helper()
