@@ -48,7 +48,8 @@ func fieldTable(fields []Field) string {
 	rows := map[string]Field{}
 	for _, f := range fields {
 		rows[f.Path] = f
-		if strings.HasSuffix(f.Path, "[]") || strings.HasSuffix(f.Path, "*") && f.Why == "" || isCovered(rows, f) {
+		plain := f.Type == Object && f.Support == Honoured && f.Deprecated == "" && !f.Required
+		if strings.HasSuffix(f.Path, "[]") || (strings.HasSuffix(f.Path, "*") || plain) && f.Why == "" || isCovered(rows, f) {
 			continue
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, valueText(f), codeSpan(f.Default), supportText(f))
