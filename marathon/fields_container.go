@@ -14,17 +14,17 @@ func containerFields() []Field {
 		{Path: "container.docker.parameters[].value", Type: String, Required: true},
 		{Path: "container.docker.pullConfig", Type: Object, Support: Refused, Why: noPassword},
 		{Path: "container.docker.pullConfig.secret", Type: String, Required: true, MinLen: 1, Support: Refused},
-		{Path: "container.docker.credential", Type: Object, Support: Refused, Why: "Marathon has refused it since 1.5; and " + noPassword},
+		{Path: "container.docker.credential", Type: Object, Support: Refused, Why: "Marathon has refused it since 1.5, and " + noPassword},
 		{Path: "container.docker.credential.principal", Type: String, Required: true, Support: Refused},
 		{Path: "container.docker.credential.secret", Type: String, Support: Refused},
-		{Path: "container.docker.network", Type: String, Enum: []string{"BRIDGE", "HOST", "NONE", "USER"}, Deprecated: "networks", Why: "NONE has no new form and is an error"},
+		{Path: "container.docker.network", Type: String, Enum: []string{"BRIDGE", "HOST", "NONE", "USER"}, Deprecated: "networks", Why: "NONE has no equivalent and is an error"},
 		{Path: "container.linuxInfo", Type: Object},
-		{Path: "container.linuxInfo.seccomp", Type: Object, Why: "an empty one"},
+		{Path: "container.linuxInfo.seccomp", Type: Object, Why: "only if empty"},
 		{Path: "container.linuxInfo.seccomp.profileName", Type: String, Support: Refused, Why: oneProfile},
 		{Path: "container.linuxInfo.seccomp.unconfined", Type: Boolean, Default: "false", Support: Refused, Why: oneProfile},
 		{Path: "container.linuxInfo.ipcInfo", Type: Object},
-		{Path: "container.linuxInfo.ipcInfo.mode", Type: String, Required: true, Enum: []string{"PRIVATE", "SHARE_PARENT"}, Support: Refused, Accepts: []string{"PRIVATE"}, Why: "the agent's own shared memory is not for its tasks"},
-		{Path: "container.linuxInfo.ipcInfo.shmSize", Type: Integer, Min: boundOf(1), Max: boundOf(maxMiB), Why: "in MiB, below mem; absent, as much as mem; with DOCKER too"},
+		{Path: "container.linuxInfo.ipcInfo.mode", Type: String, Required: true, Enum: []string{"PRIVATE", "SHARE_PARENT"}, Support: Refused, Accepts: []string{"PRIVATE"}, Why: "tasks cannot use the agent's own shared memory"},
+		{Path: "container.linuxInfo.ipcInfo.shmSize", Type: Integer, Min: boundOf(1), Max: boundOf(maxMiB), Why: "in MiB, below mem; as much as mem if absent; with DOCKER too"},
 	}
 	fields = append(fields, portMappingFields("container.portMappings", "")...)
 	return append(fields, portMappingFields("container.docker.portMappings", "container.portMappings")...)
@@ -32,8 +32,8 @@ func containerFields() []Field {
 
 const (
 	noPassword   = "the agents have the credentials of registries: fetch a .docker/config.json, or set MESOS_GPU_DOCKER_CONFIG there"
-	oneProfile   = "the agent's own seccomp profile holds for all"
-	noPortLabels = "kept for those who read the definition"
+	oneProfile   = "the agent's own seccomp profile applies to all tasks"
+	noPortLabels = "stored and returned, without effect"
 )
 
 // portMappingFields are the fields of port mappings, which may be at two paths.
@@ -43,13 +43,13 @@ func portMappingFields(path, deprecated string) []Field {
 		{Path: path, Type: Array, Deprecated: deprecated},
 		{Path: path + "[]", Type: Object},
 		{Path: each + "containerPort", Type: Integer, Default: "0", Min: boundOf(0), Max: boundOf(maxPort), Why: "0 is the host port's number"},
-		{Path: each + "hostPort", Type: Integer, Min: boundOf(0), Max: boundOf(maxPort), Why: "0 is any; absent, none, but in bridge mode any; a number is for agents that offer that very port"},
+		{Path: each + "hostPort", Type: Integer, Min: boundOf(0), Max: boundOf(maxPort), Why: "0 is any port; if absent none, in bridge mode any; a number requires an agent that offers this port"},
 		{Path: each + "servicePort", Type: Integer, Default: "0", Min: boundOf(0), Max: boundOf(maxPort), Support: Informational, Why: "for load balancers; 0 stays 0"},
 		{Path: each + "name", Type: String, MinLen: 1, MaxLen: maxNameLength, Pattern: portName},
 		{Path: each + "protocol", Type: String, Default: `"tcp"`, Enum: portProtocols(), Why: "one of tcp and udp"},
 		{Path: each + "labels", Type: Object, Default: "{}", Support: Informational, Why: noPortLabels},
 		{Path: each + "labels.*", Type: String, Support: Informational},
-		{Path: each + "networkNames", Type: Array, Why: "there is one network, which needs no naming"},
+		{Path: each + "networkNames", Type: Array, Why: "an app has only one network"},
 		{Path: each + "networkNames[]", Type: String, MinLen: 1, MaxLen: 63, Pattern: portName},
 	}
 }
@@ -76,10 +76,10 @@ func volumeFields() []Field {
 		{Path: persistent + ".constraints[][]", Type: String, Support: Refused},
 		{Path: external, Type: Object, Why: "a volume of a docker volume driver; DOCKER only, one driver for a container"},
 		{Path: external + ".name", Type: String, Why: "letters, digits, dots, dashes and underscores, 63 at most"},
-		{Path: external + ".provider", Type: String, Support: Refused, Accepts: []string{"dvdi"}, Why: "tasks get the volumes of docker's drivers alone"},
-		{Path: external + ".size", Type: Long, Min: boundOf(0), Support: Refused, Why: "the docker engine makes no volume of a size"},
+		{Path: external + ".provider", Type: String, Support: Refused, Accepts: []string{"dvdi"}, Why: "only volumes of Docker's volume drivers are supported"},
+		{Path: external + ".size", Type: Long, Min: boundOf(0), Support: Refused, Why: "the Docker engine cannot set the size of a volume"},
 		{Path: external + ".shared", Type: Boolean, Default: "false"},
-		{Path: external + ".options", Type: Object, Why: "`dvdi/driver` names the driver; there is no other"},
+		{Path: external + ".options", Type: Object, Why: "`dvdi/driver` names the driver; other options are refused"},
 		{Path: csi + "*", Type: String},
 		{Path: csi + "pluginName", Type: String, MinLen: 1, Support: Refused, Why: "it is an option of csi"},
 		{Path: csi + "capability", Type: Object, Support: Refused, Why: "it is an option of csi"},

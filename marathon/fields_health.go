@@ -3,24 +3,24 @@ package marathon
 func healthFields() []Field {
 	port := func(path string) []Field {
 		return []Field{
-			{Path: path + ".port", Type: Integer, Min: boundOf(1), Max: boundOf(maxPort), Why: "where the task listens, also with a network of its own"},
+			{Path: path + ".port", Type: Integer, Min: boundOf(1), Max: boundOf(maxPort), Why: "the port inside the container, also in a container network"},
 			{Path: path + ".portIndex", Type: Integer, Min: boundOf(0), Max: boundOf(maxPort)},
 		}
 	}
 	fields := []Field{
-		{Path: "healthChecks", Type: Array, Why: "an instance is healthy by all of them; run by the task's executor, those of Marathon and those of Mesos"},
+		{Path: "healthChecks", Type: Array, Why: "an instance is healthy if all succeed; the task's executor runs all of them, Marathon's and Mesos's"},
 		{Path: "healthChecks[]", Type: Object},
 		{Path: "healthChecks[].protocol", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS", "TCP", commandProtocol, "MESOS_TCP", "MESOS_HTTP", "MESOS_HTTPS"}},
 		{Path: "healthChecks[].command", Type: Object, Why: "protocol COMMAND only"},
 		{Path: "healthChecks[].command.value", Type: String, Required: true, Why: "a line for /bin/sh"},
-		{Path: "healthChecks[].path", Type: String, Why: "of HTTP and HTTPS; with TCP without effect, as in Marathon"},
+		{Path: "healthChecks[].path", Type: String, Why: "for HTTP and HTTPS; without effect for TCP, as in Marathon"},
 		{Path: "healthChecks[].gracePeriodSeconds", Type: Integer, Default: "300", Min: boundOf(0), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].intervalSeconds", Type: Integer, Default: "60", Min: boundOf(1), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].timeoutSeconds", Type: Integer, Default: "20", Min: boundOf(1), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: boundOf(0), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].maxConsecutiveFailures", Type: Integer, Default: "3", Min: boundOf(0), Max: boundOf(maxFailures), Why: "0 never ends the instance"},
-		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean, Support: Informational, Why: "the executor waits for the answer that follows one of 1xx"},
-		{Path: "healthChecks[].ipProtocol", Type: String, Default: `"IPv4"`, Enum: []string{"IPv4", "IPv6"}, Support: Refused, Why: "checks go to IPv4 addresses"},
+		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean, Support: Informational, Why: "the executor waits for the answer after one with 1xx"},
+		{Path: "healthChecks[].ipProtocol", Type: String, Default: `"IPv4"`, Enum: []string{"IPv4", "IPv6"}, Support: Refused, Why: "checks use IPv4 addresses only"},
 		{Path: "readinessChecks", Type: Array, Why: "at most one"},
 		{Path: "readinessChecks[]", Type: Object},
 		{Path: "readinessChecks[].name", Type: String, Default: `"readinessCheck"`, MinLen: 1},
@@ -32,10 +32,10 @@ func healthFields() []Field {
 		{Path: "readinessChecks[].httpStatusCodesForReady", Type: Array, Default: "[200]", MinLen: 1},
 		{Path: "readinessChecks[].httpStatusCodesForReady[]", Type: Integer, Min: boundOf(100), Max: boundOf(999)},
 		{Path: "readinessChecks[].preserveLastResponse", Type: Boolean, Default: "false"},
-		{Path: "check", Type: Object, Why: "by http, tcp or exec; its result only informs"},
+		{Path: "check", Type: Object, Why: "http, tcp or exec; the result is only reported"},
 		{Path: "check.http", Type: Object},
 		{Path: "check.http.path", Type: String, MinLen: 1, MaxLen: 1024},
-		{Path: "check.http.scheme", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS"}, Support: Refused, Why: "checks speak plain HTTP"},
+		{Path: "check.http.scheme", Type: String, Default: `"HTTP"`, Enum: []string{"HTTP", "HTTPS"}, Support: Refused, Why: "checks use plain HTTP"},
 		{Path: "check.tcp", Type: Object},
 		{Path: "check.exec", Type: Object},
 		{Path: "check.exec.command", Type: Object, Required: true, Why: "shell or argv"},
