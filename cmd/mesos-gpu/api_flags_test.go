@@ -30,19 +30,19 @@ func TestToken(t *testing.T) {
 		t.Errorf("printed %q for\n%s", &out, &lines)
 	}
 	if strings.Contains(lines.String(), secret) {
-		t.Error("the lines for the file hold the secret")
+		t.Error("the lines for the file contain the secret")
 	}
 	if code := runCommandLine(t.Context(), []string{"token", "a.b"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &lines, Getenv: func(string) string { return "" }}); code != 2 {
-		t.Errorf("a bad name: exit %d", code)
+		t.Errorf("an invalid name: exit %d", code)
 	}
 }
 
-// TestTokenReachesTheScheduler checks a token from a file and from the environment, and that
+// TestTokenIsSentToScheduler checks a token from a file and from the environment, and that
 // no output contains it.
-func TestTokenReachesTheScheduler(t *testing.T) {
-	heard := ""
+func TestTokenIsSentToScheduler(t *testing.T) {
+	received := ""
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		heard = r.Header.Get("Authorization")
+		received = r.Header.Get("Authorization")
 		http.Error(w, "no", http.StatusForbidden)
 	}))
 	defer s.Close()
@@ -58,22 +58,22 @@ func TestTokenReachesTheScheduler(t *testing.T) {
 		args             []string
 		env              map[string]string
 	}{
-		{"a flag", "mgpu.ci.FILE", "others may use it", []string{"--token-file", file, "--ca", ca}, nil},
-		{"a file of the environment's", "mgpu.ci.FILE", "others may use it", nil, map[string]string{"MESOS_GPU_TOKEN_FILE": file, "MESOS_GPU_CA": ca}},
-		{"the environment", "mgpu.ci.ENV", "", nil, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
-		{"both", "mgpu.ci.FILE", "", []string{"--token-file", file}, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
-		{"no file", "", "read the token", []string{"--token-file", filepath.Join(dir, "none")}, nil},
-		{"nobody vouches", "", "certificate", []string{"--token-file", file}, nil},
+		{"flags name the files", "mgpu.ci.FILE", "others may use it", []string{"--token-file", file, "--ca", ca}, nil},
+		{"environment variables name the files", "mgpu.ci.FILE", "others may use it", nil, map[string]string{"MESOS_GPU_TOKEN_FILE": file, "MESOS_GPU_CA": ca}},
+		{"an environment variable has the token", "mgpu.ci.ENV", "", nil, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
+		{"a flag overrides the environment", "mgpu.ci.FILE", "", []string{"--token-file", file}, map[string]string{"MESOS_GPU_TOKEN": "mgpu.ci.ENV", "MESOS_GPU_CA": ca}},
+		{"the token file is missing", "", "read the token", []string{"--token-file", filepath.Join(dir, "none")}, nil},
+		{"the certificate is not trusted", "", "certificate", []string{"--token-file", file}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			heard = ""
+			received = ""
 			var out, said bytes.Buffer
 			code := runCommandLine(t.Context(), append([]string{"ps", "--api", s.URL}, c.args...), cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: &said, Getenv: func(name string) string { return c.env[name] }})
-			if want := strings.TrimSuffix("Bearer "+c.want, "Bearer "); code != 1 || heard != want || !strings.Contains(said.String(), c.says) {
-				t.Errorf("exit %d, heard %q, said %s", code, heard, &said)
+			if want := strings.TrimSuffix("Bearer "+c.want, "Bearer "); code != 1 || received != want || !strings.Contains(said.String(), c.says) {
+				t.Errorf("exit %d, received %q, printed %s", code, received, &said)
 			}
 			if strings.Contains(out.String()+said.String(), "mgpu.ci") {
-				t.Errorf("it tells the token: %s%s", &out, &said)
+				t.Errorf("the output contains the token: %s%s", &out, &said)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/internal/term/termtest"
 )
 
-// watchWith shows one of the answers each time, and is then interrupted.
+// watchWith watches a command with these results, and is then interrupted.
 func watchWith(t *testing.T, a *App, answers ...any) error {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -38,19 +38,19 @@ func watchWith(t *testing.T, a *App, answers ...any) error {
 // Without a terminal each change is printed. A temporary error is reported once; a permanent
 // one ends the command.
 func TestWatch(t *testing.T) {
-	gone, temporary := api.UnknownJob("a"), errors.New("nobody answers")
+	gone, temporary := api.UnknownJob("a"), errors.New("no response")
 	for _, test := range []struct {
 		name, format string
 		answers      []any
 		out, err     string
 		ends         error
 	}{
-		{"changes", "", []any{"one", "one", "two", "one"}, "one\n\ntwo\n\none\n", "", nil},
-		{"as JSON", FormatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
-		{"as YAML", FormatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
-		{"an outage", "", []any{"one", temporary, temporary, "two", temporary}, "one\n\ntwo\n", strings.Repeat("mesos-gpu: nobody answers\n", 2), nil},
-		{"no beginning", "", []any{temporary}, "", "", temporary},
-		{"the end", "", []any{"one", gone, "two"}, "one\n", "", gone},
+		{"changes are printed", "", []any{"one", "one", "two", "one"}, "one\n\ntwo\n\none\n", "", nil},
+		{"JSON has one value for each change", FormatJSON, []any{1, 1, 2}, "1\n2\n", "", nil},
+		{"YAML has one document for each change", FormatYAML, []any{1, 1, 2}, "1\n---\n2\n", "", nil},
+		{"an outage is reported once", "", []any{"one", temporary, temporary, "two", temporary}, "one\n\ntwo\n", strings.Repeat("mesos-gpu: no response\n", 2), nil},
+		{"an error of the first request ends it", "", []any{temporary}, "", "", temporary},
+		{"a permanent error ends it", "", []any{"one", gone, "two"}, "one\n", "", gone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

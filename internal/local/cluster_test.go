@@ -8,8 +8,8 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// startCluster runs a cluster on free ports with this program as its binary,
-// and sees it end well with the test.
+// startCluster runs a cluster on free ports with the test binary as its program.
+// The test fails if the cluster does not end without error.
 func startCluster(t *testing.T, cfg ClusterConfig) ClusterURLs {
 	t.Helper()
 	binary, err := os.Executable()

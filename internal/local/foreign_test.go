@@ -30,13 +30,13 @@ import (
 
 const foreignCommand = "foreign-executor"
 
-// TestMain makes the test binary what agents start: a container's first
-// process, or an executor that is none of this project's.
+// TestMain makes the test binary the first process of containers, and an
+// executor that is not this project's.
 func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{foreignCommand: foreignExecutor, "executor": reexec.ExecutorCommand(askDaemon)})
 }
 
-// foreignExecutor runs one task's data as a shell script, by mesos-go alone.
+// foreignExecutor runs one task's data as a shell script. It uses only mesos-go.
 func foreignExecutor([]string) error {
 	cfg, err := config.FromEnv()
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *foreignScheduler) answer(o mesos.Offer) *scheduler.Call {
 	return calls.Accept(calls.OfferOperations{calls.OpLaunch(task)}.WithOffers(o.ID))
 }
 
-// take cuts a CPU and the first GPU out of an offer; nil where it has none.
+// take returns a CPU and the first GPU of an offer, or nil if it has none.
 func take(offered []mesos.Resource) []mesos.Resource {
 	var taken []mesos.Resource
 	named := false
@@ -162,8 +162,8 @@ func take(offered []mesos.Resource) []mesos.Resource {
 	return taken
 }
 
-// Somebody else's scheduler and executor, written with mesos-go and unchanged
-// for us, share the cluster with our framework.
+// A scheduler and an executor of another project, written with mesos-go, share
+// the cluster with our framework.
 func TestForeignFramework(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {

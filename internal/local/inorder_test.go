@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestInOrderEndsTheLastFirst(t *testing.T) {
+func TestInOrderStopsLastComponentFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended []int
 	started := make(chan int, 3)
@@ -33,7 +33,7 @@ func TestInOrderEndsTheLastFirst(t *testing.T) {
 	}
 }
 
-func TestInOrderEndsAllWhenOneFails(t *testing.T) {
+func TestInOrderStopsAllWhenOneFails(t *testing.T) {
 	broken := errors.New("broken")
 	err := inOrder(t.Context(),
 		func(ctx context.Context) error { <-ctx.Done(); return nil },

@@ -17,8 +17,8 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// askDaemon has an executor ask the daemon how a container is held to its
-// parts.
+// askDaemon makes an executor query the daemon for the share limit of a
+// container.
 func askDaemon(cfg *executor.ExecutorConfig) {
 	cfg.ReadShareLimits = func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
 		said, err := socket.NewDaemonClient(cfg.HealthSocket).ContainerShare(ctx, container)
@@ -26,7 +26,7 @@ func askDaemon(cfg *executor.ExecutorConfig) {
 	}
 }
 
-// preloadSharing is a limiter that gives each container a variable.
+// preloadSharing is a limiter that sets a variable in each container.
 type preloadSharing struct{ share.NoLimiter }
 
 func (preloadSharing) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
@@ -38,9 +38,9 @@ func (preloadSharing) AdmitContainer(_ context.Context, _ string, parts []gpu.De
 	return share.LimitSetup{Environment: map[string]string{"HELD": fmt.Sprint(parts[0].MemMiB)}}, nil
 }
 
-// Two tasks have parts of one device, each with its own limit, and can open it;
-// of the third's there is nothing left until one of them ends. One that cannot
-// be held does not start.
+// Two tasks share one device, each with its own limit, and can open it. A third
+// task has no room until one of them ends. A task that cannot be limited does
+// not start.
 func TestTasksShareADevice(t *testing.T) {
 	host, err := simulated.NewHost("2xV100", "share")
 	if err != nil {

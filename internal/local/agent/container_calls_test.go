@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/isolator"
 )
 
-// The calls in JSON, from launch to removal.
+// The calls work in JSON, from launch to removal.
 func TestContainerCalls(t *testing.T) {
 	r := newRig(t, false, nil)
 	p := r.parent()
@@ -70,8 +70,8 @@ func TestNestedBelowNested(t *testing.T) {
 	})
 }
 
-// TestWithoutOverlay puts the work directory on a file system that can hold
-// no copy-on-write layer: an overlay.
+// TestWithoutOverlay puts the work directory on an overlay, on which the kernel
+// mounts no other overlay.
 func TestWithoutOverlay(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	testneeds.RequireProgram(t, "runc", "runc")
@@ -120,7 +120,7 @@ func TestVolumesAndUsers(t *testing.T) {
 	info.Volumes[0].HostPath = &relative
 	wantStatus(t, "relative volume", r.nest(below(p, "m"), argv("true"), info), 400, "absolute host paths")
 
-	// The test's own folder is closed to others.
+	// Other users cannot enter the test's own folder.
 	if err := os.Chmod(filepath.Dir(r.agent.cfg.WorkDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 	}
 }
 
-// keepingIsolator never takes a device from a container.
+// keepingIsolator fails to revoke devices.
 type keepingIsolator struct {
 	*isolator.Isolator
 	devices map[string]int // by cgroup
@@ -183,9 +183,9 @@ func (k *keepingIsolator) ApplyGrant(cgroup string, g isolator.DeviceGrant) erro
 	return k.Isolator.ApplyGrant(cgroup, g)
 }
 
-// A container that cannot be made to give a device back is destroyed, before
-// the device can be another's.
-func TestDeviceThatIsNotGivenBack(t *testing.T) {
+// If a device cannot be revoked from a container, the container is destroyed
+// before the device is granted to another one.
+func TestContainerIsDestroyedIfRevokeFails(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	i, err := isolator.New(isolator.HostConfig{Host: gpuHost()})
 	if err != nil {

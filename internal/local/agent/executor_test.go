@@ -17,7 +17,7 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// A foreign executor runs a task, unchanged, from launch to its end.
+// An executor of another project runs a task, from its launch to its end.
 func TestForeignExecutor(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
@@ -42,7 +42,7 @@ func (r *rig) shutdown(executor string) {
 	r.master.agent.ShutdownExecutor(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: executor})
 }
 
-// wantEnvironment checks all variables of the executor, and where it ran.
+// wantEnvironment checks all variables of the executor and its working directory.
 func (r *rig) wantEnvironment(id string) {
 	r.t.Helper()
 	dir := filepath.Join(filepath.Dir(r.sandbox("ex")), id)
@@ -73,7 +73,7 @@ func TestSuppliedExecutor(t *testing.T) {
 	}
 }
 
-func TestKillAndLaterTasks(t *testing.T) {
+func TestTasksOfOneExecutorAreKilledSeparately(t *testing.T) {
 	r := newRig(t, false, nil)
 	e := r.custom("ex")
 	r.run(e, newTask("t1", "block"))
@@ -134,7 +134,7 @@ func TestExecutorExitFailsItsTasks(t *testing.T) {
 		if dir, err := os.Readlink(r.sandbox("ex")); err != nil || filepath.Base(dir) == "" {
 			t.Errorf("latest: %q, %v", dir, err)
 		}
-		// The id may be used again, by another run.
+		// Another run may reuse the id.
 		r.run(r.custom("ex"), newTask("t3", "true"))
 		r.master.awaitStates(t, "t3", "RUNNING FINISHED")
 	})
@@ -171,7 +171,8 @@ func TestRegistrationTimeout(t *testing.T) {
 	}
 }
 
-// A launch that hangs, here on a resource provider, ends with its executor.
+// The registration timeout also ends a launch that hangs, here on a resource
+// provider.
 func TestTimeoutDuringLaunch(t *testing.T) {
 	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
 	r.provider(api.PublishUnknown)
@@ -221,7 +222,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	// A task that got lost on the way is sent again.
+	// A task that did not arrive is sent again.
 	r.master.agent.Run(f, r.custom("ex"), newTask("t3", "forget"))
 	r.master.awaitStates(t, "t3", "FINISHED")
 	if got := r.file("ex", "stdout"); strings.Count(got, "event SUBSCRIBED") != 3 {
@@ -248,7 +249,7 @@ func TestRetryUntilAcknowledged(t *testing.T) {
 	}
 }
 
-// An executor is reported as gone only after the ends of its tasks were sent.
+// An executor's exit is reported after the terminal statuses of its tasks.
 func TestExitWaitsForStatuses(t *testing.T) {
 	r := newRig(t, false, nil)
 	r.master.locked(func() { r.master.mute = true })

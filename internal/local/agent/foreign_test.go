@@ -24,9 +24,9 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 )
 
-// TestMain makes the test binary what agents start: a container's first
-// process, and an executor that is none of this project's. As such it leaves
-// by syscall.Exit: os.Exit of a race-instrumented binary waits a second.
+// TestMain makes the test binary the first process of containers, and an
+// executor that is not this project's. The executor exits by syscall.Exit,
+// because os.Exit of a race-instrumented binary waits a second.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		var err error
@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// foreignExecutor runs tasks whose data says what to do: a shell script, or
-// one of the words below.
+// foreignExecutor runs the shell script in the data of each task, or does what
+// one of the words below stands for.
 type foreignExecutor struct {
 	cfg     config.Config
 	sender  calls.Sender
@@ -63,7 +63,8 @@ type foreignExecutor struct {
 }
 
 func foreign() error {
-	// As the first child of a container it must end when told to.
+	// SIGTERM must end it: as the first child of a container it has no default
+	// handler.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if os.Getenv("FOREIGN") == "mute" {

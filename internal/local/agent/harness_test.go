@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// fakeMaster records what an agent tells its master.
+// fakeMaster records an agent's calls.
 type fakeMaster struct {
 	mu       sync.Mutex
 	changed  chan struct{}
@@ -30,14 +30,14 @@ type fakeMaster struct {
 	statuses []mesos.TaskStatus
 	exits    []exited
 	lost     bool
-	// mute keeps the master from acknowledging.
+	// mute disables acknowledgements.
 	mute bool
 }
 
 type exited struct {
 	executor string
 	status   int32
-	// after counts the statuses that came before.
+	// after is the number of statuses received before it.
 	after int
 }
 
@@ -77,10 +77,10 @@ func (m *fakeMaster) ExecutorExited(_ mesos.AgentID, _ mesos.FrameworkID, e meso
 
 func (m *fakeMaster) Lost(mesos.AgentID) { m.locked(func() { m.lost = true }) }
 
-// patience bounds every wait: a test that gets there has failed.
+// patience is the timeout of every wait. A test that reaches it fails.
 const patience = 2 * time.Minute
 
-// await waits for a condition on what the master has seen.
+// await waits until a condition on the recorded calls holds.
 func (m *fakeMaster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -101,7 +101,7 @@ func (m *fakeMaster) await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// states lists a task's states in the order they came.
+// states returns a task's states in order of arrival.
 func (m *fakeMaster) states(task string) string {
 	var all []string
 	for _, s := range m.statuses {
@@ -122,7 +122,8 @@ func (m *fakeMaster) last(task string) mesos.TaskStatus {
 	return last
 }
 
-// awaitStates waits until a task has had these states, and gives the last.
+// awaitStates waits until a task has had these states. It returns the last
+// status.
 func (m *fakeMaster) awaitStates(t *testing.T, task, states string) mesos.TaskStatus {
 	t.Helper()
 	m.await(t, task+" to be "+states, func() bool { return m.states(task) == states })
@@ -146,7 +147,7 @@ func (m *fakeMaster) awaitExit(t *testing.T, executor string) exited {
 	return found
 }
 
-// rig is an agent that serves over HTTP and runs.
+// rig is a running agent that serves HTTP.
 type rig struct {
 	t      *testing.T
 	agent  *EmbeddedAgent
@@ -206,8 +207,8 @@ func newRig(t *testing.T, root bool, change func(*AgentConfig)) *rig {
 	return r
 }
 
-// wantNothingLeft checks that no cgroup, process or file of a container is
-// left by an agent that has stopped.
+// wantNothingLeft checks that a stopped agent has left no cgroup, process or
+// file of a container.
 func (r *rig) wantNothingLeft() {
 	r.t.Helper()
 	cgroups, err := filepath.Glob("/sys/fs/cgroup/*" + Cgroup(r.agent.cfg.WorkDir))
@@ -247,7 +248,7 @@ func aFramework(capabilities ...mesos.FrameworkInfo_Capability_Type) mesos.Frame
 	return f
 }
 
-// custom is an executor that runs the foreign one, with variables.
+// custom returns the foreign executor with environment variables.
 func (r *rig) custom(id string, variables ...string) mesos.ExecutorInfo {
 	shell := false
 	command := &mesos.CommandInfo{Shell: &shell, Value: &r.agent.cfg.ExecutorPath, Arguments: []string{"foreign", "foreign-executor"}}
@@ -278,7 +279,7 @@ func (r *rig) kill(task string) {
 	r.master.agent.Kill(mesos.FrameworkID{Value: "fw"}, mesos.TaskID{Value: task}, nil)
 }
 
-// sandbox is where an executor's latest run has its files.
+// sandbox returns the sandbox of an executor's latest run.
 func (r *rig) sandbox(executor string) string {
 	return filepath.Join(r.agent.cfg.WorkDir, "slaves", "agent-1", "frameworks", "fw", "executors", executor, "runs", "latest")
 }

@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// feed is an ATTACH_CONTAINER_INPUT that a test streams. answer gets what the
-// agent says to it.
+// feed is an ATTACH_CONTAINER_INPUT call that a test streams. answer receives the
+// agent's response.
 type feed struct {
 	t      *testing.T
 	body   *io.PipeWriter
@@ -54,7 +54,7 @@ func (r *rig) feed(first *agent.Call) *feed {
 	return f
 }
 
-// say streams a call; an agent that has answered reads none.
+// say streams a call. An agent that has responded does not read it.
 func (f *feed) say(call *agent.Call) {
 	message, err := call.Marshal()
 	if err != nil {
@@ -69,12 +69,12 @@ func (f *feed) size(rows, columns uint32) {
 	f.say(calls.AttachContainerInputTTY(&mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: rows, Columns: columns}}))
 }
 
-// talk is a session whose output a test reads while it feeds it.
+// talk is a session whose input a test writes while it reads the output.
 type talk struct {
 	*feed
 	mu  sync.Mutex
 	out string
-	// ended gets the session's own error.
+	// ended receives the session's error.
 	ended chan error
 	heard chan struct{}
 }
@@ -120,7 +120,7 @@ func (k *talk) await(t *testing.T, text string) {
 
 var terminal = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), TTYInfo: &mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: 11, Columns: 22}}}
 
-// A session beside an executor reads what is streamed to it, to the end.
+// A session in an executor's container reads its input to the end.
 func TestSessionReadsItsInput(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
@@ -153,8 +153,8 @@ func TestSessionReadsItsInput(t *testing.T) {
 	})
 }
 
-// A terminal has its first size, changes it with a signal, echoes, and turns
-// ^C into one.
+// A terminal has the requested size, sends SIGWINCH when the size changes, echoes
+// its input, and sends SIGINT for ^C.
 func TestSessionOnATerminal(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
@@ -182,8 +182,9 @@ func TestSessionOnATerminal(t *testing.T) {
 	})
 }
 
-// Who leaves a terminal ends what runs there, however deaf.
-func TestTerminalEndsWithItsConnection(t *testing.T) {
+// When the client disconnects from a terminal, its command ends, even if it
+// ignores signals.
+func TestTerminalEndsWithConnection(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		p := r.parent()
@@ -201,7 +202,7 @@ func TestTerminalEndsWithItsConnection(t *testing.T) {
 	})
 }
 
-// A terminal in an image is its user's.
+// A terminal in an image belongs to the user of the image.
 func TestTerminalInAnImage(t *testing.T) {
 	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)

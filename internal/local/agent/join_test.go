@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/internal/minimesos/resource"
 )
 
-// nextMaster also keeps what an agent says that it runs.
+// nextMaster also records the executors with which an agent registers.
 type nextMaster struct {
 	*fakeMaster
 	running []link.RunningExecutor
@@ -21,9 +21,9 @@ func (m *nextMaster) Register(info mesos.AgentInfo, total []mesos.Resource, runn
 	return m.fakeMaster.Register(info, total, running, a)
 }
 
-// An agent goes over to another master with a task that runs and one whose end
-// nobody has acknowledged.
-func TestJoin(t *testing.T) {
+// An agent registers with another master, with a running task and one whose
+// terminal status is not acknowledged.
+func TestAgentJoinsAnotherMaster(t *testing.T) {
 	r := newRig(t, false, nil)
 	r.run(r.custom("stays"), newTask("t1", "sleep 1000", resource.NewScalar("cpus", 1)))
 	r.master.awaitStates(t, "t1", "RUNNING")
@@ -35,7 +35,7 @@ func TestJoin(t *testing.T) {
 	if err := r.agent.Join(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	// The end of t2 waited for RUNNING to be acknowledged.
+	// The terminal status of t2 is sent after RUNNING is acknowledged.
 	next.awaitStates(t, "t2", "RUNNING FINISHED")
 	if next.info.GetID().GetValue() != "agent-1" {
 		t.Errorf("joined as %v", next.info.ID)

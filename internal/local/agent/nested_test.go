@@ -51,7 +51,7 @@ func (r *rig) call(call *agent.Call) (*agent.Response, error) {
 	return &m, resp.Decode(&m)
 }
 
-// wantStatus checks the HTTP status that an error stands for.
+// wantStatus checks the HTTP status of an error.
 func wantStatus(t *testing.T, what string, err error, status int, text string) {
 	t.Helper()
 	code := 0
@@ -66,7 +66,7 @@ func wantStatus(t *testing.T, what string, err error, status int, text string) {
 	}
 }
 
-// parent starts an executor to nest containers in.
+// parent starts an executor for nested containers.
 func (r *rig) parent(resources ...mesos.Resource) mesos.ContainerID {
 	r.t.Helper()
 	r.run(r.custom("ex"), newTask("t1", "block", resources...))
@@ -106,7 +106,7 @@ func (r *rig) waitNested(id mesos.ContainerID) (syscall.WaitStatus, error) {
 	return syscall.WaitStatus(*m.WaitNestedContainer.ExitStatus), nil
 }
 
-// nestAndWait runs a nested container to its end and gives its output.
+// nestAndWait runs a nested container to its end and returns its output.
 func (r *rig) nestAndWait(id mesos.ContainerID, command *mesos.CommandInfo, info *mesos.ContainerInfo) (syscall.WaitStatus, string) {
 	r.t.Helper()
 	if err := r.nest(id, command, info); err != nil {
@@ -142,7 +142,7 @@ func TestNestedContainers(t *testing.T) {
 		if want := fmt.Sprintf("in %s, %s, own\n4\nbad\n", dir, dir); ws.ExitStatus() != 5 || out != want {
 			t.Errorf("status %#x, output %q, want %q", int(ws), out, want)
 		}
-		// Waiting again gives the same answer, until it is removed.
+		// Another wait has the same result, until the container is removed.
 		if again, err := r.waitNested(below(p, "n1")); err != nil || again != ws {
 			t.Errorf("second wait: %#x, %v", int(again), err)
 		}
@@ -223,14 +223,14 @@ func TestNestedErrors(t *testing.T) {
 	}
 }
 
-// gpuHost is a machine with two GPUs that no driver serves.
+// gpuHost is a machine with two GPUs without a driver.
 func gpuHost() gpu.Host {
 	return gpu.Host{Simulated: true, Driver: "535.104.05", Devices: []gpu.Device{
 		{UUID: "GPU-a", Model: "Tesla V100", Minor: 0}, {UUID: "GPU-b", Model: "Tesla V100", Minor: 1},
 	}}
 }
 
-// gpuRig is an isolating agent on that machine.
+// gpuRig is an agent with isolation on that machine.
 func gpuRig(t *testing.T, change func(*AgentConfig)) *rig {
 	t.Helper()
 	testneeds.RequireDevicesCgroup(t)
@@ -252,7 +252,7 @@ func gpuIDs(ids ...string) mesos.Resource {
 
 const tryGPUs = `for i in 0 1; do cat /dev/nvidia$i 2>&1; done; cat /dev/nvidiactl 2>&1; ls /dev/nvidia-uvm*`
 
-// wantGPUs checks what opening both GPUs gave inside a container.
+// wantGPUs checks the results of opening both GPUs in a container.
 func wantGPUs(t *testing.T, what, out string, first, second string) {
 	t.Helper()
 	for i, want := range []string{first, second} {
@@ -270,8 +270,8 @@ func wantGPUs(t *testing.T, what, out string, first, second string) {
 	}
 }
 
-// What the kernel says of a device that the cgroup grants but no driver
-// serves, and of one that it denies.
+// The errors of the kernel for an allowed device without a driver and for a
+// denied one.
 const (
 	granted = "No such device or address"
 	denied  = "Operation not permitted"
@@ -283,7 +283,7 @@ func TestDevicesOfExecutorAndNested(t *testing.T) {
 	_, out := r.nestAndWait(below(p, "n1"), argv("sh", "-c", tryGPUs), nil)
 	wantGPUs(t, "nested", out, denied, granted)
 
-	// More tasks bring more devices, and take them with them.
+	// Devices are added with a task and removed at its end.
 	r.run(r.custom("ex"), newTask("t2", tryGPUs, resource.NewScalar("gpus", 1), gpuIDs("GPU-a")))
 	r.master.awaitStates(t, "t2", "RUNNING FINISHED")
 	wantGPUs(t, "executor with both", r.file("ex", "stdout"), granted, granted)
@@ -351,7 +351,8 @@ func TestNestedImage(t *testing.T) {
 	if _, out := r.nestAndWait(below(p, "n2"), who, imageInfo("team/cuda:12")); out != "65534\nCapEff:\t0000000000000000\n" {
 		t.Errorf("as nobody: %q", out)
 	}
-	// SIGTERM ends what has no handler: it is not its namespace's first process.
+	// SIGTERM ends a process without a handler: it is not the first process of
+	// its namespace.
 	if err := r.nest(below(p, "n3"), argv("sleep", "1000"), imageInfo("team/cuda:12")); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +362,7 @@ func TestNestedImage(t *testing.T) {
 	if ws, err := r.waitNested(below(p, "n3")); err != nil || ws.Signal() != syscall.SIGTERM {
 		t.Errorf("after SIGTERM: %#x, %v", int(ws), err)
 	}
-	// One that runs when the agent stops is ended with everything else.
+	// A container that runs when the agent stops is ended too.
 	if err := r.nest(below(p, "n4"), argv("sleep", "1000"), imageInfo("team/cuda:12")); err != nil {
 		t.Fatal(err)
 	}

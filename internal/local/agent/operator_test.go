@@ -70,7 +70,7 @@ func TestGetCalls(t *testing.T) {
 	}
 }
 
-func TestFilesOverHTTP(t *testing.T) {
+func TestSandboxFilesAreServed(t *testing.T) {
 	r := newRig(t, false, nil)
 	r.run(r.custom("ex"), newTask("t1", "printf 0123456789 > out; ln -s $PWD/out link; ln -s /etc/passwd escape"))
 	r.master.awaitStates(t, "t1", "RUNNING FINISHED")
@@ -161,8 +161,8 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// provider connects a resource provider with one GPU-like resource and
-// answers its publishing as told, PublishUnknown not at all.
+// provider connects a resource provider with one GPU-like resource. It answers
+// PUBLISH_RESOURCES with the given status, and PublishUnknown with nothing.
 func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -174,7 +174,7 @@ func (r *rig) provider(answer api.PublishStatus) (leave func()) {
 		r.t.Fatal(err)
 	}
 	stream := resp.Header.Get(mesosapi.HeaderStreamID)
-	// say makes a call; one that is cut off by leave is nobody's loss.
+	// say makes a call. It ignores the error of a call that leave interrupts.
 	say := func(call *api.ProviderCall) {
 		call.ResourceProviderID = id
 		if resp, err := r.providerCall(ctx, stream, call); err == nil {
@@ -271,8 +271,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestKilledAgent kills an agent and starts another in its work directory.
-func TestKilledAgent(t *testing.T) {
+// TestAgentClearsContainersOfKilledAgent kills an agent and starts another in its work directory.
+func TestAgentClearsContainersOfKilledAgent(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	work := t.TempDir()
 	cmd := exec.Command(os.Args[0], "agent", work)
@@ -311,7 +311,7 @@ func TestKilledAgent(t *testing.T) {
 	r.wantNothingLeft()
 }
 
-// doomedAgent is the agent that gets killed. It says so when its task runs.
+// doomedAgent is the agent that is killed. It prints a line when its task runs.
 func doomedAgent(work string) error {
 	m := newFakeMaster()
 	r := &rig{master: m}

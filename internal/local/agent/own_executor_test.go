@@ -22,12 +22,12 @@ import (
 
 const oursCommand = "our-executor"
 
-// ours is this project's executor, which looks at its disk more often.
+// ours is this project's executor with a shorter interval of disk measurements.
 func ours(args []string) error {
 	return reexec.ExecutorCommand(func(c *executor.ExecutorConfig) { c.DiskInterval = 50 * time.Millisecond })(args)
 }
 
-// runOurs runs a task by this project's executor.
+// runOurs runs a task with this project's executor.
 func (r *rig) runOurs(task mesos.TaskInfo, variables ...string) {
 	r.t.Helper()
 	e := r.custom("ex", append(variables, "MESOS_GPU_VOLUMES="+filepath.Join(r.t.TempDir(), "volumes"))...)
@@ -52,7 +52,7 @@ func often[T mesos.CheckInfo | mesos.HealthCheck](c *T) *T {
 	return c
 }
 
-// awaitStatus waits for a status of the task that will do.
+// awaitStatus waits for a status of the task that the condition accepts.
 func (r *rig) awaitStatus(what string, will func(mesos.TaskStatus) bool) mesos.TaskStatus {
 	r.t.Helper()
 	var found mesos.TaskStatus
@@ -68,9 +68,9 @@ func (r *rig) awaitStatus(what string, will func(mesos.TaskStatus) bool) mesos.T
 	return found
 }
 
-// The command of a check runs where its task does, as often as it is asked,
-// and nothing of it stays.
-func TestOurCheckByCommand(t *testing.T) {
+// The command of a check runs in the task's container at the requested interval,
+// and leaves no files.
+func TestOwnExecutorRunsCommandChecks(t *testing.T) {
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
 	test := func(t *testing.T, root bool, container *mesos.ContainerInfo) {
 		r := newRig(t, root, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
@@ -86,7 +86,7 @@ func TestOurCheckByCommand(t *testing.T) {
 		if s.GetState() != mesos.TASK_RUNNING {
 			t.Errorf("the task is %s", s.GetState())
 		}
-		// The one that runs may be there, its predecessors not.
+		// Only the running check may have files.
 		checks, err := filepath.Glob(filepath.Join(r.sandbox("ex"), "containers", "*", "containers", "*"))
 		if err != nil || len(checks) > 2 {
 			t.Errorf("checks left %v (%v)", checks, err)
@@ -106,8 +106,9 @@ func TestOurCheckByCommand(t *testing.T) {
 	})
 }
 
-// A task that becomes unhealthy by TCP is killed, and says so.
-func TestOurHealthByTCP(t *testing.T) {
+// A task that fails its TCP health check is killed, and its status has the
+// reason.
+func TestOwnExecutorKillsTaskThatFailsTCPCheck(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		service, err := net.Listen("tcp", "127.0.0.1:0") // in the task's place, whose network it has
@@ -134,9 +135,9 @@ func TestOurHealthByTCP(t *testing.T) {
 	})
 }
 
-// A task that outgrows its disk ends, and what is written is measured where
-// the agent has it.
-func TestOurDiskLimit(t *testing.T) {
+// A task that exceeds its disk limit ends. Its files are measured in the agent's
+// file system.
+func TestOwnExecutorEnforcesDiskLimit(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		r.runOurs(doing("dd if=/dev/zero of=big bs=1M count=20 conv=fsync; sleep 1000", resource.NewScalar("disk", 4)))
@@ -150,9 +151,9 @@ func TestOurDiskLimit(t *testing.T) {
 	})
 }
 
-// An executor that is killed leaves neither the task's processes nor their
-// cgroup, nor those of a check.
-func TestOurExecutorKilled(t *testing.T) {
+// After an executor is killed, the processes of the task and its check and their
+// cgroups are gone.
+func TestKilledExecutorLeavesNoProcesses(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		work := doing("echo $$ > pid; sleep 1000 & sleep 1000")

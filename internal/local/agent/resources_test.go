@@ -11,7 +11,7 @@ import (
 	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
 )
 
-func TestDevicesAndLimits(t *testing.T) {
+func TestCountDevicesAndLimits(t *testing.T) {
 	// Reserved and unreserved parts of one resource are separate entries.
 	all := []mesos.Resource{
 		resource.NewScalar("gpus", 1), gpuIDs("GPU-b"), resource.NewScalar("mem", 32), resource.NewScalar("cpus", 0.5),
@@ -34,7 +34,7 @@ func TestDevicesAndLimits(t *testing.T) {
 	}
 }
 
-// What executors read of a duration is what was written.
+// Executors parse a formatted duration to the same value.
 func TestDuration(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 90 * time.Second, 15 * time.Minute, 3 * time.Hour} {
 		if got, err := mesostime.ParseDuration(formatDuration(d)); err != nil || got != d {

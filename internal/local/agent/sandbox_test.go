@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A task can put a pipe where a nested container's output is to go.
-func TestOutputIsNoPipeWithoutReader(t *testing.T) {
+// A task can create a named pipe at the path of a nested container's output.
+func TestOutputPipeWithoutReaderDoesNotBlock(t *testing.T) {
 	sandbox := t.TempDir()
 	if err := unix.Mkfifo(filepath.Join(sandbox, "stdout"), 0o600); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// session runs a command beside a nested container, as mesos-go's clients do,
-// and hands on each piece of its output.
+// session runs a command in a nested container, as mesos-go's clients do, and
+// passes on each piece of its output.
 func (r *rig) session(ctx context.Context, id mesos.ContainerID, command *mesos.CommandInfo, hear func(kind agent.ProcessIO_Data_Type, text string)) error {
 	return r.sessionOf(ctx, calls.LaunchNestedContainerSession(id, command, nil), hear)
 }
@@ -54,7 +54,7 @@ func (r *rig) sessionOf(ctx context.Context, call *agent.Call, hear func(kind ag
 	}
 }
 
-// ran is a session to its end: what it wrote, and how it ended.
+// ran is a session that has ended: its output and its error.
 func (r *rig) ran(id mesos.ContainerID, command *mesos.CommandInfo) (stdout, stderr string, ws syscall.WaitStatus) {
 	r.t.Helper()
 	err := r.session(r.t.Context(), id, command, func(kind agent.ProcessIO_Data_Type, text string) {
@@ -80,8 +80,8 @@ func withVariable(c *mesos.CommandInfo, name, value string) *mesos.CommandInfo {
 	return c
 }
 
-// A session has its container's environment, folder and, on an agent that
-// isolates, processes.
+// A session has its container's environment and working directory and, with
+// isolation, its process namespace.
 func TestSession(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
@@ -109,8 +109,8 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// Who closes the connection ends the session, with all that it started.
-func TestSessionEndsWithItsConnection(t *testing.T) {
+// When the client closes the connection, the session and all its processes end.
+func TestSessionEndsWithConnection(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		n := below(r.parent(), "n")
@@ -146,7 +146,7 @@ func TestSessionInAnImage(t *testing.T) {
 	if ws.ExitStatus() != 0 && ws.ExitStatus() != 1 || !strings.HasPrefix(out, "1 task own\n/mnt/mesos/sandbox\n") {
 		t.Errorf("ended with %#x, wrote %q and %q", int(ws), out, bad)
 	}
-	// What the first process may do, from its own mouth.
+	// The first process prints its own capabilities.
 	_, first := r.nestAndWait(below(p, "first"), shell(status), imageInfo("app:1"))
 	if !strings.Contains(out, first) || strings.Count(first, "\n") != 4 {
 		t.Errorf("the session's rights are not the first process's\n%sin\n%s", first, out)

@@ -29,8 +29,8 @@ func nofile(soft, hard uint64) *mesos.RLimitInfo {
 
 const ulimits = `ulimit -Sn; ulimit -Hn; ulimit -c`
 
-// Volumes, limits and shared memory of a container with an image, and limits
-// of one without.
+// Volumes, rlimits and shared memory apply to a container with an image, and
+// rlimits to one without.
 func TestNestedContainerInfo(t *testing.T) {
 	testneeds.RequireProgram(t, "runc", "runc")
 	archive := testimage.BusyboxArchive(t, "app:1", nil, nil)
@@ -58,14 +58,14 @@ func TestNestedContainerInfo(t *testing.T) {
 	if want := "78\n98\nunlimited\n"; out != want {
 		t.Errorf("without an image got %q, want %q", out, want)
 	}
-	// The next container has what its agent has.
+	// The next container has the agent's own limits.
 	if _, out = r.nestAndWait(below(p, "next"), shell(ulimits), nil); strings.HasPrefix(out, "78\n") {
 		t.Errorf("another container got the same limits: %q", out)
 	}
 }
 
-// An archive that has changed is read anew, asked for or not.
-func TestForcePullOfAnArchive(t *testing.T) {
+// A changed archive is read again, with and without force_pull_image.
+func TestChangedArchiveIsReadAgain(t *testing.T) {
 	testneeds.RequireProgram(t, "runc", "runc")
 	folder := filepath.Dir(testimage.BusyboxArchive(t, "app:1", nil, []string{"IS=old"}))
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = folder })

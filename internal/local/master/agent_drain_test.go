@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// operate makes an operator's call and wants the status.
+// operate makes a call of the operator API and checks the response's status.
 func operate(t *testing.T, m *EmbeddedMaster, want int, call *operator.Call) *operator.Response {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -37,7 +37,7 @@ func reactivate(id mesos.AgentID) *operator.Call {
 	return &operator.Call{Type: operator.Call_REACTIVATE_AGENT, ReactivateAgent: &operator.Call_ReactivateAgent{AgentID: id}}
 }
 
-// onAgent launches a task on an agent and brings it to RUNNING.
+// onAgent launches a task on an agent and reports it as RUNNING.
 func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string) {
 	t.Helper()
 	task := custom(taskInfo(id, a.id, "cpus:1"), "e-"+id, "cpus:0.5")
@@ -47,7 +47,7 @@ func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string
 	c.acknowledges(t, a, id, a.status(m, c.id, id, mesos.TASK_RUNNING))
 }
 
-// acknowledges also waits until the agent has heard of it.
+// acknowledges also waits until the agent has received it.
 func (c *client) acknowledges(t *testing.T, a *fakeAgent, id string, uuid []byte) {
 	t.Helper()
 	c.acknowledge(t, a, id, uuid)
@@ -94,8 +94,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// An agent that is away when it is drained is drained once it is back.
-func TestDrainOutlivesTheAgentsAbsence(t *testing.T) {
+// An agent that is lost while it drains continues to drain after its return.
+func TestDrainContinuesAfterAgentReturns(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)

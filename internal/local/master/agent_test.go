@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// fakeAgent is a link.AgentLink that notes what it is told.
+// fakeAgent is a link.AgentLink that records its calls.
 type fakeAgent struct {
 	id    mesos.AgentID
 	runs  chan run
@@ -93,7 +93,7 @@ func register(t *testing.T, m *EmbeddedMaster, total string) *fakeAgent {
 	return a
 }
 
-// again brings an agent back, with what it still runs.
+// again registers an agent again, with its running executors.
 func (a *fakeAgent) again(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) *fakeAgent {
 	t.Helper()
 	b := newAgent()
@@ -123,7 +123,7 @@ func taskInfo(id string, agent mesos.AgentID, resources string) mesos.TaskInfo {
 	}
 }
 
-// custom gives a task an executor of its own.
+// custom returns the task with an executor of its own.
 func custom(t mesos.TaskInfo, executor, resources string) mesos.TaskInfo {
 	t.Command = nil
 	t.Executor = &mesos.ExecutorInfo{

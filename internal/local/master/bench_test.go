@@ -30,8 +30,8 @@ func BenchmarkAllocate(b *testing.B) {
 	}
 }
 
-// BenchmarkRegister has a thousand agents register one after the other, with a
-// framework that holds an offer of each that came before, and without one.
+// BenchmarkRegister registers a thousand agents one after the other, with and
+// without a framework that has an offer of each earlier agent.
 func BenchmarkRegister(b *testing.B) {
 	for _, there := range []bool{false, true} {
 		b.Run(fmt.Sprintf("framework=%t", there), func(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-func TestMailboxKeepsOrderAndLeavesNothing(t *testing.T) {
+func TestCallQueueKeepsOrderAndEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
 		var workers sync.WaitGroup
 		box := &callQueue{workers: &workers}
@@ -34,8 +34,8 @@ func TestMailboxKeepsOrderAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// An agent that hangs holds up nobody but itself.
-func TestHangingAgent(t *testing.T) {
+// An agent that hangs does not delay calls to other agents.
+func TestHangingAgentDelaysNoOther(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)

@@ -19,7 +19,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 )
 
-// foreign is a scheduler as people write them with mesos-go alone.
+// foreign is a scheduler that uses only mesos-go.
 type foreign struct {
 	caller  calls.Caller
 	store   store.Singleton
@@ -38,8 +38,8 @@ func (s *foreign) handle(ctx context.Context, e *scheduler.Event, err error, cha
 	return chain(ctx, e, err)
 }
 
-// answer launches one task, after declining the first offer, and then wants
-// no more.
+// answer declines the first offer, launches one task with the next one, and then
+// suppresses offers.
 func (s *foreign) answer(ctx context.Context, offers []mesos.Offer) {
 	o := offers[0]
 	s.answers++

@@ -53,7 +53,7 @@ func TestSubscriptionRefused(t *testing.T) {
 	}
 }
 
-func TestFailoverEvictsTheOldStream(t *testing.T) {
+func TestFailoverClosesOldStream(t *testing.T) {
 	m := New(MasterConfig{})
 	old := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
@@ -69,7 +69,7 @@ func TestFailoverEvictsTheOldStream(t *testing.T) {
 	if *c.id != *old.id {
 		t.Errorf("got id %v, want %v", c.id, old.id)
 	}
-	// The old stream's end is no disconnect of the new one.
+	// The end of the old stream does not disconnect the framework.
 	uuid := a.status(m, c.id, "t", mesos.TASK_RUNNING)
 	if got := c.update(t, "t"); got.GetState() != mesos.TASK_RUNNING {
 		t.Errorf("got %v", got)
@@ -120,7 +120,7 @@ func TestFailoverTimeout(t *testing.T) {
 	})
 }
 
-func TestTeardownHoldsResourcesUntilTheExecutorsExit(t *testing.T) {
+func TestTeardownKeepsResourcesUntilExecutorsExit(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, gpuAgent)

@@ -20,11 +20,11 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// patience bounds every wait: a test that gets there has failed.
+// patience is the timeout of every wait. A test that reaches it fails.
 const patience = time.Minute
 
-// sink is an HTTP answer in memory, so that streams work under a fake clock.
-// Records that arrive are decoded into events.
+// sink is an HTTP response in memory, so that streams work with a fake clock. It
+// decodes records into events.
 type sink[E any] struct {
 	header http.Header
 	ready  chan struct{} // closed with the answer's header
@@ -67,7 +67,7 @@ func (s *sink[E]) Write(p []byte) (int, error) {
 	}
 }
 
-// next returns the next event that want accepts, and drops those before it.
+// next returns the next event that want accepts. It drops earlier events.
 func (s *sink[E]) next(t *testing.T, what string, want func(*E) bool) *E {
 	t.Helper()
 	timeout := time.After(patience)
@@ -83,7 +83,7 @@ func (s *sink[E]) next(t *testing.T, what string, want func(*E) bool) *E {
 	}
 }
 
-// open posts a call whose answer is a stream.
+// open posts a call whose response is a stream.
 func open[E any](t *testing.T, m *EmbeddedMaster, path string, call proto.Message) (*sink[E], context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func subscribe(t *testing.T, m *EmbeddedMaster, f *mesos.FrameworkInfo, suppress
 	return c
 }
 
-// post makes a call and wants the status.
+// post makes a call and checks the response's status.
 func (c *client) post(t *testing.T, want int, call *scheduler.Call) string {
 	t.Helper()
 	call.FrameworkID = c.id
@@ -175,8 +175,8 @@ func (c *client) update(t *testing.T, task string) mesos.TaskStatus {
 	return e.Update.Status
 }
 
-// quiet fails if an event of that kind has come; ask when nothing is under
-// way any more.
+// quiet fails if an event of that type has arrived. Call it when no event is on
+// its way.
 func (c *client) quiet(t *testing.T, kind scheduler.Event_Type) {
 	t.Helper()
 	for {
@@ -216,7 +216,7 @@ func launch(tasks ...mesos.TaskInfo) mesos.Offer_Operation {
 	return mesos.Offer_Operation{Type: mesos.Offer_Operation_LAUNCH, Launch: &mesos.Offer_Operation_Launch{TaskInfos: tasks}}
 }
 
-// res reads "cpus:2;gpus:1;gpu_ids:{A,B}".
+// res parses "cpus:2;gpus:1;gpu_ids:{A,B}".
 func res(text string) []mesos.Resource {
 	var out []mesos.Resource
 	for part := range strings.SplitSeq(text, ";") {

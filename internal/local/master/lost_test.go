@@ -24,7 +24,7 @@ func asked(task, agent string) scheduler.Call_Reconcile_Task {
 	return out
 }
 
-func TestLostAgentAndItsReturn(t *testing.T) {
+func TestLostAgentReturns(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		info        *mesos.FrameworkInfo
@@ -119,7 +119,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// A master that has just started learns of frameworks and tasks from agents.
+// A new master learns frameworks and tasks from agents.
 func TestNewMasterLearnsFromAgents(t *testing.T) {
 	m := New(MasterConfig{})
 	framework := info()
@@ -148,8 +148,8 @@ func TestNewMasterLearnsFromAgents(t *testing.T) {
 	a.wants(t, "shutdown framework") // removed frameworks do not come back
 }
 
-// What was queued for an agent that registers anew is not delivered: it knows
-// what it runs, and the master believes it.
+// Queued calls are dropped when an agent registers again: the master adopts the
+// tasks that the agent reports.
 func TestReregistrationOfARegisteredAgent(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
@@ -166,7 +166,7 @@ func TestReregistrationOfARegisteredAgent(t *testing.T) {
 	c.quiet(t, scheduler.Event_UPDATE)
 }
 
-func TestStatesOnlyGoForward(t *testing.T) {
+func TestStaleStatusDoesNotChangeState(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)

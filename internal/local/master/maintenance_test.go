@@ -67,7 +67,7 @@ func TestInverseOffers(t *testing.T) {
 		m.withLock(m.allocateAll)
 		c.answerInverse(t, true, c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0].OfferID, 30)
 
-		// A plan that is given up takes its inverse offer along.
+		// When a window is removed, its inverse offer is rescinded.
 		operate(t, m, http.StatusOK, schedule(window("127.0.0.1", 44)))
 		asked = c.event(t, scheduler.Event_INVERSE_OFFERS).InverseOffers.InverseOffers[0]
 		operate(t, m, http.StatusOK, schedule())

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/internal/minimesos/resource"
 )
 
-// running runs a master under a fake clock.
+// running runs a master with a fake clock.
 func running(t *testing.T, test func(t *testing.T, m *EmbeddedMaster)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(MasterConfig{})
@@ -32,7 +32,7 @@ func (c *client) call(t *testing.T, kind scheduler.Call_Type) {
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: kind})
 }
 
-// after fails unless the next offers come in that time, give or take one
+// after fails unless the next offers arrive after that time, plus or minus one
 // allocation interval.
 func (c *client) after(t *testing.T, want time.Duration) []mesos.Offer {
 	t.Helper()
@@ -52,7 +52,7 @@ func TestRefuseSeconds(t *testing.T) {
 		register(t, m, cpuAgent)
 		c.decline(t, 30, c.offers(t))
 		offers := c.after(t, 30*time.Second)
-		// Without a filter the default counts, for what is left of an ACCEPT too.
+		// Without a filter the default applies, also to the remainder of an ACCEPT.
 		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{OfferIDs: ids(offers)}})
 		offers = c.after(t, 5*time.Second)
 		c.decline(t, -1, offers)

@@ -21,7 +21,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// paths are the members that a JSON value has, "agents[].agent_info.port".
+// paths returns the members of a JSON value, such as "agents[].agent_info.port".
 func paths(v any) map[string]bool {
 	out := map[string]bool{}
 	var walk func(prefix string, v any)
@@ -42,9 +42,9 @@ func paths(v any) map[string]bool {
 	return out
 }
 
-// wantShape fails for each member that Mesos has and got lacks, other than
-// those named, which have a reason. What Mesos has was recorded from a 1.12
-// master whose agent advertised GPUs through a resource provider.
+// wantShape fails for each member that Mesos's response has and got lacks, except
+// those listed with a reason. Mesos's response was recorded from a 1.12 master
+// whose agent advertised GPUs through a resource provider.
 func wantShape(t *testing.T, what string, got, recorded []byte, without ...string) {
 	t.Helper()
 	var g, r any
@@ -65,7 +65,7 @@ func wantShape(t *testing.T, what string, got, recorded []byte, without ...strin
 	}
 }
 
-// busy is a master with a framework whose task ran and ended, and an offer.
+// busy returns a master with an offer and a framework whose task has ended.
 func busy(t *testing.T) (*EmbeddedMaster, *client, *fakeAgent) {
 	m := New(MasterConfig{})
 	total := res(gpuAgent)
@@ -148,7 +148,7 @@ func TestAnswersLookLikeMesos(t *testing.T) {
 	a.finish(t, m, c)
 	c.acknowledge(t, a, "job", make([]byte, 16))
 	defer c.disconnect()
-	// Lists that are empty are left out; Mesos writes some of them.
+	// Empty lists are omitted; Mesos writes some of them.
 	for kind, without := range map[string][]string{
 		"GET_AGENTS": {
 			"get_agents.agents[].agent_info.checkpoint", // mesos-go does not know it

@@ -92,8 +92,8 @@ func TestExecutorIsChargedOnce(t *testing.T) {
 	if got := resource.SumScalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("got %v cpus left, want 4 - 1 - 1 - 1", got)
 	}
-	// t2 was on its way when the executor exited, which the agent starts anew
-	// for it: both stay charged.
+	// t2 was on its way when the executor exited. The agent restarts the executor
+	// for it, so both stay charged.
 	a.status(m, c.id, "t1", mesos.TASK_FAILED)
 	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "shared"}, 9)
 	m.withLock(m.allocateAll)
@@ -149,7 +149,8 @@ func TestOffersOfOneAgentAreAggregated(t *testing.T) {
 	c := subscribe(t, m, info())
 	a := register(t, m, "cpus:1;mem:64")
 	one := c.offers(t)
-	// What comes while the first offer is out comes in a second.
+	// Resources that are added while the first offer is outstanding are in a
+	// second offer.
 	m.mu.Lock()
 	m.agents[a.id.Value].total = res("cpus:3;mem:64")
 	m.allocateAll()

@@ -6,8 +6,8 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// A cgroup that goes while its container starts, as that of a session whose
-// task ends, is an error and nothing to wait for.
+// A cgroup that is removed while its container starts, for example because the
+// task of a session has ended, fails the launch immediately.
 func TestCgroupGoneDuringLaunch(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)

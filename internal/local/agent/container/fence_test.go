@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// gpus are two nodes of a driver that is not there: a container that may open
-// one gets ENXIO, one that may not gets EPERM.
+// gpus are two nodes without a driver: opening an allowed one fails with ENXIO,
+// a denied one with EPERM.
 func gpus() []rules.DeviceNode {
 	return []rules.DeviceNode{
 		{Name: "nvidia0", Major: rules.NvidiaMajor, Minor: 0},
@@ -24,7 +24,7 @@ func gpus() []rules.DeviceNode {
 	}
 }
 
-// granted confines a cgroup to the standard devices and GPU 1.
+// granted restricts a cgroup to the standard devices and GPU 1.
 func granted(path string) error {
 	return cgroup.V1{}.ConfineCgroup(path, append(rules.StandardRules(),
 		rules.DeviceRule{Kind: 'c', Major: rules.NvidiaMajor, Minor: 1, Access: "rw"}))
@@ -78,7 +78,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, "\n")
 }
 
-func TestJoinSharesDevicesAndDiesAlone(t *testing.T) {
+func TestJoinedContainerSharesDevicesAndEndsAlone(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("touch /dev/shm/parents; echo ready; sleep 1000")
@@ -127,7 +127,7 @@ func TestLimitsAndOutOfMemory(t *testing.T) {
 	}
 }
 
-func TestUser(t *testing.T) {
+func TestCommandRunsAsUser(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("id -u; id -g; id -G")
@@ -138,9 +138,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestClear leaves containers behind whose agent lives: they do not end, and
-// are killed once the wait for it is over.
-func TestClear(t *testing.T) {
+// Containers that do not end within the grace period are killed.
+func TestClearCgroups(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("trap '' TERM; sleep 1000")
@@ -165,8 +164,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestAgentDeath closes the control pipe, as the kernel does for an agent
-// that was killed.
+// The test closes the control pipe, as the kernel does for a killed agent.
 func TestAgentDeath(t *testing.T) {
 	kinds(t, func(t *testing.T, r *rig) {
 		s := r.spec("trap 'echo stopped; exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done")
@@ -180,7 +178,7 @@ func TestAgentDeath(t *testing.T) {
 	})
 }
 
-func TestNewNeedsItsMachine(t *testing.T) {
+func TestNewRejectsUnsuitableMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if _, err := New(EngineConfig{Fenced: true, Cgroup: "/x"}); err == nil || !strings.Contains(err.Error(), "root") {
 			t.Errorf("error %v, want one about root", err)

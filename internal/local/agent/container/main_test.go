@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary the program that containers start with. It
-// then leaves by syscall.Exit: os.Exit of a race-instrumented binary waits a
+// TestMain makes the test binary the first process of containers. That process
+// exits by syscall.Exit, because os.Exit of a race-instrumented binary waits a
 // second for reports.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == InitCommand {

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/internal/testneeds"
 )
 
-// kinds runs a test with plain processes and, as root, with fenced ones.
+// kinds runs a test with plain processes and, as root, with isolated ones.
 func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Run("plain", func(t *testing.T) { test(t, newRig(t, false)) })
 	t.Run("fenced", func(t *testing.T) {
@@ -22,7 +22,7 @@ func kinds(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// rig launches shell commands and looks at what they wrote.
+// rig launches shell commands and reads their output.
 type rig struct {
 	t      *testing.T
 	engine *ContainerEngine
@@ -52,7 +52,7 @@ func newRig(t *testing.T, fenced bool) *rig {
 	return &rig{t: t, engine: e, dir: t.TempDir()}
 }
 
-// spec is a shell command in the rig's folder.
+// spec returns a spec that runs a shell command in the rig's folder.
 func (r *rig) spec(script string) LaunchSpec {
 	r.t.Helper()
 	r.n++
@@ -113,7 +113,7 @@ func (r *rig) read(file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// await polls for something an outside program brings about.
+// await polls until another program has made the condition true.
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -163,8 +163,8 @@ func TestSignalsReachTheCommand(t *testing.T) {
 
 func TestKillEndsTheWholeTree(t *testing.T) {
 	kinds(t, func(t *testing.T, r *rig) {
-		// One child left its session, one its parent; their lives hold the
-		// write end of a pipe open.
+		// One child has left its session, one its parent. While they run, the
+		// write end of a pipe stays open.
 		held, end, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// bundled is a spec that runs a command in a busybox image by runc.
+// bundled returns a spec that runs a command in a busybox image by runc.
 func (r *rig) bundled(args ...string) (LaunchSpec, oci.ContainerSpec) {
 	r.t.Helper()
 	archive := testimage.BusyboxArchive(r.t, "busybox:test", nil, nil)

@@ -21,7 +21,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// archive is a tar of headers, each with its name as its content.
+// archive returns a tar of the headers. The content of each file is its name.
 func archive(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -77,8 +77,8 @@ func zipFile(t *testing.T, names ...string) []byte {
 	return out.Bytes()
 }
 
-// tree is what there is below a folder: files with mode and content, links
-// with where they lead.
+// tree returns the files below a folder: files with mode and content, links with
+// their targets.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -110,7 +110,7 @@ func yes() *bool             { b := true; return &b }
 func no() *bool              { b := false; return &b }
 func as(name string) *string { return &name }
 
-func TestAll(t *testing.T) {
+func TestFetchAll(t *testing.T) {
 	host := t.TempDir()
 	files := map[string][]byte{
 		"plain": []byte("plain"), "a.gz": zipped(t, []byte("unpacked")), "b.zip": zipFile(t, "x", "dir/y"),
@@ -181,8 +181,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestAllStops when its context ends, also where a server says nothing.
-func TestAllStops(t *testing.T) {
+// FetchAll returns when its context ends, even if a server does not respond.
+func TestFetchAllStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cancel()
@@ -194,7 +194,7 @@ func TestAllStops(t *testing.T) {
 	}
 }
 
-func TestBytesAreBounded(t *testing.T) {
+func TestFetchedBytesAreLimited(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

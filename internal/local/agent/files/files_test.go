@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// sandbox makes two runs of an executor; the second is the latest.
+// sandbox creates the folders of two runs of an executor. The second is the
+// latest.
 func sandbox(t *testing.T) (s SandboxFiles, dir string) {
 	t.Helper()
 	s = SandboxFiles{Frameworks: filepath.Join(t.TempDir(), "frameworks")}
@@ -70,7 +71,7 @@ func TestReadIsCapped(t *testing.T) {
 	}
 }
 
-func TestEscapes(t *testing.T) {
+func TestReadStaysInSandbox(t *testing.T) {
 	s, dir := sandbox(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
@@ -103,7 +104,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-func TestLinksInside(t *testing.T) {
+func TestLinksInsideSandboxAreFollowed(t *testing.T) {
 	s, dir := sandbox(t)
 	if err := os.WriteFile(filepath.Join(dir, "sub", "out"), []byte("inner"), 0o600); err != nil {
 		t.Fatal(err)

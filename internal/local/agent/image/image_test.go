@@ -95,7 +95,7 @@ func writeArchive(t *testing.T, folder, ref string, layers ...v1.Layer) string {
 	return file
 }
 
-// tree lists a folder: names, kinds, contents.
+// tree returns the names, kinds and contents of the files in a folder.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -161,8 +161,8 @@ func TestLayersWhiteoutsAndLinks(t *testing.T) {
 	}
 }
 
-// TestContained holds archives that try to write elsewhere.
-func TestContained(t *testing.T) {
+// Archives cannot write outside their folder.
+func TestArchivesStayInTheirFolder(t *testing.T) {
 	testneeds.RequireRoot(t)
 	outside := t.TempDir()
 	for what, entries := range map[string][]entry{
@@ -230,11 +230,11 @@ func TestErrorsNameTheFile(t *testing.T) {
 	}
 }
 
-func TestDamagedLayer(t *testing.T) {
+func TestDamagedLayerIsRejected(t *testing.T) {
 	testneeds.RequireRoot(t)
 	folder, store := t.TempDir(), t.TempDir()
 	path := writeArchive(t, folder, "app:1", layer(t, file("a", strings.Repeat("x", 1000))))
-	// The archive of another image, with this one's layer in it.
+	// The archive of one image with the layer of another.
 	other := writeArchive(t, folder, "app:2", layer(t, file("a", strings.Repeat("y", 1000))))
 	mixed := mix(t, path, other)
 	if err := os.WriteFile(filepath.Join(folder, "app:3.tar"), mixed, 0o600); err != nil {
@@ -245,7 +245,7 @@ func TestDamagedLayer(t *testing.T) {
 	}
 }
 
-// mix gives the archive at one with the layers of the archive at two.
+// mix returns the archive at one with the layers of the archive at two.
 func mix(t *testing.T, one, two string) []byte {
 	t.Helper()
 	content := map[bool][]byte{}
@@ -272,8 +272,8 @@ func mix(t *testing.T, one, two string) []byte {
 	return bytes.Replace(text, content[false], content[true], 1)
 }
 
-// An archive of several images has the one asked for by name.
-func TestArchiveOfSeveral(t *testing.T) {
+// From an archive with several images the named one is used.
+func TestArchiveWithSeveralImages(t *testing.T) {
 	testneeds.RequireRoot(t)
 	folder := t.TempDir()
 	images := map[name.Tag]v1.Image{}
@@ -325,7 +325,7 @@ func TestFileCapabilities(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
+func TestRemovePartial(t *testing.T) {
 	store := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(store, ".unpacking-1/etc"), 0o700); err != nil {
 		t.Fatal(err)

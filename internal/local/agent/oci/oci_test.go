@@ -21,9 +21,9 @@ func command(shell bool, value string, arguments ...string) *mesos.CommandInfo {
 	return c
 }
 
-// TestArgs holds the whole table of Mesos's docker/runtime isolator: eight
+// TestImageArgs checks the complete table of Mesos's docker/runtime isolator: eight
 // kinds of commands, each in four kinds of images.
-func TestArgs(t *testing.T) {
+func TestImageArgs(t *testing.T) {
 	cmd, entry := []string{"cmd0", "cmd1"}, []string{"entry0", "entry1"}
 	images := []v1.Config{{}, {Cmd: cmd}, {Entrypoint: entry}, {Entrypoint: entry, Cmd: cmd}}
 	const (

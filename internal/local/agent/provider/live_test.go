@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(unlimited)})
 }
 
-// cluster is an embedded master and agent, until the test ends.
+// cluster runs an embedded master and agent until the test ends.
 func cluster(t *testing.T) (masterURL, agentURL string) {
 	t.Helper()
 	binary, err := os.Executable()

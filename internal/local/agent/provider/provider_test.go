@@ -21,7 +21,7 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// rig is a manager behind HTTP.
+// rig is a manager that serves HTTP.
 type rig struct {
 	t       *testing.T
 	manager *ProviderManager
@@ -160,7 +160,7 @@ func TestSubscribeUpdateDisconnect(t *testing.T) {
 	}
 }
 
-func TestSecondConnectionIsRefused(t *testing.T) {
+func TestSecondConnectionIsRejected(t *testing.T) {
 	r := newRig(t, time.Minute)
 	c := r.subscribe("gpu-provider")
 	resp := r.post(t.Context(), "", subscribe("gpu-provider"))
@@ -200,7 +200,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// publish runs Publish beside the test and gives its result.
+// publish runs Publish in the background. The channel receives its result.
 func (r *rig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.manager.Publish(r.t.Context(), wanted, others) }()

@@ -33,7 +33,7 @@ func reserved(a AllocatableAgent, cpus float64, role string) AllocatableAgent {
 	return a
 }
 
-// show writes offers as "agent→framework/role cpus gpus".
+// show formats offers as "agent→framework/role cpus gpus".
 func show(offers []AllocatedOffer) string {
 	var out []string
 	for _, o := range offers {
@@ -48,7 +48,7 @@ func refused(slot ClaimSlot, rs []mesos.Resource, until time.Time) *OfferFilters
 	return f
 }
 
-func TestOffers(t *testing.T) {
+func TestAllocateOffers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	x, y := Contender{ID: "x", Roles: []string{"r"}, GPUs: true}, Contender{ID: "y", Roles: []string{"s"}, GPUs: true}
 	plain := Contender{ID: "plain", Roles: []string{"p"}}

@@ -65,7 +65,7 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-func TestTask(t *testing.T) {
+func TestValidateTask(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		task   mesos.TaskInfo
@@ -112,7 +112,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-func TestFrameworkAndItsUpdate(t *testing.T) {
+func TestValidateFrameworkAndUpdate(t *testing.T) {
 	base := mesos.FrameworkInfo{User: "u", Roles: []string{"a", "b"}, Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}}}
 	with := func(change func(*mesos.FrameworkInfo)) mesos.FrameworkInfo {
 		f := base
@@ -131,8 +131,8 @@ func TestFrameworkAndItsUpdate(t *testing.T) {
 	wantError(t, ValidateUpdate(base, with(func(f *mesos.FrameworkInfo) { f.Checkpoint = proto.Bool(true) }), true), "checkpoint")
 }
 
-// Each call that needs a part says which one is missing.
-func TestCall(t *testing.T) {
+// The error for a call without its message names the message.
+func TestValidateCall(t *testing.T) {
 	for number, name := range scheduler.Call_Type_name {
 		call := &scheduler.Call{Type: scheduler.Call_Type(number), FrameworkID: &mesos.FrameworkID{Value: "f"}}
 		want := "'" + strings.ToLower(name) + "'"
