@@ -133,7 +133,7 @@ func tcpProbe(address string) probeFunc {
 }
 
 // httpProbe ignores certificates, as Mesos does: they are issued for the
-// service's name, and the probe knows only an address.
+// service's name, and the probe has only an address.
 func httpProbe(address string, check *mesos.HealthCheck_HTTPCheckInfo) probeFunc {
 	scheme := check.GetScheme()
 	if scheme == "" {

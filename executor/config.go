@@ -97,7 +97,7 @@ type ExecutorConfig struct {
 	// ReadUsage, if set, returns the utilization of a container's devices.
 	// Without device names it covers all devices of the container. shared
 	// means that the container has only shares of them.
-	ReadUsage func(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error)
+	ReadUsage func(ctx context.Context, container string, devices []string, shared bool) (gpu.TaskUsage, error)
 	// PrepareVolume creates the driver volume if needed and returns its path
 	// on the host.
 	PrepareVolume func(ctx context.Context) (path string, err error)

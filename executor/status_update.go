@@ -39,7 +39,7 @@ type statusContent struct {
 
 // endStatus converts the end of a task's process. If a kill is in progress,
 // the state is KILLED, whatever the exit code. If the agent ended the task
-// itself, its state is kept: the agent knows the reason.
+// itself, its state is kept: the agent has the reason.
 func endStatus(exit task.ExitStatus, err error, killing bool) statusContent {
 	if err != nil {
 		o := failureStatus(err, killing)

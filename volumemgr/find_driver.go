@@ -1,6 +1,7 @@
 package volumemgr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,16 +56,9 @@ func (s DriverSearch) findDriver() (InstalledDriver, error) {
 	}
 	if len(libraries) == 0 {
 		return InstalledDriver{}, fmt.Errorf("version %s: its kernel module is loaded, but there is no *.so.%s (libraries found: %s); "+
-			"install the libraries of that version, or reboot after an update", v, v, joinOrNone(installedVersions(folders)))
+			"install the libraries of that version, or reboot after an update", v, v, cmp.Or(strings.Join(installedVersions(folders), ", "), "none"))
 	}
 	return InstalledDriver{Version: v, Files: append(libraries, s.findPrograms()...), HostFiles: hostFiles(s.Root, v)}, nil
-}
-
-func joinOrNone(list []string) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	return strings.Join(list, ", ")
 }
 
 // findVersion returns the version of the kernel module. If the module is not

@@ -79,7 +79,7 @@ type endCause struct {
 	gone bool
 }
 
-// findEndCause asks the engine for the cause. The engine may learn of the exit
+// findEndCause reads the cause from the engine. The engine may notice the exit
 // before the cause, so for an unexplained end it waits for events up to
 // eventTimeout.
 func (r *runningContainer) findEndCause(unexplained bool) endCause {

@@ -26,14 +26,14 @@ func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img
 	if f.devices, err = listDeviceNodes(d.DevDir, t.Minors, t.Caps); err != nil {
 		return hostInfo{}, err
 	}
-	ask, err := image.Examine(labels, f.imageEnv, t.Env, d.describeHost(ctx, t.DeviceIDs))
+	request, err := image.Examine(labels, f.imageEnv, t.Env, d.describeHost(ctx, t.DeviceIDs))
 	switch {
 	case err != nil && t.GPUs > 0:
 		return hostInfo{}, fmt.Errorf("image %s: %w%s", t.Image, err, ignoreRequirementsAdvice(err))
 	case err != nil:
 		d.Log.WithError(err).Info("the image is incompatible with the driver; the task has no GPU")
 		return f, nil
-	case !ask.NeedsDriver():
+	case !request.NeedsDriver():
 		return f, nil
 	}
 	f.volume, err = d.PrepareVolume(ctx)

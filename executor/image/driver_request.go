@@ -63,26 +63,26 @@ func Examine(labels map[string]string, imageEnv []string, jobEnv map[string]stri
 			vars[name] = value
 		}
 	}
-	ask, err := parseRequest(labels, vars)
+	request, err := parseRequest(labels, vars)
 	if err != nil {
 		return DriverRequest{}, err
 	}
-	return ask, ask.CheckHost(h)
+	return request, request.CheckHost(h)
 }
 
 func parseRequest(labels map[string]string, vars imageVariables) (DriverRequest, error) {
-	ask := DriverRequest{Devices: parseImageDevices(labels, vars)}
-	if !ask.NeedsDriver() {
-		return ask, nil
+	request := DriverRequest{Devices: parseImageDevices(labels, vars)}
+	if !request.NeedsDriver() {
+		return request, nil
 	}
 	var err error
-	if ask.Capabilities, err = parseImageCapabilities(vars); err != nil {
+	if request.Capabilities, err = parseImageCapabilities(vars); err != nil {
 		return DriverRequest{}, err
 	}
-	if ask.Requirements, err = listRequirements(labels, vars); err != nil {
+	if request.Requirements, err = listRequirements(labels, vars); err != nil {
 		return DriverRequest{}, err
 	}
-	return ask, nil
+	return request, nil
 }
 
 // parseImageDevices reads NVIDIA_VISIBLE_DEVICES, which has precedence over

@@ -65,9 +65,9 @@ func (p *resourceProvider) serveSession(ctx context.Context, s *providerStream, 
 	}}
 	look := time.NewTicker(p.InUseInterval)
 	defer look.Stop()
-	var asked <-chan struct{}
+	var modeRequests <-chan struct{}
 	if p.Modes != nil {
-		asked = p.Modes.Changes()
+		modeRequests = p.Modes.Changes()
 	}
 	for err := t.updateState(ctx, true); ; {
 		if err != nil {
@@ -78,7 +78,7 @@ func (p *resourceProvider) serveSession(ctx context.Context, s *providerStream, 
 			err = t.handleEvent(ctx, event)
 		case <-p.hosts.changed:
 			err = t.updateState(ctx, false)
-		case <-asked:
+		case <-modeRequests:
 			err = t.updateState(ctx, false)
 		case <-look.C:
 			if t.lastSent.leftover > 0 || t.lastSent.waiting {

@@ -62,7 +62,7 @@ type ProviderConfig struct {
 	// answer, AskTimeout (2 s) an operator call. After CloseTimeout (10 s) a
 	// warning is logged about an agent that has not closed its side, and the
 	// end of Run does not wait longer. InUseInterval (5 s) is how often the
-	// agent is asked whether withdrawn devices are still in use.
+	// agent is queried whether withdrawn devices are still in use.
 	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
 }
 

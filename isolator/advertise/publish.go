@@ -17,11 +17,11 @@ func (p *resourceProvider) publishResources(event *rp.PublishResources) *rp.Prov
 	for _, d := range p.hosts.latestHost().Devices {
 		there[d.UUID] = true
 	}
-	asked, status := map[string]bool{}, rp.PublishOK
+	requested, status := map[string]bool{}, rp.PublishOK
 	for _, r := range event.Resources {
 		ids, _ := resourceDevices(r)
 		for _, id := range ids {
-			asked[id] = true
+			requested[id] = true
 			if !there[id] && p.publishedDevices != nil && !p.publishedDevices[id] {
 				p.Log.WithField("gpu", id).Error("GPU not published: it is not among those offered")
 				status = rp.PublishFailed
@@ -29,7 +29,7 @@ func (p *resourceProvider) publishResources(event *rp.PublishResources) *rp.Prov
 		}
 	}
 	if status == rp.PublishOK {
-		p.publishedDevices = asked
+		p.publishedDevices = requested
 	}
 	return &rp.ProviderCall{
 		Type:                         rp.CallUpdatePublishResourcesStatus,

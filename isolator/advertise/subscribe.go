@@ -84,7 +84,7 @@ func (p *resourceProvider) awaitSubscribed(ctx context.Context, s *providerStrea
 	if err != nil || got == saved {
 		return got.provider, err
 	}
-	// Another agent may have replaced the one that was asked for its id. The
+	// Another agent may have replaced the one whose id was read. The
 	// provider's id would then be stored with the wrong agent id.
 	if who.agent != "" {
 		now, err := p.readAgentID(ctx)

@@ -25,7 +25,7 @@ type Allocation struct {
 	// never both in Named and in Stock.
 	Stock []string `json:"stock,omitempty"`
 	// Shares are shares of shared devices, sorted by device: UUID, MemMiB and Cores. A share
-	// restored from a cgroup has no amounts, because the kernel knows none.
+	// restored from a cgroup has no amounts, because the kernel stores none.
 	Shares []gpu.DeviceShare `json:"parts,omitempty"`
 	// Inherits is set for a nested container that requested no devices. It may open what its
 	// nearest ancestor without Inherits may open.

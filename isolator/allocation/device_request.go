@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Names of the resources that this package knows.
+// Names of the resources that this package reads.
 const (
 	gpusResource   = "gpus"
 	gpuIDsResource = "gpu_ids"

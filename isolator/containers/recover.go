@@ -71,9 +71,9 @@ func (m *Manager) releaseOrphans(alive []string) {
 	m.scanLock.Lock()
 	defer m.scanLock.Unlock()
 	m.mu.Lock()
-	strangers := m.allocations.FindOrphans(alive)
+	orphans := m.allocations.FindOrphans(alive)
 	m.mu.Unlock()
-	for _, id := range strangers {
+	for _, id := range orphans {
 		log := m.cfg.Log.WithField("container", id)
 		if err := m.releaseContainer(id); err != nil {
 			log.WithError(err).Warn("container has ended for the agent, but cannot be released: its devices stay allocated")

@@ -355,7 +355,7 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 	}), all, err
 }
 
-// trackContainers opens the allocations of the agent's containers. With Unmanaged it only asks
+// trackContainers opens the allocations of the agent's containers. With Unmanaged it only queries
 // the agent for them.
 func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
 	if d.cfg.Unmanaged {

@@ -40,9 +40,9 @@ func (s deviceSharing) Set(uuid string, shared bool) error {
 
 // openSharing reads which devices are shared, from the configuration and from the saved
 // changes.
-func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, books func() map[string]share.DeviceUse) (deviceSharing, error) {
+func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, containerUse func() map[string]share.DeviceUse) (deviceSharing, error) {
 	modes, err := share.OpenModes(share.ModeConfig{
-		Host: named, List: d.cfg.SharedDevices, Scaling: d.cfg.Scaling, StateDir: d.cfg.StateDir, Live: d.cfg.Provider, ContainerUse: books, Log: d.cfg.Log,
+		Host: named, List: d.cfg.SharedDevices, Scaling: d.cfg.Scaling, StateDir: d.cfg.StateDir, Live: d.cfg.Provider, ContainerUse: containerUse, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return deviceSharing{}, err
@@ -108,23 +108,23 @@ func (g *discoveredContainers) Share(ctx context.Context, container string) (con
 	if err := g.agent.RefreshState(ctx); err != nil {
 		return containers.ContainerShare{}, fmt.Errorf("query the agent for the devices of container %s: %w", container, err)
 	}
-	all, asked := g.agent.DeviceShares()
+	all, queriedAt := g.agent.DeviceShares()
 	shares, ok := all[container]
 	if !ok {
 		return containers.ContainerShare{}, &containers.UnknownContainerError{Container: container}
 	}
-	setup, err := g.admitShares(ctx, container, shares, asked)
+	setup, err := g.admitShares(ctx, container, shares, queriedAt)
 	return containers.NewContainerShare(g.limiter.Method(), shares, setup), err
 }
 
-func (g *discoveredContainers) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare, asked time.Time) (share.LimitSetup, error) {
+func (g *discoveredContainers) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare, queriedAt time.Time) (share.LimitSetup, error) {
 	setup, err := share.LimitContainer(ctx, g.limiter, g.log, container, shares)
 	if err != nil {
 		return setup, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.admitted[container] = discoveredContainer{shares, asked}
+	g.admitted[container] = discoveredContainer{shares, queriedAt}
 	return setup, nil
 }
 
@@ -150,20 +150,20 @@ func (g *discoveredContainers) runDiscovery(ctx context.Context) error {
 }
 
 func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
-	told, asked := g.agent.DeviceShares()
+	reported, queriedAt := g.agent.DeviceShares()
 	g.mu.Lock()
 	admitted := maps.Clone(g.admitted)
 	g.mu.Unlock()
-	for id, shares := range told {
+	for id, shares := range reported {
 		if _, known := admitted[id]; known || g.isManaged(id) {
 			continue
 		}
-		if _, err := g.admitShares(ctx, id, shares, asked); err != nil {
+		if _, err := g.admitShares(ctx, id, shares, queriedAt); err != nil {
 			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}
 	for id, was := range admitted {
-		if _, alive := told[id]; alive || !asked.After(was.seenAt) {
+		if _, alive := reported[id]; alive || !queriedAt.After(was.seenAt) {
 			continue
 		}
 		if err := g.limiter.ReleaseContainer(ctx, id); err != nil {
@@ -181,9 +181,9 @@ func (g *discoveredContainers) listHolders() []gpu.ContainerDevices {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var list []gpu.ContainerDevices
-	for id, guest := range g.admitted {
-		h := gpu.ContainerDevices{Container: id, Devices: []string{}, Shares: guest.shares}
-		for _, p := range guest.shares {
+	for id, container := range g.admitted {
+		h := gpu.ContainerDevices{Container: id, Devices: []string{}, Shares: container.shares}
+		for _, p := range container.shares {
 			h.Devices = append(h.Devices, p.UUID)
 		}
 		list = append(list, h)

@@ -108,7 +108,7 @@ func (a *AgentClient) Holders() []gpu.ContainerDevices {
 
 // DeviceShares returns the shares of devices that the agent reported last, by container, and
 // when it was queried. The caller must not change the result.
-func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, asked time.Time) {
+func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, queriedAt time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shares, a.queriedAt
@@ -135,17 +135,17 @@ func (a *AgentClient) RefreshState(ctx context.Context) error {
 // MergeHolders joins the daemon's allocations with the agent's report. The allocations are
 // right about devices. The agent adds the owners of containers, and containers without an
 // allocation. The result is sorted.
-func MergeHolders(books, agent []gpu.ContainerDevices) []gpu.ContainerDevices {
-	said := map[string][]gpu.ContainerDevices{}
+func MergeHolders(allocations, agent []gpu.ContainerDevices) []gpu.ContainerDevices {
+	reported := map[string][]gpu.ContainerDevices{}
 	for _, h := range agent {
-		said[h.Container] = append(said[h.Container], h)
+		reported[h.Container] = append(reported[h.Container], h)
 	}
 	var all []gpu.ContainerDevices
-	for _, h := range books {
-		all = append(all, splitByTask(h, said[h.Container])...)
-		delete(said, h.Container)
+	for _, h := range allocations {
+		all = append(all, splitByTask(h, reported[h.Container])...)
+		delete(reported, h.Container)
 	}
-	for _, list := range said {
+	for _, list := range reported {
 		all = append(all, list...)
 	}
 	slices.SortFunc(all, func(x, y gpu.ContainerDevices) int {
@@ -156,15 +156,15 @@ func MergeHolders(books, agent []gpu.ContainerDevices) []gpu.ContainerDevices {
 
 // splitByTask divides a container's devices among its tasks, and leaves the rest to the
 // container.
-func splitByTask(h gpu.ContainerDevices, said []gpu.ContainerDevices) []gpu.ContainerDevices {
-	if len(said) == 1 {
-		h.Framework, h.Executor = cmp.Or(h.Framework, said[0].Framework), cmp.Or(h.Executor, said[0].Executor)
-		h.Task, h.Job = cmp.Or(h.Task, said[0].Task), cmp.Or(h.Job, said[0].Job)
+func splitByTask(h gpu.ContainerDevices, reported []gpu.ContainerDevices) []gpu.ContainerDevices {
+	if len(reported) == 1 {
+		h.Framework, h.Executor = cmp.Or(h.Framework, reported[0].Framework), cmp.Or(h.Executor, reported[0].Executor)
+		h.Task, h.Job = cmp.Or(h.Task, reported[0].Task), cmp.Or(h.Job, reported[0].Job)
 		return []gpu.ContainerDevices{h}
 	}
 	var list []gpu.ContainerDevices
 	left := slices.Clone(h.Devices)
-	for _, s := range said {
+	for _, s := range reported {
 		var share []string
 		for _, id := range s.Devices {
 			if i := slices.Index(left, id); i >= 0 {

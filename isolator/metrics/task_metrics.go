@@ -64,7 +64,7 @@ func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 		}
 	}
 	used := make([]float64, len(s.holders))
-	strangers := 0.0
+	unattributed := 0.0
 	for n, p := range d.Sample.Processes {
 		i, ok := -1, false
 		if n < maxProcesses && len(known) > 0 {
@@ -73,13 +73,13 @@ func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 		if ok {
 			used[i] += float64(p.MemBytes)
 		} else {
-			strangers += float64(p.MemBytes)
+			unattributed += float64(p.MemBytes)
 		}
 	}
 	for _, i := range known {
 		s.ch <- prometheus.MustNewConstMetric(m.processMemory, gauge, used[i], s.holders[i].labelValues(s)...)
 	}
-	s.emitValue(m.unattributed, strangers)
+	s.emitValue(m.unattributed, unattributed)
 }
 
 // innermostContainer returns the innermost known container in the path of a cgroup. Mesos uses

@@ -25,7 +25,7 @@ const (
 	All  = "all"
 )
 
-// Errors of Cutter.Ask.
+// Errors of Partitioner.RequestLayout.
 var (
 	// Errors of Partitioner.RequestLayout.
 	ErrUnknownGPU     = errors.New("no such GPU in MIG mode on this host, or not one that --mig allows to partition")

@@ -23,34 +23,34 @@ type Library struct{}
 // Open returns ErrNoDriver.
 func Open(c LibraryConfig) (*Library, error) { return nil, noCgo(c) }
 
-// Host returns ErrNoDriver.
+// DescribeHost returns ErrNoDriver.
 func (*Library) DescribeHost() (gpu.Host, error) { return gpu.Host{}, noCgo(LibraryConfig{}) }
 
-// Sample returns ErrNoDriver.
+// SampleDevice returns ErrNoDriver.
 func (*Library) SampleDevice(string) (gpu.Sample, error) { return gpu.Sample{}, noCgo(LibraryConfig{}) }
 
-// Wait returns ErrNoDriver.
+// WaitEvent returns ErrNoDriver.
 func (*Library) WaitEvent(context.Context) (DeviceEvent, error) {
 	return DeviceEvent{}, noCgo(LibraryConfig{})
 }
 
-// Cuttable returns ErrNoDriver, and so do all that ask for MIG.
+// ListMIGGPUs returns ErrNoDriver.
 func (*Library) ListMIGGPUs() ([]gpu.Device, error) { return nil, noCgo(LibraryConfig{}) }
 
-// Profiles returns ErrNoDriver.
+// ListProfiles returns ErrNoDriver.
 func (*Library) ListProfiles(string) ([]layout.InstanceProfile, error) {
 	return nil, noCgo(LibraryConfig{})
 }
 
-// Instances returns ErrNoDriver.
+// ListInstances returns ErrNoDriver.
 func (*Library) ListInstances(string) ([]layout.GPUInstance, error) {
 	return nil, noCgo(LibraryConfig{})
 }
 
-// Create returns ErrNoDriver.
+// CreateInstance returns ErrNoDriver.
 func (*Library) CreateInstance(string, layout.GPUInstance) error { return noCgo(LibraryConfig{}) }
 
-// Destroy returns ErrNoDriver.
+// DestroyInstance returns ErrNoDriver.
 func (*Library) DestroyInstance(string, layout.GPUInstance) error { return noCgo(LibraryConfig{}) }
 
 // Close does nothing.

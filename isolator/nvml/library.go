@@ -36,12 +36,20 @@ type Library struct {
 // guarded by Library.mu, except those that never change.
 type gpuState struct {
 	uuid, pci string
-	token     chan struct{} // held by who samples it or a slice of it
-	seenOnBus bool          // sysfs once told that it is there
+	// token is held during each call about the GPU or one of its MIG devices.
+	token chan struct{}
+	// seenOnBus is set if sysfs listed the GPU when it was discovered. Only then does a missing
+	// entry mean that the GPU has left the bus. It never changes.
+	seenOnBus bool
 
-	handle     nvml.Device
-	registered bool  // for events
-	lostErr    error // what it said, if that was final and it is not back
+	// handle is NVML's, which a restart of NVML replaces.
+	handle nvml.Device
+	// registered is set once NVML reports the GPU's events.
+	registered bool
+	// lostErr is the driver's error that the GPU is lost; nil while it responds.
+	lostErr error
+	// retryAt is when a lost GPU is tried again, and retryPause the pause before that, which
+	// doubles with each attempt.
 	retryAt    time.Time
 	retryPause time.Duration
 }

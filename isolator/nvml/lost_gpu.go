@@ -53,12 +53,12 @@ func (l *Library) shouldRetry(c *gpuState) bool {
 		c.retryPause = min(2*c.retryPause, maxRetryPause)
 		c.retryAt = time.Now().Add(c.retryPause)
 	}
-	anew := l.areAllLost()
+	restart := l.areAllLost()
 	l.mu.Unlock()
 	if !due || c.seenOnBus && l.bus.readPresence(c.pci) == presenceAbsent {
 		return false
 	}
-	if anew {
+	if restart {
 		if err := l.restartNVML(); err != nil {
 			l.c.Log.WithField("gpu", c.uuid).WithError(err).Warn("lost GPU not found")
 			return false

@@ -62,8 +62,9 @@ import (
 type MemoryLimits struct {
 	c LibraryConfig
 
-	mu   sync.Mutex
-	busy map[string]chan struct{} // by GPU: held by who asks about it
+	mu sync.Mutex
+	// busy has, by GPU, a token that a call about the GPU holds.
+	busy map[string]chan struct{}
 }
 
 // NewMemoryLimits returns a MemoryLimits. It does not load the library.

@@ -135,8 +135,8 @@ func (f *ModeStore) statePath() string { return filepath.Join(f.cfg.StateDir, st
 
 // The caller of wantsShared holds mu.
 func (f *ModeStore) wantsShared(uuid string) bool {
-	if asked, ok := f.saved.Requested[uuid]; ok {
-		return asked
+	if requested, ok := f.saved.Requested[uuid]; ok {
+		return requested
 	}
 	return f.listed[uuid]
 }
@@ -236,20 +236,20 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 	if !f.cfg.Live {
 		return nil
 	}
-	var books map[string]DeviceUse
+	var containerUse map[string]DeviceUse
 	if f.cfg.ContainerUse != nil {
-		books = f.cfg.ContainerUse()
+		containerUse = f.cfg.ContainerUse()
 	}
 	var forms logrus.Fields
 	err := f.updateSaved(func(k savedModes) (bool, error) {
 		forms = logrus.Fields{}
 		for _, d := range f.cfg.Host.Devices {
-			use := DeviceUse{held[d.UUID].Whole || books[d.UUID].Whole, held[d.UUID].Shared || books[d.UUID].Shared}
-			now, asked := k.Shared[d.UUID], f.listed[d.UUID]
-			if a, ok := k.Requested[d.UUID]; ok {
-				asked = a
+			use := DeviceUse{held[d.UUID].Whole || containerUse[d.UUID].Whole, held[d.UUID].Shared || containerUse[d.UUID].Shared}
+			now, requested := k.Shared[d.UUID], f.listed[d.UUID]
+			if r, ok := k.Requested[d.UUID]; ok {
+				requested = r
 			}
-			if next := nextMode(now, asked, use, known); next != now {
+			if next := nextMode(now, requested, use, known); next != now {
 				k.Shared[d.UUID], forms[d.UUID] = next, next
 			}
 		}
@@ -263,7 +263,7 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 
 // nextMode returns the new mode of a device. A device that is held in both
 // modes, as a launch in progress may cause, keeps its mode.
-func nextMode(now, asked bool, use DeviceUse, known bool) bool {
+func nextMode(now, requested bool, use DeviceUse, known bool) bool {
 	switch {
 	case use.Whole && use.Shared:
 		return now
@@ -272,7 +272,7 @@ func nextMode(now, asked bool, use DeviceUse, known bool) bool {
 	case !known:
 		return now
 	}
-	return asked
+	return requested
 }
 
 // updateSaved writes the changed content to the file before it takes effect.

@@ -59,9 +59,9 @@ var products = []gpuProduct{
 
 // findProduct accepts a short type or a product name, as a job's request does.
 func findProduct(name string) (gpuProduct, bool) {
-	wish := gpu.TypeSelector{Include: []string{name}}
+	selector := gpu.TypeSelector{Include: []string{name}}
 	for _, p := range products {
-		if wish.Match(p.model) {
+		if selector.Match(p.model) {
 			return p, true
 		}
 	}

@@ -205,9 +205,9 @@ func (c *DaemonClient) doRequest(ctx context.Context, method, path string, query
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	var said errorResponse
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBodyBytes)).Decode(&said); err != nil || said.Error == "" {
-		said.Error = fmt.Sprintf("the agent daemon at %s answered %s to %s", c.path, answer.Status, path)
+	var failure errorResponse
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBodyBytes)).Decode(&failure); err != nil || failure.Error == "" {
+		failure.Error = fmt.Sprintf("the agent daemon at %s answered %s to %s", c.path, answer.Status, path)
 	}
-	return nil, &ResponseError{answer.StatusCode, said.Error}
+	return nil, &ResponseError{answer.StatusCode, failure.Error}
 }

@@ -25,7 +25,7 @@ func ListenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on the agent's socket: %w", err)
 	}
-	// Any user may connect: the server asks the kernel for the peer's
+	// Any user may connect: the server reads the peer's
 	// identity.
 	if err := os.Chmod(path, 0o666); err != nil {
 		l.Close()

@@ -147,14 +147,14 @@ func (s *Server) writeError(w http.ResponseWriter, err error) {
 
 func statusCodeOf(err error) int {
 	var (
-		told    *statusError
-		invalid *containers.InvalidContainerError
-		unknown *containers.UnknownContainerError
-		refused *allocation.RejectedError
+		withStatus *statusError
+		invalid    *containers.InvalidContainerError
+		unknown    *containers.UnknownContainerError
+		refused    *allocation.RejectedError
 	)
 	switch {
-	case errors.As(err, &told):
-		return told.code
+	case errors.As(err, &withStatus):
+		return withStatus.code
 	case errors.As(err, &invalid):
 		return http.StatusBadRequest
 	case errors.As(err, &unknown), errors.Is(err, watch.ErrUnknownDevice), errors.Is(err, share.ErrUnknownDevice), errors.Is(err, mig.ErrUnknownGPU):

@@ -41,8 +41,8 @@ func (b *EventBus) Publish(at time.Time, events ...deploy.BusEvent) error {
 	if len(b.streams) == 0 {
 		return nil
 	}
-	for _, told := range events {
-		for _, ev := range withLegacyForm(told) {
+	for _, event := range events {
+		for _, ev := range withLegacyForm(event) {
 			if err := b.sendEvent(ev, at); err != nil {
 				return err
 			}

@@ -91,8 +91,8 @@ func (p appPatch) clearReplaced(a *marathon.App) {
 	if p["ports"] != nil {
 		a.PortDefinitions = nil
 	}
-	host, said := p.movesToHost()
-	if !said {
+	host, given := p.movesToHost()
+	if !given {
 		return
 	}
 	a.Networks = nil
@@ -110,9 +110,9 @@ func (p appPatch) clearReplaced(a *marathon.App) {
 // hasHostPorts reports whether the stored app has ports in the host's network.
 func hasHostPorts(a *marathon.App) bool { return a.PortDefinitions != nil }
 
-// movesToHost reports whether the update selects the host's network. said is false if it does
+// movesToHost reports whether the update selects the host's network. given is false if it does
 // not mention networks in any form.
-func (p appPatch) movesToHost() (host, said bool) {
+func (p appPatch) movesToHost() (host, given bool) {
 	var sent struct {
 		Networks []struct {
 			Mode string `json:"mode"`

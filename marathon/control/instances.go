@@ -64,12 +64,12 @@ func (k *controlLoop) instanceOf(t *job.Task, app, version string) deploy.AppIns
 // taskAddresses returns the addresses that the task reported. For a task in its agent's
 // network that reported none, it returns the address of the agent.
 func taskAddresses(t *job.Task, onHost bool) []deploy.IPAddress {
-	told := t.Addresses
-	if len(told) == 0 && onHost {
-		told = []string{cmp.Or(hostOf(t.AgentURL), t.Hostname)}
+	reported := t.Addresses
+	if len(reported) == 0 && onHost {
+		reported = []string{cmp.Or(hostOf(t.AgentURL), t.Hostname)}
 	}
-	all := make([]deploy.IPAddress, 0, len(told))
-	for _, text := range told {
+	all := make([]deploy.IPAddress, 0, len(reported))
+	for _, text := range reported {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
 			continue

@@ -46,7 +46,7 @@ type appRecord struct {
 	// health are the results of health checks by instance, as of the last Step with a change of the app. The next
 	// one returns events for those that differ.
 	health map[string]*bool
-	// stopRequested are the instances that were asked to end and have not ended.
+	// stopRequested are the instances that were requested to end and have not ended.
 	stopRequested map[string]bool
 }
 

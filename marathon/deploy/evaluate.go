@@ -50,7 +50,7 @@ func newEvaluation(a *appRecord, instances []AppInstance) *appEvaluation {
 	return l
 }
 
-// countInstances assigns the instances to their jobs. Those that were asked to end are leaving.
+// countInstances assigns the instances to their jobs. Those that were requested to end are leaving.
 func (l *appEvaluation) countInstances() {
 	a := l.app
 	present := map[string]bool{}
@@ -172,7 +172,7 @@ func (l *appEvaluation) markStopping(list []*AppInstance) {
 	}
 }
 
-// requestStops adds an action that stops the instances that were asked to end, before those that start instances. It
+// requestStops adds an action that stops the instances that were requested to end, before those that start instances. It
 // forgets instances of the job that is scaled up: the job may use them again.
 func (l *appEvaluation) requestStops() {
 	if len(l.app.stopRequested) == 0 {

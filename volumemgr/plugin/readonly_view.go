@@ -14,7 +14,7 @@ import (
 )
 
 // viewPath is the path of a volume that the engine gets: a read-only bind mount. It
-// is read-only even if the user does not ask for it, because a file in a volume
+// is read-only even if the user does not request it, because a file in a volume
 // may be a hard link to the host's driver, which containers must not change.
 func (d *volumeDriver) viewPath(name string) string { return filepath.Join(d.Mounts, name) }
 

@@ -1,4 +1,4 @@
-// The driver's libraries and their functions. This file knows no hook: hooks
+// The driver's libraries and their functions. This file does not depend on hooks: hooks
 // call the driver through it.
 #include "limiter.h"
 #include <dlfcn.h>

@@ -77,7 +77,7 @@ const struct limits *limits_get(void); // NULL: missing or invalid
 int limits_find(const uint8_t uuid[16]);
 bool uuid_parse(const char *text, uint8_t uuid[16]);
 void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define PRINT_ERROR_ONCE(...) do { static _Atomic bool said; if (!atomic_exchange(&said, true)) print_error(__VA_ARGS__); } while (0)
+#define PRINT_ERROR_ONCE(...) do { static _Atomic bool printed; if (!atomic_exchange(&printed, true)) print_error(__VA_ARGS__); } while (0)
 
 // ---- usage_file.c, slots.c
 
