@@ -106,7 +106,7 @@ func (r *testRig) gone() {
 	r.agent.hangUp()
 }
 
-func TestAgentLost(t *testing.T) {
+func TestLostAgentEndsTask(t *testing.T) {
 	tests := []struct {
 		name       string
 		checkpoint bool

@@ -23,7 +23,7 @@ type addressedTask struct {
 func (a addressedTask) ProbeAddress() string { return a.host }
 
 // HTTP and TCP probes against a real server.
-func TestProbes(t *testing.T) {
+func TestHTTPAndTCPProbes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/well" {
 			http.Error(w, "ill", http.StatusServiceUnavailable)
@@ -62,8 +62,8 @@ func TestProbes(t *testing.T) {
 		{"http, its own statuses", host, "", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Statuses: []uint32{503}}), code(503)},
 		{"http, no answer", host, "HTTP response to HTTPS client", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Scheme: ptr("https")}), nil},
 		{"tcp", host, "", byTCP(port), listens(true)},
-		{"tcp, nobody there", host, "connection refused", byTCP(1), listens(false)},
-		{"tcp, nobody there by IPv6", host, "[::1]:1", mesos.HealthCheck{Type: mesos.HealthCheck_TCP,
+		{"tcp without a listener", host, "connection refused", byTCP(1), listens(false)},
+		{"tcp without a listener, IPv6", host, "[::1]:1", mesos.HealthCheck{Type: mesos.HealthCheck_TCP,
 			TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 1, Protocol: mesos.IPv6.Enum()}}, listens(false)},
 		{"no network", "", "use COMMAND", byTCP(port), nil},
 	}

@@ -52,14 +52,14 @@ func TestFailedDeviceIsReported(t *testing.T) {
 		r.launch(info(t, task.TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}))
 		r.running()
 		if got := <-bed.asked; len(got) != 2 || got[1] != "GPU-b" {
-			t.Errorf("asked for %v", got)
+			t.Errorf("watched %v", got)
 		}
 		expect := func(healthy bool, message string) {
 			t.Helper()
 			s := r.update(mesos.TASK_RUNNING)
 			r.acknowledge(s)
 			if s.Healthy == nil || *s.Healthy != healthy || s.GetMessage() != message {
-				t.Errorf("told healthy %v, %q; want %v, %q", s.Healthy, s.GetMessage(), healthy, message)
+				t.Errorf("got healthy %v, %q; want %v, %q", s.Healthy, s.GetMessage(), healthy, message)
 			}
 		}
 		bed.tell("GPU-a", gpu.Healthy, "")

@@ -79,7 +79,7 @@ func TestApplyShareLimit(t *testing.T) {
 		t.Errorf("without parts: %v", err)
 	}
 	if _, err := cfg.applyShareLimit(t.Context(), shared()); err == nil {
-		t.Error("nobody to ask, and the task starts")
+		t.Error("the task starts although its shares cannot be enforced")
 	}
 	cfg.ReadShareLimits = func(context.Context, string) (ShareEnforcement, error) {
 		return ShareEnforcement{}, errors.New("MPS does not answer")

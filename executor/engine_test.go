@@ -153,7 +153,7 @@ func TestNestedTaskIsRefused(t *testing.T) {
 		t.Errorf("message is %q, want the image and the agent's answer", got)
 	}
 	if got := <-asked; got != "Bearer token" {
-		t.Errorf("agent was asked with authorization %q", got)
+		t.Errorf("agent got authorization %q", got)
 	}
 	r.acknowledge(s)
 	r.endedWell()
@@ -203,7 +203,7 @@ func TestDockerDiskLimitAndCheck(t *testing.T) {
 	s := r.update(mesos.TASK_RUNNING)
 	r.acknowledge(s)
 	if s.GetReason() != mesos.REASON_TASK_CHECK_STATUS_UPDATED || s.CheckStatus.Command.GetExitCode() != 7 {
-		t.Errorf("told %s with check %v", s.GetReason(), s.CheckStatus)
+		t.Errorf("got %s with check %v", s.GetReason(), s.CheckStatus)
 	}
 	s = r.update(mesos.TASK_FAILED)
 	nothingLeft(t, engine)

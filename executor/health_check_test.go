@@ -33,8 +33,8 @@ func TestWatchHealth(t *testing.T) {
 		{"fails too often", 2, []error{nil, bad}, []string{"2s healthy", "3s unhealthy, 1 times of 2: refused", "4s unhealthy, 2 times of 2: refused, kill",
 			"5s unhealthy, 3 times of 2: refused, kill", "6s unhealthy, 4 times of 2: refused, kill", "7s unhealthy, 5 times of 2: refused, kill"}},
 		{"never starts", 1, []error{bad}, []string{"6s unhealthy, 1 times of 1: refused, kill", "7s unhealthy, 2 times of 1: refused, kill"}},
-		{"cannot be asked", 1, []error{nil, task.ErrNotReached, nil}, []string{"2s healthy"}},
-		{"nobody minds", 0, []error{nil, bad, nil}, []string{"2s healthy", "3s unhealthy, 1 times of 0: refused", "4s healthy"}},
+		{"probe cannot reach the task", 1, []error{nil, task.ErrNotReached, nil}, []string{"2s healthy"}},
+		{"failures without a limit", 0, []error{nil, bad, nil}, []string{"2s healthy", "3s unhealthy, 1 times of 0: refused", "4s healthy"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

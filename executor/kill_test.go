@@ -20,7 +20,7 @@ func (r *testRig) signalled(want syscall.Signal) {
 	}
 }
 
-func TestKill(t *testing.T) {
+func TestKillEndsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()
 		r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
@@ -32,7 +32,7 @@ func TestKill(t *testing.T) {
 		r.task.exit <- task.ExitStatus{Code: 0}
 		s := r.update(mesos.TASK_KILLED)
 		if s.GetMessage() != "exited with status 0" || label(s) != "" {
-			t.Errorf("got message %q and exit code %q, want no code for an end that was asked for", s.GetMessage(), label(s))
+			t.Errorf("got message %q and exit code %q, want no code for a requested end", s.GetMessage(), label(s))
 		}
 		r.acknowledge(s)
 		r.endedWell()
@@ -50,7 +50,7 @@ func TestKillGrace(t *testing.T) {
 		info  *mesos.KillPolicy
 		want  time.Duration
 	}{
-		{"nobody's", -1, nil, 5 * time.Second},
+		{"no grace period set", -1, nil, 5 * time.Second},
 		{"task info's", -1, policy, 4 * time.Second},
 		{"kill's", 2 * time.Second, policy, 2 * time.Second},
 	}
@@ -163,7 +163,7 @@ func TestKillOfUnknownTaskIsIgnored(t *testing.T) {
 	})
 }
 
-func TestShutdown(t *testing.T) {
+func TestShutdownEndsTask(t *testing.T) {
 	t.Run("of an idle executor", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()

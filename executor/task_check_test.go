@@ -49,7 +49,7 @@ func TestWatchCheck(t *testing.T) {
 		})
 		want := []string{"1s 0 ", "4s 1 ", "6s none check without an answer: late", "8s 0 "}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+			t.Errorf("statuses (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func label(s mesos.TaskStatus) string {
 	return *s.Labels.Labels[0].Value
 }
 
-func TestTaskEnds(t *testing.T) {
+func TestTaskEndIsReported(t *testing.T) {
 	tests := []struct {
 		name    string
 		exit    task.ExitStatus
@@ -105,7 +105,7 @@ func TestStatusesCarryIDs(t *testing.T) {
 		}
 		r.endedWell()
 		if got := r.task.got; got.ID != "t1" || got.Framework != "framework" || got.Container.Value != "container" {
-			t.Errorf("runtime was told task %q of %q in container %q", got.ID, got.Framework, got.Container.Value)
+			t.Errorf("runtime got task %q of %q in container %q", got.ID, got.Framework, got.Container.Value)
 		}
 	})
 }
@@ -164,8 +164,8 @@ func TestGrantedGPUsReachRuntime(t *testing.T) {
 		{"two slices of one GPU", task.TaskSpec{GPUs: 2}, gpu.DeviceAccess{Confined: true, Minors: []int{2}, Caps: []int{30, 31, 39, 40}}, nil, 1},
 		{"unconfined mesos", task.TaskSpec{GPUs: 2}, gpu.DeviceAccess{}, nil, 0},
 		{"unconfined docker without GPU", task.TaskSpec{Containerizer: job.Docker}, gpu.DeviceAccess{}, nil, 0},
-		{"mesos where nobody knows", task.TaskSpec{GPUs: 2}, gpu.DeviceAccess{}, noCgroup, 0},
-		{"docker without GPU where nobody knows", task.TaskSpec{Containerizer: job.Docker}, gpu.DeviceAccess{}, noCgroup, 0},
+		{"mesos without known devices", task.TaskSpec{GPUs: 2}, gpu.DeviceAccess{}, noCgroup, 0},
+		{"docker without GPU, without known devices", task.TaskSpec{Containerizer: job.Docker}, gpu.DeviceAccess{}, noCgroup, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestReportUsage(t *testing.T) {
 		look := func(after time.Duration, want gpu.TaskUsage) {
 			t.Helper()
 			if got := <-g.asked; got != "container GPU-a" || time.Since(start) != after {
-				t.Errorf("asked for %q after %s, want %s", got, time.Since(start), after)
+				t.Errorf("requested %q after %s, want %s", got, time.Since(start), after)
 			}
 			synctest.Wait()
 			got, err := useIn(t, r.cfg.Sandbox)

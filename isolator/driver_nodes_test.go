@@ -150,7 +150,7 @@ func TestDriverCannotBeLoaded(t *testing.T) {
 	cases := []struct{ name, devices, script, want string }{
 		{"no module, and an error", withoutUVM, "echo 'no such GPU' >&2; exit 1",
 			"is named nvidia-uvm: its module is not loaded: run "},
-		{"its words are told", withoutUVM, "echo 'no such GPU' >&2; exit 1",
+		{"output of nvidia-modprobe is in the error", withoutUVM, "echo 'no such GPU' >&2; exit 1",
 			"exit status 1: no such GPU; as root, run: nvidia-modprobe -u -c=0 -c=1"},
 		{"silence", withoutUVM, "exit 3", "exit status 3; as root, run"},
 		{"no help", withoutUVM, "", "its module is not loaded, although nvidia-modprobe -u -c=0 -c=1 succeeded"},

@@ -73,7 +73,7 @@ func TestResolveTaskGrant(t *testing.T) {
 		}
 	}
 	if strings.Contains(formatRules(g), "c 195:1 ") {
-		t.Error("a GPU that was not asked for is granted")
+		t.Error("a GPU that was not requested is granted")
 	}
 	if len(g.Nodes) != 3+4 {
 		t.Errorf("got %d nodes, want 3 GPUs and 4 control nodes", len(g.Nodes))

@@ -25,7 +25,7 @@ func groupOrder(g *Group) string {
 
 // Ids and dependencies are relative to the group that contains them. All apps of a group have the dependencies of the
 // group.
-func TestGroup(t *testing.T) {
+func TestGroupPathsAreRelative(t *testing.T) {
 	g := parseGroup(t, `{
 		"id": "shop",
 		"apps": [{"id": "web", "cmd": "a", "dependencies": ["back/api", "../cache"]}],

@@ -26,7 +26,7 @@ func errorDetails(t *testing.T, err error) map[string]string {
 }
 
 // Each rule, with a definition that breaks only this rule. The error has one path and one message.
-func TestRules(t *testing.T) {
+func TestEachRuleIsEnforced(t *testing.T) {
 	const run = `"id": "a", "cmd": "b"`
 	const image = `"id": "a", "container": {"docker": {"image": "x"}`
 	for _, test := range []struct{ app, path, text string }{
@@ -176,7 +176,7 @@ func requireSingleError(t *testing.T, app, path, text string) {
 }
 
 // Text that is not JSON causes another error than an invalid app.
-func TestMalformed(t *testing.T) {
+func TestMalformedJSONIsRejected(t *testing.T) {
 	for _, text := range []string{"", "{", `{"id": "a"} {}`, "{]", `{"id": "a"}x`} {
 		_, err := ParseApp([]byte(text), testSettings())
 		if m := (*SyntaxError)(nil); !errors.As(err, &m) {

@@ -91,7 +91,7 @@ func TestFindVersion(t *testing.T) {
 	}
 }
 
-func TestNoDriver(t *testing.T) {
+func TestFindWithoutDriver(t *testing.T) {
 	if _, err := FindDriver(t.TempDir()); !errors.Is(err, ErrNoDriver) {
 		t.Errorf("empty root: %v", err)
 	}

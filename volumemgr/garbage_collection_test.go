@@ -56,7 +56,7 @@ func TestCollect(t *testing.T) {
 		dev  string
 		gone []string
 	}{
-		{"nobody", "", "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
+		{"no user", "", "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
 		{"the volume", s.Dir + "/nvidia_470.57.02", "8:1", []string{"nvidia_535.104.05"}},
 		{"one file of it", s.Dir + "/nvidia_470.57.02/lib64/libcuda.so.470.57.02", "8:1", []string{"nvidia_535.104.05"}},
 		{"one whose name begins alike", s.Dir + "/nvidia_470.57.02.1", "8:1", []string{"nvidia_470.57.02", "nvidia_535.104.05"}},
@@ -134,7 +134,7 @@ func TestCollectFinishesInterruptedRemoval(t *testing.T) {
 	wantEntries(t, s, ".lock", "nvidia_470.57.02", "nvidia_550.54.15")
 }
 
-func TestRemove(t *testing.T) {
+func TestRemoveVolume(t *testing.T) {
 	s := storeOfThree(t)
 	gc := CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}
 	if err := s.Remove(context.Background(), "nvidia_470.57.02", gc); err != nil {

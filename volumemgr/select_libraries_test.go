@@ -60,7 +60,7 @@ func TestFindByVersionSuffix(t *testing.T) {
 	}
 }
 
-func TestCapabilities(t *testing.T) {
+func TestLibrariesHaveCapabilities(t *testing.T) {
 	dir := simulatedRoot(t)
 	writeLibrary(t, dir, amd64+"libnvidia-ngx.so."+v535, elfObject{soname: "libnvidia-ngx.so.1"})
 	writeLibrary(t, dir, amd64+"libGLX_nvidia.so."+v535, elfObject{soname: "libGLX_nvidia.so.0"})

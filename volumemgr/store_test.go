@@ -25,7 +25,7 @@ func mustCreate(t testing.TB, s Store, d InstalledDriver) DriverVolume {
 	return v
 }
 
-func TestCreate(t *testing.T) {
+func TestCreateVolume(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	s := Store{Dir: filepath.Join(t.TempDir(), "deep/volumes")}
 	v := mustCreate(t, s, d)

@@ -60,7 +60,7 @@ func storeOfCopies(t *testing.T, s Store, d InstalledDriver) DriverVolume {
 	return v
 }
 
-func TestVerify(t *testing.T) {
+func TestVerifyFindsDamage(t *testing.T) {
 	cuda := "lib64/libcuda.so." + v535
 	for _, c := range []struct {
 		name   string
@@ -287,7 +287,7 @@ func TestProgressReportsEveryByte(t *testing.T) {
 	}
 	mustVerify(t, s, v.Name)
 	if read != v.Bytes {
-		t.Errorf("verify told of %d bytes, the volume has %d", read, v.Bytes)
+		t.Errorf("verify reported %d bytes, the volume has %d", read, v.Bytes)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestTaskLimitsReachEngine(t *testing.T) {
 	tests := []struct {
 		name                                    string
 		limits                                  map[string]float64
@@ -168,7 +168,7 @@ func TestLimits(t *testing.T) {
 }
 
 // All supported kinds of volumes, as the container sees them.
-func TestVolumes(t *testing.T) {
+func TestVolumesReachContainer(t *testing.T) {
 	h := newHost(t).on(t, newPrivateEngine(t)) // the engine has only this test's volumes
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:volumes", nil, nil))
 	outside, name := t.TempDir(), fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
@@ -260,7 +260,7 @@ ls /sys/class/net`), parameters(
 	}
 	if c.Config.Labels["team"] != "vision" || c.HostConfig.PidsLimit == nil || *c.HostConfig.PidsLimit != 50 || c.HostConfig.MemorySwap != -1 ||
 		len(c.HostConfig.CapAdd) != 1 || len(c.HostConfig.CapDrop) != 1 {
-		t.Errorf("engine was told labels %v, %+v", c.Config.Labels, c.HostConfig.Resources)
+		t.Errorf("engine got labels %v, %+v", c.Config.Labels, c.HostConfig.Resources)
 	}
 	if exit, err := r.Wait(t.Context()); err != nil || !exit.Succeeded() {
 		t.Errorf("task %s (%v)", exit, err)
@@ -305,7 +305,7 @@ func TestBridgeNetwork(t *testing.T) {
 }
 
 // ExecProbe runs a command in the task's container and returns its exit status.
-func TestExec(t *testing.T) {
+func TestExecProbeReturnsExitStatus(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:exec", nil, nil))
 	r := h.start(t, shell(img, "sleep 1000")).(*runningContainer)
@@ -333,7 +333,7 @@ func TestExec(t *testing.T) {
 		t.Error("the task was given up and ended well")
 	}
 	if _, err := r.ExecProbe(t.Context(), []string{"true"}, nil); !errors.Is(err, task.ErrNotReached) {
-		t.Errorf("a task that is gone: %v, want that it was not asked", err)
+		t.Errorf("a task that is gone: %v, want that it was not probed", err)
 	}
 	none, err := client.NewClientWithOpts(client.WithHost("unix://"+filepath.Join(t.TempDir(), "none.sock")), client.WithVersion("1.41"))
 	if err != nil {

@@ -124,7 +124,7 @@ func TestOutputWithFullEngineDisk(t *testing.T) {
 		h := h.inSandbox(t, t.TempDir())
 		exit, _, stderr := h.run(t, shell(img, "cat /dev/zero >/fill"))
 		if exit.Code != 1 || !strings.Contains(stderr, "No space left on device") {
-			t.Errorf("task %s and said %q, want it out of space", exit, stderr)
+			t.Errorf("task %s and wrote %q, want it out of space", exit, stderr)
 		}
 	})
 	t.Run("before the task", func(t *testing.T) {

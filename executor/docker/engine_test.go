@@ -147,7 +147,7 @@ exit 0`)
 	}
 }
 
-func TestNoGPU(t *testing.T) {
+func TestContainerWithoutGPU(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:nogpu", nil, nil))
 	_, stdout, stderr := h.run(t, shell(img, `ls /dev | grep nvidia; mknod /tmp/n c 195 0; true </tmp/n; echo $NVIDIA_VISIBLE_DEVICES`))
@@ -171,7 +171,7 @@ func TestDriverVolume(t *testing.T) {
 		{"env", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"}, "libcuda.so.1 readonly /usr/local/nvidia/lib:/usr/local/nvidia/lib64 /usr/local/nvidia/bin"},
 		{"image's own paths stay", label, []string{"PATH=/bin:/mine", "LD_LIBRARY_PATH=/mine"}, "libcuda.so.1 readonly /mine /bin"},
 		{"void", label, []string{"NVIDIA_VISIBLE_DEVICES=void"}, "- - - /usr/local/sbin"},
-		{"nothing said", nil, nil, "- - - /usr/local/sbin"},
+		{"image without requests", nil, nil, "- - - /usr/local/sbin"},
 	}
 	h := newHost(t)
 	for i, tt := range tests {
@@ -254,7 +254,7 @@ func awaitText(t *testing.T, read func() string, want string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("nobody said %q, but %q", want, read())
+			t.Fatalf("the output lacks %q: %q", want, read())
 		}
 	}
 }

@@ -190,7 +190,7 @@ func TestSessionOfOtherContainerIsRejected(t *testing.T) {
 	}
 	for what, n := range map[string]sessionNotice{
 		"another container's": {made.ID, uuid.NewString()},
-		"nobody's":            {"none", uuid.NewString()},
+		"unknown command":     {"none", uuid.NewString()},
 		"a mark of its own":   {made.ID, "*"},
 	} {
 		conn, err := registerSession(t.Context(), containerName(other), n)

@@ -55,7 +55,7 @@ func quiet(t *testing.T) logrus.FieldLogger {
 	return log
 }
 
-func TestNoEngine(t *testing.T) {
+func TestLaunchFailsWithoutEngine(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "docker.sock")
 	d := &EngineRuntime{Log: quiet(t), NewClient: func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost(socket)) }}
 	_, err := d.Start(t.Context(), task.TaskSpec{Image: "debian:12"})
@@ -82,7 +82,7 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-func TestPull(t *testing.T) {
+func TestImagePull(t *testing.T) {
 	var pulled atomic.Bool
 	image := func(w http.ResponseWriter, _ *http.Request) {
 		if !pulled.Load() {
@@ -137,7 +137,7 @@ func TestPullStalls(t *testing.T) {
 	}
 }
 
-func TestInspectError(t *testing.T) {
+func TestImageInspectErrorIsReturned(t *testing.T) {
 	engine := fakeEngine(t, map[string]http.HandlerFunc{"GET /images/debian:12/json": func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"message":"layer database is corrupt"}`, http.StatusInternalServerError)
 	}})
@@ -308,9 +308,9 @@ func TestIncompatibleImage(t *testing.T) {
 		{"architecture of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-b"}}, false, true},
 		{"architecture of another's", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, true, false},
 		{"architecture of one of both", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}, true, false},
-		{"nobody knows which GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1}, true, false},
+		{"GPU without a name", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1}, true, false},
 		{"brand of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, false, true},
-		{"a device that nobody knows", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-c"}}, false, true},
+		{"an unknown device", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-c"}}, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -303,10 +303,10 @@ func TestForcePull(t *testing.T) {
 	asked := reg.requests("/manifests/v1")
 	h.run(t, work)
 	if got := reg.requests("/manifests/v1"); got != asked {
-		t.Errorf("the registry was asked again for an image that is there")
+		t.Errorf("the registry got a request for an image that the engine has")
 	}
 	h.run(t, foreign(work, func(c *mesos.ContainerInfo) { c.Docker.ForcePullImage = ptr(true) }))
 	if got := reg.requests("/manifests/v1"); got <= asked {
-		t.Errorf("the registry was not asked")
+		t.Errorf("the registry got no request")
 	}
 }

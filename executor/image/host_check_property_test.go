@@ -186,7 +186,7 @@ func FuzzExamine(f *testing.F) {
 		case err == nil && ask.NeedsDriver() != needsDriver(labels, vars):
 			t.Errorf("the driver's files: Examine says %v", ask.NeedsDriver())
 		case errors.As(err, &unfit) && (unfit.Cause != DriverMismatch || unfit.Required == "" || !strings.Contains(err.Error(), has)):
-			t.Errorf("the error tells not all: %v", err)
+			t.Errorf("the error is incomplete: %v", err)
 		case err != nil && strings.Count(err.Error(), "\n") > strings.Count(env+volumes+cuda+has, "\n"):
 			t.Errorf("error of several lines: %v", err)
 		case !ask.NeedsDriver() && err != nil && !needsDriver(labels, vars):

@@ -115,7 +115,7 @@ func TestExecProbe(t *testing.T) {
 					t.Errorf("got %d and %v, want %d and %q", code, err, tt.code, tt.err)
 				}
 				if asked := !errors.Is(err, task.ErrNotReached); asked != tt.asked {
-					t.Errorf("error %v says that the task was asked: %v", err, asked)
+					t.Errorf("error %v reports an answer of the task: %v", err, asked)
 				}
 				if got := strings.Join(tt.agent.calls, " "); got != tt.calls {
 					t.Errorf("calls %s, want %s", got, tt.calls)

@@ -248,6 +248,6 @@ func TestMesosCheck(t *testing.T) {
 		t.Errorf("task ended with %v", exit)
 	}
 	if _, err := exec(time.Minute, "/bin/true"); err == nil {
-		t.Error("a task that has ended was asked")
+		t.Error("a task that has ended was probed")
 	}
 }

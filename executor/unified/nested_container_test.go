@@ -223,7 +223,7 @@ func TestLaunchRejectedByAgent(t *testing.T) {
 	})
 }
 
-func TestSignal(t *testing.T) {
+func TestSignalReachesNestedContainer(t *testing.T) {
 	var got []int32
 	status := http.StatusOK
 	r := runtime(t, fakeAgent{

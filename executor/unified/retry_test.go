@@ -90,7 +90,7 @@ func TestWaitSurvivesAgentRestart(t *testing.T) {
 	})
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestWaitReturnsExitStatus(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer fakeAnswer

@@ -329,7 +329,7 @@ func TestAsksWithAuthorization(t *testing.T) {
 	d.end(t)
 	a.set(func() {
 		if a.asked[operator.Call_GET_AGENT] != 2 || a.asked[operator.Call_GET_STATE] != 1 {
-			t.Errorf("asked %v, want GET_AGENT before and after SUBSCRIBE and GET_STATE once", a.asked)
+			t.Errorf("got calls %v, want GET_AGENT before and after SUBSCRIBE and GET_STATE once", a.asked)
 		}
 	})
 }

@@ -40,7 +40,7 @@ func startAgent(t *testing.T, master string, gpus int) *fakeAgent {
 	t.Cleanup(func() {
 		killAll(t, a.work)
 		if text, err := os.ReadFile(filepath.Join(a.work, "log")); err == nil && t.Failed() {
-			t.Logf("the agent said:\n%s", text[max(0, len(text)-8000):])
+			t.Logf("log of the agent:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
 	l.Close()

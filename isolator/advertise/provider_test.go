@@ -151,7 +151,7 @@ func TestUnknownProvider(t *testing.T) {
 	d.end(t)
 }
 
-func TestTeardown(t *testing.T) {
+func TestTeardownRemovesProvider(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
 	d := start(t, c, warned)
@@ -163,7 +163,7 @@ func TestTeardown(t *testing.T) {
 	a.subscribed("") // with a new provider ID
 }
 
-func TestOperations(t *testing.T) {
+func TestOperationsAreRejected(t *testing.T) {
 	a := newAgent(t, plain)
 	c, warned := config(t, a)
 	d := start(t, c, warned)

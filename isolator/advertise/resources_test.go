@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-func TestResources(t *testing.T) {
+func TestResourcesOfMachine(t *testing.T) {
 	h := host(t)
 	for _, provider := range []string{"", "p"} {
 		list := MachineGPUs{Host: h}.Resources(provider)
@@ -82,7 +82,7 @@ func parse(t *testing.T, flags string) map[string][]any {
 	return values
 }
 
-func TestFlags(t *testing.T) {
+func TestAgentFlags(t *testing.T) {
 	h, err := simulated.NewHost("1xV100,2xRTX 3090", "test")
 	if err != nil {
 		t.Fatal(err)

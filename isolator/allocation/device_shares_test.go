@@ -143,7 +143,7 @@ func TestRestoreShares(t *testing.T) {
 		{Container: "q", Named: []string{"h1"}, Shares: []gpu.DeviceShare{newShare("h1", 1, 0)}},
 	} {
 		if err := l.CheckAllocation(bad); err == nil {
-			t.Errorf("%+v stands in the books", bad)
+			t.Errorf("%+v is accepted", bad)
 		}
 	}
 }

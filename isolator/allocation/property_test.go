@@ -94,7 +94,7 @@ func checkedAssign(t *rapid.T, l *Allocator, id string, w DeviceRequest) {
 	before, now := maps.Clone(l.allocations), l.allocations[id]
 	holdings, err := l.AssignDevices(id, w, nil)
 	if diff := cmp.Diff(before, l.allocations); diff != "" {
-		t.Fatalf("Assign changed the books:\n%s", diff)
+		t.Fatalf("AssignDevices changed the allocations:\n%s", diff)
 	}
 	if err != nil {
 		return

@@ -112,7 +112,7 @@ func (m *crashingManager) checkInvariants(rt *rapid.T) {
 		booked, _ := m.Devices(root)
 		for _, d := range devices {
 			if !slices.Contains(booked, d) {
-				rt.Errorf("the kernel lets %s open %s, the books of %s say %v", id, d, root, booked)
+				rt.Errorf("the kernel lets %s open %s, the records of %s have %v", id, d, root, booked)
 			}
 		}
 	}

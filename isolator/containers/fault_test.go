@@ -272,7 +272,7 @@ func TestContainerKeepsRunningWithoutLostDevice(t *testing.T) {
 	}
 	m.wantDevices(t, "p", "GPU-1")
 	if _, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err == nil {
-		t.Error("a device that is not there was granted anew")
+		t.Error("a device that is not there was granted again")
 	}
 }
 

@@ -201,7 +201,7 @@ func TestPrepareRejectsImageUnsupportedByDevices(t *testing.T) {
 	m.restart(t)
 	l := containers.LaunchRequest{Container: "c", Rootfs: true, Image: containers.ImageSettings{Environment: map[string]string{"ARCH": "9.0"}}}
 	if _, err := m.Prepare(t.Context(), l); err != nil || len(asked) != 0 {
-		t.Errorf("without GPUs: got %v, asked about %v", err, asked)
+		t.Errorf("without GPUs: got %v, checked %v", err, asked)
 	}
 	l.Container, l.Resources = "d", resources(2, "GPU-0")
 	if _, err := m.Prepare(t.Context(), l); err == nil || err.Error() != "prepare container d: its image cannot run here: it wants arch>=9.0, GPU-0 of arch 7.0" {
@@ -224,11 +224,11 @@ func TestPrepareRejectsImageUnsupportedByDevices(t *testing.T) {
 	}
 	want := [][]string{{"GPU-0", "GPU-2"}, {"GPU-1", "GPU-2"}, {"GPU-1", "GPU-2"}}
 	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Errorf("asked about (-want +got):\n%s", diff)
+		t.Errorf("checked devices (-want +got):\n%s", diff)
 	}
 	bare := containers.LaunchRequest{Container: "e", Resources: resources(1, "GPU-0"), Image: l.Image}
 	if _, err := m.Prepare(t.Context(), bare); err != nil || len(asked) != 3 {
-		t.Errorf("without an image: got %v, asked about %v", err, asked)
+		t.Errorf("without an image: got %v, checked %v", err, asked)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestPrepareRejects(t *testing.T) {
 				t.Errorf("got %v, want a refusal with %q", err, c.want)
 			}
 			if diff := cmp.Diff(before, m.Holders()); diff != "" {
-				t.Errorf("a refusal changed the books:\n%s", diff)
+				t.Errorf("a rejected request changed the allocations:\n%s", diff)
 			}
 		})
 	}

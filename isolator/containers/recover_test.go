@@ -22,7 +22,7 @@ func TestLostRecordsAreRestoredFromCgroups(t *testing.T) {
 		{"emptied", func(dir string) error { return os.Truncate(filepath.Join(dir, "p.json"), 0) }},
 		{"torn", func(dir string) error { return os.Truncate(filepath.Join(dir, "p.json"), 20) }},
 		{"of another", func(dir string) error { return os.Rename(filepath.Join(dir, "p.json"), filepath.Join(dir, "z.json")) }},
-		{"of nobody", func(dir string) error {
+		{"without a container", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "p.json"), []byte(`{"holding":{"container":"../p"}}`), 0o600)
 		}},
 	} {
@@ -149,7 +149,7 @@ func TestRecoverReleasesOrphans(t *testing.T) {
 			t.Errorf("the kernel still allows it %v", got)
 		}
 		if _, err := m.Devices("past"); err == nil {
-			t.Error("a container that nobody confined was entered with all devices")
+			t.Error("an unconfined container was restored with all devices")
 		}
 	}
 	busy := true

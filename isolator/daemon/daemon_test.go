@@ -183,7 +183,7 @@ func TestServesAPI(t *testing.T) {
 	}
 	want := []string{h.Devices[0].UUID + " cordoned dust", h.Devices[1].UUID + " cordoned fan"}
 	if got := wantResource(t, calls, gpu.WithheldResource); !slices.Equal(got, want) {
-		t.Errorf("told to be withheld are %v, want %v", got, want)
+		t.Errorf("reported as withheld are %v, want %v", got, want)
 	}
 	for _, device := range []int{0, 3} {
 		if err := client.UncordonDevice(t.Context(), h.Devices[device].UUID); err != nil {

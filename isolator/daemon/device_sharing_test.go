@@ -82,7 +82,7 @@ func TestDiscoveredContainers(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := g.Share(t.Context(), "other"); err == nil {
-		t.Error("a container that nobody knows is admitted")
+		t.Error("an unknown container is admitted")
 	}
 	if h := g.listHolders(); len(h) != 1 || h[0].Container != "c" || h[0].Devices[0] != "GPU-a" {
 		t.Errorf("holders %+v", h)

@@ -263,7 +263,7 @@ func TestContainersSurvivePartitioning(t *testing.T) {
 	}
 	c.wantAdvertised(t, 38912)
 	if h := <-hosts; len(h.Devices) != 2 {
-		t.Errorf("told of %v", h.Devices)
+		t.Errorf("reported %v", h.Devices)
 	}
 	holders, err := client.ListContainers(t.Context())
 	if err != nil || len(holders) != 1 || !slices.Equal(holders[0].Devices, []string{wholeGPU}) {

@@ -71,7 +71,7 @@ func TestScenarios(t *testing.T) {
 			{124, clean, r, ""},
 			{125, clean, h, ""},
 		},
-		"off the bus stays failed though samples are well": {
+		"a device off the bus stays failed although samples succeed": {
 			{0, clean, h, ""}, {1, xidObservation(79), f, "XID 79 (GPU has fallen off the bus)"}, {5, clean, f, "needs a reset"}, {5000, clean, f, "XID 79"},
 		},
 		"an unknown XID needs a reset": {
@@ -89,7 +89,7 @@ func TestScenarios(t *testing.T) {
 		"a reset shows in the energy counter": {
 			{0, energyObservation(5000), h, ""}, {1, xidObservation(48), f, "double bit"}, {5, energyObservation(5100), f, "needs a reset"}, {60, energyObservation(3), r, ""}, {180, energyObservation(900), h, ""},
 		},
-		"lost fails at once, and is forgiven once it is back": {
+		"a lost device fails at once and recovers when it is back": {
 			{0, clean, h, ""}, {5, lost, f, "the device is lost"}, {10, lost, f, ""}, {15, clean, r, "lost"}, {135, clean, h, ""},
 		},
 		"a device that leaves the bus between two samples": {

@@ -125,7 +125,7 @@ func FuzzPlace(f *testing.F) {
 		checkPlacement(t, profiles, stay, names, got)
 		random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		if again, err := layout.PlaceInstances(profiles, stay, names); err != nil || !slices.Equal(got, again) {
-			t.Fatalf("asked in another order %v, %v; before %v", again, err, got)
+			t.Fatalf("in another order %v, %v; before %v", again, err, got)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func checkPlacement(t *testing.T, profiles []layout.InstanceProfile, stay []layo
 		}
 	}
 	if layout.FormatLayout(placed) != layout.FormatLayout(names) {
-		t.Fatalf("asked for %v, placed %v", names, placed)
+		t.Fatalf("requested %v, placed %v", names, placed)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestCoreShareAcrossPIDNamespaces(t *testing.T) {
 
 // With burst, a container may use an idle device fully, and is limited to its share while
 // another container uses the device.
-func TestBurst(t *testing.T) {
+func TestBurstUsesIdleDevice(t *testing.T) {
 	l := newLimits(1<<30, 25)
 	l.Devices[0].Burst = true
 	if got := measureShares(t, newMachineFile(t, 16<<30, 1, 0), "kernel", l)[0]; got < 95 {

@@ -116,7 +116,7 @@ func TestRefreshState(t *testing.T) {
 
 func TestErrorsAreLoggedOnce(t *testing.T) {
 	m, c := startAgent(t, (*httptest.Server).Start)
-	logger, said := logtest.NewNullLogger()
+	logger, logged := logtest.NewNullLogger()
 	c.Log, c.Interval = logger, time.Millisecond
 	m.set(func() { m.refuse = http.StatusUnauthorized })
 	a := mustNew(t, c)
@@ -136,16 +136,16 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 	cancel()
 	<-done
 	warnings := 0
-	for _, e := range said.AllEntries() {
+	for _, e := range logged.AllEntries() {
 		if e.Level == logrus.WarnLevel {
 			warnings++
 			if err := e.Data[logrus.ErrorKey].(error); !strings.Contains(err.Error(), "call the agent's GET_CONTAINERS: it responds 401 Unauthorized: not now") {
-				t.Errorf("said %v", err)
+				t.Errorf("logged %v", err)
 			}
 		}
 	}
 	if warnings != 1 {
-		t.Errorf("said %d times", warnings)
+		t.Errorf("logged %d warnings", warnings)
 	}
 }
 

@@ -161,15 +161,15 @@ func TestMergeHolders(t *testing.T) {
 	bare := func(container string, devices ...string) gpu.ContainerDevices {
 		return gpu.ContainerDevices{Container: container, Devices: devices}
 	}
-	for name, c := range map[string]struct{ books, agent, want []gpu.ContainerDevices }{
-		"nothing":        {},
-		"the books only": {[]gpu.ContainerDevices{bare("c", "a")}, nil, []gpu.ContainerDevices{bare("c", "a")}},
-		"the agent only": {nil, []gpu.ContainerDevices{newTestHolder("d", "e", "t", "j", "b"), newTestHolder("c", "e", "t", "j", "a")},
+	for name, c := range map[string]struct{ allocations, agent, want []gpu.ContainerDevices }{
+		"nothing":          {},
+		"allocations only": {[]gpu.ContainerDevices{bare("c", "a")}, nil, []gpu.ContainerDevices{bare("c", "a")}},
+		"agent only": {nil, []gpu.ContainerDevices{newTestHolder("d", "e", "t", "j", "b"), newTestHolder("c", "e", "t", "j", "a")},
 			[]gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a"), newTestHolder("d", "e", "t", "j", "b")}},
-		"the books know devices, the agent whose": {
+		"devices come from allocations, owners from the agent": {
 			[]gpu.ContainerDevices{bare("c", "a", "s")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a", "s")},
 		},
-		"the books come first": {
+		"allocations have precedence": {
 			[]gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "b")}, []gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")},
 		},
 		"several tasks in one container": {
@@ -178,7 +178,7 @@ func TestMergeHolders(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, MergeHolders(c.books, c.agent)); diff != "" {
+			if diff := cmp.Diff(c.want, MergeHolders(c.allocations, c.agent)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

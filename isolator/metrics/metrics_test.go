@@ -185,7 +185,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestHandler(t *testing.T) {
+func TestHandlerServesMetrics(t *testing.T) {
 	h, err := NewHandler(newConfig(t))
 	if err != nil {
 		t.Fatal(err)

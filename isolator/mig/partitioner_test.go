@@ -125,10 +125,10 @@ func TestApplyLayouts(t *testing.T) {
 	card, dir := &fakeDriver{left: -1}, t.TempDir()
 	c := mustOpen(t, card, dir, "b")
 	if c.HasPending() {
-		t.Error("a GPU of which nothing was asked is to be cut")
+		t.Error("a GPU without a requested layout is pending")
 	}
 	if !mustRequest(t, c, "2x3g.20gb") || !c.HasPending() {
-		t.Error("a layout that was asked for is not pending")
+		t.Error("a requested layout is not pending")
 	}
 	<-c.LayoutRequested()
 	c.ApplyLayouts(noneIdle) // no instance has to be destroyed

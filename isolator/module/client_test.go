@@ -121,7 +121,7 @@ func TestClientCalls(t *testing.T) {
 			got := c.call(map[string]any{"op": tt.op, "body": json.RawMessage(tt.body)})
 			r := <-requests
 			if want := (seen{"POST", tt.path, "application/json", r.body}); r != want {
-				t.Errorf("asked %+v, want %+v", r, want)
+				t.Errorf("got request %+v, want %+v", r, want)
 			}
 			if diff := cmp.Diff(decodeJSON(t, tt.body), decodeJSON(t, r.body)); diff != "" {
 				t.Errorf("body (-want +got):\n%s", diff)

@@ -103,7 +103,7 @@ func startDriver(t *testing.T, name string, env []string, args ...string) *drive
 			t.Errorf("%s: %v", filepath.Base(name), err)
 		}
 		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(name), errs.Bytes()[max(0, errs.Len()-8000):])
+			t.Logf("output of %s:\n%s", filepath.Base(name), errs.Bytes()[max(0, errs.Len()-8000):])
 		}
 	})
 	return d

@@ -163,7 +163,7 @@ func TestMesosModuleRetriesOncePerSecond(t *testing.T) {
 		calls = append(calls, d.recordedCalls()...)
 	}
 	if times := len(calls) - 4; times < 2 || times > 6 {
-		t.Errorf("told %d times while another was told 4 times: %q", times, calls)
+		t.Errorf("updated %d times while another container was updated 4 times: %q", times, calls)
 	}
 }
 

@@ -155,7 +155,7 @@ func TestSharedMemoryFolderIsPrivate(t *testing.T) {
 
 // A daemon that does not start prevents the container from starting; the error contains
 // the reason.
-func TestNoDaemon(t *testing.T) {
+func TestContainerIsRejectedIfDaemonDoesNotStart(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
@@ -168,7 +168,7 @@ func TestNoDaemon(t *testing.T) {
 	}
 	_, err := m.AdmitContainer(t.Context(), "a", newShares(1, 1))
 	if err == nil || !strings.Contains(err.Error(), "no CUDA-capable device is detected") {
-		t.Errorf("got %v, want what the control program said", err)
+		t.Errorf("got %v, want the output of the control program", err)
 	}
 	if used, _ := m.ReadUsage("a"); len(used) != 0 || daemonPID(m) != 0 {
 		t.Errorf("%v and process %d are left", used, daemonPID(m))
@@ -214,7 +214,7 @@ func TestCheckDevice(t *testing.T) {
 		want string
 	}{
 		{"Volta", m, gpu.Device{Arch: "7.0"}, ""},
-		{"not told", m, gpu.Device{}, ""},
+		{"unknown compute capability", m, gpu.Device{}, ""},
 		{"Pascal", m, gpu.Device{Arch: "6.0"}, "compute capability 6.0"},
 		{"MIG", m, gpu.Device{Arch: "8.0", MIG: &gpu.MIG{}}, "MIG device"},
 		{"simulated", simulated, gpu.Device{}, "simulated"},

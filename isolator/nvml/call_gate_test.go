@@ -26,7 +26,7 @@ func TestGateWithStuckCaller(t *testing.T) {
 				t.Errorf("alone: %v", err)
 			}
 			if entered == 0 {
-				t.Error("nobody entered meanwhile")
+				t.Error("no other caller entered meanwhile")
 			}
 		default:
 			continue
@@ -34,7 +34,7 @@ func TestGateWithStuckCaller(t *testing.T) {
 		break
 	}
 	if !g.tryEnter() {
-		t.Error("kept out although nobody waits to be alone")
+		t.Error("blocked although no caller waits for exclusive access")
 	}
 	g.leave()
 	g.leave()

@@ -46,7 +46,7 @@ func TestCallsAfterClose(t *testing.T) {
 
 // Calls for a lost GPU return immediately and do not affect other GPUs. When the GPU is
 // back, it is found again, with its events, while a caller waits for events.
-func TestLostGPU(t *testing.T) {
+func TestLostGPUIsFoundAgain(t *testing.T) {
 	m, l := openStandIn(t, v100s(3), LibraryConfig{RetryPause: time.Millisecond})
 	events := waitForEvents(t, l)
 	m.LoseGPU(uuid(1))
@@ -210,7 +210,7 @@ func TestLostGPURetryBacksOff(t *testing.T) {
 }
 
 // The PCI bus shows that a GPU is gone while the driver still waits for it.
-func TestHungGPU(t *testing.T) {
+func TestBusShowsLossOfHungGPU(t *testing.T) {
 	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
 	m.HangFunction(uuid(0), "nvmlDeviceGetPowerUsage")
 	for range 2 { // the second time the first call still hangs

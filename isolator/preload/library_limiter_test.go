@@ -52,7 +52,7 @@ func TestAdmitWritesFiles(t *testing.T) {
 	books, shut := mountSource(t, s, limiter.UsagePath)
 	preloaded, _ := mountSource(t, s, "/etc/ld.so.preload")
 	if text, err := os.ReadFile(preloaded); err != nil || string(text) != "/run/mesos-gpu/libmesosgpu.so\n" || !fixed || shut {
-		t.Errorf("preloaded %q, limits read-only %v, books %v: %v", text, fixed, shut, err)
+		t.Errorf("preloaded %q, limits read-only %v, usage file %v: %v", text, fixed, shut, err)
 	}
 	text, err := os.ReadFile(limits)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestAdmitWritesFiles(t *testing.T) {
 		t.Errorf("again: %v (-want +got):\n%s", err, diff)
 	}
 	if after, err := os.Stat(books); err != nil || !os.SameFile(before, after) {
-		t.Errorf("its books are others: %v", err)
+		t.Errorf("its usage file is another one: %v", err)
 	}
 	used, err := p.ReadUsage("c")
 	if diff := cmp.Diff([]share.ShareUsage{

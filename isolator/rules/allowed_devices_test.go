@@ -112,7 +112,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-func TestIntersect(t *testing.T) {
+func TestIntersectRules(t *testing.T) {
 	list := []DeviceRule{{'c', AnyNumber, AnyNumber, "m"}, {'c', 195, 0, "rw"}, {'c', 195, 1, "rw"}, {'c', 1, 3, "rwm"}, {'b', 8, 0, "r"}}
 	other := []DeviceRule{{'c', AnyNumber, AnyNumber, "m"}, {'c', 195, AnyNumber, "r"}, {'c', 195, 1, "w"}, {'c', 1, 3, "rw"}, {'b', 8, 1, "r"}}
 	want := []DeviceRule{{'c', AnyNumber, AnyNumber, "m"}, {'c', 1, 3, "rwm"}, {'c', 195, 0, "r"}, {'c', 195, 1, "rw"}}

@@ -40,7 +40,7 @@ func text(list []DeviceRule) []string {
 	return lines
 }
 
-func TestStandard(t *testing.T) {
+func TestStandardRulesMatchMesos(t *testing.T) {
 	want := []string{
 		"c *:* m", "b *:* m", "c 5:1 rwm", "c 4:0 rwm", "c 4:1 rwm", "c 136:* rwm", "c 5:2 rwm",
 		"c 10:200 rwm", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 5:0 rwm", "c 1:9 rwm", "c 1:8 rwm",

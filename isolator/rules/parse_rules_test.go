@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParse(t *testing.T) {
+func TestParseRules(t *testing.T) {
 	cases := []struct {
 		line string
 		want DeviceRule
@@ -82,7 +82,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeRules(t *testing.T) {
 	got := MergeRules([]DeviceRule{
 		{'c', 195, 1, "r"}, {'c', 195, 1, "m"}, {'c', 1, 3, "rw"}, {'c', 1, 3, "rw"}, {'c', 9, 9, ""},
 	})
@@ -92,7 +92,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestSubtract(t *testing.T) {
+func TestSubtractRules(t *testing.T) {
 	list := []DeviceRule{{'c', 195, 0, "rwm"}, {'c', 195, 1, "rw"}, {'c', 1, 3, "rw"}}
 	other := []DeviceRule{{'c', 195, 0, "rw"}, {'c', 195, AnyNumber, "rwm"}, {'c', 1, 3, "rwm"}}
 	want := []DeviceRule{{'c', 195, 0, "m"}, {'c', 195, 1, "rw"}}

@@ -11,7 +11,7 @@ func TestReplaceGPURules(t *testing.T) {
 	grant := "c *:* m\nc 1:3 rwm\nc 195:255 rwm\nc 510:0 rwm\nc 195:1 rw\nc 234:31 rw\n"
 	none := "c *:* m\nc 1:3 rwm\n"
 	cases := []struct{ name, now, grant, want string }{
-		{"nobody confined it", "a *:* rwm\n", grant, grant},
+		{"unconfined cgroup", "a *:* rwm\n", grant, grant},
 		{"all devices allowed", "c 1:3 rwm\nc *:* rwm\n", grant, grant},
 		{"as Mesos left it", "c *:* m\nc 1:3 rwm\nc 10:229 rw\nb 7:0 r\n", grant,
 			"b 7:0 r\nc *:* m\nc 1:3 rwm\nc 10:229 rw\nc 195:1 rw\nc 195:255 rwm\nc 234:31 rw\nc 510:0 rwm\n"},

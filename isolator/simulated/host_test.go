@@ -27,7 +27,7 @@ func models(h gpu.Host) []string {
 	return names
 }
 
-func TestHost(t *testing.T) {
+func TestParseHost(t *testing.T) {
 	const v100, k80 = "Tesla V100-SXM2-16GB", "Tesla K80"
 	cases := []struct {
 		spec string
@@ -81,7 +81,7 @@ func TestErrorsNameTheWrongPart(t *testing.T) {
 	}
 }
 
-func TestIdentities(t *testing.T) {
+func TestIdentitiesAreUniqueAndStable(t *testing.T) {
 	form := regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	a, again := mustHost(t, "254xV100", "a"), mustHost(t, "254xV100", "a")
 	if diff := cmp.Diff(a, again); diff != "" {

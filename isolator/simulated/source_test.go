@@ -14,7 +14,7 @@ import (
 )
 
 // Samples are plausible, constant and healthy.
-func TestSource(t *testing.T) {
+func TestSamplesAreConstantAndHealthy(t *testing.T) {
 	h := mustHost(t, "V100,K80", "a")
 	s := NewIdleSource(h)
 	p, err := health.FaultPolicy{}.WithDefaults()

@@ -86,7 +86,7 @@ func TestReadUsage(t *testing.T) {
 	}
 	o.err = errors.New("no books")
 	if _, err := c.ReadUsage(t.Context(), "c", nil, false); err == nil || !strings.Contains(err.Error(), "no books") {
-		t.Errorf("a container that nobody knows: %v", err)
+		t.Errorf("an unknown container: %v", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestReadUsage(t *testing.T) {
 // response.
 func TestReadUsageWithoutDaemon(t *testing.T) {
 	if _, err := NewDaemonClient(filepath.Join(t.TempDir(), "none")).ReadUsage(t.Context(), "c", []string{"GPU-a"}, false); err == nil {
-		t.Error("got figures from nobody")
+		t.Error("got usage without a daemon")
 	}
 	odd := daemonOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[]") }))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

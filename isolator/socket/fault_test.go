@@ -57,7 +57,7 @@ func post(path string, length int, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: agent\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
 }
 
-func TestBadRequests(t *testing.T) {
+func TestBadRequestsAreRejected(t *testing.T) {
 	d := newTestDaemon(t, nil)
 	d.server.SetPatience(brief)
 	d.start(t)
@@ -76,13 +76,13 @@ func TestBadRequests(t *testing.T) {
 		{"a long header", "GET /v1/version HTTP/1.1\r\nHost: agent\r\nX: " + strings.Repeat("x", socket.MaxHeader) + "\r\n\r\n", 431},
 		{"a long path", "GET /" + strings.Repeat("x", socket.MaxHeader) + " HTTP/1.1\r\nHost: agent\r\n\r\n", 431},
 		{"a large body", post("/v1/cleanup", socket.MaxBody+1, `{"container":"`+strings.Repeat("x", socket.MaxBody)), 413},
-		{"a body said to be large", post("/v1/cleanup", 1<<40, ""), 400},
+		{"a large Content-Length", post("/v1/cleanup", 1<<40, ""), 400},
 		{"not JSON", post("/v1/cleanup", 3, "c=c"), 400},
 		{"two values", post("/v1/cleanup", 34, `{"container":"c"}{"container":"d"}`), 400},
 		{"no body", post("/v1/cleanup", 0, ""), 400},
 		{"another type", post("/v1/cleanup", 15, `{"container":7}`), 400},
 		{"no container", post("/v1/cleanup", 2, `{}`), 400},
-		{"a recovery of nobody said so by mistake", post("/v1/recover", 17, `{"container":"c"}`), 400},
+		{"a recovery without a list of containers", post("/v1/recover", 17, `{"container":"c"}`), 400},
 		{"a recovery with a bad name", post("/v1/recover", 23, `{"containers":["a..b"]}`), 400},
 		{"another method", "DELETE /v1/cleanup HTTP/1.1\r\nHost: agent\r\n\r\n", 405},
 		{"a GET that changes", "GET /v1/cleanup?container=c HTTP/1.1\r\nHost: agent\r\n\r\n", 405},
@@ -183,7 +183,7 @@ func TestListen(t *testing.T) {
 
 // A killed daemon leaves its socket. The next one replaces the socket and finds the
 // containers, and clients continue.
-func TestRestart(t *testing.T) {
+func TestNextDaemonReplacesSocketAndFindsContainers(t *testing.T) {
 	d := started(t)
 	launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}
 	if _, err := d.PrepareContainer(t.Context(), launch); err != nil {
@@ -228,7 +228,7 @@ func TestManyClients(t *testing.T) {
 					return
 				}
 				if held, err := c.ListContainers(t.Context()); err != nil || len(held) != 1 || held[0].Container != id {
-					t.Errorf("%s holds the one device, but the books say %v, %v", id, held, err)
+					t.Errorf("%s holds the one device, but its status is %v, %v", id, held, err)
 				}
 				if err := errors.Join(c.IsolateContainer(t.Context(), id, 1), c.CleanUpContainer(t.Context(), id)); err != nil {
 					t.Error(err)
@@ -303,10 +303,10 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	}
 	out, err := as(t, nobody, d.path).Output()
 	if want := "200 200 403 403 403 403 403 403 403\n"; err != nil || string(out) != want {
-		t.Errorf("nobody: got %q, %v; want %q", out, err, want)
+		t.Errorf("user nobody: got %q, %v; want %q", out, err, want)
 	}
 	if held := d.containers.Holders(); len(held) != 1 {
-		t.Errorf("nobody changed what is held: %v", held)
+		t.Errorf("user nobody changed the allocations: %v", held)
 	}
 	// The daemon's own uid has the same access as root.
 	out, err = as(t, 4711, d.path).Output()
@@ -340,7 +340,7 @@ func TestRootOtherUsersCannotBlockAgent(t *testing.T) {
 	lines.Scan()
 	// The daemon's client already has one connection.
 	if got, want := lines.Text(), fmt.Sprint(socket.MaxOthers-1); got != want {
-		t.Errorf("nobody got %s connections, want %s", got, want)
+		t.Errorf("user nobody got %s connections, want %s", got, want)
 	}
 	if err := d.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Errorf("the agent: %v", err)

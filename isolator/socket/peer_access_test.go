@@ -30,7 +30,7 @@ func TestContainersMayOnlyRead(t *testing.T) {
 		{"a nested one", "", "0::/mesos/c1/mesos/n\n", "runs in container c1"},
 		{"one whose cgroup has a colon", "", "0::/mesos/c1:x\n", "runs in container c1:x"},
 		{"a root deeper down", "/machine/mesos/", "0::/machine/mesos/c1\n", "runs in container c1"},
-		{"nobody knows", "", "", "check whether process"},
+		{"unknown process", "", "", "check whether process"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			proc := t.TempDir()

@@ -278,7 +278,7 @@ func TestContainerLifeCycle(t *testing.T) {
 	check(t, "containers at last", err, held, []gpu.ContainerDevices{})
 }
 
-func TestDevices(t *testing.T) {
+func TestDevicesListHoldersAndSamples(t *testing.T) {
 	d := started(t)
 	ctx := t.Context()
 	if _, err := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
@@ -313,7 +313,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
+func TestConditionsAreStreamed(t *testing.T) {
 	d := newTestDaemon(t, nil)
 	d.server.SetPatience(brief)
 	d.start(t)

@@ -30,7 +30,7 @@ func ids(devices []gpu.Device) string {
 	return strings.Join(list, " ")
 }
 
-func TestSplit(t *testing.T) {
+func TestSplitStockFromNamedDevices(t *testing.T) {
 	cases := []struct{ list, named, stock string }{
 		{"", "GPU-a GPU-b MIG-x MIG-y", ""},
 		{"  ", "GPU-a GPU-b MIG-x MIG-y", ""},

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/isolator/health"
 )
 
-func TestCordon(t *testing.T) {
+func TestCordonNotifiesSubscribersAndEndsWithUncordon(t *testing.T) {
 	watched(t, three(), func(t *testing.T, _ *fakeDriver, w *Watcher) {
 		hosts := w.WatchHosts(t.Context())
 		<-hosts
@@ -32,7 +32,7 @@ func TestCordon(t *testing.T) {
 				t.Fatal(err)
 			}
 			if u := <-updates; !u.Condition.Cordoned || u.Condition.Cordon != reason || u.Condition.Health != gpu.Healthy {
-				t.Errorf("told %+v", u)
+				t.Errorf("got update %+v", u)
 			}
 			w.mustOffer(t, "GPU-a", "GPU-c")
 		}
@@ -45,7 +45,7 @@ func TestCordon(t *testing.T) {
 			}
 		}
 		if u := <-updates; u.Condition.Cordoned || u.Condition.Cordon != "" {
-			t.Errorf("told %+v", u)
+			t.Errorf("got update %+v", u)
 		}
 		w.mustOffer(t, "GPU-a", "GPU-b", "GPU-c")
 		for _, err := range []error{w.CordonDevice("GPU-x", ""), w.UncordonDevice("GPU-x")} {
@@ -235,7 +235,7 @@ func TestFaultIsSavedAfterFailedWrite(t *testing.T) {
 	dir := t.TempDir()
 	blocked := filepath.Join(dir, "devices.json", "x")
 	synctest.Test(t, func(t *testing.T) {
-		log, said := logtest.NewNullLogger()
+		log, logged := logtest.NewNullLogger()
 		w, err := New(WatcherConfig{Host: three(), Source: newFakeDriver(), StateDir: dir, Log: log})
 		if err != nil {
 			t.Fatal(err)
@@ -252,8 +252,8 @@ func TestFaultIsSavedAfterFailedWrite(t *testing.T) {
 		w.applyEvent(health.DeviceEvent{Device: "GPU-a", XID: 79})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if errs := slices.DeleteFunc(said.AllEntries(), func(e *logrus.Entry) bool { return e.Level != logrus.ErrorLevel }); len(errs) != 1 {
-			t.Errorf("said %d times", len(errs))
+		if errs := slices.DeleteFunc(logged.AllEntries(), func(e *logrus.Entry) bool { return e.Level != logrus.ErrorLevel }); len(errs) != 1 {
+			t.Errorf("logged %d errors, want 1", len(errs))
 		}
 		if err := os.RemoveAll(filepath.Dir(blocked)); err != nil {
 			t.Fatal(err)

@@ -214,7 +214,7 @@ func TestXIDCountsAreBounded(t *testing.T) {
 
 // Without events, samples still detect faults, and the driver is asked for events with
 // growing pauses.
-func TestNoEvents(t *testing.T) {
+func TestSamplesDetectFaultsWithoutEvents(t *testing.T) {
 	watched(t, three(), func(t *testing.T, d *fakeDriver, w *Watcher) {
 		d.set(func() { d.noise = errBroken })
 		d.events <- health.DeviceEvent{Device: "GPU-a", XID: 13}
@@ -226,7 +226,7 @@ func TestNoEvents(t *testing.T) {
 	})
 }
 
-func TestNoDevices(t *testing.T) {
+func TestWatcherRunsWithoutDevices(t *testing.T) {
 	watched(t, gpu.Host{}, func(t *testing.T, _ *fakeDriver, w *Watcher) {
 		if got := w.DeviceStates(); len(got) != 0 {
 			t.Errorf("devices %v", got)

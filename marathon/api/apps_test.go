@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-func TestCreate(t *testing.T) {
+func TestCreateApp(t *testing.T) {
 	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/apps", `{"id": "shop/web", "cmd": "serve", "instances": 2}`, http.StatusCreated)
 	for header, want := range map[string]string{"Location": "/v2/apps/shop/web", "Content-Type": "application/json", "X-Marathon-Leader": "http://scheduler.example:8080"} {
@@ -36,7 +36,7 @@ func TestCreate(t *testing.T) {
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusConflict)
 }
 
-func TestUpdate(t *testing.T) {
+func TestUpdateApp(t *testing.T) {
 	a := newTestClient(t)
 	w := a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "one"}`, http.StatusCreated)
 	if got := w.Header().Get("Location"); got != "/v2/apps/web" {
@@ -63,7 +63,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-func TestUpdateMany(t *testing.T) {
+func TestUpdateApps(t *testing.T) {
 	a := newTestClient(t)
 	var r deploymentResult
 	a.mustSend(http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "a"}, {"id": "/b", "cmd": "b", "instances": 2}]`, &r)
@@ -89,7 +89,7 @@ func TestUpdateMany(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func TestListApps(t *testing.T) {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "Serve it", "labels": {"tier": "front"}}`, http.StatusCreated)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/db", "cmd": "store it"}`, http.StatusCreated)
@@ -121,7 +121,7 @@ func TestList(t *testing.T) {
 }
 
 // The parts that an answer embeds in addition to the definition.
-func TestEmbed(t *testing.T) {
+func TestEmbedInApps(t *testing.T) {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "serve"}`, http.StatusCreated)
 	always := []string{"tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"}
@@ -146,7 +146,7 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
-func TestVersions(t *testing.T) {
+func TestVersionsOfApp(t *testing.T) {
 	a := newTestClient(t)
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/web", "cmd": "one"}`, http.StatusCreated)
 	a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "two"}`, http.StatusOK)
@@ -216,7 +216,7 @@ func TestAnswerDescribesAcceptedChange(t *testing.T) {
 		_, ev := next()
 		app := ev["appDefinition"].(map[string]any)
 		if app["version"] == "" || app["version"] == version || app["versionInfo"] == nil {
-			t.Errorf("%s %s is told as %v", c.method, c.path, app)
+			t.Errorf("%s %s is answered as %v", c.method, c.path, app)
 		}
 		version, _ = app["version"].(string)
 	}

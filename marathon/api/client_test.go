@@ -211,6 +211,6 @@ func TestClientOfOtherEndpoints(t *testing.T) {
 		t.Errorf("got %q and %q", gone.Message, pong)
 	}
 	if got := c.send("HEAD", "/v2/pods", "", nil); got != http.StatusNotFound {
-		t.Errorf("asked for pods: got status %d, want 404", got)
+		t.Errorf("pods: got status %d, want 404", got)
 	}
 }

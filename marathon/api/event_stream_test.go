@@ -57,7 +57,7 @@ func openEventStream(t *testing.T, a *testClient, query string) (next func() (ki
 }
 
 // A stream contains its own StreamAttached, the event of a request, and all events that follow from it.
-func TestEvents(t *testing.T) {
+func TestStreamHasAllEvents(t *testing.T) {
 	a := newTestClient(t)
 	next, _ := openEventStream(t, a, "")
 	if kind, data := next(); kind != "event_stream_attached" || data["remoteAddress"] != "127.0.0.1" {

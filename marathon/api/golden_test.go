@@ -109,7 +109,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 }
 
 // The text of every type of event in a stream.
-func TestEventForms(t *testing.T) {
+func TestEventTextMatchesGolden(t *testing.T) {
 	plan := deploy.EventPlan{
 		Plan:     deploy.Plan{ID: "d", Version: "v", Steps: []deploy.PlanStep{{Actions: []deploy.PlanAction{{Action: deploy.ScaleApplication, App: "/a"}}}}},
 		Original: &marathon.Group{ID: "/", Apps: []*marathon.App{}, Version: "u"}, Target: &marathon.Group{ID: "/", Apps: []*marathon.App{{ID: "/a"}}, Version: "v"},

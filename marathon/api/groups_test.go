@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestGroups(t *testing.T) {
+func TestGroupCalls(t *testing.T) {
 	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/groups", `{"id": "/shop", "apps": [{"id": "web", "cmd": "serve", "dependencies": ["back/db"]}], "groups": [{"id": "back", "apps": [{"id": "db", "cmd": "store"}]}]}`, http.StatusCreated)
 	if got := w.Header().Get("Location"); got != "/v2/groups/shop" {

@@ -12,7 +12,7 @@ import (
 )
 
 // Each case updates the app of the first definition. The result must equal the app of the last definition.
-func TestMerge(t *testing.T) {
+func TestUpdateMergesIntoStoredApp(t *testing.T) {
 	for name, c := range map[string]struct{ stored, update, want string }{
 		"nothing":            {`{"cmd": "a", "cpus": 2}`, `{}`, `{"cmd": "a", "cpus": 2}`},
 		"null":               {`{"cmd": "a", "cpus": 2}`, `{"cpus": null, "cmd": null}`, `{"cmd": "a", "cpus": 2}`},

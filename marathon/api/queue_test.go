@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestDelay(t *testing.T) {
+func TestDelayIsReset(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for in, want := range map[time.Duration]queueDelay{
 		-time.Minute:            {0, true},

@@ -34,7 +34,7 @@ func (a *testClient) onlyDeploymentID() string {
 }
 
 // Each route with each of its statuses. The message is part of the answer.
-func TestRoutes(t *testing.T) {
+func TestRoutesAnswerEachStatus(t *testing.T) {
 	const notThere = "App '/none' does not exist"
 	const locked = "App is locked by one or more deployments"
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestLockedErrorNamesDeployments(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestCancelDeployment(t *testing.T) {
 	a := newTestServer(t)
 	var r deploymentResult
 	a.mustSend(http.MethodDelete, "/v2/deployments/"+a.onlyDeploymentID(), "", &r)
@@ -235,7 +235,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-func TestPing(t *testing.T) {
+func TestPingIsAnswered(t *testing.T) {
 	a := newTestClient(t)
 	for accept, want := range map[string][2]string{
 		"":                            {"text/plain", "pong"},
@@ -253,7 +253,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-func TestLeader(t *testing.T) {
+func TestLeaderCalls(t *testing.T) {
 	a := newTestClient(t)
 	a.leading = ""
 	w := a.send(http.MethodGet, "/v2/leader", "", http.StatusNotFound)
@@ -270,7 +270,7 @@ func TestLeader(t *testing.T) {
 }
 
 // Errors of the service determine the status, wrapped or not.
-func TestExplain(t *testing.T) {
+func TestErrorsDetermineStatus(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want int

@@ -23,7 +23,7 @@ func (a *testClient) taskIDs(method, path, body string) []string {
 	return ids
 }
 
-func TestTasks(t *testing.T) {
+func TestListTasks(t *testing.T) {
 	a := newTestServer(t)
 	web := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")
 	if len(web) != 2 {
@@ -38,7 +38,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-func TestKill(t *testing.T) {
+func TestKillTasks(t *testing.T) {
 	a := newTestServer(t)
 	web := a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")
 

@@ -159,9 +159,9 @@ func TestStepsAreRecordedBeforeActions(t *testing.T) {
 	})
 }
 
-// TestFailover checks that the next scheduler completes the deployments, whichever call was the last of the previous
+// TestNextSchedulerCompletesDeployments checks that the next scheduler completes the deployments, whichever call was the last of the previous
 // one.
-func TestFailover(t *testing.T) {
+func TestNextSchedulerCompletesDeployments(t *testing.T) {
 	const steps = 200
 	last := 0
 	for n := range steps {
@@ -277,8 +277,8 @@ func TestWatchFailureStopsController(t *testing.T) {
 	})
 }
 
-// TestEndedRequest covers requests that were cancelled before the loop handled them.
-func TestEndedRequest(t *testing.T) {
+// TestCancelledRequestHasNoEffect covers requests that were cancelled before the loop handled them.
+func TestCancelledRequestHasNoEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startInBubble(t, newFakeCluster(), nil)
 		ctx, cancel := context.WithCancel(t.Context())

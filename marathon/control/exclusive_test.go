@@ -46,7 +46,7 @@ func checkAuthorizationDuringChange(t *testing.T, method, path, body string) {
 	s.control.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(strings.Replace(body, "TASK", got.App.Tasks[0].ID, 1))))
 	switch {
 	case m.armed:
-		t.Error("nobody was asked whether it is permitted")
+		t.Error("permission was not checked")
 	case m.before && w.Code/100 == 2:
 		t.Errorf("it was done (%d) to an app that was of the role prod by then", w.Code)
 	case !m.before && w.Code/100 != 2:

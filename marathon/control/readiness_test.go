@@ -43,8 +43,8 @@ type underWay []struct {
 	}
 }
 
-// TestReadiness checks that a deployment waits until new instances are ready, and that old instances run until then.
-func TestReadiness(t *testing.T) {
+// TestDeploymentWaitsForReadiness checks that a deployment waits until new instances are ready, and that old instances run until then.
+func TestDeploymentWaitsForReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeCluster()
 		f.ports = []int{31000}
@@ -52,7 +52,7 @@ func TestReadiness(t *testing.T) {
 		var asked atomic.Int64
 		s := startInBubble(t, f, &http.Client{Transport: probeResponder(func(r *http.Request) int {
 			if asked.Add(1); r.URL.String() != "http://127.0.0.1:31000/ready?full=1" {
-				t.Errorf("asked %s", r.URL)
+				t.Errorf("probed %s", r.URL)
 			}
 			if ready.Load() {
 				return http.StatusOK
@@ -64,7 +64,7 @@ func TestReadiness(t *testing.T) {
 		time.Sleep(time.Minute)
 		var d underWay
 		if s.sendRequest("GET", "/v2/deployments", "", &d); len(d) != 1 {
-			t.Fatalf("deployments %+v: nobody is ready", d)
+			t.Fatalf("deployments %+v: no instance is ready", d)
 		}
 		results := d[0].CurrentActions[0].Results
 		if len(results) != 3 || results[0].Ready || results[0].LastResponse.Status != 503 || results[0].LastResponse.Body != "loading" || results[0].TaskID == "" {
@@ -74,7 +74,7 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("runs %v, want three of each", got)
 		}
 		if n := asked.Load(); n < 36 || n > 39 {
-			t.Errorf("asked %d times in a minute, want 3 every 5 s", n)
+			t.Errorf("probed %d times in a minute, want 3 every 5 s", n)
 		}
 		ready.Store(true)
 		time.Sleep(6 * time.Second)
@@ -83,7 +83,7 @@ func TestReadiness(t *testing.T) {
 		before := asked.Load()
 		time.Sleep(time.Minute)
 		if asked.Load() != before {
-			t.Error("those that are ready are asked still")
+			t.Error("ready instances are still probed")
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -146,7 +146,7 @@ func TestReadinessOverHTTP(t *testing.T) {
 	}
 	events.awaitEvent(t, "deployment_success")
 	if n := asked.Load(); n != 2 {
-		t.Errorf("asked %d times, want 2", n)
+		t.Errorf("probed %d times, want 2", n)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

@@ -143,8 +143,8 @@ func TestTerminationsArePublished(t *testing.T) {
 	})
 }
 
-// TestQueue checks which instances wait after a failure, and that a request ends their backoff.
-func TestQueue(t *testing.T) {
+// TestQueueAfterFailure checks which instances wait after a failure, and that a request ends their backoff.
+func TestQueueAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startInBubble(t, newFakeCluster(), nil)
 		s.createApp("one", "2")
@@ -234,7 +234,7 @@ func TestAddressesOfInstances(t *testing.T) {
 				Tasks []struct{ IPAddresses json.RawMessage }
 			}
 			if s.sendRequest("GET", "/v2/tasks", "", &got); len(got.Tasks) != 1 || string(got.Tasks[0].IPAddresses) != c.want {
-				t.Errorf("%s told %v: got %s, want %s", c.networks, c.told, got.Tasks, c.want)
+				t.Errorf("%s, reported %v: got %s, want %s", c.networks, c.told, got.Tasks, c.want)
 			}
 			if err := s.stopAndWait(); err != nil {
 				t.Error(err)

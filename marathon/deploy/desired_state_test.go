@@ -81,7 +81,7 @@ func takeDocuments(s *observedState) map[string][]byte {
 }
 
 // Versions always increase, even if the clock does not, and the last 25 are kept.
-func TestVersions(t *testing.T) {
+func TestVersionsIncreaseAndAreBounded(t *testing.T) {
 	s := newEmptyState(t)
 	var all []string
 	for i := range 40 {
@@ -112,7 +112,7 @@ func TestVersions(t *testing.T) {
 }
 
 // Scaling keeps the configuration; any other change creates a new one.
-func TestConfigurations(t *testing.T) {
+func TestOnlyScalingKeepsConfiguration(t *testing.T) {
 	s := newEmptyState(t)
 	v1 := putApps(t, s, startTime(), "/web n=1").Version
 	v2 := putApps(t, newEmptyState(t), startTime(), "/web n=1").Version
@@ -140,7 +140,7 @@ func TestConfigurations(t *testing.T) {
 }
 
 // A change that could not be recorded is rejected and has no effect.
-func TestTooLarge(t *testing.T) {
+func TestChangeTooLargeToRecordIsRejected(t *testing.T) {
 	s := newEmptyState(t)
 	big := testApp(t, []string{"/web"})
 	big.Cmd = strings.Repeat("x", maxApp)
@@ -183,7 +183,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 // The queue contains waiting instances, and when they may start at the earliest.
-func TestQueue(t *testing.T) {
+func TestQueueListsWaitingInstances(t *testing.T) {
 	s := newEmptyState(t)
 	putApps(t, s, startTime(), "/a n=3", "/b n=1")
 	s.Step(nil)
@@ -201,7 +201,7 @@ func TestQueue(t *testing.T) {
 }
 
 // Events have the fields that Marathon's documentation names.
-func TestEvents(t *testing.T) {
+func TestEventsHaveDocumentedFields(t *testing.T) {
 	s := newEmptyState(t)
 	d := putApps(t, s, startTime(), "/g/web n=1 health")
 	_, events := s.Step(nil)

@@ -180,7 +180,7 @@ func (c *randomRun) stepUntilIdle() {
 			c.checkBounds(before, actions)
 		}
 	}
-	c.t.Fatal("it asks for ever")
+	c.t.Fatal("it repeats actions forever")
 }
 
 // takeObservations returns changed apps. If lossy is set it postpones some of them.
@@ -275,7 +275,7 @@ func (c *randomRun) restoreState() {
 			c.t.Fatalf("another State keeps something else (-want +got):\n%s", diff)
 		}
 		if len(want) > 0 {
-			c.t.Fatalf("asked again for what was seen done: %+v", want)
+			c.t.Fatalf("repeated an action whose effect was observed: %+v", want)
 		}
 		return
 	}
@@ -335,6 +335,6 @@ func (c *randomRun) runToCompletion() {
 		}
 	}
 	if actions, _ := c.st.Step(c.cluster.takeChanged(true)); len(actions) > 0 {
-		c.t.Fatalf("all is done and it asks for %+v", actions)
+		c.t.Fatalf("all is done and it returns %+v", actions)
 	}
 }

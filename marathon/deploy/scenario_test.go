@@ -271,7 +271,7 @@ func (p *scenarioRunner) step(seen map[string][]AppInstance) {
 		}
 		seen = p.cluster.takeChanged(false)
 	}
-	p.t.Fatalf("it asks for ever:\n%s", p.out.String())
+	p.t.Fatalf("it repeats actions forever:\n%s", p.out.String())
 }
 
 func (p *scenarioRunner) printAction(a Action) {

@@ -14,7 +14,7 @@ import (
 
 // An action whose effect is not observed yet counts as executed, so that a late observation does not stop another
 // healthy instance.
-func TestStaleObservation(t *testing.T) {
+func TestStaleObservationRepeatsNoAction(t *testing.T) {
 	s := newEmptyState(t)
 	putApps(t, s, startTime(), "/web n=3 health min=1 over=0")
 	s.Step(nil)
@@ -30,7 +30,7 @@ func TestStaleObservation(t *testing.T) {
 	}
 	again, _ := s.Step(map[string][]AppInstance{"/web": all})
 	if diff := cmp.Diff(first, again); diff != "" {
-		t.Errorf("asked a second time (-first +again):\n%s", diff)
+		t.Errorf("requested a second time (-first +again):\n%s", diff)
 	}
 	all[0].Healthy = new(false) // stopping it costs nothing; the others stay
 	third, _ := s.Step(map[string][]AppInstance{"/web": all})

@@ -118,7 +118,7 @@ func parseFields(t *testing.T, fields string) *marathon.App {
 }
 
 // Each field by itself: how the job differs from that of an app without the field.
-func TestFields(t *testing.T) {
+func TestEachFieldChangesJob(t *testing.T) {
 	const (
 		run    = `"id": "/g/a", "cmd": "x"`
 		docker = `"id": "/g/a", "container": {"docker": {"image": "x"}`

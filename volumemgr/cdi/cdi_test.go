@@ -192,7 +192,7 @@ func TestWriteSpec(t *testing.T) {
 		t.Errorf("mode %v, %v; runtimes of other users read it", info.Mode(), err)
 	}
 	if err := WriteSpec(filepath.Join(dir, "spec"), spec); err == nil || !strings.Contains(err.Error(), "does not end in .json") {
-		t.Errorf("a name that nobody reads: %v", err)
+		t.Errorf("a file name that engines ignore: %v", err)
 	}
 	if err := WriteSpec("/dev/null/spec.json", spec); err == nil {
 		t.Error("a file below a file was written")

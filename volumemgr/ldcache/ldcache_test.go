@@ -63,7 +63,7 @@ func oldAndNewCache(list ...CacheEntry) []byte {
 
 var sampleEntries = []CacheEntry{{"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"}, {"libc.so.6", "/lib/libc.so.6"}}
 
-func TestParse(t *testing.T) {
+func TestParseCache(t *testing.T) {
 	for name, data := range map[string][]byte{"old": oldCache(sampleEntries...), "new": newCache(sampleEntries...), "both": oldAndNewCache(sampleEntries...)} {
 		got, err := Parse(data)
 		if err != nil {

@@ -251,7 +251,7 @@ func TestRootMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := callPlugin(t, cfg.Socket, "VolumeDriver.Remove", volumeRequest{Name: name}); !strings.Contains(a.Err, "is mounted at "+other) {
-		t.Errorf("remove of what somebody mounts: %q", a.Err)
+		t.Errorf("remove of a mounted volume: %q", a.Err)
 	}
 	if err := unix.Unmount(other, 0); err != nil {
 		t.Fatal(err)
