@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -31,7 +32,7 @@ type browserTab struct {
 // run on the same machine.
 const waitTimeout = 2 * time.Minute
 
-// openTab starts a browser and loads the page at url.
+// openTab loads the page at url.
 func openTab(t testing.TB, url string) *browserTab {
 	t.Helper()
 	p := openBlankTab(t)
@@ -39,19 +40,51 @@ func openTab(t testing.TB, url string) *browserTab {
 	return p
 }
 
-// openBlankTab starts a browser of 1280 by 900 pixels with an empty page.
-func openBlankTab(t testing.TB) *browserTab {
+// browser is the Chromium that all tests share, because its start takes a second of
+// processor time. TestMain ends it.
+var browser struct {
+	mu  sync.Mutex
+	ctx context.Context // nil until it starts
+	end func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if browser.ctx != nil {
+		browser.end()
+	}
+	os.Exit(code)
+}
+
+// sharedBrowser starts the browser if it does not run.
+func sharedBrowser(t testing.TB) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(testneeds.RequireProgram(t, "chromium", "chromium")), chromedp.WindowSize(1280, 900))
+	program := testneeds.RequireProgram(t, "chromium", "chromium")
+	browser.mu.Lock()
+	defer browser.mu.Unlock()
+	if browser.ctx != nil && browser.ctx.Err() == nil {
+		return browser.ctx
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.WindowSize(1280, 900))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work as root
 	}
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(allocated)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	browser.ctx, browser.end = ctx, func() { end(); release() }
+	return ctx
+}
+
+// openBlankTab opens an empty page of 1280 by 900 pixels with storage and a cache of its own.
+func openBlankTab(t testing.TB) *browserTab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(sharedBrowser(t), chromedp.WithNewBrowserContext())
 	p := &browserTab{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		end()
-		release()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, m := range p.mistakes {
@@ -149,6 +182,15 @@ func shorten(expression string) string {
 func (p *browserTab) setSize(width, height int64) {
 	p.t.Helper()
 	p.runActions(chromedp.EmulateViewport(width, height))
+}
+
+// runBeforePage makes the next pages run a script before their own.
+func (p *browserTab) runBeforePage(script string) {
+	p.t.Helper()
+	p.runActions(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
 }
 
 // setColorScheme selects the light or the dark color scheme.
