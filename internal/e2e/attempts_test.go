@@ -11,6 +11,7 @@ import (
 // TestAttemptsLogsAndInterrupts checks the commands that show earlier attempts and logs, and
 // how run reacts to interrupts.
 func TestAttemptsLogsAndInterrupts(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, "--gpus", "2xV100")
 
 	t.Run("describe and logs show each attempt of a task", func(t *testing.T) {

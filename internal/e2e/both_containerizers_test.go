@@ -72,6 +72,7 @@ func runFullJob(t *testing.T, c *cluster, containerizer, image string) (view api
 // TestOneJobFileUnderBothContainerizers checks that a job file has the same output under both
 // containerizers.
 func TestOneJobFileUnderBothContainerizers(t *testing.T) {
+	t.Parallel()
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "runc", "runc")
 	docker := testneeds.RequireDockerEngine(t)

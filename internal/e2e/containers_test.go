@@ -102,6 +102,7 @@ func TestContainerFailuresNameTheCause(t *testing.T) {
 
 // TestExamples runs each example as the README describes.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	docker := testneeds.RequireDockerEngine(t)
 	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	files, err := filepath.Glob(examplePath("*.yaml"))

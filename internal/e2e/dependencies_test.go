@@ -13,6 +13,7 @@ import (
 // TestDependenciesMatrixAndSchedule runs jobs with dependencies, a matrix and a schedule from
 // the command line.
 func TestDependenciesMatrixAndSchedule(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, "--gpus", "2xV100")
 
 	t.Run("a pipeline runs its jobs in order", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // TestLocalWithSchedulerFlags runs examples with mesos-gpu local and the scheduler's flags for
 // roles, policies, volumes and secrets.
 func TestLocalWithSchedulerFlags(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -54,6 +55,7 @@ func TestLocalWithSchedulerFlags(t *testing.T) {
 // check reaches the task on its assigned port, and the service restarts the program when it
 // ends.
 func TestServiceExample(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}

@@ -238,6 +238,7 @@ func awaitNoProcess(t *testing.T, mark string) {
 }
 
 func TestExecInRunningTasks(t *testing.T) {
+	t.Parallel()
 	testneeds.RequireRoot(t)
 	testneeds.RequireProgram(t, "runc", "runc")
 	docker := testneeds.RequireDockerEngine(t)

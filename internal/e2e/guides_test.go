@@ -113,6 +113,7 @@ func newDocRunner(t *testing.T) *docRunner {
 // compares their output with what the pages show. All guides use the tutorial's cluster,
 // except those that start one.
 func TestGuidesWorkAsWritten(t *testing.T) {
+	t.Parallel()
 	if hasDriver() {
 		t.Skip("the pages show simulated GPUs")
 	}

@@ -21,6 +21,7 @@ import (
 
 // TestCommandLine runs the client commands against one cluster.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, "--gpus", "2xV100,1xK80")
 
 	t.Run("run prints the output and exits with the task's status", func(t *testing.T) {
@@ -251,6 +252,7 @@ func decodeJSON(t *testing.T, text string, to any) {
 // TestInvalidInputIsRejectedInOneLine checks that each rejection is one line that names the
 // cause, the place and the remedy, and that no job is created.
 func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	for _, r := range []struct {
 		name string

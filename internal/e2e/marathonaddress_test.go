@@ -12,6 +12,7 @@ import (
 // TestMarathonAddressInBridge checks that an instance in a Docker network has its address in
 // that network, also after a health check, whose status update contains the agent's address.
 func TestMarathonAddressInBridge(t *testing.T) {
+	t.Parallel()
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-address", nil, nil))
 	c := startCluster(t, "--gpu-scheduling-behavior", "unrestricted")

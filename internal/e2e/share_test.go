@@ -162,6 +162,7 @@ func TestTasksAreLimitedToTheirShares(t *testing.T) {
 
 // TestShareExample runs the example on an agent with shared devices.
 func TestShareExample(t *testing.T) {
+	t.Parallel()
 	r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--gpus", "1xV100", "--share", "all", "--run", examplePath("share.yaml"))
 	if r.code != 0 || !strings.HasSuffix(r.out, " FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
@@ -172,6 +173,7 @@ func TestShareExample(t *testing.T) {
 // larger task, which gets the other one. A task that fits on neither waits, with the reason in
 // describe.
 func TestSharesArePackedOnOneDevice(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, "--gpus", "2xT4", "--share", "all", "--share-limit", "none")
 	c.mustRun("submit", writeJobFile(t, "packs", "name: packs\ntasks: 3\ncpus: 0.1\nmem: 256MiB\nshare: {memory: 3GiB}\ncommand: exec sleep 1000\n"))
 	running := func(v *api.JobView) bool {
