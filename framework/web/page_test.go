@@ -237,7 +237,8 @@ func TestInventoryEventsUpdatePage(t *testing.T) {
 	url, _ := startScheduler(t, c)
 	p := openBlankTab(t)
 	// Without the page's timer, which requests agents about once a minute, only events update it.
-	p.runBeforePage(`(() => { const set = window.setInterval; window.setInterval = (f, ms) => ms < 40000 ? set(f, ms) : 0; })()`)
+	// The random delay of requests after an event is 0.
+	p.runBeforePage(`(() => { const set = window.setInterval; window.setInterval = (f, ms) => ms < 40000 ? set(f, ms) : 0; Math.random = () => 0; })()`)
 	p.runActions(chromedp.Navigate(url))
 	cells := func(want string) {
 		t.Helper()
