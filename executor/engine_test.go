@@ -193,7 +193,7 @@ func TestDockerDiskLimitAndCheck(t *testing.T) {
 	r.subscribed()
 	work := info(t, task.TaskSpec{
 		Job: "job", Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, DiskMiB: 4, Env: map[string]string{"STATUS": "7"},
-		Argv: []string{"sh", "-c", "until [ -e /checked ]; do sleep 0.1; done; dd if=/dev/zero of=/big bs=1M count=20; sleep 1000"},
+		Argv: []string{"sh", "-c", "until [ -e /checked ] && [ -e $MESOS_SANDBOX/fill ]; do sleep 0.1; done; dd if=/dev/zero of=/big bs=1M count=20; sleep 1000"},
 	})
 	work.Check = &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, DelaySeconds: ptr(0.0), Command: &mesos.CheckInfo_Command{
 		Command: mesos.CommandInfo{Value: ptr("touch /checked; exit $STATUS")}}}
@@ -204,6 +204,9 @@ func TestDockerDiskLimitAndCheck(t *testing.T) {
 	r.acknowledge(s)
 	if s.GetReason() != mesos.REASON_TASK_CHECK_STATUS_UPDATED || s.CheckStatus.Command.GetExitCode() != 7 {
 		t.Errorf("got %s with check %v", s.GetReason(), s.CheckStatus)
+	}
+	if err := os.WriteFile(filepath.Join(r.cfg.Sandbox, "fill"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	s = r.update(mesos.TASK_FAILED)
 	nothingLeft(t, engine)

@@ -46,7 +46,7 @@ func newTestLimiter(t *testing.T, compute share.Limiter, files map[string]string
 		}
 	}
 	library := nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_615", "-Wl,-z,nodelete")
-	return m, New(MemoryLimiterConfig{Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Library: library, StartTimeout: 5 * time.Second}), Root: root, Compute: compute})
+	return m, New(MemoryLimiterConfig{Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Library: library, StartTimeout: time.Minute}), Root: root, Compute: compute})
 }
 
 // filesWithoutDmem returns the files of a kernel without the dmem controller.

@@ -68,8 +68,12 @@ func TestOneDaemonPerDevice(t *testing.T) {
 	}
 }
 
-// patience is long enough for a program to start; some tests wait for all of it.
-const patience = 5 * time.Second
+const (
+	// patience is long enough for a program to start on a busy machine.
+	patience = time.Minute
+	// awaitedTimeout is for the tests that wait for all of it.
+	awaitedTimeout = 5 * time.Second
+)
 
 // A daemon that ends, hangs or sends invalid answers is replaced, and the next container
 // can use the new one.
@@ -80,6 +84,9 @@ func TestDaemonFaults(t *testing.T) {
 			dir := t.TempDir()
 			m := newTestLimiter(t, dir)
 			m.cfg.CommandTimeout = patience
+			if how == "hangs" {
+				m.cfg.CommandTimeout = awaitedTimeout
+			}
 			mustAdmit(t, m, "a", newShares(1, 1))
 			first, file := daemonPID(m), faultFile(filepath.Join(dir, uuid, "pipe"))
 			if err := os.WriteFile(file, []byte(how), 0o644); err != nil {
@@ -159,7 +166,7 @@ func TestContainerIsRejectedIfDaemonDoesNotStart(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
-	m.cfg.CommandTimeout = patience
+	m.cfg.CommandTimeout = awaitedTimeout
 	if err := os.MkdirAll(filepath.Join(dir, uuid), 0o755); err != nil {
 		t.Fatal(err)
 	}

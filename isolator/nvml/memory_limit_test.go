@@ -16,7 +16,7 @@ import (
 func openMemoryLimits(t *testing.T, h gpu.Host) (*nvmltest.FakeMachine, *MemoryLimits) {
 	t.Helper()
 	m := nvmltest.ReportHost(t, h)
-	return m, NewMemoryLimits(LibraryConfig{Library: nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_615", "-Wl,-z,nodelete"), StartTimeout: 5 * time.Second})
+	return m, NewMemoryLimits(LibraryConfig{Library: nvmltest.BuildLibrary(t, t.TempDir(), "-DDRIVER_615", "-Wl,-z,nodelete"), StartTimeout: time.Minute})
 }
 
 // A limit reads back as it was set, separately for each cgroup and GPU, together with the
@@ -68,7 +68,7 @@ func TestMemoryLimitErrors(t *testing.T) {
 	if err := l.SetLimit(whole, t.TempDir(), 1); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
 		t.Errorf("GPU that hangs: got %v", err)
 	}
-	l.c.StartTimeout = 5 * time.Second
+	l.c.StartTimeout = time.Minute
 	if err := l.CheckSupport(slice); err != nil {
 		t.Errorf("beside it: got %v", err)
 	}
