@@ -28,6 +28,7 @@ const (
 
 // DeviceProcess is one process that uses a device.
 type DeviceProcess struct {
+	// PID is in the PID namespace of the host. MemBytes is what the process has allocated on the device.
 	PID      int   `json:"pid"`
 	MemBytes int64 `json:"mem_bytes"`
 }
@@ -35,6 +36,7 @@ type DeviceProcess struct {
 // Sample is one measurement of a device. Values has no entry for a quantity that
 // the device or its driver does not report.
 type Sample struct {
+	// At is when it was taken.
 	At        time.Time               `json:"at"`
 	Values    map[SampleField]float64 `json:"values"`
 	Processes []DeviceProcess         `json:"processes,omitempty"`

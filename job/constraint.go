@@ -14,7 +14,8 @@ type Constraint struct {
 	// Field is "@hostname" (or "hostname"), "@region", "@zone", "@driver" (the
 	// version of the GPU driver), "@gpus" (how many GPUs are free on the agent),
 	// ReservationField, or the name of an agent attribute.
-	Field    string             `json:"field"`
+	Field string `json:"field"`
+	// Operator compares the value of the field with Value, or with those of the job's other tasks.
 	Operator ConstraintOperator `json:"operator"`
 	// Value is the operator's operand: a regular expression for LIKE and UNLIKE,
 	// a number for MAX_PER and GROUP_BY, a value for IS. It is optional for

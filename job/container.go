@@ -80,6 +80,7 @@ func (v Volume) IsNamed() bool { return v.Source == "" || v.Source[0] != '/' }
 
 // FetchArtifact is a file that the agent's fetcher puts into the sandbox.
 type FetchArtifact struct {
+	// URI is what the agent's fetcher reads: an absolute path of the agent, or a URI of one of fetchSchemes.
 	URI string `json:"uri"`
 	// Path is its name in the sandbox. Empty means the last part of the URI.
 	Path string `json:"path,omitempty"`
@@ -93,6 +94,7 @@ type FetchArtifact struct {
 // ResourceLimits are how much a task may use. 0 means no more than its request,
 // Unlimited for as much as the agent has.
 type ResourceLimits struct {
+	// CPUs bounds CPU time by the quota of the cgroup; MemMiB is where the kernel ends the task.
 	CPUs   float64 `json:"cpus,omitempty"`
 	MemMiB float64 `json:"mem_mib,omitempty"`
 }
@@ -154,6 +156,7 @@ const (
 // Ulimit is a resource limit of the container's processes, named as in setrlimit(2)
 // in lower case: "memlock", "nofile". Unlimited means no limit.
 type Ulimit struct {
+	// Soft applies until a process raises it, at most to Hard.
 	Name string `json:"name"`
 	Soft int64  `json:"soft"`
 	Hard int64  `json:"hard"`

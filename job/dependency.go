@@ -7,6 +7,7 @@ import (
 
 // Dependency is a job that must end before the tasks of another job start.
 type Dependency struct {
+	// Job is the name of the job that must end.
 	Job string `json:"job"`
 	// Outcome is OutcomeFinished if it is empty.
 	Outcome DependencyOutcome `json:"state,omitempty"`

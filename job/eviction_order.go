@@ -16,6 +16,7 @@ func (c Constraint) SpreadsTasks() bool { return c.DependsOnPeers() && c.Operato
 type SpreadCounter []spreadCount
 
 type spreadCount struct {
+	// count is how many tasks of the group have each value of the field.
 	field string
 	count map[string]int
 }

@@ -91,6 +91,7 @@ type Spec struct {
 // ClientKey is a key that a client chose for a submission, and a digest of what it
 // submitted. Keys are unique among the jobs of one owner.
 type ClientKey struct {
+	// Key is compared within one owner. A different Digest means that the key was used for another submission.
 	Key    string `json:"key"`
 	Digest string `json:"digest"`
 }
@@ -105,9 +106,12 @@ func (s *Spec) ExpectedRunTime() time.Duration {
 
 // Job is a submitted Spec and its tasks, by index.
 type Job struct {
-	Spec      Spec      `json:"spec"`
+	// Spec is complete and valid. The scheduler changes the Tasks of a service and the Met of dependencies.
+	Spec Spec `json:"spec"`
+	// Submitted orders the queue.
 	Submitted time.Time `json:"submitted"`
-	Tasks     []Task    `json:"tasks"`
+	// Tasks has the current attempt of each task. A retry replaces it.
+	Tasks []Task `json:"tasks"`
 }
 
 // Task is the current attempt to run one of a job's tasks.

@@ -20,6 +20,7 @@ type Matrix struct {
 
 // MatrixAxis is a variable and its values.
 type MatrixAxis struct {
+	// Name is the variable that gets one of Values in each task.
 	Name   string   `json:"name"`
 	Values []string `json:"values"`
 }

@@ -25,6 +25,7 @@ type callQueue struct {
 
 // queuedCall is an operation and its position in the order of posting.
 type queuedCall struct {
+	// position counts posted operations, so that those that are queued again keep their order.
 	op       sched.Operation
 	position int
 }

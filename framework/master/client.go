@@ -29,6 +29,7 @@ var (
 
 // Client maintains one subscription to the leading master.
 type Client struct {
+	// cfg is what New was called with, completed and validated. It does not change.
 	cfg ConnectionConfig
 	// detector finds the leading master.
 	detector leaderDetector

@@ -66,7 +66,8 @@ type ConnectionConfig struct {
 	// ListInterval is the interval of WatchAgents. It is longer if lists take
 	// long.
 	ListInterval time.Duration
-	Log          logrus.FieldLogger
+	// Log reports connections, refused calls and agents that cannot be read.
+	Log logrus.FieldLogger
 	// Observer receives the results of calls; nil for none.
 	Observer CallObserver
 	// OnStatus, if set, is called by Run with each change of the connection. Calls are

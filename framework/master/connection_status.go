@@ -14,6 +14,7 @@ type ConnectionStatus struct {
 type statusPublisher struct {
 	publish func(ConnectionStatus) // nil without a user of the status
 
+	// mu protects subscribed, and keeps the calls of publish in order.
 	mu         sync.Mutex
 	subscribed bool
 }

@@ -111,6 +111,7 @@ func findExecutorContainer(list []agent.Response_GetContainers_Container, framew
 
 // remoteCommand is one running command.
 type remoteCommand struct {
+	// cfg has the credential and the timeouts for calls to the agent.
 	cfg *ConnectionConfig
 	// httpClient serves this command alone: a stream cannot be resumed on another connection.
 	httpClient *http.Client

@@ -24,6 +24,7 @@ type leaderDetector interface {
 
 // redirectDetector requests the leader from the configured masters in turn.
 type redirectDetector struct {
+	// cfg has the pauses between attempts.
 	cfg *ConnectionConfig
 	// urls are the addresses of all masters. next counts the attempts; each attempt uses the next address.
 	urls   []string

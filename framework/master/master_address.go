@@ -18,6 +18,7 @@ const defaultMasterPort = "5050"
 // masterAddresses is the parsed Master setting: base URLs, or ZooKeeper's
 // address.
 type masterAddresses struct {
+	// urls are the base URLs of the masters, if they are named by URL.
 	urls []string
 	zk   *zkAddress // nil if urls is not empty
 }

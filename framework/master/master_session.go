@@ -21,9 +21,12 @@ const defaultHeartbeat = 15 * time.Second
 
 // masterSession is one subscription to one master, from SUBSCRIBE to its end.
 type masterSession struct {
+	// client owns this session, and replaces it after it has ended.
 	client *Client
-	http   *http.Client
-	emit   func(sched.Event)
+	// http sends this session's calls, on connections of its own.
+	http *http.Client
+	// emit passes an event to the scheduler's loop. It blocks while the loop is busy.
+	emit func(sched.Event)
 	// queue has the posted operations that are not sent yet.
 	queue *callQueue
 	// leader is the base URL of the master. stream is the Mesos-Stream-Id that it assigned to the subscription.

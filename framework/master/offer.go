@@ -50,8 +50,10 @@ func faultDomain(d *mesos.DomainInfo) (region, zone string) {
 
 // resourceTotal is the sum of plain resources.
 type resourceTotal struct {
-	amount  sched.Amount
-	gpus    int
+	// amount has CPUs, memory and disk; gpus is the gpus scalar.
+	amount sched.Amount
+	gpus   int
+	// devices are the UUIDs of whole devices, ports the ranges of host ports.
 	devices []string
 	ports   []sched.PortRange
 	// withheld are devices that are never offered but appear in lists of

@@ -22,12 +22,15 @@ var ErrNoFile = errors.New("no such file on the agent")
 
 // ListedAgent is an agent in the master's list.
 type ListedAgent struct {
+	// ID is the agent's id in Mesos, URL the base URL of its API.
 	ID, Hostname, URL string
-	Active            bool
+	// Active agents are connected to the master; the others keep their tasks for a while.
+	Active bool
 	// Draining agents get no new tasks: an operator has drained or deactivated
 	// them, or is draining them.
 	Draining bool
-	Types    []string
+	// Types are the GPU types of its attribute gpu_type.
+	Types []string
 	// Host is the decoded gpu_inventory attribute. Without that attribute it
 	// has only what the other attributes contain.
 	Host           gpu.Host
@@ -37,7 +40,8 @@ type ListedAgent struct {
 	// Shared are the shared devices in total, SharedFree what is free of each.
 	Shared, SharedFree []sched.SharedDevice
 	// Withheld are devices that the agent does not offer.
-	Withheld     []gpu.WithheldDevice
+	Withheld []gpu.WithheldDevice
+	// CPUs and MemMiB are in total, whatever is in use.
 	CPUs, MemMiB float64
 	// Attributes, Region and Zone are as in an offer.
 	Attributes   []sched.Attribute

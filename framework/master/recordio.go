@@ -16,6 +16,7 @@ const maxEventBytes = 32 << 20
 // recordReader reads RecordIO: the length in decimal, a newline, and that many
 // bytes.
 type recordReader struct {
+	// in is the body of the response; buf has the last record and is reused for the next one.
 	in  *bufio.Reader
 	buf []byte
 }

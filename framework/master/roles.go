@@ -11,7 +11,9 @@ import (
 // suppressed. Posted operations are lost with their session, so each SUBSCRIBE
 // carries the whole state.
 type roleState struct {
-	mu         sync.Mutex
+	// mu protects all fields: the loop changes them, sessions read them.
+	mu sync.Mutex
+	// names are the framework's roles, each once.
 	names      []string
 	suppressed map[string]bool // by name
 	version    int             // incremented by each change
@@ -19,9 +21,11 @@ type roleState struct {
 
 // roleSnapshot is the state of roles at one moment.
 type roleSnapshot struct {
+	// names are all roles, suppressed those of them for which the master sends no offers.
 	names      []string
 	suppressed []string
-	version    int
+	// version is that of the state, to detect changes since.
+	version int
 }
 
 func newRoleState(names []string) *roleState {

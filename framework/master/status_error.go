@@ -12,6 +12,7 @@ import (
 // statusError is an HTTP response other than success, with the start of its
 // body.
 type statusError struct {
+	// code is the HTTP status, text the start of the body.
 	code     int
 	text     string
 	location string // of a redirect

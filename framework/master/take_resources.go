@@ -13,11 +13,14 @@ import (
 
 // resourceRequest is what one task or executor takes from an agent's offers.
 type resourceRequest struct {
+	// cpus, mem and disk are in the units of Mesos: CPUs and MiB.
 	cpus, mem, disk float64
-	gpus            int
-	devices         []string
-	shares          []gpu.DeviceShare
-	ports           []int
+	// gpus is the gpus scalar; devices are the UUIDs of whole devices, if the agent names them.
+	gpus    int
+	devices []string
+	// shares are parts of shared devices, and do not count in gpus.
+	shares []gpu.DeviceShare
+	ports  []int
 }
 
 // takeResources takes w out of the offered resources. The taken resources keep

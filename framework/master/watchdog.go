@@ -11,6 +11,7 @@ var errMasterSilent = errors.New("the master has been silent for too long")
 // heartbeatWatchdog cancels a session whose master sends nothing, not even
 // heartbeats.
 type heartbeatWatchdog struct {
+	// limit is how long the master may send nothing; timer fires then. Each event restarts it.
 	limit time.Duration
 	timer *time.Timer
 }

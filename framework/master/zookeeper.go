@@ -26,10 +26,14 @@ type zkConn interface {
 // election. A lost ZooKeeper session does not affect the masters: the last
 // leader is kept until ZooKeeper names another one.
 type zkDetector struct {
-	dial    func() (zkConn, error)
-	path    string
-	scheme  string // of masters' URLs
+	// dial connects to ZooKeeper; tests replace it.
+	dial func() (zkConn, error)
+	// path is the znode in which the masters register.
+	path   string
+	scheme string // of masters' URLs
+	// backoff returns the pause before the next connection.
 	backoff func(tries int) time.Duration
+	// log reports when the leader cannot be read.
 	log     logrus.FieldLogger
 	onError func(error) // called when the leader becomes unknown, under mu
 

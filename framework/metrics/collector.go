@@ -19,6 +19,7 @@ const (
 // snapshotCollector exports one Snapshot.
 type snapshotCollector struct {
 	Snapshot
+	// One description for each metric; the collector creates the values when it is read.
 	jobs, tasks, allocated, isLeader, connected, cordoned                 *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
 }

@@ -14,16 +14,23 @@ import (
 // started: each term as leader adds to the earlier ones. It is safe for concurrent use,
 // and its methods do not block.
 type SchedulerCounters struct {
+	// registry has all metrics below.
 	registry *prometheus.Registry
-	types    *labelValues
-	causes   *labelValues
+	// types and causes bound the values of the labels for GPU types and for reasons of ended tasks.
+	types  *labelValues
+	causes *labelValues
 
+	// Offers: how many arrived, were rescinded, and were accepted, and how many ACCEPT calls failed.
 	received, rescinded, accepted, acceptFailures prometheus.Counter
-	offersHeld, journalSize, lastEvent            prometheus.Gauge
-	declined, launches, taskEnds, journalErrors   *prometheus.CounterVec
-	calls                                         *prometheus.CounterVec
-	subscriptions                                 prometheus.Counter
-	waitTimes                                     *prometheus.HistogramVec
+	// The present number of held offers, the size of the journal, and when the master last sent an event.
+	offersHeld, journalSize, lastEvent prometheus.Gauge
+	// Counts by label: declined offers by reason, launches by type, ended tasks by state, journal errors by operation.
+	declined, launches, taskEnds, journalErrors *prometheus.CounterVec
+	calls                                       *prometheus.CounterVec
+	subscriptions                               prometheus.Counter
+	// How long tasks waited for a place, by role and type.
+	waitTimes *prometheus.HistogramVec
+	// Durations in seconds: of a planning cycle, from an offer to its ACCEPT, of a commit, of a call to the master.
 	planTime, offerToAccept, commitTime, callTime prometheus.Histogram
 }
 

@@ -19,12 +19,14 @@ import (
 // recorded totals. They never decrease and count nothing twice across failovers, because
 // the next leader continues from the last record. It is not safe for concurrent use.
 type GPUTimeTracker struct {
+	// types bounds the number of different GPU types.
 	types        *labelValues
 	countedUntil time.Time // end of the time that gpuSeconds covers
-	current      map[roleAndType]int
-	tasks        map[string][]taskHolding
-	gpuSeconds   map[roleAndType]float64 // totals in GPU seconds
-	changed      bool                    // whether gpuSeconds has changed since the last record
+	// current is what tasks hold now, in thousandths of GPUs. tasks has the parts of each task, by id.
+	current    map[roleAndType]int
+	tasks      map[string][]taskHolding
+	gpuSeconds map[roleAndType]float64 // totals in GPU seconds
+	changed    bool                    // whether gpuSeconds has changed since the last record
 }
 
 // roleAndType is the key of the totals.
@@ -44,6 +46,7 @@ type gpuTimeRecord struct {
 
 // GPUSeconds is how long a role's tasks have held GPUs of a type, in GPU seconds.
 type GPUSeconds struct {
+	// Type is "" where the agent does not report it.
 	Role    string  `json:"role"`
 	Type    string  `json:"type"`
 	Seconds float64 `json:"seconds"`

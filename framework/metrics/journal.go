@@ -11,6 +11,7 @@ import (
 // measuredJournal is a journal that measures its commits.
 type measuredJournal struct {
 	journal.Journal
+	// counters get the duration and the result of each commit.
 	counters *SchedulerCounters
 }
 

@@ -34,7 +34,9 @@ func sanitizeLabel(s string) string {
 // labelValues limits the values of a label. It keeps the first maxLabelValues values and
 // maps later ones to labelOther. It is safe for concurrent use.
 type labelValues struct {
-	mu        sync.Mutex
+	// mu protects all fields.
+	mu sync.Mutex
+	// known are the values that are exported as they are. It only grows.
 	known     map[string]bool
 	gpuModels []string          // GPU types in the spelling of the agents
 	requests  map[string]string // cached labels of requests; cleared when gpuModels changes

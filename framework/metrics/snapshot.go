@@ -23,10 +23,12 @@ type Snapshot struct {
 	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
+	// counters are those of the scheduler, exported together with the snapshot. types are their labels.
 	counters *SchedulerCounters
 	types    *labelValues
-	jobs     map[job.State]int
-	roles    map[string]*roleCounts
+	// jobs counts the recorded jobs by state; roles has the counts of tasks by role. CountJob adds to both.
+	jobs  map[job.State]int
+	roles map[string]*roleCounts
 }
 
 // NewSnapshot returns an empty snapshot that is exported together with the counters.
@@ -39,14 +41,17 @@ type GPUCount struct{ All, Free int }
 
 // roleCounts counts the tasks and GPUs of one role.
 type roleCounts struct {
+	// tasks counts by state.
 	tasks     map[job.State]int
 	allocated map[string]int // thousandths of GPUs, by type
-	queue     map[string]*queueCounts
-	deferred  map[pending.DeferralReason]int
+	// queue has the waiting tasks by the type that they request, deferred those that may not be placed yet.
+	queue    map[string]*queueCounts
+	deferred map[pending.DeferralReason]int
 }
 
 // queueCounts counts the waiting tasks that request one type.
 type queueCounts struct {
+	// tasks is their number, gpus what they request together.
 	tasks int
 	gpus  int
 	since time.Time // start of the longest wait; zero if unknown

@@ -14,6 +14,7 @@ const shownAttempts = sched.MaxAttemptsPerJob
 
 // attemptHistory holds the ended attempts that the journal stores, by task id.
 type attemptHistory struct {
+	// tasks are the attempts by id, as recorded. They change if an attempt that was lost reports its end.
 	tasks map[string]job.Task
 	byJob map[string]map[string]bool // task ids by job
 }

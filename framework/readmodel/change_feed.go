@@ -14,9 +14,11 @@ import (
 type ChangeFeed struct {
 	wake chan struct{} // has an element when there may be changes
 
+	// mu protects the fields below.
 	mu          sync.Mutex
 	changedJobs map[string]job.Spec // by name, as of the last change or before the removal
-	moves       []job.Task
+	// moves are the state changes of tasks, in order.
+	moves []job.Task
 }
 
 // NewChangeFeed returns an empty feed.

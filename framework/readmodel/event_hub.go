@@ -22,10 +22,13 @@ const storedEvents = 2 * listenerBuffer
 // eventHub publishes events to listeners. It drops a listener that is too slow, so
 // that publishing never blocks the loop.
 type eventHub struct {
-	epoch     string // identifies this hub; event ids of other hubs are unknown to it
-	mu        sync.Mutex
+	epoch string // identifies this hub; event ids of other hubs are unknown to it
+	// mu protects the fields below.
+	mu sync.Mutex
+	// listeners are the event streams that are open.
 	listeners map[*eventListener]bool
-	closed    bool
+	// closed is set when the hub publishes nothing further: its listeners reconnect to another scheduler.
+	closed bool
 	// last is the number of the latest event. Event n is at
 	// stored[(n-1)%storedEvents], unless a later one has overwritten it.
 	last   uint64
@@ -36,7 +39,8 @@ type eventListener struct {
 	job string // "" selects the events of all jobs
 	// inventory also selects changes of agents and GPUs.
 	inventory bool
-	ch        chan api.TaskEvent
+	// ch receives the events. It is closed if the listener is too slow.
+	ch chan api.TaskEvent
 }
 
 func newHub() *eventHub {

@@ -11,6 +11,7 @@ import (
 // GPUTask is a running task with GPUs.
 type GPUTask struct {
 	job.Task
+	// Role, GPUs and Submitted are those of its job: GPUs counts the devices of one task.
 	Role      string
 	GPUs      int
 	Submitted time.Time

@@ -26,6 +26,7 @@ import (
 // Model is a copy of the journal's contents for concurrent readers. Reads take no time
 // of the leader's loop, and a standby has no loop. It implements journal.Replica.
 type Model struct {
+	// mu protects all fields. Writers are the loop of the leader, or the follower of a standby.
 	mu sync.RWMutex
 	// frameworkID is the id that the master assigned, "" before the first registration.
 	frameworkID string
@@ -59,7 +60,8 @@ type Model struct {
 type jobEntry struct {
 	job.Job
 	liveTasks int // tasks that have not ended
-	removed   bool
+	// removed is set when the job is forgotten but still in Model.bySubmission.
+	removed bool
 }
 
 // copyTasks returns a copy that stays valid while the model changes. It shares the tasks'

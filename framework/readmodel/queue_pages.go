@@ -28,14 +28,18 @@ const (
 // starts or ends. All pages of a list come from the order of its first page, so that
 // no job is missing or repeated.
 type QueuePages struct {
+	// mu protects orders.
 	mu     sync.Mutex
 	orders []*cachedQueueOrder // the least recently used first
 }
 
 // cachedQueueOrder is a queue order: the names of the pending jobs.
 type cachedQueueOrder struct {
-	id       string
-	names    []string
+	// id is part of the cursors that clients get.
+	id string
+	// names are in placement order and never change.
+	names []string
+	// lastRead is when a page of it was last requested.
 	lastRead time.Time
 }
 

@@ -29,6 +29,7 @@ type agentTable struct {
 // nothing free.
 type agentSnapshot struct {
 	fit.AgentResources
+	// at is when the last offer arrived.
 	at time.Time
 }
 

@@ -23,9 +23,11 @@ type (
 	OfferRescinded struct{ OfferID string }
 	// TaskUpdate: an agent or the master reports the status of a task.
 	TaskUpdate struct {
+		// TaskID is the attempt that the update is about. An update of an unknown one is acknowledged and ignored.
 		TaskID  string
 		AgentID string
-		State   job.State
+		// State is "" for a state that has no meaning here.
+		State job.State
 		// UUID is set if the update must be acknowledged.
 		UUID     []byte
 		Message  string

@@ -19,6 +19,7 @@ type (
 	AcceptOffers placement.AgentLaunches
 	// DeclineOffers declines offers for the same time.
 	DeclineOffers struct {
+		// Refuse is how long Mesos need not offer the resources to the role again.
 		Offers []DeclinedOffer
 		Refuse time.Duration
 	}
@@ -30,12 +31,14 @@ type (
 	SetRoles struct{ Roles []string }
 	// AnswerInverseOffers accepts or declines inverse offers.
 	AnswerInverseOffers struct {
+		// Accept reports that no task of this framework will run during the maintenance. Refuse is as in DeclineOffers.
 		OfferIDs []string
 		Accept   bool
 		Refuse   time.Duration
 	}
 	// AcknowledgeUpdate acknowledges a recorded task update.
 	AcknowledgeUpdate struct {
+		// UUID identifies the update; the agent repeats it until it is acknowledged.
 		AgentID, TaskID string
 		UUID            []byte
 	}

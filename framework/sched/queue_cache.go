@@ -19,6 +19,7 @@ type queueCache struct {
 
 // inputBuffers is the memory of a placement.PlanInput.
 type inputBuffers struct {
+	// The slices of the last PlanInput; tasks has the ready tasks of all waiting jobs.
 	waiting []queue.WaitingJob
 	tasks   []queue.WaitingTask
 	running []queue.RunningTask

@@ -13,9 +13,12 @@ import (
 
 // RecoveredState is what a journal has recorded of an earlier State.
 type RecoveredState struct {
+	// FrameworkID is "" if the framework was never registered.
 	FrameworkID string
-	Jobs        []*job.Job
-	Documents   map[string][]byte
+	// Jobs are the recorded jobs. The State owns them from then on.
+	Jobs []*job.Job
+	// Documents are the scheduler's own and those of extensions, by key.
+	Documents map[string][]byte
 }
 
 // New returns a State that continues a recovered one. It takes over the recovered jobs.

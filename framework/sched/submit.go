@@ -57,6 +57,7 @@ func (e *TooManyTasksError) Error() string {
 
 // JobNotEndedError reports that a job of the same name has not ended.
 type JobNotEndedError struct {
+	// Name is the submitted name, State that of the job which has it.
 	Name  string
 	State job.State
 }

@@ -18,6 +18,7 @@ const skippedDraws = 10
 // arrivalSequence is what one seed draws from a trace: the tasks in the order of arrival, and the agents with names
 // that break ties.
 type arrivalSequence struct {
+	// tasks are drawn from the trace, with repetition, until their GPUs exceed those of the cluster.
 	tasks  []*RecordedTask
 	agents []fit.AgentResources
 }

@@ -15,7 +15,8 @@ const milliPerGPU = 1000
 
 // RecordedAgent is an agent of a recorded cluster. Its GPUs are of one model.
 type RecordedAgent struct {
-	Name     string
+	Name string
+	// CPUMilli are thousandths of CPUs. All amounts are in total.
 	CPUMilli int64
 	MemMiB   int64
 	GPUs     int
@@ -24,7 +25,8 @@ type RecordedAgent struct {
 
 // RecordedTask is a task of a trace.
 type RecordedTask struct {
-	Name     string
+	Name string
+	// CPUMilli are thousandths of CPUs; GPUs is the number of devices that it uses.
 	CPUMilli int64
 	MemMiB   int64
 	GPUs     int

@@ -19,12 +19,15 @@ const (
 
 // csvTable reads a CSV file with a header, plain or gzip, row by row. Every error has the file, the line and the column.
 type csvTable struct {
-	name   string
+	// name is the file's, for errors.
+	name string
+	// csv reads the rows; column has the position of each column by its name in the header.
 	csv    *csv.Reader
 	column map[string]int
-	row    []string
-	rows   int
-	err    error
+	// row is the current one, and rows counts them. err is the first error; reading ends with it.
+	row  []string
+	rows int
+	err  error
 }
 
 func newCSVTable(r io.Reader, name string, required ...string) (*csvTable, error) {
@@ -71,6 +74,7 @@ func decompress(r io.Reader) (io.Reader, error) {
 // limitedReader returns an error where io.LimitReader would return EOF.
 type limitedReader struct {
 	from io.Reader
+	// left is how many bytes may still be read.
 	left int64
 }
 

@@ -12,7 +12,9 @@ import (
 // R. E. Gomory, "A Linear Programming Approach to the Cutting-Stock Problem", Operations Research 9, 1961). The rows are
 // the pieces, then the models.
 type cuttingStock struct {
-	pieces    []gpuPiece
+	// pieces are the demand: parts of equal size that the same models accept.
+	pieces []gpuPiece
+	// models are the supply: GPUs that are equal for all pieces.
 	models    []modelGroup
 	unit      int // of all sizes, in thousandths
 	nextModel int // the model whose cuts are tried first
@@ -27,6 +29,7 @@ type gpuPiece struct {
 
 // modelGroup is the GPUs of all models from which the same pieces may be cut.
 type modelGroup struct {
+	// count is the number of GPUs; fit are the indexes of the pieces that may be cut from them.
 	count int
 	fit   []int
 }

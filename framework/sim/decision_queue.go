@@ -10,6 +10,7 @@ import (
 // decisionQueue contains the tasks that have arrived and wait. With capacity 1 each task is placed when it arrives.
 // With more, the next task is the one for which the policy finds the best place, the largest among equals.
 type decisionQueue struct {
+	// capacity is how many tasks wait before one is placed.
 	capacity int
 	tasks    []queuedTask
 	decided  int

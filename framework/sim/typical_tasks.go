@@ -14,6 +14,7 @@ const typicalPercent = 95
 
 // taskShape is equal for tasks of one kind. Memory does not count.
 type taskShape struct {
+	// cpus and milli are thousandths; models are the accepted ones, joined to one text.
 	cpus        int64
 	milli, gpus int
 	models      string

@@ -25,6 +25,7 @@ import (
 
 // Config configures a Standby.
 type Config struct {
+	// Session is the ZooKeeper session of this scheduler's candidacy.
 	Session *zkconn.Session
 	// JournalPath and ElectionPath are znodes.
 	JournalPath, ElectionPath string
@@ -35,22 +36,26 @@ type Config struct {
 	NewClient func() (*master.Client, error)
 	// SetBackend is called once the read model is complete.
 	SetBackend func(apiserver.Backend)
-	Sched      sched.SchedulerSettings
+	// Sched are the settings with which reasons and the queue are computed, as the leader does.
+	Sched sched.SchedulerSettings
 	// LoadPolicy returns the policy of the roles file as it is now.
 	LoadPolicy func() (sched.Policy, error)
-	Counters   *metrics.SchedulerCounters
-	Clock      func() time.Time
+	// Counters and Clock are those of the scheduler.
+	Counters *metrics.SchedulerCounters
+	Clock    func() time.Time
 }
 
 // Standby serves reads from a read model that follows the leader's journal.
 type Standby struct {
 	clusterview.Reader
+	// cfg is what Run was called with.
 	cfg Config
 	// refreshWanted has an element while a request waits for the read model to
 	// be confirmed.
 	refreshWanted chan struct{}
 	queuePages    readmodel.QueuePages
 
+	// mu protects refreshed.
 	mu        sync.Mutex
 	refreshed chan struct{} // closed and replaced when the read model is confirmed
 }

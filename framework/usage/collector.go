@@ -30,10 +30,12 @@ const (
 // Collector reads usage files from agents and caches them, so that many clients cause
 // no more reads than one.
 type Collector struct {
+	// model has the running tasks.
 	model *readmodel.Model
 	// read returns the latest usage that the task's agent has measured.
 	read func(context.Context, *job.Task) (gpu.TaskUsage, error)
 
+	// once creates collecting.
 	once sync.Once
 	// collecting has an element during a collection: there is one at a time.
 	collecting chan struct{}
@@ -51,7 +53,9 @@ func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.Task
 
 // usageSample is the result of one read of a task's usage.
 type usageSample struct {
-	at    time.Time
+	// at is when it was read.
+	at time.Time
+	// usage is what the agent measured, unless err says why it could not be read.
 	usage gpu.TaskUsage
 	err   error
 }

@@ -31,6 +31,7 @@ const (
 // historyStore stores the GPU usage of running tasks, because users look at it only after a
 // problem has occurred. It is in memory only: a new leader starts with an empty one.
 type historyStore struct {
+	// mu protects byTask and what it points to.
 	mu sync.Mutex
 	// start is when the first sample was stored. It does not change.
 	start time.Time
@@ -41,6 +42,7 @@ type historyStore struct {
 
 // taskHistory is the history of one task. A sample of one GPU takes 16 bytes.
 type taskHistory struct {
+	// devices are the UUIDs of the task's GPUs, in the order of the values.
 	devices []string
 	times   []time.Duration // since historyStore.start, oldest first
 	// values holds, for each time, the utilization and the used MiB of each device

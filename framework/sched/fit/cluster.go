@@ -52,6 +52,7 @@ type Cluster struct {
 
 // agentCapacity is what one agent has free at the moment.
 type agentCapacity struct {
+	// free has CPUs, memory and disk that no task uses. Placements reduce it, ReleaseAt increases it.
 	free milliAmount
 	// untilMaintenance is in nanoseconds from Cluster.now; MaxInt64 if no maintenance is planned.
 	untilMaintenance int64
@@ -86,6 +87,7 @@ type agentCapacity struct {
 // reservedResources are kept from demands with AvoidReserved on one agent. A change replaces the value, since clones
 // refer to the old one.
 type reservedResources struct {
+	// amount has the reserved CPUs, memory and disk.
 	amount milliAmount
 	// gpus counts devices with IDs too. mask has the slots of these.
 	gpus int32
@@ -97,6 +99,7 @@ type reservedResources struct {
 
 // placementScorer is the implementation of one policy.
 type placementScorer struct {
+	// name is that of the policy, as in the roles file.
 	name string
 	// scoreTask scores a feasible agent for one task: above 0, more is better. Among equal scores the first agent by
 	// ID wins. If it is nil, scoreState is the score.
@@ -122,6 +125,7 @@ type placementScorer struct {
 
 // slotOption is a slot that has room for a share.
 type slotOption struct {
+	// slot is an index in agentCapacity.uuids.
 	slot int
 	// freeMilli is freeMilliOf the slot. capacity is how many such shares fit into it.
 	freeMilli int32

@@ -123,6 +123,7 @@ func (x *clusterIndex) findFilter(list []job.Constraint) index.Bits {
 // deviceLayout is an agent's hardware together with devices that it does not
 // list. Forecasts of ending tasks add the same devices repeatedly.
 type deviceLayout struct {
+	// extraIDs are the unlisted devices that the layout includes. They identify it among the layouts of its agent.
 	extraIDs []string
 	hardware *hardware.Class
 	uuids    []string // by slot

@@ -96,6 +96,7 @@ func requiredPorts(d *Demand) []int {
 
 // TaskResources are the resources that a task has on an agent.
 type TaskResources struct {
+	// Amount includes what the task's executor has.
 	Amount Amount
 	// GPUs counts whole devices. DeviceIDs names them if the agent has IDs.
 	GPUs      int

@@ -11,6 +11,7 @@ import (
 
 // taskNeeds is what one task needs of an agent, apart from ports and constraints.
 type taskNeeds struct {
+	// need has CPUs, memory and disk, including the executor's.
 	need milliAmount
 	// gpus counts devices, whole or shared. The task takes milliPerDevice thousandths of each, if it is divisible.
 	gpus, milliPerDevice int32

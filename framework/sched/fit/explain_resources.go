@@ -12,6 +12,7 @@ import (
 // plainResource is a resource other than GPUs, with its unit. Amounts are in
 // thousandths.
 type plainResource struct {
+	// unit names the resource in explanations.
 	unit         string
 	free         func(r *agentCapacity) int64
 	need         func(cl *demandClass) int64

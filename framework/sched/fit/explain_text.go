@@ -18,6 +18,7 @@ type Shortage struct {
 // demandExplainer explains one demand.
 type demandExplainer struct {
 	*Cluster
+	// demand is what is explained, and class the class of it.
 	demand *Demand
 	class  *demandClass
 	// typeRequirement requires the types alone.

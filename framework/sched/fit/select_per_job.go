@@ -12,6 +12,7 @@ import (
 // constraintCounter counts the job's tasks for one constraint that depends on
 // where they are.
 type constraintCounter struct {
+	// constraint is one that DependsOnPeers.
 	constraint job.Constraint
 	// column has the constraint's field of all agents.
 	column *index.Column

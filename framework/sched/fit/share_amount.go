@@ -17,6 +17,7 @@ const maxGPUs = 1 << 20
 // SharedDevice is an amount of a shared device: memory in MiB and cores in percent
 // of the device.
 type SharedDevice struct {
+	// UUID identifies the device; the amounts are what is offered of it.
 	UUID   string
 	MemMiB int64
 	Cores  int

@@ -7,8 +7,10 @@ type TaskCapacity struct {
 	// Tasks is how many tasks fit, at most maxPerAgent on each agent.
 	Tasks       int
 	maxPerAgent int
-	cluster     *Cluster
-	class       *demandClass
+	// cluster and class are what CountTasks was called for. The count is valid while only agents change for which
+	// UpdateAgent is called.
+	cluster *Cluster
+	class   *demandClass
 	// tasksByAgent is the part of Tasks on each agent, as of the last UpdateAgent. It is a buffer of the cluster.
 	tasksByAgent []int32
 }

@@ -25,7 +25,9 @@ type AgentStatus struct {
 // Explainer explains why jobs find no place on a fixed set of agents. It caches its results: when an offer, a cordon
 // or the policy changes, the caller creates a new one.
 type Explainer struct {
+	// policy is the one that plans use.
 	policy *placement.Policy
+	// status returns whether an agent is cordoned or draining.
 	status func(*fit.AgentResources) AgentStatus
 	// cluster has all agents with what they have free; closed agents have nothing free.
 	cluster *fit.Cluster

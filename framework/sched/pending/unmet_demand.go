@@ -42,6 +42,7 @@ type UnmetDemand struct {
 // demandSurvey is FindUnmetDemand in progress.
 type demandSurvey struct {
 	*placement.Allocator
+	// in is the input of the survey. It is not changed.
 	in *placement.PlanInput
 	// overhead is what each task's executor uses besides the task.
 	overhead fit.Amount

@@ -8,6 +8,7 @@ import (
 
 // Allocator gives waiting jobs places on a cluster within the quotas of their roles. It belongs to one goroutine.
 type Allocator struct {
+	// Cluster is where places are taken. Every place that is given changes it.
 	Cluster *PartitionedCluster
 	// Usage is what roles hold: running tasks and the places that this allocator gave.
 	Usage *quota.Tracker
@@ -26,6 +27,7 @@ func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 
 // JobPlacements are the places that a job received.
 type JobPlacements struct {
+	// Places are in the order of the job's tasks, for the first of them.
 	Places []fit.Placement
 	// GPUTypes counts the whole GPUs of each place by type.
 	GPUTypes []map[string]int

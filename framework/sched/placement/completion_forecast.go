@@ -12,6 +12,7 @@ import (
 // forecaster computes when running tasks will have freed enough for a demand. Its results are for one plan; taskEnds
 // and leftovers of a role are computed once, when they are first needed.
 type forecaster struct {
+	// in has the running tasks, from which ends are predicted.
 	in *PlanInput
 	// overhead is what a task's executor frees besides the task.
 	overhead fit.Amount
@@ -130,6 +131,7 @@ func (f *forecaster) clusterWithLeftovers(d *fit.Demand) *PartitionedCluster {
 // completionForecast is the agents of a role as they will be when some running tasks have ended.
 type completionForecast struct {
 	*PartitionedCluster
+	// overhead is what each ended task's executor frees besides.
 	overhead fit.Amount
 	// pending are leftovers, by agent, that are no place for the demand by themselves. They count once a task on the
 	// same agent has ended.

@@ -49,6 +49,7 @@ type Plan struct {
 
 // AgentLaunches are the tasks to launch on all offers of one agent to one role.
 type AgentLaunches struct {
+	// AgentURL is the base URL of the agent's API, as its offers report it.
 	AgentID, Hostname, AgentURL string
 	// Role is the role that the offers are allocated to.
 	Role     string
@@ -62,6 +63,7 @@ type AgentLaunches struct {
 
 // TaskLaunch is one task to start.
 type TaskLaunch struct {
+	// TaskID is the waiting attempt, Index that of the task in its job.
 	TaskID string
 	Index  int
 	// Spec is shared with the queue and must not be changed.
@@ -109,6 +111,7 @@ const (
 
 // PreemptionVictim is a task that must end to make room.
 type PreemptionVictim struct {
+	// TaskID is a running task of the same role and a lower priority.
 	TaskID string
 	// ForJob is the job that needs the place.
 	ForJob string

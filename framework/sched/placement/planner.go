@@ -38,6 +38,7 @@ func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 
 // planner is a plan in progress. Its maps grow job by job, in the order in which jobs are placed.
 type planner struct {
+	// policy is the one of the caller. It is not changed.
 	policy *Policy
 	// agents are the agents of the cluster, by index.
 	agents []fit.AgentResources

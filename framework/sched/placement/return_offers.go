@@ -17,6 +17,7 @@ import (
 // share therefore returns offers that a job of a role with less waits for. It does so only from time to time, because
 // Mesos may offer the resources to the same role again.
 type offerReturns struct {
+	// alloc has the cluster, in which claimed offers are taken, and what roles hold.
 	alloc *Allocator
 	roles []queue.Role
 	// recent are the ids of agents whose offers were returned recently.

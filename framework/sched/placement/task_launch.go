@@ -23,6 +23,7 @@ func deviceIDsOf(p *fit.Placement) []string {
 
 // gangPeer is the address at which the other tasks of a gang reach a task.
 type gangPeer struct {
+	// port is the first host port of the task, 0 if it has none.
 	host string
 	port int
 }

@@ -11,6 +11,7 @@ import (
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
 // priority and the role's order. What a job receives counts for its role at once.
 type JobOrder struct {
+	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
 	// byRole are the indexes of the jobs that Next has not returned yet, by role, in the role's order.
 	byRole map[string][]int

@@ -14,6 +14,7 @@ import (
 
 // Role is a Mesos role in which the scheduler runs jobs.
 type Role struct {
+	// Name may have slashes: a role includes those below it in its quota.
 	Name string
 	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
 	Weight float64

@@ -13,6 +13,7 @@ import (
 
 // WaitingJob is a job with tasks that wait for a place.
 type WaitingJob struct {
+	// Spec is shared with the job and must not be changed.
 	Spec *job.Spec
 	// Submitted is the time of submission. Zero means now.
 	Submitted time.Time
@@ -29,6 +30,7 @@ type WaitingJob struct {
 
 // WaitingTask is one task of a WaitingJob.
 type WaitingTask struct {
+	// ID is the attempt, Index the task's position in its job.
 	ID    string
 	Index int
 }

@@ -230,6 +230,7 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 
 // LimitExplanation describes what a job needs of a quota and what is left of it.
 type LimitExplanation struct {
+	// Needs is what is missing of the limit, Available what the role may hold and holds.
 	Needs, Available string
 	// Reserved reports that the quota has room, which is reserved for an earlier job.
 	Reserved bool

@@ -15,7 +15,8 @@ const maxGPUs = 64
 
 // ReplayAgent is an agent of the cluster. Its GPUs are of one model.
 type ReplayAgent struct {
-	ID    string
+	ID string
+	// Has is what the agent offers in total; GPUs counts its devices.
 	Has   sched.Amount
 	GPUs  int
 	Model string

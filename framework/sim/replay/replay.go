@@ -82,14 +82,18 @@ func (r *jobReplay) runAll(works iter.Seq[JobRecord]) (*ReplayResult, error) {
 
 // jobReplay is a replay in progress.
 type jobReplay struct {
+	// cfg is what RunReplay was called with, completed.
 	cfg ReplaySettings
 	// now is the virtual time since the start of the record. It advances from event to event.
-	now      time.Duration
-	state    *sched.State
-	master   *virtualMaster
+	now time.Duration
+	// state is the scheduler, master the cluster that it schedules on.
+	state  *sched.State
+	master *virtualMaster
+	// timeline has what happens next: ends of tasks, returns of offers, cycles.
 	timeline *timeline
 	// jobs have arrived and not ended, by id. running has their tasks that hold resources, by task id.
-	jobs    map[string]*liveJob
+	jobs map[string]*liveJob
+	// running are the tasks that hold resources, by task id.
 	running map[string]*runningTask
 	// waiting counts the tasks that have arrived and hold no resources.
 	waiting int

@@ -24,6 +24,7 @@ const historyLength = 5
 
 // runTimeHistory is the run times of the last jobs of each kind. Only the replay predicts; the scheduler does not.
 type runTimeHistory struct {
+	// last are the latest run times of jobs that are alike, the oldest first.
 	last map[string][]time.Duration
 	// errors are |log2(predicted/real)| of the predicted jobs.
 	errors []float32

@@ -15,7 +15,8 @@ type SampleStats struct {
 
 // sampleSet keeps all values, in four bytes each, so that quantiles are exact. The mean has full precision.
 type sampleSet struct {
-	sum  float64
+	sum float64
+	// list are all samples; sum is their sum.
 	list []float32
 }
 

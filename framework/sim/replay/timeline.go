@@ -23,6 +23,7 @@ const (
 
 // timeline is a heap of events, the earliest first.
 type timeline struct {
+	// list is a heap by time, and by number for equal times.
 	list   []timelineEvent
 	number int
 	// due are the allocations and ticks in the list, which need no duplicates.

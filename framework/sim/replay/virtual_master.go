@@ -14,6 +14,7 @@ import (
 // virtualMaster replaces Mesos: it offers the free resources of each agent to the role with the least GPUs for its
 // weight, and applies filters, REVIVE and SUPPRESS.
 type virtualMaster struct {
+	// agents are the cluster; roles compete for its offers.
 	agents []virtualAgent
 	// index has the position of each agent by id.
 	index map[string]int
@@ -39,6 +40,7 @@ type virtualAgent struct {
 
 // resourceSet is an amount of resources, CPUs and memory in thousandths.
 type resourceSet struct {
+	// cpus and mem are in thousandths; gpus has a bit for each device.
 	cpus, mem int64
 	gpus      deviceMask
 }

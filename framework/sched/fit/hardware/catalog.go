@@ -10,6 +10,7 @@ import (
 // Catalog stores the classes and requirements of one cluster, so that equal ones are compared once, and the device
 // choices made for them. It is not safe for concurrent use.
 type Catalog struct {
+	// classes are numbered hardware classes, requirements those of all requests so far.
 	classes      index.Table[*Class]
 	requirements index.Table[*Requirement]
 	choices      index.Memo[choiceKey, Choice]

@@ -52,6 +52,7 @@ func countCombinations(n, k int) int {
 
 // choiceSearch compares choices of slots of one class.
 type choiceSearch struct {
+	// class is the hardware on which devices are chosen for the topology.
 	class *Class
 	// candidates may be chosen. free are all free slots, in ascending order both.
 	candidates, free []int

@@ -60,6 +60,7 @@ type Class struct {
 
 // Slot is one device of a class. Model is empty and NUMA is -1 if unknown; Type is the type of the model.
 type Slot struct {
+	// Type is Model in the form in which jobs request it. MemMiB is 0 and NUMA -1 where they are unknown.
 	Model, Type string
 	MemMiB      int64
 	NUMA        int

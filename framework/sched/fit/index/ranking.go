@@ -28,6 +28,7 @@ const maxRankedAgents = 8 << 20
 // Rankings stores the rankings of several classes and a log of the agents that changed. Above the limit it drops the
 // ranking that was used least recently.
 type Rankings struct {
+	// byClass are the rankings by the number of their class.
 	byClass map[int32]*Ranking
 	// log has the agents that changed, in order. dropped counts the entries that were cut off its start.
 	log     []int32

@@ -5,6 +5,7 @@ import "math"
 // States numbers agents by their state: agents in the same state get the same
 // number. The numbers start again when there are many.
 type States struct {
+	// numbers has the states of the current generation.
 	numbers Table[int32]
 	// generation counts the numberings before the current one.
 	generation uint32
@@ -38,6 +39,7 @@ type Scan[V any] struct {
 }
 
 type scanResult[V any] struct {
+	// scan is the number of the scan in which value was computed.
 	scan  uint32
 	value V
 }

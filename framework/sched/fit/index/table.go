@@ -5,6 +5,7 @@ import "encoding/binary"
 // Table stores one value for each binary key and numbers the values from 0 in
 // the order of their creation.
 type Table[V any] struct {
+	// byKey has the values by key. Values never change.
 	byKey map[string]V
 	// values are the same values by number.
 	values []V
