@@ -19,7 +19,6 @@ import (
 
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
-	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
@@ -205,9 +204,4 @@ func (c *SchedulerConfig) makeJournalFolder() error {
 		return fmt.Errorf("make the journal's folder: %w", err)
 	}
 	return nil
-}
-
-// loopConfig returns the configuration of the leader's event loop.
-func (c *SchedulerConfig) loopConfig() leader.LoopConfig {
-	return leader.LoopConfig{Sched: c.Sched, Counters: c.counters, Clock: c.Clock, Log: c.Log}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/apiserver"
@@ -55,12 +56,8 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 // more. Tasks and other schedulers are then unaffected and the caller may join the
 // election again.
 func lostLeadership(err error) bool {
-	for _, e := range []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	reasons := []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced}
+	return slices.ContainsFunc(reasons, func(e error) bool { return errors.Is(err, e) })
 }
 
 // runSession runs one session with ZooKeeper, first as a standby and, once elected,

@@ -35,7 +35,8 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer client.Close()
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
 	s.setLeadershipStatus(Leading)
-	l := leader.NewLoop(cfg.loopConfig(), past, store, func(op sched.Operation) {
+	loopConfig := leader.LoopConfig{Sched: cfg.Sched, Counters: cfg.counters, Clock: cfg.Clock, Log: cfg.Log}
+	l := leader.NewLoop(loopConfig, past, store, func(op sched.Operation) {
 		if mayAct() {
 			client.PostOperation(op)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -123,10 +124,5 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 // isDeviceName reports whether the text looks like a UUID of a driver: printable,
 // without blanks, and not too long.
 func isDeviceName(uuid string) bool {
-	for _, c := range []byte(uuid) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return uuid != "" && len(uuid) <= maxUUID
+	return uuid != "" && len(uuid) <= maxUUID && !strings.ContainsFunc(uuid, func(c rune) bool { return c <= ' ' || c > '~' })
 }

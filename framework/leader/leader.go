@@ -253,7 +253,7 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string
 	for i := range views {
-		if hasPendingTask(&views[i]) {
+		if slices.ContainsFunc(views[i].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
 			waiting = append(waiting, views[i].Spec.Name)
 		}
 	}
@@ -364,7 +364,3 @@ func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 
 // AsOf returns the zero time: the leader's data is always current.
 func (b *Leader) AsOf() time.Time { return time.Time{} }
-
-func hasPendingTask(v *api.JobView) bool {
-	return slices.ContainsFunc(v.Tasks, func(t job.Task) bool { return t.State == job.Waiting })
-}

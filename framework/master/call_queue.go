@@ -78,7 +78,7 @@ func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Durati
 	if wait := q.rate.waitForToken(now, reserve); wait > 0 {
 		return nil, wait
 	}
-	q.rate.takeToken()
+	q.rate.tokens--
 	op = (*list)[0].op
 	(*list)[0] = queuedCall{} // for the garbage collector
 	*list = (*list)[1:]
@@ -112,5 +112,3 @@ func (b *tokenBucket) waitForToken(now time.Time, reserve float64) time.Duration
 	}
 	return time.Duration(short/b.rate*float64(time.Second)) + 1
 }
-
-func (b *tokenBucket) takeToken() { b.tokens-- }

@@ -8,7 +8,6 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
@@ -155,10 +154,6 @@ func (h *eventHub) publishInventoryChange() {
 			h.sendOrDrop(l, api.TaskEvent{InventoryChanged: true})
 		}
 	}
-}
-
-func eventFromMove(m sched.StateTransition) api.TaskEvent {
-	return api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}
 }
 
 // appendStates appends an event with the current state of each of a job's tasks; with

@@ -160,7 +160,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, m := range moves {
-		v.hub.publishEvent(eventFromMove(m))
+		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message})
 	}
 }
 
@@ -211,7 +211,7 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 		v.frameworkID = c.FrameworkID
 	}
 	v.applyDocuments(c.Documents)
-	if changesCordons(c) {
+	if len(sched.ParseCordons(c.Documents)) > 0 { // agents are cordoned, drained or uncordoned
 		v.hub.publishInventoryChange()
 	}
 	for _, name := range c.Removed {
@@ -526,9 +526,6 @@ func (v *Model) subscribeEvents(q apiserver.EventQuery) (now []api.TaskEvent, l 
 	}
 	return now, v.hub.addListener(q.Job), nil
 }
-
-// changesCordons reports whether a change cordons, drains or uncordons agents.
-func changesCordons(c journal.Change) bool { return len(sched.ParseCordons(c.Documents)) > 0 }
 
 // CloseListeners ends all event streams, also those that start later.
 func (v *Model) CloseListeners() { v.hub.closeListeners() }

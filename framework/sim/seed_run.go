@@ -1,10 +1,7 @@
 package sim
 
 import (
-	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -14,12 +11,7 @@ import (
 func PolicyNames() []string { return append(fit.PolicyNames(), fit.BaselineNames()...) }
 
 // ValidatePolicyName returns an error with all names if there is no policy of that name.
-func ValidatePolicyName(name string) error {
-	if list := PolicyNames(); !slices.Contains(list, name) {
-		return fmt.Errorf("policy %q is not one of %s", name, strings.Join(list, ", "))
-	}
-	return nil
-}
+func ValidatePolicyName(name string) error { return fit.ValidatePolicyName(name, PolicyNames()) }
 
 // SeedRun is the result of one policy on the tasks of one seed.
 type SeedRun struct {

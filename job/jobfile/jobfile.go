@@ -35,7 +35,7 @@ func Read(r io.Reader, name string) (*job.Spec, error) {
 		return nil, formatMistakes(name, []error{err})
 	}
 	spec := &job.Spec{}
-	mistakes := flattenErrors(parseSpec(root, spec))
+	mistakes := flattenErrors(errors.Join(jobFormat().read(root, spec), checkSingleCount(root)))
 	spec.SetDefaults()
 	mistakes = append(mistakes, locateMistakes(root, independentMistakes(mistakes, limitMistakes(flattenErrors(spec.Validate()))))...)
 	if len(mistakes) > 0 {
@@ -73,10 +73,6 @@ func parseDocument(text []byte) (*yaml.Node, error) {
 		return nil, errorAt(&more, "a second document starts here: a job file has one job")
 	}
 	return root, nil
-}
-
-func parseSpec(root *yaml.Node, spec *job.Spec) error {
-	return errors.Join(jobFormat().read(root, spec), checkSingleCount(root))
 }
 
 // checkSingleCount rejects two different numbers of GPUs: gpus, and gpus in share.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -288,12 +289,8 @@ func (s *Session) MakeFolder(ctx context.Context, folder string) error {
 
 // IsOutcomeUnknown reports whether a call with this error may have been carried out.
 func IsOutcomeUnknown(err error) bool {
-	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionMoved, zk.ErrSessionExpired} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	reasons := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionMoved, zk.ErrSessionExpired}
+	return slices.ContainsFunc(reasons, func(e error) bool { return errors.Is(err, e) })
 }
 
 // dialServer opens connections that record when ZooKeeper replies and which timeout it

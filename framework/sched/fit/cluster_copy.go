@@ -2,14 +2,6 @@ package fit
 
 import "maps"
 
-// Clone returns a cluster in the same state. Changes to one do not affect the
-// other.
-func (c *Cluster) Clone() *Cluster {
-	d := &Cluster{}
-	d.CopyFrom(c)
-	return d
-}
-
 // CopyFrom puts the cluster into the state of another one and reuses its memory.
 func (c *Cluster) CopyFrom(o *Cluster) {
 	c.capacities = append(c.capacities[:0], o.capacities...)

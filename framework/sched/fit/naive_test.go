@@ -450,3 +450,10 @@ func (n *naiveCluster) isSuitable(i int, d *Demand) bool {
 	}
 	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveAcceptsDevice(r, dev) && a.shared[dev.UUID] == nil })
 }
+
+// Clone returns a cluster in the same state. Changes to one do not affect the other.
+func (c *Cluster) Clone() *Cluster {
+	d := &Cluster{}
+	d.CopyFrom(c)
+	return d
+}

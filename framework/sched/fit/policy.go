@@ -50,13 +50,12 @@ func listPolicyNames(baseline bool) []string {
 	return list
 }
 
-// ParsePolicy returns the policy of that name, which must be one of PolicyNames.
-// Its error lists them.
-func ParsePolicy(name string) (PlacementPolicy, error) {
-	if list := PolicyNames(); !slices.Contains(list, name) {
-		return PlacementPolicy{}, fmt.Errorf("policy %q is not one of %s", name, strings.Join(list, ", "))
+// ValidatePolicyName returns an error that lists the valid names if name is not one of them.
+func ValidatePolicyName(name string, valid []string) error {
+	if !slices.Contains(valid, name) {
+		return fmt.Errorf("policy %q is not one of %s", name, strings.Join(valid, ", "))
 	}
-	return PlacementPolicy{Name: name}, nil
+	return nil
 }
 
 // findScorer returns the implementation. An unknown name is the default.

@@ -17,7 +17,7 @@ func TestPolicyNames(t *testing.T) {
 		t.Errorf("policies (-want +got):\n%s", diff)
 	}
 	for _, name := range PolicyNames() {
-		p, err := ParsePolicy(name)
+		p, err := PlacementPolicy{Name: name}, ValidatePolicyName(name, PolicyNames())
 		if err != nil || p.findScorer().name != name {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
@@ -25,10 +25,10 @@ func TestPolicyNames(t *testing.T) {
 	if diff := cmp.Diff([]string{"random", "dotprod", "clustering", "packing", "bestfit"}, BaselineNames()); diff != "" {
 		t.Errorf("baselines (-want +got):\n%s", diff)
 	}
-	if _, err := ParsePolicy("random"); err == nil {
+	if err := ValidatePolicyName("random", PolicyNames()); err == nil {
 		t.Error("a scheduler may use random")
 	}
-	_, err := ParsePolicy("best")
+	err := ValidatePolicyName("best", PolicyNames())
 	if err == nil || err.Error() != `policy "best" is not one of headroom, binpack, spread, fgd, topology` {
 		t.Errorf("unknown name: %v", err)
 	}

@@ -21,8 +21,8 @@ func (c *Cluster) refreshAgent(i int) {
 func (c *Cluster) refreshFragmentation() {
 	c.beginScan()
 	for i := range c.capacities {
-		r := &c.capacities[i]
-		r.fragmentation = c.fragmentationInScan(r)
+		r := &c.capacities[i] // agents in the same state are measured once
+		r.fragmentation = c.index.fragmentationScan.Get(c.stateNumberOf(r), func() float64 { return c.fragmentationOf(r) })
 	}
 }
 
@@ -49,12 +49,6 @@ func (c *Cluster) beginScan() {
 	c.index.states.Shrink(len(c.capacities))
 	c.index.scoreScan.Begin()
 	c.index.fragmentationScan.Begin()
-}
-
-// fragmentationInScan returns fragmentationOf. Within a scan, agents in the
-// same state are measured once.
-func (c *Cluster) fragmentationInScan(r *agentCapacity) float64 {
-	return c.index.fragmentationScan.Get(c.stateNumberOf(r), func() float64 { return c.fragmentationOf(r) })
 }
 
 // stateNumberOf returns a number that agents with the same hardware and the

@@ -47,8 +47,7 @@ func DefaultOverhead() fit.Amount { return fit.Amount{CPUs: 0.1, MemMiB: 32} }
 
 // Validate returns all errors of the policy.
 func (p *Policy) Validate() error {
-	_, err := fit.ParsePolicy(cmp.Or(p.Fit.Name, defaultFitPolicy))
-	return errors.Join(err, queue.ValidateRoles(p.Roles))
+	return errors.Join(fit.ValidatePolicyName(cmp.Or(p.Fit.Name, defaultFitPolicy), fit.PolicyNames()), queue.ValidateRoles(p.Roles))
 }
 
 // DefaultRole returns the role of jobs that name none.

@@ -85,7 +85,7 @@ func (r *Role) validateOrder() error {
 	case r.Patience > 0 && r.Order != ShortestFirst:
 		return fmt.Errorf("role %q: patience is for order %s", r.Name, ShortestFirst)
 	case r.FitPolicy != "":
-		if _, err := fit.ParsePolicy(r.FitPolicy); err != nil {
+		if err := fit.ValidatePolicyName(r.FitPolicy, fit.PolicyNames()); err != nil {
 			return fmt.Errorf("role %q: %w", r.Name, err)
 		}
 	}

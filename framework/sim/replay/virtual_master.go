@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"strconv"
 	"time"
 
@@ -226,23 +227,13 @@ func (m *virtualMaster) suppressRoles(names []string) {
 
 func (m *virtualMaster) forEachRole(names []string, do func(r int)) {
 	for r := range m.roles {
-		if len(names) == 0 {
+		if len(names) == 0 || slices.Contains(names, m.roles[r].name) {
 			do(r)
-		}
-		for _, name := range names {
-			if m.roles[r].name == name {
-				do(r)
-			}
 		}
 	}
 }
 
 // roleIndex finds a role by name. It returns -1 for an unknown role.
 func (m *virtualMaster) roleIndex(name string) int {
-	for r := range m.roles {
-		if m.roles[r].name == name {
-			return r
-		}
-	}
-	return -1
+	return slices.IndexFunc(m.roles, func(r masterRole) bool { return r.name == name })
 }

@@ -183,12 +183,7 @@ func (k *Class) linksAmong(slots []int) int {
 }
 
 func (k *Class) hasOneModel(slots []int) bool {
-	for _, s := range slots {
-		if k.Slots[s].Model != k.Slots[slots[0]].Model {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(slots, func(s int) bool { return k.Slots[s].Model != k.Slots[slots[0]].Model })
 }
 
 // onOneNUMANode reports whether all slots are on one known NUMA node.
