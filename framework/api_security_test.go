@@ -192,7 +192,7 @@ func TestAccessAndAudit(t *testing.T) {
 	image := frameworktest.JobSpec("image", 1, 0)
 	image.Image = "evil/debian"
 	_, err = ops.SubmitJob(ctx, image)
-	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is none that the access file allows to jobs of this role: debian")
+	wantProblem(t, err, http.StatusForbidden, "image: evil/debian is not allowed: the access file allows jobs of this role: debian")
 	s.Name = "bare"
 	_, err = ops.SubmitJob(ctx, s) // in role prod, which the file does not mention
 	wantProblem(t, err, http.StatusForbidden, "without one the task sees its agent's files")

@@ -34,7 +34,7 @@ func ParseCapabilities(text string) ([]Capability, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		c := Capability(strings.TrimSpace(word))
 		if !slices.Contains(Capabilities(), c) {
-			return nil, fmt.Errorf("driver capability %q is none of all, %s", c, joinCapabilities(Capabilities()))
+			return nil, fmt.Errorf("driver capability %q must be one of all, %s", c, joinCapabilities(Capabilities()))
 		}
 		list = append(list, c)
 	}

@@ -95,7 +95,7 @@ func TestLibrariesHaveCapabilities(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	if _, err := ParseCapabilities("compute,cuda"); err == nil || !strings.Contains(err.Error(), `"cuda" is none of all, compat32, compute`) {
+	if _, err := ParseCapabilities("compute,cuda"); err == nil || !strings.Contains(err.Error(), `"cuda" must be one of all, compat32, compute`) {
 		t.Errorf("an unknown capability: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func TestVolumeErrors(t *testing.T) {
 		{[]string{"inspect", "driver"}, 1, `"driver" is no volume's name, want nvidia_ and a driver version`},
 		{[]string{"verify", "nvidia_1.2"}, 1, "no such volume"},
 		{[]string{"create", "--driver-root", t.TempDir()}, 1, "no NVIDIA driver"},
-		{[]string{"cdi", "--capabilities", "cuda"}, 2, `driver capability "cuda" is none of all`},
+		{[]string{"cdi", "--capabilities", "cuda"}, 2, `driver capability "cuda" must be one of all`},
 		{[]string{"cdi", "--simulate", "2xV100", "--driver-root", v.root, "--output", filepath.Join(v.dir, "spec")}, 1, "does not end in .json"},
 		{[]string{"destroy"}, 2, `unknown command "destroy"`},
 		{[]string{"plugin", "--socket", "/dev/null/x.sock"}, 1, "serve volume plugin"},

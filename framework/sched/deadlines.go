@@ -19,7 +19,7 @@ type taskDeadlines struct {
 // deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
 type deadlineTable map[string]*taskDeadlines
 
-// entry returns the deadlines of a task, and adds an entry if there is none.
+// entry returns the deadlines of a task, and adds an entry if it has no entry.
 func (d deadlineTable) entry(id string) *taskDeadlines {
 	if d[id] == nil {
 		d[id] = &taskDeadlines{}

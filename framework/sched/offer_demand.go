@@ -21,7 +21,7 @@ type offerDemand struct {
 	revivedAt time.Time
 }
 
-// entry returns the demand of a role, and adds an entry if there is none.
+// entry returns the demand of a role, and adds an entry if it has no entry.
 func (o offerDemands) entry(role string) *offerDemand {
 	d := o[role]
 	if d == nil {

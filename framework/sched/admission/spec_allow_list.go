@@ -44,7 +44,7 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	case s.Image == "" && !b.NoImage:
 		refuse("image: without one the task sees its agent's files: the access file does not allow that to jobs of this role")
 	case s.Image != "" && !slices.ContainsFunc(b.Images, func(p string) bool { return matchesImage(p, s.Image) }):
-		refuse("image: %s is none that the access file allows to jobs of this role: %s", s.Image, joinOrNone(b.Images))
+		refuse("image: %s is not allowed: the access file allows jobs of this role: %s", s.Image, joinOrNone(b.Images))
 	}
 	for _, p := range s.Parameters {
 		if !isPermitted(b.Parameters, p.Key) && !isPermitted(b.Parameters, p.OptionName()) {

@@ -42,7 +42,7 @@ type PlanBuffers struct {
 type roleTaskEnds struct {
 	// ending are tasks that were asked to end. all are those and the tasks whose run time is known.
 	ending, all []taskEnd
-	// anyPreemptible reports that a task could be selected as a victim. It saves the search where there is none.
+	// anyPreemptible reports that a task could be selected as a victim. If not, the search for victims is skipped.
 	anyPreemptible bool
 }
 

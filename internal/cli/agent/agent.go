@@ -49,10 +49,10 @@ func (a *agentCommands) agentCommand() *cobra.Command {
 	var common agentFlags
 	c := a.daemonCommand(&common)
 	p := c.PersistentFlags()
-	p.StringVar(&common.simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
-	p.StringVar(&common.advertise, "advertise", advertiseProvider, "provider: GPUs are offered through the agent's resource provider API and leave the offers when they fail; flags: they stand in the agent's flags")
-	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that take them by number, such as Marathon: minor numbers or UUIDs with commas between, or all")
-	p.StringVar(&common.role, "gpu-role", "", "the one role that is offered the other GPUs")
+	p.StringVar(&common.simulate, "simulate", "", "simulated GPUs such as 2xV100,1xK80 instead of this machine's")
+	p.StringVar(&common.advertise, "advertise", advertiseProvider, "how GPUs are advertised. provider: through the agent's resource provider API, which removes failed GPUs from the offers; flags: in the agent's own flags")
+	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that request them by number, such as Marathon: minor numbers or UUIDs separated by commas, or all")
+	p.StringVar(&common.role, "gpu-role", "", "role that receives offers of the other GPUs; empty: all roles")
 	common.share.Register(p)
 	common.mig.register(p)
 	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false), a.migCommand())
@@ -65,7 +65,7 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	var ignored []uint
 	encryption := master.TLSFiles{}
 	c := &cobra.Command{
-		Use: "agent", Short: "Look after this machine's GPUs beside its Mesos agent", Args: cli.RequireArgs(),
+		Use: "agent", Short: "Run the GPU daemon of this machine's Mesos agent", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := a.NewLogger(level)
 			if err != nil {
@@ -114,20 +114,20 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&url, "agent", daemon.DefaultAgent, "the Mesos agent's URL")
-	f.StringVar(&credential, "credential", "", "file with principal and secret for an agent that asks who calls")
-	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust where the agent speaks TLS")
+	f.StringVar(&credential, "credential", "", "file with principal and secret, for an agent that requires authentication")
+	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust if the agent uses TLS")
 	f.StringVar(&encryption.CertFile, "tls-cert", "", "the daemon's own certificate")
-	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
-	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the agent's certificate is for, where it is not its host")
+	f.StringVar(&encryption.KeyFile, "tls-key", "", "key of --tls-cert")
+	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name in the agent's certificate if it differs from its host")
 	f.StringVar(&cfg.StateDir, "state-dir", daemon.DefaultStateDir, "folder for the provider id and its lock, and for cordons")
-	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for what containers hold; it may be gone after a reboot")
+	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for the state of running containers; a reboot may delete it")
 	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "unix socket that the agent's module and mesos-gpu itself call")
-	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and of what may be read; other than loopback it is open to whoever reaches it; empty for none")
+	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and the read-only API; an address other than loopback is open to every client that can reach it; empty disables it")
 	f.StringVar(&cfg.CgroupsRoot, "cgroups-root", daemon.DefaultCgroupsRoot, "the agent's --cgroups_root")
-	f.StringVar(&cfg.CgroupVersion, "cgroups", "", "v1 or v2; empty finds out which keeps device rules here")
-	f.StringVar(&driverRoot, "driver-root", "/", "file system that holds the driver")
+	f.StringVar(&cfg.CgroupVersion, "cgroups", "", "cgroup version that enforces device rules, v1 or v2; empty: detect it")
+	f.StringVar(&driverRoot, "driver-root", "/", "root of the file system with the driver")
 	f.StringVar(&volumesDir, "volumes", "/var/lib/mesos-gpu/volumes", "folder that holds the driver volumes")
-	f.UintSliceVar(&ignored, "ignore-xid", convertNumbers[uint](health.DefaultIgnoredXIDs()), "XIDs that say nothing about a GPU's health")
+	f.UintSliceVar(&ignored, "ignore-xid", convertNumbers[uint](health.DefaultIgnoredXIDs()), "XIDs that do not affect a GPU's health")
 	cli.AddLogLevelFlag(c, &level)
 	return c
 }

@@ -21,7 +21,7 @@ func socketFlag(c *cobra.Command, path *string) {
 func (a *agentCommands) devicesCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "devices", Short: "Show this machine's GPUs, how they are and who holds them", Args: cli.RequireArgs(),
+		Use: "devices", Short: "Show this machine's GPUs, their health and the containers that use them", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			client := socket.NewDaemonClient(path)
 			defer client.Close()
@@ -83,7 +83,7 @@ func conditionReason(c gpu.DeviceCondition) string {
 func (a *agentCommands) cordonCommand() *cobra.Command {
 	var path, why string
 	c := &cobra.Command{
-		Use: "cordon DEVICE", Short: "Keep a GPU from new tasks; those on it go on", Args: cli.RequireArgs("DEVICE"),
+		Use: "cordon DEVICE", Short: "Exclude a GPU from new tasks; running tasks continue", Args: cli.RequireArgs("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
 				return "cordoned", client.CordonDevice(c.Context(), uuid, why)
@@ -91,14 +91,14 @@ func (a *agentCommands) cordonCommand() *cobra.Command {
 		},
 	}
 	socketFlag(c, &path)
-	c.Flags().StringVar(&why, "reason", "by hand", "what others are to know")
+	c.Flags().StringVar(&why, "reason", "by hand", "reason, shown to users and operators")
 	return c
 }
 
 func (a *agentCommands) uncordonCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "uncordon DEVICE", Short: "Give a GPU to tasks again; after a fault, vouch for it", Args: cli.RequireArgs("DEVICE"),
+		Use: "uncordon DEVICE", Short: "Make a GPU available again, also after a fault", Args: cli.RequireArgs("DEVICE"),
 		RunE: func(c *cobra.Command, names []string) error {
 			return a.changeDevice(c.Context(), path, names[0], func(client *socket.DaemonClient, uuid string) (string, error) {
 				return "uncordoned", client.UncordonDevice(c.Context(), uuid)

@@ -21,7 +21,7 @@ func (a *agentCommands) discoverCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			host, err := cli.DiscoverHost(simulate)
 			if errors.Is(err, nvml.ErrNoDriver) {
-				return fmt.Errorf("%w; --simulate 2xV100 shows made-up GPUs", err)
+				return fmt.Errorf("%w; --simulate 2xV100 shows simulated GPUs", err)
 			}
 			if err != nil {
 				return err
@@ -41,7 +41,7 @@ func (a *agentCommands) discoverCommand() *cobra.Command {
 			return a.printProfiles(cuttable)
 		},
 	}
-	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100,1xK80 instead of this machine's")
+	c.Flags().StringVar(&simulate, "simulate", "", "simulated GPUs such as 2xV100,1xK80 instead of this machine's")
 	a.AddOutputFlag(c)
 	return c
 }

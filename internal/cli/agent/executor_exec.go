@@ -45,8 +45,8 @@ func (a *agentCommands) executorExecCommand() *cobra.Command {
 			return &cli.ExitStatus{Code: exitExecFault}
 		},
 	}
-	c.Flags().BoolVar(&tty, "tty", false, "give it a terminal, of the size of this one's")
-	c.Flags().BoolVar(&stdin, "stdin", false, "give it standard input")
+	c.Flags().BoolVar(&tty, "tty", false, "run it on a terminal of the same size")
+	c.Flags().BoolVar(&stdin, "stdin", false, "pass standard input")
 	return c
 }
 

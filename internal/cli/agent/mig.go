@@ -26,7 +26,7 @@ type migFlags struct{ list, layout string }
 
 func (f *migFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.list, "mig", mig.None, "GPUs in MIG mode that the daemon may cut while they are idle: minor numbers or UUIDs with commas between, all or none")
-	p.StringVar(&f.layout, "mig-layout", "", "what they are cut into until `mesos-gpu agent mig` asks for another layout, such as 3g.20gb,2x2g.10gb; empty leaves them as they are")
+	p.StringVar(&f.layout, "mig-layout", "", "layout, such as 3g.20gb,2x2g.10gb, until `mesos-gpu agent mig` requests another one; empty: the devices stay unchanged")
 }
 
 // migGPUs returns the GPUs that the daemon may partition.
@@ -35,9 +35,9 @@ func (f *agentFlags) migGPUs() ([]nvml.MIGGPU, error) {
 	case f.mig.list == "" || f.mig.list == mig.None:
 		return nil, nil
 	case f.advertise != advertiseProvider:
-		return nil, errors.New("GPUs that stand in the agent's flags cannot be cut: --mig takes --advertise " + advertiseProvider)
+		return nil, errors.New("GPUs in the agent's flags cannot be partitioned: --mig requires --advertise " + advertiseProvider)
 	case f.simulate != "":
-		return nil, errors.New("made-up GPUs (--simulate) cannot be cut (--mig)")
+		return nil, errors.New("simulated GPUs (--simulate) cannot be partitioned (--mig)")
 	}
 	all, err := nvml.DiscoverMIG(nvml.LibraryConfig{})
 	return slices.DeleteFunc(all, func(g nvml.MIGGPU) bool { return !mig.IsSelected(f.mig.list, g.Device) }), err
@@ -109,9 +109,9 @@ func formatLayout(list []layout.GPUInstance) string {
 func (a *agentCommands) migCommand() *cobra.Command {
 	var path string
 	c := &cobra.Command{
-		Use: "mig [GPU LAYOUT]", Short: "Show what GPUs in MIG mode are cut into, or cut one anew once it is idle",
-		Long: "Without arguments: the GPUs that the daemon may cut (--mig), what they are cut into and what they can be.\n" +
-			"With a GPU, by minor number or UUID, and a layout such as 3g.20gb,2x2g.10gb: that is what the GPU is cut into once no task holds a slice that has to end for it.",
+		Use: "mig [GPU LAYOUT]", Short: "Show the MIG layouts of GPUs, or request another layout for a GPU",
+		Long: "Without arguments: the GPUs that the daemon may partition (--mig), their layouts and the possible profiles.\n" +
+			"With a GPU, by minor number or UUID, and a layout such as 3g.20gb,2x2g.10gb: the GPU is partitioned accordingly once no task uses a MIG device that must be removed.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
 				return fmt.Errorf("want no arguments, or GPU and LAYOUT; got %d", len(args))

@@ -74,8 +74,8 @@ PROFILE  MEMORY     SLICES  MOST  PLACES
 // GPUs that the agent's flags advertise and simulated GPUs cannot be partitioned.
 func TestMIGFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--mig 0 --advertise flags": "--mig takes --advertise provider",
-		"--mig 0":                   "made-up GPUs (--simulate) cannot be cut",
+		"--mig 0 --advertise flags": "--mig requires --advertise provider",
+		"--mig 0":                   "simulated GPUs (--simulate) cannot be partitioned",
 	} {
 		if _, err := agentFlagsOf(t, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", args, err, want)

@@ -34,10 +34,10 @@ type ShareFlags struct {
 func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
 	p.StringVar(&f.Limit, "share-limit", share.AutoMethod, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
-	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1, "memory that a shared GPU is offered as, for each MiB that it has; above 1 tasks together may ask for more than there is")
-	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "the same for compute")
-	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "the library that holds tasks with --share-limit preload")
-	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not go through it from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
+	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1, "factor for the offered memory of a shared GPU; above 1, the requests of all tasks together may exceed its memory")
+	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "factor for the offered compute of a shared GPU")
+	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "library that --share-limit preload loads into tasks")
+	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not use MPS from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
 // NewLimiters returns the available enforcement methods. The driver method is included

@@ -10,14 +10,14 @@ import (
 
 // addAPIFlags adds the flags for access to a scheduler's API.
 func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
-	f.StringVar(&a.AccessFile, "access", "", "file that says who may do what, and what jobs may have; read again on SIGHUP")
-	f.StringVar(&a.CertFile, "api-tls-cert", "", "certificate by which the API speaks TLS; read again when it changes")
-	f.StringVar(&a.KeyFile, "api-tls-key", "", "its key")
-	f.StringVar(&a.CAFile, "api-tls-ca", "", "certificates to trust where the scheduler that leads is asked")
-	f.StringVar(&a.AuditFile, "audit-log", "", "file that gets a line for each change")
-	f.Var((*negatedBool)(&a.NoExec), "exec", "let people run commands in their jobs' containers: mesos-gpu exec and shell")
+	f.StringVar(&a.AccessFile, "access", "", "file with permissions and job policies; read again on SIGHUP")
+	f.StringVar(&a.CertFile, "api-tls-cert", "", "TLS certificate of the API; read again when it changes")
+	f.StringVar(&a.KeyFile, "api-tls-key", "", "key of --api-tls-cert")
+	f.StringVar(&a.CAFile, "api-tls-ca", "", "certificates to trust in requests to the leading scheduler")
+	f.StringVar(&a.AuditFile, "audit-log", "", "audit log: file with a line for each change")
+	f.Var((*negatedBool)(&a.NoExec), "exec", "allow users to run commands in their jobs' containers: mesos-gpu exec and shell")
 	f.Lookup("exec").NoOptDefVal = "true"
-	f.BoolVar(&a.Open, "insecure-api", false, "let the API listen beyond loopback without --access and a certificate: whoever reaches it may do everything")
+	f.BoolVar(&a.Open, "insecure-api", false, "allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")
 }
 
 // negatedBool is a boolean flag that stores the negation of its value.

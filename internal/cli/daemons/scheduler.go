@@ -55,43 +55,43 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "zk://HOST:PORT,.../PATH as the masters' --zk, or a master's URL, or several with commas between")
+	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "zk://HOST:PORT,.../PATH as in the masters' --zk, or the URLs of one or more masters separated by commas")
 	f.StringVar(&cfg.ZKAuthFile, "zk-auth-file", "", "file with USER:PASSWORD for the masters' ZooKeeper")
 	f.StringVar(&cfg.CredentialFile, "credential", "", "file with the framework's principal and secret, as Mesos's own --credential")
-	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust where masters and agents speak TLS")
+	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust if masters and agents use TLS")
 	f.StringVar(&encryption.CertFile, "tls-cert", "", "the framework's own certificate")
-	f.StringVar(&encryption.KeyFile, "tls-key", "", "its key")
-	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name the masters' and agents' certificates are for, where it is not their host")
-	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "go on under a new framework id when the master has removed the framework")
-	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; other than loopback it wants --access and a certificate")
+	f.StringVar(&encryption.KeyFile, "tls-key", "", "key of --tls-cert")
+	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name in the masters' and agents' certificates if it differs from their host")
+	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "subscribe with a new framework id if the master has removed the framework")
+	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; an address other than loopback requires --access and a certificate")
 	addAPIFlags(f, &cfg.API)
 	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
-	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "where the standbys' clients reach this API; made of --listen if empty")
+	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "URL at which clients of the standbys reach this API; empty: derived from --listen")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
 	addPolicyFlags(f, &cfg)
-	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer of use to waiting work stays in hand; below zero none does")
-	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be away before its tasks are tried elsewhere; below zero for ever")
+	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
+	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
-	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a scheduler that is away")
+	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c
 }
 
 // addPolicyFlags adds the flags about roles and placement.
 func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
-	f.StringSliceVar(&cfg.Roles, "role", nil, "roles to get offers for, that of jobs without one first (default "+framework.DefaultRole+")")
-	f.StringVar(&cfg.RolesFile, "roles", "", "file of roles with weights and quotas, instead of --role; read again on SIGHUP")
-	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "where tasks go: "+strings.Join(fit.PolicyNames(), ", "))
+	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
+	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
+	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
 }
 
 // addAllowFlags adds the flags that permit jobs to use resources of the host.
 func addAllowFlags(f *pflag.FlagSet, a *admission.HostPermissions) {
-	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths of the agents that jobs may mount, with all below them, such as /data,/scratch; else none")
-	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "let jobs share their agents' memory segments and semaphores (ipc: host)")
+	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths on agents that jobs may mount, including subfolders, such as /data,/scratch; empty: none")
+	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "allow jobs to share the agent's memory segments and semaphores (ipc: host)")
 }
 
 // reloadOnHangup reloads roles and permissions on SIGHUP until the returned function is

@@ -20,8 +20,8 @@ import (
 func (a *jobCommands) eventsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
-		Use: "events [JOB]", Short: "Show how tasks have changed last and, followed, each change as it comes", Args: cli.AtMost("JOB"),
-		Long: "Show the last change of each task, of all jobs or of one, the oldest first. With --follow each change follows as it comes,\n" +
+		Use: "events [JOB]", Short: "Show the last change of each task, and follow changes", Args: cli.AtMost("JOB"),
+		Long: "Show the last change of each task, of all jobs or of one, the oldest first. With --follow, later changes are printed as they happen,\n" +
 			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.NewClient()
@@ -36,7 +36,7 @@ func (a *jobCommands) eventsCommand() *cobra.Command {
 		},
 	}
 	a.AddOutputFlag(c)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each change as it comes")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print later changes as they happen")
 	return c
 }
 

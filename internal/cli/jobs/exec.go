@@ -36,8 +36,8 @@ func (a *jobCommands) execCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SetInterspersed(false) // flags after COMMAND belong to COMMAND
-	f.BoolVarP(&stdin, "stdin", "i", false, "pass standard input on")
-	f.BoolVarP(&tty, "tty", "t", false, "run it on a terminal; with -i its keys are passed on, Ctrl-C too")
+	f.BoolVarP(&stdin, "stdin", "i", false, "pass standard input to the command")
+	f.BoolVarP(&tty, "tty", "t", false, "run it on a terminal; with -i all keys reach it, including Ctrl-C")
 	return c
 }
 

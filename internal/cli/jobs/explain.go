@@ -14,7 +14,7 @@ import (
 func (a *jobCommands) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [KEY]", Short: "Explain a job file's keys, or one of them", Args: cli.AtMost("KEY"),
-		Long: "Explain a job file's keys, or one of them. With dots a KEY is inside of others: share.memory, health_check.http.port.",
+		Long: "Explain a job file's keys, or one of them. A KEY inside of others is written with dots: share.memory, health_check.http.port.",
 		RunE: func(_ *cobra.Command, got []string) error {
 			if len(got) == 0 {
 				keys := jobfile.Keys()

@@ -21,12 +21,12 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 	var o client.LogOptions
 	errs := false
 	c := &cobra.Command{
-		Use: "logs JOB|TASK", Short: "Print what a job's tasks, or one task, have written", Args: cli.RequireArgs("JOB|TASK"),
-		Long: "Print what a job's tasks have written, each line with its task's number before it where there are several,\n" +
-			"or what one task has: TASK is its id, also of an earlier attempt, or JOB.NUMBER.",
+		Use: "logs JOB|TASK", Short: "Print the output of a job's tasks, or of one task", Args: cli.RequireArgs("JOB|TASK"),
+		Long: "Print the output of a job's tasks, each line after its task's number if there are several, or of one task.\n" +
+			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f := c.Flags().Lookup("tail"); f.Changed && o.TailLines < 1 {
-				return &cli.UsageError{Err: fmt.Errorf("--tail %d: it is a number of lines from 1 on; leave it out for all", o.TailLines)}
+				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", o.TailLines)}
 			}
 			api, err := a.NewClient()
 			if err != nil {
@@ -39,9 +39,9 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.Follow, "follow", "f", false, "go on until the task has ended, or all of the job's have")
-	f.BoolVar(&errs, "stderr", false, "their standard error instead of their standard output")
-	f.IntVarP(&o.TailLines, "tail", "n", 0, "only so many of the lines that are there, of each task; followed, what comes after them too")
+	f.BoolVarP(&o.Follow, "follow", "f", false, "follow the output until the task, or all tasks of the job, have ended")
+	f.BoolVar(&errs, "stderr", false, "standard error instead of standard output")
+	f.IntVarP(&o.TailLines, "tail", "n", 0, "only the last lines of each task; with --follow, also the output that follows")
 	return c
 }
 

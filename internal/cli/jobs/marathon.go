@@ -106,8 +106,8 @@ func splitDetails(name string, err error) error {
 
 // AddMarathonFlags adds the flags that control how app definitions are parsed.
 func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
-	f.StringVar(&s.DefaultNetwork, "default-network", "", "container network of Marathon apps that name none")
-	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "what Marathon apps call the bridge in ipAddress")
+	f.StringVar(&s.DefaultNetwork, "default-network", "", "default container network of Marathon apps")
+	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "name of the bridge network in ipAddress of Marathon apps")
 	f.StringVar(&s.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
 		fmt.Sprintf("of Marathon apps that do not set it: %s keeps those without GPUs off agents that offer some, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
 }

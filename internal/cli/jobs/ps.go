@@ -71,7 +71,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 		return nil
 	}
 	f := c.Flags()
-	f.BoolVarP(&s.all, "all", "a", false, "also the jobs that have ended and are remembered")
+	f.BoolVarP(&s.all, "all", "a", false, "also jobs that have ended")
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")

@@ -13,7 +13,7 @@ import (
 func (a *jobCommands) scaleCommand() *cobra.Command {
 	return &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"SERVICE", "TASKS"}),
-		Use:               "scale JOB TASKS", Short: "Have a service run more tasks, or fewer", Args: cli.RequireArgs("JOB", "TASKS"),
+		Use:               "scale JOB TASKS", Short: "Set the number of tasks of a service", Args: cli.RequireArgs("JOB", "TASKS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			tasks, err := strconv.Atoi(args[1])
 			if err != nil || tasks < 0 {
@@ -53,6 +53,6 @@ func (a *jobCommands) stopCommand() *cobra.Command {
 		},
 	}
 	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."
-	c.Flags().BoolVar(&retire, "retire", false, "the service has one task fewer from then on")
+	c.Flags().BoolVar(&retire, "retire", false, "do not replace the task: the service has one task less")
 	return c
 }

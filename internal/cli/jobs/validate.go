@@ -14,7 +14,7 @@ import (
 func (a *jobCommands) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line and column (- reads standard input)", Args: cli.AtLeast("FILE"),
-		Long: "Check job files as submit does, without a scheduler: what only the cluster knows, such as its GPU types, is not checked.",
+		Long: "Check job files as submit does, without a scheduler. GPU types and other facts about the cluster are not checked.",
 		RunE: func(_ *cobra.Command, files []string) error {
 			var errs []error
 			for _, name := range files {

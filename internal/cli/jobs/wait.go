@@ -27,7 +27,7 @@ func (a *jobCommands) waitCommand() *cobra.Command {
 	what, limit := waitForEnd, time.Duration(0)
 	c := &cobra.Command{
 		Use: "wait JOB...", Short: "Wait until jobs have ended, and exit with the code of the first that failed", Args: cli.AtLeast("JOB"),
-		Long: "Wait until all of the jobs have ended, and print how. The exit status is the code of the first of them that failed, 0 if none did.\n" +
+		Long: "Wait until all of the jobs have ended, and print their final states. The exit status is the code of the first of them that failed, 0 if none did.\n" +
 			"With --for running it is 0 as soon as all tasks of all jobs run, or have finished. After --timeout it is 124.",
 		RunE: func(c *cobra.Command, names []string) error {
 			if what != waitForEnd && what != waitForRunning {

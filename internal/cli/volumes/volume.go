@@ -16,7 +16,7 @@ import (
 type volumeFlags struct{ dir, root string }
 
 func (f *volumeFlags) addRootFlag(c *cobra.Command) {
-	c.Flags().StringVar(&f.root, "driver-root", "/", "file system that holds the driver")
+	c.Flags().StringVar(&f.root, "driver-root", "/", "root of the file system with the driver")
 }
 
 // driverSearch returns the search for the driver in a root file system. It includes
@@ -32,17 +32,17 @@ func (a *volumeCommands) driverSearch(root string) volumemgr.DriverSearch {
 func (a *volumeCommands) volumeCommand() *cobra.Command {
 	var f volumeFlags
 	c := &cobra.Command{
-		Use: "volume", Short: "Make, check and share driver volumes", Args: cli.RejectUnknownCommand,
+		Use: "volume", Short: "Create, check and share driver volumes", Args: cli.RejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&f.dir, "dir", "/var/lib/mesos-gpu/volumes", "folder that holds the volumes")
+	c.PersistentFlags().StringVar(&f.dir, "dir", "/var/lib/mesos-gpu/volumes", "folder with the volumes")
 	c.AddCommand(a.volumeCreate(&f), a.volumeList(&f), a.volumeInspect(&f), a.volumeVerify(&f), a.volumeGC(&f), a.volumeCDI(&f), a.volumePlugin(&f))
 	return c
 }
 
 func (a *volumeCommands) volumeCreate(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create", Short: "Make the volume of this machine's driver, unless it is there", Args: cli.RequireArgs(),
+		Use: "create", Short: "Create the volume of this machine's driver if it does not exist", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			driver, err := a.driverSearch(f.root).Find()
 			if err != nil {
@@ -93,7 +93,7 @@ func (a *volumeCommands) volumeList(f *volumeFlags) *cobra.Command {
 
 func (a *volumeCommands) volumeInspect(f *volumeFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect NAME", Short: "Show a volume's files, what they are for and how they came in", Args: cli.RequireArgs("a volume's name"),
+		Use: "inspect NAME", Short: "Show a volume's files, their purpose and their origin", Args: cli.RequireArgs("a volume's name"),
 		RunE: func(_ *cobra.Command, got []string) error {
 			m, err := volumemgr.Store{Dir: f.dir}.Inspect(got[0])
 			if err != nil {
@@ -158,12 +158,12 @@ func (a *volumeCommands) volumeVerify(f *volumeFlags) *cobra.Command {
 				return err
 			}
 			if damaged > 0 {
-				return fmt.Errorf("%d of %d volumes are damaged; --repair mends the running driver's", damaged, len(volumes))
+				return fmt.Errorf("%d of %d volumes are damaged; --repair repairs the volume of the running driver", damaged, len(volumes))
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&repair, "repair", false, "first put the driver's own files in place of damaged ones")
+	c.Flags().BoolVar(&repair, "repair", false, "first replace damaged files by the driver's own")
 	f.addRootFlag(c)
 	a.AddOutputFlag(c)
 	return c

@@ -52,10 +52,10 @@ from /etc/cdi or /var/run/cdi:
 			return cdi.WriteSpec(output, spec)
 		},
 	}
-	c.Flags().StringVar(&simulate, "simulate", "", "made-up GPUs such as 2xV100 instead of this machine's")
-	c.Flags().StringVar(&dev, "dev", "/dev", "folder that holds the GPUs' nodes")
+	c.Flags().StringVar(&simulate, "simulate", "", "simulated GPUs such as 2xV100 instead of this machine's")
+	c.Flags().StringVar(&dev, "dev", "/dev", "folder with the GPUs' device nodes")
 	c.Flags().StringVar(&output, "output", "", "file to write, ending in .json, instead of standard output")
-	c.Flags().StringVar(&capabilities, "capabilities", "", "only what serves these, such as compute,utility; without it the whole volume")
+	c.Flags().StringVar(&capabilities, "capabilities", "", "only the files for these, such as compute,utility; empty: the whole volume")
 	f.addRootFlag(c)
 	return c
 }
@@ -152,7 +152,7 @@ Containers see them read-only, whether or not they ask for that.`,
 		},
 	}
 	c.Flags().StringVar(&cfg.Socket, "socket", plugin.DefaultSocket, "the plugin's unix socket; the engine knows it by the file's name")
-	c.Flags().StringVar(&cfg.Mounts, "mounts", "/run/mesos-gpu/volumes", "folder for the read-only mounts that the engine is given")
+	c.Flags().StringVar(&cfg.Mounts, "mounts", "/run/mesos-gpu/volumes", "folder for the read-only mounts that the engine uses")
 	f.addRootFlag(c)
 	cli.AddLogLevelFlag(c, &level)
 	return c

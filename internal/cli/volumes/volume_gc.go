@@ -39,8 +39,8 @@ func (a *volumeCommands) volumeGC(f *volumeFlags) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&gc.DryRun, "dry-run", false, "only say what would go")
-	c.Flags().BoolVar(&noDocker, "no-docker", false, "do not ask the Docker engine which containers could start again")
+	c.Flags().BoolVar(&gc.DryRun, "dry-run", false, "only print what would be removed")
+	c.Flags().BoolVar(&noDocker, "no-docker", false, "do not keep volumes of stopped Docker containers; the engine is not queried")
 	f.addRootFlag(c)
 	a.AddOutputFlag(c)
 	return c
