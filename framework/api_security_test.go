@@ -217,7 +217,7 @@ func TestAccessAndAudit(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(text), g.tokens["alice"]) || strings.Contains(string(text), `"status":401`) {
-		t.Errorf("the audit log holds what it should not:\n%s", text)
+		t.Errorf("the audit log contains entries that it must not have:\n%s", text)
 	}
 	in.stopAndWait(t)
 }
@@ -347,7 +347,7 @@ func TestAccessIsReloaded(t *testing.T) {
 		t.Errorf("after the reload: %v", err)
 	}
 	if err := (&Scheduler{}).Reload(); err == nil {
-		t.Error("reloaded nothing")
+		t.Error("the file was not reloaded")
 	}
 }
 

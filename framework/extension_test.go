@@ -76,7 +76,7 @@ func TestServiceKeepsTasksRunning(t *testing.T) {
 
 	in = startWithJournal(t, c, path)
 	if got := awaitCount(t, in, "web", job.Running, 3).Tasks[2].ID; got != third {
-		t.Errorf("after a restart runs %s, want %s still", got, third)
+		t.Errorf("after a restart task %s runs, want %s as before", got, third)
 	}
 	if err := in.StopTask(ctx, third, false); err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 		})
 	}
 	if !slices.Equal(marks, []string{here}) {
-		t.Errorf("the leader was asked by %q, want once by %s", marks, here)
+		t.Errorf("requests to the leader came from %q, want one from %s", marks, here)
 	}
 }
 

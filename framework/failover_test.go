@@ -126,7 +126,7 @@ func TestStandbyAnswersReadsAndRedirectsWrites(t *testing.T) {
 		t.Errorf("ended as %s, %v", view.State, err)
 	}
 	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("typo", 1, 1, "V1000")); err == nil {
-		t.Error("the leader's refusal was lost")
+		t.Error("the standby did not return the leader's error")
 	}
 	first.stopAndWait(t)
 	second.stopAndWait(t)
@@ -166,7 +166,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	proxy.CutNetwork()
 	first.stop()
 	if h := awaitRole(t, second, api.Leader); h.FrameworkID != "framework-1" {
-		t.Errorf("the second leads as framework %q", h.FrameworkID)
+		t.Errorf("the second leader has framework id %q", h.FrameworkID)
 	}
 	view, err := second.GetJob(ctx, "runs")
 	if err != nil || view.Tasks[0].ID != running.ID || view.State != job.Running {
@@ -250,17 +250,17 @@ func TestLeaderWithoutZooKeeperStops(t *testing.T) {
 	proxy.CutNetwork()
 	awaitRole(t, second, api.Leader)
 	if a, b := book.indexOf("first stopped"), book.indexOf("second leads"); a < 0 || b < a {
-		t.Errorf("the first stopped at %d, the second led from %d", a, b)
+		t.Errorf("the first stopped at operation %d, the second led from operation %d", a, b)
 	}
 	if _, err := second.SubmitJob(ctx, frameworktest.JobSpec("waits", 1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	proxy.HealNetwork()
 	if h := awaitRole(t, first, api.Standby); h.LeaderURL != "http://"+second.addr {
-		t.Errorf("the first says that %s leads", h.LeaderURL)
+		t.Errorf("the first reports the leader %s", h.LeaderURL)
 	}
 	if view := awaitState(t, first, "waits", job.Waiting); len(view.Tasks) != 1 {
-		t.Errorf("the first as a standby has %+v", view)
+		t.Errorf("the first, as a standby, returns %+v", view)
 	}
 	if view, err := first.GetJob(ctx, "runs"); err != nil || view.Tasks[0].ID != running.ID || view.State != job.Running {
 		t.Errorf("the running task became %+v, %v", view.Tasks, err)
@@ -361,13 +361,13 @@ func TestFencedLeaderBecomesStandby(t *testing.T) {
 	awaitState(t, in, "train", job.Running)
 	fenced := book.indexOf("first fenced")
 	if fenced < 0 {
-		t.Fatalf("it was not fenced: %v", book.lines)
+		t.Fatalf("the leader was not fenced: %v", book.lines)
 	}
 	if got := strings.Join(book.lines[fenced:min(fenced+4, len(book.lines))], "; "); got != "first fenced; first stopped; first leads; first commits" {
-		t.Errorf("it did: %s", got)
+		t.Errorf("the fenced leader executed: %s", got)
 	}
 	if err := other.Commit(longTimeout(t), journal.Change{FrameworkID: "f2"}); !errors.Is(err, journal.ErrFenced) {
-		t.Errorf("the other one got %v", err)
+		t.Errorf("the other client got %v", err)
 	}
 	if n := len(c.RunningTasks()); n != 1 {
 		t.Errorf("%d tasks run", n)
@@ -386,7 +386,7 @@ func TestReplacedLeaderBecomesStandby(t *testing.T) {
 	c.AwaitCall(t, 2, scheduler.Call_SUBSCRIBE, nil)
 	awaitRole(t, in, api.Leader)
 	if i := book.indexOf("first stopped"); i < 0 || !slices.Contains(book.lines[i:], "first leads") {
-		t.Errorf("it did %v", book.lines)
+		t.Errorf("operations of the replaced leader: %v", book.lines)
 	}
 	in.stopAndWait(t)
 }

@@ -50,7 +50,7 @@ func TestIdempotentSubmission(t *testing.T) {
 	again("after its end")
 	second, err := in.SubmitJobWithKey(ctx, "k2", frameworktest.JobSpec("train", 1, 0))
 	if err != nil || second.AlreadySubmitted || !second.Submitted.After(first.Submitted.Add(time.Nanosecond-1)) {
-		t.Fatalf("by another key: again %t, %v", second.AlreadySubmitted, err)
+		t.Fatalf("with another key: already submitted %t, %v", second.AlreadySubmitted, err)
 	}
 	_, err = in.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("train", 1, 0))
 	wantProblem(t, err, http.StatusConflict, "kill it first") // the first job is deleted, and its key with it

@@ -215,7 +215,7 @@ func TestQueueOrderAndReasons(t *testing.T) {
 	for _, q := range got {
 		view, err := in.GetJob(ctx, q.Name)
 		if err != nil || q.Reason == "" || q.Reason != view.WaitReason || !q.Submitted.Equal(view.Submitted) {
-			t.Errorf("%s, since %s, for %q; the job says %s and %q, %v", q.Name, q.Submitted, q.Reason, view.Submitted, view.WaitReason, err)
+			t.Errorf("the queue has %s, since %s, for %q; the job has %s and %q, %v", q.Name, q.Submitted, q.Reason, view.Submitted, view.WaitReason, err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestPreconditionsOfChanges(t *testing.T) {
 			t.Errorf("%s, stale: got %d %s", one.change, code, body)
 		}
 		if _, still, _ := sendRequest(t, in, "GET", one.look, "", ""); still != tag {
-			t.Errorf("%s: what was refused has changed the tag %s to %s", one.change, tag, still)
+			t.Errorf("%s: a rejected change changed the ETag %s to %s", one.change, tag, still)
 		}
 		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, `"stale", `+tag); code >= 300 {
 			t.Errorf("%s, in time: got %d %s", one.change, code, body)
@@ -91,7 +91,7 @@ func TestPreconditionsOfChanges(t *testing.T) {
 		}
 		_, next, _ := sendRequest(t, in, "GET", one.look, "", "")
 		if next == tag {
-			t.Errorf("%s: the tag is still %s", one.change, tag)
+			t.Errorf("%s: the ETag is still %s", one.change, tag)
 		}
 		if code, _, _ := sendRequest(t, in, one.method, one.change, one.body, tag); code != http.StatusPreconditionFailed {
 			t.Errorf("%s, again: got %d, want 412", one.change, code)
@@ -141,7 +141,7 @@ func TestTagIdentifiesSubmission(t *testing.T) {
 	waiting := tag()
 	awaitState(t, in, "train", job.Running)
 	if running := tag(); running != waiting {
-		t.Errorf("the tag was %s and is %s while it runs", waiting, running)
+		t.Errorf("the ETag was %s and is %s while the job runs", waiting, running)
 	}
 	if err := in.KillJob(ctx, "train"); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestTagIdentifiesSubmission(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, _ := sendRequest(t, in, "DELETE", "/v1/jobs/train", "", waiting); code != http.StatusPreconditionFailed {
-		t.Errorf("another job was killed by the tag of the first: %d", code)
+		t.Errorf("another job was killed with the ETag of the first: %d", code)
 	}
 }
 
@@ -174,6 +174,6 @@ func TestReadiness(t *testing.T) {
 	}
 	second.Scheduler.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	if code, _, body := sendRequest(t, second, "GET", "/readyz", "", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "is starting") {
-		t.Errorf("before it has begun: %d %s", code, body)
+		t.Errorf("before the scheduler started: %d %s", code, body)
 	}
 }

@@ -85,7 +85,7 @@ func TestDependencyOnHiddenJobReportsNothing(t *testing.T) {
 	s := frameworktest.JobSpec("probe", 1, 0)
 	s.Role, s.After = "prod", []job.Dependency{{Job: "merger-acmf"}}
 	if _, err := g.clientAs(t, "ops", in).SubmitJob(ctx, s); err == nil || !strings.Contains(err.Error(), `did you mean "merger-acme"?`) {
-		t.Errorf("who sees it: %v", err)
+		t.Errorf("a user who may view the job: %v", err)
 	}
 	in.stopAndWait(t)
 }
@@ -113,7 +113,7 @@ func TestDamagedScheduleDoesNotAffectOthers(t *testing.T) {
 		t.Errorf("got %+v, %v; want two", list, err)
 	}
 	if err := alice.EndSchedule(ctx, "bad"); frameworktest.StatusOf(err) != http.StatusForbidden {
-		t.Errorf("alice ends it: %v", err)
+		t.Errorf("alice ends the schedule: %v", err)
 	}
 	if err := ops.EndSchedule(ctx, "bad"); err != nil {
 		t.Error(err)

@@ -114,7 +114,7 @@ func TestLifecycleCounters(t *testing.T) {
 		t.Errorf("%v subscriptions, the journal has %v bytes", after["mesos_subscriptions_total"], after["journal_size_bytes"])
 	}
 	if age := time.Since(time.UnixMilli(int64(after["mesos_last_event_timestamp_seconds"] * 1000))); age < 0 || age > time.Minute {
-		t.Errorf("the master was heard %v ago", age)
+		t.Errorf("the last event of the master is %v old", age)
 	}
 	if after[`gpus{type="V100"}`] != 4 {
 		t.Errorf("%v GPUs, want 4", after[`gpus{type="V100"}`])
@@ -169,7 +169,7 @@ func TestGPUTimeSurvivesFailover(t *testing.T) {
 	first.stopAndWait(t)
 	awaitRole(t, second, api.Leader)
 	if _, values := scrapeMetrics(t, second); values[held] < value {
-		t.Errorf("the next leader begins with %v GPU seconds, the last one had %v", values[held], value)
+		t.Errorf("the next leader starts with %v GPU seconds, the last one had %v", values[held], value)
 	}
 	ahead.Add(int64(time.Minute))
 	shows(second, value+120)

@@ -152,14 +152,14 @@ func TestSecondSchedulerTakesOver(t *testing.T) {
 	select {
 	case err := <-first.done:
 		if !errors.Is(err, master.ErrReplaced) {
-			t.Errorf("the first ended with %v", err)
+			t.Errorf("the first scheduler ended with %v", err)
 		}
 	case <-time.After(waitTimeout):
-		t.Fatal("the first goes on")
+		t.Fatal("the first scheduler did not stop")
 	}
 	view, err := second.GetJob(ctx, "one")
 	if err != nil || view.State != job.Running {
-		t.Fatalf("the second has job one as %s, %v", view.State, err)
+		t.Fatalf("the second scheduler has job one as %s, %v", view.State, err)
 	}
 	c.EndTask(view.Tasks[0].ID, mesos.TASK_FINISHED, "", "0")
 	if view, err = second.WaitForJob(ctx, "one"); err != nil || view.State != job.Finished {
@@ -238,7 +238,7 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	_, err := in.SubmitJob(ctx, frameworktest.JobSpec("typo", 1, 1, "V1000"))
 	wantProblem(t, err, http.StatusUnprocessableEntity, `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (4)`)
 	if _, err = in.SubmitJob(ctx, frameworktest.JobSpec("later", 1, 1, "H100")); err != nil {
-		t.Errorf("a type that nobody has yet: %v", err)
+		t.Errorf("a GPU type without an agent: %v", err)
 	}
 	_, err = in.SubmitJob(ctx, frameworktest.JobSpec("later", 1, 1))
 	wantProblem(t, err, http.StatusConflict, `job "later" is WAITING`)

@@ -168,7 +168,7 @@ func TestJobDependenciesSurviveRestart(t *testing.T) {
 	awaitState(t, in, "prepare", job.Running) // now the scheduler is also connected to the master
 	view, err := in.SubmitJob(ctx, next)
 	if err != nil || !strings.Contains(view.WaitReason, "job prepare to finish; it is ") {
-		t.Fatalf("it waits for %q, %v", view.WaitReason, err)
+		t.Fatalf("the job waits for %q, %v", view.WaitReason, err)
 	}
 	in.stopAndWait(t)
 

@@ -89,6 +89,6 @@ func awaitState(t *testing.T, in *testInstance, name string, want job.State) api
 		}
 	}
 	view, err := in.GetJob(context.Background(), name)
-	t.Fatalf("job %s was never %s: it is %+v, %v", name, want, view.Tasks, err)
+	t.Fatalf("job %s did not become %s: tasks %+v, %v", name, want, view.Tasks, err)
 	return api.JobView{}
 }

@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if p.GrantFor(Identity{}).HasPermissionOnAnyRole(View) {
-			t.Error("nobody may something")
+			t.Error("an unknown user has a permission")
 		}
 		for _, r := range p.Rules {
 			if r.Permission <= None || len(r.Roles) == 0 || len(r.Users)+len(r.Groups) == 0 {

@@ -56,7 +56,7 @@ func TestPermissionsAcrossRoles(t *testing.T) {
 	p := testPolicy()
 	nobody, vi, root := p.GrantFor(Identity{}), p.GrantFor(Identity{Name: "vi"}), p.GrantFor(Identity{Name: "root"})
 	if nobody.IsKnown() || nobody.HasPermissionOnAnyRole(View) || nobody.CanReadMetrics() || nobody.UserName() != "" {
-		t.Error("nobody may something")
+		t.Error("an unknown user has a permission")
 	}
 	if !vi.HasPermissionOnAnyRole(Operate) || vi.HasPermissionOnAnyRole(Admin) || vi.HasPermissionOnAllRoles(View) || !vi.CanReadMetrics() {
 		t.Error("vi may the wrong things")
@@ -87,7 +87,7 @@ func TestOwnersCanChangeTheirJobs(t *testing.T) {
 		}
 	}
 	if testPolicy().GrantFor(Identity{}).CanChangeJob("research", "") {
-		t.Error("nobody owns what nobody owns")
+		t.Error("an empty user name owns an object without an owner")
 	}
 	if !testPolicy().GrantFor(Identity{Name: "vi"}).CanChangeJob("research/vision", "m") {
 		t.Error("an operator may not change others' jobs")

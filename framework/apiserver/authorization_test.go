@@ -210,11 +210,11 @@ func TestOwnerIsSetByScheduler(t *testing.T) {
 	url := serveWithPolicy(t, f, rolePolicy())
 	sendRequest(t, "POST", url+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`, "Who", "submitter")
 	if f.submitted.Owner != "submitter" {
-		t.Errorf("it is %q's", f.submitted.Owner)
+		t.Errorf("the owner is %q", f.submitted.Owner)
 	}
 	sendRequest(t, "POST", serveBackend(t, f).URL+"/v1/jobs", `{"name":"x","command":["true"],"owner":"root"}`)
 	if f.submitted.Owner != "" {
-		t.Errorf("without access file it is %q's", f.submitted.Owner)
+		t.Errorf("without an access file the owner is %q", f.submitted.Owner)
 	}
 	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "viewer"); !strings.Contains(body, "viewer may not do this: it needs the permission submit on any role") {
 		t.Error(body)

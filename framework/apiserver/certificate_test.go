@@ -32,7 +32,7 @@ func TestCertificateReloads(t *testing.T) {
 	served := func() string { return string(c.currentPair().Certificate[0]) }
 	first := served()
 	if served() != first || said.Len() > 0 {
-		t.Errorf("read again for nothing: %s", said)
+		t.Errorf("an unchanged file was reloaded: %s", said)
 	}
 	later := time.Now()
 	change := func(path string) { // sets the time explicitly, because file systems may have coarse times
@@ -46,20 +46,20 @@ func TestCertificateReloads(t *testing.T) {
 	}
 	change(cert)
 	if served() != first || !strings.Contains(said.String(), "is not reloaded") {
-		t.Errorf("a broken file: %s", said)
+		t.Errorf("invalid file: log %s", said)
 	}
 	said.Reset()
 	if served() != first || said.Len() > 0 {
-		t.Errorf("it is said at each connection: %s", said)
+		t.Errorf("the error is logged at each connection: %s", said)
 	}
 	mesostest.WriteCertificate(t, dir)
 	change(cert)
 	change(key)
 	if served() == first {
-		t.Errorf("the old one serves: %s", said)
+		t.Errorf("the old certificate is still served: %s", said)
 	}
 	if _, err := LoadCertificate(filepath.Join(dir, "none"), key, log); err == nil {
-		t.Error("loaded nothing")
+		t.Error("the certificate was not loaded")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	old := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}}
 	if res, err := (&http.Client{Transport: old}).Get("https://" + l.Addr().String() + "/healthz"); err == nil {
 		res.Body.Close()
-		t.Error("it speaks TLS 1.1")
+		t.Error("the server accepts TLS 1.1")
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -52,7 +52,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
 	}
 	if want := (EventQuery{Job: "train", LiveOnly: true, After: "e-5"}); f.stream != want {
-		t.Errorf("asked for %+v, want %+v", f.stream, want)
+		t.Errorf("requested stream %+v, want %+v", f.stream, want)
 	}
 	for _, state := range []string{"dead", api.EndedJobs} {
 		if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/events?state="+state, ""); status != 400 || !strings.Contains(body, "is not live: leave it out for all tasks") {
@@ -72,7 +72,7 @@ func TestInventoryEvents(t *testing.T) {
 		close(f.changes)
 		status, _, body := sendRequest(t, "GET", serveWithPolicy(t, f, rolePolicy())+"/v1/events"+query, "", "Who", "viewer")
 		if twice := strings.Repeat("event: inventory\ndata: {}\n\n", 2); status != 200 || body != twice || f.stream.WithInventory != want {
-			t.Errorf("%q: got %d %q, asked for %+v", query, status, body, f.stream)
+			t.Errorf("%q: got %d %q, requested stream %+v", query, status, body, f.stream)
 		}
 	}
 	if status, _, body := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/events?inventory=yes", ""); status != 400 || !strings.Contains(body, "neither true nor false") {

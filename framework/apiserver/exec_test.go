@@ -209,7 +209,7 @@ func TestExecRejectsMalformedMessages(t *testing.T) {
 				t.Errorf("%q: %s, want %q", message, data, want)
 			}
 			if want == "" && string(data[1:]) != `{"exit":9}` {
-				t.Errorf("what makes sense has ended it: %s", data)
+				t.Errorf("a valid message ended the session: %s", data)
 			}
 			c.expectClosed()
 		})
@@ -242,7 +242,7 @@ func TestExecEndsWhenClientDisconnects(t *testing.T) {
 					}
 					synctest.Wait()
 					if cause == nil || !strings.Contains(cause.Error(), "the client is gone") {
-						t.Errorf("the command goes on: %v", cause)
+						t.Errorf("the command did not end: %v", cause)
 					}
 				})
 			})
@@ -273,7 +273,7 @@ func TestExecWaitsForSlowReader(t *testing.T) {
 		c := open("")
 		time.Sleep(time.Hour)
 		if synctest.Wait(); written > 100_000 {
-			t.Errorf("%d bytes are on their way though nobody reads", written)
+			t.Errorf("%d bytes were sent although the client does not read", written)
 		}
 		got := 0
 		for {
@@ -357,13 +357,13 @@ func TestIdleExecSessionIsKeptAlive(t *testing.T) {
 					}
 				}
 				if len(ended) > 0 {
-					t.Error("it has ended by itself")
+					t.Error("the session ended without a reason")
 				}
 				if !tt.ends {
 					_ = c.Close(websocket.StatusNormalClosure, "")
 				}
 				if took := (<-ended).Sub(last); tt.ends && (took <= clientTimeout || took > clientTimeout+keepAliveInterval) {
-					t.Errorf("it ended %s after the client's last word", took)
+					t.Errorf("the session ended %s after the client's last message", took)
 				}
 				_ = c.CloseNow()
 			})
@@ -446,7 +446,7 @@ func TestExecSessionsAreLimited(t *testing.T) {
 		}
 	}
 	if status != 101 {
-		t.Errorf("once another has ended: %d", status)
+		t.Errorf("after another session ended: status %d", status)
 	}
 }
 
@@ -486,7 +486,7 @@ func TestExecPreconditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBackend{state: job.Running, err: tt.err, exec: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
-				t.Error("it is run")
+				t.Error("the command was executed")
 				return 0, nil
 			}}
 			if tt.state != "" {

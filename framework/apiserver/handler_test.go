@@ -377,7 +377,7 @@ func TestListPagination(t *testing.T) {
 		t.Errorf("got %d %s", status, body)
 	}
 	if want := (api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: "a/b"}, State: api.EndedJobs}); f.query != want {
-		t.Errorf("asked for %+v", f.query)
+		t.Errorf("the backend got the query %+v", f.query)
 	}
 }
 

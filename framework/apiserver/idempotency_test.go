@@ -28,7 +28,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	_, other := submit(strings.Replace(body, "1", "3", 1), api.IdempotencyKey, "k")
 	if other.submitted.ClientKey.Digest == first.submitted.ClientKey.Digest {
-		t.Error("another body has the same digest")
+		t.Error("a different body has the same digest")
 	}
 	forged := strings.Replace(body, "{", `{"client_key":{"key":"x","digest":"y"},`, 1)
 	if _, f := submit(forged); f.submitted.ClientKey != nil {

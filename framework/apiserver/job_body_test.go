@@ -124,7 +124,7 @@ func TestIdempotencyKeyOfJobFile(t *testing.T) {
 	}
 	// The order of its axes determines the tasks of a matrix.
 	if ab, ba := submit(jobYAML+"matrix: {a: [1, 2], b: [3, 4]}\n"), submit(jobYAML+"matrix: {b: [3, 4], a: [1, 2]}\n"); ab.Digest == ba.Digest {
-		t.Error("the order of a matrix's axes counts for nothing")
+		t.Error("the digest does not depend on the order of a matrix's axes")
 	}
 }
 

@@ -76,7 +76,7 @@ func TestOperations(t *testing.T) {
 				t.Errorf("got %d %s, want %d with %s", status, body, tt.status, tt.contains)
 			}
 			if f.did != tt.did {
-				t.Errorf("it did %q, want %q", f.did, tt.did)
+				t.Errorf("the backend executed %q, want %q", f.did, tt.did)
 			}
 		})
 	}

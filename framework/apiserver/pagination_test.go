@@ -162,7 +162,7 @@ func TestListChangesBetweenPages(t *testing.T) {
 		base := serveLists(t, l)
 		first, next := readPage(t, base, test.path, test.limit, "")
 		if l.continued {
-			t.Error("a first page is said to go on in a list")
+			t.Error("the first page is marked as a continuation")
 		}
 		test.change(l)
 		rest, _ := readPage(t, base, test.path, 0, next)
@@ -173,7 +173,7 @@ func TestListChangesBetweenPages(t *testing.T) {
 			t.Errorf("%s after %s: %q, want %q", test.path, test.first, got, test.want)
 		}
 		if test.path == "/v1/agents" && !l.continued {
-			t.Error("nobody said that the second page goes on in a list")
+			t.Error("the second page is not marked as a continuation")
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 			}
 			first := calls[1].At.Sub(calls[0].At)
 			if first > 2*time.Second || longest < 4*first {
-				t.Errorf("the first pause is %s, the longest %s: want growth", first, longest)
+				t.Errorf("the first backoff is %s, the longest %s: want growth", first, longest)
 			}
 			w.ClearFaults()
 			w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil)
@@ -82,7 +82,7 @@ func TestMesos06_BackoffAndCallTimeoutAreBounded(t *testing.T) {
 			after := w.Calls()
 			last := after[len(after)-1]
 			if gap := last.At.Sub(hung.At); gap <= 0 || gap > 91*time.Second {
-				t.Errorf("the next call came %s after one without answer, want 75 s and a pause at most", gap)
+				t.Errorf("the next call came %s after an unanswered one, want at most 75 s plus the backoff", gap)
 			}
 		})
 	})

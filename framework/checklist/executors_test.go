@@ -67,7 +67,7 @@ func (h *executorProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
 	if h.recordCall(call, cut) {
-		http.Error(w, "the agent is away", http.StatusServiceUnavailable)
+		http.Error(w, "the agent is unavailable", http.StatusServiceUnavailable)
 		return
 	}
 	h.agent.ServeHTTP(w, r.WithContext(ctx))
@@ -118,7 +118,7 @@ func (h *executorProxy) awaitCall(t testing.TB, n int, match func(executorCall) 
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("waited %s for an executor's call; %d came", waitTimeout, len(h.calls))
+			t.Fatalf("no matching executor call after %s; got %d calls", waitTimeout, len(h.calls))
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestMesos44_ExecutorExitsAfterRecoveryTimeout(t *testing.T) {
 			h.closeConnections()
 			ended := in.awaitTask("train", job.Failed)
 			if took := time.Since(lost); tc.checkpoint && took < tc.recovery {
-				t.Errorf("the executor ended %s after its agent went (%s), recovery timeout %s", took, ended.Message, tc.recovery)
+				t.Errorf("the executor ended %s after the agent disconnected (%s), recovery timeout %s", took, ended.Message, tc.recovery)
 			}
 			h.checkResubscription(t, tc.checkpoint, lost, backoff)
 		})
@@ -271,7 +271,7 @@ func TestMesos45_ExecutorShutdownTokenAndSocket(t *testing.T) {
 		}
 		for _, name := range []string{"polite", "stubborn"} {
 			if pid := pidIn(t, w.dir, name); syscall.Kill(pid, 0) == nil {
-				t.Errorf("process %d of %s is still there", pid, name)
+				t.Errorf("process %d of %s still exists", pid, name)
 			}
 		}
 	})

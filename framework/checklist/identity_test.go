@@ -43,7 +43,7 @@ func TestMesos07_FrameworkIDIsRecordedBeforeUse(t *testing.T) {
 	w.startFromJournal(<-copied)
 	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
 	if got := again.GetFrameworkID().GetValue(); got != w.frameworkID() {
-		t.Errorf("a scheduler with what was on the disk subscribes as %q, want %q", got, w.frameworkID())
+		t.Errorf("a scheduler with the copied journal subscribes as %q, want %q", got, w.frameworkID())
 	}
 }
 
@@ -96,7 +96,7 @@ func TestMesos10_NewInstanceEvictsTheOld(t *testing.T) {
 	id := first.awaitTask("train", job.Running).ID
 	second := w.startFromJournal(first.copyJournal())
 	if err := first.awaitExit(); !errors.Is(err, master.ErrReplaced) {
-		t.Errorf("the first ended with %v", err)
+		t.Errorf("the first scheduler ended with %v", err)
 	}
 	w.awaitProcessed(second, "settled")
 	if got := second.awaitTask("train", job.Running).ID; got != id {

@@ -141,7 +141,7 @@ func (in *testInstance) awaitExit() error {
 	case <-in.ended:
 		return in.err
 	case <-time.After(waitTimeout):
-		in.t.Fatal("the scheduler goes on")
+		in.t.Fatal("the scheduler did not stop")
 		return nil
 	}
 }
@@ -227,7 +227,7 @@ func (in *testInstance) awaitTaskCondition(name, what string, that func(job.Task
 		}
 		last = string(view.State) + " " + view.WaitReason
 	}
-	in.t.Fatalf("job %s was never %s; it is %s", name, what, last)
+	in.t.Fatalf("job %s did not become %s; it is %s", name, what, last)
 	return job.Task{}
 }
 

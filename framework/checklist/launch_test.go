@@ -31,7 +31,7 @@ func TestMesos12_IntentIsRecordedBeforeAccept(t *testing.T) {
 	next := w.startFromJournal(journal)
 	asked := w.awaitCall(1, scheduler.Call_RECONCILE, isReconcileOf(id))
 	if asked.Stream <= subscriptions {
-		t.Error("the first scheduler asked about its launch before it died")
+		t.Error("the first scheduler reconciled its launch before it stopped")
 	}
 	if got := next.awaitTask("train", job.Running).ID; got == id {
 		t.Errorf("the launch of %s came through", id)
@@ -48,7 +48,7 @@ func TestMesos13_UnconfirmedLaunchIsRetried(t *testing.T) {
 	id := launchedTasks(accept.Call)[0]
 	asked := w.awaitCall(1, scheduler.Call_RECONCILE, isReconcileOf(id))
 	if waited := asked.At.Sub(accept.At); waited < launchTimeout/2 {
-		t.Errorf("asked about the launch after %s, want about %s", waited, launchTimeout)
+		t.Errorf("reconciled the launch after %s, want about %s", waited, launchTimeout)
 	}
 	if again := in.awaitTask("train", job.Running); again.ID == id {
 		t.Errorf("task %s runs, which the master never saw", id)
@@ -147,7 +147,7 @@ func TestMesos15_AcknowledgedOnceRecordedAndOnlyWithUUID(t *testing.T) {
 		}
 		want := job.State(strings.TrimPrefix(state.String(), "TASK_"))
 		if jobs := w.readJournal(journal); len(jobs) != 1 || stateOrder(jobs[0].Tasks[0].State) < stateOrder(want) {
-			t.Errorf("%s was acknowledged when the journal said %s", state, jobs[0].Tasks[0].State)
+			t.Errorf("%s was acknowledged while the journal had %s", state, jobs[0].Tasks[0].State)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	revived = w.listCalls(scheduler.Call_REVIVE, nil)
 	for n := 1; n < len(revived); n++ {
 		if gap := revived[n].At.Sub(revived[n-1].At); gap < every/2 { // either may be late
-			t.Errorf("REVIVE %s after another, want about %s at least", gap, every)
+			t.Errorf("REVIVE %s after the one before, want at least about %s", gap, every)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestMesos35_UnreachableTasksAreReplacedAfterTimeout(t *testing.T) {
 	in.advance(8 * time.Minute)
 	w.awaitProcessed(in, "settled")
 	if got := in.getJob("train").Tasks[0]; got.State != job.Unreachable || got.ID != before.ID {
-		t.Errorf("replaced too soon: %s is %s", got.ID, got.State)
+		t.Errorf("the task was replaced too early: %s is %s", got.ID, got.State)
 	}
 	in.advance(3 * time.Minute)
 	again := in.awaitTaskCondition("train", "running anew", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })

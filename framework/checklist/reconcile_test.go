@@ -43,7 +43,7 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 	second := w.awaitCall(2, scheduler.Call_RECONCILE, onSubscription(2, isReconcileOf(id)))
 	third := w.awaitCall(3, scheduler.Call_RECONCILE, onSubscription(2, isReconcileOf(id)))
 	if took := third.At.Sub(first.At); took < 5*reconcileRetry/2 { // two equal delays would be 2 of them; each call may be late
-		t.Errorf("asked again after %s, then after %s: want ever longer", second.At.Sub(first.At), third.At.Sub(second.At))
+		t.Errorf("reconciled after %s, then after %s: want growing intervals", second.At.Sub(first.At), third.At.Sub(second.At))
 	}
 	w.ClearFaults()
 	w.awaitEvent(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool {
@@ -56,7 +56,7 @@ func TestMesos16_ReconcileAfterEverySubscription(t *testing.T) {
 	in.advance(6 * time.Minute)
 	w.awaitCall(all+1, scheduler.Call_RECONCILE, isImplicitReconcile)
 	if n := len(w.listCalls(scheduler.Call_RECONCILE, isReconcileOf(id))); n != asked {
-		t.Errorf("asked %d times more about a task that the master had told of", n-asked)
+		t.Errorf("reconciled %d more times a task whose state was known", n-asked)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestMesos17_PeriodicImplicitReconciliation(t *testing.T) {
 	in.advance(10 * time.Minute)
 	w.awaitProcessed(in, "settled")
 	if n := len(w.listCalls(scheduler.Call_RECONCILE, isImplicitReconcile)); n != 1 {
-		t.Errorf("asked for everything %d times within 10 minutes, want once", n)
+		t.Errorf("%d implicit reconciliations within 10 minutes, want 1", n)
 	}
 	for n := range 2 {
 		in.advance(15 * time.Minute)
@@ -92,7 +92,7 @@ func TestMesos18_OneReconciliationAtATime(t *testing.T) {
 	first := w.awaitCall(1, scheduler.Call_RECONCILE, onSubscription(3, isReconcileOf(id)))
 	second := w.awaitCall(2, scheduler.Call_RECONCILE, onSubscription(3, isReconcileOf(id)))
 	if gap := second.At.Sub(first.At); gap < reconcileRetry*3/4 { // the first may be late
-		t.Errorf("asked again after %s, want %s at least: an older round goes on", gap, reconcileRetry)
+		t.Errorf("reconciled after %s, want at least %s: an earlier reconciliation still runs", gap, reconcileRetry)
 	}
 }
 

@@ -135,7 +135,7 @@ func (w *testEnv) loseLeader(next *testEnv, master string, leave func()) {
 	w.moveLeadership(next)
 	subscribe := next.awaitCall(1, scheduler.Call_SUBSCRIBE, func(c faultproxy.RecordedCall) bool { return c.Status == http.StatusOK })
 	if got := subscribe.GetFrameworkID().GetValue(); got != w.frameworkID() {
-		w.t.Errorf("subscribed with the next master as %q, was %q", got, w.frameworkID())
+		w.t.Errorf("subscribed to the next master with id %q, want %q", got, w.frameworkID())
 	}
 	next.awaitProcessed(in, "settled")
 	if after := in.getJob("train").Tasks[0]; after.ID != before.ID || after.State != job.Running {
@@ -160,7 +160,7 @@ func TestMesos05_MissedHeartbeatsEndTheSubscription(t *testing.T) {
 	told := w.awaitEvent(1, scheduler.Event_SUBSCRIBED, nil)
 	again := w.awaitCall(2, scheduler.Call_SUBSCRIBE, nil)
 	if silent := again.At.Sub(told.At); silent < 5*interval || silent > waitTimeout/2 {
-		t.Errorf("subscribed again %s after the last word of a master that says something each %s", silent, interval)
+		t.Errorf("subscribed again %s after the last event, heartbeat interval %s", silent, interval)
 	}
 	w.ClearFaults()
 	w.runJob(in, "train", 1)

@@ -56,7 +56,7 @@ func TestMesos39_KillIsRepeatedUntilTaskEnds(t *testing.T) {
 	}
 	third := w.awaitCall(3, scheduler.Call_KILL, func(c faultproxy.RecordedCall) bool { return c.Kill.TaskID.Value == id })
 	if kills := w.listCalls(scheduler.Call_KILL, nil); third.At.Sub(kills[0].At) < killRetry {
-		t.Errorf("the third KILL came %s after the first", third.At.Sub(kills[0].At))
+		t.Errorf("the third KILL was sent %s after the first", third.At.Sub(kills[0].At))
 	}
 	in.awaitTask("train", job.Killed)
 
@@ -96,7 +96,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 		return id
 	}
 	if id := kill(in, "told"); !told(id) {
-		t.Error("no TASK_KILLING for a framework that knows it")
+		t.Error("no TASK_KILLING for a framework with the capability")
 	}
 	in.stop()
 	w.InjectFault(-1, faultproxy.MatchType(scheduler.Call_SUBSCRIBE), rewriteCall(func(c *scheduler.Call) {
@@ -106,7 +106,7 @@ func TestMesos40_TaskKillingOnlyWithTheCapability(t *testing.T) {
 		})
 	}))
 	if id := kill(w.startScheduler(nil), "untold"); told(id) {
-		t.Error("TASK_KILLING for a framework that does not know it")
+		t.Error("TASK_KILLING for a framework without the capability")
 	}
 }
 

@@ -38,13 +38,13 @@ func TestConcurrentRequestsShareOneListing(t *testing.T) {
 					t.Errorf("after %d ms one waited %s, longer than two questions take", 15*i, took)
 				}
 				if early := 1 + (15*i+999)/1000; agents[0].GPUs < early {
-					t.Errorf("after %d ms one got answer %d, which was asked before", 15*i, agents[0].GPUs)
+					t.Errorf("after %d ms a client got result %d, which was requested before the client's request", 15*i, agents[0].GPUs)
 				}
 			})
 		}
 		people.Wait()
 		if asked != 3 {
-			t.Errorf("the master was asked %d times, want 3: at 0, 1 and 2 s", asked)
+			t.Errorf("%d requests to the master, want 3: at 0, 1 and 2 s", asked)
 		}
 	})
 }

@@ -83,7 +83,7 @@ func TestSharedGPUs(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := agentView(&master.ListedAgent{GPUs: 2}, nil).Shared; got != nil {
-		t.Errorf("of an agent that shares nothing: %+v", got)
+		t.Errorf("agent without shared devices: %+v", got)
 	}
 }
 

@@ -74,7 +74,7 @@ func BenchmarkInventoryDigest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if known.UpdateAndCompare(agents) {
-			b.Fatal("it has not changed")
+			b.Fatal("the digest has not changed")
 		}
 	}
 }

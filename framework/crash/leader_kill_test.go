@@ -107,7 +107,7 @@ func (m *pairMember) awaitLoss() {
 	m.t.Helper()
 	pollUntilOK(m.t, "the leader to give up", func() error {
 		if h, err := m.health(); err == nil {
-			return fmt.Errorf("it is %s", h.Role)
+			return fmt.Errorf("the scheduler is %s", h.Role)
 		}
 		return nil
 	})

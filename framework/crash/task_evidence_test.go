@@ -86,7 +86,7 @@ func (p *taskEvidence) checkJobs(in *client.Client, jobs map[string]api.JobView)
 		got := &listed[i]
 		told, ok := jobs[got.Spec.Name]
 		if want := expectedState(&got.Job); !ok || got.State != want || told.State != want {
-			p.t.Errorf("job %s is %s, people were told %s (%t), want %s: %+v", got.Spec.Name, got.State, told.State, ok, want, got.Tasks)
+			p.t.Errorf("job %s is %s, the user saw %s (%t), want %s: %+v", got.Spec.Name, got.State, told.State, ok, want, got.Tasks)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (p *taskEvidence) checkLines(jobs map[string]api.JobView) {
 		}
 	}
 	if len(runs) > 0 {
-		p.t.Errorf("tasks of nobody's jobs ran: %v", runs)
+		p.t.Errorf("tasks of unknown jobs ran: %v", runs)
 	}
 }
 

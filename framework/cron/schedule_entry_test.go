@@ -185,7 +185,7 @@ func TestRunDueInvariants(t *testing.T) {
 			}
 			for _, name := range slices.Concat(due.Kill, due.Forget) {
 				if _, ok := j[name]; !ok {
-					t.Fatalf("%s is not known", name)
+					t.Fatalf("job %s does not exist", name)
 				}
 			}
 			for _, name := range due.Forget {

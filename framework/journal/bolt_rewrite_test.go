@@ -78,7 +78,7 @@ func TestCorruptOlderSchemaIsLeftUnchanged(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if !bytes.Equal(data, readFileBytes(t, path)) {
-		t.Error("it was changed")
+		t.Error("the rejected journal was changed")
 	}
 }
 

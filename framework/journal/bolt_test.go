@@ -26,7 +26,7 @@ func TestFileIsLockedByOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := openBolt(t, path).Close(); err != nil {
-		t.Errorf("after the first closed: %v", err)
+		t.Errorf("open after the first process closed the journal: %v", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestCorruptFileIsRejectedUnchanged(t *testing.T) {
 		switch {
 		case err == nil:
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: loaded something else: %s", name, diff)
+				t.Errorf("%s: loaded other contents: %s", name, diff)
 			}
 		case !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), path):
 			t.Errorf("%s: got %v, want ErrCorrupt with the file's name", name, err)

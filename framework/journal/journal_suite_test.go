@@ -133,7 +133,7 @@ func TestCommittedChangesAreLoaded(t *testing.T) {
 		commitChange(t, b, Change{Tasks: one.Tasks[299:]})
 		want := JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one, two}}
 		if diff := cmp.Diff(want, loadContents(t, b)); diff != "" {
-			t.Errorf("before it is closed (-want +got):\n%s", diff)
+			t.Errorf("before the journal is closed (-want +got):\n%s", diff)
 		}
 		closeJournal(t, b)
 

@@ -142,7 +142,7 @@ func TestCompactionSurvivesCrashes(t *testing.T) {
 		}
 		if crash == "" {
 			if n, err := z.entryNumbers(testTimeout(t)); err != nil || len(n) != 0 {
-				t.Errorf("%d log entries are left, %v", len(n), err)
+				t.Errorf("%d log entries remain, %v", len(n), err)
 			}
 		}
 		z.faultHook = func(string) error { return nil }
@@ -235,10 +235,10 @@ func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := first.readBack(data); err != nil {
-		t.Errorf("it is there: %v", err)
+		t.Errorf("the change is recorded, but the error is %v", err)
 	}
 	if err := first.readBack([]byte("another's")); !errors.Is(err, ErrFenced) {
-		t.Errorf("another's is there: %v", err)
+		t.Errorf("another leader's change is recorded, but the error is %v", err)
 	}
 	first.next = 2
 	if err := first.readBack(data); !errors.Is(err, ErrFenced) {
@@ -248,7 +248,7 @@ func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := first.readBack(data); !errors.Is(err, ErrUnknown) {
-		t.Errorf("it may be in a snapshot: %v", err)
+		t.Errorf("the change may be in a snapshot, but the error is %v", err)
 	}
 }
 
@@ -486,7 +486,7 @@ func TestFollowerSeesAllCommits(t *testing.T) {
 	same("compaction while away")
 	m.mu.Lock()
 	if m.reset == resets {
-		t.Error("it went on in a log that is gone")
+		t.Error("the follower continued in a log that was removed")
 	}
 	m.mu.Unlock()
 	cancel()

@@ -87,7 +87,7 @@ func TestGPUCountsOfAgents(t *testing.T) {
 	}
 	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
 	if b.gpuCounts.Current() != nil {
-		t.Error("there are GPUs before the master has told of any")
+		t.Error("GPUs are counted before the first list of agents")
 	}
 	inventory := gpu.Host{Devices: []gpu.Device{{UUID: "a", Model: "Tesla V100-SXM2-16GB"}, {UUID: "b", Model: "NVIDIA A100 80GB PCIe"}, {UUID: "c", Model: "NVIDIA A100 80GB PCIe"}}}
 	named := master.ListedAgent{Active: true, GPUs: 3, GPUsFree: 1, DeviceIDs: []string{"a", "b", "c"}, DevicesHeld: []string{"a", "c"}, Host: inventory}

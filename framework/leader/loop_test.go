@@ -160,7 +160,7 @@ func TestBallastDelaysGarbageCollection(t *testing.T) {
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	metrics.Read(goal)
 	if got := goal[0].Value.Uint64(); got < 2*heapBallastSize {
-		t.Errorf("the next collection is at %d bytes, want %d at least", got, 2*heapBallastSize)
+		t.Errorf("the next collection starts at %d bytes, want at least %d", got, 2*heapBallastSize)
 	}
 	runtime.KeepAlive(l)
 }

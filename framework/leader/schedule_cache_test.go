@@ -73,7 +73,7 @@ func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
 		return least
 	}
 	if without, with := takes(0), takes(5000); with != without {
-		t.Errorf("it takes %g allocations with 5000 documents of others, and %g without", with, without)
+		t.Errorf("a lookup takes %g allocations with 5000 other documents, and %g without", with, without)
 	}
 }
 

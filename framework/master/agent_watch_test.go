@@ -36,7 +36,7 @@ func TestWatchAgents(t *testing.T) {
 			began := time.Now()
 			<-lists
 			if took := time.Since(began); took != want {
-				t.Errorf("the next list came after %s, want %s", took, want)
+				t.Errorf("the next list was requested after %s, want %s", took, want)
 			}
 		}
 		within(10 * time.Second)
@@ -64,7 +64,7 @@ func TestWatchAgentsLimitsLoad(t *testing.T) {
 			began := time.Now()
 			n.waitForChange(t.Context(), soon, most)
 			if got := time.Since(began); got != want {
-				t.Errorf("after a list that took %s the next comes after %s, want %s", took, got, want)
+				t.Errorf("after a list that took %s the next was requested after %s, want %s", took, got, want)
 			}
 		}
 		n.notify()

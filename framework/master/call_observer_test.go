@@ -96,6 +96,6 @@ func TestCallObserver(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if l.subscriptions != 2 || l.heard.Before(began) {
-		t.Errorf("%d subscriptions, want 2; heard at %v", l.subscriptions, l.heard)
+		t.Errorf("%d subscriptions, want 2; events at %v", l.subscriptions, l.heard)
 	}
 }

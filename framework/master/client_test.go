@@ -294,7 +294,7 @@ func TestEventConversion(t *testing.T) {
 		t.Errorf("got %+v, want the rescind first", got)
 	}
 	if got := nextEvent[sched.AgentLost](t, r); got.AgentID != "a1" {
-		t.Errorf("lost %q", got.AgentID)
+		t.Errorf("got lost agent %q", got.AgentID)
 	}
 }
 

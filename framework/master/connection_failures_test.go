@@ -56,12 +56,12 @@ func TestHeartbeatsKeepTheSession(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(m.Calls()); n != 1 {
-			t.Fatalf("%d calls though the master was heard", n)
+			t.Fatalf("%d calls although the master sent heartbeats", n)
 		}
 		time.Sleep(75*time.Second - 1)
 		synctest.Wait()
 		if r.currentSession() == nil {
-			t.Error("the silent master was left before five heartbeats were missed")
+			t.Error("the session ended before five heartbeats were missed")
 		}
 		time.Sleep(time.Nanosecond)
 		nextEvent[sched.Disconnected](t, r)
@@ -240,7 +240,7 @@ func TestReregistration(t *testing.T) {
 		t.Errorf("subscribed again as %s", id)
 	}
 	if id := m.AwaitCall(t, 2, scheduler.Call_SUBSCRIBE, nil).GetFrameworkID(); id != nil {
-		t.Errorf("the second SUBSCRIBE says id %v", id)
+		t.Errorf("the second SUBSCRIBE has framework id %v", id)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestHeartbeatWatchdog(t *testing.T) {
 		time.Sleep(74 * time.Second)
 		synctest.Wait()
 		if ctx.Err() != nil {
-			t.Fatal("bit though the master was heard")
+			t.Fatal("the watchdog expired although the master sent heartbeats")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

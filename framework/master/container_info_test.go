@@ -157,7 +157,7 @@ func TestConvertChecks(t *testing.T) {
 	}
 	none := &job.Spec{}
 	if first, more, err := convertHealthChecks(none, nil); first != nil || more != nil || err != nil || convertCheck(none, nil) != nil {
-		t.Error("made a check of nothing")
+		t.Error("no health check was converted to one")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestSeveralHealthChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tasks[0].HealthCheck.GetTCP().GetPort(); got != 31000 {
-		t.Errorf("the TaskInfo's check asks port %d, want 31000", got)
+		t.Errorf("the TaskInfo's check has port %d, want 31000", got)
 	}
 	launch, ok, err := job.ParseLaunch(tasks[0].Data)
 	if err != nil || !ok || len(launch.HealthChecks) != 2 {

@@ -110,7 +110,7 @@ func TestAgentURLs(t *testing.T) {
 	var plain, secure = ConnectionConfig{}, ConnectionConfig{TLS: &TLSFiles{}}
 	text := func(s string) *string { return &s }
 	if plain.agentURL(nil) != "" || plain.agentURLFromPID("nonsense") != "" {
-		t.Error("made a URL of nothing")
+		t.Error("an empty address was converted to a URL")
 	}
 	name, path := text("agent.example"), text("/slave(1)")
 	for _, tt := range []struct {

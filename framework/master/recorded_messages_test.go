@@ -243,7 +243,7 @@ func checkTasks(t *testing.T, c *Client, s *masterSession, a sched.AcceptOffers)
 		got := map[string]string{}
 		for _, r := range task.Resources {
 			if r.GetAllocationInfo().GetRole() != "*" {
-				t.Errorf("%s lost its allocation", r.Name)
+				t.Errorf("%s has no allocation", r.Name)
 			}
 			got[r.Name] = r.GetProviderID().GetValue()
 		}

@@ -62,7 +62,7 @@ func formatResources(t *testing.T, list []mesos.Resource) string {
 	var out []string
 	for _, r := range list {
 		if r.GetAllocationInfo().GetRole() != "gpu" {
-			t.Errorf("%s lost its allocation_info", r.Name)
+			t.Errorf("%s has no allocation_info", r.Name)
 		}
 		text := fmt.Sprintf("%s:%g", r.Name, r.GetScalar().GetValue())
 		if r.GetType() == mesos.SET {
@@ -184,7 +184,7 @@ func TestTakeShares(t *testing.T) {
 		for _, p := range parts {
 			for _, s := range sharedDevicesIn(rest) {
 				if s.UUID == p.UUID && (s.MemMiB < p.MemMiB || s.Cores < p.Cores) {
-					t.Fatalf("%+v are left for %+v", s, p)
+					t.Fatalf("share %+v remains after taking %+v", s, p)
 				}
 			}
 		}
@@ -201,7 +201,7 @@ func TestTakeShares(t *testing.T) {
 		t.Errorf("took %s of %s", formatResources(t, taken), formatResources(t, offered))
 	}
 	if _, _, err := takeResources(rest, resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-b", MemMiB: 1}}}); err == nil {
-		t.Error("took a MiB where half of one is left")
+		t.Error("took 1 MiB although only 0.5 MiB was free")
 	}
 }
 

@@ -176,7 +176,7 @@ func TestZooKeeper(t *testing.T) {
 	}
 	nextEvent[sched.Disconnected](t, r)
 	if id := nextEvent[sched.Subscribed](t, r).FrameworkID; id != "framework-1" || len(two.Calls()) != 1 {
-		t.Errorf("subscribed as %q; the second master has %d calls", id, len(two.Calls()))
+		t.Errorf("subscribed with id %q; the second master got %d calls", id, len(two.Calls()))
 	}
 	r.PostOperation(sched.SuppressOffers{})
 	two.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)

@@ -165,9 +165,9 @@ func TestTypeLabels(t *testing.T) {
 		wish(fmt.Sprint("strange ", i))
 	}
 	if got := n.deviceLabel("T4"); got != labelOther {
-		t.Errorf("after too many others T4 is %q", got)
+		t.Errorf("after too many types T4 has the label %q", got)
 	}
 	if got := n.deviceLabel("Prototype"); got != "Prototype" || len(n.known) > maxLabelValues {
-		t.Errorf("a type has become %q; %d names", got, len(n.known))
+		t.Errorf("a type's label changed to %q; %d labels", got, len(n.known))
 	}
 }

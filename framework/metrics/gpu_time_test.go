@@ -86,7 +86,7 @@ func TestGPUTime(t *testing.T) {
 	l := &gpuTimeModel{t: t, now: time.Unix(1_700_000_000, 0)}
 	l.takeOver()
 	if l.g.EncodeRecord(l.now.Add(time.Hour)) != nil {
-		t.Error("there is something to record of nothing")
+		t.Error("a record exists without tasks")
 	}
 	l.now = l.now.Add(time.Hour)
 	first := l.launchTask("research", "V100", 2)

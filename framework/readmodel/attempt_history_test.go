@@ -58,14 +58,14 @@ func TestJobViewHasEarlierAttempts(t *testing.T) {
 	}
 	before, err := l.view.FindTask(first)
 	if err != nil || before.State != job.Failed || before.AgentURL == "" {
-		t.Errorf("the first is %+v, %v", before, err)
+		t.Errorf("the first attempt is %+v, %v", before, err)
 	}
 	l.restartScheduler()
 	if got := l.attemptMessages("web"); got != "one, two" {
 		t.Errorf("after a restart %q", got)
 	}
 	if after, err := l.view.FindTask(first); err != nil || !cmp.Equal(after, before) {
-		t.Errorf("after a restart the first is %+v, %v", after, err)
+		t.Errorf("after a restart the first attempt is %+v, %v", after, err)
 	}
 	for n := range shownAttempts {
 		l.failAttempt(fmt.Sprint("more ", n))
@@ -74,19 +74,19 @@ func TestJobViewHasEarlierAttempts(t *testing.T) {
 		t.Errorf("of many: %q", got)
 	}
 	if _, err := l.view.FindTask(first); err == nil {
-		t.Error("the oldest is remembered for ever")
+		t.Error("the oldest attempt is still stored")
 	}
 
 	l.applyEvents(sched.KillJob{Job: "web"}, sched.SubmitJob{Spec: frameworktest.ServiceSpec("web", 1)})
 	if got := l.attemptMessages("web"); got != "" {
-		t.Errorf("of another job of its name: %q", got)
+		t.Errorf("attempts of an earlier job with the name: %q", got)
 	}
 	l.failAttempt("its own")
 	if got := l.attemptMessages("web"); got != "its own" {
-		t.Errorf("of the second job: %q", got)
+		t.Errorf("attempts of the second job: %q", got)
 	}
 	if n := len(l.view.attempts.tasks); n != 1 {
-		t.Errorf("%d attempts are remembered, want the second job's", n)
+		t.Errorf("%d attempts are stored, want those of the second job", n)
 	}
 }
 

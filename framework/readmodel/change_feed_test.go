@@ -75,7 +75,7 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 		l.now = l.now.Add(time.Hour)
 		l.applyEvents(sched.Tick{})
 		if past, err := l.view.FindTask(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() || !cmp.Equal(past.ExitCode, codes[end.state]) {
-			t.Errorf("%s is remembered as %+v, %v", id, past, err)
+			t.Errorf("attempt %s is stored as %+v, %v", id, past, err)
 		}
 	}
 	changed, moves := n.TakeChanges()
@@ -88,18 +88,18 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 		}) bool {
 			return e.state == m.State
 		}); i >= 0 && (m.Message != ends[i].message || m.Hostname != "host" || m.AgentID != "S1" || m.Changed.IsZero()) {
-			t.Errorf("the end of %s is told as %+v", m.ID, m)
+			t.Errorf("the end of %s is reported as %+v", m.ID, m)
 		}
 	}
 	last := want[len(want)-1]
 	if len(got) == 0 || slices.Index(got, last) != len(got)-2 {
-		t.Errorf("the last end is not followed by the next attempt alone: %v", got)
+		t.Errorf("after the last end want only the next attempt, got %v", got)
 	}
 	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || len(changed) != 1 || changed["web"].Name != "web" {
 		t.Errorf("of %v (-want +got):\n%s", changed, diff)
 	}
 	if changed, moves := n.TakeChanges(); len(changed)+len(moves) > 0 {
-		t.Errorf("told twice: %v %v", changed, moves)
+		t.Errorf("changes reported twice: %v %v", changed, moves)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestReturningAttemptEndsOnce(t *testing.T) {
 	l.applyEvents(killed, killed, sched.TaskUpdate{TaskID: failed, State: job.Failed}, sched.TaskUpdate{TaskID: "stranger", State: job.Failed})
 	_, moves := n.TakeChanges()
 	if len(moves) != 1 || moves[0].ID != lost || moves[0].State != job.Killed || moves[0].Message != "killed" || moves[0].Hostname != "host" {
-		t.Errorf("told %+v", moves)
+		t.Errorf("reported %+v", moves)
 	}
 
 	// Both ends are recorded together.
@@ -137,6 +137,6 @@ func TestReturningAttemptEndsOnce(t *testing.T) {
 		}
 	}
 	if !slices.Equal(ends, []job.State{job.Lost, job.Failed}) {
-		t.Errorf("ends told: %v", ends)
+		t.Errorf("reported ends: %v", ends)
 	}
 }

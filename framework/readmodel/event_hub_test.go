@@ -86,7 +86,7 @@ func TestEventStreamResumes(t *testing.T) {
 	}
 	recordMove(v, "b.0", "one too many")
 	if diff := cmp.Diff(states, eventTexts(ask(apiserver.EventQuery{After: last}))); diff != "" {
-		t.Errorf("too old (-want +got):\n%s", diff)
+		t.Errorf("resume after an unknown event (-want +got):\n%s", diff)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 	} {
 		v.ApplyChange(journal.Change{Documents: map[string][]byte{step.key: []byte(step.value)}})
 		if got := len(l.ch); got != step.want {
-			t.Errorf("%s %q: heard %d times, want %d", step.key, step.value, got, step.want)
+			t.Errorf("%s %q: %d events, want %d", step.key, step.value, got, step.want)
 		}
 	}
 	// What a standby reads again after the journal was compacted.
@@ -180,7 +180,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 	for range 2 {
 		v.ReplaceAll(all)
 		if got := len(l.ch); got != 3 {
-			t.Errorf("heard %d times, want 3", got)
+			t.Errorf("%d events, want 3", got)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestSlowInventoryListenerIsDropped(t *testing.T) {
 		heard++
 	}
 	if heard != listenerBuffer || len(other.ch) != 0 || h.last != 0 {
-		t.Errorf("%d heard by one, %d by the other, and the last has number %d", heard, len(other.ch), h.last)
+		t.Errorf("%d events for one listener, %d for the other, last number %d", heard, len(other.ch), h.last)
 	}
 }
 
@@ -216,16 +216,16 @@ func TestSlowListenerIsDropped(t *testing.T) {
 		n++
 	}
 	if n != listenerBuffer {
-		t.Errorf("the slow one got %d events before it was cut off, want %d", n, listenerBuffer)
+		t.Errorf("the slow listener got %d events before it was dropped, want %d", n, listenerBuffer)
 	}
 	h.publishEvent(api.TaskEvent{Job: "b"})
 	if ev := <-other.ch; ev.Job != "b" {
-		t.Errorf("the other got %+v", ev)
+		t.Errorf("the other listener got %+v", ev)
 	}
 	h.removeListener(slow)
 	h.removeListener(other)
 	h.removeListener(other)
 	if len(h.listeners) != 0 {
-		t.Errorf("%d still listen", len(h.listeners))
+		t.Errorf("%d listeners remain", len(h.listeners))
 	}
 }

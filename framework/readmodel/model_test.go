@@ -162,7 +162,7 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	if _, late, _ := v.subscribeEvents(apiserver.EventQuery{}); late == nil {
 		t.Error("no listener")
 	} else if _, ok := <-late.ch; ok {
-		t.Error("one who came later waits for ever")
+		t.Error("a reader that arrived later is not notified")
 	}
 }
 
@@ -197,6 +197,6 @@ func TestGroupJobs(t *testing.T) {
 	}
 	v.ApplyChange(journal.Change{Removed: []string{"a", "b", "d"}})
 	if left := v.ListGroupJobs("/web"); len(left) > 0 || len(v.byGroup) != 1 {
-		t.Errorf("left %+v of %d groups", left, len(v.byGroup))
+		t.Errorf("remaining jobs %+v of %d groups", left, len(v.byGroup))
 	}
 }

@@ -100,11 +100,11 @@ func TestQueuePagesContinueOnAnotherScheduler(t *testing.T) {
 	_, next := w.pageText(t, api.PageRequest{Limit: 2})
 	other := newPendingJobs("b", "c", "a", "d")
 	if got, _ := other.pageText(t, api.PageRequest{Limit: 3, After: next}); got != "2c,3a,4d" {
-		t.Errorf("another order goes on with %s", got)
+		t.Errorf("a different order continues with %s", got)
 	}
 	other = newPendingJobs("a", "c", "d")
 	if got, _ := other.pageText(t, api.PageRequest{After: next}); got != "1a,2c,3d" {
-		t.Errorf("without the job it goes on with %s", got)
+		t.Errorf("without the job the next page is %s", got)
 	}
 }
 
@@ -123,11 +123,11 @@ func TestQueueOrdersExpire(t *testing.T) {
 			w.pageText(t, api.PageRequest{Limit: 1, After: next})
 		}
 		if want := 1 + 3*maxQueueOrders; w.sorted != want || len(w.orders) != maxQueueOrders {
-			t.Errorf("the order was found %d times, want %d; %d are kept, want %d", w.sorted, want, len(w.orders), maxQueueOrders)
+			t.Errorf("the order was computed %d times, want %d; %d are cached, want %d", w.sorted, want, len(w.orders), maxQueueOrders)
 		}
 		time.Sleep(queueOrderLifetime + time.Second)
 		if got, _ := w.pageText(t, api.PageRequest{Limit: 1, After: next}); got != "2b" || len(w.orders) != 1 {
-			t.Errorf("after a while: %s, %d kept", got, len(w.orders))
+			t.Errorf("after the lifetime: %s, %d cached", got, len(w.orders))
 		}
 	})
 }

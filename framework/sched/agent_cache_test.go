@@ -32,7 +32,7 @@ func TestAgentCacheDoesNotChangePlans(t *testing.T) {
 		kept += m.kept
 	})
 	if kept < 20 {
-		t.Errorf("agents were kept over %d cycles: that tells nothing", kept)
+		t.Errorf("the cache was used in only %d cycles: too few to compare", kept)
 	}
 }
 
@@ -51,7 +51,7 @@ func (m *uncachedPair) stepBoth(ev Event) {
 	if _, cycle := ev.(Cycle); cycle {
 		for _, a := range m.one.agentsWithLeftovers() {
 			if diff := cmp.Diff(placement.FreeResources(&a), m.one.leftoverOf(&a, m.one.now)); diff != "" {
-				m.t.Fatalf("%s has left (-leftovers +left):\n%s", a.ID, diff)
+				m.t.Fatalf("free resources of %s (-uncached +cached):\n%s", a.ID, diff)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (m *uncachedPair) stepBoth(ev Event) {
 	got := m.one.Step(m.now, ev)
 	m.other.agentCache, m.other.queueCache = agentCache{}, queueCache{}
 	if diff := cmp.Diff(m.other.Step(m.now, ev), got); diff != "" {
-		m.t.Fatalf("%T: (-made anew +kept)\n%s", ev, diff)
+		m.t.Fatalf("%T: plans differ (-uncached +cached)\n%s", ev, diff)
 	}
 	if _, cycle := ev.(Cycle); cycle && before != nil && before == m.one.agentCache.cluster && len(m.one.changedAgents) > 0 {
 		m.kept++

@@ -145,7 +145,7 @@ func TestEveryOfferOfAStormIsAnswered(t *testing.T) {
 			}
 		}
 		if len(st.offers.offers) > 0 || len(st.lastOffered) > len(offers) {
-			t.Fatalf("round %d: %d offers and %d agents are kept", round, len(st.offers.offers), len(st.lastOffered))
+			t.Fatalf("round %d: the State still has %d offers and %d agents", round, len(st.offers.offers), len(st.lastOffered))
 		}
 	}
 }

@@ -118,6 +118,6 @@ func TestTransitionsReportEachEndOnce(t *testing.T) {
 		Ends: map[EndCause]int{CauseExitCode: 1, "": 1}, Held: 1, Plans: 6,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reported ends (-want +got):\n%s", diff)
 	}
 }

@@ -20,16 +20,16 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		s.endedAttempts.keep(ended("small", n), 1)
 	}
 	if got := len(s.documents[attemptPrefix]); got != MaxAttemptsPerJob {
-		t.Errorf("%d attempts of one task are remembered, want %d", got, MaxAttemptsPerJob)
+		t.Errorf("%d attempts of one task are stored, want %d", got, MaxAttemptsPerJob)
 	}
 	for n := range 3 * maxAttemptsOfAll {
 		s.endedAttempts.keep(ended("big", 1000+n), maxAttemptsOfAll)
 	}
 	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.order) > 2*maxAttemptsOfAll+1 {
-		t.Errorf("%d are remembered, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.order), maxAttemptsOfAll)
+		t.Errorf("%d attempts are stored, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.order), maxAttemptsOfAll)
 	}
 	if len(s.endedAttempts.byJob["small"]) > 0 || s.Document(attemptPrefix+"small299") != nil {
-		t.Error("the oldest of all are remembered")
+		t.Error("the oldest attempts are still stored")
 	}
 	if got := len(s.TakeChanges().Documents); got < maxAttemptsOfAll {
 		t.Errorf("%d are recorded", got)
@@ -40,6 +40,6 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	next := New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{{Spec: job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}}, Documents: documents})
 	c := next.TakeChanges()
 	if len(next.documents[attemptPrefix]) > 0 || next.endedAttempts.count > 0 || len(c.Documents) != maxAttemptsOfAll+1 {
-		t.Errorf("%d of jobs that are gone are remembered, %d are recorded to be forgotten", next.endedAttempts.count, len(c.Documents))
+		t.Errorf("%d attempts of removed jobs are stored, %d removals are recorded", next.endedAttempts.count, len(c.Documents))
 	}
 }

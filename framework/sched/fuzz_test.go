@@ -138,7 +138,7 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 	w.step(CordonHost{Host: agent, Drain: verb == 2})
 	for _, r := range w.st.newPlacementInput().Running {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
-			w.t.Fatalf("%s is left on %s, which is drained", r.TaskID, agent)
+			w.t.Fatalf("%s still runs on %s, which is drained", r.TaskID, agent)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (w *fuzzWorld) step(ev Event) {
 	}
 	w.twin.agentCache, w.twin.queueCache = agentCache{}, queueCache{}
 	if diff := cmp.Diff(w.twin.Step(w.now, ev), ops); diff != "" {
-		w.t.Fatalf("%T: with agents kept the scheduler does (+) what it does not without (-):\n%s", ev, diff)
+		w.t.Fatalf("%T: operations without (-) and with (+) the agent cache differ:\n%s", ev, diff)
 	}
 	w.twin.TakeChanges()
 	w.checkMoves(w.st.TakeChanges())
@@ -337,11 +337,11 @@ func (w *fuzzWorld) checkAttempts() {
 		documents++
 		id, t, _ := ParseAttempt(key, text)
 		if j := w.st.jobs[t.Job]; j == nil || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.Job], id) {
-			w.t.Fatalf("remembered as an ended attempt: %+v", t)
+			w.t.Fatalf("stored as an ended attempt: %+v", t)
 		}
 	}
 	if w.st.endedAttempts.count != documents {
-		w.t.Fatalf("%d attempts are remembered, counted %d", documents, w.st.endedAttempts.count)
+		w.t.Fatalf("%d attempts are stored, counted %d", documents, w.st.endedAttempts.count)
 	}
 }
 
@@ -480,7 +480,7 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 	gpus, cpus := 0, 0.0
 	devices, shared := map[string]bool{}, map[string]*SharedDevice{}
 	if _, cordoned := w.cordons[a.AgentID]; cordoned {
-		w.t.Fatalf("%s, though it is cordoned", a)
+		w.t.Fatalf("%s is accepted although it is cordoned", a)
 	}
 	for _, id := range a.OfferIDs {
 		o := w.open[id]
@@ -518,7 +518,7 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 // and a whole device if it requested exclusive use.
 func (w *fuzzWorld) checkParts(l *placement.TaskLaunch, shared map[string]*SharedDevice) {
 	if len(l.Shares) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Shares) || len(l.GPUTypes) > 0 {
-		w.t.Fatalf("%s wants %d parts, gets %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Shares, l.DeviceIDs, l.GPUTypes)
+		w.t.Fatalf("%s requests %d shares, got %v of %v and whole %v", l.TaskID, l.Spec.Request.GPUs, l.Shares, l.DeviceIDs, l.GPUTypes)
 	}
 	seen := map[string]bool{}
 	for i, p := range l.Shares {

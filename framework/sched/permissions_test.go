@@ -17,7 +17,7 @@ func TestPermissionsFollowPolicyChange(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{FrameworkID: "f"})
 	st.Step(time.Unix(1, 0), SubmitJob{Spec: spec})
 	if _, ok := st.Job("x"); ok || st.Admit(&spec) == nil {
-		t.Error("a job got what nobody allowed")
+		t.Error("a job without the permission was accepted")
 	}
 	st.Step(time.Unix(2, 0), PolicyChanged{Policy: Policy{Permissions: admission.HostPermissions{Volumes: []string{"/data"}}}})
 	st.Step(time.Unix(3, 0), SubmitJob{Spec: spec})

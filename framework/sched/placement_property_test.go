@@ -130,7 +130,7 @@ func TestPlansKeepInvariants(t *testing.T) {
 		checkTasks(t, waiting, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
 		if diff := cmp.Diff(plan, planOffers(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
-			t.Fatalf("another order of the offers gives another plan (-first +second):\n%s", diff)
+			t.Fatalf("a different order of the offers gives a different plan (-first +second):\n%s", diff)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 			}
 			taken += l.Spec.Request.GPUs
 			if named && len(l.DeviceIDs) != l.Spec.Request.GPUs {
-				t.Fatalf("%s wants %d GPUs, got %v", l.TaskID, l.Spec.Request.GPUs, l.DeviceIDs)
+				t.Fatalf("%s requests %d GPUs, got %v", l.TaskID, l.Spec.Request.GPUs, l.DeviceIDs)
 			}
 			for _, id := range l.DeviceIDs {
 				model, ok := devices[id]
@@ -229,7 +229,7 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 					t.Fatalf("%s got %s, which is not offered or taken twice", l.TaskID, id)
 				}
 				if w := l.Spec.Request.Types; !w.AcceptsAny() && (model == "" || !w.Match(model)) {
-					t.Fatalf("%s wants %s, got %s", l.TaskID, w, model)
+					t.Fatalf("%s requires type %s, got %s", l.TaskID, w, model)
 				}
 				delete(devices, id)
 			}

@@ -33,7 +33,7 @@ func TestQueueCacheFollowsQueue(t *testing.T) {
 					want = append(want, st.jobs[name])
 				}
 				if !slices.Equal(got, want) {
-					t.Fatalf("%d jobs are kept, want the %d of %v", len(got), len(want), st.queue)
+					t.Fatalf("%d jobs are cached, want the %d of %v", len(got), len(want), st.queue)
 				}
 			}
 		}

@@ -32,7 +32,7 @@ func TestEndedJobsAreBoundedByTasks(t *testing.T) {
 			kept += j.Spec.Name
 		}
 		if want := []string{"a", "ab", "bc", "d"}[i]; kept != want {
-			t.Errorf("after %s the State keeps %s, want %s", s.Name, kept, want)
+			t.Errorf("after %s the State has %s, want %s", s.Name, kept, want)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestOldestEndedJobsAreForgottenFirst(t *testing.T) {
 	submit(st, "a", "b", "c", "d")
 	end(st, "c", "a", "b")
 	if got := names(st); got != "abd" {
-		t.Errorf("kept %s, want the two that ended last and the live one", got)
+		t.Errorf("the State has %s, want the two jobs that ended last and the live one", got)
 	}
 	c := st.TakeChanges()
 	if got := strings.Join(c.Removed, ""); got != "c" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
@@ -73,13 +73,13 @@ func TestOldestEndedJobsAreForgottenFirst(t *testing.T) {
 	st = New(cfg, RecoveredState{FrameworkID: "f", Jobs: st.Jobs()})
 	end(st, "d") // a ended before b
 	if got := names(st); got != "bd" {
-		t.Errorf("after a restart kept %s, want bd", got)
+		t.Errorf("after a restart the State has %s, want bd", got)
 	}
 	// The name of a forgotten job can be used again, and its tasks are unknown.
 	old, _ := st.Job("b")
 	submit(st, "b")
 	if _, ok := st.Task(old.Tasks[0].ID); ok {
-		t.Error("the old job's task is still known")
+		t.Error("the State still has the old job's task")
 	}
 	c = st.TakeChanges()
 	if diff := cmp.Diff([]string{"a", "b"}, c.Removed); diff != "" || len(c.Jobs) != 1 {
@@ -123,7 +123,7 @@ func TestJobReturnsCopy(t *testing.T) {
 		t.Error("a copy changed the State")
 	}
 	if _, ok := st.Job("nobody"); ok {
-		t.Error("found nobody's job")
+		t.Error("Job returned a job that does not exist")
 	}
 }
 

@@ -34,15 +34,15 @@ func TestTaskMixFollowsJobs(t *testing.T) {
 		}
 	}
 	if got := where(); got != offers[0].AgentID {
-		t.Errorf("with nothing remembered work goes to %s, want the first of equals", got)
+		t.Errorf("without a task mix the job is placed on %s, want the first of equal agents", got)
 	}
 	insist("V100", 1)
 	if got := where(); got != offers[1].AgentID {
-		t.Errorf("when jobs insist on V100 work goes to %s, want the K80 agent", got)
+		t.Errorf("with jobs that require V100 the job is placed on %s, want the K80 agent", got)
 	}
 	insist("V100", -1)
 	insist("K80", 1)
 	if got := where(); got != offers[0].AgentID {
-		t.Errorf("when jobs insist on K80 work goes to %s, want the V100 agent", got)
+		t.Errorf("with jobs that require K80 the job is placed on %s, want the V100 agent", got)
 	}
 }

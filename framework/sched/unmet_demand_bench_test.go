@@ -21,7 +21,7 @@ func BenchmarkUnmetDemand(b *testing.B) {
 	b.Run("lacking", func(b *testing.B) {
 		for b.Loop() {
 			if lacks, ok := st.UnmetDemand(); !ok || len(lacks) != 21 {
-				b.Fatalf("%d kinds lack something, %t", len(lacks), ok)
+				b.Fatalf("%d groups with unmet demand, %t", len(lacks), ok)
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 		}
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
 		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
-			t.Fatalf("another order of the offers gives another answer (-first +second):\n%s", diff)
+			t.Fatalf("a different order of the offers gives a different result (-first +second):\n%s", diff)
 		}
 		specs := map[string]*job.Spec{}
 		for i := range waiting {

@@ -51,7 +51,7 @@ func TestArrivalsOversubscribeCluster(t *testing.T) {
 				order += task.Name
 			}
 			if asked > 7800 || asked <= 7800-500 {
-				t.Errorf("%s, seed %d: asks for %d thousandths of 6 GPUs, want the most below 7800", name, seed, asked)
+				t.Errorf("%s, seed %d: tasks request %d thousandths of 6 GPUs, want the largest number below 7800", name, seed, asked)
 			}
 			seen[order] = true
 		}

@@ -19,7 +19,7 @@ func writeTables(t *testing.T, dir string, variants map[string][]PolicyResult) {
 	}
 	names := slices.Sorted(maps.Keys(variants))
 	if len(names) == 0 {
-		t.Fatal("there is nothing to write tables of")
+		t.Fatal("no results to write")
 	}
 	seeds := variants[names[0]][0].Seeds
 	var text bytes.Buffer

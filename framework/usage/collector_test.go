@@ -83,7 +83,7 @@ func TestUsageReadsAreLimited(t *testing.T) {
 		}
 		time.Sleep(sampleLifetime)
 		if _, err := s.collectUsage(t.Context(), users[:1], read); err != nil || asked.Load() != 70 || len(s.last) != 1 {
-			t.Errorf("later: %d files were read, %d answers are kept, %v; want 70 and 1", asked.Load(), len(s.last), err)
+			t.Errorf("later: %d files were read, %d results are cached, %v; want 70 and 1", asked.Load(), len(s.last), err)
 		}
 	})
 }

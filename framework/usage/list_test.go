@@ -85,10 +85,10 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 			t.Errorf("got %s, want %s", text, want)
 		}
 		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
-			t.Errorf("of an agent that tells nothing: %+v, %v", list, err)
+			t.Errorf("agent without an answer: %+v, %v", list, err)
 		}
 		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
-			t.Errorf("nobody asked for the past: %+v, %v", list, err)
+			t.Errorf("history without a request for it: %+v, %v", list, err)
 		}
 		b.model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("train-0", 0, job.Finished)))
 		time.Sleep(historyInterval)

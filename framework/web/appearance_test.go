@@ -197,7 +197,7 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("after %q the focus is on %q, want %q", keys, got, want)
 		}
 		if !evalJS[bool](p, "document.activeElement === document.body || document.activeElement.matches('h2, main') || getComputedStyle(document.activeElement).outlineStyle !== 'none'") {
-			t.Errorf("nobody sees the focus on %q", focused())
+			t.Errorf("the focus on %q is not visible", focused())
 		}
 	}
 	for _, stop := range []string{
@@ -208,7 +208,7 @@ func TestKeyboard(t *testing.T) {
 	}
 	press(kb.Tab, "gpu-000.example.org: 8 GPUs A100")
 	if got := evalJS[[]string](p, "[...document.querySelectorAll('.about:not([hidden]) li')].map((li) => li.textContent)"); len(got) != 8 || !strings.Contains(got[0], "A100 · used · by train-000.0.1") {
-		t.Errorf("of an agent's GPUs the keyboard is told %q", got)
+		t.Errorf("with the keyboard an agent's GPUs are described as %q", got)
 	}
 	p.saveScreenshot("about")
 	press(kb.ArrowRight, "gpu-001")

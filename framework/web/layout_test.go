@@ -62,7 +62,7 @@ func TestEmptyCluster(t *testing.T) {
 		p.awaitTrue(`getComputedStyle(document.getElementById('main'), '::after').content.includes('Connecting') || document.body.innerText.includes('Loading job')`)
 		for _, claim := range []string{"0 GPUs", "Nothing waits", "No agent", "No GPU", "No job", "no such agent", "0 of 0", "0 agents", "0 jobs", "no quota"} {
 			if strings.Contains(strings.ReplaceAll(p.pageText(), "\n", " "), claim) {
-				t.Errorf("%s says %q before it can know", address, claim)
+				t.Errorf("%s shows %q before the first response", address, claim)
 			}
 		}
 		p.saveScreenshot("at" + strings.NewReplacer("#", "", "/", "-").Replace(address))
@@ -90,7 +90,7 @@ func TestUnknownJob(t *testing.T) {
 		return view.node.querySelector('.note').textContent;
 	})()`)
 	if got != "There is no job nope." {
-		t.Errorf("after another look at the jobs it says %q", got)
+		t.Errorf("after a visit to the list of jobs the page shows %q", got)
 	}
 }
 

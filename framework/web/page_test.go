@@ -165,7 +165,7 @@ func TestPollingWithoutEventStream(t *testing.T) {
 	p.awaitText("the scheduler is starting: ask again")
 	p.saveScreenshot("stale")
 	if got := evalJS[string](p, "document.getElementById('banner').ariaLive"); got != "polite" {
-		t.Errorf("the banner is %q to those who hear it", got)
+		t.Errorf("the accessible text of the banner is %q", got)
 	}
 	f.jobs = f.jobs[:1]
 	f.setFailing(false)
@@ -194,7 +194,7 @@ func TestToken(t *testing.T) {
 		form.requestSubmit();
 		return form.elements.token.validity.patternMismatch && form.elements.token.title !== '' && sessionStorage.length === 0;
 	})()`) {
-		t.Error("a token that no header can hold is taken, and it is not told why not")
+		t.Error("an invalid token is accepted, or rejected without a reason")
 	}
 	give := func(token string) {
 		evalJS[bool](p, `(() => {
@@ -207,12 +207,12 @@ func TestToken(t *testing.T) {
 	give("guessed")
 	p.awaitText("rejected this token: enter another")
 	if !evalJS[bool](p, "document.activeElement.name === 'token' && document.activeElement.value === ''") {
-		t.Error("after a wrong token the next is not to be typed at once")
+		t.Error("after a wrong token the input is not focused")
 	}
 	give("s3cret")
 	p.awaitTrue("document.querySelectorAll('.map li').length === 1")
 	if evalJS[bool](p, "location.href.includes('s3cret') || !document.getElementById('sign-in').hidden") {
-		t.Error("the token is in the address, or asked for again")
+		t.Error("the token is in the URL, or is requested again")
 	}
 }
 
@@ -269,7 +269,7 @@ func TestInventoryRequestsAreLimited(t *testing.T) {
 	}
 	before := f.lists.Load()
 	if before > 2 {
-		t.Errorf("asked %d times for agents by 1,000 changes in a moment", before)
+		t.Errorf("%d requests for agents after 1,000 simultaneous changes", before)
 	}
 	f.mu.Lock()
 	f.agents = f.agents[:1]
@@ -277,7 +277,7 @@ func TestInventoryRequestsAreLimited(t *testing.T) {
 	f.inventoryChanges <- struct{}{}
 	p.awaitTrue("document.querySelectorAll('.map li').length === 1")
 	if got := f.lists.Load(); got > before+1 {
-		t.Errorf("asked %d times", got)
+		t.Errorf("%d requests for agents", got)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestUsageInWords(t *testing.T) {
 		8: "Duty of the whole GPU now not known; in the last minute ",
 	} {
 		if !strings.HasPrefix(got[i], want) && !strings.Contains(got[i], " | "+want) {
-			t.Errorf("card %d says %q, want %q", i, got[i], want)
+			t.Errorf("card %d has the text %q, want %q", i, got[i], want)
 		}
 	}
 	for i, want := range map[int]string{4: "| stale: the agent reports nothing new | ", 8: " °C, failed, held to its part for 42 seconds"} {
@@ -121,7 +121,7 @@ func TestUsageInWords(t *testing.T) {
 	}
 	// The line has a gap where values are missing for minutes.
 	if lines := evalJS[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
-		t.Errorf("pieces of lines: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
+		t.Errorf("line segments: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
 	}
 	// The scale ranges from 0 to the total.
 	if ends := evalJS[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
@@ -194,6 +194,6 @@ func TestUsageUpdates(t *testing.T) {
 	p.awaitTrue("document.querySelector('h2').textContent === 'Queue'")
 	evalJS[bool](p, "performance.clearResourceTimings(), new Promise((done) => window.later(() => done(true), 300))")
 	if evalJS[bool](p, "performance.getEntriesByType('resource').some((r) => r.name.includes('v1/usage'))") {
-		t.Error("a page without charts asks what GPUs do")
+		t.Error("a page without charts requests usage")
 	}
 }

@@ -64,7 +64,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: policy %q", test.path, policy)
 		}
 		if res.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s may be taken for another type", test.path)
+			t.Errorf("%s: a browser may guess another type", test.path)
 		}
 	}
 }
@@ -74,10 +74,10 @@ func TestBrowserCaching(t *testing.T) {
 	tag := sendRequest(t, "GET", "/static/app.js").Header.Get("ETag")
 	res := sendRequest(t, "GET", "/static/app.js", "If-None-Match", tag)
 	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusNotModified || len(body) > 0 || err != nil {
-		t.Errorf("asked with its tag %s: %d with %d bytes, %v", tag, res.StatusCode, len(body), err)
+		t.Errorf("request with the current ETag %s: status %d with %d bytes, %v", tag, res.StatusCode, len(body), err)
 	}
 	if res := sendRequest(t, "GET", "/static/app.js", "If-None-Match", `"old"`); res.StatusCode != http.StatusOK {
-		t.Errorf("asked with an old tag: %d", res.StatusCode)
+		t.Errorf("request with an old ETag: status %d", res.StatusCode)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestAttemptsLogsAndInterrupts(t *testing.T) {
 		interrupt()
 		<-ended
 		if !strings.HasSuffix(output.String(), "interrupted again; job deaf is being killed\n") {
-			t.Errorf("run said:\n%s", output)
+			t.Errorf("output of run:\n%s", output)
 		}
 		c.awaitJobEnd("deaf")
 	})

@@ -90,7 +90,7 @@ func TestDemoWithoutRoot(t *testing.T) {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}
 	if n := strings.Count(r.err, "not isolated"); n != 1 {
-		t.Errorf("says %d times that devices are not isolated, want once:\n%s", n, r.err)
+		t.Errorf("%d warnings that devices are not isolated, want 1:\n%s", n, r.err)
 	}
 	requireNothingLeft(t, work)
 }

@@ -55,7 +55,7 @@ func TestCommandLine(t *testing.T) {
 			out := c.mustRun("logs", task.ID)
 			head, list, _ := strings.Cut(strings.SplitN(out, "\n", 2)[0], ", peers ")
 			if want := fmt.Sprintf("rank %d of 2", rank); head != want {
-				t.Errorf("task %s says %q, want %q", task.ID, head, want)
+				t.Errorf("task %s prints %q, want %q", task.ID, head, want)
 			}
 			peers = append(peers, list)
 		}

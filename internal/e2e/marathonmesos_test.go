@@ -120,7 +120,7 @@ func TestMesosMarathonBackoffGrows(t *testing.T) {
 		t.Errorf("the third attempt failed %s after the app was posted, want two pauses, of 1 and 3 s", took)
 	}
 	if !strings.Contains(view.LastTaskFailure.Message, "status 3") {
-		t.Errorf("the failure says %q", view.LastTaskFailure.Message)
+		t.Errorf("the message of the failure is %q", view.LastTaskFailure.Message)
 	}
 	c.mustCallMarathon(http.MethodDelete, "/apps/broken?force=true", "")
 	apachemesos.PollUntil(t, "the app to go", func() bool { return c.countApps() == 0 })

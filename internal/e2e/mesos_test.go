@@ -255,7 +255,7 @@ func TestMesosGangTasksReceivePeerAddresses(t *testing.T) {
 	view := c.awaitJob("gang", func(v *api.JobView) bool { return v.Terminal })
 	for rank, task := range view.Tasks {
 		if out, want := c.mustRun("logs", task.ID), fmt.Sprintf("rank %d of 2, peers ", rank); !strings.HasPrefix(out, want) {
-			t.Errorf("task %s says %q, want %q…", task.ID, out, want)
+			t.Errorf("task %s prints %q, want %q…", task.ID, out, want)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestMesosTaskAvoidsAgentWithOldDriver(t *testing.T) {
 	}
 	// Offers of the unsuitable agent continue to arrive.
 	if out := c.mustRun("run", "--gpus", "4", "--cpus", "0.1", "--mem", "32", "--", "echo", "free"); out != "free\n" {
-		t.Errorf("another job says %q", out)
+		t.Errorf("the output of another job is %q", out)
 	}
 	startAgentWithDriver(t, old.master, "127.0.0.2", "550.54.15", "12.4")
 	view = c.awaitJob("picky", func(v *api.JobView) bool { return v.Terminal })

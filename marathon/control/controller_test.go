@@ -320,7 +320,7 @@ func TestKillAndScale(t *testing.T) {
 		s.mustSend("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "nobody"]}`)
 		var got struct{ App struct{ Instances int } }
 		if s.sendRequest("GET", web, "", &got); got.App.Instances != 3 {
-			t.Errorf("it wants %d instances, want 3", got.App.Instances)
+			t.Errorf("the app has %d instances, want 3", got.App.Instances)
 		}
 		f.mu.Lock()
 		for _, j := range f.jobs {

@@ -56,7 +56,7 @@ func (s *testController) stopAndWait() error {
 	s.stop()
 	err := <-s.ended
 	if len(s.cluster.early) > 0 {
-		s.Errorf("these were submitted before they were recorded: %v", s.cluster.early)
+		s.Errorf("jobs were submitted before they were recorded: %v", s.cluster.early)
 	}
 	return err
 }
@@ -90,17 +90,17 @@ func (s *testController) checkSettled(want map[string]int) {
 	var under []any
 	s.sendRequest("GET", "/v2/deployments", "", &under)
 	if len(under) > 0 {
-		s.Errorf("under way: %v", under)
+		s.Errorf("deployments remain: %v", under)
 	}
 	got := s.cluster.countRunning(s)
 	for cmd, n := range want {
 		if got[cmd] != n {
-			s.Errorf("%d run of %q, want %d: %v", got[cmd], cmd, n, got)
+			s.Errorf("%d tasks of %q run, want %d: %v", got[cmd], cmd, n, got)
 		}
 		delete(got, cmd)
 	}
 	if len(got) > 0 {
-		s.Errorf("these run too: %v", got)
+		s.Errorf("unexpected running tasks: %v", got)
 	}
 }
 

@@ -155,7 +155,7 @@ func (c *randomRun) stepUntilIdle() {
 		seen := c.takeObservations()
 		before := c.countInstances()
 		if n := before["/b"]; c.checked && n.placed > 1 {
-			c.t.Fatalf("a single instance runs %d times", n.placed)
+			c.t.Fatalf("an app with a single instance runs %d instances", n.placed)
 		}
 		actions, _ := c.st.Step(seen)
 		c.saveDocuments()
@@ -253,7 +253,7 @@ func (c *randomRun) checkBounds(before map[string]instanceCounts, actions []Acti
 		}
 	}
 	if n := after["/b"]; n.wanted > 1 {
-		c.t.Fatalf("a single instance is wanted %d times, by %+v", n.wanted, actions)
+		c.t.Fatalf("an app with a single instance has %d instances, by %+v", n.wanted, actions)
 	}
 }
 
@@ -269,10 +269,10 @@ func (c *randomRun) restoreState() {
 		got, _ := other.Step(all)
 		want, _ := c.st.Step(all)
 		if diff := cmp.Diff(want, got); diff != "" {
-			c.t.Fatalf("another State does something else (-want +got):\n%s", diff)
+			c.t.Fatalf("the restored state returns other actions (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(c.st.TakeChangedDocuments(), other.TakeChangedDocuments()); diff != "" {
-			c.t.Fatalf("another State keeps something else (-want +got):\n%s", diff)
+			c.t.Fatalf("the restored state has other documents (-want +got):\n%s", diff)
 		}
 		if len(want) > 0 {
 			c.t.Fatalf("repeated an action whose effect was observed: %+v", want)
@@ -331,7 +331,7 @@ func (c *randomRun) runToCompletion() {
 	}
 	for id, n := range running {
 		if n > 0 {
-			c.t.Fatalf("%s is not wanted and has %d instances", id, n)
+			c.t.Fatalf("%s is not in the desired state and has %d instances", id, n)
 		}
 	}
 	if actions, _ := c.st.Step(c.cluster.takeChanged(true)); len(actions) > 0 {

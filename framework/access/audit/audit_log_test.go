@@ -86,7 +86,7 @@ func TestEntries(t *testing.T) {
 	}
 	text, err := os.ReadFile(l.path)
 	if err != nil || strings.Contains(string(text), "SECRET") {
-		t.Errorf("it holds a secret: %s, %v", text, err)
+		t.Errorf("the log contains a secret: %s, %v", text, err)
 	}
 	if info, err := os.Stat(l.path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -144,7 +144,7 @@ func TestFailedWriteIsLogged(t *testing.T) {
 	}
 	sendRequest(l, "a", "POST", "/1", 200, "")
 	if !strings.Contains(said.String(), "a change is not in the audit log") {
-		t.Errorf("said %q", said)
+		t.Errorf("logged %q", said)
 	}
 	if _, err := Open(t.TempDir(), logrus.New()); err == nil {
 		t.Error("opened a folder")

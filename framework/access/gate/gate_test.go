@@ -83,7 +83,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g.current.Load().tokens["ci"].proven.Load() == nil {
-		t.Error("what was learnt of a token is lost when the same file is read again")
+		t.Error("a verified token is forgotten when the same file is reloaded")
 	}
 	writeFile(t, path, "tokens: [")
 	if err := g.Reload(); err == nil || !strings.Contains(err.Error(), path) {
@@ -101,7 +101,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("a token that was taken back: %d", status)
 	}
 	if who, _ := ask(other); who != "ci" {
-		t.Error("the new token is not known")
+		t.Error("the new token is rejected")
 	}
 }
 
@@ -132,14 +132,14 @@ func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
 	}
 	_, secret, _ := strings.Cut(strings.TrimPrefix(ops, "mgpu."), ".")
 	if _, status := ask("mgpu.nobody." + secret); status != http.StatusUnauthorized {
-		t.Errorf("nobody, with the secret whose hash takes the time: %d", status)
+		t.Errorf("unknown name: status %d", status)
 	}
 	fill(known.unknownToken.waitSlots)
 	if _, status := ask("mgpu.nobody.x"); status != http.StatusServiceUnavailable {
-		t.Errorf("nobody, where too many wait: %d: no hash is made for a name that nobody has", status)
+		t.Errorf("unknown name with too many waiting requests: status %d", status)
 	}
 	if who, status := ask(ops); who != "ops" || status != http.StatusOK {
-		t.Errorf("ops, once known: %q, %d", who, status)
+		t.Errorf("ops, after its first use: %q, %d", who, status)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestOpenPathsIgnoreTokens(t *testing.T) {
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if apiserver.GrantOf(r.Context()).IsKnown() {
-			t.Error("it is known who asks")
+			t.Error("the request has a user")
 		}
 	}), "/healthz")
 	for _, header := range []string{"", "Bearer x", "Basic x", "Bearer " + token} {
@@ -195,7 +195,7 @@ func BenchmarkKnownToken(b *testing.B) {
 	ask(token)
 	for b.Loop() {
 		if who, _ := ask(token); who != "ci" {
-			b.Fatal("not known")
+			b.Fatal("the token is rejected")
 		}
 	}
 }

@@ -204,7 +204,7 @@ func TestOIDCKeyRotation(t *testing.T) {
 	wait := freezeClock(g)
 	old := signToken(t, jose.RS256, first, "one", i.claims(nil))
 	if _, status := ask(old); status != 200 {
-		t.Fatalf("the first key: %d", status)
+		t.Fatalf("token of the first key: status %d", status)
 	}
 	i.publish(second, "two")
 	waitUntil(t, func() bool {
@@ -216,11 +216,11 @@ func TestOIDCKeyRotation(t *testing.T) {
 	wait(issuerRetryInterval)
 	for range 20 {
 		if _, status := ask(old); status != http.StatusUnauthorized {
-			t.Errorf("the old key: %d", status)
+			t.Errorf("token of the old key: status %d", status)
 		}
 	}
 	if n := i.keyRequests.Load() - before; n != 1 {
-		t.Errorf("the issuer was asked %d times for a key that is gone", n)
+		t.Errorf("%d requests to the issuer for a removed key", n)
 	}
 }
 
@@ -244,22 +244,22 @@ func TestIssuerUnavailable(t *testing.T) {
 	wait := freezeClock(g)
 	issued := signToken(t, jose.ES256, key, "one", i.claims(nil))
 	if got, status := ask(issued); status != http.StatusServiceUnavailable || !strings.Contains(got, "read the keys of issuer") {
-		t.Errorf("while it is down: %d %s", status, got)
+		t.Errorf("while the issuer is down: %d %s", status, got)
 	}
 	if who, _ := ask(token); who != "ci" {
 		t.Error("its outage locks out a token of the file")
 	}
 	i.down.Store(false)
 	if _, status := ask(issued); status != http.StatusServiceUnavailable {
-		t.Errorf("it was asked again at once: %d", status)
+		t.Errorf("the issuer was queried again immediately: %d", status)
 	}
 	wait(issuerRetryInterval)
 	if who, status := ask(issued); status != 200 || who != "oidc:alice@example.org" {
-		t.Errorf("once it is back: %d %s", status, who)
+		t.Errorf("after the issuer is back: %d %s", status, who)
 	}
 	i.down.Store(true)
 	if _, status := ask(issued); status != 200 {
-		t.Errorf("a key that is known: %d", status)
+		t.Errorf("token of a known key: status %d", status)
 	}
 	next := ecKey(t)
 	i.publish(next, "two")
@@ -307,14 +307,14 @@ func TestIssuerRequestsAreLimited(t *testing.T) {
 		t.Error(err)
 	}
 	if err := get("https://a/keys"); err == nil {
-		t.Error("asked again at once")
+		t.Error("a request was repeated immediately")
 	}
 	if err := get("https://a/other"); err != nil {
 		t.Error(err)
 	}
 	now = now.Add(issuerRetryInterval)
 	if err := get("https://a/keys"); err != nil || asked != 3 {
-		t.Errorf("after %s: %v, asked %d times", issuerRetryInterval, err, asked)
+		t.Errorf("after %s: %v, %d requests", issuerRetryInterval, err, asked)
 	}
 }
 

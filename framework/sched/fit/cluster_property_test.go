@@ -291,7 +291,7 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	}
 	want := fresh.PlaceTasks(d, n)
 	if len(d.Constraints) == 0 && (len(want) > 0) != (first >= 0) || first >= 0 && len(d.Constraints) == 0 && want[0].Agent != first {
-		t.Fatalf("%+v goes to %+v, and agent %d scores most", d, want, first)
+		t.Fatalf("demand %+v is placed at %+v, but agent %d has the highest score", d, want, first)
 	}
 	if explained := m.cluster.ExplainShortage(d); explained.Missing == "" || explained.Found == "" {
 		t.Fatalf("no explanation: %+v", explained)
@@ -423,7 +423,7 @@ func (m *clusterPair) checkEqual(t testFailer) {
 		}
 		for s, id := range r.uuids {
 			if whole := m.cluster.wholeMask(r).Has(s); whole != (a.parts[id] == wholeDevice) {
-				t.Fatalf("%s is free: %t, of it are %d", id, whole, a.parts[id])
+				t.Fatalf("device %s: whole free %t, free share %d", id, whole, a.parts[id])
 			}
 			var got, want [4]int64
 			if r.shareOffset >= 0 {
@@ -492,7 +492,7 @@ func (m *clusterPair) runStep(t *rapid.T, demands []*Demand) {
 			}
 		}
 		if fresh, _ := m.cluster.Clone().CountTasks(&d, 3); fresh.Tasks != count.Tasks {
-			t.Fatalf("%d tasks of %+v by a count that was kept, %d anew", count.Tasks, &d, fresh.Tasks)
+			t.Fatalf("%d tasks of %+v fit by the cached count, %d by a new one", count.Tasks, &d, fresh.Tasks)
 		}
 	default:
 		m.reserveTask(t)

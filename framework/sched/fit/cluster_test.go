@@ -37,7 +37,7 @@ func TestClusterIgnoresOrderAndKeepsArguments(t *testing.T) {
 			t.Fatalf("arguments were\n%s\nand are\n%s", before, after)
 		}
 		if diff := cmp.Diff(want, play(rapid.Permutation(agents).Draw(t, "order"))); diff != "" {
-			t.Fatalf("another order (-first +second):\n%s", diff)
+			t.Fatalf("a different order gives a different result (-first +second):\n%s", diff)
 		}
 	})
 }
@@ -206,10 +206,10 @@ func TestRankingCacheEvictsOldest(t *testing.T) {
 			c.UndoPlacements(want.d, spots[1:])
 		}
 		if got != want.agent {
-			t.Errorf("%+v goes to %d, want %d", want.d.Amount, got, want.agent)
+			t.Errorf("demand %+v is placed on agent %d, want %d", want.d.Amount, got, want.agent)
 		}
 		if c.rankings.Len() > 1 {
-			t.Errorf("%d rankings are kept, want 1", c.rankings.Len())
+			t.Errorf("%d rankings are cached, want 1", c.rankings.Len())
 		}
 	}
 }

@@ -107,7 +107,7 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 	times := 0
 	for c.UpdateAgents([]AgentResources{[]AgentResources{large, a}[times%2]}, nil, noon) {
 		if times++; times > 2*maxStale {
-			t.Fatalf("%d updates left stale slots, and updates still succeed", times)
+			t.Fatalf("after %d updates with stale slots UpdateAgents still succeeds", times)
 		}
 	}
 	if times < maxStale/2 { // its devices are divisible: both bits and shares
@@ -121,6 +121,6 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 		}
 	}
 	if len(c.wholeBits) != words {
-		t.Errorf("an agent that is as it was takes %d words, it took %d", len(c.wholeBits), words)
+		t.Errorf("an unchanged agent uses %d words, want %d", len(c.wholeBits), words)
 	}
 }

@@ -35,7 +35,7 @@ func TestJoinOffers(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		if diff := cmp.Diff(want, JoinOffers(rapid.Permutation(offers).Draw(t, "order"))); diff != "" {
-			t.Fatalf("another order (-want +got):\n%s", diff)
+			t.Fatalf("a different order of offers (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -50,7 +50,7 @@ func TestPorts(t *testing.T) {
 		t.Errorf("taken (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]PortRange{{12, 12}, {65534, 65535}}, left); diff != "" {
-		t.Errorf("left (-want +got):\n%s", diff)
+		t.Errorf("remaining resources (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(ranges, addPorts(left, taken)); diff != "" {
 		t.Errorf("given back (-want +got):\n%s", diff)

@@ -120,10 +120,10 @@ func TestPartialDevicesCountAsFree(t *testing.T) {
 		c.PlaceTasks(share(800, a.DeviceIDs...), 1)
 		c.PlaceTasks(share(500, b.DeviceIDs...), 1)
 		if spots := c.Clone().PlaceTasks(share(100), 1); len(spots) != 1 || spots[0].Agent != want {
-			t.Errorf("%s: a small share goes to %+v, want %d", policy, spots, want)
+			t.Errorf("%s: a small share is placed at %+v, want %d", policy, spots, want)
 		}
 		if spots := c.PlaceTasks(share(400), 1); len(spots) != 1 || spots[0].Agent != 1 {
-			t.Errorf("%s: a large share goes to %+v, want agent 1", policy, spots)
+			t.Errorf("%s: a large share is placed at %+v, want agent 1", policy, spots)
 		}
 	}
 }

@@ -87,10 +87,10 @@ func TestTaskMixAfterUndo(t *testing.T) {
 	c.UndoPlacements(&one, first)
 	where := func(c *Cluster) string { return c.Agents()[c.PlaceTasks(&two, 1)[0].Agent].ID }
 	if got := where(clone); got != "a" {
-		t.Errorf("next to a task of another size: on %s, want a", got)
+		t.Errorf("with a task of another size: placed on %s, want a", got)
 	}
 	if got := where(c); got != "b" {
-		t.Errorf("after it left: on %s, want b", got)
+		t.Errorf("after that task was undone: placed on %s, want b", got)
 	}
 }
 

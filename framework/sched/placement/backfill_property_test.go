@@ -191,7 +191,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 		may := map[string]bool{}
 		for _, r := range c.in.Running {
 			if may[r.TaskID] = r.Spec.Preemptible && r.Spec.Priority < h.Spec.Priority; victims[r.TaskID] && !may[r.TaskID] {
-				t.Fatalf("%s (priority %d, preemptible %t) goes for priority %d", r.TaskID, r.Spec.Priority, r.Spec.Preemptible, h.Spec.Priority)
+				t.Fatalf("%s (priority %d, preemptible %t) is preempted for priority %d", r.TaskID, r.Spec.Priority, r.Spec.Preemptible, h.Spec.Priority)
 			}
 		}
 		if !h.Spec.Gang && !fits(may) {
@@ -208,7 +208,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 		for id := range victims {
 			delete(victims, id)
 			if fits(victims) {
-				t.Fatalf("%s goes in vain", id)
+				t.Fatalf("%s is preempted unnecessarily", id)
 			}
 			victims[id] = true
 		}

@@ -49,9 +49,9 @@ func TestRoleIsPlacedByItsFitPolicy(t *testing.T) {
 	}
 	c.partition("spreads").ReserveResources("b", "spreads", fit.TaskResources{Amount: fit.Amount{CPUs: 10}})
 	if got, _ := place("spreads", true); got != "a" {
-		t.Errorf("beside what is kept on b one is on %s, want a", got)
+		t.Errorf("with a reservation on b the task is placed on %s, want a", got)
 	}
 	if got, _ := place("packs", true); got != "b" {
-		t.Errorf("what is kept of another role's has one on %s, want b", got)
+		t.Errorf("with a reservation of another role the task is placed on %s, want b", got)
 	}
 }

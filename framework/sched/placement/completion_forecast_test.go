@@ -51,7 +51,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 		}
 	})
 	if found < 20 {
-		t.Errorf("%d jobs found places ahead: too few to compare", found)
+		t.Errorf("%d jobs have a forecast: too few to compare", found)
 	}
 }
 

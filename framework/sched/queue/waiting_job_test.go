@@ -33,7 +33,7 @@ func TestDemandKeyIsEqualForSameAgents(t *testing.T) {
 		"a constraint": func(s *job.Spec) { s.Constraints = []job.Constraint{{Field: "rack", Operator: job.Unique}} },
 	} {
 		if got := key(change); got == plain {
-			t.Errorf("%s: the key is the same without it", name)
+			t.Errorf("%s: the key does not depend on it", name)
 		}
 	}
 	for name, change := range map[string]func(*job.Spec){

@@ -127,7 +127,7 @@ func TestNewSpec(t *testing.T) {
 func TestRunTimeHistory(t *testing.T) {
 	h := newRunTimeHistory()
 	if got := h.predictRunTime("a"); got != 0 {
-		t.Errorf("nothing is known, got %s", got)
+		t.Errorf("without history got %s", got)
 	}
 	for _, seconds := range []int{1000, 1, 2, 3, 4, 5} {
 		h.addRunTime("a", time.Duration(seconds)*time.Second)

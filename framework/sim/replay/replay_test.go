@@ -72,7 +72,7 @@ func TestPhillyTrace(t *testing.T) {
 	}
 	bound := CompletionBound(recordsInOneRole(list), 48)
 	if bound < 1000 {
-		t.Fatalf("bound %g s: the record is too small to tell anything", bound)
+		t.Fatalf("bound %g s: the record is too small to compare", bound)
 	}
 	for name, cfg := range replaySettings() {
 		t.Run(name, func(t *testing.T) {
@@ -84,13 +84,13 @@ func TestPhillyTrace(t *testing.T) {
 				t.Errorf("%d jobs ended, %d never started, %d refused, want all %d to end", r.Jobs, r.Never, r.Refused, len(list))
 			}
 			if got := r.busyGPUSeconds - r.Lost; math.Abs(got-area) > 1e-6*area {
-				t.Errorf("GPUs were in use for %g s of work that was not lost, the jobs have %g s", got, area)
+				t.Errorf("GPUs were used for %g s of preserved work, the jobs have %g s", got, area)
 			}
 			if r.Completion.Mean < bound {
 				t.Errorf("mean completion %g s is below the bound %g s", r.Completion.Mean, bound)
 			}
 			if r.Wait.Mean == 0 {
-				t.Error("nobody waits: the cluster is too large to tell anything")
+				t.Error("no job waits: the cluster is too large to compare")
 			}
 			if (name == "preempt") != (r.Preemptions > 0) {
 				t.Errorf("%d preemptions", r.Preemptions)
@@ -143,7 +143,7 @@ func TestStrictStartsInOrder(t *testing.T) {
 		t.Errorf("%d jobs start before one that came earlier", n)
 	}
 	if n := overtakes(replaySettings()["fifo"]); n == 0 {
-		t.Error("nobody overtakes where it is allowed")
+		t.Error("no job overtakes another although it is allowed")
 	}
 }
 
@@ -248,7 +248,7 @@ func checkAccounting(t *testing.T, r *jobReplay) {
 	for i := range sums {
 		a := &r.master.agents[i]
 		if want := (resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), fullMask(a.GPUs)}); sums[i] != want {
-			t.Fatalf("at %s agent %s adds up to %+v, it has %+v", r.now, a.ID, sums[i], want)
+			t.Fatalf("at %s the GPUs of agent %s add up to %+v, want %+v", r.now, a.ID, sums[i], want)
 		}
 	}
 }

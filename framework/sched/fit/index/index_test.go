@@ -99,7 +99,7 @@ func TestRankingEqualsFullScan(t *testing.T) {
 				t.Fatalf("best is %d of %v, want %d of %v", got, r.Scores(), want, of)
 			}
 			if n := rankings.Len(); n > rankings.limit {
-				t.Fatalf("%d rankings are kept, limit %d", n, rankings.limit)
+				t.Fatalf("%d rankings are cached, limit %d", n, rankings.limit)
 			}
 		}
 	})
