@@ -265,7 +265,7 @@ func TestLaunchGroup(t *testing.T) {
 	group := func(infos ...mesos.TaskInfo) executor.Event {
 		return executor.Event{Type: executor.Event_LAUNCH_GROUP, LaunchGroup: &executor.Event_LaunchGroup{TaskGroup: mesos.TaskGroupInfo{Tasks: infos}}}
 	}
-	t.Run("of one runs", func(t *testing.T) {
+	t.Run("a group of one task runs", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()
@@ -276,7 +276,7 @@ func TestLaunchGroup(t *testing.T) {
 			r.endedWell()
 		})
 	})
-	t.Run("of two is refused", func(t *testing.T) {
+	t.Run("a group of two tasks is rejected", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).run()
 			r.subscribed()

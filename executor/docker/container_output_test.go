@@ -120,14 +120,14 @@ func TestOutputWithFullEngineDisk(t *testing.T) {
 	h = h.on(t, newPrivateEngine(t, "--data-root", disk))
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:engine-full", nil, nil))
 	free()
-	t.Run("by the task", func(t *testing.T) {
+	t.Run("a task that fills the disk fails", func(t *testing.T) {
 		h := h.inSandbox(t, t.TempDir())
 		exit, _, stderr := h.run(t, shell(img, "cat /dev/zero >/fill"))
 		if exit.Code != 1 || !strings.Contains(stderr, "No space left on device") {
 			t.Errorf("task %s and wrote %q, want it out of space", exit, stderr)
 		}
 	})
-	t.Run("before the task", func(t *testing.T) {
+	t.Run("a full disk prevents the start", func(t *testing.T) {
 		fill(t, filepath.Join(disk, "ballast"))
 		work := shell(img, "exit 0")
 		_, err := h.Start(t.Context(), work)
@@ -137,7 +137,7 @@ func TestOutputWithFullEngineDisk(t *testing.T) {
 		h.nothingLeft(t, work)
 		free()
 	})
-	t.Run("afterwards", func(t *testing.T) {
+	t.Run("tasks start when the disk has space", func(t *testing.T) {
 		if exit, _, _ := h.run(t, shell(img, "exit 0")); !exit.Succeeded() {
 			t.Errorf("task %s", exit)
 		}

@@ -357,7 +357,7 @@ func TestStartErrors(t *testing.T) {
 			h.nothingLeft(t, work)
 		})
 	}
-	t.Run("no driver is no harm without a GPU", func(t *testing.T) {
+	t.Run("starts without a driver if it has no GPU", func(t *testing.T) {
 		h.PrepareVolume = noDriver
 		if exit, _, _ := h.run(t, shell(img, "true")); !exit.Succeeded() {
 			t.Errorf("task %s", exit)

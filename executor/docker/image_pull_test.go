@@ -224,7 +224,7 @@ func TestImageRemovedBeforeCreate(t *testing.T) {
 			return h.volume, nil
 		}
 	}
-	t.Run("comes back", func(t *testing.T) {
+	t.Run("removed image is pulled again", func(t *testing.T) {
 		h.PrepareVolume = remove(img)
 		work.Image = img
 		if exit, _, _ := h.run(t, work); !exit.Succeeded() {
@@ -235,7 +235,7 @@ func TestImageRemovedBeforeCreate(t *testing.T) {
 			t.Errorf("the layer was fetched %d times, want again after its removal", got)
 		}
 	})
-	t.Run("is in no registry", func(t *testing.T) {
+	t.Run("image that no registry has is reported", func(t *testing.T) {
 		work.Image = reg.host + "/gone:v2"
 		_, err := h.Start(t.Context(), work)
 		for _, want := range []string{"image " + reg.host + "/gone:v2 is not on this agent and cannot be pulled", "manifest", "docker load it there"} {
@@ -245,7 +245,7 @@ func TestImageRemovedBeforeCreate(t *testing.T) {
 		}
 		h.nothingLeft(t, work)
 	})
-	t.Run("is gone for good", func(t *testing.T) {
+	t.Run("removed image of an unreachable registry is reported", func(t *testing.T) {
 		h.PrepareVolume = func(context.Context) (string, error) { return h.volume, nil }
 		work.Image = img
 		h.run(t, work)
