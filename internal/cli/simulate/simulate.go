@@ -45,8 +45,8 @@ func (a *simulateCommands) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use: "simulate", Short: "Compare placement policies on a recorded cluster", Args: cli.RequireArgs(),
-		Long: `Place recorded tasks on a recorded cluster, policy by policy, and say how much of its GPUs each brings into use;
-or, with --arrival timed, replay a record under a virtual clock and say how long jobs waited.
+		Long: `Place recorded tasks on a recorded cluster with each policy, and print the share of its GPUs that each policy allocates.
+With --arrival timed, replay a record under a virtual clock and print how long jobs waited.
 
 Files are CSV, plain or gzip, in the form of Alibaba's openb traces. With --arrival timed they may also be Philly's (a list of virtual clusters and a list
 of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
@@ -58,13 +58,13 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "the cluster: a CSV file with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs vc, node num")
-	flags.StringVar(&f.tasks, "tasks", "", "its tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
+	flags.StringVar(&f.agents, "agents", "", "agents of the cluster: a CSV file with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs vc, node num")
+	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "one or several of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")
-	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd, shuffled and one by one until they ask for 130 % of the GPUs; timed, when they did, and they end when they did (docs/guides/simulate.md)")
-	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait, and the one goes first that the policy has the best place for, but after twice as many decisions the oldest")
+	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd: shuffled and one by one until they request 130 % of the GPUs, and never end; timed: at their recorded times, and they end after their run time (docs/guides/simulate.md)")
+	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait; the policy places the one with the best score first, and the oldest after twice as many decisions")
 	flags.StringVar(&f.plot, "plot", "", "draw into this SVG file: the GPUs in use by arrival; timed: how long jobs waited")
 	f.timed.register(flags)
 	for flag, values := range map[string][]string{
