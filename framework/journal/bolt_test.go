@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 
 	"mesos-gpu/job"
@@ -95,7 +94,7 @@ func TestCorruptFileIsRejectedUnchanged(t *testing.T) {
 		got, err := openAndLoad(path)
 		switch {
 		case err == nil:
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := diffContents(want, got); diff != "" {
 				t.Errorf("%s: loaded other contents: %s", name, diff)
 			}
 		case !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), path):

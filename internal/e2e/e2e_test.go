@@ -54,7 +54,7 @@ func testMain(m *testing.M) int {
 // buildProgram builds mesos-gpu as a file in dir and returns its path.
 func buildProgram(dir, name string, flags ...string) (string, error) {
 	path := filepath.Join(dir, name)
-	args := append(append([]string{"build"}, flags...), "-o", path, "mesos-gpu/cmd/mesos-gpu")
+	args := append(append([]string{"build", "-ldflags=-s -w"}, flags...), "-o", path, "mesos-gpu/cmd/mesos-gpu")
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build mesos-gpu: %w\n%s", err, out)
 	}
