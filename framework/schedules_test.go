@@ -103,7 +103,7 @@ func TestScheduleRefusals(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"of the name of another", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), 409, `schedule "twice" is there already`},
+		{"of the name of another", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), 409, `schedule "twice" already exists`},
 		{"of the name of a job", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("runs", "@daily"))), 409, `job "runs" is`},
 		{"of no role", errorOf(in.AddSchedule(ctx, elsewhere)), 422, `role "nobody"`},
 		{"of a type that nobody has", errorOf(in.AddSchedule(ctx, func() job.Spec {

@@ -26,7 +26,7 @@ func TestValidate(t *testing.T) {
 	nightly := writeJobFile(t, "name: nightly\nschedule: 0 3 * * *\ncommand: ls\n")
 	newFakeCluster().command(t, "validate "+nightly).expect(t, nightly+": schedule nightly, 1 task with no GPU each\n", "", 0)
 	typo := writeJobFile(t, "name: a\ngpus: 1\ngpu_type: [V1000, V100]\ncommand: ls\n")
-	newFakeCluster().command(t, "validate "+typo).expect(t, typo+": job a, 1 task with 1 GPU of V1000 or V100 each\n", `gpu_type "V1000": NVIDIA makes none of that name`, 0)
+	newFakeCluster().command(t, "validate "+typo).expect(t, typo+": job a, 1 task with 1 GPU of V1000 or V100 each\n", `gpu_type "V1000": no NVIDIA GPU has that name`, 0)
 	open := writeJobFile(t, "name: a\nimage: debian:12\nparameters: [privileged=true]\n")
 	newFakeCluster().command(t, "validate "+open).expect(t, "", open+`:3:14: parameters: item 1: "privileged" is not served: served are add-host, `, 1)
 	r := newFakeCluster().command(t, "validate "+bad+" "+good)

@@ -288,7 +288,7 @@ func CheckUnknownTypes(strange []string, agents []master.ListedAgent) error {
 	for _, name := range strange {
 		wish := gpu.TypeSelector{Include: []string{name}}
 		if !anyAgentHasType(agents, wish) {
-			return fmt.Errorf("gpu_type %q: no agent has it and NVIDIA makes none of that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
+			return fmt.Errorf("gpu_type %q: no agent has it and no NVIDIA GPU has that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
 		}
 	}
 	return nil
@@ -337,7 +337,7 @@ func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
 				instead = fmt.Sprintf("; did you mean %s?", best)
 			}
-			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has %s%s", name, formatTypeCounts(count), instead))
+			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s", name, formatTypeCounts(count), instead))
 		}
 	}
 	return warnings

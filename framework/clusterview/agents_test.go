@@ -160,7 +160,7 @@ func TestUnknownGPUTypes(t *testing.T) {
 		{},
 	}
 	for name, want := range map[string]string{
-		"V1000":     `gpu_type "V1000": no agent has it and NVIDIA makes none of that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4`,
+		"V1000":     `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4`,
 		"Prototype": "", "h100": "", "K80": "",
 	} {
 		err := CheckUnknownTypes(UnknownTypes(gpu.TypeSelector{Include: []string{name}}), agents)
@@ -179,9 +179,9 @@ func TestQuotaTypeWarnings(t *testing.T) {
 	for text, want := range map[string][]string{
 		"V100=8, *=16, prototype=1, Tesla V100-SXM2-16GB=1": nil,
 		"H100=8": {"quota: no agent has H100 yet; this cluster has V100 (4), Prototype (1)"},
-		"V10O=2": {`quota: "V10O" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1); did you mean V100?`},
+		"V10O=2": {`quota: "V10O" bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4), Prototype (1); did you mean V100?`},
 		"X9000=2, h100=1": {
-			`quota: "X9000" bounds nothing: no agent has it and NVIDIA makes none of that name; this cluster has V100 (4), Prototype (1)`,
+			`quota: "X9000" bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4), Prototype (1)`,
 			"quota: no agent has h100 yet; this cluster has V100 (4), Prototype (1)",
 		},
 	} {

@@ -194,7 +194,7 @@ func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched
 	count, size := countSchedules(st)
 	switch name := e.Spec.Name; {
 	case st.Document(put.Key) != nil:
-		return api.NewProblemf(http.StatusConflict, "schedule %q is there already: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
+		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
 	case count >= maxSchedules:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "there are %d schedules already: end some first", count)
 	case len(put.Value) > maxSchedule:

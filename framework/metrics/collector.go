@@ -35,20 +35,20 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 	}
 	return &snapshotCollector{
 		Snapshot:      s,
-		jobs:          desc("jobs", "Jobs by state, those that have ended and are remembered too.", "state"),
-		tasks:         desc("tasks", "Tasks by their job's role and by state, those that have ended and are remembered too.", "role", "state"),
+		jobs:          desc("jobs", "Jobs by state, including remembered ones that have ended.", "state"),
+		tasks:         desc("tasks", "Tasks by their job's role and by state, including remembered ones that have ended.", "role", "state"),
 		allocated:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty if the agent does not report it.", "role", "type"),
 		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they request.", "role", "type"),
 		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
 		waitingGPUs:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
-		oldestWaiting: desc("oldest_waiting_seconds", "How long the task has waited for a place that has waited the longest, by role and type.", "role", "type"),
-		gpus:          desc("gpus", "GPUs of the agents that take tasks, by type.", "type"),
-		free:          desc("gpus_free", "Those of them that no task of any framework holds.", "type"),
+		oldestWaiting: desc("oldest_waiting_seconds", "Longest time that a task has waited for a place, by role and type.", "role", "type"),
+		gpus:          desc("gpus", "GPUs of agents that accept tasks, by type.", "type"),
+		free:          desc("gpus_free", "GPUs of agents that accept tasks and that no task of any framework holds, by type.", "type"),
 		gpuSeconds: desc("gpu_seconds_total", "Seconds for which tasks have held GPUs, by role and type. The journal stores them, so that a new leader continues the count.",
 			"role", "type"),
 		isLeader:  desc("leads", "1 if this scheduler is the leader, 0 if it is a standby."),
 		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
-		cordoned:  desc("cordoned_agents", "Hosts whose agents get no tasks since an operator has cordoned them, whether they are there or not."),
+		cordoned:  desc("cordoned_agents", "Hosts that operators have cordoned, whether their agents are registered or not."),
 	}, nil
 }
 

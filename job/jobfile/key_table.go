@@ -254,7 +254,7 @@ func service() valueFormat[*job.Service] {
 	}
 	f.schema = eitherSchema(flagSchema(), f.schema)
 	return f.withFlags(choiceFlag(Flag{Name: "restart", Default: "no", Usage: "always: a service, whose tasks are started again however they end; or no"},
-		"always", func(to **job.Service) { *to = &job.Service{} }, ": --retries says how often a failed task is tried again"))
+		"always", func(to **job.Service) { *to = &job.Service{} }, ": --retries sets how often a failed task is tried again"))
 }
 
 func replaceAfter() valueFormat[time.Duration] {

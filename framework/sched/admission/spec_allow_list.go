@@ -53,7 +53,7 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	}
 	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
 		if user != "" && !isPermitted(b.Users, user) {
-			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as whom the image or the framework names", user, joinOrNone(b.Users))
+			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework", user, joinOrNone(b.Users))
 		}
 	}
 	return why

@@ -94,7 +94,7 @@ func TestInvalidFlags(t *testing.T) {
 		{"--ipc shareable", `ipc: "shareable" is neither private nor host`},
 		{"--label team", `--label: "team": write NAME=value`},
 		{"--pull never", `--pull: "never" is neither always nor missing`},
-		{"--restart on-failure:3", `--restart: "on-failure:3" is neither always nor no: --retries says how often`},
+		{"--restart on-failure:3", `--restart: "on-failure:3" is neither always nor no: --retries sets how often`},
 		{"--restart always --retries 1", `retries: the job is a service`},
 		{"-u a\x7f", `user: "a\x7f" holds a blank`},
 		{"--entrypoint /bin/tini --label a", `--label: "a": write NAME=value`},

@@ -29,7 +29,7 @@ func (a *jobCommands) validateCommand() *cobra.Command {
 				}
 				for _, wish := range slices.Concat(spec.Request.Types.Include, spec.Request.Types.Exclude) {
 					if !gpu.IsKnownType(wish) {
-						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: NVIDIA makes none of that name: submit asks whether an agent has it\n", name, wish)
+						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", name, wish)
 					}
 				}
 				fmt.Fprintf(a.Stdout, "%s: %s %s, %d %s with %s each\n", name, kind, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
