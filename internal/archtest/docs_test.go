@@ -40,12 +40,12 @@ func TestDocumentedIdentifiersExist(t *testing.T) {
 // fileName finds names and patterns of Go files, with or without their folders.
 var fileName = regexp.MustCompile(`[a-z0-9_*/]+\.go\b`)
 
-// TestDocumentedFilesExist checks that each Go file that the architecture page names exists in
+// TestDocumentedFilesExist checks that each Go file that the guide to the code names exists in
 // some folder.
 func TestDocumentedFilesExist(t *testing.T) {
 	files := parseFiles(t, func(path string) bool { return strings.HasSuffix(path, ".go") })
 	for file, text := range documents(t) {
-		if filepath.Base(file) != "architecture.md" {
+		if filepath.Base(file) != "reading-the-code.md" {
 			continue
 		}
 		names := fileName.FindAllString(text, -1)
