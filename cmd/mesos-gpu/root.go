@@ -38,7 +38,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	if api == "" {
 		api = cli.DefaultAPI
 	}
-	root.PersistentFlags().StringVar(&a.APIAddress, "api", api, "the scheduler's address, or several with commas between; also MESOS_GPU_API")
+	root.PersistentFlags().StringVar(&a.APIAddress, "api", api, "address of the scheduler, or several, comma-separated; or set MESOS_GPU_API")
 	a.Credential.Register(root.PersistentFlags(), s.Getenv)
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {

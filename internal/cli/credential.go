@@ -9,6 +9,6 @@ import (
 type apiCredential struct{ tokenFile, ca string }
 
 func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
-	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"), "file with the token for the scheduler; also MESOS_GPU_TOKEN_FILE, or the token itself in MESOS_GPU_TOKEN")
-	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "certificates to trust for the scheduler, instead of the system's; also MESOS_GPU_CA")
+	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"), "file with the token for the scheduler; or set MESOS_GPU_TOKEN_FILE, or MESOS_GPU_TOKEN to the token")
+	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "CA certificates for the scheduler, instead of the system's; or set MESOS_GPU_CA")
 }

@@ -73,5 +73,5 @@ func PrintError(w io.Writer, text string) {
 }
 
 func AddLogLevelFlag(c *cobra.Command, level *string) {
-	c.Flags().StringVar(level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(level, "log-level", "info", "log level: debug, info, warn or error")
 }

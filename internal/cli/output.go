@@ -49,8 +49,8 @@ func (OutputFormat) Type() string { return "format" }
 // AddOutputFlag adds the flag -o, which selects tables or machine-readable output.
 func (a *App) AddOutputFlag(c *cobra.Command) {
 	f := c.Flags()
-	f.VarP(OutputFormat{a}, "output", "o", "how to print: "+JoinWithOr(outputFormats())+"; wide does not shorten values and adds columns")
-	f.BoolVar(&a.noHeaders, "no-headers", false, "print tables without their first line")
+	f.VarP(OutputFormat{a}, "output", "o", "output format: "+JoinWithOr(outputFormats())+"; wide adds columns and does not shorten values")
+	f.BoolVar(&a.noHeaders, "no-headers", false, "print tables without the header")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -49,7 +49,7 @@ func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) 
 		},
 	}
 	a.AddOutputFlag(c)
-	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("show it again every %g s until interrupted", watchInterval.Seconds()))
+	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("refresh every %g s until interrupted", watchInterval.Seconds()))
 	return c
 }
 

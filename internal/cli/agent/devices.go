@@ -15,7 +15,7 @@ import (
 )
 
 func socketFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVar(path, "socket", daemon.DefaultSocket, "the daemon's unix socket")
+	c.Flags().StringVar(path, "socket", daemon.DefaultSocket, "Unix socket of the daemon")
 }
 
 func (a *agentCommands) devicesCommand() *cobra.Command {

@@ -25,7 +25,7 @@ import (
 type migFlags struct{ list, layout string }
 
 func (f *migFlags) register(p *pflag.FlagSet) {
-	p.StringVar(&f.list, "mig", mig.None, "GPUs in MIG mode that the daemon may cut while they are idle: minor numbers or UUIDs with commas between, all or none")
+	p.StringVar(&f.list, "mig", mig.None, "GPUs in MIG mode that the daemon may partition while they are idle: comma-separated minor numbers or UUIDs, all, or none")
 	p.StringVar(&f.layout, "mig-layout", "", "layout, such as 3g.20gb,2x2g.10gb, until `mesos-gpu agent mig` requests another one; empty: the devices stay unchanged")
 }
 

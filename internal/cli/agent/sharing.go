@@ -32,8 +32,8 @@ type ShareFlags struct {
 }
 
 func (f *ShareFlags) Register(p *pflag.FlagSet) {
-	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may have parts of: minor numbers or UUIDs with commas between, all or none")
-	p.StringVar(&f.Limit, "share-limit", share.AutoMethod, "what holds tasks to their parts: auto (the strongest of those after it that serves docker tasks too), mig, mps, preload or none; or driver")
+	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may share: comma-separated minor numbers or UUIDs, all, or none")
+	p.StringVar(&f.Limit, "share-limit", share.AutoMethod, "how tasks are limited to their shares: mig, mps, preload, none or driver; auto chooses the first of mig, mps, preload and none that is available for docker tasks too")
 	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1, "factor for the offered memory of a shared GPU; above 1, the requests of all tasks together may exceed its memory")
 	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "factor for the offered compute of a shared GPU")
 	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "library that --share-limit preload loads into tasks")
@@ -91,9 +91,9 @@ func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, s
 
 func (a *agentCommands) shareCommand(shared bool) *cobra.Command {
 	var path string
-	use, short, done := "share", "Let several tasks have parts of a GPU, once it is idle", "shared"
+	use, short, done := "share", "Let several tasks share a GPU, once it is idle", "shared"
 	if !shared {
-		use, short, done = "unshare", "Give a GPU to one task at a time again, once it is idle", "whole"
+		use, short, done = "unshare", "Stop sharing a GPU, once it is idle", "whole"
 	}
 	c := &cobra.Command{
 		Use: use + " DEVICE", Short: short, Args: cli.RequireArgs("DEVICE"),

@@ -40,7 +40,7 @@ func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
 
 func (a *clusterCommands) quotaCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "quota", Short: "Show and set how many GPUs roles may hold", Args: cli.RejectUnknownCommand,
+		Use: "quota", Short: "Show and set the GPU quotas of roles", Args: cli.RejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	get := a.NewShowCommand("get", "Show the roles' quotas and what they hold", nil, func(ctx context.Context, api *client.Client, only []string) (cli.CommandResult, error) {
@@ -52,9 +52,9 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 	})
 	get.Use, get.Args = "get [ROLE]", cli.AtMost("ROLE")
 	set := &cobra.Command{
-		Use: "set ROLE QUOTA", Short: "Bound the GPUs that a role may hold", Args: cli.RequireArgs("ROLE", "QUOTA"),
-		Long: "Bound the GPUs that a role may hold, by type and with * of all types together, as in the roles file; none is no bound.\n" +
-			"It holds until it is unset, also when the roles file is read again. Tasks that run go on, whatever the quota.",
+		Use: "set ROLE QUOTA", Short: "Limit the GPUs that a role may hold", Args: cli.RequireArgs("ROLE", "QUOTA"),
+		Long: "Limit the GPUs that a role may hold, by type, or with * for all types together, as in the roles file; none removes the limit.\n" +
+			"The quota applies until it is unset, also after the roles file is reloaded. Running tasks are not affected.",
 		Example: "  mesos-gpu quota set research 'V100=8, *=16'",
 		RunE: func(c *cobra.Command, args []string) error {
 			quota := args[1]
@@ -65,7 +65,7 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 		},
 	}
 	unset := &cobra.Command{
-		Use: "unset ROLE", Short: "Give a role the quota of the roles file again", Args: cli.RequireArgs("ROLE"),
+		Use: "unset ROLE", Short: "Restore a role's quota of the roles file", Args: cli.RequireArgs("ROLE"),
 		RunE: func(c *cobra.Command, args []string) error { return a.setQuota(c.Context(), args[0], nil) },
 	}
 	c.AddCommand(get, set, unset)
@@ -140,17 +140,17 @@ func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *stri
 // the scheduler. `mesos-gpu agent cordon` cordons single devices on the agent itself.
 func (a *clusterCommands) cordonCommands() []*cobra.Command {
 	var why string
-	cordon := a.newAgentCommand("cordon", "Keep new tasks off agents; those on them go on", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
+	cordon := a.newAgentCommand("cordon", "Withdraw agents from new tasks; running tasks continue", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
 		return api.CordonAgent(ctx, agent, why)
 	})
 	drain := a.newAgentCommand("drain", "Cordon agents, stop their tasks with their kill grace and queue them again", "draining", func(ctx context.Context, api *client.Client, agent string) error {
 		return api.DrainAgent(ctx, agent, why)
 	})
-	uncordon := a.newAgentCommand("uncordon", "Let agents have tasks again", "uncordoned", func(ctx context.Context, api *client.Client, agent string) error {
+	uncordon := a.newAgentCommand("uncordon", "Make agents available again", "uncordoned", func(ctx context.Context, api *client.Client, agent string) error {
 		return api.UncordonAgent(ctx, agent)
 	})
 	for _, c := range []*cobra.Command{cordon, drain} {
-		c.Flags().StringVar(&why, "reason", "", "what others are to know")
+		c.Flags().StringVar(&why, "reason", "", "reason, shown to other users")
 		c.Long = c.Short + ".\nAGENT is a hostname or an agent's id, as mesos-gpu agents shows them. It holds for this scheduler's tasks, until uncordon.\n" +
 			"A single GPU is cordoned on its machine: mesos-gpu agent cordon."
 	}

@@ -11,9 +11,9 @@ import (
 
 func (a *clusterCommands) tokenCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "token NAME", Short: "Make a token for the scheduler's access file",
-		Long: "Make a token for the scheduler's access file. The token goes to standard output, for its user alone, and is kept nowhere;\n" +
-			"the lines for the file go to standard error: they hold its hash only.",
+		Use: "token NAME", Short: "Create a token for the scheduler's access file",
+		Long: "Create a token for the scheduler's access file. Standard output gets the token, which is stored nowhere; give it to its user only.\n" +
+			"Standard error gets the lines for the access file, with the token's hash.",
 		Args: cli.RequireArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			token, hash, err := access.NewToken(args[0])

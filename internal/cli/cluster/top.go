@@ -64,8 +64,8 @@ func (a *clusterCommands) topCommand() *cobra.Command {
 		}
 		return nil
 	}
-	c.Flags().StringVar(&by, "by", by, "a line for each "+cli.JoinWithOr([]string{topByTask, topByAgent})+"; an agent's has sums, the mean duty and the highest temperature of these GPUs")
-	c.Flags().StringVar(&order, "sort", order, "sort by "+cli.JoinWithOr(topSortKeys())+"; with a dash before it the other way round")
+	c.Flags().StringVar(&by, "by", by, "one line for each "+cli.JoinWithOr([]string{topByTask, topByAgent})+"; for an agent: sums, the mean utilization and the highest temperature of its GPUs")
+	c.Flags().StringVar(&order, "sort", order, "sort by "+cli.JoinWithOr(topSortKeys())+"; a leading dash reverses the order")
 	cli.CompleteFixed(c, "by", []string{topByTask, topByAgent})
 	cli.CompleteFixed(c, "sort", topSortKeys())
 	return c

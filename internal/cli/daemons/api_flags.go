@@ -14,7 +14,7 @@ func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.StringVar(&a.CertFile, "api-tls-cert", "", "TLS certificate of the API; read again when it changes")
 	f.StringVar(&a.KeyFile, "api-tls-key", "", "key of --api-tls-cert")
 	f.StringVar(&a.CAFile, "api-tls-ca", "", "certificates to trust in requests to the leading scheduler")
-	f.StringVar(&a.AuditFile, "audit-log", "", "audit log: file with a line for each change")
+	f.StringVar(&a.AuditFile, "audit-log", "", "audit log: file with one line for each change")
 	f.Var((*negatedBool)(&a.NoExec), "exec", "allow users to run commands in their jobs' containers: mesos-gpu exec and shell")
 	f.Lookup("exec").NoOptDefVal = "true"
 	f.BoolVar(&a.Open, "insecure-api", false, "allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")

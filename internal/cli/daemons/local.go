@@ -36,21 +36,21 @@ type localFlags struct {
 func (a *daemonCommands) localCommand() *cobra.Command {
 	var f localFlags
 	c := &cobra.Command{
-		Use: "local", Short: "Run a whole cluster on this machine, with simulated GPUs where there is no driver", Args: cli.RequireArgs(),
+		Use: "local", Short: "Run a cluster on this machine, with simulated GPUs if there is no driver", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.isSet = c.Flags().Changed
 			return a.runLocal(c.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; left out, this machine's own are used where it has some")
+	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; if not set, this machine's GPUs are used, if any")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
 	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
 	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent")
-	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "take any free ports for the addresses that are not given")
-	c.Flags().StringVar(&f.workDir, "work-dir", "", "folder for sandboxes and state; left out, a temporary one that is removed at the end")
-	c.Flags().StringVar(&f.imageDir, "images", "", "folder of docker archives NAME:TAG.tar for container: mesos")
+	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
+	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state; default: a temporary one, removed at the end")
+	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
 	f.share.Register(c.Flags())
-	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then end the cluster with the job's exit status")
+	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then stop the cluster and exit with the job's exit status")
 	addPolicyFlags(c.Flags(), &f.scheduler)
 	addAPIFlags(c.Flags(), &f.scheduler.API)
 	for _, file := range []string{"roles", "access"} { // SIGHUP ends this command and does not reload files

@@ -26,7 +26,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	cfg := framework.SchedulerConfig{}
 	level, encryption, settings := "", master.TLSFiles{}, marathon.ParseSettings{}
 	c := &cobra.Command{
-		Use: "scheduler", Short: "Run the framework against a Mesos master", Args: cli.RequireArgs(),
+		Use: "scheduler", Short: "Run the scheduler, a framework of Mesos", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := a.NewLogger(level)
 			if err != nil {
@@ -57,25 +57,25 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "zk://HOST:PORT,.../PATH as in the masters' --zk, or the URLs of one or more masters separated by commas")
 	f.StringVar(&cfg.ZKAuthFile, "zk-auth-file", "", "file with USER:PASSWORD for the masters' ZooKeeper")
-	f.StringVar(&cfg.CredentialFile, "credential", "", "file with the framework's principal and secret, as Mesos's own --credential")
+	f.StringVar(&cfg.CredentialFile, "credential", "", "file with the framework's principal and secret, in the format of Mesos's --credential")
 	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust if masters and agents use TLS")
-	f.StringVar(&encryption.CertFile, "tls-cert", "", "the framework's own certificate")
+	f.StringVar(&encryption.CertFile, "tls-cert", "", "certificate of the framework, for masters and agents that verify clients")
 	f.StringVar(&encryption.KeyFile, "tls-key", "", "key of --tls-cert")
 	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name in the masters' and agents' certificates if it differs from their host")
 	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "subscribe with a new framework id if the master has removed the framework")
 	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; an address other than loopback requires --access and a certificate")
 	addAPIFlags(f, &cfg.API)
-	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file that survives a restart; or zk://HOST:PORT,.../PATH, with which several schedulers run and one leads")
+	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file of the journal; or zk://HOST:PORT,.../PATH for several schedulers, of which one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "URL at which clients of the standbys reach this API; empty: derived from --listen")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
-	f.StringVar(&cfg.Name, "name", framework.DefaultName, "the framework's name")
+	f.StringVar(&cfg.Name, "name", framework.DefaultName, "name of the framework")
 	addPolicyFlags(f, &cfg)
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
-	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as, on the agents")
+	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c

@@ -43,7 +43,7 @@ func (a *jobCommands) execCommand() *cobra.Command {
 
 func (a *jobCommands) shellCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "shell JOB[.NUMBER]", Short: "Open a shell in a running task's container: bash, else sh", Args: cli.RequireArgs("JOB[.NUMBER]"),
+		Use: "shell JOB[.NUMBER]", Short: "Open a shell, bash or sh, in a running task's container", Args: cli.RequireArgs("JOB[.NUMBER]"),
 		RunE:              func(c *cobra.Command, args []string) error { return a.openShell(c.Context(), args[0]) },
 		ValidArgsFunction: a.completeRunning,
 	}

@@ -13,8 +13,8 @@ import (
 
 func (a *jobCommands) explainCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain [KEY]", Short: "Explain a job file's keys, or one of them", Args: cli.AtMost("KEY"),
-		Long: "Explain a job file's keys, or one of them. A KEY inside of others is written with dots: share.memory, health_check.http.port.",
+		Use: "explain [KEY]", Short: "Explain the keys of job files", Args: cli.AtMost("KEY"),
+		Long: "Explain the keys of job files. A KEY inside of others is written with dots: share.memory, health_check.http.port.",
 		RunE: func(_ *cobra.Command, got []string) error {
 			if len(got) == 0 {
 				keys := jobfile.Keys()

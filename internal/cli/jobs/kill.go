@@ -15,7 +15,7 @@ func (a *jobCommands) killCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
-		Use:               "kill JOB...", Short: "End jobs, with their kill grace, or schedules", Args: cli.AtLeast("JOB"),
+		Use:               "kill JOB...", Short: "End jobs, after their kill grace, or schedules", Args: cli.AtLeast("JOB"),
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.NewClient()
 			if err != nil {

@@ -42,7 +42,7 @@ func (a *jobCommands) marathonTranslateCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&settings.Role, "role", framework.DefaultRole, "role of apps without one, and the only one that others may have")
+	f.StringVar(&settings.Role, "role", framework.DefaultRole, "role of apps that set none; apps must not set another role")
 	AddMarathonFlags(f, &settings)
 	a.AddOutputFlag(c)
 	return c
@@ -109,5 +109,5 @@ func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
 	f.StringVar(&s.DefaultNetwork, "default-network", "", "default container network of Marathon apps")
 	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "name of the bridge network in ipAddress of Marathon apps")
 	f.StringVar(&s.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
-		fmt.Sprintf("of Marathon apps that do not set it: %s keeps those without GPUs off agents that offer some, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
+		fmt.Sprintf("default of Marathon apps: %s keeps apps without GPUs off agents that offer GPUs, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
 }

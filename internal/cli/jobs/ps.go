@@ -75,7 +75,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
-	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; with a dash before it the other way round")
+	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order")
 	cli.CompleteFixed(c, "state", stateNames())
 	cli.CompleteFixed(c, "sort", jobSortKeys())
 	return c

@@ -48,8 +48,8 @@ func (a *jobCommands) runCommand() *cobra.Command {
 	f.SetInterspersed(false)
 	flags = addJobFlags(f)
 	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
-	f.BoolVarP(&detach, "detach", "d", false, "print the job's name and leave it running")
-	f.BoolVar(&keep, "detach-on-interrupt", false, "leave the job running when interrupted")
+	f.BoolVarP(&detach, "detach", "d", false, "submit the job, print its name and exit")
+	f.BoolVar(&keep, "detach-on-interrupt", false, "on Ctrl-C, exit and leave the job running")
 	return c
 }
 

@@ -35,7 +35,7 @@ func (a *jobCommands) scaleCommand() *cobra.Command {
 func (a *jobCommands) stopCommand() *cobra.Command {
 	retire := false
 	c := &cobra.Command{
-		Use: "stop TASK", Short: "End one task; a service starts another in its place", Args: cli.RequireArgs("TASK"),
+		Use: "stop TASK", Short: "End one task; a service starts another instead", Args: cli.RequireArgs("TASK"),
 		RunE: func(c *cobra.Command, args []string) error {
 			api, err := a.NewClient()
 			if err != nil {

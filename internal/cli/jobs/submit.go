@@ -30,7 +30,7 @@ func (a *jobCommands) submitCommand() *cobra.Command {
 			return a.submitFile(c.Context(), file, dry)
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "the job file, as an alternative to the argument")
+	c.Flags().StringVarP(&file, "file", "f", "", "job file, as an alternative to the argument")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only check the file, and print the job as the scheduler would store it")
 	a.AddOutputFlag(c)
 	return c

@@ -13,7 +13,7 @@ import (
 
 func (a *jobCommands) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE...", Short: "Check job files, and name each mistake with its line and column (- reads standard input)", Args: cli.AtLeast("FILE"),
+		Use: "validate FILE...", Short: "Check job files and report each mistake with its line and column (- reads standard input)", Args: cli.AtLeast("FILE"),
 		Long: "Check job files as submit does, without a scheduler. GPU types and other facts about the cluster are not checked.",
 		RunE: func(_ *cobra.Command, files []string) error {
 			var errs []error

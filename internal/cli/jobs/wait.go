@@ -28,7 +28,7 @@ func (a *jobCommands) waitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "wait JOB...", Short: "Wait until jobs have ended, and exit with the code of the first that failed", Args: cli.AtLeast("JOB"),
 		Long: "Wait until all of the jobs have ended, and print their final states. The exit status is the code of the first of them that failed, 0 if none did.\n" +
-			"With --for running it is 0 as soon as all tasks of all jobs run, or have finished. After --timeout it is 124.",
+			"With --for running it is 0 as soon as all tasks of all jobs run or have finished. After --timeout it is 124.",
 		RunE: func(c *cobra.Command, names []string) error {
 			if what != waitForEnd && what != waitForRunning {
 				return &cli.UsageError{Err: fmt.Errorf("--for %s: use %s or %s", what, waitForEnd, waitForRunning)}
@@ -45,8 +45,8 @@ func (a *jobCommands) waitCommand() *cobra.Command {
 			return a.waitForJobs(ctx, api, names, what)
 		},
 	}
-	c.Flags().StringVar(&what, "for", waitForEnd, "what to wait for: ended or running")
-	c.Flags().DurationVar(&limit, "timeout", 0, "wait no longer than this; 0 means forever")
+	c.Flags().StringVar(&what, "for", waitForEnd, "state to wait for: ended or running")
+	c.Flags().DurationVar(&limit, "timeout", 0, "give up after this time; 0 waits without limit")
 	cli.CompleteFixed(c, "for", []string{waitForEnd, waitForRunning})
 	return c
 }

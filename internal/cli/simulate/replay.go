@@ -42,12 +42,12 @@ const (
 )
 
 func (f *timedFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.order, "order", "fifo", "timed: the order of jobs in a role: fifo or shortest")
-	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: how long a job lets shorter ones go before")
-	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before a job that waits")
-	flags.StringVar(&f.runTimes, "run-times", "given", "timed: the run times that the scheduler gets: given, predicted, exact")
-	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (a role each), own (its agents each)")
-	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time may preempt the others")
+	flags.StringVar(&f.order, "order", "fifo", "timed: order of the jobs of a role: fifo or shortest")
+	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: maximum time for which shorter jobs go first")
+	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
+	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
+	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (one role each), own (separate agents)")
+	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 }
 
 // rejectForeign returns an error if a flag of timed arrivals is set for another arrival.

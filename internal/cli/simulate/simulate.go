@@ -58,14 +58,14 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "agents of the cluster: a CSV file with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs vc, node num")
+	flags.StringVar(&f.agents, "agents", "", "agents of CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs: vc, node num")
 	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
-	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "one or several of "+strings.Join(sim.PolicyNames(), ", "))
+	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "policies to compare, of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")
 	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd: shuffled and one by one until they request 130 % of the GPUs, and never end; timed: at their recorded times, and they end after their run time (docs/guides/simulate.md)")
 	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait; the policy places the one with the best score first, and the oldest after twice as many decisions")
-	flags.StringVar(&f.plot, "plot", "", "draw into this SVG file: the GPUs in use by arrival; timed: how long jobs waited")
+	flags.StringVar(&f.plot, "plot", "", "write a plot to this SVG file: GPUs in use by arrival; timed: wait times of jobs")
 	f.timed.register(flags)
 	for flag, values := range map[string][]string{
 		"policy": sim.PolicyNames(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {clustersPooled, clustersShared, clustersOwn},

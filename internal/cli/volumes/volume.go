@@ -131,7 +131,7 @@ type verifiedVolume struct {
 func (a *volumeCommands) volumeVerify(f *volumeFlags) *cobra.Command {
 	var repair bool
 	c := &cobra.Command{
-		Use: "verify [NAME...]", Short: "Read the volumes' files and compare them with the manifests",
+		Use: "verify [NAME...]", Short: "Compare the files of volumes with their manifests",
 		RunE: func(c *cobra.Command, names []string) error {
 			if repair {
 				if err := a.repairVolume(c, f); err != nil {

@@ -17,10 +17,10 @@ import (
 func (a *volumeCommands) volumeCDI(f *volumeFlags) *cobra.Command {
 	var simulate, dev, output, capabilities string
 	c := &cobra.Command{
-		Use: "cdi", Short: "Describe the volume and this machine's GPUs for podman, containerd and docker --device", Args: cli.RequireArgs(),
-		Long: `Describe the driver volume and this machine's GPUs as a Container Device
-Interface specification, making the volume if it is not there. Runtimes read it
-from /etc/cdi or /var/run/cdi:
+		Use: "cdi", Short: "Write a CDI specification of the volume and the GPUs, for podman, containerd and docker --device", Args: cli.RequireArgs(),
+		Long: `Write a Container Device Interface (CDI) specification of the driver volume and
+of this machine's GPUs, and create the volume if it does not exist. Container
+runtimes read the file from /etc/cdi or /var/run/cdi:
 
   mesos-gpu volume cdi --output /etc/cdi/mesos-gpu.json
   podman run --device nvidia.com/gpu=0 …`,
@@ -54,7 +54,7 @@ from /etc/cdi or /var/run/cdi:
 	}
 	c.Flags().StringVar(&simulate, "simulate", "", "simulated GPUs such as 2xV100 instead of this machine's")
 	c.Flags().StringVar(&dev, "dev", "/dev", "folder with the GPUs' device nodes")
-	c.Flags().StringVar(&output, "output", "", "file to write, ending in .json, instead of standard output")
+	c.Flags().StringVar(&output, "output", "", "write to this file, which must end in .json, instead of standard output")
 	c.Flags().StringVar(&capabilities, "capabilities", "", "only the files for these, such as compute,utility; empty: the whole volume")
 	f.addRootFlag(c)
 	return c
@@ -134,13 +134,13 @@ func (a *volumeCommands) volumePlugin(f *volumeFlags) *cobra.Command {
 	cfg := plugin.PluginConfig{}
 	var level string
 	c := &cobra.Command{
-		Use: "plugin", Short: "Serve the volumes to the Docker engine, as the volume driver mesos-gpu", Args: cli.RequireArgs(),
-		Long: `Serve the volumes to the Docker engine:
+		Use: "plugin", Short: "Run the Docker volume plugin mesos-gpu", Args: cli.RequireArgs(),
+		Long: `Serve the driver volumes to the Docker engine:
 
   docker volume create -d mesos-gpu --name nvidia_535.104.05
   docker run --volume-driver mesos-gpu -v nvidia_535.104.05:/usr/local/nvidia …
 
-Containers see them read-only, whether or not they ask for that.`,
+Containers always get them read-only.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := a.NewLogger(level)
 			if err != nil {
@@ -151,7 +151,7 @@ Containers see them read-only, whether or not they ask for that.`,
 			return plugin.Run(c.Context(), cfg)
 		},
 	}
-	c.Flags().StringVar(&cfg.Socket, "socket", plugin.DefaultSocket, "the plugin's unix socket; the engine knows it by the file's name")
+	c.Flags().StringVar(&cfg.Socket, "socket", plugin.DefaultSocket, "Unix socket of the plugin; the engine uses its file name as the plugin's name")
 	c.Flags().StringVar(&cfg.Mounts, "mounts", "/run/mesos-gpu/volumes", "folder for the read-only mounts that the engine uses")
 	f.addRootFlag(c)
 	cli.AddLogLevelFlag(c, &level)

@@ -20,7 +20,7 @@ func (a *volumeCommands) volumeGC(f *volumeFlags) *cobra.Command {
 	gc := volumemgr.CollectOptions{}
 	noDocker := false
 	c := &cobra.Command{
-		Use: "gc", Short: "Remove the volumes that no container mounts, but never the running driver's", Args: cli.RequireArgs(),
+		Use: "gc", Short: "Remove volumes that no container mounts, except that of the running driver", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			driver, err := a.driverSearch(f.root).Find()
 			switch {
