@@ -103,7 +103,7 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 	}
 	for _, dir := range old {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove what a crash left: %w", err)
+			return fmt.Errorf("remove staging folders of a crashed process: %w", err)
 		}
 	}
 	stage, err := os.MkdirTemp(s.Dir, stagingPrefix)

@@ -63,7 +63,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 			}
 		})
 	}
-	if r := newFakeCluster().command(t, "help quota set"); r.status != 0 || !strings.Contains(r.out, "Bound the GPUs") {
+	if r := newFakeCluster().command(t, "help quota set"); r.status != 0 || !strings.Contains(r.out, "Limit the GPUs") {
 		t.Errorf("help of a command: %+v", r)
 	}
 }

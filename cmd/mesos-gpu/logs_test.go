@@ -36,7 +36,7 @@ func TestLogs(t *testing.T) {
 		{"logs train.7", "", `there is no job and no task "train.7": see mesos-gpu ps --all`},
 		{"logs nobody", "", `there is no job and no task "nobody": see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks`},
 		{"logs train --stderr", "", "has no stderr"},
-		{"logs train --tail 0", "", "--tail 0: it is a number of lines from 1 on"},
+		{"logs train --tail 0", "", "--tail 0: must be 1 or more lines"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			status := map[bool]int{true: 1}[test.err != ""]

@@ -100,7 +100,7 @@ func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
 		err = config.LoadFromReader(strings.NewReader(string(text)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read it as a docker config.json: %w", err)
+		return nil, fmt.Errorf("parse it as a docker config.json: %w", err)
 	}
 	if !s.helpers {
 		config.CredentialsStore, config.CredentialHelpers = "", nil

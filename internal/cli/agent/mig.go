@@ -26,7 +26,7 @@ type migFlags struct{ list, layout string }
 
 func (f *migFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.list, "mig", mig.None, "GPUs in MIG mode that the daemon may partition while they are idle: comma-separated minor numbers or UUIDs, all, or none")
-	p.StringVar(&f.layout, "mig-layout", "", "layout, such as 3g.20gb,2x2g.10gb, until `mesos-gpu agent mig` requests another one; empty: the devices stay unchanged")
+	p.StringVar(&f.layout, "mig-layout", "", "`layout` of these GPUs, such as 3g.20gb,2x2g.10gb, until mesos-gpu agent mig requests another one; empty: unchanged")
 }
 
 // migGPUs returns the GPUs that the daemon may partition.

@@ -58,7 +58,7 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "agents of CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs: vc, node num")
+	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs: vc, node num")
 	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "policies to compare, of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")

@@ -37,7 +37,7 @@ func lockAndWritePID(f *os.File) error {
 	if errors.Is(err, filelock.ErrLocked) {
 		holder := make([]byte, 32)
 		n, _ := f.Read(holder)
-		return fmt.Errorf("another daemon (process %s) holds it: an agent is served by one; stop that one or choose another folder",
+		return fmt.Errorf("locked by another daemon (process %s), and an agent needs exactly one: stop it or choose another folder",
 			strings.TrimSpace(string(holder[:n])))
 	}
 	if err == nil {
