@@ -97,7 +97,15 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	}
 
 	// 2. A job of the same kind found no place in this plan: this one finds none either.
-	key := pl.placementKeyOf(j)
+	key := placementKey{demand: j.DemandNumber, runs: j.Spec.ExpectedRunTime()}
+	if key.demand == 0 || len(j.ImageExclusions) > 0 {
+		d := j.TaskDemand(pl.policy.Overhead, nil)
+		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
+	}
+	key.avoidReserved = pl.backfill.mustAvoidReserved(j.Spec.Role, key.runs)
+	if !pl.hasMaintenance {
+		key.runs = 0
+	}
 	if cause, failed := pl.failed[key]; failed {
 		pl.leaveWaiting(j, len(j.Tasks), cause)
 		return
@@ -218,19 +226,6 @@ type placementKey struct {
 	runs time.Duration
 	// avoidReserved reports that the job could delay the head of its role.
 	avoidReserved bool
-}
-
-func (pl *planner) placementKeyOf(j *queue.WaitingJob) placementKey {
-	key := placementKey{demand: j.DemandNumber, runs: j.Spec.ExpectedRunTime()}
-	if key.demand == 0 || len(j.ImageExclusions) > 0 {
-		d := j.TaskDemand(pl.policy.Overhead, nil)
-		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
-	}
-	key.avoidReserved = pl.backfill.mustAvoidReserved(j.Spec.Role, key.runs)
-	if !pl.hasMaintenance {
-		key.runs = 0
-	}
-	return key
 }
 
 // answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
