@@ -340,7 +340,7 @@ func TestRandomChanges(t *testing.T) {
 				r.Fatalf("after %d changes (-want +got):\n%s", changes, diff)
 			}
 		})
-		if changes < 2000 {
+		if changes < 2000 && !testing.Short() { // a short run has a fifth of the series
 			t.Errorf("only %d changes", changes)
 		}
 		closeJournal(t, b)

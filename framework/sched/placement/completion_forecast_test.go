@@ -50,7 +50,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 			}
 		}
 	})
-	if found < 20 {
+	if found < 20 && !testing.Short() { // a short run has a fifth of the cases
 		t.Errorf("%d jobs have a forecast: too few to compare", found)
 	}
 }
