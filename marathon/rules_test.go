@@ -142,7 +142,7 @@ func TestJobRules(t *testing.T) {
 		{mesos + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "write /a"},
 		{image + `, "volumes": [{"containerPath": "/a", "hostPath": "/b", "mode": "RW"}, {"containerPath": "/a/", "hostPath": "/c", "mode": "RW"}]}`, "/container/volumes(1)/containerPath", "two volumes"},
 		{mesos + `, "volumes": [{"containerPath": "/a", ` + external + `"n", "options": {"dvdi/driver": "d"}}}]}, "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}`, "/container/volumes(0)/external", "use DOCKER"},
-		{image + `, "volumes": [{"containerPath": "/a", ` + external + `"n,size=1", "options": {"dvdi/driver": "d"}}}]}`, "/container/volumes(0)/external/name", "no volume's name"},
+		{image + `, "volumes": [{"containerPath": "/a", ` + external + `"n,size=1", "options": {"dvdi/driver": "d"}}}]}`, "/container/volumes(0)/external/name", "not a volume's name"},
 		{image + `, "volumes": [{"containerPath": "/a", ` + external + `"n", "options": {"dvdi/driver": "d"}}}, {"containerPath": "/b", ` + external + `"m", "options": {"dvdi/driver": "e"}}}]}`, "/container/volumes(1)/external/options", "drivers d and e"},
 		{image + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 129}}}`, "/container/linuxInfo/ipcInfo/shmSize", "more than the mem of 128"},
 		{`"id": "a", "cmd": "b", "container": {"type": "MESOS", "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 1}}}`, "/container/linuxInfo/ipcInfo/shmSize", "without container.docker.image"},

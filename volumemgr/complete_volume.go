@@ -105,7 +105,7 @@ func (w volumeUpdate) removeLeftovers() error {
 		}
 		for _, path := range left {
 			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("remove what a crash left: %w", err)
+				return fmt.Errorf("remove staging folders of a crashed process: %w", err)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ type Store struct {
 func (s Store) volumePath(name string) (string, error) {
 	v, ok := strings.CutPrefix(name, volumePrefix)
 	if !ok || !versionPattern.MatchString(v) {
-		return "", fmt.Errorf("%q is no volume's name, want %s and a driver version such as %s535.104.05", name, volumePrefix, volumePrefix)
+		return "", fmt.Errorf("%q is not a volume's name: use %s and a driver version, such as %s535.104.05", name, volumePrefix, volumePrefix)
 	}
 	return filepath.Join(s.Dir, name), nil
 }

@@ -263,7 +263,7 @@ func TestVerifyErrors(t *testing.T) {
 		t.Errorf("no volume: %v", err)
 	}
 	for _, name := range []string{"", "nvidia_", "../nvidia_1.2", "nvidia_../..", "other"} {
-		if _, err := s.Verify(context.Background(), name); err == nil || !strings.Contains(err.Error(), "is no volume's name") {
+		if _, err := s.Verify(context.Background(), name); err == nil || !strings.Contains(err.Error(), "is not a volume's name") {
 			t.Errorf("%q: %v", name, err)
 		}
 		if _, err := s.Inspect(name); err == nil {

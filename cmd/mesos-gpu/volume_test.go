@@ -103,7 +103,7 @@ func TestVolumeErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"inspect"}, 2, "needs a volume's name"},
-		{[]string{"inspect", "driver"}, 1, `"driver" is no volume's name, want nvidia_ and a driver version`},
+		{[]string{"inspect", "driver"}, 1, `"driver" is not a volume's name: use nvidia_ and a driver version`},
 		{[]string{"verify", "nvidia_1.2"}, 1, "no such volume"},
 		{[]string{"create", "--driver-root", t.TempDir()}, 1, "no NVIDIA driver"},
 		{[]string{"cdi", "--capabilities", "cuda"}, 2, `driver capability "cuda" must be one of all`},

@@ -112,10 +112,10 @@ func TestFindCredentialsErrors(t *testing.T) {
 		"chatter": "echo " + secret,
 	})
 	tests := []struct{ name, config, want string }{
-		{"malformed", `{"auths":{"r.example":{"password":"` + secret + `",}}}`, "read it as a docker config.json: invalid character '}'"},
+		{"malformed", `{"auths":{"r.example":{"password":"` + secret + `",}}}`, "parse it as a docker config.json: invalid character '}'"},
 		{"cut off", `{"auths":{"r.example":{"password":"` + secret, "unexpected end of JSON input"},
-		{"empty", "", "read it as a docker config.json: unexpected end of JSON input"},
-		{"not base64", `{"auths":{"r.example":{"auth":"!` + secret + `"}}}`, "read it as a docker config.json: illegal base64 data at input byte 0"},
+		{"empty", "", "parse it as a docker config.json: unexpected end of JSON input"},
+		{"not base64", `{"auths":{"r.example":{"auth":"!` + secret + `"}}}`, "parse it as a docker config.json: illegal base64 data at input byte 0"},
 		{"no colon", `{"auths":{"r.example":{"auth":"` + base64.StdEncoding.EncodeToString([]byte(secret)) + `"}}}`, "invalid auth configuration file"},
 		{"helper fails", `{"credsStore":"angry"}`, "run docker-credential-angry: see its output on the agent: echo r.example | docker-credential-angry get"},
 		{"helper says no JSON", `{"credsStore":"chatter"}`, "run docker-credential-chatter: see its output"},
@@ -190,7 +190,7 @@ func TestPrivateRegistry(t *testing.T) {
 	}{
 		{"no credentials", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
 		{"a wrong password", "", config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
-		{"a malformed file", "", "{auths", []string{"cannot be pulled: ", "in " + operators + ": read it as a docker config.json"}},
+		{"a malformed file", "", "{auths", []string{"cannot be pulled: ", "in " + operators + ": parse it as a docker config.json"}},
 		{"the operator's", "", config(secret), nil},
 		{"the sandbox's", config(secret), config("wrong"), nil},
 		{"a helper's", "", `{"credHelpers":{"` + reg.host + `":"ours"}}`, nil},

@@ -24,8 +24,8 @@ func TestSecondDaemonIsRejected(t *testing.T) {
 	s := mustOpen(t, dir)
 	log, _ := newLog()
 	err := Run(context.Background(), ProviderConfig{AgentURL: "http://127.0.0.1:1", StateDir: dir, Log: log})
-	want := fmt.Sprintf("advertise GPUs: lock %s/provider.lock: another daemon (process %d) holds it: an agent is served by one; "+
-		"stop that one or choose another folder", dir, os.Getpid())
+	want := fmt.Sprintf("advertise GPUs: lock %s/provider.lock: locked by another daemon (process %d), and an agent needs exactly one: "+
+		"stop it or choose another folder", dir, os.Getpid())
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

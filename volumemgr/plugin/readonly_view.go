@@ -67,7 +67,7 @@ func isMountedReadOnly(view string) (bool, error) {
 func (d *volumeDriver) unmountView(name string) error {
 	view := d.viewPath(name)
 	if filepath.Dir(view) != filepath.Clean(d.Mounts) {
-		return fmt.Errorf("%q is no volume's name", name)
+		return fmt.Errorf("%q is not a volume's name", name)
 	}
 	err := unix.Unmount(view, 0)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {

@@ -147,11 +147,11 @@ func parseSeeds(text string) ([]int64, error) {
 	}
 	from, err := strconv.ParseUint(first, 10, 31)
 	if err != nil {
-		return nil, fmt.Errorf("seeds %q are no number from 0 to %d, nor FROM-TO", text, 1<<31-1)
+		return nil, fmt.Errorf("seeds %q: use a number from 0 to %d, or FROM-TO", text, 1<<31-1)
 	}
 	to, err := strconv.ParseUint(last, 10, 31)
 	if err != nil {
-		return nil, fmt.Errorf("seeds %q are no number from 0 to %d, nor FROM-TO", text, 1<<31-1)
+		return nil, fmt.Errorf("seeds %q: use a number from 0 to %d, or FROM-TO", text, 1<<31-1)
 	}
 	if to < from || to-from >= maxSeeds {
 		return nil, fmt.Errorf("seeds %q are not 1 to %d", text, maxSeeds)

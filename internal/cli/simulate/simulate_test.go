@@ -115,7 +115,7 @@ func TestInvalidSimulateFlags(t *testing.T) {
 		{[]string{"--agents", agents, "--tasks", tasks, "--seeds", "9-1"}, `seeds "9-1" are not 1 to 10000`, 2},
 		{[]string{"--agents", agents, "--tasks", tasks, "--seeds", "0-10000"}, `seeds "0-10000" are not 1 to 10000`, 2},
 		{[]string{"--agents", agents, "--tasks", tasks, "--queue", "-1"}, `--queue -1 is not 0 to 10000`, 2},
-		{[]string{"--agents", agents, "--tasks", tasks, "--seed", "x"}, `seeds "x" are no number`, 2},
+		{[]string{"--agents", agents, "--tasks", tasks, "--seed", "x"}, `seeds "x": use a number`, 2},
 		{[]string{"--agents", agents, "--tasks", tasks, "--arrival", "never"}, `--arrival "never" is not one of fgd`, 2},
 		{[]string{"--agents", agents, "--tasks", bad}, bad + `:3:3: column cpu_milli: "x" is not a whole number`, 1},
 		{[]string{"--agents", agents, "--tasks", "missing.csv"}, "missing.csv", 1},

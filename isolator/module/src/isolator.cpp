@@ -76,7 +76,7 @@ Try<Nothing> setParameter(const mesos::Parameter& p, mesosgpu::Config& config, s
     }
     hierarchy = p.value();
   } else {
-    return Error("there is none of that name; there are socket, timeout, runtime_dir and cgroups_hierarchy");
+    return Error("unknown parameter: use socket, timeout, runtime_dir or cgroups_hierarchy");
   }
   return Nothing();
 }
