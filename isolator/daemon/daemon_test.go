@@ -243,7 +243,7 @@ func TestSecondDaemonIsRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "state.lock: another daemon (process ") {
+	if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "state.lock: locked by another daemon (process ") {
 		t.Errorf("got %v", err)
 	}
 }
