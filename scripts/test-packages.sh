@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 # go test starts packages in the order given. These take the longest: started
 # last, they would run alone at the end.
-slowest=(internal/e2e framework/crash framework/checklist cmd/mesos-gpu framework/web internal/local framework executor framework/journal framework/master internal/local/agent)
+slowest=(internal/e2e executor/docker framework framework/journal isolator/limiter internal/local/agent framework/web framework/checklist framework/crash isolator/module executor cmd/mesos-gpu framework/access/gate internal/e2e/marathon framework/internal/zkconn executor/rotate isolator/mps isolator/nvml)
 
 module=$(go list -m)
 concurrent=$(grep -rlE --include='*.go' '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|\bt\.Parallel\(' cmd deploy executor framework gpu internal isolator job marathon volumemgr |
