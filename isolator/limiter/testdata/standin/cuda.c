@@ -10,6 +10,11 @@ struct thing { struct thing *next; int kind, device; uint64_t name, bytes, idle,
 enum { MEMORY, POOL, POOLED, HANDLE, IMPORT, MAPPING, BINDING, ARRAY, CONTEXT, MODULE, HEAP, GRAPH, EXEC };
 static struct thing *things;
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+
+// A child must not inherit the lock from a thread that it does not have.
+static void lock_own(void) { pthread_mutex_lock(&own); }
+static void unlock_own(void) { pthread_mutex_unlock(&own); }
+__attribute__((constructor)) static void register_fork(void) { pthread_atfork(lock_own, unlock_own, unlock_own); }
 static uint64_t names = 0x700000000000;
 static __thread CUcontext current;
 static struct thing *capturing; // the graph being captured, NULL for none
