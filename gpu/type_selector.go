@@ -12,19 +12,77 @@ import (
 type TypeSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
+	// Rules must accept the type as well. The scheduler derives them from the constraints of a job, so they are not
+	// stored.
+	Rules []TypeRule `json:"-"`
+}
+
+// TypeRule accepts GPU types by a name or by a pattern. A rule with neither accepts none.
+type TypeRule struct {
+	// Text describes the rule. Rules with equal texts accept the same types.
+	Text string
+	// Type is the accepted type, compared as the names of a TypeSelector.
+	Type string
+	// Pattern matches the product name or the short type of accepted devices. Negated accepts the others instead, also
+	// devices of unknown type.
+	Pattern *regexp.Regexp
+	Negated bool
+}
+
+// accepts reports whether a device of that model satisfies the rule. The model is "" if it is unknown.
+func (r *TypeRule) accepts(model string) bool {
+	switch {
+	case r.Pattern == nil:
+		return r.Type != "" && sameType(r.Type, model)
+	case model == "":
+		return r.Negated
+	default:
+		return (r.Pattern.MatchString(model) || r.Pattern.MatchString(TypeOf(model))) != r.Negated
+	}
 }
 
 // AcceptsAny reports whether every device matches.
-func (t TypeSelector) AcceptsAny() bool { return len(t.Include) == 0 && len(t.Exclude) == 0 }
+func (t TypeSelector) AcceptsAny() bool {
+	return len(t.Include) == 0 && len(t.Exclude) == 0 && len(t.Rules) == 0
+}
 
 // Match reports whether a device of that model matches, by its product name or its
 // short type.
 func (t TypeSelector) Match(model string) bool {
 	names := func(name string) bool { return sameType(name, model) }
-	if slices.ContainsFunc(t.Exclude, names) {
+	if slices.ContainsFunc(t.Exclude, names) || !t.rulesAccept(model) {
 		return false
 	}
 	return len(t.Include) == 0 || slices.ContainsFunc(t.Include, names)
+}
+
+// Named returns the names of which each matching device has one: Include, or else the types of rules. It is empty if the
+// selector requires no name.
+func (t TypeSelector) Named() []string {
+	if len(t.Include) > 0 {
+		return t.Include
+	}
+	var names []string
+	for i := range t.Rules {
+		if t.Rules[i].Type != "" {
+			names = append(names, t.Rules[i].Type)
+		}
+	}
+	return names
+}
+
+// MatchUnknown reports whether a device of unknown type matches.
+func (t TypeSelector) MatchUnknown() bool {
+	return len(t.Include) == 0 && len(t.Exclude) == 0 && t.rulesAccept("")
+}
+
+func (t TypeSelector) rulesAccept(model string) bool {
+	for i := range t.Rules {
+		if !t.Rules[i].accepts(model) {
+			return false
+		}
+	}
+	return true
 }
 
 // String returns, for example, "V100 or A100, not K80", or "any type".
@@ -35,6 +93,9 @@ func (t TypeSelector) String() string {
 	}
 	if len(t.Exclude) > 0 {
 		parts = append(parts, "not "+strings.Join(t.Exclude, " or "))
+	}
+	for i := range t.Rules {
+		parts = append(parts, t.Rules[i].Text)
 	}
 	if len(parts) == 0 {
 		return "any type"
@@ -51,7 +112,16 @@ func (t TypeSelector) NounPhrase(n int) string {
 	if len(t.Exclude) > 0 {
 		s += " other than " + strings.Join(t.Exclude, " or ")
 	}
-	return s
+	return s + t.rulesText()
+}
+
+// rulesText formats the rules as in "GPU with gpu_type LIKE A.*".
+func (t TypeSelector) rulesText() string {
+	text, join := "", " with "
+	for i := range t.Rules {
+		text, join = text+join+t.Rules[i].Text, " and "
+	}
+	return text
 }
 
 func sameType(name, model string) bool {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +64,10 @@ func (c Constraint) String() string {
 // Validate returns an error that describes the correct form of the constraint.
 func (c Constraint) Validate() error {
 	if c.Field == "" {
-		return fmt.Errorf("constraint %q names no field: write hostname, @region, @zone or an agent attribute", c)
+		return fmt.Errorf("constraint %q names no field: write hostname, @region, @zone or an agent attribute", c.brief())
+	}
+	if err := c.checkLength(); err != nil {
+		return err
 	}
 	switch c.Operator {
 	case Unique:
@@ -108,16 +110,6 @@ func (c Constraint) checkNumber(needed bool) error {
 func (c Constraint) NumberValue() int {
 	n, _ := strconv.Atoi(c.Value) // Validate has checked it
 	return n
-}
-
-// CompilePattern compiles the expression of LIKE and UNLIKE. It has RE2's syntax and
-// is anchored at both ends.
-func (c Constraint) CompilePattern() (*regexp.Regexp, error) {
-	re, err := regexp.Compile("^(?:" + c.Value + ")$")
-	if err != nil {
-		return nil, fmt.Errorf("constraint %q: %w", c, err)
-	}
-	return re, nil
 }
 
 // ParseConstraint parses "FIELD OPERATOR [VALUE]", with the operator in any case.

@@ -186,10 +186,17 @@ func (s *Spec) validateRequest(bad reportFunc) {
 	if len(s.Constraints) > maxConstraints {
 		bad(field("constraints"), "constraints: %d are more than %d", len(s.Constraints), maxConstraints)
 	}
-	for i, c := range s.Constraints {
+	steps := 0
+	for i, c := range s.Constraints[:min(len(s.Constraints), maxConstraints)] {
 		if err := c.Validate(); err != nil {
 			bad(field("constraints", i), "%w", err)
+		} else if c.Operator == Like || c.Operator == Unlike {
+			pattern, _ := c.CompilePattern()
+			steps += pattern.Steps
 		}
+	}
+	if err := CheckPatternSteps(steps); err != nil {
+		bad(field("constraints"), "constraints: %w", err)
 	}
 }
 

@@ -60,6 +60,7 @@ func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
 // addJob adds a job without its tasks to all but the queue and the ended jobs. Jobs must be added in the order of
 // submission.
 func (t *jobTable) addJob(j *job.Job) {
+	j.Spec.Request.Types.Rules = j.Spec.GPUTypeRules()
 	t.jobs[j.Spec.Name] = j
 	t.lastSubmitted = j.Submitted
 	if c, ok := clientKeyOf(&j.Spec); ok {

@@ -11,6 +11,7 @@ import (
 // setPolicy replaces the policy. Tasks keep running; jobs of a role that is removed wait until it is back.
 func (s *State) setPolicy(p Policy) []Operation {
 	p.SetDefaults()
+	p.Fit.Patterns = &s.patterns
 	before := s.roleNames()
 	s.cfg.Policy, s.configuredRoles = p, p.Roles
 	s.applyOperatorQuotas()

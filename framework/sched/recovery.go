@@ -30,6 +30,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		deadlines: deadlineTable{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{},
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
+	s.cfg.Policy.Fit.Patterns = &s.patterns
 	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string][]string{}}
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)

@@ -62,6 +62,11 @@ func (s *State) countSpread(j *job.Job, constraints []job.Constraint) (job.Sprea
 		if !t.State.IsPlaced() {
 			return ""
 		}
+		if field == job.GPUTypeField && len(t.GPUTypes) == 1 {
+			for gpuType := range t.GPUTypes {
+				return gpuType // what the task holds, not what its agent has
+			}
+		}
 		a := fit.FindAgentByID(agents, t.AgentID)
 		if a == nil {
 			a = &fit.AgentResources{Hostname: t.Hostname}

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"time"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
@@ -60,6 +61,8 @@ type State struct {
 	// agentCache and queueCache keep agents, jobs and memory from cycle to cycle. They do not affect plans.
 	agentCache agentCache
 	queueCache queueCache
+	// patterns are the expressions of constraints. They live as long as the State, and do not affect plans either.
+	patterns fit.PatternCache
 	// taskMix counts the tasks of the remembered jobs by demand, for policies that use typical tasks.
 	taskMix taskMix
 	// planCount is the number of plans made since New.

@@ -14,7 +14,7 @@ func NewCluster(agents []AgentResources, p PlacementPolicy, now time.Time) *Clus
 	slices.SortStableFunc(sorted, func(a, b AgentResources) int {
 		return compareAgent(&a, b.ID, b.Role)
 	})
-	c := &Cluster{index: newClusterIndex(sorted), policy: p.findScorer(), now: now}
+	c := &Cluster{index: newClusterIndex(sorted, p.Patterns), policy: p.findScorer(), now: now}
 	c.capacities = make([]agentCapacity, len(sorted))
 	c.agentScores = make([]int64, len(sorted))
 	c.hints = make([]capacityHint, len(sorted))

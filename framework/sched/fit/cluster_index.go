@@ -6,6 +6,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit/hardware"
 	"mesos-gpu/framework/sched/fit/index"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -28,6 +29,8 @@ type clusterIndex struct {
 	demandClasses index.Table[*demandClass]
 	agentFilters  index.Table[index.Bits]
 	fieldColumns  index.Memo[string, *index.Column]
+	// patterns are the expressions of constraints. They do not depend on agents.
+	patterns *PatternCache
 
 	// states numbers the agents by state, since agents in the same state have the same score and the same
 	// fragmentation. The scans store these results while all agents are scored for one class.
@@ -45,8 +48,11 @@ type clusterIndex struct {
 	avoidedPorts []int
 }
 
-func newClusterIndex(agents []AgentResources) *clusterIndex {
-	return &clusterIndex{roleIDs: map[string]int32{}, agents: agents, layouts: make([]index.Recent[deviceLayout], len(agents))}
+func newClusterIndex(agents []AgentResources, patterns *PatternCache) *clusterIndex {
+	if patterns == nil {
+		patterns = &PatternCache{}
+	}
+	return &clusterIndex{roleIDs: map[string]int32{}, agents: agents, layouts: make([]index.Recent[deviceLayout], len(agents)), patterns: patterns}
 }
 
 // maxStale bounds the cached values that no agent may need any more.
@@ -110,6 +116,30 @@ func (x *clusterIndex) findColumn(field string) *index.Column {
 	})
 }
 
+// findGPUTypeColumn returns the type of the GPUs that a task with these types would get on each agent, and a function for
+// the type on one. An agent with several accepted types has no value, since only the choice of devices decides which type
+// a task gets.
+func (x *clusterIndex) findGPUTypeColumn(types *gpu.TypeSelector) (*index.Column, func(*AgentResources) (string, bool)) {
+	requirement := x.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: *types})
+	valueOf := func(a *AgentResources) (only string, ok bool) {
+		for _, model := range a.Models() {
+			name := gpu.TypeOf(model)
+			switch {
+			case !requirement.AcceptsModel(model):
+			case only != "" && name != only || name == "":
+				return "", false
+			default:
+				only = name
+			}
+		}
+		return only, only != ""
+	}
+	key := string(hardware.AppendRequest([]byte(job.GPUTypeField+" "), gpu.Request{Types: *types}))
+	return x.fieldColumns.Get(key, func() *index.Column {
+		return index.NewColumn(len(x.agents), func(i int) (string, bool) { return valueOf(&x.agents[i]) })
+	}), valueOf
+}
+
 // findFilter returns the agents that satisfy constraints which depend on the
 // agent alone. It returns nil for no constraints.
 func (x *clusterIndex) findFilter(list []job.Constraint) index.Bits {
@@ -149,7 +179,7 @@ func (x *clusterIndex) newFilter(list []job.Constraint) index.Bits {
 	for _, con := range list {
 		col := x.findColumn(con.Field)
 		ok := make([]bool, len(col.Values()))
-		matches := valueMatcher(con)
+		matches := x.patterns.valueMatcher(con)
 		for id, v := range col.Values() {
 			ok[id] = matches(v)
 		}
@@ -180,13 +210,18 @@ func (x *clusterIndex) newDemandClass(id int32, d *Demand) *demandClass {
 	}
 	var fixed []job.Constraint
 	for _, con := range d.Constraints {
-		if con.DependsOnPeers() {
+		switch {
+		case con.DependsOnPeers():
 			cl.jobConstraints = append(cl.jobConstraints, con)
-		} else {
+		case cl.gpus > 0 && con.SelectsGPUTypes(): // the request has it as a rule of its types
+		default:
 			fixed = append(fixed, con)
 		}
 	}
 	cl.fixedFilter = x.findFilter(fixed)
+	if x.patterns.checkPatterns(d.Constraints) != nil {
+		cl.fixedFilter = index.NewBits(len(x.agents))
+	}
 	return cl
 }
 

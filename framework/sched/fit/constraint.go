@@ -8,16 +8,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// valueMatcher returns a test of the values of a constraint's field. No value
-// satisfies a constraint that Validate rejects.
-func valueMatcher(con job.Constraint) func(value string) bool {
+// valueMatcher returns a test of the values of a constraint's field. The caller must not call methods of the cache before
+// its last test. No value satisfies an expression that is not compiled.
+func (p *PatternCache) valueMatcher(con job.Constraint) func(value string) bool {
 	switch con.Operator {
 	case job.Like, job.Unlike:
-		re, err := con.CompilePattern()
-		if err != nil {
-			return func(string) bool { return false }
-		}
-		return func(v string) bool { return re.MatchString(v) == (con.Operator == job.Like) }
+		m := p.find(con)
+		return func(v string) bool { return m.err == nil && p.match(m, v) == (con.Operator == job.Like) }
 	case job.Cluster:
 		return func(v string) bool { return v == con.Value }
 	case job.Is:

@@ -43,11 +43,15 @@ func (q *demandExplainer) explainFeasible(room []int) Shortage {
 		return len(filterIndices(room, func(i int) bool { return !allowedByAll([]*constraintCounter{t})(i) }))
 	}
 	worst := slices.MaxFunc(all, func(x, y *constraintCounter) int { return cmp.Compare(refused(x), refused(y)) })
-	return Shortage{
-		fmt.Sprintf("an agent that %s allows", worst.constraint),
-		fmt.Sprintf("%s room, %d %s excluded", agentsHave(len(room)), refused(worst), pluralVerb(refused(worst), "is", "are")),
+	found := fmt.Sprintf("%s room, %d %s excluded", agentsHave(len(room)), refused(worst), pluralVerb(refused(worst), "is", "are"))
+	if mixed := len(filterIndices(room, func(i int) bool { return worst.column.IDs()[i] < 0 })); worst.countsGPUTypes && mixed > 0 {
+		found += fmt.Sprintf(", %d since %s: name one as gpu_type", mixed, severalTypes)
 	}
+	return Shortage{fmt.Sprintf("an agent that %s allows", worst.constraint), found}
 }
+
+// severalTypes is why a constraint that counts GPU types excludes an agent.
+const severalTypes = "its GPUs that the job accepts are not of one known type"
 
 // countHeldBack counts the agents that would fit without reservations.
 func (q *demandExplainer) countHeldBack(agents []int) int {
@@ -229,6 +233,9 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 // describeOn formats what the counter has for an agent.
 func (t *constraintCounter) describeOn(i int) string {
 	id := t.column.IDs()[i]
+	if id < 0 && t.countsGPUTypes {
+		return "several types: " + severalTypes
+	}
 	if id < 0 {
 		return "no " + t.constraint.Field
 	}

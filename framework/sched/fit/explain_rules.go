@@ -58,8 +58,11 @@ func (q *demandExplainer) buildRules() []requirementRule {
 			list = append(list, q.topologyRule())
 		}
 	}
+	if err := q.index.patterns.checkPatterns(q.demand.Constraints); err != nil {
+		list = append(list, invalidRule(err))
+	}
 	for _, con := range q.demand.Constraints {
-		if !con.DependsOnPeers() {
+		if !con.DependsOnPeers() && !(q.class.gpus > 0 && con.SelectsGPUTypes()) {
 			list = append(list, q.constraintRule(con))
 		}
 	}
@@ -201,6 +204,15 @@ func (q *demandExplainer) constraintRule(con job.Constraint) requirementRule {
 			}
 			return "they have " + strings.Join(seen, ", ")
 		},
+	}
+}
+
+// invalidRule returns a rule that no agent satisfies, for constraints that cannot be compared.
+func invalidRule(err error) requirementRule {
+	text := "what constraints require that cannot be compared: " + err.Error()
+	return requirementRule{
+		requirement: text, fails: func(int) bool { return true }, has: func(int) string { return "none of it" },
+		nearest: func([]int) string { return "kill the job and submit it with constraints that are valid" },
 	}
 }
 

@@ -15,6 +15,8 @@ type PlacementPolicy struct {
 	Typical []TypicalTask
 	// Seed is the seed of policies that draw lots.
 	Seed uint64
+	// Patterns, if set, stores what constraints match from one cluster to the next.
+	Patterns *PatternCache
 }
 
 // policyTable returns all policies, the default first.

@@ -14,8 +14,10 @@ import (
 type constraintCounter struct {
 	// constraint is one that DependsOnPeers.
 	constraint job.Constraint
-	// column has the constraint's field of all agents.
-	column *index.Column
+	// column has the constraint's field of all agents. countsGPUTypes is set if that is the type of the GPUs which a task
+	// would get: see newGPUTypeColumn.
+	column         *index.Column
+	countsGPUTypes bool
 	// tasksByValue counts the job's live tasks by value number, those just placed included.
 	tasksByValue []int
 	// knownValues marks the values of agents that are suitable for the demand. Only GROUP_BY needs it.
@@ -32,11 +34,15 @@ const noValue = int32(-2)
 func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 	var all []*constraintCounter
 	for _, con := range cl.jobConstraints {
-		col := c.index.findColumn(con.Field)
-		t := &constraintCounter{constraint: con, column: col, tasksByValue: make([]int, len(col.Values())), knownValues: make([]bool, len(col.Values())), firstValue: noValue}
+		col, valueOf := c.index.findColumn(con.Field), func(a *AgentResources) (string, bool) { return a.FieldValue(con.Field) }
+		gpuTypes := con.Field == job.GPUTypeField && cl.gpus > 0
+		if gpuTypes {
+			col, valueOf = c.index.findGPUTypeColumn(&d.Request.Types)
+		}
+		t := &constraintCounter{constraint: con, column: col, countsGPUTypes: gpuTypes, tasksByValue: make([]int, len(col.Values())), knownValues: make([]bool, len(col.Values())), firstValue: noValue}
 		elsewhere := map[string]bool{}
 		for _, a := range d.PeerAgents {
-			v, ok := a.FieldValue(con.Field)
+			v, ok := valueOf(a)
 			id, here := col.Find(v)
 			switch {
 			case !ok:

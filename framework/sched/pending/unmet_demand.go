@@ -174,7 +174,7 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 		return
 	}
 	milli, gpuType := n*s.Usage.MilliPerTask(&d.Request, quota.AllTypes), ""
-	if only := d.Request.Types.Include; len(only) == 1 {
+	if only := d.Request.Types.Named(); len(only) == 1 {
 		gpuType = gpu.TypeOf(only[0])
 	}
 	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
@@ -202,6 +202,11 @@ const maxNewMachines = 1024
 func (s *demandSurvey) countAddable(j *queue.WaitingJob, d *fit.Demand, n int) int {
 	if len(d.Request.Devices.Include) > 0 {
 		return 0 // the requested devices are on present agents
+	}
+	if d.Request.GPUs > 0 && slices.ContainsFunc(d.Constraints, job.Constraint.SelectsGPUTypes) {
+		other := *d // added machines have any GPUs, so that only the other constraints matter
+		other.Constraints = slices.DeleteFunc(slices.Clone(d.Constraints), job.Constraint.SelectsGPUTypes)
+		d = &other
 	}
 	if len(d.Constraints) == 0 || n == 0 {
 		return n

@@ -222,7 +222,7 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 			tasks = min(tasks, room) // all devices may turn out to be of that type
 		}
 	}
-	if typed != nil && len(r.Types.Include) > 0 && !slices.ContainsFunc(r.Types.Include, r.Types.Match) {
+	if named := r.Types.Named(); typed != nil && len(named) > 0 && !slices.ContainsFunc(named, r.Types.Match) {
 		return r, 0, typed
 	}
 	return r, tasks, typed
@@ -294,7 +294,7 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 		}
 	}
 	var smallest *Limit
-	for _, name := range r.Types.Include {
+	for _, name := range r.Types.Named() {
 		if !r.Types.Match(name) {
 			continue
 		}

@@ -54,6 +54,10 @@ func AppendRequest(b []byte, r gpu.Request) []byte {
 	for _, list := range [...][]string{r.Types.Include, r.Types.Exclude, r.Devices.Include, r.Devices.Exclude} {
 		b = index.AppendTexts(b, list)
 	}
+	b = binary.AppendUvarint(b, uint64(len(r.Types.Rules)))
+	for i := range r.Types.Rules {
+		b = index.AppendText(b, r.Types.Rules[i].Text)
+	}
 	for _, s := range [...]string{r.MinDriver, r.MinCUDA, string(r.Topology)} {
 		b = index.AppendText(b, s)
 	}
@@ -74,14 +78,18 @@ func (w *Requirement) AsksMoreThanType() bool {
 // AcceptsUUID reports whether the requirement accepts the device by its UUID.
 func (w *Requirement) AcceptsUUID(id string) bool { return w.request.Devices.Match(id) }
 
-// AcceptsModel reports whether a model satisfies the types of the requirement. An unknown model ("") satisfies only
-// requirements for any type.
+// AcceptsModel reports whether a model, "" if it is unknown, satisfies the types of the requirement.
 func (w *Requirement) AcceptsModel(model string) bool {
 	types := &w.request.Types
 	if types.AcceptsAny() {
 		return true
 	}
-	return model != "" && w.models.Get(model, func() bool { return types.Match(model) })
+	return w.models.Get(model, func() bool {
+		if model == "" {
+			return types.MatchUnknown()
+		}
+		return types.Match(model)
+	})
 }
 
 // acceptsDevice reports whether a device satisfies the requirement, its UUID ignored. A device of unknown memory
