@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -55,8 +56,6 @@ type Loop struct {
 	nextCycle  time.Time
 	cycleTimer <-chan time.Time
 
-	heapBallast []byte // see heapBallastSize
-
 	// ops and replies belong to the current batch. commitBatch carries them out and
 	// clears them.
 	ops     []sched.Operation
@@ -89,13 +88,14 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 		loopMetrics: newLoopMetrics(cfg, past, v),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
 		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
-		heapBallast: make([]byte, heapBallastSize),
 	}
 }
 
 // Run runs the loop until ctx ends or the journal cannot be written. Nothing may be
 // carried out that is not recorded.
 func (l *Loop) Run(ctx context.Context) error {
+	ballast := make([]byte, heapBallastSize)
+	defer runtime.KeepAlive(ballast)
 	ticks := time.NewTicker(tickInterval)
 	defer ticks.Stop()
 	for {
@@ -106,7 +106,6 @@ func (l *Loop) Run(ctx context.Context) error {
 			l.applyRequest(r)
 		case <-ticks.C:
 			l.applyEvent(sched.Tick{})
-			l.recordGPUTime()
 		case <-l.cycleTimer:
 			l.cycleTimer = nil
 		case <-ctx.Done():
@@ -118,6 +117,14 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// RunBatch applies the events that step applies, ends them with a cycle and commits the batch, all in the caller's
+// goroutine. A simulation calls it in place of Run, to decide when each batch happens; the two must not run together.
+func (l *Loop) RunBatch(ctx context.Context, step func(st *sched.State, apply func(sched.Event))) error {
+	step(l.state, l.applyEvent)
+	l.applyEvent(sched.Cycle{})
+	return l.commitBatch(ctx)
 }
 
 // longCycle is the duration above which cycles are spaced out.
@@ -161,6 +168,9 @@ func (l *Loop) takeBatch() {
 func (l *Loop) applyEvent(ev sched.Event) {
 	l.counters.CountEvent(ev)
 	l.ops = append(l.ops, l.state.Step(l.clock(), ev)...)
+	if _, tick := ev.(sched.Tick); tick {
+		l.recordGPUTime()
+	}
 }
 
 func (l *Loop) applyRequest(r loopRequest) {

@@ -156,11 +156,18 @@ func TestLoopTicksAndStops(t *testing.T) {
 func TestBallastDelaysGarbageCollection(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	l := newTestLoop(&orderedJournal{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	l.requests <- loopRequest{reply: func(*sched.State, error) {}} // it runs
 	runtime.GC()
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 	metrics.Read(goal)
 	if got := goal[0].Value.Uint64(); got < 2*heapBallastSize {
 		t.Errorf("the next collection starts at %d bytes, want at least %d", got, 2*heapBallastSize)
 	}
-	runtime.KeepAlive(l)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
