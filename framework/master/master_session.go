@@ -94,14 +94,19 @@ func contextCause(ctx context.Context, err error) error {
 	return err
 }
 
-// sendSubscribe makes the one call that has no Mesos-Stream-Id and whose
-// response is an endless stream.
-func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error) {
+// buildSubscribe returns the SUBSCRIBE call with the present roles.
+func (s *masterSession) buildSubscribe() *scheduler.Call {
 	s.sentRoles = s.client.roles.snapshot()
 	s.roles = s.sentRoles.names
 	call := calls.Subscribe(s.client.cfg.frameworkInfo(s.frameworkID, s.sentRoles.names))
 	call.Subscribe.SuppressedRoles = s.sentRoles.suppressed
-	res, err := s.client.cfg.postCall(ctx, s.http, s.endpoint(), "", call)
+	return call
+}
+
+// sendSubscribe makes the one call that has no Mesos-Stream-Id and whose
+// response is an endless stream.
+func (s *masterSession) sendSubscribe(ctx context.Context) (io.ReadCloser, error) {
+	res, err := s.client.cfg.postCall(ctx, s.http, s.endpoint(), "", s.buildSubscribe())
 	if err != nil {
 		return nil, err
 	}
@@ -142,16 +147,21 @@ func (s *masterSession) readEvents(ctx context.Context, events io.Reader) error 
 // SUBSCRIBED.
 func (s *masterSession) openForCalls(ctx context.Context, sub *scheduler.Event_Subscribed) {
 	s.watchdog.setInterval(sub.GetHeartbeatIntervalSeconds())
+	s.acceptSubscription(sub)
+	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
+}
+
+// acceptSubscription makes s the session that PostOperation uses.
+func (s *masterSession) acceptSubscription(sub *scheduler.Event_Subscribed) {
 	s.subscribed = true
 	s.client.cfg.observeSubscription()
-	s.frameworkID = sub.GetFrameworkID().GetValue() // the goroutine that starts below reads it
+	s.frameworkID = sub.GetFrameworkID().GetValue() // the goroutine that sends calls reads it, and starts later
 	s.client.setSession(s)
 	if now := s.client.roles.snapshot(); now.version != s.sentRoles.version {
 		s.queue.enqueue(sched.SetRoles{Roles: now.names}) // they changed during SUBSCRIBE
 	}
 	s.client.cfg.Log.WithField("master", s.leader).WithField("framework", s.frameworkID).Info("subscribed")
 	s.client.status.setSubscribed(s.leader)
-	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
 }
 
 // closeForCalls stops sending calls and emits Disconnected.

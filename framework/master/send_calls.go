@@ -43,27 +43,38 @@ func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCaus
 
 // performOperation makes one call. An error means that the session must end.
 func (s *masterSession) performOperation(ctx context.Context, op sched.Operation) error {
-	call, err := s.buildCall(op)
-	if err == nil && call == nil {
-		return nil
+	for op != nil {
+		call, err := s.buildCall(op)
+		if err == nil && call == nil {
+			return nil
+		}
+		if err == nil {
+			err = s.deliverCall(ctx, call)
+		}
+		if op, err = s.finishCall(op, call, err, ctx.Err() != nil); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = s.deliverCall(ctx, call)
-	}
+	return nil
+}
+
+// finishCall handles the result of a call. ending reports that the session ends. It returns the operation that the
+// failure requires, or nil; an error means that the session must end.
+func (s *masterSession) finishCall(op sched.Operation, call *scheduler.Call, err error, ending bool) (next sched.Operation, _ error) {
 	accept, isAccept := op.(sched.AcceptOffers)
 	switch {
 	case err == nil:
 		s.recordSuccess(op, call)
-		return nil
+		return nil, nil
 	case errors.Is(err, errNoCall), failureScopeOf(err) == scopeCall:
-	case isAccept && !wasNotSent(err) && ctx.Err() == nil:
+	case isAccept && !wasNotSent(err) && !ending:
 		// The master may have accepted it: the tasks are reconciled.
 		s.takeOffers(accept.OfferIDs)
 	default:
-		return fmt.Errorf("%s: %w", call.GetType(), err)
+		return nil, fmt.Errorf("%s: %w", call.GetType(), err)
 	}
 	s.callLog(op).WithError(err).Warn("the call failed or was rejected")
-	return s.handleFailure(ctx, op, call)
+	return s.handleFailure(op, call), nil
 }
 
 func (s *masterSession) callLog(op sched.Operation) logrus.FieldLogger {
@@ -101,20 +112,20 @@ func (s *masterSession) recordSuccess(op sched.Operation, call *scheduler.Call) 
 	}
 }
 
-// handleFailure reverts what a failed operation would have changed.
-func (s *masterSession) handleFailure(ctx context.Context, op sched.Operation, call *scheduler.Call) error {
+// handleFailure reverts what a failed operation would have changed, and returns the operation that this requires, or nil.
+func (s *masterSession) handleFailure(op sched.Operation, call *scheduler.Call) sched.Operation {
 	switch o := op.(type) {
 	case sched.AcceptOffers:
-		return s.handleAcceptFailure(ctx, o)
+		return s.handleAcceptFailure(o)
 	case sched.SetRoles:
 		s.client.roles.revertRefused(call.GetUpdateFramework().GetFrameworkInfo().Roles, s.roles)
 	}
 	return nil
 }
 
-// handleAcceptFailure emits AcceptFailed and declines the remaining offers:
+// handleAcceptFailure emits AcceptFailed and returns a decline of the remaining offers:
 // otherwise their resources would be blocked until the session ends.
-func (s *masterSession) handleAcceptFailure(ctx context.Context, a sched.AcceptOffers) error {
+func (s *masterSession) handleAcceptFailure(a sched.AcceptOffers) sched.Operation {
 	failed, decline := sched.AcceptFailed{}, sched.DeclineOffers{Refuse: a.Refuse}
 	for _, l := range a.Launches {
 		failed.TaskIDs = append(failed.TaskIDs, l.TaskID)
@@ -123,7 +134,7 @@ func (s *masterSession) handleAcceptFailure(ctx context.Context, a sched.AcceptO
 		decline.Offers = append(decline.Offers, sched.DeclinedOffer{OfferID: id, Reason: "its ACCEPT failed"})
 	}
 	s.emit(failed)
-	return s.performOperation(ctx, decline)
+	return decline
 }
 
 // postCall makes one call whose response is only a status.
