@@ -1,0 +1,120 @@
+package clustersim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// replayed is a seed to run alone: go test ./internal/clustersim -run Seeds -clustersim.seed=N
+var replayed = flag.Uint64("clustersim.seed", 0, "run this seed alone and print its last events")
+
+// regressions are seeds that once failed.
+var regressions = []uint64{}
+
+// The number of seeds in the ordinary suite, and in make test-long.
+const (
+	usualSeeds = 50
+	longSeeds  = 20_000
+)
+
+// TestSeeds runs clusters under faults. Each must keep all invariants and converge after the last fault.
+func TestSeeds(t *testing.T) {
+	if *replayed != 0 {
+		runSeed(t, *replayed, &totals{})
+		return
+	}
+	seeds := slices.Clone(regressions)
+	count := usualSeeds
+	if os.Getenv("MESOS_GPU_TEST_LONG") != "" {
+		count = longSeeds
+	}
+	for i := range count {
+		seeds = append(seeds, uint64(i+1))
+	}
+	var all totals
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(seeds) && !t.Failed(); i = int(next.Add(1)) - 1 {
+				runSeed(t, seeds[i], &all)
+			}
+		})
+	}
+	running.Wait()
+	t.Log(all.String())
+}
+
+// runSeed runs one cluster. A failure prints the seed, the step and the last events.
+func runSeed(t *testing.T, seed uint64, all *totals) {
+	w := NewWorld(seed)
+	if err := w.Run(); err != nil {
+		t.Errorf("%v\n%s\nreplay with: go test ./internal/clustersim -run TestSeeds -clustersim.seed=%d", err, w.LastEvents(300), seed)
+	}
+	all.add(w)
+}
+
+// TestEqualSeedsHaveEqualHistories: nothing outside of the seed decides, such as the order of a map.
+func TestEqualSeedsHaveEqualHistories(t *testing.T) {
+	for seed := range uint64(10) {
+		a, b := NewWorld(seed), NewWorld(seed)
+		errA, errB := a.Run(), b.Run()
+		if a.Digest() != b.Digest() || a.Steps() != b.Steps() {
+			t.Errorf("seed %d: %d events with digest %x (%v), then %d with %x (%v)", seed, a.Steps(), a.Digest(), errA, b.Steps(), b.Digest(), errB)
+			printDifference(t, a, b)
+		}
+	}
+}
+
+// printDifference prints where two histories begin to differ, as far as they are kept.
+func printDifference(t *testing.T, a, b *World) {
+	t.Helper()
+	linesA, linesB := strings.Split(a.LastEvents(4096), "\n"), strings.Split(b.LastEvents(4096), "\n")
+	for i := range min(len(linesA), len(linesB)) {
+		if linesA[i] != linesB[i] {
+			t.Errorf("they differ:\n%s\n%s", strings.Join(linesA[max(0, i-10):i+1], "\n"), linesB[i])
+			return
+		}
+	}
+}
+
+// totals sums up what was simulated.
+type totals struct {
+	mu     sync.Mutex
+	seeds  int
+	steps  int
+	time   time.Duration
+	faults map[string]int
+}
+
+func (s *totals) add(w *World) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeds++
+	s.steps += w.Steps()
+	s.time += w.VirtualTime()
+	if s.faults == nil {
+		s.faults = map[string]int{}
+	}
+	for what, n := range w.Faults {
+		s.faults[what] += n
+	}
+}
+
+func (s *totals) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d clusters, %d events, %.0f simulated hours\n", s.seeds, s.steps, s.time.Hours())
+	for _, what := range slices.Sorted(maps.Keys(s.faults)) {
+		fmt.Fprintf(&b, "%9d %s\n", s.faults[what], what)
+	}
+	return b.String()
+}

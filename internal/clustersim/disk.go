@@ -1,0 +1,95 @@
+package clustersim
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"strconv"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/job"
+)
+
+// disk is the file of the scheduler's journal. It survives the scheduler. Its frames make a commit atomic, as
+// bbolt's pages and ZooKeeper's transactions do; the records in them have the journal's encoding.
+type disk struct {
+	world *World
+	// synced is the durable content.
+	synced []byte
+	// recorded are the durable states of attempts by task id, and attempts the last durable attempt of each task: what the
+	// invariants compare with.
+	recorded map[string]job.State
+	attempts map[string]int
+}
+
+// errKilled ends a loop whose process was killed.
+var errKilled = errors.New("the scheduler was killed")
+
+// fileJournal is the journal as one scheduler process opened it.
+type fileJournal struct {
+	disk    *disk
+	process *process
+}
+
+func (f fileJournal) Load(context.Context) (journal.JournalContents, error) { return f.disk.restore() }
+func (f fileJournal) Close() error                                          { return nil }
+
+// Commit writes a change. The process may be killed before the write, while it happens, or after it.
+func (f fileJournal) Commit(_ context.Context, c journal.Change) error {
+	d := f.disk
+	text, err := journal.EncodeChange(c)
+	if err != nil {
+		return err
+	}
+	d.world.note("commit", strconv.Itoa(len(c.Tasks)), "", len(text))
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
+	frame = binary.BigEndian.AppendUint32(append(frame, text...), crc32.ChecksumIEEE(text))
+	if d.world.chance(d.world.plan.killAtCommit, "killed at a commit") {
+		f.process.kill()
+		switch d.world.random.IntN(3) {
+		case 0:
+			d.world.fault("write lost")
+		case 1:
+			d.world.fault("write torn")
+			d.synced = append(d.synced, frame[:d.world.random.IntN(len(frame))]...)
+		default:
+			d.world.fault("killed between record and act")
+			d.write(frame, &c)
+		}
+		return errKilled
+	}
+	d.write(frame, &c)
+	return nil
+}
+
+func (d *disk) write(frame []byte, c *journal.Change) {
+	d.synced = append(d.synced, frame...)
+	if d.recorded == nil {
+		d.recorded, d.attempts = map[string]job.State{}, map[string]int{}
+	}
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		d.recorded[t.ID], d.attempts[t.Job+"."+strconv.Itoa(t.Index)] = t.State, t.Attempt
+	}
+	d.world.checks.checkCommit(c)
+}
+
+// restore returns the contents as a new process reads them. It drops an incomplete frame at the end.
+func (d *disk) restore() (journal.JournalContents, error) {
+	var texts [][]byte
+	rest := d.synced
+	for len(rest) >= 8 {
+		size := int(binary.BigEndian.Uint32(rest))
+		if len(rest) < size+8 {
+			break
+		}
+		text := rest[4 : 4+size]
+		if binary.BigEndian.Uint32(rest[4+size:]) != crc32.ChecksumIEEE(text) {
+			break
+		}
+		texts, rest = append(texts, text), rest[8+size:]
+	}
+	d.synced = d.synced[:len(d.synced)-len(rest)]
+	return journal.DecodeLog(texts)
+}

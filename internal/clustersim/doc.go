@@ -1,0 +1,9 @@
+// Package clustersim simulates a whole cluster from one seed: users, a scheduler with its journal, a Mesos master,
+// agents and tasks, under faults. Equal seeds give equal histories, so that a failure can be replayed. Only tests
+// use it.
+//
+// The scheduler is the real one: framework/leader.Loop with framework/sched, framework/readmodel, the journal's encoding
+// and framework/master's session, which converts events, operations and resources. Simulated are what surrounds it: time,
+// the network, the disk, and Mesos as far as its guides specify it. One goroutine runs everything, one event after
+// the other, in virtual time.
+package clustersim

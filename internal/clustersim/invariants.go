@@ -1,0 +1,392 @@
+package clustersim
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/job"
+)
+
+// invariants compares the scheduler with what really happened in the cluster.
+type invariants struct {
+	world     *World
+	converged bool
+
+	// attempts are the attempts that reached an agent, by task id. updates are the statuses of agents, by uuid.
+	attempts map[string]*attemptTruth
+	updates  map[string]*status
+	nextUUID int
+	// tasks are the durable tasks by job and index.
+	tasks map[string]map[int]job.Task
+	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
+	killRequested map[string]bool
+	turns         int
+	// state is that of the running process as of its last turn.
+	state *sched.State
+}
+
+// attemptTruth is what really happened to an attempt.
+type attemptTruth struct {
+	state mesos.TaskState
+	// vanished attempts ended with their machine, and were never reported.
+	vanished bool
+	// acknowledged is whether the scheduler has acknowledged its end.
+	acknowledged bool
+}
+
+func newInvariants(w *World) *invariants {
+	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[string]map[int]job.Task{}, killRequested: map[string]bool{}}
+}
+
+// checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
+func (c *invariants) checkCommit(change *journal.Change) {
+	w := c.world
+	for _, name := range change.Removed {
+		delete(c.tasks, name)
+	}
+	launched, touched := false, map[string]bool{}
+	for i := range change.Tasks {
+		t := change.Tasks[i]
+		if c.tasks[t.Job] == nil {
+			c.tasks[t.Job] = map[int]job.Task{}
+		}
+		before := c.tasks[t.Job][t.Index]
+		if before.Attempt > t.Attempt || before.ID == t.ID && before.State != t.State && !before.State.IsLive() {
+			w.failf("%s went from %s of attempt %d to %s of attempt %d", t.ID, before.State, before.Attempt, t.State, t.Attempt)
+		}
+		c.tasks[t.Job][t.Index] = t
+		touched[t.Job] = true
+		if !t.KillRequested.IsZero() {
+			c.killRequested[t.ID] = true
+		}
+		launched = launched || t.State == job.Launching && before.State != job.Launching
+		w.note("recorded", t.ID, string(t.State), t.Failures)
+	}
+	for name := range touched {
+		c.checkJob(name)
+	}
+	if launched && w.plan.quota > 0 {
+		held := 0
+		for _, tasks := range c.tasks {
+			for _, t := range tasks {
+				if t.State.IsPlaced() {
+					held += milliGPUs(&t)
+				}
+			}
+		}
+		if held > 1000*w.plan.quota {
+			w.failf("the role holds %d thousandths of GPUs, its quota is %d", held, 1000*w.plan.quota)
+		}
+	}
+}
+
+func milliGPUs(t *job.Task) (milli int) {
+	for _, n := range t.GPUTypes {
+		milli += 1000 * n
+	}
+	for _, s := range t.Shares {
+		milli += s.MilliDevices
+	}
+	return milli
+}
+
+func (c *invariants) checkJob(name string) {
+	j := c.world.users.jobs[name]
+	if j == nil {
+		c.world.failf("job %s is recorded, nobody submitted it", name)
+		return
+	}
+	placed, ending, waiting := 0, 0, 0
+	for _, t := range c.tasks[name] {
+		switch {
+		case t.State == job.Waiting:
+			waiting++
+		case t.State.IsPlaced() && t.KillRequested.IsZero():
+			placed++
+		case t.State.IsPlaced():
+			ending++
+		}
+	}
+	if j.spec.Gang && placed > 0 && waiting > 0 {
+		c.world.failf("gang %s has %d tasks placed, %d that wait, %d that end", name, placed, waiting, ending)
+	}
+	if most := j.spec.MaxParallel; most > 0 && placed+ending > most {
+		c.world.failf("%d tasks of %s hold places, at most %d may", placed+ending, name, most)
+	}
+}
+
+// checkAccepted checks that launches are recorded before the master receives them.
+func (c *invariants) checkAccepted(infos []mesos.TaskInfo) {
+	for i := range infos {
+		if state := c.world.disk.recorded[infos[i].TaskID.Value]; state == "" || state == job.Waiting {
+			c.world.failf("task %s is launched, recorded is %q", infos[i].TaskID.Value, state)
+		}
+	}
+}
+
+// checkAcknowledged checks that the end of a task is recorded before it is acknowledged.
+func (c *invariants) checkAcknowledged(id, uuid string) {
+	u := c.updates[uuid]
+	if u == nil || u.task != id {
+		c.world.failf("%s acknowledges an update that nobody sent", id)
+		return
+	}
+	if !events.IsTerminal(u.state) {
+		return
+	}
+	if a := c.attempts[id]; a != nil {
+		a.acknowledged = true
+	}
+	name, index, attempt := parseTaskID(id)
+	if c.world.disk.recorded[id].IsLive() && c.world.disk.attempts[name+"."+strconv.Itoa(index)] <= attempt {
+		c.world.failf("%s of %s is acknowledged, recorded is %s", u.state, id, c.world.disk.recorded[id])
+	}
+}
+
+// newUUID returns the uuid of a new status of an agent.
+func (c *invariants) newUUID(task string, state mesos.TaskState) string {
+	c.nextUUID++
+	uuid := fmt.Sprintf("%016d", c.nextUUID)
+	c.updates[uuid] = &status{task: task, state: state}
+	return uuid
+}
+
+// stateOf returns the state in a status of an agent.
+func (c *invariants) stateOf(uuid string) mesos.TaskState {
+	if u := c.updates[uuid]; u != nil {
+		return u.state
+	}
+	return mesos.TASK_STAGING
+}
+
+func (c *invariants) taskStarted(id string, n *agentNode) {
+	c.world.note("task started", id, n.host, 0)
+	if c.attempts[id] != nil {
+		c.world.failf("attempt %s is started twice", id)
+	}
+	c.attempts[id] = &attemptTruth{state: mesos.TASK_RUNNING}
+}
+
+func (c *invariants) taskEnded(id string, state mesos.TaskState) {
+	c.world.note("task ended", id, state.String(), 0)
+	c.attempts[id].state = state
+}
+
+func (c *invariants) taskVanished(id string) {
+	if a := c.attempts[id]; a.state == mesos.TASK_RUNNING {
+		a.vanished = true
+	}
+}
+
+// checkRestored checks what a new process reads: each accepted job is there.
+func (c *invariants) checkRestored(past *journal.JournalContents) {
+	there := map[string]bool{}
+	for _, j := range past.Jobs {
+		there[j.Spec.Name] = true
+	}
+	for _, name := range c.world.users.acceptedJobs() {
+		if !there[name] {
+			c.world.failf("job %s was accepted, the journal does not have it", name)
+		}
+	}
+	c.state = nil
+}
+
+// compareEvery is the number of turns between two comparisons of state, read model and journal.
+const compareEvery = 64
+
+// checkTurn compares the state with the read model and the journal now and then.
+func (c *invariants) checkTurn(st *sched.State, model *readmodel.Model) {
+	c.state = st
+	if c.turns++; c.turns%compareEvery == 0 {
+		c.compare(model)
+	}
+}
+
+func (c *invariants) compare(model *readmodel.Model) {
+	past, err := c.world.disk.restore()
+	if err != nil {
+		c.world.failf("the journal cannot be restored: %v", err)
+		return
+	}
+	jobs := c.state.Jobs()
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	var shown []*job.Job
+	for _, j := range jobs {
+		if copied, ok := model.CopyJob(j.Spec.Name); ok {
+			shown = append(shown, &copied)
+		}
+	}
+	state := c.encode(c.state.FrameworkID(), jobs, c.state.Documents())
+	if recorded := c.encode(past.FrameworkID, past.Jobs, past.Documents); !bytes.Equal(state, recorded) {
+		c.world.failf("the journal differs from the state:\n%q\n%q", recorded, state)
+	}
+	if read := c.encode(model.CurrentFrameworkID(), shown, c.state.Documents()); !bytes.Equal(state, read) || model.JobCount() != len(jobs) {
+		c.world.failf("the read model differs from the state:\n%q\n%q", read, state)
+	}
+}
+
+// encode returns contents as one text.
+func (c *invariants) encode(frameworkID string, jobs []*job.Job, documents map[string][]byte) []byte {
+	change := journal.Change{FrameworkID: frameworkID, Jobs: jobs, Documents: documents}
+	for _, j := range jobs {
+		change.Tasks = append(change.Tasks, j.Tasks...)
+	}
+	text, err := journal.EncodeChange(change)
+	if err != nil {
+		c.world.failf("encode: %v", err)
+	}
+	return text
+}
+
+// awaitConvergence ends the run when the cluster has converged, and fails after the deadline.
+func (c *invariants) awaitConvergence(deadline time.Duration) {
+	w := c.world
+	missing := c.missing()
+	switch {
+	case missing == "":
+		c.converged = true
+	case w.now > deadline:
+		w.failf("not converged %s after the last fault: %s", convergeWithin, missing)
+	default:
+		w.after(10*time.Second, "look", func() { c.awaitConvergence(deadline) })
+	}
+}
+
+// missing returns what has not converged, "" for nothing.
+func (c *invariants) missing() string {
+	w := c.world
+	if w.scheduler.process == nil || c.state == nil || !c.state.IsConnected() {
+		return "the scheduler is not subscribed"
+	}
+	running := map[string]bool{}
+	for _, name := range w.users.names {
+		j, wanted := w.users.jobs[name], 0
+		if !j.accepted {
+			return name + " is not accepted"
+		}
+		now, ok := c.state.Job(name)
+		if !ok {
+			return name + " does not exist"
+		}
+		for i := range now.Tasks {
+			t := &now.Tasks[i]
+			switch {
+			case !t.State.IsLive():
+			case j.spec.Service != nil && t.State == job.Running && t.KillRequested.IsZero():
+				running[t.ID] = true
+				wanted++
+			default:
+				return fmt.Sprintf("%s is %s", t.ID, t.State)
+			}
+		}
+		if j.spec.Service != nil && !j.killSent && wanted != j.tasks {
+			return fmt.Sprintf("%d tasks of service %s run, %d are wanted", wanted, name, j.tasks)
+		}
+	}
+	for _, a := range w.agents {
+		if !a.ready {
+			return a.host + " is not registered"
+		}
+		for _, id := range a.taskIDs() {
+			if t := a.tasks[id]; !t.ended && !running[id] {
+				return id + " runs on " + a.host + ", and should not"
+			}
+			delete(running, id)
+		}
+		if len(a.updates) > 0 {
+			return a.host + " has unacknowledged updates of " + strings.Join(slices.Sorted(maps.Keys(a.updates)), " ")
+		}
+	}
+	if len(running) > 0 {
+		return fmt.Sprintf("%v run, no agent has them", slices.Sorted(maps.Keys(running)))
+	}
+	return ""
+}
+
+// checkEnd checks that each job ended as declared.
+func (c *invariants) checkEnd() {
+	if !c.converged {
+		c.world.failf("nothing happens any more: %s", c.missing())
+		return
+	}
+	c.compare(c.world.scheduler.process.loop.Model)
+	for _, name := range c.world.users.names {
+		j := c.world.users.jobs[name]
+		now, _ := c.state.Job(name)
+		for i := range now.Tasks {
+			if j.spec.Service == nil {
+				c.checkEndOfTask(j, &now.Tasks[i])
+			}
+		}
+	}
+}
+
+func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
+	w, truth := c.world, mesos.TaskState(-1)
+	if a := c.attempts[t.ID]; a != nil {
+		truth = a.state
+	}
+	timedOut := t.KillReason == job.KillByTimeout
+	wrong := false
+	switch t.State {
+	case job.Finished:
+		wrong = truth != mesos.TASK_FINISHED
+	case job.Failed:
+		wrong = !timedOut && truth != mesos.TASK_FAILED || j.spec.Timeout == 0 && !j.spec.Gang && t.Failures != j.spec.Retries && !j.killSent
+	case job.Killed:
+		wrong = !j.killSent && !j.spec.Gang
+	default:
+		wrong = true
+	}
+	if wrong {
+		w.failf("%s is %s (%q, %d failures of %d retries); in truth it is %s", t.ID, t.State, t.Message, t.Failures, j.spec.Retries, truth)
+	}
+	if j.spec.Gang || t.Losses > 0 {
+		return
+	}
+	failed, reported := 0, 0
+	for id, a := range c.attempts {
+		name, index, _ := parseTaskID(id)
+		if name != t.Job || index != t.Index {
+			continue
+		}
+		if a.state == mesos.TASK_FAILED {
+			failed++
+			if a.acknowledged && !c.killRequested[id] {
+				reported++
+			}
+		}
+		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) {
+			w.failf("%s has finished, which was acknowledged; its task is %s as %s", id, t.State, t.ID)
+		}
+	}
+	counted := t.Failures
+	if t.State == job.Failed {
+		counted++
+	}
+	if j.spec.Timeout == 0 && !j.killSent && (counted > failed || counted < reported) {
+		w.failf("%s counts %d failures; %d attempts failed, %d were acknowledged", t.ID, counted, failed, reported)
+	}
+}
+
+// acceptedJobs returns the names of the jobs whose submission succeeded.
+func (u *workload) acceptedJobs() (names []string) {
+	for _, name := range u.names {
+		if u.jobs[name].accepted {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,292 @@
+package clustersim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/resource"
+	"mesos-gpu/isolator/simulated"
+)
+
+// agentNode is a machine with a Mesos agent and the tasks that run there.
+type agentNode struct {
+	world      *World
+	host       string
+	resources  []mesos.Resource
+	attributes []mesos.Attribute
+	cut        partition
+
+	// id is assigned at the first registration. A wiped agent gets another one: lives counts them.
+	id    string
+	lives int
+	// down is whether the agent's process does not run. Its tasks run on.
+	down bool
+	// connection is nil while there is none to the master; ready is whether the agent is registered.
+	connection *connection
+	ready      bool
+	// tasks are those that run, and those whose end is not acknowledged. updates are the unacknowledged statuses by task.
+	tasks   map[string]*agentTask
+	updates map[string][]*status
+}
+
+// agentTask is a task on its agent.
+type agentTask struct {
+	id        string
+	resources []mesos.Resource
+	// reported is the state in the last status; ended is whether nothing of it runs any more.
+	reported mesos.TaskState
+	ended    bool
+	killed   bool
+	grace    time.Duration
+}
+
+// status is a status update that the agent repeats until it is acknowledged.
+type status struct {
+	task, uuid, message string
+	state               mesos.TaskState
+	reason              mesos.TaskStatus_Reason
+	tries               int
+}
+
+func newAgent(w *World, number int) *agentNode {
+	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: map[string][]*status{}}
+	count := 1 + w.random.IntN(4)
+	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", count), n.host)
+	if err != nil {
+		w.failf("host: %v", err)
+		return n
+	}
+	inventory, err := gpu.EncodeInventory(host)
+	if err != nil {
+		w.failf("inventory: %v", err)
+		return n
+	}
+	n.resources = []mesos.Resource{resource.NewScalar("cpus", 8), resource.NewScalar("mem", 8192), resource.NewScalar("disk", 10000)}
+	n.resources = append(n.resources, mesos.Resource{Name: "ports", Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 31099}}}})
+	whole := host.Devices
+	if w.plan.shares && number%2 == 0 {
+		shared := whole[0]
+		whole = whole[1:]
+		n.resources = append(n.resources, resource.NewScalar(gpu.MemResource(shared.UUID), float64(shared.MemMiB)), resource.NewScalar(gpu.CoresResource(shared.UUID), 100))
+	}
+	var ids []string
+	for _, d := range whole {
+		ids = append(ids, d.UUID)
+	}
+	if len(ids) > 0 {
+		n.resources = append(n.resources, resource.NewScalar("gpus", float64(len(ids))), resource.NewSet("gpu_ids", ids...))
+	}
+	n.resources = resource.Sum(n.resources)
+	for name, value := range map[string]string{"gpu_type": "V100", "gpu_inventory": inventory, "gpu_driver": host.Driver, "gpu_cuda": host.CUDA} {
+		n.attributes = append(n.attributes, mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: value}})
+	}
+	slices.SortFunc(n.attributes, func(a, b mesos.Attribute) int { return strings.Compare(a.Name, b.Name) })
+	return n
+}
+
+func (n *agentNode) start() {
+	n.world.after(n.world.between(0, 2*time.Second), "connect agent", n.connect)
+}
+
+func (n *agentNode) taskIDs() []string { return slices.Sorted(maps.Keys(n.tasks)) }
+
+// connect opens a connection to the master and registers.
+func (n *agentNode) connect() {
+	w := n.world
+	if n.down || n.connection != nil {
+		return
+	}
+	if n.cut.until > w.now || !w.master.leads {
+		w.after(w.between(time.Second, 5*time.Second), "connect agent", n.connect)
+		return
+	}
+	c := &connection{world: w, cut: &n.cut}
+	c.onBreak = func() { n.disconnected(c) }
+	n.connection, n.ready = c, false
+	c.send(toMaster, "register agent", func() { w.master.register(n, c) })
+}
+
+// registered sends the unacknowledged statuses again.
+func (n *agentNode) registered(c *connection) {
+	if n.connection != c {
+		return
+	}
+	n.ready = true
+	n.world.note("agent registered", n.id, "", len(n.tasks))
+	for _, id := range slices.Sorted(maps.Keys(n.updates)) {
+		n.sendUpdate(n.updates[id][0])
+	}
+}
+
+func (n *agentNode) disconnected(c *connection) {
+	n.world.master.agentDisconnected(c)
+	if n.connection == c {
+		n.connection, n.ready = nil, false
+		n.world.after(n.world.between(500*time.Millisecond, 8*time.Second), "connect agent", n.connect)
+	}
+}
+
+// maybeBreak breaks the connection to the master now and then, which loses messages.
+func (n *agentNode) maybeBreak() {
+	if n.connection != nil && n.world.chance(n.world.plan.breakAgent, "agent's connection broken") {
+		n.connection.breakUp()
+	}
+}
+
+func (n *agentNode) cutNetwork(length time.Duration) {
+	n.cut.until = max(n.cut.until, n.world.now+length)
+	n.connection.watch(length)
+}
+
+func (n *agentNode) healNetwork() { n.cut.until = min(n.cut.until, n.world.now) }
+
+// restart restarts the agent's process. Its tasks run on, and it knows them again.
+func (n *agentNode) restart() {
+	if n.down {
+		return
+	}
+	n.down = true
+	if n.connection != nil {
+		n.connection.breakUp()
+	}
+	n.world.after(n.world.between(time.Second, 2*time.Minute), "agent starts", n.startAgain)
+}
+
+// wipe ends everything on a machine, which comes back as a new agent.
+func (n *agentNode) wipe() {
+	n.restart()
+	for _, id := range n.taskIDs() {
+		n.world.checks.taskVanished(id)
+		n.tasks[id].ended = true
+	}
+	n.tasks, n.updates, n.id = map[string]*agentTask{}, map[string][]*status{}, ""
+	n.lives++
+}
+
+func (n *agentNode) startAgain() {
+	n.down = false
+	n.connect()
+}
+
+// run starts a task.
+func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
+	w, id := n.world, info.TaskID.Value
+	if n.tasks[id] != nil || !n.ready || info.AgentID.Value != n.id {
+		return
+	}
+	n.checkDevices(id, resources)
+	t := &agentTask{id: id, resources: resources, reported: mesos.TASK_STAGING, grace: time.Duration(info.GetKillPolicy().GetGracePeriod().GetNanoseconds())}
+	n.tasks[id] = t
+	w.checks.taskStarted(id, n)
+	o := w.users.outcomeOf(id)
+	w.after(w.between(10*time.Millisecond, 2*time.Second), "task starts", func() {
+		if t.ended {
+			return
+		}
+		n.report(t, mesos.TASK_STARTING, "")
+		n.report(t, mesos.TASK_RUNNING, "")
+		if o.length > 0 {
+			w.after(o.length, "task ends", func() { n.end(t, o.state) })
+		}
+	})
+}
+
+// checkDevices checks that no task of the machine uses what another one holds.
+func (n *agentNode) checkDevices(id string, resources []mesos.Resource) {
+	used := [][]mesos.Resource{resources}
+	for _, other := range n.taskIDs() {
+		if t := n.tasks[other]; !t.ended {
+			used = append(used, t.resources)
+		}
+	}
+	if resource.Overlaps(used...) || !resource.Contains(n.resources, resource.Sum(used...)) {
+		n.world.failf("task %s on %s uses devices that other tasks hold: %v", id, n.host, used)
+	}
+}
+
+// end ends a task by itself or because it was killed.
+func (n *agentNode) end(t *agentTask, state mesos.TaskState) {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	n.world.checks.taskEnded(t.id, state)
+	n.report(t, state, "exited with status "+strconv.Itoa(int(state)))
+}
+
+// kill kills a task after its grace period. A task that is not known has ended already.
+func (n *agentNode) kill(id string, force bool) {
+	t := n.tasks[id]
+	if t == nil || t.ended || t.killed && !force {
+		return
+	}
+	t.killed = true
+	grace := n.world.between(0, t.grace)
+	if force {
+		grace = 0
+	}
+	n.world.after(grace, "task killed", func() { n.end(t, mesos.TASK_KILLED) })
+}
+
+// report adds a status to the task's stream. Only the first unacknowledged one is sent.
+func (n *agentNode) report(t *agentTask, state mesos.TaskState, message string) {
+	t.reported = state
+	n.enqueue(&status{task: t.id, state: state, message: message})
+}
+
+func (n *agentNode) enqueue(s *status) {
+	s.uuid = n.world.checks.newUUID(s.task, s.state)
+	n.updates[s.task] = append(n.updates[s.task], s)
+	if len(n.updates[s.task]) == 1 {
+		n.sendUpdate(s)
+	}
+}
+
+// dropUnknown reports a task that never reached the agent.
+func (n *agentNode) dropUnknown(id string) {
+	if n.tasks[id] == nil && len(n.updates[id]) == 0 {
+		n.enqueue(&status{task: id, state: mesos.TASK_DROPPED, reason: mesos.REASON_RECONCILIATION, message: "task unknown to the agent"})
+	}
+}
+
+// sendUpdate sends a status, and again after growing pauses until it is acknowledged.
+func (n *agentNode) sendUpdate(s *status) {
+	s.tries++
+	try := s.tries
+	if n.ready {
+		id := n.id
+		n.connection.send(toMaster, "status update", func() { n.world.master.updateStatus(id, s) })
+		n.maybeBreak()
+	}
+	pause := min(10*time.Second<<min(try-1, 6), 5*time.Minute)
+	n.world.after(pause, "repeat update", func() {
+		if list := n.updates[s.task]; len(list) > 0 && list[0] == s && s.tries == try {
+			n.sendUpdate(s)
+		}
+	})
+}
+
+// acknowledge removes a status and sends the next one of its task.
+func (n *agentNode) acknowledge(id, uuid string) {
+	list := n.updates[id]
+	if len(list) == 0 || list[0].uuid != uuid {
+		return
+	}
+	if list = list[1:]; len(list) > 0 {
+		n.updates[id] = list
+		n.sendUpdate(list[0])
+		return
+	}
+	delete(n.updates, id)
+	if t := n.tasks[id]; t != nil && t.ended && events.IsTerminal(t.reported) {
+		delete(n.tasks, id)
+	}
+}

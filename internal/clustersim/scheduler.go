@@ -1,0 +1,357 @@
+package clustersim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/leader"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+)
+
+// schedulerNode is the host of the scheduler: it starts a new process whenever the old one has died.
+type schedulerNode struct {
+	world *World
+	cut   partition
+	log   logrus.FieldLogger
+	// counters are those of all processes: they only count.
+	counters *metrics.SchedulerCounters
+	// process is the running process, nil while there is none.
+	process *process
+}
+
+func newScheduler(w *World) *schedulerNode {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	log.SetLevel(logrus.PanicLevel)
+	return &schedulerNode{world: w, log: log, counters: metrics.NewSchedulerCounters()}
+}
+
+// role is the scheduler's only role.
+const role = "batch"
+
+func (n *schedulerNode) settings() sched.SchedulerSettings {
+	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000}
+	s.Policy = sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: role}}}}
+	if n.world.plan.quota > 0 {
+		s.Policy.Roles[0].Quota = quota.Quota{quota.AllTypes: n.world.plan.quota}
+	}
+	return s
+}
+
+// process is one run of the scheduler, from its start to its death.
+type process struct {
+	node   *schedulerNode
+	world  *World
+	dead   bool
+	offset time.Duration // of its wall clock
+	loop   *leader.Loop
+	client *master.Client
+	// connection and session are those of the current subscription, nil without one. call waits for its result.
+	connection *connection
+	session    *master.DetachedSession
+	call       *master.PendingCall
+	// inbox has events, and requests the requests, that the next turn of the loop applies.
+	inbox    []sched.Event
+	requests []request
+	turning  bool
+}
+
+// request is a user's request to the loop. apply runs in the loop; reply gets its error once it is recorded.
+type request struct {
+	apply func(st *sched.State, apply func(sched.Event)) error
+	reply func(err error)
+}
+
+// start starts a process, which restores the journal.
+func (n *schedulerNode) start() {
+	w := n.world
+	if w.faulty && w.plan.clockJumps && w.random.IntN(3) == 0 {
+		w.clockOffset += w.between(-5*time.Minute, 5*time.Minute)
+		w.fault("clock jumped")
+	}
+	p := &process{node: n, world: w, offset: w.clockOffset}
+	past, err := w.disk.restore()
+	if err != nil {
+		w.failf("the journal cannot be restored: %v", err)
+		return
+	}
+	w.checks.checkRestored(&past)
+	p.client, err = master.New(master.ConnectionConfig{
+		Master: "http://master:5050", Name: "mesos-gpu", User: "root", FrameworkID: past.FrameworkID, Roles: []string{role},
+		MinOffer: placement.DefaultOverhead(), FailoverTimeout: 7 * 24 * time.Hour, ExecutorPath: "/usr/bin/mesos-gpu", Log: n.log,
+	})
+	if err != nil {
+		w.failf("no master client: %v", err)
+		return
+	}
+	config := leader.LoopConfig{Sched: n.settings(), Counters: n.counters, Clock: p.clock, Log: n.log}
+	p.loop = leader.NewLoop(config, past, fileJournal{w.disk, p}, p.post)
+	n.process = p
+	w.note("scheduler started", past.FrameworkID, "", len(past.Jobs))
+	w.after(w.delay(), "subscribe", p.subscribe)
+	w.after(w.plan.tick, "tick", p.tick)
+	w.after(time.Second, "list agents", p.listAgents)
+}
+
+// clock is the process's clock. Like time.Now within one process, it does not jump; only the next process sees that the
+// wall clock was set.
+func (p *process) clock() time.Time { return p.world.monotonic().Add(p.offset) }
+
+// kill ends the process at once. What it has sent may still arrive.
+func (p *process) kill() {
+	if p.dead {
+		return
+	}
+	p.dead = true
+	p.node.process = nil
+	p.world.note("scheduler killed", "", "", 0)
+	if p.connection != nil {
+		p.world.after(p.world.between(0, p.world.plan.slowest), "connection closes", p.connection.breakUp)
+	}
+	for _, r := range p.requests {
+		r.reply(errKilled)
+	}
+	p.requests = nil
+	p.world.after(p.world.between(100*time.Millisecond, 20*time.Second), "start scheduler", p.node.start)
+}
+
+// tick makes the time known to the loop.
+func (p *process) tick() {
+	if !p.dead {
+		p.emit(sched.Tick{})
+		p.world.after(p.world.plan.tick, "tick", p.tick)
+	}
+}
+
+// emit passes an event to the loop, which applies it in its next turn.
+func (p *process) emit(ev sched.Event) {
+	p.inbox = append(p.inbox, ev)
+	p.wake()
+}
+
+func (p *process) wake() {
+	if p.turning || p.dead {
+		return
+	}
+	p.turning = true
+	p.world.after(p.world.between(0, 20*time.Millisecond), "turn", p.turn)
+}
+
+// turn applies what has arrived as one batch: the events, then the requests.
+func (p *process) turn() {
+	p.turning = false
+	if p.dead {
+		return
+	}
+	if p.world.chance(p.world.plan.killAtTurn, "killed between batches") {
+		p.kill()
+		return
+	}
+	events, requests := p.inbox, p.requests
+	p.inbox, p.requests = nil, nil
+	errs := make([]error, len(requests))
+	var state *sched.State
+	err := p.loop.RunBatch(context.Background(), func(st *sched.State, apply func(sched.Event)) {
+		state = st
+		for _, ev := range events {
+			p.noteEvent(ev)
+			apply(ev)
+		}
+		for i, r := range requests {
+			errs[i] = r.apply(st, apply)
+		}
+	})
+	if err != nil && !errors.Is(err, errKilled) {
+		p.world.failf("the loop ended: %v", err)
+	}
+	for i, r := range requests {
+		if p.dead {
+			errs[i] = errKilled // the connection breaks: the user cannot know
+		}
+		r.reply(errs[i])
+	}
+	if p.dead {
+		return
+	}
+	p.world.checks.checkTurn(state, p.loop.Model)
+	p.sendNext()
+}
+
+func (p *process) noteEvent(ev sched.Event) {
+	switch e := ev.(type) {
+	case sched.TaskUpdate:
+		p.world.note("apply update", e.TaskID, string(e.State), len(e.UUID))
+	case sched.Subscribed:
+		p.world.note("apply subscribed", e.FrameworkID, "", 0)
+	case sched.Disconnected:
+		p.world.note("apply disconnected", "", "", 0)
+	case sched.AcceptFailed:
+		p.world.note("apply accept failed", e.TaskIDs[0], "", len(e.TaskIDs))
+	case sched.OfferRescinded:
+		p.world.note("apply rescinded", e.OfferID, "", 0)
+	case sched.AgentLost:
+		p.world.note("apply agent lost", e.AgentID, "", 0)
+	}
+}
+
+// post takes an operation whose cause is recorded.
+func (p *process) post(op sched.Operation) {
+	if p.dead {
+		return
+	}
+	p.world.note("post", op.String(), "", 0)
+	if p.world.chance(p.world.plan.killAtPost, "killed between operations") {
+		p.kill()
+		return
+	}
+	p.client.PostOperation(op)
+}
+
+// subscribe opens a connection to the leading master.
+func (p *process) subscribe() {
+	if p.dead || p.connection != nil {
+		return
+	}
+	w := p.world
+	if p.node.cut.until > w.now || !w.master.leads {
+		w.after(w.between(250*time.Millisecond, 15*time.Second), "subscribe", p.subscribe)
+		return
+	}
+	c := &connection{world: w, cut: &p.node.cut}
+	session, call := p.client.OpenDetached(p.emit)
+	p.connection, p.session = c, session
+	c.onBreak = func() { p.endSession(c) }
+	stream := &eventStream{connection: c, receive: func(ev *scheduler.Event) { p.receive(c, ev) }}
+	c.send(toMaster, "SUBSCRIBE", func() { w.master.subscribe(stream, call) })
+}
+
+// endSession ends the session of a connection that broke, and subscribes again.
+func (p *process) endSession(c *connection) {
+	p.world.master.disconnect(c)
+	if p.dead || p.connection != c {
+		return
+	}
+	p.session.Close()
+	p.connection, p.session, p.call = nil, nil, nil
+	p.world.after(p.world.between(250*time.Millisecond, 5*time.Second), "subscribe", p.subscribe)
+}
+
+// receive handles an event of the master.
+func (p *process) receive(c *connection, ev *scheduler.Event) {
+	if p.dead || p.connection != c {
+		return
+	}
+	if err := p.session.HandleEvent(ev); err != nil {
+		p.world.note("session ends", err.Error(), "", 0)
+		c.breakUp()
+		return
+	}
+	p.sendNext()
+}
+
+// sendNext sends the next call, if none waits for its result.
+func (p *process) sendNext() {
+	if p.session == nil || p.call != nil {
+		return
+	}
+	if p.call = p.session.NextCall(p.world.monotonic()); p.call != nil {
+		p.send(p.connection, p.call, 1)
+	}
+}
+
+// callTries is how often a call is sent at most before the session ends.
+const callTries = 5
+
+var errNoAnswer = errors.New("the connection broke before the answer")
+
+// send sends a call. Calls other than ACCEPT are repeated if there is no answer: the master may have received them.
+func (p *process) send(c *connection, call *master.PendingCall, try int) {
+	w := p.world
+	finish := func(result error) {
+		if p.dead || p.connection != c || p.call != call {
+			return
+		}
+		if result != nil && call.Call.GetType() != scheduler.Call_ACCEPT && try < callTries {
+			w.after(w.between(250*time.Millisecond, 4*time.Second), "repeat call", func() {
+				if !p.dead && p.connection == c {
+					p.send(c, call, try+1)
+				}
+			})
+			return
+		}
+		next, err := p.session.FinishCall(call, result)
+		if p.call = next; err != nil {
+			w.note("session ends", err.Error(), "", 0)
+			c.breakUp()
+			return
+		}
+		if next != nil {
+			p.send(c, next, 1)
+			return
+		}
+		p.sendNext()
+	}
+	what := call.Call.GetType().String()
+	if w.chance(w.plan.loseCall, "call lost: "+what) {
+		w.after(w.between(time.Millisecond, time.Second), "no answer", func() { finish(errNoAnswer) })
+		return
+	}
+	loseAnswer := w.chance(w.plan.loseAnswer, "answer lost: "+what)
+	c.send(toMaster, what, func() {
+		w.master.receive(c, call.Call)
+		if loseAnswer {
+			w.after(w.between(time.Millisecond, time.Second), "no answer", func() { finish(errNoAnswer) })
+			return
+		}
+		w.after(w.delay(), "answer", func() { finish(nil) })
+	})
+	if w.chance(w.plan.breakSession, "subscription broken") {
+		c.breakUp()
+	}
+}
+
+// listAgents lists the agents now and then.
+func (p *process) listAgents() {
+	if p.dead {
+		return
+	}
+	w := p.world
+	w.after(w.between(5*time.Second, 20*time.Second), "list agents", p.listAgents)
+	if p.node.cut.until <= w.now && w.master.leads {
+		p.emit(sched.AgentsListed{Agents: clusterview.SchedulableAgents(p.client.ConvertAgents(w.master.listAgents()))})
+	}
+}
+
+// cutNetwork cuts the network between the scheduler and the master for a time.
+func (n *schedulerNode) cutNetwork(length time.Duration) {
+	n.cut.until = max(n.cut.until, n.world.now+length)
+	if n.process != nil {
+		n.process.connection.watch(length)
+	}
+}
+
+// healNetwork ends a partition. Waiting messages arrive when it would have ended.
+func (n *schedulerNode) healNetwork() { n.cut.until = min(n.cut.until, n.world.now) }
+
+// eventStream is the master's end of a subscription.
+type eventStream struct {
+	connection *connection
+	framework  mesos.FrameworkID
+	receive    func(ev *scheduler.Event)
+}
+
+func (s *eventStream) send(ev *scheduler.Event) {
+	s.connection.send(fromMaster, ev.GetType().String(), func() { s.receive(ev) })
+}

@@ -1,0 +1,265 @@
+package clustersim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// workload are the users: what they submit and request, and how their tasks end.
+type workload struct {
+	world *World
+	jobs  map[string]*userJob
+	names []string
+}
+
+// userJob is a job and what its user has been answered.
+type userJob struct {
+	spec job.Spec
+	// accepted is whether the submission succeeded, killed whether its kill did; both may be true before the user knows.
+	accepted, killed, killSent bool
+	// tasks is the number of tasks that the user wants: scaling changes it.
+	tasks int
+	// flaky is the percentage of attempts that fail.
+	flaky int
+}
+
+// outcome is how an attempt ends by itself: in a state, after a time. A length of 0 means never.
+type outcome struct {
+	length time.Duration
+	state  mesos.TaskState
+}
+
+func newWorkload(w *World) *workload {
+	u := &workload{world: w, jobs: map[string]*userJob{}}
+	for i := range w.plan.jobs {
+		j := u.newJob(i)
+		if err := j.spec.Complete(); err != nil {
+			w.failf("job %s: %v", j.spec.Name, err)
+		}
+		j.tasks = j.spec.Tasks
+		u.jobs[j.spec.Name] = j
+		u.names = append(u.names, j.spec.Name)
+	}
+	return u
+}
+
+// newJob chooses a job that the cluster can run.
+func (u *workload) newJob(number int) *userJob {
+	w, r := u.world, u.world.random
+	widest, whole, shared := 0, 0, 0
+	for _, a := range w.agents {
+		n := a.countGPUs()
+		widest, whole = max(widest, n), whole+n
+		if a.sharesDevice() {
+			shared++
+		}
+	}
+	most := whole
+	if w.plan.quota > 0 {
+		most, widest = min(most, w.plan.quota), min(widest, w.plan.quota)
+	}
+	j := &userJob{flaky: []int{0, 0, 20, 50}[r.IntN(4)]}
+	s := &j.spec
+	s.Name, s.Role, s.Command = fmt.Sprintf("job-%d", number), role, []string{"true"}
+	s.ClientKey = &job.ClientKey{Key: s.Name, Digest: "d"}
+	s.Tasks, s.CPUs, s.MemMiB = 1+r.IntN(4), 0.5, 128
+	s.KillGrace = time.Duration(1+r.IntN(10)) * time.Second
+	switch {
+	case w.plan.services && r.IntN(3) == 0:
+		s.Service = &job.Service{}
+		s.CPUs = 0.1
+		return j
+	case w.plan.gangs && most > 1 && r.IntN(3) == 0:
+		s.Gang, s.Request.GPUs = true, 1
+		s.Tasks = 2 + r.IntN(most-1)
+	case shared > 0 && r.IntN(3) == 0:
+		s.Request.GPUs, s.Request.Share = 1, gpu.ShareRequest{MemPercent: 10 + r.IntN(60), Cores: r.IntN(60)}
+	case widest > 0:
+		s.Request.GPUs = r.IntN(widest + 1)
+	}
+	s.Retries = r.IntN(4)
+	if r.IntN(4) == 0 {
+		s.RunTime = time.Duration(1+r.IntN(60)) * time.Second
+	}
+	if r.IntN(6) == 0 {
+		s.Timeout, s.RunTime = time.Duration(10+r.IntN(50))*time.Second, 0
+	}
+	if !s.Gang && r.IntN(5) == 0 {
+		s.MaxParallel = 1 + r.IntN(2)
+	}
+	if w.plan.preempt {
+		s.Priority, s.Preemptible = r.IntN(3), r.IntN(2) == 0
+	}
+	return j
+}
+
+// schedule plans the submissions and the requests during the time of faults.
+func (u *workload) schedule() {
+	w := u.world
+	for _, name := range u.names {
+		j := u.jobs[name]
+		at := w.between(0, w.plan.faultTime*2/3)
+		w.after(at, "submit", func() { u.submit(j) })
+		switch {
+		case w.random.IntN(6) == 0:
+			force := w.random.IntN(2) == 0
+			w.after(at+w.between(0, w.plan.faultTime-at), "kill job", func() { u.kill(j, force) })
+		case j.spec.Service != nil && w.random.IntN(2) == 0:
+			tasks := w.random.IntN(6)
+			w.after(at+w.between(0, w.plan.faultTime-at), "scale", func() { u.scale(j, tasks) })
+		case j.spec.Service != nil:
+			w.after(at+w.between(0, w.plan.faultTime-at), "stop task", func() { u.stopTask(j) })
+		}
+	}
+	if w.random.IntN(3) == 0 {
+		host, drain := w.anyAgent().host, w.random.IntN(2) == 0
+		w.after(w.between(0, w.plan.faultTime), "cordon", func() {
+			u.request("cordon", func(_ *sched.State, apply func(sched.Event)) error {
+				if w.faulty { // otherwise the end of the cordon may have come first
+					apply(sched.CordonHost{Host: host, Reason: "test", Drain: drain})
+				}
+				return nil
+			}, func() {})
+		})
+	}
+}
+
+// endAll ends what would keep the cluster from converging.
+func (u *workload) endAll() {
+	for _, a := range u.world.agents {
+		u.request("uncordon", func(_ *sched.State, apply func(sched.Event)) error {
+			apply(sched.UncordonHost{Host: a.host})
+			return nil
+		}, func() {})
+	}
+}
+
+// request repeats a request until it is answered. The request has to be idempotent: the scheduler may die, or the answer
+// be lost, after it was carried out.
+func (u *workload) request(what string, apply func(st *sched.State, apply func(sched.Event)) error, done func()) {
+	w := u.world
+	again := func() {
+		w.after(w.between(time.Second, 10*time.Second), what+" again", func() { u.request(what, apply, done) })
+	}
+	p := w.scheduler.process
+	if p == nil {
+		again()
+		return
+	}
+	p.requests = append(p.requests, request{apply: apply, reply: func(err error) {
+		switch {
+		case err == errKilled || w.chance(w.plan.loseAnswer, "answer to user lost"):
+			again()
+		case err != nil:
+			w.failf("%s is refused: %v", what, err)
+		default:
+			done()
+		}
+	}})
+	p.wake()
+}
+
+func (u *workload) submit(j *userJob) {
+	u.request("submit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+		spec := j.spec
+		if _, ok := st.SpecByClientKey(&spec); ok {
+			return nil
+		}
+		if err := st.AdmitCompleted(&spec); err != nil {
+			return err
+		}
+		apply(sched.SubmitJob{Spec: spec})
+		return nil
+	}, func() { j.accepted = true; u.world.note("accepted", j.spec.Name, "", 0) })
+}
+
+func (u *workload) kill(j *userJob, force bool) {
+	if !j.accepted {
+		return // its user waits for the answer to the submission
+	}
+	j.killSent = true
+	u.request("kill "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.KillJob{Job: j.spec.Name, Force: force})
+		return nil
+	}, func() { j.killed = true })
+}
+
+func (u *workload) scale(j *userJob, tasks int) {
+	if !j.accepted || j.killSent {
+		return
+	}
+	u.request("scale "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+		if err := st.AdmitScale(j.spec.Name, tasks); err != nil {
+			return err
+		}
+		apply(sched.ScaleService{Job: j.spec.Name, Tasks: tasks})
+		return nil
+	}, func() { j.tasks = tasks })
+}
+
+func (u *workload) stopTask(j *userJob) {
+	if !j.accepted || j.killSent {
+		return
+	}
+	u.request("stop task of "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+		if now, ok := st.Job(j.spec.Name); ok {
+			apply(sched.StopTasks{TaskIDs: []string{now.Tasks[0].ID}})
+		}
+		return nil
+	}, func() {})
+}
+
+// outcomeOf returns how an attempt ends. It depends only on the seed, the task and the attempt.
+func (u *workload) outcomeOf(id string) outcome {
+	name, index, attempt := parseTaskID(id)
+	h := fnv.New64a()
+	fmt.Fprint(h, u.world.seed, name, index, attempt)
+	x := h.Sum64()
+	j := u.jobs[name]
+	if j == nil {
+		u.world.failf("task %s is of no job", id)
+		return outcome{}
+	}
+	o := outcome{length: time.Duration(1+x%90) * time.Second, state: mesos.TASK_FINISHED}
+	fails := int(x>>32%100) < j.flaky
+	switch {
+	case fails:
+		o.state = mesos.TASK_FAILED
+	case j.spec.Service != nil:
+		o.length = 0
+	}
+	return o
+}
+
+// parseTaskID returns the parts of an attempt's id: JOB.INDEX.ATTEMPT.TIME.
+func parseTaskID(id string) (name string, index, attempt int) {
+	parts := strings.Split(id, ".")
+	if len(parts) != 4 {
+		return "", 0, 0
+	}
+	_, _ = fmt.Sscan(parts[1], &index)   // an id of another form is of no job
+	_, _ = fmt.Sscan(parts[2], &attempt) // as above
+	return parts[0], index, attempt
+}
+
+func (n *agentNode) countGPUs() int {
+	for _, r := range n.resources {
+		if r.Name == "gpus" {
+			return int(r.GetScalar().GetValue())
+		}
+	}
+	return 0
+}
+
+func (n *agentNode) sharesDevice() bool {
+	return slices.ContainsFunc(n.resources, func(r mesos.Resource) bool { _, _, ok := gpu.ShareResource(r.Name); return ok })
+}

@@ -1,0 +1,313 @@
+package clustersim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// World is one simulated cluster. Everything that happens in it follows from its seed.
+type World struct {
+	seed uint64
+	// random is the only source of chance. Events draw from it in the order in which they happen.
+	random *rand.Rand
+	// now is the virtual time since the start; nothing else has a clock. clockOffset is by how much the scheduler's wall
+	// clock is wrong.
+	now, clockOffset time.Duration
+	queue            eventQueue
+	// orders counts the events that were added, steps those that happened.
+	orders  uint64
+	steps   int
+	history history
+	plan    plan
+	// faulty is whether faults still happen. Faults counts them by kind.
+	faulty bool
+	Faults map[string]int
+	// failure is the first violation of an invariant; it ends the run.
+	failure error
+
+	disk      *disk
+	master    *masterNode
+	agents    []*agentNode
+	scheduler *schedulerNode
+	users     *workload
+	checks    *invariants
+}
+
+// plan is what varies from seed to seed. Each kind of fault is off in about half of the seeds: some faults hide others.
+type plan struct {
+	agents    int
+	faultTime time.Duration
+	tick      time.Duration
+	allocate  time.Duration
+	slowest   time.Duration // of a message
+	jobs      int
+	gangs     bool
+	shares    bool
+	services  bool
+	preempt   bool
+	quota     int // of GPUs; 0 for none
+
+	killAtCommit, killAtPost, killAtTurn float64
+	clockJumps                           bool
+	breakSession, loseCall, loseAnswer   float64
+	breakAgent                           float64
+	rescind                              float64
+	masterFailovers, partitions          int
+	agentRestarts, agentWipes            int
+}
+
+func newPlan(r *rand.Rand) plan {
+	on := func() bool { return r.IntN(2) == 0 }
+	rate := func(most float64) float64 {
+		if on() {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	count := func(most int) int {
+		if on() {
+			return 0
+		}
+		return 1 + r.IntN(most)
+	}
+	p := plan{
+		agents: 2 + r.IntN(4), faultTime: time.Duration(3+r.IntN(8)) * time.Minute, tick: time.Duration(1+r.IntN(3)) * time.Second,
+		allocate: time.Duration(1+r.IntN(4)) * time.Second, slowest: time.Duration(1+r.IntN(400)) * time.Millisecond,
+		jobs: 3 + r.IntN(8), gangs: on(), shares: on(), services: on(), preempt: on(),
+		killAtCommit: rate(0.06), killAtPost: rate(0.02), killAtTurn: rate(0.01), clockJumps: on(),
+		breakSession: rate(0.01), loseCall: rate(0.05), loseAnswer: rate(0.05), breakAgent: rate(0.02), rescind: rate(0.1),
+		masterFailovers: count(3), partitions: count(4), agentRestarts: count(4), agentWipes: count(2),
+	}
+	if on() {
+		p.quota = 2 + r.IntN(6)
+	}
+	return p
+}
+
+// NewWorld returns the cluster of a seed, before its first event.
+func NewWorld(seed uint64) *World {
+	w := &World{seed: seed, random: rand.New(rand.NewPCG(seed, 0x6d65736f73)), faulty: true, Faults: map[string]int{}}
+	w.plan = newPlan(w.random)
+	w.disk = &disk{world: w}
+	w.checks = newInvariants(w)
+	w.master = newMaster(w)
+	for i := range w.plan.agents {
+		w.agents = append(w.agents, newAgent(w, i))
+	}
+	w.scheduler = newScheduler(w)
+	w.users = newWorkload(w)
+	return w
+}
+
+// convergeWithin bounds the virtual time in which a cluster converges after the last fault: longer than the waits that
+// follow each other after a fault, of which the longest are those for an unreachable agent and between repeated calls.
+const convergeWithin = 90 * time.Minute
+
+// Run runs the cluster until it has converged after its last fault. It returns the first violation of an invariant.
+func (w *World) Run() error {
+	w.master.elect()
+	for _, a := range w.agents {
+		a.start()
+	}
+	w.scheduler.start()
+	w.users.schedule()
+	w.scheduleFaults()
+	w.after(w.plan.faultTime, "heal", w.heal)
+	for w.failure == nil && !w.checks.converged && len(w.queue) > 0 {
+		w.step()
+	}
+	if w.failure == nil {
+		w.checks.checkEnd()
+	}
+	return w.failure
+}
+
+func (w *World) step() {
+	e := w.queue.pop()
+	w.now = e.at
+	w.steps++
+	w.note("event", e.what, "", 0)
+	e.act()
+}
+
+// after makes act happen after a time.
+func (w *World) after(d time.Duration, what string, act func()) {
+	w.orders++
+	w.queue.push(event{at: w.now + d, order: w.orders, what: what, act: act})
+}
+
+// scheduleFaults chooses when nodes fail. Faults of single messages and writes are drawn where they happen.
+func (w *World) scheduleFaults() {
+	at := func(count int, what string, act func()) {
+		for range count {
+			w.after(w.between(5*time.Second, w.plan.faultTime-time.Second), what, act)
+		}
+	}
+	at(w.plan.masterFailovers, "fail master", func() { w.fault("master failover"); w.master.failOver() })
+	at(w.plan.agentRestarts, "restart agent", func() { w.fault("agent restarted"); w.anyAgent().restart() })
+	at(w.plan.agentWipes, "wipe agent", func() { w.fault("agent wiped"); w.anyAgent().wipe() })
+	at(w.plan.partitions, "partition", func() {
+		length := w.between(time.Second, 4*time.Minute)
+		w.fault("partition")
+		if w.random.IntN(3) == 0 {
+			w.scheduler.cutNetwork(length)
+		} else {
+			w.anyAgent().cutNetwork(length)
+		}
+	})
+}
+
+// heal ends all faults.
+func (w *World) heal() {
+	w.faulty = false
+	w.scheduler.healNetwork()
+	for _, a := range w.agents {
+		a.healNetwork()
+	}
+	w.users.endAll()
+	w.checks.awaitConvergence(w.now + convergeWithin)
+}
+
+func (w *World) anyAgent() *agentNode { return w.agents[w.random.IntN(len(w.agents))] }
+
+// between returns a random time.
+func (w *World) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(w.random.Int64N(int64(max(most-least, 1))))
+}
+
+// delay returns how long a message takes.
+func (w *World) delay() time.Duration {
+	if w.random.IntN(8) == 0 {
+		return w.between(time.Millisecond, w.plan.slowest+time.Millisecond)
+	}
+	return w.between(100*time.Microsecond, 2*time.Millisecond)
+}
+
+// chance reports whether a fault happens that has the given probability, and counts it.
+func (w *World) chance(p float64, what string) bool {
+	if !w.faulty || p == 0 || w.random.Float64() >= p {
+		return false
+	}
+	w.fault(what)
+	return true
+}
+
+func (w *World) fault(what string) {
+	w.Faults[what]++
+	w.note("fault", what, "", 0)
+}
+
+// start is the wall clock's time at the start.
+var start = time.Unix(1_800_000_000, 0).UTC()
+
+// monotonic is the time of clocks that do not jump.
+func (w *World) monotonic() time.Time { return start.Add(w.now) }
+
+// failf records a violation of an invariant.
+func (w *World) failf(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = fmt.Errorf("seed %d, step %d, %s: %s", w.seed, w.steps, w.now, fmt.Sprintf(format, args...))
+	}
+}
+
+// note adds a line to the history.
+func (w *World) note(what, a, b string, n int) { w.history.add(entry{w.now, what, a, b, n}) }
+
+// VirtualTime returns the simulated time, Steps the number of events so far.
+func (w *World) VirtualTime() time.Duration { return w.now }
+func (w *World) Steps() int                 { return w.steps }
+
+// Digest identifies the history: equal histories have equal digests.
+func (w *World) Digest() uint64 { return w.history.digest }
+
+// LastEvents returns the last n lines of the history.
+func (w *World) LastEvents(n int) string { return w.history.last(n) }
+
+// event is something that happens at a time. order decides between events of the same time.
+type event struct {
+	at    time.Duration
+	order uint64
+	what  string
+	act   func()
+}
+
+func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.order < o.order }
+
+// eventQueue is a heap of events.
+type eventQueue []event
+
+func (q *eventQueue) push(e event) {
+	h := append(*q, e)
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h[i].before(h[parent]) {
+			break
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+	*q = h
+}
+
+func (q *eventQueue) pop() event {
+	h := *q
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].before(h[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*q = h
+	return first
+}
+
+// history has the last lines of what happened, and a digest of all of them.
+type history struct {
+	lines  [4096]entry
+	count  int
+	digest uint64
+}
+
+type entry struct {
+	at         time.Duration
+	what, a, b string
+	n          int
+}
+
+func (h *history) add(e entry) {
+	h.lines[h.count%len(h.lines)] = e
+	h.count++
+	mix := func(x uint64) { h.digest = (h.digest ^ x) * 1099511628211 }
+	mix(uint64(e.at))
+	mix(uint64(e.n))
+	for _, text := range [...]string{e.what, e.a, e.b} {
+		for i := range len(text) {
+			mix(uint64(text[i]))
+		}
+	}
+}
+
+func (h *history) last(n int) string {
+	var b strings.Builder
+	for i := max(0, h.count-min(n, len(h.lines))); i < h.count; i++ {
+		e := h.lines[i%len(h.lines)]
+		fmt.Fprintf(&b, "%14s  %s %s %s", e.at, e.what, e.a, e.b)
+		if e.n != 0 {
+			fmt.Fprintf(&b, " %d", e.n)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
