@@ -245,7 +245,7 @@ func (e *testExtension) awaitLeading(t *testing.T) *leader.ExtensionHandle {
 }
 
 // TestStandbyForwardsExtensionRequests: the leader's extension answers requests to a
-// standby.
+// standby, also after the leader gave up its leadership.
 func TestStandbyForwardsExtensionRequests(t *testing.T) {
 	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
 	extended := func() (*testInstance, *testExtension) {
@@ -253,20 +253,53 @@ func TestStandbyForwardsExtensionRequests(t *testing.T) {
 		return startInstance(t, c, SchedulerConfig{JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, Extension: e}), e
 	}
 	first, its := extended()
-	its.awaitLeading(t)
+	leading := its.awaitLeading(t)
 	awaitRole(t, first, api.Leader)
 	second, next := extended()
 	awaitRole(t, second, api.Standby)
 	if status, body := fetchText(t, second, "/v2/apps?x=1"); status != 200 || body != "/v2/apps answered" {
 		t.Errorf("through the standby: %d %s", status, body)
 	}
-	first.stopAndWait(t)
+	leading.AbdicateLeadership()
 	next.awaitLeading(t)
 	awaitRole(t, second, api.Leader)
-	if status, _ := fetchText(t, second, "/v2/apps"); status != 200 {
-		t.Errorf("after the takeover: %d", status)
+	awaitRole(t, first, api.Standby)
+	for _, in := range []*testInstance{first, second} {
+		if status, _ := fetchText(t, in, "/v2/apps"); status != 200 {
+			t.Errorf("after the takeover, %s: %d", in.addr, status)
+		}
 	}
+	first.stopAndWait(t)
 	second.stopAndWait(t)
+}
+
+// TestSchedulerWithFileJournalLeadsAgain: a scheduler with a journal in a file leads again
+// after an abdication, with the tasks that run and the reasons why others wait.
+func TestSchedulerWithFileJournalLeadsAgain(t *testing.T) {
+	c, e := mesostest.NewCluster(t, 1), &testExtension{led: make(chan *leader.ExtensionHandle)}
+	in := startInstance(t, c, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Extension: e})
+	ctx, cluster := frameworktest.Timeout(t), e.awaitLeading(t)
+	large := frameworktest.ServiceSpec("large", 1)
+	large.CPUs = 1000
+	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("web", 1), large); err != nil {
+		t.Fatal(err)
+	}
+	id := awaitState(t, in, "web", job.Running).Tasks[0].ID
+	cluster.AbdicateLeadership()
+	cluster.AbdicateLeadership() // a repeated request changes nothing
+	cluster = e.awaitLeading(t)
+	awaitRole(t, in, api.Leader)
+	if got := cluster.MasterURL(); got != c.URL() {
+		t.Errorf("the master is %q, want %q", got, c.URL())
+	}
+	reasons, err := cluster.ExplainWaiting(ctx, "web", "large", "none")
+	if err != nil || len(reasons) != 1 || !strings.Contains(reasons["large"], "1000") {
+		t.Errorf("reasons %q, %v, want that large needs 1000 CPUs", reasons, err)
+	}
+	if view, err := in.GetJob(ctx, "web"); err != nil || view.Tasks[0].ID != id || view.Tasks[0].State != job.Running {
+		t.Errorf("after the abdication: %+v, %v, want %s running", view.Tasks, err, id)
+	}
+	in.stopAndWait(t)
 }
 
 // healthBackend is a backend with the URL of the leader, or with an error.

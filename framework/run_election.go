@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/standby"
 )
@@ -56,7 +57,7 @@ func (s *Scheduler) runElection(ctx context.Context) error {
 // more. Tasks and other schedulers are then unaffected and the caller may join the
 // election again.
 func lostLeadership(err error) bool {
-	reasons := []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced}
+	reasons := []error{zkconn.ErrLost, journal.ErrFenced, journal.ErrUnknown, master.ErrReplaced, leader.ErrAbdicated}
 	return slices.ContainsFunc(reasons, func(e error) bool { return errors.Is(err, e) })
 }
 

@@ -61,6 +61,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 			return nil
 		},
 		extend,
+		leads.AwaitAbdication,
 		leads.RunSchedules,
 		leads.Usage.RecordHistory,
 		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },

@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 )
@@ -67,9 +68,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		}
 		store := s.cfg.WrapJournal(file)
 		defer func() { err = errors.Join(err, store.Close()) }()
-		lead = func(ctx context.Context) error {
-			return s.runLeader(ctx, store, func() bool { return true }, func() {})
-		}
+		lead = func(ctx context.Context) error { return s.leadAlone(ctx, store) }
 	}
 	listener, err := apiserver.Listen(s.cfg.APIAddr)
 	if err != nil {
@@ -90,6 +89,18 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	return nil
+}
+
+// leadAlone leads with a journal in a file. After an abdication it leads again, with a new
+// subscription and the state of the journal: no other scheduler can use the file.
+func (s *Scheduler) leadAlone(ctx context.Context, store journal.Journal) error {
+	for {
+		err := s.runLeader(ctx, store, func() bool { return true }, func() {})
+		if !errors.Is(err, leader.ErrAbdicated) {
+			return err
+		}
+		s.cfg.Log.WithError(err).Warn("this scheduler leads again, because no other one can use its journal")
+	}
 }
 
 // runTogether runs the parts concurrently. When one fails or ctx ends, it cancels

@@ -134,6 +134,30 @@ func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]b
 	return all, err
 }
 
+// MasterURL returns the base URL of the leading master; "" while the scheduler is not
+// subscribed to one.
+func (c *ExtensionHandle) MasterURL() string { return c.leader.Client.LeaderURL() }
+
+// ExplainWaiting returns why tasks of the jobs wait, by job. Jobs without waiting tasks
+// are left out.
+func (c *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (texts map[string]string, err error) {
+	texts = make(map[string]string, len(names))
+	if len(names) == 0 {
+		return texts, nil
+	}
+	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		reasons := st.PendingReasons(names...)
+		for name := range reasons {
+			texts[name] = c.leader.pendingText(reasons, name)
+		}
+		return nil
+	})
+	return texts, err
+}
+
+// AbdicateLeadership makes this scheduler stop leading. It does not wait for that.
+func (c *ExtensionHandle) AbdicateLeadership() { c.leader.abdicate() }
+
 // FindJob returns a copy of the job as it is recorded now; false if it does not exist.
 func (c *ExtensionHandle) FindJob(name string) (job.Job, bool) { return c.leader.Model.CopyJob(name) }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"mesos-gpu/framework/access"
@@ -58,6 +59,9 @@ type Leader struct {
 	queuePages readmodel.QueuePages
 	// inventory detects changes between agent lists; only UpdateAgents uses it.
 	inventory clusterview.InventoryDigest
+	// abdicated is closed when a client has requested that this scheduler stops leading.
+	abdicated    chan struct{}
+	abdicateOnce sync.Once
 }
 
 // Config configures a Leader.
@@ -80,6 +84,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
+		abdicated: make(chan struct{}),
 	}
 	b.Usage = usage.New(b.Model, b.ReadUsage)
 	return b

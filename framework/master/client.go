@@ -157,6 +157,14 @@ func (c *Client) setSession(s *masterSession) {
 	c.session, c.frameworkID = s, s.frameworkID
 }
 
+// LeaderURL returns the base URL of the leading master; "" without a subscription.
+func (c *Client) LeaderURL() string {
+	if s := c.currentSession(); s != nil {
+		return s.leader
+	}
+	return ""
+}
+
 func (c *Client) clearSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
