@@ -112,12 +112,10 @@ func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 	return to, err
 }
 
-// CheckAccess returns an error if the request may not view objects of role or,
-// with change, change them. ctx is the context of a request to an extension.
-func CheckAccess(ctx context.Context, change bool, role string) error {
-	p := access.View
-	if change {
-		p = access.Operate
+// CheckAccess returns an error if the request has no permission p on objects of role. ctx is
+// the context of a request to an extension.
+func CheckAccess(ctx context.Context, p access.Permission, role string) error {
+	if p > access.View {
 		apiserver.AuditNoteOf(ctx).Role = role
 	}
 	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), p, role)

@@ -10,9 +10,20 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// AuthorizeFunc returns an error if the user of the request in ctx may not see the apps of a
-// role or, with change, may not change them. The role "/" means all roles.
-type AuthorizeFunc func(ctx context.Context, change bool, role string) error
+// Permission is what a request needs on a role. Each one includes those before it.
+type Permission int
+
+const (
+	// See permits reading the apps of the role, Change changing them.
+	See Permission = iota
+	Change
+	// Administer permits changes of the scheduler itself.
+	Administer
+)
+
+// AuthorizeFunc returns an error if the user of the request in ctx lacks the permission on the
+// role. The role "/" means all roles.
+type AuthorizeFunc func(ctx context.Context, p Permission, role string) error
 
 // allRoles means all roles.
 const allRoles = "/"
@@ -27,15 +38,15 @@ type authorizedService struct {
 }
 
 // authorizeRole returns a *Problem if the user has no permission.
-func (g *authorizedService) authorizeRole(ctx context.Context, change bool, role string) error {
-	if err := g.authorize(ctx, change, role); err != nil {
+func (g *authorizedService) authorizeRole(ctx context.Context, p Permission, role string) error {
+	if err := g.authorize(ctx, p, role); err != nil {
 		return newProblem(http.StatusForbidden, "%v", err)
 	}
 	return nil
 }
 
 func (g *authorizedService) canSee(ctx context.Context, a *marathon.App) bool {
-	return g.authorize(ctx, false, a.Role) == nil
+	return g.authorize(ctx, See, a.Role) == nil
 }
 
 // runAuthorized checks permits and runs do without a change in between, so that apps and
@@ -59,13 +70,13 @@ func (g *authorizedService) deployAuthorized(ctx context.Context, permits func(*
 }
 
 // authorizeApp checks the permission for one app, which must exist.
-func authorizeApp(ctx context.Context, change bool, id string) func(*authorizedService) error {
+func authorizeApp(ctx context.Context, p Permission, id string) func(*authorizedService) error {
 	return func(g *authorizedService) error {
 		a, err := g.AppService.GetApp(ctx, id)
 		if err != nil {
 			return err
 		}
-		return g.authorizeRole(ctx, change, a.App.Role)
+		return g.authorizeRole(ctx, p, a.App.Role)
 	}
 }
 
@@ -77,7 +88,7 @@ func (g *authorizedService) ListApps(ctx context.Context) ([]AppStatus, error) {
 func (g *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, error) {
 	a, err := g.AppService.GetApp(ctx, id)
 	if err == nil {
-		err = g.authorizeRole(ctx, false, a.App.Role)
+		err = g.authorizeRole(ctx, See, a.App.Role)
 	}
 	if err != nil {
 		return AppStatus{}, err
@@ -86,7 +97,7 @@ func (g *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, e
 }
 
 func (g *authorizedService) ListVersions(ctx context.Context, id string) (list []string, err error) {
-	err = g.runAuthorized(ctx, authorizeApp(ctx, false, id), func(s AppService) (err error) {
+	err = g.runAuthorized(ctx, authorizeApp(ctx, See, id), func(s AppService) (err error) {
 		list, err = s.ListVersions(ctx, id)
 		return err
 	})
@@ -97,7 +108,7 @@ func (g *authorizedService) ListVersions(ctx context.Context, id string) (list [
 func (g *authorizedService) GetVersion(ctx context.Context, id, version string) (*marathon.App, error) {
 	a, err := g.AppService.GetVersion(ctx, id, version)
 	if err == nil {
-		err = g.authorizeRole(ctx, false, a.Role)
+		err = g.authorizeRole(ctx, See, a.Role)
 	}
 	if err != nil {
 		return nil, err
@@ -114,10 +125,10 @@ func (g *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force
 				break
 			}
 			if old := stored(a.ID); old != nil {
-				err = g.authorizeRole(ctx, true, old.Role)
+				err = g.authorizeRole(ctx, Change, old.Role)
 			}
 			if err == nil {
-				err = g.authorizeRole(ctx, true, a.Role)
+				err = g.authorizeRole(ctx, Change, a.Role)
 			}
 		}
 		return apps, err
@@ -125,11 +136,11 @@ func (g *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force
 }
 
 func (g *authorizedService) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) (deploy.Deployment, error) { return s.RemoveApp(ctx, id, force) })
+	return g.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RemoveApp(ctx, id, force) })
 }
 
 func (g *authorizedService) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
+	return g.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
 }
 
 // authorizeTasks checks the permissions to end tasks. Tasks of no app need all roles.
@@ -145,19 +156,19 @@ func authorizeTasks(ctx context.Context, ids []string) func(*authorizedService) 
 				roles[t.ID] = a.App.Role
 			}
 		}
-		return g.authorizeRoles(ctx, true, ids, roles)
+		return g.authorizeRoles(ctx, Change, ids, roles)
 	}
 }
 
 // authorizeRoles checks the permissions for the roles of ids. An id without a known role
 // needs all roles.
-func (g *authorizedService) authorizeRoles(ctx context.Context, change bool, ids []string, roles map[string]string) error {
+func (g *authorizedService) authorizeRoles(ctx context.Context, p Permission, ids []string, roles map[string]string) error {
 	for _, id := range ids {
 		role, known := roles[id]
 		if !known {
 			role = allRoles
 		}
-		if err := g.authorizeRole(ctx, change, role); err != nil {
+		if err := g.authorizeRole(ctx, p, role); err != nil {
 			return err
 		}
 	}
@@ -189,7 +200,7 @@ func (g *authorizedService) ListDeployments(ctx context.Context) ([]deploy.Deplo
 		return nil, err
 	}
 	all, err := g.AppService.ListDeployments(ctx)
-	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.authorizeRoles(ctx, false, d.AffectedApps(), roles) != nil }), err
+	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.authorizeRoles(ctx, See, d.AffectedApps(), roles) != nil }), err
 }
 
 func (g *authorizedService) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
@@ -210,7 +221,7 @@ func authorizeDeployment(ctx context.Context, id string) func(*authorizedService
 		}
 		for i := range all {
 			if all[i].ID == id {
-				if err := g.authorizeRoles(ctx, true, all[i].AffectedApps(), roles); err != nil {
+				if err := g.authorizeRoles(ctx, Change, all[i].AffectedApps(), roles); err != nil {
 					return err
 				}
 				return g.authorizeRollback(ctx, all[i].From)
@@ -231,7 +242,7 @@ func (g *authorizedService) authorizeRollback(ctx context.Context, from map[stri
 		if app, err := g.AppService.GetVersion(ctx, id, from[id]); err == nil {
 			role = app.Role
 		}
-		if err := g.authorizeRole(ctx, true, role); err != nil {
+		if err := g.authorizeRole(ctx, Change, role); err != nil {
 			return err
 		}
 	}
@@ -244,12 +255,12 @@ func (g *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, 
 }
 
 func (g *authorizedService) ResetDelay(ctx context.Context, id string) error {
-	return g.runAuthorized(ctx, authorizeApp(ctx, true, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
+	return g.runAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
 }
 
-// AbdicateLeadership needs all roles.
+// AbdicateLeadership needs an administrator of all roles.
 func (g *authorizedService) AbdicateLeadership(ctx context.Context) error {
-	if err := g.authorizeRole(ctx, true, allRoles); err != nil {
+	if err := g.authorizeRole(ctx, Administer, allRoles); err != nil {
 		return err
 	}
 	return g.AppService.AbdicateLeadership(ctx)

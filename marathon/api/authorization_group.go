@@ -58,10 +58,10 @@ func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(
 			}
 		}
 		if len(roles) == 0 || given != nil && given.Version != "" {
-			return g.authorizeRole(ctx, true, allRoles)
+			return g.authorizeRole(ctx, Change, allRoles)
 		}
 		for role := range roles {
-			if err := g.authorizeRole(ctx, true, role); err != nil {
+			if err := g.authorizeRole(ctx, Change, role); err != nil {
 				return err
 			}
 		}
@@ -71,5 +71,5 @@ func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(
 
 // AuthorizeEvents requires all roles: the stream contains the events of all apps.
 func (g *authorizedService) AuthorizeEvents(ctx context.Context) error {
-	return g.authorizeRole(ctx, false, allRoles)
+	return g.authorizeRole(ctx, See, allRoles)
 }

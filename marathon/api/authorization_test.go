@@ -14,14 +14,11 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// roleAccess lists the roles whose apps a user may see and change.
-type roleAccess struct{ sees, changes []string }
+// roleAccess lists the roles whose apps a user may see and change, and those that the user administers.
+type roleAccess struct{ sees, changes, administers []string }
 
-func (b *roleAccess) may(_ context.Context, change bool, role string) error {
-	list := b.sees
-	if change {
-		list = b.changes
-	}
+func (b *roleAccess) may(_ context.Context, p Permission, role string) error {
+	list := map[Permission][]string{See: b.sees, Change: b.changes, Administer: b.administers}[p]
 	if slices.Contains(list, role) || slices.Contains(list, allRoles) {
 		return nil
 	}
@@ -58,7 +55,7 @@ func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
 // TestAuthorization makes each request as three users: one who may see and change prod, one who may only see it, and
 // one who may see everything and change nothing. /web, /stuck and empty groups do not belong to prod.
 func TestAuthorization(t *testing.T) {
-	people := []roleAccess{{[]string{"prod"}, []string{"prod"}}, {[]string{"prod"}, nil}, {[]string{"/"}, nil}}
+	people := []roleAccess{{sees: []string{"prod"}, changes: []string{"prod"}}, {sees: []string{"prod"}}, {sees: []string{"/"}}}
 	for _, c := range []struct{ method, path, body, want string }{
 		{"GET", "/v2/apps/prod/a", "", "200 200 200"},
 		{"GET", "/v2/apps/web", "", "403 403 200"},
@@ -124,7 +121,7 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"/"}}
 	web := a.readApp("/web").Tasks[0].ID
-	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
+	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
 	for _, path := range []string{"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue", "/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks"} {
 		w := a.send("GET", path, "", 200)
 		if text := w.Body.String(); strings.Contains(text, "/web") || strings.Contains(text, "/stuck") {
@@ -135,6 +132,10 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 		t.Error(text)
 	}
 	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 200)
+	hidden := a.send("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+web+`"]}`, 404)
+	if absent := a.send("POST", "/v2/tasks/delete?scale=true", `{"ids": ["none.0.1.0"]}`, 404); hidden.Body.String() != absent.Body.String() {
+		t.Errorf("a hidden task is answered by %s, a task that does not exist by %s", hidden.Body, absent.Body)
+	}
 	*b = roleAccess{sees: []string{"/"}}
 	if again := a.readApp("/web").Tasks[0].ID; again != web {
 		t.Errorf("it was killed: %s is %s now", web, again)
@@ -147,6 +148,15 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	if _, err := g.CancelDeployment(t.Context(), "none", false); !errors.As(err, new(*deploy.NotFoundError)) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestAbdicationNeedsAdministrator checks that a user who may change all apps may not end the scheduler's leadership.
+func TestAbdicationNeedsAdministrator(t *testing.T) {
+	a, b := newAuthorizedServer(t)
+	*b = roleAccess{sees: []string{"/"}, changes: []string{"/"}}
+	a.send("DELETE", "/v2/leader", "", 403)
+	*b = roleAccess{administers: []string{"/"}}
+	a.send("DELETE", "/v2/leader", "", 200)
 }
 
 // movedRoleService has a deployment that moves an app from another role. A rollback would move it back.
@@ -168,7 +178,7 @@ func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.A
 // roll back its deployment.
 func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
-	*b = roleAccess{[]string{"prod"}, []string{"prod"}}
+	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
 	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want that the role secret is none of theirs", err)
 	}

@@ -33,8 +33,6 @@ type deploymentStatus struct {
 type currentAction struct {
 	deploy.PlanAction
 	Readiness []ReadinessResult `json:"readinessCheckResults"`
-	// Message is why the action fails, if it does. Marathon has no such field.
-	Message string `json:"message,omitempty"`
 }
 
 func (s *apiServer) listDeployments(w http.ResponseWriter, r *http.Request) error {
@@ -71,7 +69,7 @@ func (s *apiServer) describeDeployment(r *http.Request, d *deploy.Deployment) (d
 		case !errors.As(err, &unknown): // a removed app has no readiness
 			return deploymentStatus{}, err
 		}
-		one.CurrentActions = append(one.CurrentActions, currentAction{action, readiness, a.Message})
+		one.CurrentActions = append(one.CurrentActions, currentAction{action, readiness})
 	}
 	return one, nil
 }

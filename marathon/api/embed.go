@@ -78,7 +78,7 @@ func completeTasks(a AppStatus) []AppTask {
 	all := make([]AppTask, 0, len(a.Tasks))
 	ports := servicePorts(a.App)
 	for _, t := range a.Tasks {
-		t.ServicePorts = ports
+		t.ServicePorts, t.LocalVolumes = ports, []struct{}{}
 		t.Ports, t.IPAddresses, t.HealthCheckResults = emptyIfNil(t.Ports), emptyIfNil(t.IPAddresses), emptyIfNil(t.HealthCheckResults)
 		all = append(all, t)
 	}

@@ -28,10 +28,10 @@ const (
 // eventStream is one reader. types are the requested types, empty for all.
 type eventStream struct {
 	types map[string]bool
-	// withoutGroups requests plans without their groups.
-	withoutGroups bool
-	frames        chan []byte // closed when the reader is too slow
-	pendingBytes  atomic.Int64
+	// withGroups requests plans with all groups before and after the deployment.
+	withGroups   bool
+	frames       chan []byte // closed when the reader is too slow
+	pendingBytes atomic.Int64
 }
 
 // Publish sends events that happened at a time.
@@ -55,12 +55,12 @@ func (b *EventBus) Publish(at time.Time, events ...deploy.BusEvent) error {
 func (b *EventBus) sendEvent(ev deploy.BusEvent, at time.Time) error {
 	forms := map[bool]deploy.BusEvent{false: ev, true: ev}
 	if p, ok := ev.(deploy.PlanEvent); ok {
-		forms[true] = p.WithoutGroups()
+		forms[false] = p.WithoutGroups()
 	}
-	for light, form := range forms {
+	for withGroups, form := range forms {
 		var text []byte
 		for s := range b.streams {
-			if s.withoutGroups != light || len(s.types) > 0 && !s.types[ev.EventType()] {
+			if s.withGroups != withGroups || len(s.types) > 0 && !s.types[ev.EventType()] {
 				continue
 			}
 			if text == nil {
@@ -90,8 +90,8 @@ func (b *EventBus) sendFrame(s *eventStream, text []byte) {
 	close(s.frames)
 }
 
-func (b *EventBus) addStream(types []string, light bool) *eventStream {
-	s := &eventStream{types: map[string]bool{}, withoutGroups: light, frames: make(chan []byte, maxPendingFrames)}
+func (b *EventBus) addStream(types []string, withGroups bool) *eventStream {
+	s := &eventStream{types: map[string]bool{}, withGroups: withGroups, frames: make(chan []byte, maxPendingFrames)}
 	for _, t := range types {
 		s.types[t] = true
 	}

@@ -36,7 +36,7 @@ func (s *apiServer) streamEvents(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	q := r.URL.Query()
-	own := s.bus.addStream(q["event_type"], q.Get("plan-format") == "light")
+	own := s.bus.addStream(q["event_type"], q.Get("plan-format") == "heavy")
 	s.publishEvent(StreamAttached{clientIP(r)})
 	out := http.NewResponseController(w)
 	_ = out.Flush() // from here on the client gets all events
@@ -66,7 +66,7 @@ func writeFrames(w http.ResponseWriter, r *http.Request, out *http.ResponseContr
 			text = next
 			own.pendingBytes.Add(-int64(len(text)))
 		case <-idle.C:
-			text = []byte(": alive\n\n")
+			text = []byte(": alive\r\n\r\n")
 		case <-r.Context().Done():
 			return
 		}

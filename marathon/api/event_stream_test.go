@@ -42,7 +42,10 @@ func openEventStream(t *testing.T, a *testClient, query string) (next func() (ki
 			if err != nil {
 				t.Fatalf("read the stream: %v", err)
 			}
-			switch line = strings.TrimSuffix(line, "\n"); {
+			line, terminated := strings.CutSuffix(line, "\r\n")
+			switch {
+			case !terminated:
+				t.Fatalf("the line %q does not end with CR LF", line)
 			case strings.HasPrefix(line, "event: "):
 				kind = line[len("event: "):]
 			case strings.HasPrefix(line, "data: "):
@@ -125,9 +128,9 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 		got = append(got, string(<-s.frames))
 	}
 	want := []string{
-		"event: instance_health_changed_event\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":true,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
-		"event: health_status_changed_event\ndata: {\"appId\":\"/a\",\"instanceId\":\"t\",\"version\":\"v\",\"alive\":true,\"eventType\":\"health_status_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
-		"event: instance_health_changed_event\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":null,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\n\n",
+		"event: instance_health_changed_event\r\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":true,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
+		"event: health_status_changed_event\r\ndata: {\"appId\":\"/a\",\"instanceId\":\"t\",\"version\":\"v\",\"alive\":true,\"eventType\":\"health_status_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
+		"event: instance_health_changed_event\r\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":null,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -170,7 +173,7 @@ func TestKeepAlive(t *testing.T) {
 		}()
 		began := time.Now()
 		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil || line != ": alive\n" {
+		if err != nil || line != ": alive\r\n" {
 			t.Fatalf("got %q, %v, want : alive", line, err)
 		}
 		if got := time.Since(began); got != keepAlive {
@@ -198,12 +201,13 @@ func TestEventsHeadRequest(t *testing.T) {
 	}
 }
 
-// TestLightPlans checks that plans contain the groups before and after the deployment, except for clients that
-// request light plans.
-func TestLightPlans(t *testing.T) {
+// TestHeavyPlans checks that plans contain the groups before and after the deployment only for clients that request
+// heavy plans.
+func TestHeavyPlans(t *testing.T) {
 	a := newTestClient(t)
-	full, _ := openEventStream(t, a, "?event_type=deployment_info")
-	light, _ := openEventStream(t, a, "?event_type=deployment_info&plan-format=light")
+	full, _ := openEventStream(t, a, "?event_type=deployment_info&plan-format=heavy")
+	light, _ := openEventStream(t, a, "?event_type=deployment_info")
+	named, _ := openEventStream(t, a, "?event_type=deployment_info&plan-format=light")
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusCreated)
 	apps := func(plan map[string]any, group string) (ids []string) {
 		root, ok := plan[group].(map[string]any)
@@ -223,10 +227,12 @@ func TestLightPlans(t *testing.T) {
 	if before, after := apps(plan, "original"), apps(plan, "target"); len(before) != 0 || !slices.Equal(after, []string{"/shop/web"}) {
 		t.Errorf("original has %v, target %v", before, after)
 	}
-	_, ev = light()
-	plan = ev["plan"].(map[string]any)
-	if plan["original"] != nil || plan["target"] != nil || plan["id"] == nil || plan["steps"] == nil {
-		t.Errorf("a light plan is %v", plan)
+	for _, next := range []func() (string, map[string]any){light, named} {
+		_, ev = next()
+		plan = ev["plan"].(map[string]any)
+		if plan["original"] != nil || plan["target"] != nil || plan["id"] == nil || plan["steps"] == nil {
+			t.Errorf("a light plan is %v", plan)
+		}
 	}
 }
 

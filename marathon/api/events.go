@@ -49,7 +49,8 @@ func withLegacyForm(ev deploy.BusEvent) []deploy.BusEvent {
 	return []deploy.BusEvent{ev, HealthStatusChanged{AppID: h.AppID, InstanceID: h.InstanceID, Version: h.Version, Alive: *h.Healthy}}
 }
 
-// encodeFrame returns an event in the format of the stream, with type and time last.
+// encodeFrame returns an event in the format of the stream, with type and time last. Lines end
+// with CR LF as in Marathon: some clients read no other line ends.
 func encodeFrame(ev deploy.BusEvent, at time.Time) ([]byte, error) {
 	own, err := json.Marshal(ev)
 	if err != nil {
@@ -66,5 +67,5 @@ func encodeFrame(ev deploy.BusEvent, at time.Time) ([]byte, error) {
 	if fields != "{" {
 		fields += ","
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s%s\n\n", ev.EventType(), fields, common[1:]), nil
+	return fmt.Appendf(nil, "event: %s\r\ndata: %s%s\r\n\r\n", ev.EventType(), fields, common[1:]), nil
 }

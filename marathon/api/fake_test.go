@@ -129,7 +129,7 @@ func (f *fakeService) addInstances(app, version string, wanted int) {
 		at, well := f.nextTime(), true
 		f.tasks[app] = append(f.tasks[app], deploy.AppInstance{
 			Task: job.Task{
-				ID: fmt.Sprintf("task-%d", f.seconds), State: job.Running, Healthy: &well, Started: at,
+				ID: fmt.Sprintf("task.%d.1.0", f.seconds), State: job.Running, Healthy: &well, Started: at,
 				Hostname: fmt.Sprintf("agent%d.example", f.seconds%2), AgentID: "S0", Ports: []int{31000 + f.seconds},
 			},
 			Version: version, Ready: true,
@@ -252,7 +252,7 @@ func (f *fakeService) KillTasks(_ context.Context, ids []string) error {
 			for _, id := range ids {
 				f.changeInstances(app, func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 					if i.ID == id {
-						i.ID += "-again"
+						i.ID += "0" // another time
 					}
 					return i, true
 				})
@@ -344,7 +344,10 @@ func (f *fakeService) ResetDelay(_ context.Context, id string) error {
 func (f *fakeService) LeaderURL(context.Context) (string, error) { return f.leading, nil }
 func (f *fakeService) AbdicateLeadership(context.Context) error  { return f.abdicated }
 func (f *fakeService) GetInfo(context.Context) (SchedulerInfo, error) {
-	return SchedulerInfo{Name: "mesos-gpu", Version: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1"}, nil
+	return SchedulerInfo{
+		Name: "mesos-gpu", Version: ServedVersion, BuildRef: "1.2.3", Elected: true, Leader: "scheduler.example:8080", FrameworkID: "F-1",
+		Marathon: MarathonConfig{FrameworkName: "mesos-gpu", MesosLeaderUIURL: "http://master.example:5050/"}, HTTP: HTTPConfig{HTTPPort: 8080},
+	}, nil
 }
 
 // testClient sends requests to a server with a fake service.

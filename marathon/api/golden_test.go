@@ -54,8 +54,8 @@ func TestAnswersMatchGoldenFiles(t *testing.T) {
 // newEventServer returns a server whose state contains everything that answers can describe.
 func newEventServer(t *testing.T) *testClient {
 	a := newTestServer(t)
-	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task-9", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
-	a.readiness["/web"] = []ReadinessResult{{Name: "up", TaskID: "task-5", Ready: true}}
+	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task.9.1.0", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
+	a.readiness["/web"] = []ReadinessResult{{Name: "up", TaskID: "task.5.1.0", Ready: true}}
 	n := 0
 	a.changeInstances("/web", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
 		if n++; n == 2 {

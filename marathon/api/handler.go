@@ -105,6 +105,8 @@ func (s *apiServer) findRoute(path string) methodHandlers {
 		return exactPath(rest, methodHandlers{http.MethodGet: s.showInfo})
 	case "leader":
 		return exactPath(rest, methodHandlers{http.MethodGet: s.showLeader, http.MethodDelete: s.abdicateLeadership})
+	case "plugins":
+		return exactPath(rest, methodHandlers{http.MethodGet: s.listPlugins})
 	case "pods":
 		return s.routePods()
 	}
@@ -125,12 +127,12 @@ func exactPath(rest string, m methodHandlers) methodHandlers {
 	return m
 }
 
-// routePods answers that there are no pods.
+// routePods answers that there are no pods, and rejects definitions of pods.
 func (s *apiServer) routePods() methodHandlers {
-	none := func(http.ResponseWriter, *http.Request) error {
-		return notFound("there are no pods: one executor runs one task, so write each container of the pod as an app")
-	}
-	return methodHandlers{http.MethodGet: none, http.MethodPost: none, http.MethodPut: none, http.MethodDelete: none}
+	const reason = "pods are not supported, because one executor runs one task: define each container of the pod as an app"
+	none := func(http.ResponseWriter, *http.Request) error { return notFound(reason) }
+	refuse := func(http.ResponseWriter, *http.Request) error { return invalidAt("/", reason) }
+	return methodHandlers{http.MethodGet: none, http.MethodDelete: none, http.MethodPost: refuse, http.MethodPut: refuse}
 }
 
 // maxBody bounds a request body. A thousand apps fit.

@@ -22,12 +22,14 @@ func (s *apiServer) showInfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, config := range []*map[string]any{&i.Marathon, &i.ZooKeeper, &i.HTTP} {
-		if *config == nil {
-			*config = map[string]any{}
-		}
-	}
+	i.Marathon.Features = emptyIfNil(i.Marathon.Features)
 	s.writeJSON(w, http.StatusOK, i)
+	return nil
+}
+
+// listPlugins answers that no plugins are loaded: there is no plugin interface.
+func (s *apiServer) listPlugins(w http.ResponseWriter, _ *http.Request) error {
+	s.writeJSON(w, http.StatusOK, map[string][]struct{}{"plugins": {}})
 	return nil
 }
 

@@ -49,8 +49,13 @@ func (p appPatch) requestedVersion() (string, error) {
 }
 
 // mergePatch replaces whole fields of the app by those of an update and parses the result. An
-// old form of a field replaces the new one.
+// old form of a field replaces the new one, but portDefinitions take precedence over ports, as
+// in Marathon: some clients send an empty list of ports with each update.
 func mergePatch(stored *marathon.App, p appPatch, s marathon.ParseSettings) (*marathon.App, error) {
+	if p["portDefinitions"] != nil && p["ports"] != nil {
+		p = maps.Clone(p)
+		delete(p, "ports")
+	}
 	base := *stored
 	p.clearReplaced(&base)
 	text, err := json.Marshal(base)

@@ -32,9 +32,11 @@ type AppTask struct {
 	// Version is the version of the app that the task runs.
 	Version            string         `json:"version,omitempty"`
 	HealthCheckResults []HealthResult `json:"healthCheckResults"`
-	Region             string         `json:"region,omitempty"`
-	Zone               string         `json:"zone,omitempty"`
-	Role               string         `json:"role"`
+	// LocalVolumes is always empty: there are no persistent volumes.
+	LocalVolumes []struct{} `json:"localVolumes"`
+	Region       string     `json:"region,omitempty"`
+	Zone         string     `json:"zone,omitempty"`
+	Role         string     `json:"role"`
 }
 
 // HealthResult is the last result of one health check of a task.
@@ -83,8 +85,6 @@ type AppStatus struct {
 	Deployments []string
 	LastFailure *TaskFailure
 	Readiness   []ReadinessResult
-	// Message is why the app cannot be deployed, if its actions fail.
-	Message string
 }
 
 // appInfo is an app in an answer. Parts that are not embedded are absent.
@@ -125,7 +125,7 @@ type queueItem struct {
 	Processed        offersSummary `json:"processedOffersSummary"`
 	LastUnusedOffers *[]struct{}   `json:"lastUnusedOffers,omitempty"`
 	App              *marathon.App `json:"app"`
-	// Message is why instances cannot be queued. Marathon has no such field.
+	// Message is why instances wait. Marathon has no such field.
 	Message string `json:"message,omitempty"`
 }
 
@@ -138,16 +138,57 @@ type queueDelay struct {
 // offersSummary is empty, because offers are not counted by app.
 type offersSummary struct{}
 
-// SchedulerInfo describes the scheduler. The keys of its maps are Marathon's, if they mean the
-// same.
+// ServedVersion is the release of Marathon whose API this package serves. Clients compare it
+// with the releases that introduced what they need.
+const ServedVersion = "1.11.24"
+
+// SchedulerInfo describes the scheduler. It has no keys but Marathon's, because some clients
+// reject others.
 type SchedulerInfo struct {
-	Name        string         `json:"name"`
-	Version     string         `json:"version"`
-	BuildRef    string         `json:"buildref,omitempty"`
-	Elected     bool           `json:"elected"`
-	Leader      string         `json:"leader,omitempty"`
-	FrameworkID string         `json:"frameworkId,omitempty"`
-	Marathon    map[string]any `json:"marathon_config"`
-	ZooKeeper   map[string]any `json:"zookeeper_config"`
-	HTTP        map[string]any `json:"http_config"`
+	Name string `json:"name"`
+	// Version is ServedVersion, BuildRef the scheduler's own version.
+	Version  string `json:"version"`
+	BuildRef string `json:"buildref"`
+	Elected  bool   `json:"elected"`
+	// Leader is the leader's HOST:PORT.
+	Leader      string          `json:"leader,omitempty"`
+	FrameworkID string          `json:"frameworkId,omitempty"`
+	Marathon    MarathonConfig  `json:"marathon_config"`
+	ZooKeeper   ZooKeeperConfig `json:"zookeeper_config"`
+	HTTP        HTTPConfig      `json:"http_config"`
+}
+
+// MarathonConfig contains the settings that this scheduler has in common with Marathon.
+type MarathonConfig struct {
+	Checkpoint         bool   `json:"checkpoint"`
+	DefaultNetworkName string `json:"default_network_name,omitempty"`
+	Executor           string `json:"executor"`
+	// FailoverTimeout is in seconds.
+	FailoverTimeout int64 `json:"failover_timeout,omitempty"`
+	// Features are those of Marathon's optional features that are always on.
+	Features      []string `json:"features"`
+	FrameworkName string   `json:"framework_name,omitempty"`
+	// HighlyAvailable is true if other schedulers may take over.
+	HighlyAvailable bool   `json:"ha"`
+	Hostname        string `json:"hostname,omitempty"`
+	Master          string `json:"master,omitempty"`
+	MesosBridgeName string `json:"mesos_bridge_name,omitempty"`
+	// MesosLeaderUIURL is the URL of the leading master, which ends with a slash. It is
+	// absent without a leading master.
+	MesosLeaderUIURL string `json:"mesos_leader_ui_url,omitempty"`
+	MesosRole        string `json:"mesos_role"`
+	MesosUser        string `json:"mesos_user,omitempty"`
+	WebUIURL         string `json:"webui_url,omitempty"`
+}
+
+// ZooKeeperConfig is empty unless the journal is in ZooKeeper. The timeout is in milliseconds.
+type ZooKeeperConfig struct {
+	URL            string `json:"zk,omitempty"`
+	SessionTimeout int64  `json:"zk_session_timeout,omitempty"`
+}
+
+// HTTPConfig is the port of the API, with or without TLS.
+type HTTPConfig struct {
+	HTTPPort  int `json:"http_port,omitempty"`
+	HTTPSPort int `json:"https_port,omitempty"`
 }

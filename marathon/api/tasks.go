@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mesos-gpu/marathon"
@@ -149,6 +150,9 @@ func (s *apiServer) killAppTasks(w http.ResponseWriter, r *http.Request, p resou
 }
 
 func (s *apiServer) killAppTask(w http.ResponseWriter, r *http.Request, p resourcePath) error {
+	if _, err := readKillOptions(r); err != nil {
+		return err
+	}
 	a, err := s.getApp(r, p.id)
 	if err != nil {
 		return err
@@ -195,7 +199,23 @@ func (s *apiServer) killAndAnswer(w http.ResponseWriter, ctx context.Context, ta
 	return nil
 }
 
-// killTasks ends the named tasks that exist, as in Marathon.
+// isTaskID reports whether an id has the scheduler's form, JOB.INDEX.ATTEMPT.TIME with TIME in
+// base 36. There may be no such task.
+func isTaskID(id string) bool {
+	parts := strings.Split(id, ".")
+	n := len(parts)
+	if n < 4 || parts[0] == "" {
+		return false
+	}
+	for i, base := range []int{10, 10, 36} {
+		if _, err := strconv.ParseInt(parts[n-3+i], base, 64); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// killTasks ends the named tasks that exist and that the user may see, as in Marathon.
 func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
 	k, err := readKillOptions(r)
 	if err != nil {
@@ -217,10 +237,18 @@ func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
 	if sent.IDs == nil {
 		return invalidAt("/ids", "it is needed")
 	}
+	for _, id := range sent.IDs {
+		if !isTaskID(id) {
+			return newProblem(http.StatusBadRequest, "Invalid task id '%s'. It is JOB.INDEX.ATTEMPT.TIME", id)
+		}
+	}
 	apps, err := s.service.ListApps(r.Context())
 	if err != nil {
 		return err
 	}
 	named := selectTasks(apps, func(t AppTask) bool { return slices.Contains(sent.IDs, t.ID) })
+	if k.scale && len(named) == 0 {
+		return notFound("none of the %d tasks exists", len(sent.IDs)) // there is nothing to deploy
+	}
 	return s.killAndAnswer(w, r.Context(), named, k, s.answerTasks)
 }

@@ -81,7 +81,7 @@ func TestKillByHost(t *testing.T) {
 func TestKillAcrossApps(t *testing.T) {
 	a := newTestServer(t)
 	all := []string{a.taskIDs(http.MethodGet, "/v2/apps/web/tasks", "")[0], a.taskIDs(http.MethodGet, "/v2/apps/shop/db/tasks", "")[0]}
-	body := `{"ids": ["` + strings.Join(all, `", "`) + `", "none"]}`
+	body := `{"ids": ["` + strings.Join(all, `", "`) + `", "none.0.1.0"]}`
 	killed := a.taskIDs(http.MethodPost, "/v2/tasks/delete", body)
 	slices.Sort(killed)
 	if want := slices.Sorted(slices.Values(all)); !slices.Equal(killed, want) {

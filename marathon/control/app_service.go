@@ -260,9 +260,38 @@ func (c *Controller) RemoveGroup(ctx context.Context, id string, force bool) (de
 func (c *Controller) ListQueue(ctx context.Context) (list []deploy.QueuedApp, err error) {
 	err = c.runInLoop(ctx, func(k *controlLoop) error {
 		list = k.queuedApps()
-		return nil
+		return k.explainWaiting(ctx, list)
 	})
 	return list, err
+}
+
+// explainWaiting sets why the instances of apps wait, unless an action has failed.
+func (k *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedApp) error {
+	jobs, names := map[string][]string{}, []string{}
+	for i := range list {
+		id := list[i].App.ID
+		for _, j := range k.cluster.ListGroupJobs(id) {
+			if _, _, ours := translate.AppOf(&j.Spec); ours && list[i].Message == "" {
+				jobs[id], names = append(jobs[id], j.Spec.Name), append(names, j.Spec.Name)
+			}
+		}
+	}
+	reasons, err := k.cluster.ExplainWaiting(ctx, names...)
+	if err != nil {
+		return unavailableError("find out why instances wait: %v", err)
+	}
+	for i := range list {
+		var texts []string
+		for _, name := range jobs[list[i].App.ID] {
+			if text := reasons[name]; text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) > 0 {
+			list[i].Message = strings.Join(texts, "; ")
+		}
+	}
+	return nil
 }
 
 // queuedApps also contains the apps whose instances could not be queued.
@@ -313,35 +342,24 @@ func (c *Controller) LeaderURL(context.Context) (string, error) {
 	return c.loop.url, nil
 }
 
-// AbdicateLeadership always fails: the schedulers elect their leader.
-func (c *Controller) AbdicateLeadership(context.Context) error {
-	return &api.Problem{Status: http.StatusForbidden, Message: "stop this scheduler to let another one lead: after a restart it is a standby"}
-}
-
-// GetInfo describes this scheduler.
-func (c *Controller) GetInfo(ctx context.Context) (i api.SchedulerInfo, err error) {
-	err = c.runInLoop(ctx, func(k *controlLoop) error {
-		leader, id, role, err := k.cluster.DescribeScheduler(ctx)
-		i = api.SchedulerInfo{
-			Name: "mesos-gpu", Version: c.cfg.Version, Elected: true, Leader: leader, FrameworkID: id,
-			Marathon: map[string]any{"mesos_role": role, "gpu_scheduling_behavior": k.settings.GPUBehavior},
-		}
-		return err
+// AbdicateLeadership makes this scheduler stop leading, once it has answered.
+func (c *Controller) AbdicateLeadership(ctx context.Context) error {
+	return c.runInLoop(ctx, func(k *controlLoop) error {
+		k.cluster.AbdicateLeadership()
+		return nil
 	})
-	return i, err
 }
 
 // describeApp returns an app with its instances and deployments.
 func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
-	v := api.AppStatus{App: a, Readiness: k.prober.pendingResults(a.ID)}
-	if d, ok := k.state.Deployment(a.ID); ok {
+	v := api.AppStatus{App: a}
+	d, deploying := k.state.Deployment(a.ID)
+	if deploying {
 		v.Deployments = []string{d.ID}
 	}
+	v.Readiness = k.prober.listResults(a.ID, deploying)
 	if f, ok := k.lastFailures[a.ID]; ok {
 		v.LastFailure = &f
-	}
-	if err := k.failedActions[a.ID]; err != nil {
-		v.Message = err.Error()
 	}
 	instances := k.instancesOf(a.ID)
 	v.Tasks = make([]api.AppTask, 0, len(instances))
@@ -359,8 +377,6 @@ func (k *controlLoop) describeTask(a *marathon.App, in deploy.AppInstance) api.A
 		StagedAt: api.Time{Time: k.stagedAt(&in.Task)}, StartedAt: api.Time{Time: in.Started}, Version: in.StartedFor, Role: a.Role, IPAddresses: in.Addresses,
 	}
 	t.Region, t.Zone = in.Fields["@region"], in.Fields["@zone"]
-	if in.Healthy != nil {
-		t.HealthCheckResults = []api.HealthResult{{Alive: *in.Healthy, InstanceID: in.ID}}
-	}
+	t.HealthCheckResults = k.healthResults(&in.Task)
 	return t
 }

@@ -39,6 +39,8 @@ type controlLoop struct {
 	// staged are the times at which live instances were sent to their agents, by task
 	// id. Instances from before a failover are missing.
 	staged map[string]time.Time
+	// health has the reported results of the health checks of live instances, by task id.
+	health map[string]*healthHistory
 	// lost are the ids of lost instances, which may still report their end.
 	lost map[string]bool
 	// taskEvents are events of instances. The next publishEvents publishes and removes them.
@@ -75,7 +77,7 @@ func newControlLoop(ctx context.Context, cfg *ControllerConfig, bus *api.EventBu
 	settings.Role = cmp.Or(settings.Role, role)
 	k := &controlLoop{
 		url: url, settings: settings, cfg: cfg, bus: bus, cluster: cluster, lastFailures: map[string]api.TaskFailure{},
-		staged: map[string]time.Time{}, lost: map[string]bool{}, failedActions: map[string]error{}, prober: newReadiness(cfg),
+		staged: map[string]time.Time{}, health: map[string]*healthHistory{}, lost: map[string]bool{}, failedActions: map[string]error{}, prober: newReadiness(cfg),
 		changed: make(chan struct{}), watchFailed: make(chan error, 1), requests: make(chan loopRequest), stopped: make(chan struct{}),
 	}
 	if k.state, err = deploy.LoadState(documents, k.instancesOf); err != nil {

@@ -35,6 +35,14 @@ type ClusterBackend interface {
 	EndBackoff(ctx context.Context, ids []string) error
 	// KillJobs ends jobs.
 	KillJobs(ctx context.Context, names ...string) error
+	// MasterURL returns the base URL of the leading master, or "" without a
+	// connection to it.
+	MasterURL() string
+	// ExplainWaiting returns why tasks of the jobs wait, by job. Jobs without
+	// waiting tasks are left out.
+	ExplainWaiting(ctx context.Context, names ...string) (map[string]string, error)
+	// AbdicateLeadership makes the scheduler stop leading. It does not wait for that.
+	AbdicateLeadership()
 	// FindJob returns a job as it is recorded now; false if it does not exist.
 	FindJob(name string) (job.Job, bool)
 	// ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by
@@ -60,8 +68,9 @@ type ControllerConfig struct {
 	// Settings are the defaults of definitions. An empty role means the
 	// cluster's.
 	Settings marathon.ParseSettings
-	// Version is the release, for GetInfo.
+	// Version is the release, and Flags are settings of the scheduler, for GetInfo.
 	Version string
+	Flags   SchedulerFlags
 	// Client sends readiness probes. The default is newProbeClient.
 	Client *http.Client
 	// Authorize decides who may see and change the apps of which roles. With nil
@@ -70,6 +79,17 @@ type ControllerConfig struct {
 	// Clock is time.Now, except in tests.
 	Clock func() time.Time
 	Log   logrus.FieldLogger
+}
+
+// SchedulerFlags are settings of the scheduler that GetInfo returns. Any may be missing.
+type SchedulerFlags struct {
+	// FrameworkName, User and FailoverTimeout are the framework's in Mesos.
+	FrameworkName, User string
+	FailoverTimeout     time.Duration
+	// Master is the address of the masters, JournalPath that of the journal: a file or
+	// zk://HOSTS/PATH, which schedulers share. SessionTimeout is that of its sessions.
+	Master, JournalPath string
+	SessionTimeout      time.Duration
 }
 
 // Controller answers Marathon's API. While Run runs, it also runs the apps.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/api"
 )
 
 // TestAuthorizationHoldsDuringChange: while a request is being authorized, another one moves the app to another role.
@@ -74,7 +75,8 @@ type movingAuthorizer struct {
 	before  bool // the app was moved before the permitted change
 }
 
-func (m *movingAuthorizer) may(_ context.Context, change bool, role string) error {
+func (m *movingAuthorizer) may(_ context.Context, p api.Permission, role string) error {
+	change := p == api.Change
 	if change && m.armed {
 		m.armed = false
 		go func() { m.moved <- m.moveToProd() }()

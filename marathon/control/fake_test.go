@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,33 @@ func (f *fakeCluster) DescribeScheduler(context.Context) (url, id, role string, 
 	return "http://127.0.0.1:1", "f1", "*", nil
 }
 
+func (f *fakeCluster) MasterURL() string { return "http://127.0.0.1:5050" }
+
+// ExplainWaiting returns the same reason for each job with waiting tasks.
+func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	texts := map[string]string{}
+	for _, name := range names {
+		if j := f.jobs[name]; j != nil && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+			texts[name] = "an agent; no agent is known yet"
+		}
+	}
+	return texts, nil
+}
+
+// AbdicateLeadership ends the leadership.
+func (f *fakeCluster) AbdicateLeadership() { close(f.lost) }
+
+// setHealth reports a result of the health checks of the job's first task.
+func (f *fakeCluster) setHealth(name string, healthy bool, message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := &f.jobs[name].Tasks[0]
+	t.Healthy, t.Message = &healthy, message
+	f.notifyChange(name)
+}
+
 func (f *fakeCluster) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 	names := ""
 	for _, s := range specs {
@@ -162,7 +190,7 @@ func (f *fakeCluster) CheckAdmission(_ context.Context, specs ...job.Spec) error
 func (f *fakeCluster) newTask(j *job.Job, index, attempt int) job.Task {
 	f.attempts++
 	t := job.Task{
-		ID: fmt.Sprintf("%s.%d.%d.t%d", j.Spec.Name, index, attempt, j.Submitted.UnixNano()), Job: j.Spec.Name, Index: index, Attempt: attempt,
+		ID: fmt.Sprintf("%s.%d.%d.%s", j.Spec.Name, index, attempt, strconv.FormatInt(j.Submitted.UnixNano(), 36)), Job: j.Spec.Name, Index: index, Attempt: attempt,
 		State: job.Waiting, Changed: time.Now(),
 	}
 	if !f.held {

@@ -32,6 +32,7 @@ func (k *controlLoop) readChanges() []string {
 		}
 	}
 	for app := range apps {
+		k.noteHealth(app)
 		if k.state.HasReadinessChecks(app) || k.prober.hasProbes(app) {
 			k.prober.watchApp(k.state, app, k.instancesOf(app))
 		}
@@ -107,10 +108,15 @@ func (k *controlLoop) noteTaskState(app string, in deploy.AppInstance) {
 	k.taskEvents = append(k.taskEvents, deploy.StateChangeEvents(app, in)...)
 	if !in.State.IsLive() {
 		delete(k.staged, in.ID)
+		delete(k.health, in.ID)
 	}
-	if isFailure(in.State) {
+	message, failed := in.Message, isFailure(in.State)
+	if killedForHealth(&in.Task) {
+		message, failed = "Task was killed since health check failed. Reason: "+in.Message, true
+	}
+	if failed {
 		k.lastFailures[app] = api.TaskFailure{
-			AppID: app, TaskID: in.ID, State: deploy.MesosState(in.State), Message: in.Message,
+			AppID: app, TaskID: in.ID, State: deploy.MesosState(in.State), Message: message,
 			Host: in.Hostname, SlaveID: in.AgentID, Version: in.StartedFor, Timestamp: api.Time{Time: in.Changed},
 		}
 	}
@@ -131,8 +137,8 @@ func (k *controlLoop) markLost(id string) {
 	k.lost[id] = true
 }
 
-// isFailure reports whether Marathon calls the state a failure. A task that finished or was
-// killed has not failed.
+// isFailure reports whether Marathon calls the state a failure. A task that finished has not
+// failed, nor has one that was killed, unless for its health.
 func isFailure(s job.State) bool { return s == job.Failed || s == job.Lost || s == job.Refused }
 
 // stagedAt returns when a task was sent to its agent. After a failover only the time of its

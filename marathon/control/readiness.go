@@ -193,14 +193,16 @@ func probeAddress(check marathon.ReadinessCheck, config *marathon.App, in deploy
 	return strings.ToLower(check.Protocol) + "://" + net.JoinHostPort(in.Hostname, strconv.Itoa(in.Ports[i])) + "/" + strings.TrimPrefix(check.Path, "/"), nil
 }
 
-// pendingResults returns the last results of an app's instances that are not ready.
-func (r *readinessProber) pendingResults(app string) []api.ReadinessResult {
+// listResults returns the last results of an app's instances. While the app is deployed they
+// are those of all instances that were probed: some load balancers route to an instance only
+// if its result says that it is ready. Otherwise they are those of instances that are not ready.
+func (r *readinessProber) listResults(app string, deploying bool) []api.ReadinessResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []api.ReadinessResult
 	for _, id := range slices.Sorted(maps.Keys(r.probes[app])) {
 		t := r.probes[app][id]
-		if t.done {
+		if t.done && !deploying {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(t.results)) {

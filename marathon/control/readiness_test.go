@@ -91,6 +91,54 @@ func TestDeploymentWaitsForReadiness(t *testing.T) {
 	})
 }
 
+// TestReadyResultsRemainDuringDeployment checks that the result of a ready instance is part of the answers until its
+// deployment has ended.
+func TestReadyResultsRemainDuringDeployment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeCluster()
+		f.ports = []int{31000}
+		var probes atomic.Int64
+		var allReady atomic.Bool
+		s := startInBubble(t, f, &http.Client{Transport: probeResponder(func(*http.Request) int {
+			if probes.Add(1) == 1 || allReady.Load() { // the first new instance
+				return http.StatusOK
+			}
+			return http.StatusServiceUnavailable
+		})})
+		s.createApp("one", "2")
+		halves := strings.NewReplacer(`"instances": 3`, `"instances": 2, "upgradeStrategy": {"minimumHealthCapacity": 0.5, "maximumOverCapacity": 0}`)
+		s.mustSend("PUT", web, halves.Replace(slow))
+		time.Sleep(time.Minute)
+		results := func() (ready, other int) {
+			var got struct {
+				Apps []struct{ ReadinessCheckResults []struct{ Ready bool } }
+			}
+			s.sendRequest("GET", "/v2/apps?embed=apps.readiness", "", &got)
+			for _, r := range got.Apps[0].ReadinessCheckResults {
+				if r.Ready {
+					ready++
+				} else {
+					other++
+				}
+			}
+			return ready, other
+		}
+		if ready, other := results(); ready != 1 || other != 1 {
+			t.Errorf("%d results are ready and %d are not, want one of each", ready, other)
+		}
+		allReady.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s.checkSettled(map[string]int{"two": 2})
+		if ready, other := results(); ready+other > 0 {
+			t.Errorf("%d results remain after the deployment", ready+other)
+		}
+		if err := s.stopAndWait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReadinessProbesStop checks that probes end with the leadership and that the next scheduler starts them again.
 // The bubble ends when no goroutine is left.
 func TestReadinessProbesStop(t *testing.T) {

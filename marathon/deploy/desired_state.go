@@ -193,8 +193,7 @@ type QueuedApp struct {
 	Count     int
 	Since     time.Time
 	NotBefore time.Time
-	// Message is why instances could not be queued. The caller sets it: actions
-	// may fail.
+	// Message is why the instances wait, or could not be queued. The caller sets it.
 	Message string
 }
 

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -137,9 +138,33 @@ func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o C
 			return Deployment{}, err
 		}
 	default:
+		if err := s.checkEnforceRole("", id, g, changesApps(g)); err != nil {
+			return Deployment{}, err
+		}
 		s.draftGroup(&d, id, g)
 	}
 	return s.startDeployment(now, d, o)
+}
+
+// changesApps reports whether a change of the group contains a list of apps.
+func changesApps(g *marathon.Group) bool {
+	return g.Apps != nil || slices.ContainsFunc(g.Groups, changesApps)
+}
+
+// checkEnforceRole rejects a change of enforceRole together with apps, as Marathon does: the
+// roles of the apps depend on it. path is the path of the group in the change.
+func (s *DesiredState) checkEnforceRole(path, id string, g *marathon.Group, changesApps bool) error {
+	if g.EnforceRole != nil && changesApps && *g.EnforceRole != s.EnforcesRole(id) {
+		if _, ok := s.Group(id); ok {
+			return invalidAt(path+"/enforceRole", "it cannot change together with apps, whose roles depend on it: change it by a request of its own")
+		}
+	}
+	for i, inner := range g.Groups {
+		if err := s.checkEnforceRole(fmt.Sprintf("%s/groups(%d)", path, i), inner.ID, inner, changesApps); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RemoveGroup removes a group with its apps and subgroups. It returns *NotFoundError or

@@ -91,7 +91,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	if err != nil {
 		return err
 	}
-	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, log.WithField("part", "marathon"))
+	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
 		WorkDir: work, Host: host, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
 		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,

@@ -42,7 +42,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 				systemd.NotifyReady()
 				fmt.Fprintf(a.Stdout, "mesos-gpu scheduler is up: API %s\n", cfg.API.URLFor(addr))
 			}
-			cfg.Extension = newMarathonExtension(a.Version, settings, log)
+			cfg.Extension = newMarathonExtension(a.Version, settings, &cfg, log)
 			if !c.Flags().Changed("master") {
 				log.WithField("master", cfg.Master).Warn("no --master is given: looking for one on this machine")
 			}

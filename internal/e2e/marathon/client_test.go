@@ -9,6 +9,8 @@ import (
 	"time"
 
 	gomarathon "github.com/gambol99/go-marathon"
+
+	"mesos-gpu/marathon/api"
 )
 
 const webID = "/shop/web"
@@ -30,6 +32,15 @@ func TestGoMarathonClient(t *testing.T) {
 	c.runStep("groups", (*client).manageGroup)
 	c.runStep("delete", (*client).deleteApp)
 	c.runStep("events", heard.requireAllEvents)
+	c.runStep("abdicate", (*client).abdicateLeadership)
+}
+
+// abdicateLeadership makes the only scheduler step down. It leads again.
+func (c *client) abdicateLeadership() {
+	if message, err := c.AbdicateLeader(); err != nil || message != "Leadership abdicated" {
+		c.Errorf("got %q, %v", message, err)
+	}
+	awaitLeader(c.T, c.url)
 }
 
 // checkSchedulerInfo checks the responses about the scheduler itself. The master has assigned
@@ -43,11 +54,9 @@ func (c *client) checkSchedulerInfo() {
 		c.Errorf("leader %q, %v, want %s", leader, err, address)
 	}
 	info, err := c.Info()
-	if err != nil || info.Name != "mesos-gpu" || info.Version != "test" || info.FrameworkID == "" || info.MarathonConfig.MesosRole != "*" {
+	if err != nil || info.Name != "mesos-gpu" || info.Version != api.ServedVersion || info.FrameworkID == "" || info.MarathonConfig.MesosRole != "*" {
 		c.Errorf("info %+v, %v", info, err)
 	}
-	_, err = c.AbdicateLeader()
-	c.requireRefusal(err, gomarathon.ErrCodeForbidden)
 	if pods, err := c.SupportsPods(); err != nil || pods {
 		c.Errorf("supports pods: %v, %v", pods, err)
 	}
