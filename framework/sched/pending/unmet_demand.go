@@ -96,12 +96,12 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		missing = len(j.Tasks)
 	}
 	if got.AtQuota {
-		s.Usage.Block(j.Spec, len(j.Tasks), got.Limit)
+		s.Usage.KeepRest(j.Spec, len(j.Tasks), got.Limit)
 		return
 	}
 	restricted, allowed, limit := s.Usage.Restrict(j.Spec.Role, request)
 	if j.Spec.Gang && allowed < missing {
-		s.Usage.Block(j.Spec, len(j.Tasks), s.Usage.TightestLimit(j.Spec, limit))
+		s.Usage.KeepRest(j.Spec, len(j.Tasks), s.Usage.TightestLimit(j.Spec, limit))
 		return
 	}
 	d.Request = restricted
@@ -111,7 +111,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		s.addUnmet(j, &d, n-withoutGPUs, otherwise)
 	}
 	if _, left, limit := s.Usage.Restrict(j.Spec.Role, request); allowed < missing && left == 0 {
-		s.Usage.Block(j.Spec, len(j.Tasks), limit)
+		s.Usage.KeepRest(j.Spec, len(j.Tasks), limit)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type backfiller struct {
 	*forecaster
 	// heads are the reservations by role. A role gets at most one in a plan; later jobs of the role must not delay it.
+	// Nothing releases a reservation: it ends with the plan, whose cluster is a copy, and the next plan starts without.
 	heads map[string]*reservation
 	// attempts counts the jobs of each role for which a reservation was sought, up to maxReservationAttempts.
 	attempts map[string]int
@@ -41,9 +42,9 @@ func (b *backfiller) mustAvoidReserved(role string, runs time.Duration) bool {
 	return head != nil && (runs == 0 || b.in.Now.Add(runs).After(head.startsBy))
 }
 
-// reserveForHead reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,
-// unless its role has a reservation already.
-func (b *backfiller) reserveForHead(j *queue.WaitingJob, d *fit.Demand, n int) {
+// reserveOrPreempt reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,
+// unless its role has a reservation already. Tasks that must be preempted for that are added to victims.
+func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, n int) {
 	role := j.Spec.Role
 	if b.heads[role] != nil || b.attempts[role] >= maxReservationAttempts {
 		return

@@ -186,7 +186,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 
 	// 3. At the quota, what is left of it is reserved for this job.
 	if got.AtQuota {
-		pl.leaveWaiting(j, missing, QuotaCause(pl.alloc.Usage.Block(j.Spec, tasks, got.Limit)))
+		pl.leaveWaiting(j, missing, QuotaCause(pl.alloc.Usage.KeepRest(j.Spec, tasks, got.Limit)))
 		return
 	}
 	pl.leaveWaiting(j, missing, cause)
@@ -203,7 +203,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 		if !j.Spec.Gang {
 			need = left
 		}
-		pl.backfill.reserveForHead(j, d, need)
+		pl.backfill.reserveOrPreempt(j, d, need)
 	}
 
 	// 6. Remember the kind. A smaller gang, or a job with other peers, may still fit.

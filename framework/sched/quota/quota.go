@@ -92,8 +92,8 @@ type Limit struct {
 	Role, Type string
 	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
 	Max, Held int
-	// ReservedFor is the job that gets what is left of the limit; "" if no job has reserved it.
-	ReservedFor string
+	// KeptFor is the earlier job that gets what is left of the limit; "" if it is kept for none.
+	KeptFor string
 	// TooSmall reports that one task of the request exceeds the limit even if the role holds nothing.
 	TooSmall bool
 }

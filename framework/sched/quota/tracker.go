@@ -33,8 +33,8 @@ type Tracker struct {
 	held map[string]map[string]int
 	// total is the sum of held over all types, by role.
 	total map[string]int
-	// reserved are the limits whose rest is kept for an earlier job, by the role of that job. Block adds to it.
-	reserved map[string][]Limit
+	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
+	kept map[string][]Limit
 }
 
 // modelInfo is what agents report about the GPUs of one model.
@@ -47,7 +47,7 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, held: map[string]map[string]int{}, total: map[string]int{}, reserved: map[string][]Limit{}}
+	return &Tracker{entitlements: entitlements, agents: agents, held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
@@ -204,9 +204,9 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 		one := t.MilliPerTask(&r, l.Type)
 		room := l.Remaining() / one
 		l.TooSmall = l.Max < one
-		for _, r := range t.reserved[role] {
+		for _, r := range t.kept[role] {
 			if r.Role == l.Role && r.Type == l.Type {
-				l.ReservedFor, room = r.ReservedFor, 0
+				l.KeptFor, room = r.KeptFor, 0
 			}
 		}
 		switch {
@@ -232,19 +232,19 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 type LimitExplanation struct {
 	// Needs is what is missing of the limit, Available what the role may hold and holds.
 	Needs, Available string
-	// Reserved reports that the quota has room, which is reserved for an earlier job.
-	Reserved bool
+	// KeptForEarlier reports that the quota has room, which is kept for an earlier job.
+	KeptForEarlier bool
 }
 
-// Block records that the limit blocks tasks of a job and explains it. What is left of the limit is then reserved for
-// this job: later jobs of its role do not take it.
-func (t *Tracker) Block(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
+// KeepRest records that the limit blocks tasks of a job and explains it. What is left of the limit is then kept for
+// this job until the next plan: later jobs of its role do not take it.
+func (t *Tracker) KeepRest(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
 	limit.Held = t.refreshUsage(spec.Role, limit).Held // a gang has returned its GPUs since
 	why, never := t.Explain(spec, tasks, limit)
-	if !never && limit.ReservedFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
+	if !never && limit.KeptFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
 		l := *limit
-		l.ReservedFor = spec.Name
-		t.reserved[spec.Role] = append(t.reserved[spec.Role], l)
+		l.KeptFor = spec.Name
+		t.kept[spec.Role] = append(t.kept[spec.Role], l)
 	}
 	return why
 }
@@ -260,9 +260,9 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 	switch {
 	case never:
 		why.Available += ": it can never start"
-	case limit.ReservedFor != "":
-		why.Available += fmt.Sprintf(", and %s goes first", limit.ReservedFor)
-		why.Reserved = true
+	case limit.KeptFor != "":
+		why.Available += fmt.Sprintf(", and %s goes first", limit.KeptFor)
+		why.KeptForEarlier = true
 	}
 	return why, never
 }

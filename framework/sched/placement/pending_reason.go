@@ -1,0 +1,60 @@
+package placement
+
+import (
+	"fmt"
+
+	"mesos-gpu/framework/sched/quota"
+)
+
+// PendingReason is the reason why a job waits.
+type PendingReason struct {
+	Job string
+	// Missing of the job's Tasks have no place.
+	Missing, Tasks int
+	PendingCause
+}
+
+// PendingCause is what tasks wait for, without the name of their job.
+type PendingCause struct {
+	// Needs is what the tasks wait for, Available is what there is.
+	Needs, Available string
+	// BlockedBy is what prevents the placement, for decisions.
+	BlockedBy BlockedBy
+}
+
+// BlockedBy is what prevents a placement.
+type BlockedBy int
+
+const (
+	// BlockedByResources: no agent has room.
+	BlockedByResources BlockedBy = iota
+	// BlockedByQuota: the role may hold no more.
+	BlockedByQuota
+	// BlockedByReservation: there is room, which is reserved for an earlier job.
+	BlockedByReservation
+)
+
+// QuotaCause returns the cause of a job that a quota blocks.
+func QuotaCause(e quota.LimitExplanation) PendingCause {
+	c := PendingCause{Needs: e.Needs, Available: e.Available, BlockedBy: BlockedByQuota}
+	if e.KeptForEarlier {
+		c.BlockedBy = BlockedByReservation
+	}
+	return c
+}
+
+// Text returns the reason without the job's name, for example "2 free V100 on one agent; 41 agents have the type, 5
+// have 1 free; 3 of 8 tasks wait". What the job needs comes first, since tables cut off the end.
+func (r PendingReason) Text() string {
+	text := r.Needs + "; " + r.Available
+	switch {
+	case r.Missing >= r.Tasks:
+		return text
+	case r.Missing == 1:
+		return text + fmt.Sprintf("; 1 of %d tasks waits", r.Tasks)
+	default:
+		return text + fmt.Sprintf("; %d of %d tasks wait", r.Missing, r.Tasks)
+	}
+}
+
+func (r PendingReason) String() string { return r.Job + ": " + r.Text() }
