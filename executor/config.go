@@ -182,8 +182,8 @@ func (c *ExecutorConfig) validate() error {
 	need(c.FrameworkID != "", "no framework id (MESOS_FRAMEWORK_ID)")
 	need(c.ExecutorID != "", "no executor id (MESOS_EXECUTOR_ID)")
 	need(c.Sandbox != "", "no sandbox (MESOS_SANDBOX)")
-	need(c.ReadGrantedGPUs != nil, "no function Granted")
-	need(c.PrepareVolume != nil, "no function Volume")
+	need(c.ReadGrantedGPUs != nil, "no function ReadGrantedGPUs")
+	need(c.PrepareVolume != nil, "no function PrepareVolume")
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("executor configuration: %w: this program is started by a Mesos agent, not by hand", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
@@ -17,31 +16,6 @@ import (
 
 	"mesos-gpu/executor/task"
 )
-
-// containerSpec is the engine's configuration of one container.
-type containerSpec struct {
-	config  *container.Config
-	host    *container.HostConfig
-	network *network.NetworkingConfig
-	hostIPC bool // whether the operator allows the host's IPC namespace
-}
-
-// newContainerSpec returns the configuration of a task's container. The fields
-// of a ContainerInfo have the meaning that Mesos's own docker executor gives
-// them, or are rejected: see the table in docs/reference/executor.md.
-func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
-	s := containerSpec{newContainerConfig(t, f), newHostConfig(t, f), &network.NetworkingConfig{}, f.hostIPC}
-	c := t.MesosContainer
-	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
-		return s, nil
-	}
-	for _, step := range []func(task.TaskSpec, hostInfo, *mesos.ContainerInfo) error{s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.publishPorts} {
-		if err := step(t, f, c); err != nil {
-			return containerSpec{}, fmt.Errorf("docker task: %w", err)
-		}
-	}
-	return s, nil
-}
 
 // rejectUnsupported returns an error for fields that are never supported.
 func (s containerSpec) rejectUnsupported(_ task.TaskSpec, _ hostInfo, c *mesos.ContainerInfo) error {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
@@ -36,19 +39,29 @@ const (
 	mib            = 1 << 20
 )
 
-// hostInfo is what a container gets from its host.
-type hostInfo struct {
-	// imageEnv are the image's own "NAME=value" entries.
-	imageEnv []string
-	// volume is the driver volume's path on the host; empty if the image does
-	// not need it.
-	volume string
-	// devices are the device nodes of the container, as paths on the host.
-	devices []string
-	sandbox string
-	// hostIPC is set if the operator allows tasks to use the host's IPC
-	// namespace.
-	hostIPC bool
+// containerSpec is the engine's configuration of one container.
+type containerSpec struct {
+	config  *container.Config
+	host    *container.HostConfig
+	network *network.NetworkingConfig
+	hostIPC bool // whether the operator allows the host's IPC namespace
+}
+
+// newContainerSpec returns the configuration of a task's container. The fields
+// of a ContainerInfo have the meaning that Mesos's own docker executor gives
+// them, or are rejected: see the table in docs/reference/executor.md.
+func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
+	s := containerSpec{newContainerConfig(t, f), newHostConfig(t, f), &network.NetworkingConfig{}, f.hostIPC}
+	c := t.MesosContainer
+	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
+		return s, nil
+	}
+	for _, step := range []func(task.TaskSpec, hostInfo, *mesos.ContainerInfo) error{s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.publishPorts} {
+		if err := step(t, f, c); err != nil {
+			return containerSpec{}, fmt.Errorf("docker task: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // namePrefix starts with mesos-, as Mesos's own container names do. A name

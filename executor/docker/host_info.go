@@ -15,6 +15,21 @@ import (
 	"mesos-gpu/executor/task"
 )
 
+// hostInfo is what a container gets from its host.
+type hostInfo struct {
+	// imageEnv are the image's own "NAME=value" entries.
+	imageEnv []string
+	// volume is the driver volume's path on the host; empty if the image does
+	// not need it.
+	volume string
+	// devices are the device nodes of the container, as paths on the host.
+	devices []string
+	sandbox string
+	// hostIPC is set if the operator allows tasks to use the host's IPC
+	// namespace.
+	hostIPC bool
+}
+
 // gatherHostInfo collects what the container gets from this host.
 func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img dockerimage.InspectResponse) (hostInfo, error) {
 	f := hostInfo{sandbox: d.HostSandbox, hostIPC: d.AllowHostIPC}
