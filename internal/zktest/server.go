@@ -1,10 +1,12 @@
 // Package zktest runs a real ZooKeeper server (Debian's package) for tests, and
-// a network proxy that disconnects clients from it. It uses ZooKeeper's
-// protocol only for the command that reports readiness.
+// a network proxy that disconnects clients from it. Starting a JVM costs most of
+// a second of processor time, so the tests of a process use a server one after
+// the other.
 package zktest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,10 +14,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"mesos-gpu/internal/testneeds"
 )
@@ -42,11 +48,20 @@ const (
 
 // ZooKeeperServer is a ZooKeeper server on a fixed loopback port.
 type ZooKeeperServer struct {
-	t    testing.TB
+	t    testing.TB // whose test uses it
 	heap string
 	dir  string
-	addr string
-	proc *serverProcess // nil while it is stopped
+	// keepDir is the pipe to the process that removes dir once it is closed.
+	keepDir io.Closer
+	addr    string
+	proc    *serverProcess // nil while it is stopped
+}
+
+// idle holds the servers whose test has ended, running and without znodes. They
+// end with the process.
+var idle struct {
+	sync.Mutex
+	servers []*ZooKeeperServer
 }
 
 // serverProcess is one run of the JVM.
@@ -55,19 +70,115 @@ type serverProcess struct {
 	ended chan struct{}
 }
 
-// StartServer starts a server with an empty data folder and waits until it serves.
-// It ends with the test.
+// StartServer returns a running server without znodes, for this test alone.
 func StartServer(t testing.TB) *ZooKeeperServer {
 	t.Helper()
 	return StartWith(t, "64m")
 }
 
-// StartWith is Start with so much memory, as java's -Xmx has it.
+// StartWith is StartServer with so much memory, as java's -Xmx has it.
 func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 	t.Helper()
 	testneeds.RequireProgram(t, "java", "default-jre-headless")
 	testneeds.RequireProgram(t, control, "zookeeper")
-	s := &ZooKeeperServer{t: t, heap: heap, dir: t.TempDir(), addr: freePort(t)}
+	s := takeIdle(heap)
+	if s == nil {
+		s = &ZooKeeperServer{heap: heap, addr: freePort(t)}
+	}
+	s.t = t
+	t.Cleanup(s.release)
+	if s.proc == nil {
+		s.makeDir()
+		s.writeConfig()
+		s.startProcess()
+	}
+	return s
+}
+
+func takeIdle(heap string) *ZooKeeperServer {
+	idle.Lock()
+	defer idle.Unlock()
+	i := slices.IndexFunc(idle.servers, func(s *ZooKeeperServer) bool { return s.heap == heap })
+	if i < 0 {
+		return nil
+	}
+	s := idle.servers[i]
+	idle.servers = slices.Delete(idle.servers, i, i+1)
+	return s
+}
+
+// release gives the server to the next test, or ends it if the test stopped it
+// or left znodes that cannot be deleted.
+func (s *ZooKeeperServer) release() {
+	if s.proc == nil {
+		return
+	}
+	if s.t.Failed() || s.deleteAll() != nil {
+		s.Kill()
+		return
+	}
+	idle.Lock()
+	defer idle.Unlock()
+	idle.servers = append(idle.servers, s)
+}
+
+// deleteAll removes every znode but ZooKeeper's own.
+func (s *ZooKeeperServer) deleteAll() error {
+	c, _, err := zk.Connect([]string{s.addr}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	roots, _, err := c.Children("/")
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		if root == "zookeeper" {
+			continue
+		}
+		if err := deleteTree(c, "/"+root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deleteTree(c *zk.Conn, path string) error {
+	children, _, err := c.Children(path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	for _, child := range children {
+		if err := deleteTree(c, path+"/"+child); err != nil {
+			return err
+		}
+	}
+	if err := c.Delete(path, -1); !errors.Is(err, zk.ErrNoNode) { // a session may have ended with its znodes
+		return err
+	}
+	return nil
+}
+
+// makeDir makes a folder that a shell removes when this process has ended: then
+// the pipe closes that it reads.
+func (s *ZooKeeperServer) makeDir() {
+	s.t.Helper()
+	var err error
+	if s.dir, err = os.MkdirTemp("", "zktest-"); err != nil {
+		s.t.Fatal(err)
+	}
+	remove := exec.Command("sh", "-c", `cat; rm -rf "$1"`, "sh", s.dir)
+	if s.keepDir, err = remove.StdinPipe(); err == nil {
+		err = remove.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *ZooKeeperServer) writeConfig() {
+	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.addr) // freePort made it
 	config := fmt.Sprintf(`dataDir=%s
 clientPortAddress=%s
@@ -81,11 +192,8 @@ snapCount=100000
 autopurge.purgeInterval=0
 `, filepath.Join(s.dir, "data"), host, port, MinSession.Milliseconds(), MaxSession.Milliseconds())
 	if err := os.WriteFile(s.configPath(), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
-	s.startProcess()
-	return s
 }
 
 func freePort(t testing.TB) string {

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -72,5 +73,25 @@ func TestProxyCutsAndHeals(t *testing.T) {
 	await(t, events, zk.StateHasSession)
 	if _, _, err := c.Exists("/"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNextTestGetsServerWithoutZnodes(t *testing.T) {
+	var first string
+	t.Run("first", func(t *testing.T) {
+		s := StartServer(t)
+		first = s.Addr()
+		c, _ := dial(t, s.Addr())
+		for _, path := range []string{"/a", "/a/b", "/c"} {
+			if _, err := c.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	s := StartServer(t)
+	c, _ := dial(t, s.Addr())
+	znodes, _, err := c.Children("/")
+	if s.Addr() != first || err != nil || !slices.Equal(znodes, []string{"zookeeper"}) {
+		t.Errorf("server %s after %s, znodes %q, %v", s.Addr(), first, znodes, err)
 	}
 }
