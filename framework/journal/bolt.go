@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -48,12 +49,16 @@ type BoltJournal struct {
 	db *bolt.DB
 	// path is the name of the file, for errors.
 	path string
+	// marked is whether the marker exists; see markerPath.
+	marked bool
+	// reserve keeps disk space for the file.
+	reserve diskReserve
 }
 
 // OpenBolt opens the journal at path, or creates it. The file is locked until
-// Close. It returns ErrLocked, ErrCorrupt or ErrNewer, wrapped with the file's name
-// and the remedy, and never modifies a file that it cannot read. It rewrites a
-// mostly empty file into a smaller one.
+// Close. It returns ErrLocked, ErrCorrupt, ErrEmptied or ErrNewer, wrapped with the
+// file's name and the remedy, and never modifies a file that it cannot read. It
+// rewrites a mostly empty file into a smaller one.
 func OpenBolt(path string) (b *BoltJournal, err error) {
 	defer recoverCorruption(path, &err)()
 	if err := checkFileSize(path); err != nil {
@@ -66,11 +71,18 @@ func OpenBolt(path string) (b *BoltJournal, err error) {
 	version, err := checkOrCreate(db, path)
 	if err == nil && (version < Schema || isSparse(db)) {
 		db, err = rewriteFile(db, path, version)
+		if isDiskFull(err) && version == Schema {
+			err = nil // the old file still works, and users must be able to kill jobs
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &BoltJournal{db: db, path: path}, nil
+}
+
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // openLocked opens and locks the file, after waiting up to lockTimeout. It opens the
@@ -90,10 +102,15 @@ func openLocked(path string) (*bolt.DB, error) {
 			return nil, fmt.Errorf("open journal %s: %w: stop that scheduler, or give this one a journal of its own", path, ErrLocked)
 		case errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist):
 			return nil, fmt.Errorf("open journal: %w", err)
+		case isDiskFull(err):
+			return nil, fmt.Errorf("open journal %s: %w: free space there", path, err)
 		case err != nil:
 			return nil, corruptFile(path, err)
 		}
 		if now, err := os.Stat(path); err == nil && os.SameFile(opened, now) {
+			if err := checkMetaPages(path); err != nil {
+				return nil, errors.Join(corruptFile(path, err), db.Close())
+			}
 			return db, nil
 		}
 		if err := db.Close(); err != nil {
@@ -102,25 +119,28 @@ func openLocked(path string) (*bolt.DB, error) {
 	}
 }
 
-// checkFileSize rejects a file that is not empty but too short to be a journal:
-// bbolt would treat some of those as new databases.
+// checkFileSize rejects a file that is not empty but too short to be a journal: bbolt
+// would treat some of those as new databases. It also rejects an empty or missing file
+// whose marker exists.
 func checkFileSize(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil
+		return checkMarkerAbsent(path, "it is missing")
 	case err != nil:
 		return fmt.Errorf("open journal: %w", err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("open journal %s: it is not a regular file", path)
-	case info.Size() > 0 && info.Size() < 4096:
+	case info.Size() == 0:
+		return checkMarkerAbsent(path, "it has 0 bytes")
+	case info.Size() < 4096:
 		return corruptFile(path, fmt.Errorf("%d bytes are too few", info.Size()))
 	}
 	return nil
 }
 
 func corruptFile(path string, err error) error {
-	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it away to begin without the jobs it remembers", path, ErrCorrupt, err)
+	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it and %s away to begin without the jobs it remembers", path, ErrCorrupt, err, markerPath(path))
 }
 
 // checkOrCreate validates an existing journal without writing to it, or creates the
@@ -174,7 +194,13 @@ func (b *BoltJournal) Commit(_ context.Context, c Change) error {
 	if err != nil {
 		return err
 	}
+	if err := b.writeMarkerOnce(); err != nil {
+		return err
+	}
 	if err := b.db.Update(func(tx *bolt.Tx) error { return writeRecords(tx, all) }); err != nil {
+		if isDiskFull(err) {
+			return fmt.Errorf("write journal %s: %w: free space there, then start the scheduler", b.path, err)
+		}
 		return fmt.Errorf("write journal %s: %w", b.path, err)
 	}
 	return nil

@@ -22,24 +22,24 @@ func recoverCorruption(path string, err *error) func() {
 }
 
 // Load reads the whole journal and verifies every page and every record.
-func (b *BoltJournal) Load(context.Context) (all JournalContents, err error) {
+func (b *BoltJournal) Load(ctx context.Context) (all JournalContents, err error) {
 	defer recoverCorruption(b.path, &err)()
 	err = b.db.View(func(tx *bolt.Tx) error {
-		m, err := readImage(tx, Schema)
+		m, err := readImage(ctx, tx, Schema)
 		if err == nil {
-			all, err = m.decodeContents()
+			all, err = m.decodeContents(ctx)
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return corruptFile(b.path, err)
 		}
-		return nil
+		return err
 	})
 	return all, err
 }
 
 // readImage reads a file of schema version into an image, which is valid only
-// until tx ends.
-func readImage(tx *bolt.Tx, version int) (*contentsImage, error) {
+// until tx ends. It fails when ctx ends.
+func readImage(ctx context.Context, tx *bolt.Tx, version int) (*contentsImage, error) {
 	if err := checkPages(tx); err != nil {
 		return nil, err
 	}
@@ -53,6 +53,9 @@ func readImage(tx *bolt.Tx, version int) (*contentsImage, error) {
 			continue
 		}
 		err := tx.Bucket(part.bucket).ForEach(func(k, v []byte) (err error) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if version == 1 {
 				v = bytes.Clone(v) // faults here, where recoverCorruption catches it
 			} else if v, err = checkChecksum(string(k), v); err != nil {

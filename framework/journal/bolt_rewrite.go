@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,9 +39,9 @@ func rewriteFile(old *bolt.DB, path string, version int) (*bolt.DB, error) {
 		return fail(err)
 	}
 	err = old.View(func(from *bolt.Tx) error {
-		m, err := readImage(from, version)
+		m, err := readImage(context.Background(), from, version)
 		if err == nil {
-			_, err = m.decodeContents()
+			_, err = m.decodeContents(context.Background())
 		}
 		if err != nil {
 			return corruptFile(path, err)

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -141,5 +144,86 @@ func TestOtherFilesAreRejected(t *testing.T) {
 	}
 	if _, err := OpenBolt(path); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "recipes") {
 		t.Errorf("another program's database: got %v", err)
+	}
+}
+
+// An empty file is a new journal, unless the journal had contents.
+func TestEmptiedJournalIsRejected(t *testing.T) {
+	for name, empty := range map[string]func(path string) error{
+		"0 bytes": func(path string) error { return os.Truncate(path, 0) },
+		"missing": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b := openBolt(t, path)
+			commitChange(t, b, Change{FrameworkID: "f1"})
+			closeJournal(t, b)
+			if err := empty(path); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				_, err := OpenBolt(path)
+				if !errors.Is(err, ErrEmptied) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "remove "+markerPath(path)+" to begin") {
+					t.Fatalf("got %v, want ErrEmptied with the remedy", err)
+				}
+			}
+			if err := os.Remove(markerPath(path)); err != nil {
+				t.Fatal(err)
+			}
+			b = openBolt(t, path)
+			if all := loadContents(t, b); all.FrameworkID != "" {
+				t.Errorf("a new journal holds %+v", all)
+			}
+			closeJournal(t, b)
+		})
+	}
+}
+
+// bbolt uses the other meta page if one is damaged, and with it the journal before the last
+// change: the damage is reported instead.
+func TestDamagedMetaPageIsRejected(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "good.db")
+	b := openBolt(t, good)
+	for i := range 5 {
+		commitChange(t, b, Change{FrameworkID: string(rune('a' + i))})
+		if err := checkMetaPages(good); err != nil {
+			t.Fatalf("after change %d: %v", i, err)
+		}
+	}
+	closeJournal(t, b)
+	data := readFileBytes(t, good)
+	page := os.Getpagesize()
+	swapped := slices.Concat(data[page:2*page], data[:page], data[2*page:])
+	cases := map[string][]byte{"swapped": swapped, "copied": slices.Concat(data[:page], data[:page], data[2*page:])}
+	for i := range 2 {
+		for at := range metaSize {
+			flipped := bytes.Clone(data)
+			flipped[i*page+metaOffset+at] ^= 4
+			cases[fmt.Sprintf("byte %d of page %d", at, i)] = flipped
+		}
+	}
+	path := filepath.Join(testneeds.MemoryDir(t), "journal.db")
+	for name, damaged := range cases {
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openAndLoad(path); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+		}
+	}
+}
+
+// Loading a large journal ends when its context does.
+func TestLoadEndsWithItsContext(t *testing.T) {
+	b := openBolt(t, filepath.Join(t.TempDir(), "journal.db"))
+	defer closeJournal(t, b)
+	commitChange(t, b, putJob("train"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := b.Load(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("got %v", err)
 	}
 }

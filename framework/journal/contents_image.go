@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -89,8 +90,8 @@ func (m *contentsImage) allRecords() []journalRecord {
 }
 
 // decodeContents decodes the image on all processors: decoding takes most of the
-// time of a start.
-func (m *contentsImage) decodeContents() (JournalContents, error) {
+// time of a start. It fails when ctx ends.
+func (m *contentsImage) decodeContents(ctx context.Context) (JournalContents, error) {
 	names := slices.Sorted(maps.Keys(m.jobs))
 	jobs := make([]*job.Job, len(names))
 	workers := min(runtime.GOMAXPROCS(0), max(1, len(names)/64))
@@ -99,6 +100,9 @@ func (m *contentsImage) decodeContents() (JournalContents, error) {
 	for w := range workers {
 		done.Go(func() {
 			for i := w; i < len(names) && errs[w] == nil; i += workers {
+				if errs[w] = ctx.Err(); errs[w] != nil {
+					return
+				}
 				jobs[i], errs[w] = m.jobs[names[i]].decodeJob(names[i])
 			}
 		})

@@ -1,6 +1,9 @@
 package journal
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // EncodeChange returns a change as one text, in the encoding of log entries.
 func EncodeChange(c Change) ([]byte, error) {
@@ -24,7 +27,7 @@ func DecodeLog(texts [][]byte) (JournalContents, error) {
 			return JournalContents{}, fmt.Errorf("entry %d of %d: %w: %w", i+1, len(texts), ErrCorrupt, err)
 		}
 	}
-	all, err := image.decodeContents()
+	all, err := image.decodeContents(context.Background())
 	if err != nil {
 		return JournalContents{}, fmt.Errorf("%d entries: %w: %w", len(texts), ErrCorrupt, err)
 	}

@@ -57,10 +57,13 @@ func (f *logFollower) followFromSnapshot(ctx context.Context) error {
 		return err
 	}
 	m := &ZooKeeperJournal{znodeStore: f.znodeStore, image: newImage()}
-	if _, err := m.readSnapshot(ctx, h); err != nil {
-		return f.compactedOrCorrupt(ctx, 0, err)
+	if _, err = m.readSnapshot(ctx, h); err == nil {
+		_, _, err = f.splitEntries(ctx, h.Next)
 	}
-	all, err := m.image.decodeContents()
+	if err != nil {
+		return f.compactedOrCorrupt(ctx, h.Next, err)
+	}
+	all, err := m.image.decodeContents(ctx)
 	if err != nil {
 		return f.corruptJournal(err)
 	}
@@ -102,17 +105,16 @@ func (f *logFollower) applyEntry(ctx context.Context, n int64, data []byte) erro
 	return nil
 }
 
-// compactedOrCorrupt returns errLogCompacted if compaction has removed the missing
-// znode, and ErrCorrupt, wrapped, if it should exist.
+// compactedOrCorrupt returns errLogCompacted if compaction has meanwhile removed entry n
+// and the snapshot before it, so that they could not be read. It returns ErrCorrupt,
+// wrapped, if the head still refers to them: each compaction moves the head to a later
+// entry.
 func (f *logFollower) compactedOrCorrupt(ctx context.Context, n int64, err error) error {
-	if !errors.Is(err, zk.ErrNoNode) {
-		return f.corruptJournal(err)
-	}
 	h, _, again := f.readHead(ctx)
 	if again != nil {
 		return again
 	}
-	if n == 0 || h.Next > n {
+	if h.Next > n {
 		return errLogCompacted
 	}
 	return f.corruptJournal(err)
@@ -122,10 +124,11 @@ func (f *logFollower) compactedOrCorrupt(ctx context.Context, n int64, err error
 func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan zk.Event, err error) {
 	for {
 		var data []byte
+		var there bool
 		var events <-chan zk.Event
 		err = f.session.Retry(ctx, func() (err error) {
+			there = true
 			if data, _, events, err = f.session.Conn.GetW(f.path + headNode); errors.Is(err, zk.ErrNoNode) {
-				var there bool
 				if there, _, events, err = f.session.Conn.ExistsW(f.path + headNode); there && err == nil {
 					return zk.ErrConnectionClosed // created in between: retry
 				}
@@ -135,9 +138,12 @@ func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan 
 		if err != nil {
 			return h, nil, fmt.Errorf("follow journal %s: %w", f.path, err)
 		}
-		if data != nil {
+		if there {
 			h, err = f.parseHead(data)
 			return h, events, err
+		}
+		if err := f.checkAbsent(ctx); err != nil {
+			return h, nil, err
 		}
 		f.replica.ReplaceAll(JournalContents{})
 		begun := func() (bool, error) {
@@ -153,14 +159,30 @@ func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan 
 	}
 }
 
-// nextEntry returns entry n, or a channel that receives an event when it may exist.
+// checkAbsent returns ErrCorrupt, wrapped, if there are other parts of a journal without
+// its head: all are created by one request.
+func (f *logFollower) checkAbsent(ctx context.Context) error {
+	_, _, err := f.getZnode(ctx, epochNode)
+	if err == nil {
+		_, _, err = f.getZnode(ctx, headNode) // may have been created in between
+		if errors.Is(err, zk.ErrNoNode) {
+			return f.corruptJournal(errHeadMissing)
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// nextEntry returns entry n, or nil and a channel that receives an event when it may exist.
 func (f *logFollower) nextEntry(ctx context.Context, n int64) (data []byte, changed <-chan zk.Event, err error) {
 	name := f.path + entryNodeName(n)
 	err = f.session.Retry(ctx, func() error {
 		data, changed = nil, nil
 		got, _, err := f.session.Conn.Get(name)
 		if err == nil {
-			data = got
+			data = append([]byte{}, got...) // not nil, even if the znode is empty
 			return nil
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -212,5 +234,19 @@ func (f *logFollower) isBehind(ctx context.Context, n int64) (bool, error) {
 		return true, err
 	}
 	h, _, err := f.readHead(ctx)
-	return h.Next > n, err
+	if err != nil || h.Next > n {
+		return true, err
+	}
+	last, err := f.lastEntry(ctx)
+	if err != nil {
+		return false, f.corruptJournal(err)
+	}
+	if last < n {
+		return false, nil
+	}
+	// The entry was written meanwhile, unless it is missing.
+	if _, _, err = f.getZnode(ctx, entryNodeName(n)); errors.Is(err, zk.ErrNoNode) {
+		return true, f.compactedOrCorrupt(ctx, n, fmt.Errorf("log entry %d is missing, the last one is %d", n, last))
+	}
+	return true, err
 }

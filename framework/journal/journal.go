@@ -34,6 +34,9 @@ type Journal interface {
 	// ended before it could determine whether the change is recorded. After an
 	// error the caller must close the journal.
 	Commit(ctx context.Context, c Change) error
+	// CheckSpace returns ErrFull, wrapped with the remedy, while the disk has no space
+	// for more jobs. Changes of recorded jobs can still be committed for a while.
+	CheckSpace() error
 	// Close releases the journal. Commit must not be called after it.
 	Close() error
 }
@@ -69,6 +72,10 @@ var (
 	ErrLocked = errors.New("another process has it open")
 	// ErrCorrupt means that the journal is damaged or something else than a journal.
 	ErrCorrupt = errors.New("it is damaged or no journal")
+	// ErrEmptied means that a journal which had contents is empty or missing.
+	ErrEmptied = errors.New("it was emptied or removed")
+	// ErrFull means that the disk has no space for more jobs.
+	ErrFull = errors.New("its disk is full")
 	// ErrNewer means that a newer release wrote the journal.
 	ErrNewer = errors.New("a newer release wrote it")
 	// ErrFenced means that another scheduler has opened the journal and is now the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -19,6 +20,7 @@ import (
 //
 //	head      the head: schema, snapshot, and the first log entry after it
 //	epoch     the epoch: which scheduler may write; writes check its version
+//	log       the number of the last change, so that its removal is noticed
 //	log/N     the Nth change: a blob header, and the text if it is small
 //	parts/ID.I  the Ith part of the text of a large blob
 const (
@@ -217,6 +219,10 @@ func (z znodeStore) parseHead(data []byte) (h logHead, err error) {
 		return h, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", z.path, ErrNewer, h.Schema, Schema)
 	case h.Schema < 2 || h.Next < 1: // journals in ZooKeeper start with schema 2
 		return h, z.corruptJournal(fmt.Errorf("schema version %d, log from entry %d", h.Schema, h.Next))
+	case h.Snapshot == nil && h.Next != 1:
+		return h, z.corruptJournal(fmt.Errorf("log from entry %d without a snapshot", h.Next))
+	case h.Snapshot != nil && !strings.HasSuffix(h.Snapshot.ID, fmt.Sprintf("-%d", h.Next)):
+		return h, z.corruptJournal(fmt.Errorf("log from entry %d after the snapshot %q", h.Next, h.Snapshot.ID))
 	}
 	return h, nil
 }

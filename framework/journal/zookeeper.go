@@ -99,12 +99,15 @@ func (z *ZooKeeperJournal) createIfMissing(ctx context.Context) error {
 	if errors.Is(err, zk.ErrNodeExists) { // created by another scheduler, or by a request whose answer was lost
 		_, _, err = z.readHead(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
-			return z.corruptJournal(errors.New("there are parts of a journal without its head"))
+			return z.corruptJournal(errHeadMissing)
 		}
 		return err
 	}
 	return wrapZnodeError("begin a journal at", z.path, err)
 }
+
+// errHeadMissing is the damage of a journal that has lost its head.
+var errHeadMissing = errors.New("there are parts of a journal without its head")
 
 func (z *ZooKeeperJournal) createRequest(name string, data []byte) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: z.path + name, Data: data, Acl: z.session.ACL}
@@ -116,6 +119,9 @@ func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 	err := z.session.Retry(ctx, func() error {
 		for {
 			data, stat, err := z.session.Conn.Get(z.path + epochNode)
+			if errors.Is(err, zk.ErrNoNode) {
+				return z.corruptJournal(fmt.Errorf("%s is missing", epochNode))
+			}
 			if err != nil {
 				return err
 			}
@@ -157,13 +163,13 @@ func (z *ZooKeeperJournal) replaceEpoch(ours leaderEpoch, version int32) error {
 }
 
 // Load returns the contents at opening and all changes committed since.
-func (z *ZooKeeperJournal) Load(context.Context) (JournalContents, error) {
+func (z *ZooKeeperJournal) Load(ctx context.Context) (JournalContents, error) {
 	if z.loaded != nil {
 		all := *z.loaded
 		z.loaded = nil
 		return all, nil
 	}
-	all, err := z.image.decodeContents()
+	all, err := z.image.decodeContents(ctx)
 	if err != nil {
 		return all, z.corruptJournal(err)
 	}
@@ -211,7 +217,7 @@ func (z *ZooKeeperJournal) appendEntry(ctx context.Context, text []byte) error {
 	}
 	tried := false
 	err = z.session.Retry(ctx, func() error {
-		err := z.multiIfLeading(z.createRequest(entryNodeName(z.next), data))
+		err := z.multiIfLeading(z.createRequest(entryNodeName(z.next), data), z.setLastEntryRequest(z.next))
 		switch {
 		case zkconn.IsOutcomeUnknown(err):
 			tried = true
@@ -281,6 +287,9 @@ func (z *ZooKeeperJournal) writeParts(ctx context.Context, b blobHeader, text []
 	}
 	return nil
 }
+
+// CheckSpace implements Journal. ZooKeeper's servers do not report their free space.
+func (z *ZooKeeperJournal) CheckSpace() error { return nil }
 
 // Close cancels a running compaction and waits for it. It does not close the session.
 func (z *ZooKeeperJournal) Close() error {

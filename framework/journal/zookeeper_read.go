@@ -45,24 +45,19 @@ func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 	if err != nil {
 		return z.corruptJournal(err)
 	}
-	numbers, err := z.entryNumbers(ctx)
+	old, names, err := z.splitEntries(ctx, h.Next)
 	if err != nil {
 		return z.corruptJournal(err)
 	}
-	live, named := 0, []string{}
-	var old, names []string
-	z.next = h.Next
-	for _, n := range numbers {
-		switch {
-		case n < h.Next:
-			old = append(old, entryNodeName(n))
-			continue
-		case n != z.next:
-			return z.corruptJournal(fmt.Errorf("log entry %d is missing, the next is %d", z.next, n))
-		}
-		names = append(names, entryNodeName(n))
-		z.next++
+	z.next = h.Next + int64(len(names))
+	last, err := z.lastEntry(ctx)
+	if err != nil {
+		return z.corruptJournal(err)
 	}
+	if last >= z.next {
+		return z.corruptJournal(fmt.Errorf("log entry %d is missing, the last one is %d", z.next, last))
+	}
+	live, named := 0, []string{}
 	datas, err := z.getZnodes(ctx, names)
 	if err != nil {
 		return z.corruptJournal(err)
@@ -78,7 +73,7 @@ func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 		live += b.Size
 		named = append(named, b.ID)
 	}
-	loaded, err := z.image.decodeContents()
+	loaded, err := z.image.decodeContents(ctx)
 	if err != nil {
 		return z.corruptJournal(err)
 	}
@@ -100,6 +95,45 @@ func (z *ZooKeeperJournal) readSnapshot(ctx context.Context, h logHead) (size in
 		return 0, err
 	}
 	return len(text), z.image.applyRecords(all)
+}
+
+// splitEntries returns the names of the log entries before entry next, which a snapshot
+// contains, and of those from it on. It fails if one of the latter is missing.
+func (z znodeStore) splitEntries(ctx context.Context, next int64) (old, live []string, err error) {
+	numbers, err := z.entryNumbers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range numbers {
+		switch {
+		case n < next:
+			old = append(old, entryNodeName(n))
+		case n != next+int64(len(live)):
+			return nil, nil, fmt.Errorf("log entry %d is missing, the next is %d", next+int64(len(live)), n)
+		default:
+			live = append(live, entryNodeName(n))
+		}
+	}
+	return old, live, nil
+}
+
+// lastEntry returns the number of the last log entry that was written, 0 if an older
+// release has written all of them.
+func (z znodeStore) lastEntry(ctx context.Context) (int64, error) {
+	data, _, err := z.getZnode(ctx, logNode)
+	if err != nil || len(data) == 0 {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s: %w", logNode, err)
+	}
+	return n, nil
+}
+
+// setLastEntryRequest returns the part of a commit that lets lastEntry return n.
+func (z znodeStore) setLastEntryRequest(n int64) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: z.path + logNode, Data: strconv.AppendInt(nil, n, 10), Version: -1}
 }
 
 // entryNumbers returns the numbers of the log entries in ascending order.
@@ -126,7 +160,7 @@ func (z *ZooKeeperJournal) removeUnreferenced(ctx context.Context, h logHead, ol
 	}
 	parts, err := z.listChildren(ctx, partsNode)
 	if err != nil {
-		return err
+		return z.corruptJournal(err)
 	}
 	for _, name := range parts {
 		if id, _, _ := strings.Cut(name, "."); !slices.Contains(named, id) {

@@ -244,7 +244,7 @@ func TestUnknownOutcomeOfADeposedLeader(t *testing.T) {
 	if err := first.readBack(data); !errors.Is(err, ErrFenced) {
 		t.Errorf("none is there: %v", err)
 	}
-	if _, err := s.Conn.Set("/journal/head", []byte(`{"schema":2,"next":9}`), -1); err != nil {
+	if _, err := s.Conn.Set("/journal/head", []byte(`{"schema":2,"next":9,"snapshot":{"id":"snap-2-9"}}`), -1); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.readBack(data); !errors.Is(err, ErrUnknown) {
@@ -495,25 +495,54 @@ func TestFollowerSeesAllCommits(t *testing.T) {
 	}
 }
 
+// A follower returns an error for each kind of damage, as the leader does; it neither waits
+// for a missing znode nor continues without it.
 func TestFollowRejectsCorruptJournal(t *testing.T) {
+	t.Parallel()
 	s := newSession(t, zktest.StartServer(t).Addr())
-	z := openZooKeeper(t, s, "/journal")
-	commitChange(t, z, putJob("a"))
-	data, _, err := z.getZnode(testTimeout(t), entryNodeName(1))
-	if err != nil {
-		t.Fatal(err)
+	remove := func(name string) func(path string) error {
+		return func(path string) error { return s.Conn.Delete(path+name, -1) }
 	}
-	data[len(data)-3] ^= 1
-	if _, err := s.Conn.Set("/journal"+entryNodeName(1), data, -1); err != nil {
-		t.Fatal(err)
-	}
-	if err := FollowJournal(testTimeout(t), s, "/journal", newTestReplica()); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := s.Conn.Set("/journal"+headNode, []byte(`{"schema":9,"next":1}`), -1); err != nil {
-		t.Fatal(err)
-	}
-	if err := FollowJournal(testTimeout(t), s, "/journal", newTestReplica()); !errors.Is(err, ErrNewer) {
-		t.Errorf("got %v", err)
+	for name, tt := range map[string]struct {
+		damage func(path string) error
+		want   error
+	}{
+		"text": {func(path string) error {
+			data, _, err := s.Conn.Get(path + entryNodeName(3))
+			if err == nil {
+				data[len(data)-3] ^= 1
+				_, err = s.Conn.Set(path+entryNodeName(3), data, -1)
+			}
+			return err
+		}, ErrCorrupt},
+		"newer": {func(path string) error {
+			_, err := s.Conn.Set(path+headNode, []byte(`{"schema":9,"next":1}`), -1)
+			return err
+		}, ErrNewer},
+		"snapshot": {remove(partsNode + "/snap-1-2.0"), ErrCorrupt},
+		"entry":    {remove(entryNodeName(2)), ErrCorrupt},
+		"part":     {remove(partsNode + "/log-1-4.0"), ErrCorrupt},
+		"head":     {remove(headNode), ErrCorrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := "/" + name
+			z := openZooKeeper(t, s, path)
+			commitChange(t, z, putJob("a"))
+			z.compact.startSnapshot(z)
+			z.compact.finishSnapshot(z, <-z.compact.finished)
+			commitChange(t, z, putJob("b"))
+			commitChange(t, z, putJob("c"))
+			large := largeJob("d", 1<<20)
+			commitChange(t, z, Change{Jobs: []*job.Job{large}, Tasks: large.Tasks})
+			if err := tt.damage(path); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			err := FollowJournal(ctx, s, path, newTestReplica())
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "install") && !strings.Contains(err.Error(), "backup") {
+				t.Errorf("got %v, want %v with what to do", err, tt.want)
+			}
+		})
 	}
 }

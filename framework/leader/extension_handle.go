@@ -48,6 +48,9 @@ func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, framework
 // SubmitJobs submits all of the jobs, or none if one of them is not admitted.
 func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := c.leader.checkSpace(); err != nil {
+			return err
+		}
 		for i := range specs {
 			if err := st.AdmitCompleted(&specs[i]); err != nil {
 				return err

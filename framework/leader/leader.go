@@ -164,6 +164,9 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 		if err := st.AdmitBy(&spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
+		if err := b.checkSpace(); err != nil {
+			return err
+		}
 		apply(sched.SubmitJob{Spec: spec})
 		return nil
 	}, func(st *sched.State) error {
@@ -183,6 +186,15 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 // submission includes why the job waits. Computing the reasons visits all queued
 // jobs; with more of them the client can request the reason separately.
 const maxQueuedToExplain = 100
+
+// checkSpace returns a Problem if the journal has no space for another job or schedule. It
+// runs in the loop.
+func (b *Leader) checkSpace() error {
+	if b.loop.full != nil {
+		return api.NewUnavailable("%w", b.loop.full)
+	}
+	return nil
+}
 
 // checkSameSubmission returns an error unless a repeated submission with the same
 // idempotency key has the same body and may see the job submitted first.

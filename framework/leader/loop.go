@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -56,6 +57,10 @@ type Loop struct {
 	nextCycle  time.Time
 	cycleTimer <-chan time.Time
 
+	// full is why no jobs can be added, as of the last tick: the journal's disk has no
+	// space for them. It is nil otherwise.
+	full error
+
 	// ops and replies belong to the current batch. commitBatch carries them out and
 	// clears them.
 	ops     []sched.Operation
@@ -98,6 +103,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer runtime.KeepAlive(ballast)
 	ticks := time.NewTicker(tickInterval)
 	defer ticks.Stop()
+	l.checkSpace()
 	for {
 		select {
 		case ev := <-l.events:
@@ -105,6 +111,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case r := <-l.requests:
 			l.applyRequest(r)
 		case <-ticks.C:
+			l.checkSpace()
 			l.applyEvent(sched.Tick{})
 		case <-l.cycleTimer:
 			l.cycleTimer = nil
@@ -125,6 +132,22 @@ func (l *Loop) RunBatch(ctx context.Context, step func(st *sched.State, apply fu
 	step(l.state, l.applyEvent)
 	l.applyEvent(sched.Cycle{})
 	return l.commitBatch(ctx)
+}
+
+// checkSpace sets full, and logs when it changes. Other errors than a full disk have no
+// effect: a commit will report what does not work.
+func (l *Loop) checkSpace() {
+	err := l.journal.CheckSpace()
+	isFull := errors.Is(err, journal.ErrFull)
+	switch {
+	case isFull && l.full == nil:
+		l.log.WithError(err).Error("no jobs are accepted")
+	case !isFull && l.full != nil:
+		l.log.Info("the journal has disk space again: jobs are accepted")
+	}
+	if l.full = nil; isFull {
+		l.full = err
+	}
 }
 
 // longCycle is the duration above which cycles are spaced out.

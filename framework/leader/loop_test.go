@@ -25,12 +25,14 @@ import (
 type orderedJournal struct {
 	lines []string
 	fail  error
+	full  error
 }
 
 func (d *orderedJournal) Load(context.Context) (journal.JournalContents, error) {
 	return journal.JournalContents{}, nil
 }
-func (d *orderedJournal) Close() error { return nil }
+func (d *orderedJournal) Close() error      { return nil }
+func (d *orderedJournal) CheckSpace() error { return d.full }
 
 func (d *orderedJournal) Commit(_ context.Context, c journal.Change) error {
 	text := "record"
@@ -119,6 +121,52 @@ func TestFailedCommitStopsOperations(t *testing.T) {
 		t.Errorf("submit: %v", err)
 	}
 	<-ended
+}
+
+// TestFullDiskRefusesJobsOnly: while the journal's disk is full, jobs are refused with the
+// remedy and can be listed and killed; once it has space again, jobs are accepted.
+func TestFullDiskRefusesJobsOnly(t *testing.T) {
+	d := &orderedJournal{}
+	l := newTestLoop(d)
+	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	setFull := func(err error) {
+		t.Helper()
+		if err := b.runInLoop(ctx, func(func(sched.Event)) { d.full = err; l.checkSpace() }, func(*sched.State) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { ended <- l.Run(ctx) }()
+	s := frameworktest.JobSpec("train", 1, 1)
+	s.SetDefaults()
+	if _, err := b.SubmitJob(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	setFull(fmt.Errorf("journal x: %w: free space", journal.ErrFull))
+	late := s
+	late.Name = "late"
+	var p *api.Problem
+	if _, err := b.SubmitJob(ctx, late); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || !p.Retryable || !strings.Contains(p.Detail, "free space") {
+		t.Errorf("submit: %v", err)
+	}
+	if _, err := b.AddSchedule(ctx, frameworktest.ScheduledSpec("nightly", "0 3 * * *")); !errors.Is(err, journal.ErrFull) {
+		t.Errorf("add a schedule: %v", err)
+	}
+	if err := b.KillJob(ctx, "train", false); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+	if view, err := b.GetJob(ctx, "train"); err != nil || view.State != job.Killed {
+		t.Errorf("job %s, %v", view.State, err)
+	}
+	setFull(nil)
+	if _, err := b.SubmitJob(ctx, late); err != nil {
+		t.Errorf("submit after space was freed: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLoopTicksAndStops(t *testing.T) {

@@ -140,7 +140,7 @@ func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
 	other.Owner = "bob"
 	st.Step(now, sched.SubmitJob{Spec: other})
 	submitted := false
-	if err := (&Leader{}).stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
+	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
 		if kill, ok := e.(sched.KillJob); ok {
 			t.Errorf("bob's job %s is killed", kill.Job)
 		}

@@ -114,7 +114,11 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 		apply(sched.ForgetJob{Job: name})
 	}
 	if due.Submit != nil {
-		if err := b.checkScheduledRun(st, due.Submit); err != nil {
+		err := b.checkSpace()
+		if err == nil {
+			err = b.checkScheduledRun(st, due.Submit)
+		}
+		if err != nil {
 			e.RecordRefusal(due, err)
 			if put, err = admitScheduleRecord(st, &e); err != nil {
 				return err
@@ -167,6 +171,9 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 			return err
 		}
 		if err := b.checkSchedule(st, e, put); err != nil {
+			return err
+		}
+		if err := b.checkSpace(); err != nil {
 			return err
 		}
 		apply(put)

@@ -32,6 +32,9 @@ type fileJournal struct {
 	process *process
 }
 
+// CheckSpace implements journal.Journal: the simulated disk is never full.
+func (f fileJournal) CheckSpace() error { return nil }
+
 func (f fileJournal) Load(context.Context) (journal.JournalContents, error) { return f.disk.restore() }
 func (f fileJournal) Close() error                                          { return nil }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/framework/journal"
 	"mesos-gpu/internal/filelock"
 )
 
@@ -24,7 +25,7 @@ func TempWorkDir() (dir string, release func() error, err error) {
 	}
 	for _, dir := range old {
 		if lock, err := lockDir(dir); err == nil {
-			if err := os.Remove(filepath.Join(dir, journalFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := journal.RemoveBolt(filepath.Join(dir, journalFile)); err != nil {
 				lock.Close()
 				return "", nil, fmt.Errorf("use work directory %s again: %w", dir, err)
 			}
