@@ -26,6 +26,10 @@ const (
 // joins the election again.
 const reelectionDelay = time.Second
 
+// lastCallTimeout is how long ZooKeeper may take to answer the call in progress when the
+// scheduler stops. The end of ctx does not end a call, only that of the session does.
+const lastCallTimeout = time.Second
+
 // runElection joins the election until ctx ends. When elected the scheduler leads;
 // when it loses leadership it joins again as the last candidate. It returns nil
 // when ctx ends, and an error from which no scheduler can recover.
@@ -73,7 +77,16 @@ func (s *Scheduler) runSession(ctx context.Context, target zkconn.TargetFolder, 
 	if err != nil {
 		return err
 	}
+	ended := make(chan struct{})
 	defer session.Close()
+	defer close(ended)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(lastCallTimeout):
+			session.Close()
+		case <-ended:
+		}
+	})()
 	return runTogether(ctx,
 		session.AwaitLoss,
 		func(ctx context.Context) error { return s.standByUntilElected(ctx, session, target) },

@@ -24,7 +24,7 @@ func Listen(addr string) (net.Listener, error) {
 }
 
 // shutdownTimeout limits how long active requests may take during shutdown.
-const shutdownTimeout = 5 * time.Second
+const shutdownTimeout = 3 * time.Second
 
 // Serve serves requests on l until ctx ends. It returns after its goroutines have ended.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {

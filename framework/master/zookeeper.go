@@ -26,8 +26,8 @@ type zkConn interface {
 // election. A lost ZooKeeper session does not affect the masters: the last
 // leader is kept until ZooKeeper names another one.
 type zkDetector struct {
-	// dial connects to ZooKeeper; tests replace it.
-	dial func() (zkConn, error)
+	// dial connects to ZooKeeper until ctx ends; tests replace it.
+	dial func(ctx context.Context) (zkConn, error)
 	// path is the znode in which the masters register.
 	path   string
 	scheme string // of masters' URLs
@@ -44,12 +44,13 @@ type zkDetector struct {
 }
 
 func newZKDetector(cfg *ConnectionConfig, addr *zkAddress, onError func(error)) *zkDetector {
-	dial := func() (zkConn, error) {
+	dial := func(ctx context.Context) (zkConn, error) {
 		conn, _, err := zk.Connect(addr.Hosts, zkSessionTimeout, zk.WithLogger(discardLogger{}))
 		if err != nil {
 			return nil, err
 		}
 		if addr.auth != "" {
+			defer context.AfterFunc(ctx, conn.Close)() // ends the call if the server does not answer
 			if err := conn.AddAuth("digest", []byte(addr.auth)); err != nil {
 				conn.Close()
 				return nil, fmt.Errorf("authenticate: %w", err)
@@ -126,7 +127,7 @@ func (f *zkDetector) run(ctx context.Context) {
 // watchConnection watches on one connection until it fails. It reports whether
 // ZooKeeper answered at all.
 func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
-	conn, err := f.dial()
+	conn, err := f.dial(ctx)
 	if err != nil {
 		f.setError(fmt.Errorf("connect to ZooKeeper: %w", err))
 		return false

@@ -78,7 +78,7 @@ func newFakeDetector(f *fakeTree) *zkDetector {
 	cfg := ConnectionConfig{Log: newDiscardLogger(), Random: func() float64 { return 0.5 }}
 	cfg.setDefaults()
 	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}}, func(error) {})
-	d.dial = func() (zkConn, error) {
+	d.dial = func(context.Context) (zkConn, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.dials++

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
@@ -38,10 +40,27 @@ func (n *systemdNotifier) SetStatus(text string) {
 	NotifySystemd(StatusLine(text))
 }
 
-// RunDaemon runs serve and notifies systemd when ctx ends.
+// stopTimeout limits how long a daemon takes to stop, whatever a disk, a driver or another
+// server does. What a daemon must remember is on disk at any time.
+const stopTimeout = 5 * time.Second
+
+// RunDaemon runs serve and notifies systemd when ctx ends. It returns an error if serve
+// has not returned stopTimeout later; the caller must then exit.
 func (n *systemdNotifier) RunDaemon(ctx context.Context, serve func(context.Context) error) error {
 	defer context.AfterFunc(ctx, n.notifyStopping)()
-	return serve(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("a part did not stop within %s: exit without it; nothing is lost", stopTimeout)
+	}
 }
 
 func (n *systemdNotifier) notifyStopping() {

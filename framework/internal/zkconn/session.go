@@ -120,6 +120,7 @@ func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 	}
 	s.done.Go(s.watchSilence)
 	if auth != "" {
+		defer context.AfterFunc(ctx, s.endSession)() // ends the call if the server does not answer
 		if err := s.Retry(ctx, func() error { return conn.AddAuth("digest", []byte(auth)) }); err != nil {
 			s.Close()
 			return fmt.Errorf("authenticate with %s as %s: %w", t, user, err)
@@ -254,12 +255,17 @@ func (s *Session) awaitConnection(ctx context.Context) error {
 }
 
 // Retry calls f, and calls it again after a lost connection, until f returns another
-// result, the session is lost (ErrLost) or ctx ends. A call that failed because of the
-// connection may still have been carried out.
+// result, the session is lost (ErrLost) or ctx ends. It does not call f once ctx has
+// ended, so that a loop of calls ends with ctx. A call in progress ends only with its
+// answer or the connection. A call that failed because of the connection may still
+// have been carried out.
 func (s *Session) Retry(ctx context.Context, f func() error) error {
 	for {
 		if isClosed(s.lost) {
 			return ErrLost
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		err := f()
 		if !IsOutcomeUnknown(err) {
@@ -267,9 +273,6 @@ func (s *Session) Retry(ctx context.Context, f func() error) error {
 		}
 		if err := s.awaitConnection(ctx); err != nil {
 			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
 		}
 	}
 }

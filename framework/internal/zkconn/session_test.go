@@ -207,3 +207,23 @@ func TestDialEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A loop of successful calls ends with its context.
+func TestRetryDoesNotCallAfterItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := newSession(TargetFolder{Hosts: []string{"127.0.0.1:1"}, Path: "/x"}, 0, discardLog())
+	calls := 0
+	var err error
+	for err == nil {
+		err = s.Retry(ctx, func() error {
+			if calls++; calls == 3 {
+				cancel()
+			}
+			return nil
+		})
+	}
+	if !errors.Is(err, context.Canceled) || calls != 3 {
+		t.Errorf("%d calls, then %v", calls, err)
+	}
+}
