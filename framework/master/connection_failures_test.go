@@ -128,9 +128,9 @@ func TestUnavailableMasterIsRetried(t *testing.T) {
 	}
 }
 
-// TestUnansweredAccept checks that an ACCEPT without an answer, which may have started tasks, is not repeated, that
-// its offers are not declined, and that the session continues.
-func TestUnansweredAccept(t *testing.T) {
+// An ACCEPT without an answer may have started tasks, so it is not repeated. It may also be lost: declining its offers
+// frees their resources then, and has no effect otherwise.
+func TestUnansweredAcceptIsNotRepeatedAndItsOffersAreDeclined(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		n := refuseCalls(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
 		r := begin(ConnectionConfig{CallTimeout: time.Second})
@@ -139,7 +139,7 @@ func TestUnansweredAccept(t *testing.T) {
 		nextEvent[sched.AcceptFailed](t, r)
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
-		if got := callTypes(m); got != "SUBSCRIBE SUPPRESS" || n.Load() != 1 {
+		if got := callTypes(m); got != "SUBSCRIBE DECLINE SUPPRESS" || n.Load() != 1 {
 			t.Errorf("calls %s, %d ACCEPTs", got, n.Load())
 		}
 	})

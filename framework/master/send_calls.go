@@ -61,15 +61,15 @@ func (s *masterSession) performOperation(ctx context.Context, op sched.Operation
 // finishCall handles the result of a call. ending reports that the session ends. It returns the operation that the
 // failure requires, or nil; an error means that the session must end.
 func (s *masterSession) finishCall(op sched.Operation, call *scheduler.Call, err error, ending bool) (next sched.Operation, _ error) {
-	accept, isAccept := op.(sched.AcceptOffers)
+	_, isAccept := op.(sched.AcceptOffers)
 	switch {
 	case err == nil:
 		s.recordSuccess(op, call)
 		return nil, nil
 	case errors.Is(err, errNoCall), failureScopeOf(err) == scopeCall:
 	case isAccept && !wasNotSent(err) && !ending:
-		// The master may have accepted it: the tasks are reconciled.
-		s.takeOffers(accept.OfferIDs)
+		// The master may have accepted it: the tasks are reconciled. It ignores the decline of offers that it has accepted;
+		// if the call did not arrive, or arrives after the decline, the offers' resources are free again.
 	default:
 		return nil, fmt.Errorf("%s: %w", call.GetType(), err)
 	}
