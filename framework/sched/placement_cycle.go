@@ -44,9 +44,7 @@ func (s *State) placeWaiting() []Operation {
 		LeftoverOf: func(a *fit.AgentResources) fit.TaskResources { return s.leftoverOf(a, s.now) },
 		Buffers:    &s.agentCache.buffers,
 	}
-	if len(offers) <= maxHeldOffers {
-		agents.KeepsOffer = func(id string) bool { return !s.offers.isOverdue(s.now, id, s.cfg.HoldOffers) }
-	}
+	agents.KeepsOffers = !overdue && len(offers) <= maxHeldOffers
 	s.planCount++
 	plan := placement.MakePlan(agents, &in, &policy)
 
@@ -68,16 +66,22 @@ func (s *State) declineCordoned() []Operation {
 	return s.declineOffers(declined)
 }
 
-// carryOut records a plan and returns its operations. It declines the offers that no job can use, and those that have
-// been held for long enough.
+// carryOut records a plan and returns its operations. It declines the offers that no job can use and, when one has been
+// held for long enough, all held offers. Since they are refused for less time than they are held, all of them are
+// there together between two such declines. If each were declined by itself, the offers that a gang needs together
+// could alternate forever.
 func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	s.setWaitTimes(plan.Accept)
 	for i := range plan.Accept {
 		ops = append(ops, s.recordLaunches(&plan.Accept[i]))
 	}
 	declined := plan.Decline
-	for _, d := range plan.Hold {
-		if len(s.offers.offers) > maxHeldOffers || s.offers.isOverdue(s.now, d.OfferID, s.cfg.HoldOffers) {
+	tooMany := len(s.offers.offers) > maxHeldOffers
+	if tooMany || slices.ContainsFunc(plan.Hold, func(d DeclinedOffer) bool { return s.offers.isOverdue(s.now, d.OfferID, s.cfg.HoldOffers) }) {
+		for _, d := range plan.Hold {
+			if !tooMany && s.cfg.HoldOffers > 0 {
+				d.Refuse = s.cfg.Policy.RefuseHeld
+			}
 			declined = append(declined, d)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,17 +13,16 @@ import (
 	"time"
 )
 
-// replayed is a seed to run alone: go test ./internal/clustersim -run Seeds -clustersim.seed=N
-var replayed = flag.Uint64("clustersim.seed", 0, "run this seed alone and print its last events")
-
-// regressions are seeds that once failed.
-var regressions = []uint64{}
-
-// The number of seeds in the ordinary suite, and in make test-long.
-const (
-	usualSeeds = 50
-	longSeeds  = 20_000
+var (
+	// replayed is a seed to run alone: go test ./internal/clustersim -run Seeds -clustersim.seed=N
+	replayed = flag.Uint64("clustersim.seed", 0, "run this seed alone and print its last events")
+	// seedCount is small for the ordinary suite; make test-long runs more.
+	seedCount = flag.Int("clustersim.seeds", 50, "run the seeds from 1 to this one")
 )
+
+// regressions are seeds that once failed: a lost ACCEPT kept its offers for ever (103, 112), and the offers of a gang's
+// agents were held in turn, never together (222).
+var regressions = []uint64{103, 112, 222}
 
 // TestSeeds runs clusters under faults. Each must keep all invariants and converge after the last fault.
 func TestSeeds(t *testing.T) {
@@ -33,11 +31,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	seeds := slices.Clone(regressions)
-	count := usualSeeds
-	if os.Getenv("MESOS_GPU_TEST_LONG") != "" {
-		count = longSeeds
-	}
-	for i := range count {
+	for i := range *seedCount {
 		seeds = append(seeds, uint64(i+1))
 	}
 	var all totals

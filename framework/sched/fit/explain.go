@@ -227,7 +227,7 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.constraint, t.describeOn(i))
 		}
 	}
-	return d.Job + " was placed elsewhere"
+	return d.Job + " cannot start with this offer alone"
 }
 
 // describeOn formats what the counter has for an agent.

@@ -183,7 +183,7 @@ func TestExplainRefusal(t *testing.T) {
 		{Demand{Constraints: []job.Constraint{mustParseConstraint(t, "rack IS r1")}}, "train wants rack IS r1, agent has no rack"},
 		{Demand{RunTime: 3 * time.Hour}, "train wants 3h0m0s before maintenance, agent has 2h0m0s"},
 		{Demand{Constraints: []job.Constraint{mustParseConstraint(t, "hostname MAX_PER 1")}, PeerAgents: []*AgentResources{&agent}}, "train wants hostname MAX_PER 1, agent has a.example with 1 task of the job"},
-		{Demand{Request: gpu.Request{GPUs: 1}}, "train was placed elsewhere"},
+		{Demand{Request: gpu.Request{GPUs: 1}}, "train cannot start with this offer alone"},
 	} {
 		d := small(c.d)
 		if got := NewCluster([]AgentResources{agent}, PlacementPolicy{}, noon).ExplainRefusal(0, &d); got != c.want {

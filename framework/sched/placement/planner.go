@@ -15,9 +15,8 @@ type CachedAgents struct {
 	Cluster *PartitionedCluster
 	// LeftoverOf returns what agents without offers probably have free. Reservations count on it, launches do not.
 	LeftoverOf LeftoverFunc
-	// KeepsOffer reports that the caller holds an offer independent of the plan, so that no reason is computed. It
-	// may be nil.
-	KeepsOffer func(offerID string) bool
+	// KeepsOffers reports that the caller declines none of the offers that the plan holds, so that no reasons are computed.
+	KeepsOffers bool
 	// Buffers is memory of the last plan, which becomes invalid.
 	Buffers *PlanBuffers
 }
@@ -42,8 +41,8 @@ type planner struct {
 	policy *Policy
 	// agents are the agents of the cluster, by index.
 	agents []fit.AgentResources
-	// keepsOffer is that of CachedAgents; it may be nil.
-	keepsOffer func(offerID string) bool
+	// keepsOffers is that of CachedAgents.
+	keepsOffers bool
 	// alloc gives places within quotas. It changes the cluster and the usage of roles.
 	alloc *Allocator
 	// backfill reserves resources for the head of each role.
@@ -70,7 +69,7 @@ type planner struct {
 func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	c, alloc := agents.Cluster, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
-		policy: p, agents: c.agents, keepsOffer: agents.KeepsOffer, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
+		policy: p, agents: c.agents, keepsOffers: agents.KeepsOffers, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
 		returns:  offerReturns{alloc: alloc, roles: p.Roles, recent: in.ReturnedAgents, reasons: map[int]string{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: agents.Buffers.unplaced[:0]},
@@ -263,7 +262,7 @@ func (pl *planner) declineAgent(i int) {
 	switch {
 	case blocked >= 0:
 		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: pl.policy.RefuseSoon}
-		if pl.keepsOffer == nil || slices.ContainsFunc(a.Offers, func(id string) bool { return !pl.keepsOffer(id) }) {
+		if !pl.keepsOffers {
 			o.Reason = pl.alloc.Cluster.explainRefusal(i, &pl.blocked[blocked])
 		}
 	case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:

@@ -21,6 +21,9 @@ type Policy struct {
 	// RefuseSoon is how long an offer is refused that a waiting job could use with more resources on the same agent.
 	// RefuseLong is how long an offer is refused that no waiting job can use.
 	RefuseSoon, RefuseLong time.Duration
+	// RefuseHeld is how long an offer is refused that was held until now. With the master's allocation interval (1 s) it
+	// must be less than offers are held.
+	RefuseHeld time.Duration
 }
 
 // defaultFitPolicy keeps room for the tasks that usually run. Without records of those it fills agents one by one.
@@ -36,6 +39,9 @@ func (p *Policy) SetDefaults() {
 	}
 	if p.RefuseSoon <= 0 {
 		p.RefuseSoon = 5 * time.Second
+	}
+	if p.RefuseHeld <= 0 {
+		p.RefuseHeld = time.Second
 	}
 	if p.RefuseLong <= 0 {
 		p.RefuseLong = time.Hour
