@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests that take too long for make test: each fuzz target for 10 s, the
 # crash tests with hundreds of killed schedulers, journal files with
-# thousands of damages, and the property tests with 20 times the usual number of
-# cases. make test runs them with fewer cases, and runs the fuzz targets on their
+# thousands of damages, simulated clusters from 20,000 seeds, and the property
+# tests with 20 times the usual number of cases. make test runs them with fewer cases, and runs the fuzz targets on their
 # stored inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +13,7 @@ scripts/fuzz.sh 10s
 
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -vet=off -timeout 30m -run '^TestKilled' ./framework/crash
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
+scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=20000
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)
 tests=$(awk '/^func Test/ { name = $2; sub(/\(.*/, "", name) } /rapid\.Check\(/ { print name }' "${files[@]}" | sort -u | paste -sd '|')

@@ -92,7 +92,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	for _, id := range plan.ReturnedAgents {
 		s.returnedAt[id] = s.now
 	}
-	s.reservationReasons, s.quotaBlockedRoles = map[string]placement.PendingReason{}, map[string]bool{}
+	s.reservationReasons = map[string]placement.PendingReason{}
 	for _, r := range plan.Unplaced {
 		switch r.BlockedBy {
 		case placement.BlockedByReservation:

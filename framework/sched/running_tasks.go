@@ -52,4 +52,5 @@ func (s *State) recordFreedPlace(ref taskRef) {
 	for role := range s.quotaBlockedRoles { // a quota may have room now
 		s.offerDemands.entry(role).reviveWanted = true
 	}
+	clear(s.quotaBlockedRoles)
 }

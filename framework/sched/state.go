@@ -70,8 +70,9 @@ type State struct {
 	// reservationReasons are, by job name, the reasons of jobs that the last plan kept off reserved resources. They are nil
 	// after a change that makes them invalid.
 	reservationReasons map[string]placement.PendingReason
-	// quotaBlockedRoles are the roles with a job that a quota blocked in the last plan. The end of any task revives offers
-	// to them.
+	// quotaBlockedRoles are the roles with a job that a quota has blocked in a plan since a task last ended. Offers that
+	// only such a job could use were refused for long, so the end of any task revives offers to these roles, whatever
+	// blocks their jobs in later plans.
 	quotaBlockedRoles map[string]bool
 	// explanations explains why jobs wait on the agents as they are now. It is nil after an offer, an agent, a cordon or
 	// the policy has changed, and is built when it is next needed.
