@@ -10,10 +10,12 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 // maxEventLine limits one line of the stream, in bytes.
@@ -72,8 +74,7 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 					break
 				}
 				down, tries = time.Time{}, 0
-				// A standby may lag behind the scheduler that sent the earlier events.
-				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || ev.Time.Before(old.Time)) {
+				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || isOutdated(ev, old)) {
 					continue
 				}
 				seen[ev.Task] = ev
@@ -96,6 +97,14 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 			}
 		}
 	}
+}
+
+// isOutdated reports whether ev is older than old, an event of the same attempt: a standby
+// may lag behind the scheduler that sent old. The time alone does not decide, because a
+// scheduler's clock may be set back.
+func isOutdated(ev, old api.TaskEvent) bool {
+	order := job.States()
+	return ev.Time.Before(old.Time) && slices.Index(order, ev.State) < slices.Index(order, old.State)
 }
 
 // WaitForJob waits until a job has ended, through restarts of the scheduler, and returns

@@ -157,6 +157,40 @@ func TestFollowedEventsResume(t *testing.T) {
 	}
 }
 
+// A scheduler's clock may be set back, before or after the stream breaks: the states that
+// follow are returned nevertheless.
+func TestFollowedEventsDoNotDependOnClock(t *testing.T) {
+	event := func(w io.Writer, state job.State, second int64) {
+		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", text)
+	}
+	var streams atomic.Int32
+	c := newTestClients(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if streams.Add(1) == 1 {
+			event(w, job.Waiting, 900)
+			event(w, job.Launching, 500)
+			return
+		}
+		event(w, job.Running, 200)
+		event(w, job.Finished, 100)
+	}))
+	var states []job.State
+	for ev, err := range c.FollowEvents(t.Context(), "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if states = append(states, ev.State); ev.State == job.Finished {
+			break
+		}
+	}
+	if diff := cmp.Diff([]job.State{job.Waiting, job.Launching, job.Running, job.Finished}, states); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestFollowEndsOnPermanentError(t *testing.T) {
 	c := newTestClients(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, api.NewProblemf(http.StatusNotFound, "no job"))

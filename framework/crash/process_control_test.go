@@ -93,12 +93,23 @@ func (p *schedulerProcess) readOutput(out io.Reader) {
 // setCrashPoint replaces the process's crash point.
 func (p *schedulerProcess) setCrashPoint(at crashPoint) {
 	p.t.Helper()
-	text, err := json.Marshal(at)
+	p.order(processOrder{Die: &at})
+}
+
+// setClock sets how far the process's clock is ahead of the machine's.
+func (p *schedulerProcess) setClock(ahead time.Duration) {
+	p.t.Helper()
+	p.order(processOrder{ClockOffset: &ahead})
+}
+
+func (p *schedulerProcess) order(o processOrder) {
+	p.t.Helper()
+	text, err := json.Marshal(o)
 	if err == nil {
 		_, err = p.stdin.Write(append(text, '\n'))
 	}
 	if err != nil {
-		p.t.Fatalf("order the scheduler's death: %v", err)
+		p.t.Fatalf("order %s to the scheduler: %v", text, err)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/sirupsen/logrus"
 
@@ -22,8 +24,17 @@ type processSettings struct {
 	Master, API, Journal, Executor string
 	Logs                           string // the folder of its log
 	Session                        time.Duration
+	// ClockOffset is how far the scheduler's clock is ahead of the machine's.
+	ClockOffset time.Duration
 	// Die is the first crash point; later ones arrive on standard input.
 	Die crashPoint
+}
+
+// processOrder is a line that a scheduler process reads from its standard input. A nil
+// field changes nothing.
+type processOrder struct {
+	Die         *crashPoint    `json:",omitempty"`
+	ClockOffset *time.Duration `json:",omitempty"`
 }
 
 // Lines that a scheduler process writes to its standard output.
@@ -44,12 +55,20 @@ func runScheduler(args []string) error {
 	f.setPoint(s.Die)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	var ahead atomic.Int64
+	ahead.Store(int64(s.ClockOffset))
 	go func() {
 		defer stop()
 		for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
-			var p crashPoint
-			if json.Unmarshal(orders.Bytes(), &p) == nil {
-				f.setPoint(p)
+			var o processOrder
+			if json.Unmarshal(orders.Bytes(), &o) != nil {
+				continue
+			}
+			if o.Die != nil {
+				f.setPoint(*o.Die)
+			}
+			if o.ClockOffset != nil {
+				ahead.Store(int64(*o.ClockOffset))
 			}
 		}
 	}()
@@ -58,6 +77,7 @@ func runScheduler(args []string) error {
 	in, err := framework.New(framework.SchedulerConfig{
 		Master: s.Master, APIAddr: s.API, JournalPath: s.Journal, SessionTimeout: s.Session, ExecutorPath: s.Executor,
 		Log: log, Ready: func(string) { printLine(saysUp) },
+		Clock:       func() time.Time { return moveWallClock(time.Now(), time.Duration(ahead.Load())) },
 		WrapJournal: func(j journal.Journal) journal.Journal { return crashingJournal{Journal: j, fate: f} },
 		Sched: sched.SchedulerSettings{
 			LaunchTimeout: time.Second, KillRetry: 500 * time.Millisecond, ReconcileRetry: time.Second,
@@ -70,6 +90,14 @@ func runScheduler(args []string) error {
 		return err
 	}
 	return in.Run(ctx)
+}
+
+// moveWallClock returns t as time.Now returns it on a machine whose clock is ahead: only the
+// wall clock reading differs, not the monotonic one, which package time has no function for.
+func moveWallClock(t time.Time, ahead time.Duration) time.Time {
+	const nanosecondBits = 30 // below the seconds in the first word of a time with both readings
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(ahead/time.Second) << nanosecondBits
+	return t
 }
 
 // printLine writes unbuffered because the process may die immediately afterwards.
