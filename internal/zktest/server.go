@@ -37,6 +37,10 @@ const (
 	// MaxSession is the longest. It outlasts a Restart, however slow.
 	MaxSession = startWait + stopWait + 20*time.Second
 
+	// maxWritten is how many bytes tests may write to a server that other tests use
+	// afterwards: it keeps its last 500 transactions in memory, deleted znodes too.
+	maxWritten = 4 << 20
+
 	startWait = time.Minute
 	stopWait  = 10 * time.Second
 
@@ -107,19 +111,31 @@ func takeIdle(heap string) *ZooKeeperServer {
 	return s
 }
 
-// release gives the server to the next test, or ends it if the test stopped it
-// or left znodes that cannot be deleted.
+// release gives the server to the next test, or ends it if the test stopped it,
+// wrote much to it, or left znodes that cannot be deleted.
 func (s *ZooKeeperServer) release() {
 	if s.proc == nil {
 		return
 	}
-	if s.t.Failed() || s.deleteAll() != nil {
+	if s.t.Failed() || s.written() > maxWritten || s.deleteAll() != nil {
 		s.Kill()
 		return
 	}
 	idle.Lock()
 	defer idle.Unlock()
 	idle.servers = append(idle.servers, s)
+}
+
+// written returns the size of the server's transaction logs, in bytes.
+func (s *ZooKeeperServer) written() int64 {
+	logs, _ := filepath.Glob(filepath.Join(s.dir, "data", "version-2", "log.*")) // the pattern is valid
+	sum := int64(0)
+	for _, log := range logs {
+		if info, err := os.Stat(log); err == nil {
+			sum += info.Size()
+		}
+	}
+	return sum
 }
 
 // deleteAll removes every znode but ZooKeeper's own.
