@@ -68,8 +68,8 @@ func (a *App) effectiveRole(roles []string) string {
 
 // AppLabel and VersionLabel are the labels of a job that identify its app.
 const (
-	AppLabel     = "marathon.app"
-	VersionLabel = "marathon.version"
+	AppLabel     = job.AppLabel
+	VersionLabel = job.AppVersionLabel
 )
 
 func (f *appNormalizer) checkLabelNames() {

@@ -45,6 +45,8 @@ const (
 	CodeJobExists            ProblemCode = "job_exists"
 	CodeScheduleExists       ProblemCode = "schedule_exists"
 	CodeIdempotencyKeyReused ProblemCode = "idempotency_key_reused"
+	// CodeReserved: only the scheduler may set the label or the group.
+	CodeReserved ProblemCode = "reserved"
 	// These four are reasons why a container does not start a program.
 	CodeProgramNotFound     ProblemCode = "program_not_found"
 	CodeProgramNotPermitted ProblemCode = "program_not_permitted"

@@ -28,8 +28,10 @@ func readSpec(w http.ResponseWriter, r *http.Request) (spec job.Spec, body []byt
 	var read bytes.Buffer
 	r.Body = io.NopCloser(io.TeeReader(r.Body, &read))
 	if isJobFile(r) {
-		spec, err = readJobFile(w, r)
-		return spec, read.Bytes(), err
+		if spec, err = readJobFile(w, r); err != nil {
+			return spec, read.Bytes(), err
+		}
+		return spec, read.Bytes(), checkReserved(&spec)
 	}
 	if err := readJSON(w, r, &spec); err != nil {
 		return spec, nil, hintAtYAML(err)
@@ -37,7 +39,16 @@ func readSpec(w http.ResponseWriter, r *http.Request) (spec job.Spec, body []byt
 	if err := spec.Complete(); err != nil {
 		return spec, nil, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
-	return spec, read.Bytes(), nil
+	return spec, read.Bytes(), checkReserved(&spec)
+}
+
+// checkReserved rejects labels and groups that only the scheduler may set.
+func checkReserved(spec *job.Spec) error {
+	err := spec.CheckReserved()
+	if reserved, ok := errors.AsType[*job.ReservedError](err); ok {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%w", err).WithCode(api.CodeReserved, reserved.Value)
+	}
+	return err
 }
 
 func readJobFile(w http.ResponseWriter, r *http.Request) (job.Spec, error) {

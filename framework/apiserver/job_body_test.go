@@ -75,6 +75,27 @@ func TestJobFiles(t *testing.T) {
 	}
 }
 
+// TestReservedLabelsAndGroups checks that no request sets what marks the jobs of Marathon apps, in any form of the
+// body, and that the problem's code and name tell so.
+func TestReservedLabelsAndGroups(t *testing.T) {
+	for _, c := range []struct{ path, kind, body, name string }{
+		{"/v1/jobs", "application/yaml", jobYAML + "labels: {marathon.app: /prod/api}\n", "marathon.app"},
+		{"/v1/jobs", "application/yaml", jobYAML + "labels: {marathon.version: x}\n", "marathon.version"},
+		{"/v1/jobs", "application/json", `{"name":"a","command":["x"],"labels":{"marathon.app":"/prod/api"}}`, "marathon.app"},
+		{"/v1/jobs", "application/json", `{"name":"a","command":["x"],"group":"/prod/api"}`, "/prod/api"},
+		{"/v1/schedules", "application/yaml", jobYAML + "schedule: \"0 3 * * *\"\ngroup: /prod/api\n", "/prod/api"},
+	} {
+		status, _, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+c.path, c.body, "Content-Type", c.kind)
+		var p api.Problem
+		if err := json.Unmarshal([]byte(body), &p); err != nil || status != 422 || p.Code != api.CodeReserved || p.Name != c.name {
+			t.Errorf("%s: got %d %s, want 422 and code %s of %s", c.body, status, body, api.CodeReserved, c.name)
+		}
+	}
+	if status, _, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+"/v1/jobs", jobYAML+"group: web/front\nlabels: {marathon: x}\n", "Content-Type", "application/yaml"); status != 201 {
+		t.Errorf("another group and label: %d %s", status, body)
+	}
+}
+
 // scheduleBackendStub is a Backend that stores the added schedule.
 type scheduleBackendStub struct {
 	*fakeBackend

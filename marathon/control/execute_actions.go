@@ -63,7 +63,9 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 		case deploy.StopInstances:
 			stops = append(stops, a.TaskIDs...)
 		case deploy.KillJob:
-			kills = append(kills, translate.JobName(a.AppID, a.Version))
+			if name, ok := k.findLiveJob(a.AppID, a.Version); ok {
+				kills = append(kills, name)
+			}
 		case deploy.ScaleJob:
 			one = append(one, a)
 		}
@@ -98,17 +100,18 @@ func actionAppIDs[A deploy.Action](round []deploy.Action) []string {
 	return apps
 }
 
-// submitJobs submits all jobs together, and one by one if that fails. A job that exists with
-// the same app and version is a success; any other job of that name is an error.
+// submitJobs submits all jobs together, and one by one if that fails. A live job of the same
+// app and version is a success. If a user's job has the name, the app's job gets another one.
 func (k *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
 	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
-		j, there := k.cluster.FindJob(s.Name)
-		there = there && !j.IsTerminal()
-		if app, version, ours := translate.AppOf(&j.Spec); there && (!ours || app != s.Group || version != s.Labels[marathon.VersionLabel]) {
-			fail(fmt.Errorf("start the job %s: another job of that name runs, which is not of this app: end it, or change the app", s.Name), s.Group)
-		}
-		return there
+		_, live := k.findLiveJob(s.Group, s.Labels[marathon.VersionLabel])
+		return live
 	})
+	for i := range specs {
+		if j, ok := k.cluster.FindJob(specs[i].Name); ok && !j.IsTerminal() {
+			specs[i].Name = translate.RandomJobName(specs[i].Group)
+		}
+	}
 	if len(specs) == 0 || k.cluster.SubmitJobs(ctx, specs...) == nil {
 		return
 	}
@@ -117,7 +120,11 @@ func (k *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail fun
 
 func (k *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, fail func(error, ...string)) {
 	doConcurrently(actions, func(a deploy.ScaleJob) (string, error) {
-		return a.AppID, k.cluster.ScaleJob(ctx, translate.JobName(a.AppID, a.Version), a.Instances)
+		name, ok := k.findLiveJob(a.AppID, a.Version)
+		if !ok {
+			return a.AppID, fmt.Errorf("scale %s: its job has ended", a.AppID)
+		}
+		return a.AppID, k.cluster.ScaleJob(ctx, name, a.Instances)
 	}, fail)
 }
 

@@ -81,6 +81,15 @@ func (f *fakeCluster) addJob(j *job.Job) {
 	f.groups[j.Spec.Group][j.Spec.Name] = true
 }
 
+// addUserJob adds a running job that the controller did not submit. Callers hold mu.
+func (f *fakeCluster) addUserJob(spec job.Spec) {
+	spec.Tasks = 1
+	j := &job.Job{Spec: spec}
+	j.Tasks = []job.Task{f.newTask(j, 0, 1)}
+	f.addJob(j)
+	f.notifyChange(spec.Name)
+}
+
 // denyCalls sets deny and clears calls.
 func (f *fakeCluster) denyCalls(deny func(call string) error) {
 	f.mu.Lock()

@@ -21,13 +21,13 @@ func (k *controlLoop) readChanges() []string {
 	specs, moves := k.cluster.TakeChanges()
 	apps := map[string]bool{}
 	for _, spec := range specs {
-		if app, _, ours := translate.AppOf(&spec); ours {
+		if app, _, ours := k.appOf(&spec); ours {
 			apps[app] = true
 		}
 	}
 	for i := range moves {
 		spec := specs[moves[i].Job]
-		if app, version, ours := translate.AppOf(&spec); ours {
+		if app, version, ours := k.appOf(&spec); ours {
 			k.noteTaskState(app, k.instanceOf(&moves[i], app, version))
 		}
 	}
@@ -40,11 +40,32 @@ func (k *controlLoop) readChanges() []string {
 	return slices.Collect(maps.Keys(apps))
 }
 
+// appOf returns the app and the version whose instances the tasks of a job are. ours is false
+// for the job of a user, and for one in another role than the app's.
+func (k *controlLoop) appOf(spec *job.Spec) (app, version string, ours bool) {
+	app, version, ours = translate.AppOf(spec)
+	if !ours {
+		return "", "", false
+	}
+	config, known := k.state.AppAtConfig(app, version)
+	return app, version, !known || cmp.Or(config.Role, k.settings.Role) == cmp.Or(spec.Role, k.settings.Role)
+}
+
+// findLiveJob returns the name of the live job that runs a version of an app.
+func (k *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
+	for _, j := range k.cluster.ListGroupJobs(app) {
+		if _, v, ours := k.appOf(&j.Spec); ours && v == version && !j.IsTerminal() {
+			return j.Spec.Name, true
+		}
+	}
+	return "", false
+}
+
 // instancesOf returns the tasks of all jobs of an app.
 func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	var list []deploy.AppInstance
 	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, version, ours := translate.AppOf(&j.Spec); ours {
+		if _, version, ours := k.appOf(&j.Spec); ours {
 			list = slices.Grow(list, len(j.Tasks))
 			for i := range j.Tasks {
 				list = append(list, k.instanceOf(&j.Tasks[i], app, version))

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/job"
+	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/translate"
 )
 
 // onlyJobName returns the name of the only job.
@@ -261,17 +263,15 @@ func TestDryRunOfALockedGroup(t *testing.T) {
 	})
 }
 
-// TestForeignJobIsNotChanged checks that a job with the name of an app's job, but of another owner, is not changed.
-// The queue names the conflict, and the deployment continues when that job is gone.
-func TestForeignJobIsNotChanged(t *testing.T) {
+// TestForeignJobKeepsItsName checks that a user's job with the name of an app's job is not changed, and that the app
+// then runs under another name: it is scaled, replaced and removed there.
+func TestForeignJobKeepsItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, name := newFakeCluster(), ""
 		f.deny = func(call string) error { // another client was faster
 			if words := strings.Fields(call); words[0] == "submit" && name == "" {
 				name = words[1]
-				stranger := &job.Job{Spec: job.Spec{Name: name, Tasks: 1, Command: []string{"stranger"}}}
-				stranger.Tasks = []job.Task{f.newTask(stranger, 0, 1)}
-				f.addJob(stranger)
+				f.addUserJob(job.Spec{Name: name, Command: []string{"stranger"}})
 			}
 			return nil
 		}
@@ -279,32 +279,51 @@ func TestForeignJobIsNotChanged(t *testing.T) {
 		s.createApp("one", "2")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := f.countRunning(t); got["stranger"] != 1 || len(got) != 1 {
-			t.Errorf("these run: %v", got)
-		}
-		want := "start the job " + name + ": another job of that name runs"
-		var q struct {
-			Queue []struct {
-				Count   int
-				Message string
-			}
-		}
-		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 2 || !strings.Contains(q.Queue[0].Message, want) {
-			t.Errorf("queue %+v", q)
-		}
-		f.mu.Lock()
-		delete(f.jobs, name)
-		f.notifyChange(name)
-		f.mu.Unlock()
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		s.checkSettled(map[string]int{"one": 2})
-		q.Queue = nil
-		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) > 0 {
-			t.Errorf("in the queue still: %+v", q)
-		}
+		s.checkSettled(map[string]int{"one": 2, "stranger": 1})
+		s.mustSend("PUT", web, `{"instances": 3}`)
+		s.checkSettled(map[string]int{"one": 3, "stranger": 1})
+		s.mustSend("PUT", web, `{"cmd": "two"}`)
+		s.checkSettled(map[string]int{"two": 3, "stranger": 1})
+		s.mustSend("DELETE", web, "")
+		s.checkSettled(map[string]int{"stranger": 1})
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// TestUserJobIsNoInstance checks that a job is an instance of an app only if this scheduler submitted it, in the app's
+// role: not if a user wrote the labels, the group and the name of such a job.
+func TestUserJobIsNoInstance(t *testing.T) {
+	for name, forge := range map[string]func(*job.Spec){
+		"of a user":       func(s *job.Spec) { s.Owner = "viewer" },
+		"in another role": func(s *job.Spec) { s.Role = "research" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeCluster()
+				s := startInBubble(t, f, nil)
+				s.createApp("genuine", "0")
+				var app struct{ App marathon.App }
+				s.sendRequest("GET", web, "", &app)
+				forged := job.Spec{
+					Name: translate.JobName(app.App.ID, app.App.Version), Group: app.App.ID, Role: "*", Command: []string{"impostor"},
+					Container: job.Container{Labels: map[string]string{marathon.AppLabel: app.App.ID, marathon.VersionLabel: app.App.Version}},
+				}
+				forge(&forged)
+				f.mu.Lock()
+				f.addUserJob(forged)
+				f.mu.Unlock()
+				s.mustSend("PUT", web, `{"instances": 2}`)
+				s.checkSettled(map[string]int{"genuine": 2, "impostor": 1})
+				var tasks struct{ Tasks []struct{ ID string } }
+				if s.sendRequest("GET", web+"/tasks", "", &tasks); len(tasks.Tasks) != 2 {
+					t.Errorf("tasks of the app: %+v, want 2", tasks.Tasks)
+				}
+				if err := s.stopAndWait(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

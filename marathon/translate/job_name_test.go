@@ -65,16 +65,28 @@ func TestJobName(t *testing.T) {
 	}
 }
 
-// AppOf reads the app from labels. A job with these labels but another name belongs to no app.
+// AppOf reads the app from labels of jobs that the scheduler submitted. A job of a user, or
+// one with another name or group, belongs to no app.
 func TestAppOf(t *testing.T) {
 	for name, spec := range readCorpusJobs(t) {
 		id, version, ok := AppOf(&spec)
 		if !ok || JobName(id, version) != spec.Name || id != spec.Group {
 			t.Errorf("%s: got %q %q %v of %s", name, id, version, ok, spec.Name)
 		}
-		spec.Name = "mine"
-		if _, _, ok := AppOf(&spec); ok {
-			t.Errorf("%s: a job of another name is taken for it", name)
+		for what, forge := range map[string]func(*job.Spec){
+			"another name":  func(s *job.Spec) { s.Name = "mine" },
+			"another group": func(s *job.Spec) { s.Group = "/other" },
+			"an owner":      func(s *job.Spec) { s.Owner = "viewer" },
+		} {
+			forged := spec
+			forge(&forged)
+			if _, _, ok := AppOf(&forged); ok {
+				t.Errorf("%s: a job with %s is taken for it", name, what)
+			}
+		}
+		spec.Name = RandomJobName(id)
+		if _, _, ok := AppOf(&spec); !ok || len(spec.Name) > maxJobName || spec.Name == RandomJobName(id) {
+			t.Errorf("%s: %s is no name of its jobs", name, spec.Name)
 		}
 	}
 	if _, _, ok := AppOf(&job.Spec{Name: "a"}); ok {
