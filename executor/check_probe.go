@@ -133,7 +133,8 @@ func tcpProbe(address string) probeFunc {
 }
 
 // httpProbe ignores certificates, as Mesos does: they are issued for the
-// service's name, and the probe has only an address.
+// service's name, and the probe has only an address. It does not follow
+// redirects: their status is the result, and their target may be another host.
 func httpProbe(address string, check *mesos.HealthCheck_HTTPCheckInfo) probeFunc {
 	scheme := check.GetScheme()
 	if scheme == "" {
@@ -143,12 +144,13 @@ func httpProbe(address string, check *mesos.HealthCheck_HTTPCheckInfo) probeFunc
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	transport.Proxy, transport.DisableKeepAlives = nil, true
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return func(ctx context.Context) (*mesos.CheckStatusInfo, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := (&http.Client{Transport: transport}).Do(req)
+		answer, err := client.Do(req)
 		if err != nil {
 			return nil, err
 		}

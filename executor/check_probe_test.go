@@ -25,7 +25,11 @@ func (a addressedTask) ProbeAddress() string { return a.host }
 // HTTP and TCP probes against a real server.
 func TestHTTPAndTCPProbes(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/well" {
+		switch r.URL.Path {
+		case "/well":
+		case "/moved": // to where nothing answers
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		default:
 			http.Error(w, "ill", http.StatusServiceUnavailable)
 		}
 	}))
@@ -59,6 +63,7 @@ func TestHTTPAndTCPProbes(t *testing.T) {
 	}{
 		{"http", host, "", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Path: ptr("/well")}), code(200)},
 		{"http, bad answer", host, "GET /ill answered 503", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Path: ptr("/ill")}), code(503)},
+		{"http, redirect is not followed", host, "", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Path: ptr("/moved")}), code(302)},
 		{"http, its own statuses", host, "", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Statuses: []uint32{503}}), code(503)},
 		{"http, no answer", host, "HTTP response to HTTPS client", byHTTP(mesos.HealthCheck_HTTPCheckInfo{Scheme: ptr("https")}), nil},
 		{"tcp", host, "", byTCP(port), listens(true)},

@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Container describes how a task's container differs from a plain one. Its fields
 // are part of Spec. Validate rejects fields that only the Docker engine supports in
@@ -131,9 +134,16 @@ type Port struct {
 	// Host is the number of the host port. The task is placed only on an agent
 	// that offers this port. 0 means any offered port.
 	Host int `json:"host,omitempty"`
+	// Service is the number by which clients know the port, if it is neither
+	// Container nor Host. It names the variable PORT_<number>.
+	Service int `json:"service,omitempty"`
 	// Protocol is TCP if it is empty.
 	Protocol PortProtocol `json:"protocol,omitempty"`
 }
+
+// Number returns the number that names the port's variable PORT_<number>, or 0: that of the
+// container, which the program knows, or else the service's or the required host port.
+func (p Port) Number() int { return cmp.Or(p.Container, p.Service, p.Host) }
 
 // PortProtocol is the transport protocol of a port.
 type PortProtocol string

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-const (
-	maxSecrets    = 100
-	maxSecretName = 255
-)
+// MaxSecrets bounds the secrets of one job.
+const MaxSecrets = 100
+
+const maxSecretName = 255
 
 // secretPattern matches one part of a secret's name.
 var secretPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
@@ -28,8 +28,8 @@ func IsSecretName(name string) bool {
 
 // validateSecrets checks the names. Only the agents know which secrets exist.
 func (s *Spec) validateSecrets(bad reportFunc) {
-	if len(s.Secrets) > maxSecrets {
-		bad(field("secrets"), "secrets: %d are more than %d", len(s.Secrets), maxSecrets)
+	if len(s.Secrets) > MaxSecrets {
+		bad(field("secrets"), "secrets: %d are more than %d", len(s.Secrets), MaxSecrets)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		if !variablePattern.MatchString(name) {

@@ -25,7 +25,7 @@ const (
 	// MaxPriority bounds the priority in both directions.
 	MaxPriority = 1_000_000
 	// MaxPorts bounds the ports of one task.
-	MaxPorts = 100
+	MaxPorts = 1000
 	// MaxHealthChecks bounds the health checks of one task.
 	MaxHealthChecks = 20
 	maxPort         = 65535

@@ -183,7 +183,7 @@ func (s *Spec) validateNetwork(bad reportFunc) {
 	}
 	seen, hosts := map[string]bool{}, map[int]bool{0: false}
 	for _, p := range s.Ports {
-		for _, n := range [...]int{p.Container, p.Host} {
+		for _, n := range [...]int{p.Container, p.Host, p.Service} {
 			if n < 0 || n > maxPort {
 				bad(field("ports"), "ports: %d is not between 0 and %d", n, maxPort)
 			}

@@ -99,7 +99,7 @@ func TestValidateRejectsContainers(t *testing.T) {
 			s.Volumes = []Volume{{Source: "a", Target: "/a", Driver: "nfs"}, {Source: "b", Target: "/b", Driver: "ceph"}}
 		},
 		`network: "a b" is not a network's name`:        func(s *Spec) { s.Network = "a b" },
-		`ports: 101 are more than 100`:                  func(s *Spec) { s.Ports = make([]Port, 101) },
+		`ports: 1001 are more than 1000`:                func(s *Spec) { s.Ports = make([]Port, 1001) },
 		`ports: 65536 is not between 0 and 65535`:       func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
 		`ports: -1 is not between 0 and 65535`:          func(s *Spec) { s.Ports = []Port{{Host: -1}} },
 		`ports: host port 80 is given twice`:            func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },

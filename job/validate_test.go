@@ -34,7 +34,7 @@ func TestValidateRejectsImpossibleRequests(t *testing.T) {
 		"needs gpus: 1 or more":                 func(s *Spec) { s.Request = gpu.Request{MinCUDA: "12"} },
 		"constraint \"a UNIQUE b\"":             func(s *Spec) { s.Constraints = []Constraint{{"a", Unique, "b"}} },
 		"constraints: 51 are more":              func(s *Spec) { s.Constraints = make([]Constraint, 51) },
-		"ports: 101":                            func(s *Spec) { s.Ports = make([]Port, 101) },
+		"ports: 1001":                           func(s *Spec) { s.Ports = make([]Port, 1001) },
 		"role \"a b\"":                          func(s *Spec) { s.Role = "a b" },
 		"role \"/a\"":                           func(s *Spec) { s.Role = "/a" },
 		"role \"a/../b\"":                       func(s *Spec) { s.Role = "a/../b" },

@@ -15,7 +15,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/marathon.md and the golden files anew: commit them only if you understand each change")
 
-func testSettings() ParseSettings { return ParseSettings{Role: "web", BridgeNetwork: MesosBridge} }
+func testSettings() ParseSettings {
+	return ParseSettings{Role: "web", BridgeNetwork: MesosBridge, Strict: true}
+}
 
 // readCorpus returns the files of one folder of testdata by name.
 func readCorpus(t testing.TB, folder string) map[string][]byte {

@@ -103,7 +103,7 @@ const (
 	maxKillGrace = 24 * 60 * 60
 	maxFactor    = 100
 	maxFailures  = 1000
-	// maxListItems bounds ports, volumes, artifacts and options of docker run.
+	// maxListItems bounds volumes, artifacts and options of docker run.
 	maxListItems = 100
 	// maxNameLength bounds the names of ports, networks and volumes.
 	maxNameLength = 63

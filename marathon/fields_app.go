@@ -2,7 +2,7 @@ package marathon
 
 import "mesos-gpu/job"
 
-const noSecrets = "there is no secret store: set the value in env, or mount a file as a host volume"
+const onlyVariables = "secrets are variables: use env"
 
 // appFields are the fields at the top of an app and in its small objects.
 func appFields() []Field {
@@ -14,7 +14,7 @@ func appFields() []Field {
 		{Path: "user", Type: String, MaxLen: 255, Pattern: userName, Why: "with DOCKER the option user of docker run"},
 		{Path: "env", Type: Object, Why: "names without an equals sign"},
 		{Path: "env.*", Type: String | Object},
-		{Path: "env.*.secret", Type: String, Required: true, MinLen: 1, Support: Refused, Why: noSecrets},
+		{Path: "env.*.secret", Type: String, Required: true, MinLen: 1, Why: "a name in `secrets`"},
 		{Path: "instances", Type: Integer, Default: "1", Min: boundOf(0), Max: boundOf(job.MaxTasks), Why: "0 suspends the app"},
 		{Path: "cpus", Type: Number, Default: "1", Min: boundOf(0.001), Max: boundOf(maxCPUs)},
 		{Path: "mem", Type: Number, Default: "128", Min: boundOf(0), Max: boundOf(maxMiB), Why: "in MiB, and more than 0"},
@@ -60,9 +60,9 @@ func appFields() []Field {
 		{Path: "upgradeStrategy", Type: Object, Why: "both are 1 if absent; with an external volume 0 and 0.5"},
 		{Path: "upgradeStrategy.maximumOverCapacity", Type: Number, Required: true, Min: boundOf(0), Max: boundOf(1)},
 		{Path: "upgradeStrategy.minimumHealthCapacity", Type: Number, Required: true, Min: boundOf(0), Max: boundOf(1)},
-		{Path: "secrets", Type: Object, Support: Refused, Why: noSecrets},
-		{Path: "secrets.*", Type: Object, Support: Refused},
-		{Path: "secrets.*.source", Type: String, Required: true, MinLen: 1, Support: Refused},
+		{Path: "secrets", Type: Object, Why: "for variables; the executor reads them on the agent, as [secrets](../guides/jobs.md#secrets) of the app's role"},
+		{Path: "secrets.*", Type: Object},
+		{Path: "secrets.*.source", Type: String, Required: true, MinLen: 1, Why: "the secret's name there; a slash at its beginning is ignored"},
 		{Path: "residency", Type: Object, Support: Refused, Why: "it applies to persistent volumes, which are not supported"},
 		{Path: "residency.relaunchEscalationTimeoutSeconds", Type: Long, Default: "3600", Min: boundOf(0), Support: Refused},
 		{Path: "residency.taskLostBehavior", Type: String, Default: `"WAIT_FOREVER"`, Enum: []string{"WAIT_FOREVER", "RELAUNCH_AFTER_TIMEOUT"}, Support: Refused},

@@ -17,7 +17,7 @@ func healthFields() []Field {
 		{Path: "healthChecks[].gracePeriodSeconds", Type: Integer, Default: "300", Min: boundOf(0), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].intervalSeconds", Type: Integer, Default: "60", Min: boundOf(1), Max: boundOf(maxSeconds)},
 		{Path: "healthChecks[].timeoutSeconds", Type: Integer, Default: "20", Min: boundOf(1), Max: boundOf(maxSeconds)},
-		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: boundOf(0), Max: boundOf(maxSeconds)},
+		{Path: "healthChecks[].delaySeconds", Type: Integer, Default: "15", Min: boundOf(0), Max: boundOf(maxSeconds), Why: "for `COMMAND` and `MESOS_` protocols; as in Marathon without effect for the others, which are first run after a second"},
 		{Path: "healthChecks[].maxConsecutiveFailures", Type: Integer, Default: "3", Min: boundOf(0), Max: boundOf(maxFailures), Why: "0 never ends the instance"},
 		{Path: "healthChecks[].ignoreHttp1xx", Type: Boolean, Support: Informational, Why: "the executor waits for the answer after one with 1xx"},
 		{Path: "healthChecks[].ipProtocol", Type: String, Default: `"IPv4"`, Enum: []string{"IPv4", "IPv6"}, Support: Refused, Why: "checks use IPv4 addresses only"},

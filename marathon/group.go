@@ -22,7 +22,7 @@ type Group struct {
 // also its default. Apps are completed and checked as by ParseApp. It returns
 // *SyntaxError or *ValidationError, as ParseApp does.
 func ParseGroup(data []byte, base string, s ParseSettings) (*Group, error) {
-	var c schemaChecker
+	c := schemaChecker{strict: s.Strict}
 	g, err := readDefinition[Group](data, groupSchema(), &c)
 	if g == nil {
 		return nil, err
@@ -30,7 +30,7 @@ func ParseGroup(data []byte, base string, s ParseSettings) (*Group, error) {
 	p := groupNormalizer{settings: s, violations: &c.violations, seen: map[string]string{}}
 	p.normalizeGroup(g, "", AbsoluteID(g.ID, base), []string{s.Role})
 	p.reportCycles(g)
-	if err := c.violations.asError(); err != nil {
+	if err := c.violations.finish(s); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -1,5 +1,7 @@
 package marathon
 
+import "strings"
+
 // HealthCheck determines whether an instance is healthy. All checks run on the agent of the task, also those whose
 // protocol does not begin with MESOS_.
 type HealthCheck struct {
@@ -17,6 +19,12 @@ type HealthCheck struct {
 	MaxConsecutiveFailures int           `json:"maxConsecutiveFailures"`
 	IgnoreHTTP1xx          *bool         `json:"ignoreHttp1xx,omitempty"`
 	IPProtocol             string        `json:"ipProtocol"`
+}
+
+// UsesDelay reports whether delaySeconds has an effect. Marathon passes it to Mesos, and
+// ignores it for the checks that it runs itself: HTTP, HTTPS and TCP.
+func (h HealthCheck) UsesDelay() bool {
+	return h.Protocol == commandProtocol || strings.HasPrefix(h.Protocol, "MESOS_")
 }
 
 const commandProtocol = "COMMAND"

@@ -90,6 +90,9 @@ func (f *appNormalizer) migratePorts() {
 		f.migrateMappings(a.Container)
 	}
 	if usesHostNetwork(a.Networks) {
+		if a.Container != nil && len(a.Container.PortMappings) == 0 {
+			a.Container.PortMappings = nil // an empty list, as Marathon 1.4 answers, does not hide the definitions
+		}
 		if a.PortDefinitions == nil {
 			a.PortDefinitions = []PortDefinition{{Name: "default", Protocol: portProtocols()[0]}}
 		}
@@ -138,19 +141,19 @@ func (f *appNormalizer) migrateMappings(c *Container) {
 }
 
 // mapDefinitions converts port definitions outside the host's network to port mappings.
-// Their numbers become service ports. Marathon drops the numbers.
+// Their numbers become service ports, unless the mapping has another one. Names and labels
+// are dropped. Marathon drops the numbers too.
 func (f *appNormalizer) mapDefinitions(c *Container) {
 	for i, d := range f.app.PortDefinitions {
 		if i == len(c.PortMappings) {
 			c.PortMappings = append(c.PortMappings, newPortMapping(""))
 		}
 		m := &c.PortMappings[i]
-		if d.Name != "" && d.Name != m.Name || len(d.Labels) > 0 || d.Port != 0 && m.ServicePort != 0 && m.ServicePort != d.Port {
-			f.addError("/", "port definition %d is for the host's network: use container.portMappings", i)
-			continue
-		}
-		if d.Port != 0 {
+		if m.ServicePort == 0 {
 			m.ServicePort = d.Port
+		}
+		if d.Name != "" && d.Name != m.Name || len(d.Labels) > 0 || d.Port != m.ServicePort {
+			f.addWarning(elementPath("/portDefinitions", i), "it is for the host's network: write its name, labels and port in container.portMappings")
 		}
 	}
 }

@@ -18,7 +18,18 @@ type ParseSettings struct {
 	BridgeNetwork string
 	// GPUBehavior is the default of GPULabel. Empty means GPURestricted.
 	GPUBehavior string
+	// ServicePorts are allotted to ports whose service port is 0. Zero means
+	// DefaultServicePorts.
+	ServicePorts PortRange
+	// Strict makes fields that Marathon does not have an error. Otherwise they are
+	// dropped with a warning.
+	Strict bool
+	// Warn, if set, is called for each part of a valid definition that is dropped.
+	Warn func(Warning)
 }
+
+// Warning reports a part of a definition that is dropped, by its path in Marathon's notation.
+type Warning struct{ Path, Reason string }
 
 // MesosBridge is the default name of Mesos's bridge network.
 const MesosBridge = "mesos-bridge"
@@ -27,14 +38,14 @@ const MesosBridge = "mesos-bridge"
 // returns *SyntaxError if the text is not JSON, otherwise *ValidationError with all
 // mistakes.
 func ParseApp(data []byte, s ParseSettings) (*App, error) {
-	var c schemaChecker
+	c := schemaChecker{strict: s.Strict}
 	app, err := readDefinition[App](data, appSchema(), &c)
 	if app == nil {
 		return nil, err
 	}
 	f := appNormalizer{app: app, settings: s, base: "/", roles: []string{s.Role}, violations: &c.violations}
 	f.normalizeApp()
-	if err := c.violations.asError(); err != nil {
+	if err := c.violations.finish(s); err != nil {
 		return nil, err
 	}
 	return app, nil
@@ -81,6 +92,11 @@ func (f *appNormalizer) normalizeApp() {
 	f.resolveIDs()
 	f.checkAppRules()
 	f.fillDefaults()
+}
+
+// addWarning records that a part of the app is dropped.
+func (f *appNormalizer) addWarning(place, reason string) {
+	f.violations.addWarning(f.path+place, reason)
 }
 
 // addError records a mistake at a path within the app.

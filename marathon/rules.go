@@ -98,6 +98,7 @@ func (f *appNormalizer) checkAppRules() {
 			f.addError("/env/"+name, "%q is not a variable's name: it is empty, or holds an equals sign", name)
 		}
 	}
+	f.checkSecrets()
 	f.checkJobRules()
 }
 

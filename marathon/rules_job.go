@@ -154,12 +154,12 @@ func (f *appNormalizer) checkJobNetwork() {
 
 func (f *appNormalizer) checkJobPorts() {
 	a := f.app
-	f.checkCount("/portDefinitions", len(a.PortDefinitions), maxListItems)
+	f.checkCount("/portDefinitions", len(a.PortDefinitions), job.MaxPorts)
 	if a.Container == nil {
 		return
 	}
 	const place = "/container/portMappings"
-	f.checkCount(place, len(a.Container.PortMappings), maxListItems)
+	f.checkCount(place, len(a.Container.PortMappings), job.MaxPorts)
 	none, hosts := 0, map[int]bool{}
 	for i, m := range a.Container.PortMappings {
 		if m.HostPort != nil && *m.HostPort > 0 {

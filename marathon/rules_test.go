@@ -54,7 +54,10 @@ func TestEachRuleIsEnforced(t *testing.T) {
 		{run + `, "acceptedResourceRoles": []`, "/acceptedResourceRoles", "empty"},
 		{run + `, "labels": {"MARATHON_SINGLE_INSTANCE_APP": "true"}, "upgradeStrategy": {"maximumOverCapacity": 0, "minimumHealthCapacity": 1}`, "/upgradeStrategy/minimumHealthCapacity", "0 with the label"},
 		{run + `, "env": {"": "x"}`, "/env/", "variable's name"},
-		{run + `, "env": {"A": {"secret": "s"}}`, "/env/A/secret", "no secret store"},
+		{run + `, "env": {"A": {"secret": "s"}}`, "/env/A/secret", `no entry "s"`},
+		{run + `, "env": {"A.b": {"secret": "s"}}, "secrets": {"s": {"source": "s"}}`, "/env/A.b", "letters, digits and underscores"},
+		{run + `, "secrets": {"s": {"source": "../s"}}`, "/secrets/s/source", "not a secret's name"},
+		{image + `, "volumes": [{"containerPath": "/a", "secret": "s"}]}`, "/container/volumes(0)/secret", "secrets are variables"},
 		{run + `, "env": {"A": {"secret": ""}}`, "/env/A/secret", "empty"},
 		{run + `, "networks": [{"mode": "host"}, {"mode": "host"}]`, "/networks", "host's network, or"},
 		{run + `, "networks": [{"name": "n"}, {"name": "n"}]`, "/networks", "twice"},
@@ -96,6 +99,54 @@ func TestEachRuleIsEnforced(t *testing.T) {
 		{run + `, "tasks": 3, "tty": true`, "/tty", "no terminal"},
 	} {
 		t.Run(test.path+" "+test.text, func(t *testing.T) { requireSingleError(t, test.app, test.path, test.text) })
+	}
+}
+
+// Without strictness an unknown field is dropped, and so are port definitions that have no form outside the host's
+// network. The caller learns of both, unless the definition is invalid.
+func TestDroppedPartsAreWarnings(t *testing.T) {
+	const overlay = `"id": "a", "container": {"docker": {"image": "x"}}, "networks": [{"name": "n"}]`
+	for _, test := range []struct {
+		app  string
+		want []Warning
+	}{
+		{`"id": "a", "cmd": "b"`, nil},
+		{`"id": "a", "cmd": "b", "gpu": 1, "container": {"docker": {"image": "x", "maintainer": "me"}}`, []Warning{
+			{"/container/docker/maintainer", "there is no such field"}, {"/gpu", "there is no such field; did you mean gpus?"}}},
+		{overlay + `, "portDefinitions": [{"port": 80}]`, nil},
+		{overlay + `, "portDefinitions": [{"port": 0, "name": "web", "labels": {"VIP_0": "/web:80"}}]`, []Warning{
+			{"/portDefinitions(0)", "it is for the host's network: write its name, labels and port in container.portMappings"}}},
+	} {
+		var got []Warning
+		s := testSettings()
+		s.Strict, s.Warn = false, func(w Warning) { got = append(got, w) }
+		app, err := ParseApp([]byte("{"+test.app+"}"), s)
+		if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q and %v, want %q", test.app, got, err, test.want)
+			continue
+		}
+		if text := string(encodeJSON(t, app)); strings.Contains(text, "maintainer") || strings.Contains(text, "VIP_0") {
+			t.Errorf("%s: what has no effect is stored: %s", test.app, text)
+		}
+		got = nil
+		if g, err := ParseGroup([]byte(`{"apps": [{`+test.app+`}]}`), "/g", s); err != nil || len(got) != len(test.want) || len(g.Apps) != 1 {
+			t.Errorf("%s in a group: got %q and %v", test.app, got, err)
+		}
+	}
+	s := testSettings()
+	s.Strict, s.Warn = false, func(w Warning) { t.Errorf("an invalid definition: warning %v", w) }
+	if _, err := ParseApp([]byte(`{"id": "a", "gpu": 1}`), s); err == nil {
+		t.Error("a definition with nothing to run is accepted")
+	}
+}
+
+// An empty list of port mappings, as Marathon 1.4 answers in the host's network, is the same as none.
+func TestEmptyPortMappingsOfHostNetwork(t *testing.T) {
+	app, err := ParseApp([]byte(`{"id": "/x", "container": {"type": "DOCKER", "docker": {"image": "a", "network": "HOST", "portMappings": []}},
+		"portDefinitions": [{"port": 10000, "name": "api"}], "healthChecks": [{"protocol": "HTTP", "portIndex": 0}],
+		"readinessChecks": [{"portName": "api"}]}`), testSettings())
+	if err != nil || len(app.PortDefinitions) != 1 || app.Container.PortMappings != nil {
+		t.Errorf("got %v, %+v", err, app)
 	}
 }
 

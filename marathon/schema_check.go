@@ -14,6 +14,8 @@ import (
 // without invalid values and with defaults.
 type schemaChecker struct {
 	violations violationList
+	// strict makes unknown fields violations.
+	strict bool
 }
 
 // checkObject checks an object's fields in the order of their names.
@@ -29,7 +31,7 @@ func (c *schemaChecker) checkObject(n *schemaNode, v map[string]any, at string, 
 			child = n.rest
 		}
 		if child == nil {
-			c.violations.addUnknownField(below, n, name)
+			c.addUnknownField(below, n, name)
 			continue
 		}
 		if value, ok := c.checkValue(child, v[name], below, refused); ok {
@@ -38,6 +40,15 @@ func (c *schemaChecker) checkObject(n *schemaNode, v map[string]any, at string, 
 	}
 	c.addDefaults(n, clean, v, at)
 	return clean
+}
+
+func (c *schemaChecker) addUnknownField(path string, n *schemaNode, name string) {
+	const what = "there is no such field"
+	if c.strict {
+		c.violations.addViolation(fromTable, path, "%s%s", what, suggestField(n, name))
+		return
+	}
+	c.violations.addWarning(path, what+suggestField(n, name))
 }
 
 // addDefaults adds defaults, and reports required fields that are absent.

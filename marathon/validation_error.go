@@ -49,7 +49,7 @@ type violationKind int
 
 const (
 	fromSchema violationKind = iota
-	fromTable                // unknown or refused field
+	fromTable                // refused field, or in strict mode an unknown one
 	fromRule
 )
 
@@ -60,6 +60,8 @@ type violation struct {
 
 type violationList struct {
 	list []violation
+	// warnings are about what is dropped. They do not make a definition invalid.
+	warnings []Warning
 }
 
 func (v *violationList) addViolation(k violationKind, path, format string, args ...any) {
@@ -79,8 +81,21 @@ func (v *violationList) addUnsupported(path, why string) {
 	v.addViolation(fromTable, path, "not served: %s", why)
 }
 
-func (v *violationList) addUnknownField(path string, n *schemaNode, name string) {
-	v.addViolation(fromTable, path, "there is no such field%s", suggestField(n, name))
+func (v *violationList) addWarning(path, reason string) {
+	v.warnings = append(v.warnings, Warning{path, reason})
+}
+
+// finish returns the violations as an error, or passes the warnings on.
+func (v *violationList) finish(s ParseSettings) error {
+	if err := v.asError(); err != nil {
+		return err
+	}
+	if s.Warn != nil {
+		for _, one := range v.warnings {
+			s.Warn(one)
+		}
+	}
+	return nil
 }
 
 // asError returns nil without violations. It leaves out broken rules about values that the

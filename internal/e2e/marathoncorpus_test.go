@@ -19,7 +19,7 @@ import (
 )
 
 // clusterSettings are the settings with which the cluster of these tests parses definitions.
-var clusterSettings = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge}
+var clusterSettings = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GPUUnrestricted, BridgeNetwork: marathon.MesosBridge, Strict: true}
 
 // unsupportedDefinitions are the valid definitions that this cluster cannot run, by reason.
 // The test compares the list, so a definition cannot be skipped by mistake.
@@ -29,7 +29,7 @@ var unsupportedDefinitions = map[string][]string{
 	"docker": {
 		"args-of-an-image", "check-exec-argv", "docker-everything", "enums-in-small-letters", "gpu-bridge-service", "gpu-docker", "gpu-shared-memory", "image-alone",
 		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published", "net-host-ports",
-		"old-docker-bridge", "old-docker-host", "old-docker-user", "volumes-external-docker", "volumes-host", "volumes-in-the-sandbox",
+		"old-docker-bridge", "old-docker-host", "old-docker-user", "ports-definitions-in-bridge", "volumes-external-docker", "volumes-host", "volumes-in-the-sandbox",
 	},
 	"an image":                   {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "mesos-image-args", "volumes-mesos"},
 	"a server for fetched files": {"fetch-all", "fetch-executable"},
@@ -78,7 +78,7 @@ var roleDependentDefinitions = []string{"everything-plain", "roles-own", "wrong-
 // TestMarathonCorpusRejections checks that the HTTP response to each invalid definition is its
 // golden file.
 func TestMarathonCorpusRejections(t *testing.T) {
-	c := startCluster(t, "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
+	c := startCluster(t, "--marathon-strict", "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
 	refused := 0
 	for name, text := range readCorpus(t) {
 		_, err := marathon.ParseApp([]byte(text), clusterSettings)
@@ -151,7 +151,7 @@ func selectRunnable(t *testing.T) (apps []*marathon.App, texts map[string]string
 // deletes it.
 func TestMarathonCorpusRuns(t *testing.T) {
 	apps, texts := selectRunnable(t)
-	c := startCluster(t, "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
+	c := startCluster(t, "--marathon-strict", "--gpu-scheduling-behavior", clusterSettings.GPUBehavior)
 	for some := range slices.Chunk(apps, 10) { // more do not fit on two CPUs with their executors
 		for _, app := range some {
 			c.mustCallMarathon(http.MethodPost, "/apps", texts[app.ID])

@@ -56,6 +56,8 @@ func portList() valueFormat[[]job.Port] {
 			"port inside a container with a network of its own; absent, the number of the host port"),
 		key("host", portNumber(), func(p *job.Port) *int { return &p.Host },
 			"required host port: the task runs only on an agent where it is free; absent, any"),
+		key("service", portNumber(), func(p *job.Port) *int { return &p.Service },
+			"number by which clients know the port, if it is another one; the task gets the host port as `PORT_<service>`"),
 		key("protocol", oneOf(job.TCP, job.UDP), func(p *job.Port) *job.PortProtocol { return &p.Protocol },
 			"`tcp` or `udp`; absent, `tcp`"),
 	).orShort(shortText(job.ParsePort), one))

@@ -110,7 +110,7 @@ func jobKeys() []keyField[job.Spec] {
 			"`host`, `bridge`, `none` or the name of a network of the agents' Docker engines").withDefault("`host`").
 			withFlag(Flag{Name: "network", Usage: "host, bridge, none, or a network of the agents' Docker engines (default host)"}),
 		key("ports", portList(), func(s *spec) *[]job.Port { return &s.Ports },
-			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or a list of container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
+			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or a list of container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
 		key("parameters", parameterList(), func(s *spec) *[]job.DockerParameter { return &s.Parameters },
 			"options of `docker run` that the [executor](executor.md) supports: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`").withDefault("none"),
 		key("labels", pairs(anyWordSchema()).withFlags(assignmentsFlag(Flag{Name: "label", Shorthand: "l", Kind: RepeatedFlag, Usage: "NAME=value: a label for users and their tools"}, "")),

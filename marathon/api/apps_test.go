@@ -36,6 +36,25 @@ func TestCreateApp(t *testing.T) {
 	a.send(http.MethodPost, "/v2/apps", `{"id": "/shop/web", "cmd": "serve"}`, http.StatusConflict)
 }
 
+// TestDroppedFieldsAreWarnings checks that fields which Marathon does not have change nothing but a header.
+func TestDroppedFieldsAreWarnings(t *testing.T) {
+	a := newTestClient(t)
+	const want = `299 - "/owner: there is no such field"`
+	for _, c := range []struct{ method, path, body string }{
+		{http.MethodPost, "/v2/apps", `{"id": "/a", "cmd": "x", "owner": "me"}`},
+		{http.MethodPut, "/v2/apps/a", `{"cmd": "y", "owner": "me"}`},
+		{http.MethodPut, "/v2/apps", `[{"id": "/a", "cmd": "z", "owner": "me"}]`},
+	} {
+		w := a.send(c.method, c.path, c.body, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[c.method == http.MethodPost])
+		if got := w.Header().Values("Warning"); !slices.Equal(got, []string{want}) || strings.Contains(w.Body.String(), "owner") {
+			t.Errorf("%s: warnings %q, body %s", c.body, got, w.Body)
+		}
+	}
+	if w := a.send(http.MethodPost, "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "x", "owner\n": 1}]}`, http.StatusCreated); w.Header().Get("Warning") != `299 - "/apps(0)/owner\n: there is no such field"` {
+		t.Errorf("warning %q", w.Header().Get("Warning"))
+	}
+}
+
 func TestUpdateApp(t *testing.T) {
 	a := newTestClient(t)
 	w := a.send(http.MethodPut, "/v2/apps/web", `{"cmd": "one"}`, http.StatusCreated)

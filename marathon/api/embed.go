@@ -122,16 +122,4 @@ func (c *taskCounts) addHealth(results []HealthResult) {
 }
 
 // servicePorts returns the ports by which load balancers identify the app.
-func servicePorts(a *marathon.App) []int {
-	ports := []int{}
-	if a.Container != nil && a.Container.PortMappings != nil {
-		for _, m := range a.Container.PortMappings {
-			ports = append(ports, m.ServicePort)
-		}
-		return ports
-	}
-	for _, d := range a.PortDefinitions {
-		ports = append(ports, d.Port)
-	}
-	return ports
-}
+func servicePorts(a *marathon.App) []int { return emptyIfNil(a.ServicePorts()) }

@@ -245,7 +245,7 @@ func (s *apiServer) readGroup(w http.ResponseWriter, r *http.Request, base strin
 		return "", nil, o, err
 	}
 	id = sentID(data, base)
-	settings, err := s.service.ParseSettings(r.Context(), id)
+	settings, err := s.parseSettings(r, id)
 	if err != nil {
 		return "", nil, o, err
 	}

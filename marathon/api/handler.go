@@ -60,7 +60,7 @@ func (s *apiServer) serveRequest(w http.ResponseWriter, r *http.Request) {
 		s.answerError(w, r, newProblem(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, allow, r.Method))
 		return
 	}
-	if err := h(w, r); err != nil {
+	if err := h(w, withResponseHeader(r, w.Header())); err != nil {
 		s.answerError(w, r, err)
 	}
 }

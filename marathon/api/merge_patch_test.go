@@ -56,7 +56,7 @@ func TestMergeRejects(t *testing.T) {
 		"networks":      {`{"cmd": "a"}`, `{"networks": 3}`, "/networks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := mergePatch(parseApp(t, c.stored), parsePatch(t, c.update), marathon.ParseSettings{Role: "*"})
+			_, err := mergePatch(parseApp(t, c.stored), parsePatch(t, c.update), marathon.ParseSettings{Role: "*", Strict: true})
 			var invalid *marathon.ValidationError
 			if !errors.As(err, &invalid) || invalid.Details[0].Path != c.path {
 				t.Errorf("got %v, want *marathon.Invalid at %s", err, c.path)

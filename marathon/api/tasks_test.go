@@ -103,7 +103,7 @@ func TestEndpoints(t *testing.T) {
 	tasks[0].Hostname, tasks[0].Ports = "one", []int{31001, 31002}
 	tasks[1].Hostname, tasks[1].Ports = "two", []int{31003}
 	a.tasks["/quiet"][0].Hostname = "three"
-	shop := "shop_web\t8080\tone:31001\ttwo:31003\t\nshop_web\t0\tone:31002\t\n"
+	shop := "shop_web\t8080\tone:31001\ttwo:31003\t\nshop_web\t10000\tone:31002\t\n"
 	for path, want := range map[string]string{"/v2/tasks": "quiet\t \tthree\t\n" + shop, "/v2/apps/shop/web/tasks": shop} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Accept", "text/plain")

@@ -24,7 +24,7 @@ func (s *apiServer) createApp(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	settings, err := s.service.ParseSettings(r.Context(), sentID(data, "/"))
+	settings, err := s.parseSettings(r, sentID(data, "/"))
 	if err != nil {
 		return err
 	}
@@ -42,6 +42,9 @@ func (s *apiServer) createApp(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.publishAPIPosts(r, made)
+	if len(made) == 1 {
+		app = made[0] // with its service ports
+	}
 	return s.answerCreated(w, app, d)
 }
 
@@ -148,7 +151,7 @@ func (h updateMode) withForce(q url.Values) (updateMode, error) {
 }
 
 func (s *apiServer) readUpdate(r *http.Request, id string, data []byte, h updateMode) (*appUpdate, error) {
-	settings, err := s.service.ParseSettings(r.Context(), id)
+	settings, err := s.parseSettings(r, id)
 	if err != nil {
 		return nil, err
 	}

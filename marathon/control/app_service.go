@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -137,8 +136,11 @@ func (k *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App)
 	return nil
 }
 
+// unprocessableError returns an error whose answer has the message, and its lines as details:
+// some clients show only one of them.
 func unprocessableError(err error) error {
-	return &api.Problem{Status: http.StatusUnprocessableEntity, Message: err.Error()}
+	detail := marathon.ErrorDetail{Path: "/", Errors: strings.Split(err.Error(), "\n")}
+	return &marathon.ValidationError{Message: err.Error(), Details: []marathon.ErrorDetail{detail}}
 }
 
 // startDeployment starts a deployment and returns when it is recorded.
@@ -230,7 +232,7 @@ func (c *Controller) PutGroup(ctx context.Context, id string, g *marathon.Group,
 			if err != nil {
 				return deploy.Deployment{}, err
 			}
-			if state, err = deploy.LoadState(documents, k.instancesOf); err != nil {
+			if state, err = k.loadState(documents); err != nil {
 				return deploy.Deployment{}, err
 			}
 		}

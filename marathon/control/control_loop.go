@@ -80,10 +80,18 @@ func newControlLoop(ctx context.Context, cfg *ControllerConfig, bus *api.EventBu
 		staged: map[string]time.Time{}, health: map[string]*healthHistory{}, lost: map[string]bool{}, failedActions: map[string]error{}, prober: newReadiness(cfg),
 		changed: make(chan struct{}), watchFailed: make(chan error, 1), requests: make(chan loopRequest), stopped: make(chan struct{}),
 	}
-	if k.state, err = deploy.LoadState(documents, k.instancesOf); err != nil {
+	if k.state, err = k.loadState(documents); err != nil {
 		return nil, fmt.Errorf("load apps: %w", err)
 	}
 	return k, nil
+}
+
+func (k *controlLoop) loadState(documents map[string][]byte) (*deploy.DesiredState, error) {
+	state, err := deploy.LoadState(documents, k.instancesOf)
+	if err == nil {
+		state.ServicePorts = cmp.Or(k.settings.ServicePorts, marathon.DefaultServicePorts)
+	}
+	return state, err
 }
 
 // run runs until ctx ends, then it returns nil, or until it fails.

@@ -391,9 +391,10 @@ func TestRejectedApp(t *testing.T) {
 			"/v2/apps":   `{"id":"/g/bad","cmd":"sleep 1"}`,
 			"/v2/groups": `{"id":"/g","apps":[{"id":"good","cmd":"sleep 1"},{"id":"bad","cmd":"sleep 1"}]}`,
 		} {
-			var answer struct{ Message string }
-			if code := s.sendRequest("POST", path, body, &answer); code != 422 || !strings.Contains(answer.Message, "has not allowed") {
-				t.Errorf("POST %s: %d %s", path, code, answer.Message)
+			var answer marathon.ValidationError
+			code := s.sendRequest("POST", path, body, &answer)
+			if code != 422 || !strings.Contains(answer.Message, "has not allowed") || len(answer.Details) != 1 || answer.Details[0].Errors[0] != answer.Message {
+				t.Errorf("POST %s: %d %+v", path, code, answer)
 			}
 		}
 		s.mustSend("POST", "/v2/apps", `{"id":"/g/bad","cmd":"sleep 1","instances":0}`)

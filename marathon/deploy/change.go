@@ -212,12 +212,13 @@ type appTransition struct {
 func (s *DesiredState) resolveDraft(d changeDraft, v string) ([]appTransition, error) {
 	var list []appTransition
 	seen := map[string]bool{}
+	ports := portAllotment{state: s, draft: d.apps}
 	for _, w := range d.apps {
 		if seen[w.id] {
 			return nil, invalidAt("/", "%s is given twice", w.id)
 		}
 		seen[w.id] = true
-		t, err := s.planTransition(w, d, v)
+		t, err := s.planTransition(w, d, v, &ports)
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +230,10 @@ func (s *DesiredState) resolveDraft(d changeDraft, v string) ([]appTransition, e
 	return list, nil
 }
 
-func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string) (appTransition, error) {
+// planTransition compares the app with its current definition after keepPorts. An app that
+// does not change otherwise, for example one of an earlier release that is scaled, gets no new
+// service ports, because that would replace its instances.
+func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string, ports *portAllotment) (appTransition, error) {
 	t := appTransition{id: w.id}
 	old := s.apps[w.id]
 	if old != nil && old.isKnown() {
@@ -242,13 +246,17 @@ func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string) (appT
 	if err := checkIDLength(w.id); err != nil {
 		return t, err
 	}
+	back, isRollback := d.configs[w.id]
+	if !isRollback {
+		w.app = ports.keepPorts(w.app, old)
+	}
 	var err error
 	if t.change, err = classifyChange(old, w.app); err != nil {
 		return t, err
 	}
 	config := v
-	switch back, ok := d.configs[w.id]; {
-	case ok:
+	switch {
+	case isRollback:
 		config = back
 		if t.from != "" && old.currentApp().VersionInfo.LastConfigChangeAt != back {
 			t.change = reconfigured
@@ -261,6 +269,11 @@ func (s *DesiredState) planTransition(w draftApp, d changeDraft, v string) (appT
 	}
 	if t.change == unchanged && len(d.kill[w.id]) > 0 {
 		t.change = scaled
+	}
+	if !isRollback && config == v {
+		if w.app, err = ports.fillPorts(w.app); err != nil {
+			return t, err
+		}
 	}
 	t.to = newVersion(w.app, v, config)
 	return t, nil

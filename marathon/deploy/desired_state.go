@@ -14,6 +14,9 @@ import (
 // DesiredState contains the apps that users have defined, and the progress of their deployments. One goroutine owns
 // it. The apps and deployments that it returns are shared and must not be changed.
 type DesiredState struct {
+	// ServicePorts is where service ports of 0 are allotted. LoadState sets it to the default.
+	ServicePorts marathon.PortRange
+
 	// instancesOf returns the current instances of an app. The state keeps no copy of them.
 	instancesOf func(app string) []AppInstance
 	// apps are all apps by id. A removed app stays until its last instance has ended.

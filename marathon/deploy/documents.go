@@ -41,7 +41,8 @@ type appDocument struct {
 // of an app. The first Step must get every app that has instances.
 func LoadState(documents map[string][]byte, instancesOf func(app string) []AppInstance) (*DesiredState, error) {
 	s := &DesiredState{
-		instancesOf: instancesOf, apps: map[string]*appRecord{}, groups: map[string]*GroupInfo{},
+		ServicePorts: marathon.DefaultServicePorts,
+		instancesOf:  instancesOf, apps: map[string]*appRecord{}, groups: map[string]*GroupInfo{},
 		dirty: map[string]bool{}, changedDocuments: map[string]struct{}{},
 	}
 	for _, key := range sortedKeys(documents) {

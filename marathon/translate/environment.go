@@ -38,6 +38,10 @@ func buildEnvironment(app *marathon.App, version string) map[string]string {
 	labelVariables(env, app.Labels)
 	portVariables(env, app)
 	for name, v := range app.Env {
+		if v.Secret != "" { // job.Spec.Secrets has it
+			delete(env, name)
+			continue
+		}
 		env[name] = v.Value
 	}
 	return env

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"strings"
+	"time"
 
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
@@ -20,6 +21,10 @@ func addChecks(spec *job.Spec, app *marathon.App) {
 	}
 }
 
+// firstProbe is when a check without a delay first runs: a process that has only just started
+// would fail it, and be checked again an interval later.
+const firstProbe = time.Second
+
 // translateHealthCheck returns a check that the task's executor runs, also for checks that
 // Marathon would run itself.
 func translateHealthCheck(app *marathon.App, h marathon.HealthCheck) *job.HealthCheck {
@@ -30,6 +35,9 @@ func translateHealthCheck(app *marathon.App, h marathon.HealthCheck) *job.Health
 	}
 	if to.Failures == 0 {
 		to.Failures = job.Unlimited
+	}
+	if !h.UsesDelay() {
+		to.Delay = firstProbe
 	}
 	at := checkPort(app, h.Port, h.PortIndex)
 	switch protocol := strings.TrimPrefix(h.Protocol, "MESOS_"); protocol {

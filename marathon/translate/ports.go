@@ -44,6 +44,8 @@ func hostPorts(app *marathon.App) []job.Port {
 			p := job.Port{Name: d.Name, Protocol: portProtocol(d.Protocol)}
 			if app.RequirePorts {
 				p.Host = d.Port
+			} else {
+				p.Service = d.Port
 			}
 			all = append(all, p)
 		}

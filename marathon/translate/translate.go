@@ -44,7 +44,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	}
 	setContainer(&spec, app.Container)
 	spec.Network, spec.Ports = networkMode(app), hostPorts(app)
-	spec.Env = buildEnvironment(app, version)
+	spec.Env, spec.Secrets = buildEnvironment(app, version), app.SecretVariables()
 	setCommand(&spec, app)
 	addChecks(&spec, app)
 	var err error

@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit t
 const deployed = "2026-01-02T03:04:05.678Z"
 
 func settings() marathon.ParseSettings {
-	return marathon.ParseSettings{Role: "web", BridgeNetwork: marathon.MesosBridge}
+	return marathon.ParseSettings{Role: "web", BridgeNetwork: marathon.MesosBridge, Strict: true}
 }
 
 // readCorpus returns marathon's corpus by name.
@@ -148,11 +148,15 @@ func TestEachFieldChangesJob(t *testing.T) {
 		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
 		"user":                   {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
 		"env":                    {run + `, "env": {"node.name": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["node.name"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
-		"instances":              {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
-		"cpus":                   {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
-		"mem":                    {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},
-		"disk":                   {run + `, "disk": 10`, func(s *spec) { s.DiskMiB = 10; s.Env["MARATHON_APP_RESOURCE_DISK"] = "10.0" }},
-		"gpus":                   {run + `, "gpus": 2`, func(s *spec) { s.Request.GPUs = 2; s.Constraints = nil; s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2" }},
+		"secrets": {run + `, "env": {"DB": {"secret": "db"}, "MARATHON_APP_ID": {"secret": "other"}}, "secrets": {"db": {"source": "/prod/db"}, "other": {"source": "x"}, "unused": {"source": "y"}}`, func(s *spec) {
+			delete(s.Env, "MARATHON_APP_ID")
+			s.Secrets = map[string]string{"DB": "prod/db", "MARATHON_APP_ID": "x"}
+		}},
+		"instances": {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
+		"cpus":      {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
+		"mem":       {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},
+		"disk":      {run + `, "disk": 10`, func(s *spec) { s.DiskMiB = 10; s.Env["MARATHON_APP_RESOURCE_DISK"] = "10.0" }},
+		"gpus":      {run + `, "gpus": 2`, func(s *spec) { s.Request.GPUs = 2; s.Constraints = nil; s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2" }},
 		"gpus in docker": {docker + `}, "gpus": 2`, func(s *spec) {
 			setImage(s)
 			s.Request.GPUs = 2
@@ -193,9 +197,9 @@ func TestEachFieldChangesJob(t *testing.T) {
 		"no kill grace":           {run + `, "taskKillGracePeriodSeconds": 0`, func(s *spec) { s.KillGrace = time.Millisecond }},
 		"unreachable":             {run + `, "unreachableStrategy": {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 90}`, func(s *spec) { s.Service.ReplaceAfter = time.Minute }},
 		"unreachable disabled":    {run + `, "unreachableStrategy": "disabled"`, func(s *spec) { s.Service.ReplaceAfter = -1 }},
-		"portDefinitions":         {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`, func(s *spec) { s.Ports = []job.Port{{Name: "http"}, {Protocol: job.UDP}, {}} }},
+		"portDefinitions":         {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`, func(s *spec) { s.Ports = []job.Port{{Name: "http", Service: 80}, {Protocol: job.UDP}, {}} }},
 		"requirePorts":            {run + `, "requirePorts": true, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Host: 8080}, {}} }},
-		"service ports":           {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{}, {}} }},
+		"service ports":           {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Service: 8080}, {}} }},
 		"hostPort": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 8080}, {"hostPort": 9090}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
 			setImage(s)
 			s.Network, s.Ports = job.BridgeNetwork, []job.Port{{Container: 80, Host: 8080}, {Host: 9090}}
@@ -215,19 +219,31 @@ func TestEachFieldChangesJob(t *testing.T) {
 			}
 			s.Check = &job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 10001}, Path: "/"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
 		}},
-		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}) }},
+		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) {
+			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}))
+		}},
 		"health by HTTPS": {run + `, "healthChecks": [{"protocol": "MESOS_HTTPS", "port": 443}]`, func(s *spec) {
 			s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
 		}},
+		"delay of Mesos's checks": {run + `, "healthChecks": [{"protocol": "MESOS_HTTP", "delaySeconds": 7}, {"protocol": "MESOS_TCP", "delaySeconds": 7}, {"protocol": "COMMAND", "command": {"value": "true"}, "delaySeconds": 7}]`, func(s *spec) {
+			s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/"}})
+			s.MoreHealthChecks = []job.HealthCheck{*newHealthCheck(job.Check{TCP: &job.TCPCheck{}}), *newHealthCheck(job.Check{Command: shellCommand("true")})}
+			for _, h := range s.HealthChecks() {
+				h.Delay = 7 * time.Second
+			}
+		}},
+		"no delay of Marathon's checks": {run + `, "healthChecks": [{"protocol": "HTTPS", "delaySeconds": 7}]`, func(s *spec) {
+			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/", TLS: true}}))
+		}},
 		"several health checks": {run + `, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`, func(s *spec) {
-			s.HealthCheck = newHealthCheck(job.Check{TCP: &job.TCPCheck{}})
-			s.MoreHealthChecks = []job.HealthCheck{*newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}), *newHealthCheck(job.Check{Command: shellCommand("true")})}
+			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}}))
+			s.MoreHealthChecks = []job.HealthCheck{*withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}})), *newHealthCheck(job.Check{Command: shellCommand("true")})}
 			s.MoreHealthChecks[1].Failures = 7
 		}},
-		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{TCP: &job.TCPCheck{}}) }},
+		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}})) }},
 		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{Command: shellCommand("true")}) }},
 		"health times": {run + `, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`, func(s *spec) {
-			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
+			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Delay: firstProbe, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
 		}},
 		"check by exec": {run + `, "check": {"exec": {"command": {"argv": ["a", "b"]}}}`, func(s *spec) {
 			s.Check = &job.Check{Command: []string{"a", "b"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
@@ -280,6 +296,12 @@ func setImage(s *job.Spec) {
 func newHealthCheck(c job.Check) *job.HealthCheck {
 	c.Delay, c.Interval, c.Timeout = 15*time.Second, time.Minute, 20*time.Second
 	return &job.HealthCheck{Check: c, Grace: 5 * time.Minute, Failures: 3}
+}
+
+// withoutDelay is for checks that Marathon runs itself: delaySeconds has no effect on them.
+func withoutDelay(h *job.HealthCheck) *job.HealthCheck {
+	h.Delay = firstProbe
+	return h
 }
 
 // Constraints keep their operators and values, in order.

@@ -64,6 +64,11 @@ func taskEnvironment(j *queue.WaitingJob, index int, host string, ports []int, p
 	for i, p := range ports {
 		text[i] = strconv.Itoa(p)
 		env["PORT"+strconv.Itoa(i)] = text[i]
+		if i < len(j.Spec.Ports) && j.Spec.Ports[i].Number() > 0 {
+			env[portVariableName(strconv.Itoa(j.Spec.Ports[i].Number()))] = text[i]
+		}
+	}
+	for i := range ports { // a name takes precedence over an equal number
 		if i < len(j.Spec.Ports) && j.Spec.Ports[i].Name != "" {
 			env[portVariableName(j.Spec.Ports[i].Name)] = text[i]
 		}

@@ -59,6 +59,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	}
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
+	addServicePortsFlag(c.Flags(), &f.settings)
 	cli.AddLogLevelFlag(c, &f.level)
 	c.Flags().Lookup("log-level").DefValue = "warn"
 	f.level = "warn"

@@ -75,6 +75,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
+	addServicePortsFlag(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as")
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
@@ -86,6 +87,12 @@ func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
+}
+
+// addServicePortsFlag adds the flag for what running apps are allotted.
+func addServicePortsFlag(f *pflag.FlagSet, s *marathon.ParseSettings) {
+	s.ServicePorts = marathon.DefaultServicePorts
+	f.Var(&s.ServicePorts, "marathon-service-ports", "service ports for Marathon apps that set 0; no two apps get the same one")
 }
 
 // addAllowFlags adds the flags that permit jobs to use resources of the host.

@@ -57,6 +57,7 @@ func (a *jobCommands) translateApp(name string, s marathon.ParseSettings) (spec 
 	if err != nil {
 		return spec, err
 	}
+	s.Warn = func(w marathon.Warning) { fmt.Fprintf(a.Stderr, "%s: %s: %s\n", name, w.Path, w.Reason) }
 	app, err := marathon.ParseApp(text, s)
 	if err != nil {
 		return spec, splitDetails(name, err)
@@ -66,6 +67,7 @@ func (a *jobCommands) translateApp(name string, s marathon.ParseSettings) (spec 
 	if err != nil {
 		return spec, fmt.Errorf("%s: %w", name, err)
 	}
+	spec.Group = "" // a user who submits the job may not set the group of an app
 	return spec, nil
 }
 
@@ -108,6 +110,7 @@ func splitDetails(name string, err error) error {
 func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
 	f.StringVar(&s.DefaultNetwork, "default-network", "", "default container network of Marathon apps")
 	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "name of the bridge network in ipAddress of Marathon apps")
+	f.BoolVar(&s.Strict, "marathon-strict", false, "reject Marathon apps with fields that Marathon does not have, instead of dropping them with a warning")
 	f.StringVar(&s.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
 		fmt.Sprintf("default of Marathon apps: %s keeps apps without GPUs off agents that offer GPUs, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))
 }

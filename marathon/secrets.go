@@ -1,0 +1,53 @@
+package marathon
+
+import (
+	"regexp"
+	"strings"
+
+	"mesos-gpu/job"
+)
+
+// SecretVariables returns the variables of the app that are secrets, with the names of the
+// secrets, for job.Spec.Secrets.
+func (a *App) SecretVariables() map[string]string {
+	var all map[string]string
+	for variable, v := range a.Env {
+		if v.Secret == "" {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[variable] = a.Secrets[v.Secret].jobName()
+	}
+	return all
+}
+
+// jobName returns the name of the secret below the app's role: sources often begin with a
+// slash.
+func (s Secret) jobName() string { return strings.TrimPrefix(s.Source, "/") }
+
+// secretVariable matches the variables that may be secrets.
+var secretVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (f *appNormalizer) checkSecrets() {
+	secrets := f.app.Secrets
+	for _, name := range sortedKeys(secrets) {
+		if s := secrets[name]; s.Source != "" && !job.IsSecretName(s.jobName()) {
+			f.addError("/secrets/"+name+"/source", "%q is not a secret's name: words of letters, digits, dots, dashes and underscores with slashes between", s.Source)
+		}
+	}
+	for _, variable := range sortedKeys(f.app.Env) {
+		name := f.app.Env[variable].Secret
+		if name == "" {
+			continue
+		}
+		if _, ok := secrets[name]; !ok {
+			f.addError("/env/"+variable+"/secret", "secrets has no entry %q", name)
+		}
+		if !secretVariable.MatchString(variable) {
+			f.addError("/env/"+variable, "%q is not a variable's name of letters, digits and underscores, which a secret needs", variable)
+		}
+	}
+	f.checkCount("/env", len(f.app.SecretVariables()), job.MaxSecrets)
+}
