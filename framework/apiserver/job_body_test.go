@@ -76,7 +76,7 @@ func TestJobFiles(t *testing.T) {
 }
 
 // TestReservedLabelsAndGroups checks that no request sets what marks the jobs of Marathon apps, in any form of the
-// body, and that the problem's code and name tell so.
+// body, and that the problem's code and name identify the mistake.
 func TestReservedLabelsAndGroups(t *testing.T) {
 	for _, c := range []struct{ path, kind, body, name string }{
 		{"/v1/jobs", "application/yaml", jobYAML + "labels: {marathon.app: /prod/api}\n", "marathon.app"},

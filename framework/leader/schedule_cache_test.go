@@ -151,6 +151,27 @@ func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
 	}
 }
 
+// A schedule that an earlier version recorded with a label of Marathon apps submits no job, because that job would be an
+// instance of the app.
+func TestScheduleWithReservedLabelSubmitsNothing(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	s.Labels = map[string]string{job.AppLabel: "/prod/api"}
+	recorded := ""
+	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
+		switch e := e.(type) {
+		case sched.SubmitJob:
+			t.Errorf("%s is submitted", e.Spec.Name)
+		case sched.PutDocument:
+			recorded = string(e.Value)
+		}
+	}); err != nil || !strings.Contains(recorded, "reserved for the scheduler") {
+		t.Errorf("recorded %s, %v", recorded, err)
+	}
+}
+
 func TestScheduleBounds(t *testing.T) {
 	b, now := &Leader{}, time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	s := frameworktest.ScheduledSpec("new", "0 3 * * *")

@@ -143,9 +143,13 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 
 // checkScheduledRun returns an error if a schedule's job may not be submitted. The job
 // replaces only an ended job of the same owner, and the owner must still have permission.
+// The journal may contain schedules with labels and groups that are reserved since.
 func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
 		return fmt.Errorf("%s may no longer submit to role %s", run.Owner, run.Role)
+	}
+	if err := run.CheckReserved(); err != nil {
+		return err
 	}
 	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
 		return fmt.Errorf("there is a job %q of another owner", run.Name)

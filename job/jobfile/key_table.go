@@ -115,7 +115,7 @@ func jobKeys() []keyField[job.Spec] {
 			"options of `docker run` that the [executor](executor.md) supports: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`").withDefault("none"),
 		key("labels", pairs(anyWordSchema()).withFlags(assignmentsFlag(Flag{Name: "label", Shorthand: "l", Kind: RepeatedFlag, Usage: "NAME=value: a label for users and their tools"}, "")),
 			func(s *spec) *map[string]string { return &s.Labels },
-			"`NAME: value` pairs that the master, the agent and the Docker engine show"),
+			"`NAME: value` pairs that the master, the agent and the Docker engine show; marathon.app and marathon.version are reserved"),
 		key("health_check", healthCheckList(), func(s *spec) *job.Container { return &s.Container },
 			"a [check](../guides/jobs.md#health-checks) that ends a task if it fails too often, or a list of up to 20, all of which must succeed").withDefault("none"),
 		key("check", optional(generalCheck()), func(s *spec) **job.Check { return &s.Check },
@@ -123,7 +123,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
 			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
-			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, for example the versions of one service").withDefault("this job alone"),
+			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, for example the versions of one service; one that begins with a slash is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
 			"Mesos role whose offers and quota the job uses").withDefault("the scheduler's first role").
 			withFlag(Flag{Name: "role", Usage: "Mesos role whose offers and quota the job uses"}),

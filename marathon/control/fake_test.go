@@ -48,6 +48,8 @@ type fakeCluster struct {
 	ports []int
 	// addresses are those of all tasks; empty if agents report none.
 	addresses []string
+	// explained are the jobs for which ExplainWaiting was called.
+	explained []string
 	// refuses are apps whose jobs are not admitted.
 	refuses map[string]bool
 }
@@ -137,6 +139,7 @@ func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[st
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	texts := map[string]string{}
+	f.explained = append(f.explained, names...)
 	for _, name := range names {
 		if j := f.jobs[name]; j != nil && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
 			texts[name] = "an agent; no agent is known yet"

@@ -7,7 +7,6 @@ import (
 
 	"mesos-gpu/job"
 	"mesos-gpu/marathon/api"
-	"mesos-gpu/marathon/translate"
 )
 
 // healthHistory is what the health checks of an instance have reported since this scheduler
@@ -31,7 +30,7 @@ var healthFailure = regexp.MustCompile(`^(?:health check \d+ of \d+: )?unhealthy
 // instances that have ended.
 func (k *controlLoop) noteHealth(app string) {
 	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, _, ours := translate.AppOf(&j.Spec); !ours || j.Spec.HealthCheck == nil {
+		if _, _, ours := k.appOf(&j.Spec); !ours || j.Spec.HealthCheck == nil {
 			continue
 		}
 		for i := range j.Tasks {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -319,6 +320,14 @@ func TestUserJobIsNoInstance(t *testing.T) {
 				var tasks struct{ Tasks []struct{ ID string } }
 				if s.sendRequest("GET", web+"/tasks", "", &tasks); len(tasks.Tasks) != 2 {
 					t.Errorf("tasks of the app: %+v, want 2", tasks.Tasks)
+				}
+				f.mu.Lock()
+				f.held = true // the third waits
+				f.mu.Unlock()
+				s.mustSend("PUT", web, `{"instances": 3}`)
+				s.sendRequest("GET", "/v2/queue", "", nil)
+				if len(f.explained) == 0 || slices.Contains(f.explained, forged.Name) {
+					t.Errorf("the queue explains the jobs %q, want only the app's", f.explained)
 				}
 				if err := s.stopAndWait(); err != nil {
 					t.Error(err)
