@@ -122,7 +122,7 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 }
 
 // fillJournal writes listedJobs jobs into a journal; the last ones are pending.
-func fillJournal(b *testing.B, path string, waiting int) {
+func fillJournal(b testing.TB, path string, waiting int) {
 	b.Helper()
 	j, err := journal.OpenBolt(path)
 	if err != nil {

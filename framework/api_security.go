@@ -37,6 +37,11 @@ type APIConfig struct {
 	Open bool
 	// NoExec rejects requests to run commands in tasks' containers.
 	NoExec bool
+	// MaxConnections, MaxStreams, MaxLists and MaxRequests limit what the API serves
+	// at a time; 0 selects the default. ClientPercent is the part of each limit that
+	// one user may use and, of the connections, one address; 0 selects the default.
+	MaxConnections, MaxStreams, MaxLists, MaxRequests int
+	ClientPercent                                     int
 }
 
 // newHandler returns the handler of the API, which reads the backend for each request.

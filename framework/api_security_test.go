@@ -142,7 +142,7 @@ func TestAccessAndAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = bob.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)) // alice's idempotency key reveals nothing to bob
-	wantProblem(t, err, http.StatusConflict, `there is a job "keyed" that is not yours`)
+	wantProblem(t, err, http.StatusConflict, `the name "keyed" is taken`)
 	s := frameworktest.JobSpec("web", 1, 0)
 	s.Role = "prod"
 	_, err = alice.SubmitJob(ctx, s)
@@ -178,7 +178,7 @@ func TestAccessAndAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = bob.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0))
-	wantProblem(t, err, http.StatusConflict, "that is not yours")
+	wantProblem(t, err, http.StatusConflict, "is taken")
 	again, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 8))
 	if err != nil {
 		t.Fatal(err)

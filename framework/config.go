@@ -169,7 +169,7 @@ func (c *SchedulerConfig) Validate() error {
 	if u, err := url.Parse(c.AdvertiseURL); c.AdvertiseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("advertised address %q is not a URL such as http://host:8080", c.AdvertiseURL))
 	}
-	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions))
+	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions), c.API.checkLimits())
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))
 	}

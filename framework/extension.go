@@ -36,6 +36,13 @@ type Extension interface {
 // newHandler returns the handler of the API, the web page and the extension.
 func (s *Scheduler) newHandler() http.Handler {
 	v1 := web.NewHandler(s.cfg.API.newHandler(s.currentBackend, s.cfg.Log))
+	limits := s.limits.RequestLimits
+	limits.Usage = s.cfg.counters
+	return apiserver.LimitRequests(s.withExtension(v1), limits, s.cfg.Log)
+}
+
+// withExtension returns the handler of v1 and, if there is one, of the extension.
+func (s *Scheduler) withExtension(v1 http.Handler) http.Handler {
 	if s.cfg.Extension == nil {
 		return v1
 	}

@@ -21,6 +21,7 @@ type Scheduler struct {
 	active   atomic.Pointer[apiserver.Backend] // serves the API; replaced when leadership changes
 	url      string                            // of the API, as advertised
 	security apiSecurity
+	limits   apiLimits
 
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
@@ -41,7 +42,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: cfg, security: security}
+	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }
@@ -78,9 +79,12 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	s.url = s.cfg.advertisedURL(listener.Addr())
-	listener = s.security.wrapListener(listener)
+	limited := apiserver.LimitConnections(listener, apiserver.ConnectionLimits{
+		Total: s.limits.connections, PerAddress: s.limits.connectionsPerAddress, Usage: s.cfg.counters,
+	})
+	listener = s.security.wrapListener(limited)
 	err = runTogether(ctx, lead, func(ctx context.Context) error {
-		return apiserver.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log))
+		return apiserver.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log), limited.TrackState)
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil

@@ -173,34 +173,34 @@ func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {
 func (c *fakeCluster) ListAgents(context.Context) ([]api.AgentSummary, error) { return c.agents, nil }
 func (c *fakeCluster) ListGPUs(context.Context) ([]api.GPUView, error)        { return c.gpus, nil }
 
+func (c *fakeCluster) ListTasks(context.Context, string, time.Time, int, int) ([]job.Task, error) {
+	return nil, nil // GetJob omits none
+}
+
 // WatchEvents repeats all states at each change; clients ignore duplicates.
-func (c *fakeCluster) WatchEvents(ctx context.Context, q apiserver.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
+func (c *fakeCluster) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
 	name := q.Job
 	if _, err := c.findJob(name); name != "" && err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	changes := make(chan api.TaskEvent)
-	now, changed := c.states(name)
+	batches := make(chan apiserver.EventBatch)
 	go func() {
-		defer close(changes)
+		defer close(batches)
 		for {
+			events, changed := c.states(name)
+			select {
+			case batches <- apiserver.EventBatch{Events: events}:
+			case <-ctx.Done():
+				return
+			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
 				return
 			}
-			var events []api.TaskEvent
-			events, changed = c.states(name)
-			for _, ev := range events {
-				select {
-				case changes <- ev:
-				case <-ctx.Done():
-					return
-				}
-			}
 		}
 	}()
-	return now, changes, nil
+	return batches, nil
 }
 
 func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan struct{}) {

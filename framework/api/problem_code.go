@@ -24,6 +24,7 @@ const (
 	CodeInternal           ProblemCode = "internal"
 	CodeMesosFailed        ProblemCode = "mesos_failed"
 	CodeUnavailable        ProblemCode = "unavailable"
+	CodeTooManyRequests    ProblemCode = "too_many_requests"
 	CodeOther              ProblemCode = "other"
 )
 
@@ -31,17 +32,22 @@ const (
 // code refers to: of the job, the parameter, or the program.
 const (
 	// CodeLeaderElsewhere: a standby redirects the request to the leader.
-	CodeLeaderElsewhere      ProblemCode = "leader_elsewhere"
-	CodeUnknownParameter     ProblemCode = "unknown_parameter"
-	CodeJobNotFound          ProblemCode = "job_not_found"
-	CodeTaskNotFound         ProblemCode = "task_not_found"
-	CodeScheduleNotFound     ProblemCode = "schedule_not_found"
-	CodeAgentNotFound        ProblemCode = "agent_not_found"
-	CodeRoleNotFound         ProblemCode = "role_not_found"
-	CodeLogNotFound          ProblemCode = "log_not_found"
-	CodeTaskNotRunning       ProblemCode = "task_not_running"
-	CodeExecDisabled         ProblemCode = "exec_disabled"
-	CodeTooManySessions      ProblemCode = "too_many_sessions"
+	CodeLeaderElsewhere  ProblemCode = "leader_elsewhere"
+	CodeUnknownParameter ProblemCode = "unknown_parameter"
+	CodeJobNotFound      ProblemCode = "job_not_found"
+	CodeTaskNotFound     ProblemCode = "task_not_found"
+	CodeScheduleNotFound ProblemCode = "schedule_not_found"
+	CodeAgentNotFound    ProblemCode = "agent_not_found"
+	CodeRoleNotFound     ProblemCode = "role_not_found"
+	CodeLogNotFound      ProblemCode = "log_not_found"
+	CodeTaskNotRunning   ProblemCode = "task_not_running"
+	CodeExecDisabled     ProblemCode = "exec_disabled"
+	CodeTooManySessions  ProblemCode = "too_many_sessions"
+	// CodeTooManyStreams: the client, or all clients together, have as many event
+	// streams and logs open as the scheduler permits. CodeOverloaded: the same for
+	// other requests of all clients.
+	CodeTooManyStreams       ProblemCode = "too_many_streams"
+	CodeOverloaded           ProblemCode = "overloaded"
 	CodeJobExists            ProblemCode = "job_exists"
 	CodeScheduleExists       ProblemCode = "schedule_exists"
 	CodeIdempotencyKeyReused ProblemCode = "idempotency_key_reused"
@@ -71,6 +77,7 @@ func codeOfStatus(status int) ProblemCode {
 		http.StatusInternalServerError:   CodeInternal,
 		http.StatusBadGateway:            CodeMesosFailed,
 		http.StatusServiceUnavailable:    CodeUnavailable,
+		http.StatusTooManyRequests:       CodeTooManyRequests,
 	}[status]
 	if !ok {
 		return CodeOther

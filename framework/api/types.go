@@ -4,6 +4,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -25,11 +26,21 @@ type JobView struct {
 	Attempts []job.Task `json:"attempts,omitempty"`
 	// AlreadySubmitted means that the job existed, with the client key of this submission.
 	AlreadySubmitted bool `json:"-"`
+	// WantedCount is the number of tasks that the job is to have. HasWaiting means that some
+	// of its tasks are in WAITING. Both include omitted tasks.
+	WantedCount int  `json:"-"`
+	HasWaiting  bool `json:"-"`
+	// OmittedTasks is the number of tasks that follow those in Tasks. The scheduler reads
+	// them while it writes its answer; a client always receives all tasks.
+	OmittedTasks int `json:"-"`
 }
 
 // NewJobView returns the view of a job with the wait reason waits.
 func NewJobView(j *job.Job, waits string) JobView {
-	v := JobView{Job: *j, State: j.State(), Terminal: j.IsTerminal(), WaitReason: waits}
+	v := JobView{
+		Job: *j, State: j.State(), Terminal: j.IsTerminal(), WaitReason: waits, WantedCount: j.WantedTasks(),
+		HasWaiting: slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }),
+	}
 	if v.Terminal {
 		code := j.ExitCode()
 		v.ExitCode = &code

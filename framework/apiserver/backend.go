@@ -42,8 +42,14 @@ func NewUnavailableBackend(reason string) Backend {
 // ReadBackend answers requests that change nothing, on the leader and on a
 // standby. An error is a *api.Problem where the client needs more than status 500.
 type ReadBackend interface {
+	// ListJobs and GetJob omit all but the first tasks of a large job, and
+	// count them in OmittedTasks. ListTasks returns them.
 	ListJobs(ctx context.Context, q JobQuery) (api.JobList, error)
 	GetJob(ctx context.Context, name string) (api.JobView, error)
+	// ListTasks returns at most limit tasks of a job, from the one with the index
+	// from on. It returns none if that task does not exist or the job is not the
+	// one that was submitted at that time.
+	ListTasks(ctx context.Context, job string, submitted time.Time, from, limit int) ([]job.Task, error)
 	GetTask(ctx context.Context, id string) (job.Task, error)
 	// OwnerOf returns the role and the owner of a job; the owner is "" where the
 	// API has no access file. If task is not empty it must be a task of this
@@ -56,10 +62,12 @@ type ReadBackend interface {
 	ListAgents(ctx context.Context) ([]api.AgentSummary, error)
 	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
 	ListGPUs(ctx context.Context) ([]api.GPUView, error)
-	// WatchEvents returns the states of all tasks, or the events after q.After,
-	// and a channel of later events. The channel is closed when ctx ends or the
-	// reader is too slow.
-	WatchEvents(ctx context.Context, q EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error)
+	// WatchEvents returns a channel of batches: first the states of all tasks, or
+	// the events after q.After, then later events. The channel is closed when ctx
+	// ends, when the backend publishes nothing further, or after a batch with
+	// Missed. The channel is unbuffered, so that a slow reader occupies little
+	// memory.
+	WatchEvents(ctx context.Context, q EventQuery) (<-chan EventBatch, error)
 	// ListQueue lists the jobs with waiting tasks in queue order, without those
 	// that the requester may not see. Later pages keep the order of the first.
 	ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error)

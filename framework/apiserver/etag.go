@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/job"
 )
 
 // ComputeETag returns an ETag of the fields that clients can change. It ignores fields
@@ -27,8 +26,8 @@ func ComputeETag(of any) string {
 
 // JobETag returns the ETag of a submission and its requested number of tasks. The rest
 // of the specification cannot change.
-func JobETag(j *job.Job) string {
-	return ComputeETag([]int64{j.Submitted.UnixNano(), int64(j.WantedTasks())})
+func JobETag(submitted time.Time, wantedTasks int) string {
+	return ComputeETag([]int64{submitted.UnixNano(), int64(wantedTasks)})
 }
 
 // QuotaETag returns the ETag of a role's quota.
@@ -77,9 +76,14 @@ func CheckIfMatch(ctx context.Context, tag string) error {
 	return api.NewProblemf(http.StatusPreconditionFailed, "it has changed: its ETag is %s, which If-Match does not contain: read it again", tag)
 }
 
-// writeJSONWithETag writes a response with an ETag.
-func writeJSONWithETag(w http.ResponseWriter, tag string, v any) {
+// setETag sets the headers of a response with an ETag.
+func setETag(w http.ResponseWriter, tag string) {
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-store")
+}
+
+// writeJSONWithETag writes a response with an ETag.
+func writeJSONWithETag(w http.ResponseWriter, tag string, v any) {
+	setETag(w, tag)
 	writeJSON(w, http.StatusOK, v)
 }

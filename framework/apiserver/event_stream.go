@@ -20,6 +20,10 @@ const lastEventID = "Last-Event-ID"
 // clients that expect only task events ignore it.
 const inventoryEvent = "event: inventory\ndata: {}\n\n"
 
+// resetEvent ends the stream of a client that is too slow. Its next stream starts with the
+// present states.
+const resetEvent = "event: reset\ndata: {}\n\n"
+
 // handleEvents streams task states as server-sent events. It first sends the present
 // states, only those of live tasks, or the events that the client has missed; then each
 // change. It disconnects a client that is too slow; the client can resume the stream.
@@ -48,7 +52,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, changes, err := reads.WatchEvents(r.Context(), q)
+	batches, err := reads.WatchEvents(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -56,14 +60,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
-	var first []byte
-	for _, ev := range now {
-		size := len(first)
-		if first = appendIfVisible(r, reads, first, ev); len(first) == size {
-			first = appendEventID(first, ev.ID)
-		}
-	}
-	if err := writeAndFlush(out, w, first); err != nil {
+	if err := writeAndFlush(out, w, nil); err != nil {
 		return nil // the client has disconnected; likewise below
 	}
 	idle := time.NewTicker(keepAliveInterval)
@@ -71,11 +68,11 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	for {
 		var data []byte
 		select {
-		case ev, ok := <-changes:
+		case b, ok := <-batches:
 			if !ok {
 				return nil
 			}
-			if data = appendPending(r, reads, appendIfVisible(r, reads, nil, ev), changes); data == nil {
+			if data = encodeBatch(r, reads, &b); data == nil {
 				continue
 			}
 		case <-idle.C:
@@ -89,24 +86,22 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// maxEventBatch limits the size of one write to a stream, in bytes.
-const maxEventBatch = 64 << 10
-
-// appendPending appends the events that are already available. Events come in bursts,
-// and each write costs a system call per client.
-func appendPending(r *http.Request, reads ReadBackend, to []byte, changes <-chan api.TaskEvent) []byte {
-	for len(to) < maxEventBatch {
-		select {
-		case ev, ok := <-changes:
-			if !ok {
-				return to // the next receive in the caller detects the closed channel
-			}
-			to = appendIfVisible(r, reads, to, ev)
-		default:
-			return to
+// encodeBatch returns what is sent for a batch, nil if the requester may see none of it.
+func encodeBatch(r *http.Request, reads ReadBackend, b *EventBatch) (data []byte) {
+	sent := "" // the ID of the last event that the client gets
+	for _, ev := range b.Events {
+		size := len(data)
+		if data = appendIfVisible(r, reads, data, ev); len(data) > size {
+			sent = ev.ID
 		}
 	}
-	return to
+	if b.Position != "" && sent != b.Position {
+		data = append(data, "id: "+b.Position+"\n\n"...)
+	}
+	if b.Missed {
+		data = append(data, resetEvent...)
+	}
+	return data
 }
 
 // appendIfVisible appends an event if the requester may see it. It omits the event of a
@@ -132,13 +127,4 @@ func appendEvent(to []byte, ev api.TaskEvent) []byte {
 	to = append(to, "data: "...)
 	to = append(to, text...)
 	return append(to, "\n\n"...)
-}
-
-// appendEventID appends the stream position alone, in place of an event that the
-// client may not see.
-func appendEventID(to []byte, id string) []byte {
-	if id == "" {
-		return to
-	}
-	return append(append(append(to, "id: "...), id...), "\n\n"...)
 }

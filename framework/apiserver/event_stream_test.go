@@ -13,9 +13,10 @@ import (
 // TestLiveEventsOmitEndedTasks checks that a stream of live tasks starts with those only.
 // Simultaneous events are sent together, each once and in order.
 func TestLiveEventsOmitEndedTasks(t *testing.T) {
+	const changes = 500
 	for query, want := range map[string]string{"": "WAITING KILLED", "?state=live": ""} {
-		f := &fakeBackend{changes: make(chan api.TaskEvent, 2*maxEventBatch), ended: []api.TaskEvent{{Job: "old", Task: "old.0", State: job.Killed}}}
-		for range maxEventBatch / 100 { // more than one batch
+		f := &fakeBackend{changes: make(chan api.TaskEvent, 2*changes), ended: []api.TaskEvent{{Job: "old", Task: "old.0", State: job.Killed}}}
+		for range changes {
 			f.changes <- api.TaskEvent{Job: "train", Task: "train.0", State: job.Running}
 			f.changes <- api.TaskEvent{Job: "train", Task: "train.0", State: job.Finished}
 		}
@@ -29,7 +30,7 @@ func TestLiveEventsOmitEndedTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = strings.TrimSpace(want + strings.Repeat(" RUNNING FINISHED", maxEventBatch/100))
+		want = strings.TrimSpace(want + strings.Repeat(" RUNNING FINISHED", changes))
 		if got := eventStates(string(text)); got != want {
 			t.Errorf("%q: got %d bytes %.60q, want %d %.60q", query, len(got), got, len(want), want)
 		}

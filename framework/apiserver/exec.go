@@ -82,11 +82,20 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	if err != nil {
 		return nil, t, err
 	}
-	i := slices.IndexFunc(view.Tasks, func(t job.Task) bool { return strconv.Itoa(t.Index) == index })
-	if i < 0 {
-		return nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)).WithCode(api.CodeTaskNotFound, name+"."+index)
+	at := slices.IndexFunc(view.Tasks, func(t job.Task) bool { return strconv.Itoa(t.Index) == index })
+	tasks := view.Tasks[max(at, 0):]
+	if at < 0 {
+		tasks = nil
+		if i, err := strconv.Atoi(index); err == nil && i >= len(view.Tasks) && view.OmittedTasks > 0 {
+			if tasks, err = reads.ListTasks(ctx, name, view.Submitted, i, 1); err != nil {
+				return nil, t, err
+			}
+		}
 	}
-	if t = view.Tasks[i]; t.State != job.Running {
+	if len(tasks) == 0 {
+		return nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
+	}
+	if t = tasks[0]; t.State != job.Running {
 		return nil, t, api.NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	return leader, t, nil

@@ -133,8 +133,7 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	if view.AlreadySubmitted {
 		status = http.StatusOK
 	}
-	writeJSON(w, status, &view)
-	return nil
+	return s.writeJob(w, r, status, &view)
 }
 
 // readJSON reads one JSON value and rejects unknown keys: a misspelt key must not be
@@ -165,13 +164,11 @@ func (s *apiServer) handleListJobs(reads ReadBackend, w http.ResponseWriter, r *
 	if err != nil {
 		return err
 	}
-	list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, Grant: GrantOf(r.Context())})
-	if err != nil {
-		return err
-	}
-	list.Jobs = emptyIfNil(list.Jobs)
-	writeJSON(w, http.StatusOK, &list)
-	return nil
+	return writeList(w, q.PageRequest, jobsPerRead, func(p api.PageRequest) ([]api.JobView, string, error) {
+		q.PageRequest = p
+		list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, MaxTasks: tasksPerRead, Grant: GrantOf(r.Context())})
+		return list.Jobs, list.Next, err
+	}, func(a *streamedAnswer, view *api.JobView) error { return a.job(r.Context(), reads, view) })
 }
 
 func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
@@ -194,8 +191,8 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	if err != nil {
 		return err
 	}
-	writeJSONWithETag(w, JobETag(&view.Job), view)
-	return nil
+	setETag(w, JobETag(view.Submitted, view.WantedCount))
+	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
 func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error {

@@ -116,12 +116,40 @@ func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, of
 	data, err := f.readLog(offset)
 	return data, offset + uint64(len(data)), err
 }
-func (f *fakeBackend) WatchEvents(_ context.Context, q EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
+func (f *fakeBackend) ListTasks(context.Context, string, time.Time, int, int) ([]job.Task, error) {
+	return nil, f.err
+}
+func (f *fakeBackend) WatchEvents(ctx context.Context, q EventQuery) (<-chan EventBatch, error) {
 	f.stream = q
-	if f.now != nil || q.LiveOnly {
-		return f.now, f.changes, f.err
+	now := f.now
+	if now == nil && !q.LiveOnly {
+		now = append([]api.TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...)
 	}
-	return append([]api.TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...), f.changes, f.err
+	batches := make(chan EventBatch)
+	go func() {
+		defer close(batches)
+		next := EventBatch{Events: now}
+		if len(now) > 0 {
+			next.Position = now[len(now)-1].ID
+		}
+		for {
+			select {
+			case batches <- next:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case ev, ok := <-f.changes:
+				if !ok {
+					return
+				}
+				next = EventBatch{Events: []api.TaskEvent{ev}}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return batches, f.err
 }
 
 func discardLogger() logrus.FieldLogger {

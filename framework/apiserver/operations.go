@@ -18,13 +18,13 @@ func (s *apiServer) handleListQueue(reads ReadBackend, w http.ResponseWriter, r 
 	if err != nil {
 		return err
 	}
-	list, err := reads.ListQueue(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	list.Jobs = emptyIfNil(list.Jobs)
-	writeJSON(w, http.StatusOK, list)
-	return nil
+	return writeList(w, p, queuedPerRead, func(p api.PageRequest) ([]api.QueuedJob, string, error) {
+		list, err := reads.ListQueue(r.Context(), p)
+		return list.Jobs, list.Next, err
+	}, func(a *streamedAnswer, one *api.QueuedJob) error {
+		a.value(one)
+		return nil
+	})
 }
 
 func (s *apiServer) handleListRoles(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {

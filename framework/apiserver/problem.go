@@ -34,7 +34,7 @@ func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err err
 	if p.LeaderURL != "" {
 		w.Header().Set("Location", strings.TrimRight(p.LeaderURL, "/")+r.URL.RequestURI())
 	}
-	if p.Retryable && p.Status == http.StatusServiceUnavailable {
+	if p.Retryable && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if p.Status == http.StatusUnauthorized {

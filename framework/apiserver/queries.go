@@ -8,6 +8,9 @@ import (
 // JobQuery selects the jobs to list.
 type JobQuery struct {
 	api.JobQuery
+	// MaxTasks ends a page early, after the job with which it has that many tasks; 0 means
+	// no limit. The page then has a Next.
+	MaxTasks int
 	// Grant restricts the list to what the requester may see; nil permits all.
 	Grant *access.Grant
 }
@@ -23,6 +26,19 @@ type EventQuery struct {
 	// After is the ID of the last event that the client has received. If it is unknown,
 	// too old or "", the stream starts with all states.
 	After string
+}
+
+// EventBatch is a part of an event stream.
+type EventBatch struct {
+	// Events are the next events. Those of the present states have no ID, except for the
+	// last of them.
+	Events []api.TaskEvent
+	// Position is set in the batch that completes the present states: it is the ID at which
+	// a client may resume, even if it may not see the last event.
+	Position string
+	// Missed means that the client was too slow: events that it has not received are no
+	// longer stored, and the stream ends.
+	Missed bool
 }
 
 // UsageQuery selects tasks by job, role, task id and agent id; "" selects all.

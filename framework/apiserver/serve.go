@@ -23,11 +23,15 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
+// maxHTTP2Streams limits the concurrent requests of one connection.
+const maxHTTP2Streams = 32
+
 // shutdownTimeout limits how long active requests may take during shutdown.
 const shutdownTimeout = 3 * time.Second
 
-// Serve serves requests on l until ctx ends. It returns after its goroutines have ended.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// Serve serves requests on l until ctx ends. It returns after its goroutines have ended. It
+// reports the states of connections to onState, such as LimitedListener.TrackState.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, onState ...func(net.Conn, http.ConnState)) error {
 	var requests sync.WaitGroup
 	s := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,6 +45,10 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    256 << 10, // the URL contains a command's arguments
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
+	}
+	if len(onState) > 0 {
+		s.ConnState = onState[0]
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()

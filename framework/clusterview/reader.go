@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
@@ -47,8 +46,13 @@ func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offse
 	return data, size, err
 }
 
-func (r *Reader) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
+func (r *Reader) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
 	return r.Model.WatchEvents(ctx, q)
+}
+
+// ListTasks returns some of a job's tasks.
+func (r *Reader) ListTasks(_ context.Context, name string, submitted time.Time, from, limit int) ([]job.Task, error) {
+	return r.Model.ListTasks(name, submitted, from, limit), nil
 }
 
 // UsageReadTimeout bounds how long an agent may take to return a usage file.

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -218,7 +217,7 @@ func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) erro
 		return err
 	}
 	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
-		return api.NewProblemf(http.StatusConflict, "there is a job %q that is not yours: choose another name", spec.Name).WithCode(api.CodeJobExists, spec.Name)
+		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", spec.Name).WithCode(api.CodeJobExists, spec.Name)
 	}
 	return nil
 }
@@ -270,7 +269,7 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string
 	for i := range views {
-		if slices.ContainsFunc(views[i].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+		if views[i].HasWaiting {
 			waiting = append(waiting, views[i].Spec.Name)
 		}
 	}
@@ -326,7 +325,7 @@ func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 	if !ok {
 		return api.UnknownJob(name)
 	}
-	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j))
+	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j.Submitted, j.WantedTasks()))
 }
 
 // readinessTimeout is how long the loop may take for one iteration, including the

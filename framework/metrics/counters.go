@@ -28,6 +28,9 @@ type SchedulerCounters struct {
 	declined, launches, taskEnds, journalErrors *prometheus.CounterVec
 	calls                                       *prometheus.CounterVec
 	subscriptions                               prometheus.Counter
+	// Limits of the API, what is used of them, and how often a client was rejected.
+	apiLimit, apiUse *prometheus.GaugeVec
+	apiRejections    *prometheus.CounterVec
 	// How long tasks waited for a place, by role and type.
 	waitTimes *prometheus.HistogramVec
 	// Durations in seconds: of a planning cycle, from an offer to its ACCEPT, of a commit, of a call to the master.
@@ -67,6 +70,9 @@ func NewSchedulerCounters() *SchedulerCounters {
 		calls:          m.newCounterVec("mesos_calls_total", "Calls to Mesos, by type and result.", "call", "result"),
 		callTime:       m.newHistogram("mesos_call_seconds", "How long Mesos took to answer calls.", callBuckets),
 		subscriptions:  m.newCounter("mesos_subscriptions_total", "Subscriptions that a Mesos master accepted."),
+		apiLimit:       m.newGaugeVec("api_limit", "Largest number of connections, streams, lists and other requests that the API serves at a time.", "resource"),
+		apiUse:         m.newGaugeVec("api_in_use", "Connections, streams, lists and other requests that the API serves now.", "resource"),
+		apiRejections:  m.newCounterVec("api_rejected_total", "Connections and requests that exceeded a limit of the API, by the limit: of one client, or of all together.", "resource", "limit"),
 		lastEvent:      m.newGauge("mesos_last_event_timestamp_seconds", "Time of the last event or heartbeat from a Mesos master, in seconds since 1970."),
 	}
 	c.initializeLabels()
@@ -78,6 +84,13 @@ func NewSchedulerCounters() *SchedulerCounters {
 func (c *SchedulerCounters) initializeLabels() {
 	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned} {
 		c.declined.WithLabelValues(string(why))
+	}
+	for _, resource := range []string{"connections", "streams", "lists", "requests", "probes"} {
+		c.apiLimit.WithLabelValues(resource)
+		c.apiUse.WithLabelValues(resource)
+		for _, limit := range []string{"client", "total"} {
+			c.apiRejections.WithLabelValues(resource, limit)
+		}
 	}
 	for _, reason := range []string{reasonFenced, reasonUnknown, reasonCanceled, reasonFailed} {
 		c.journalErrors.WithLabelValues(reason)
@@ -97,6 +110,10 @@ func (m metricFactory) newCounterVec(name, help string, labels ...string) *prome
 
 func (m metricFactory) newGauge(name, help string) prometheus.Gauge {
 	return mustRegister(m, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}))
+}
+
+func (m metricFactory) newGaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
+	return mustRegister(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels))
 }
 
 func (m metricFactory) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
@@ -122,6 +139,21 @@ func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 	case sched.AcceptFailed:
 		c.acceptFailures.Inc()
 	}
+}
+
+// SetAPILimit records a limit of the API.
+func (c *SchedulerCounters) SetAPILimit(resource string, n int) {
+	c.apiLimit.WithLabelValues(resource).Set(float64(n))
+}
+
+// SetAPIUse records how much of a limit of the API is used.
+func (c *SchedulerCounters) SetAPIUse(resource string, n int) {
+	c.apiUse.WithLabelValues(resource).Set(float64(n))
+}
+
+// CountAPIRejection counts a connection or request that exceeded a limit of the API.
+func (c *SchedulerCounters) CountAPIRejection(resource, limit string) {
+	c.apiRejections.WithLabelValues(resource, limit).Inc()
 }
 
 // CountPlan records the duration of one planning cycle.

@@ -5,21 +5,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/job"
 )
 
-// listenerBuffer is how many unread events a listener may have before it is dropped.
-const listenerBuffer = 4096
+// storedEvents is how many events are stored. A stream that is further behind is ended.
+const storedEvents = 8192
 
-// storedEvents is how many events are stored for clients that reconnect. It exceeds
-// the events that a dropped listener can have missed.
-const storedEvents = 2 * listenerBuffer
-
-// eventHub publishes events to listeners. It drops a listener that is too slow, so
-// that publishing never blocks the loop.
+// eventHub stores the latest events once for all streams. A stream reads them at its own
+// pace, so publishing never waits for a reader, and a slow reader costs no memory.
 type eventHub struct {
 	epoch string // identifies this hub; event ids of other hubs are unknown to it
 	// mu protects the fields below.
@@ -31,49 +26,90 @@ type eventHub struct {
 	// last is the number of the latest event. Event n is at
 	// stored[(n-1)%storedEvents], unless a later one has overwritten it.
 	last   uint64
-	stored []api.TaskEvent
+	stored []storedEvent
+	// inventoryChanges counts the changes of agents and GPUs.
+	inventoryChanges uint64
 }
 
+// storedEvent is an event and the place of its task in the list of jobs. The place is zero if
+// the job is no longer recorded.
+type storedEvent struct {
+	api.TaskEvent
+	place taskPlace
+}
+
+// taskPlace orders tasks by the submission of their job, then by index.
+type taskPlace struct {
+	submitted time.Time
+	job       string
+	index     int
+}
+
+// isBefore reports whether the task precedes other.
+func (p *taskPlace) isBefore(other *taskPlace) bool {
+	if c := p.submitted.Compare(other.submitted); c != 0 {
+		return c < 0
+	}
+	if p.job != other.job {
+		return p.job < other.job
+	}
+	return p.index < other.index
+}
+
+// eventListener is notified of new events. It does not store them.
 type eventListener struct {
 	job string // "" selects the events of all jobs
 	// inventory also selects changes of agents and GPUs.
 	inventory bool
-	// ch receives the events. It is closed if the listener is too slow.
-	ch chan api.TaskEvent
+	// wake has an element if there may be something new, including the end of the hub.
+	wake chan struct{}
 }
 
 func newHub() *eventHub {
 	return &eventHub{epoch: rand.Text()[:8], listeners: map[*eventListener]bool{}}
 }
 
-// lastEventID returns the id of the latest event.
-func (h *eventHub) lastEventID() string {
+// lastNumber returns the number of the latest event.
+func (h *eventHub) lastNumber() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.formatEventID(h.last)
+	return h.last
 }
 
 func (h *eventHub) formatEventID(n uint64) string { return h.epoch + "-" + strconv.FormatUint(n, 10) }
 
-// eventsAfter returns the events of q's job after q.After. known is false if that event
-// belongs to another hub or is no longer stored.
-func (h *eventHub) eventsAfter(q apiserver.EventQuery) (missed []api.TaskEvent, known bool) {
-	number, ours := strings.CutPrefix(q.After, h.epoch+"-")
+// parseEventID returns the number of an event. ok is false if the event belongs to another
+// hub or the events after it are no longer all stored.
+func (h *eventHub) parseEventID(id string) (n uint64, ok bool) {
+	number, ours := strings.CutPrefix(id, h.epoch+"-")
 	n, err := strconv.ParseUint(number, 10, 64)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !ours || err != nil || n > h.last || h.last-n > uint64(len(h.stored)) {
-		return nil, false
-	}
-	for ; n < h.last; n++ {
-		if ev := h.stored[n%storedEvents]; q.Job == "" || q.Job == ev.Job {
-			missed = append(missed, ev)
-		}
-	}
-	return missed, true
+	return n, ours && err == nil && h.isStored(n)
 }
 
-func (h *eventHub) storeEvent(ev api.TaskEvent) {
+// isStored reports whether all events after n are stored.
+func (h *eventHub) isStored(n uint64) bool {
+	return n <= h.last && h.last-n <= uint64(len(h.stored))
+}
+
+// readEvents returns at most limit events after n that match the job, and the number of the
+// last event that it has examined. ok is false if events after n are no longer stored.
+func (h *eventHub) readEvents(n uint64, job string, limit int) (events []storedEvent, last uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isStored(n) {
+		return nil, n, false
+	}
+	for ; n < h.last && len(events) < limit; n++ {
+		if ev := &h.stored[n%storedEvents]; job == "" || job == ev.Job {
+			events = append(events, *ev)
+		}
+	}
+	return events, n, true
+}
+
+func (h *eventHub) storeEvent(ev storedEvent) {
 	if len(h.stored) < storedEvents {
 		h.stored = append(h.stored, ev)
 	} else {
@@ -81,88 +117,68 @@ func (h *eventHub) storeEvent(ev api.TaskEvent) {
 	}
 }
 
-func (h *eventHub) addListener(job string) *eventListener {
-	l := &eventListener{job: job, ch: make(chan api.TaskEvent, listenerBuffer)}
+// addListener adds a listener. It also returns the present number of inventory changes.
+func (h *eventHub) addListener(job string, inventory bool) (l *eventListener, inventoryChanges uint64) {
+	l = &eventListener{job: job, inventory: inventory, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listeners[l] = true
-	if h.closed {
-		h.dropListener(l)
-	}
-	return l
+	return l, h.inventoryChanges
 }
 
-// closeListeners drops all listeners, also those that are added later.
+// removeListener removes a listener, if it has not been removed.
+func (h *eventHub) removeListener(l *eventListener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+}
+
+// closeListeners ends all streams, also those that start later.
 func (h *eventHub) closeListeners() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
 	for l := range h.listeners {
-		h.dropListener(l)
+		l.notify()
 	}
 }
 
-// removeListener drops a listener. It does nothing if the listener is already dropped.
-func (h *eventHub) removeListener(l *eventListener) {
+// inventoryState returns how often the inventory has changed, and whether the hub is closed.
+func (h *eventHub) inventoryState() (changes uint64, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.dropListener(l)
+	return h.inventoryChanges, h.closed
 }
 
-func (h *eventHub) dropListener(l *eventListener) {
-	if h.listeners[l] {
-		delete(h.listeners, l)
-		close(l.ch)
+func (l *eventListener) notify() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // already notified
 	}
 }
 
-func (h *eventHub) publishEvent(ev api.TaskEvent) {
+func (h *eventHub) publishEvent(ev api.TaskEvent, place taskPlace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
 	ev.ID = h.formatEventID(h.last)
-	h.storeEvent(ev)
+	h.storeEvent(storedEvent{ev, place})
 	for l := range h.listeners {
 		if l.job == "" || l.job == ev.Job {
-			h.sendOrDrop(l, ev)
+			l.notify()
 		}
 	}
 }
 
-func (h *eventHub) sendOrDrop(l *eventListener, ev api.TaskEvent) {
-	select {
-	case l.ch <- ev:
-	default:
-		h.dropListener(l)
-	}
-}
-
-// subscribeInventory makes a listener also receive changes of agents and GPUs.
-func (h *eventHub) subscribeInventory(l *eventListener) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l.inventory = true
-}
-
-// publishInventoryChange notifies listeners that agents or GPUs have changed. The
-// notification is not stored: a client that reconnects reads the lists anyway.
+// publishInventoryChange notifies listeners that agents or GPUs have changed. The change is
+// not stored as an event: a client that reconnects reads the lists anyway.
 func (h *eventHub) publishInventoryChange() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.inventoryChanges++
 	for l := range h.listeners {
 		if l.inventory {
-			h.sendOrDrop(l, api.TaskEvent{InventoryChanged: true})
+			l.notify()
 		}
 	}
-}
-
-// appendStates appends an event with the current state of each of a job's tasks; with
-// live, only of tasks that have not ended.
-func appendStates(to []api.TaskEvent, j *job.Job, live bool) []api.TaskEvent {
-	for i := range j.Tasks {
-		if t := &j.Tasks[i]; !live || t.State.IsLive() {
-			to = append(to, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
-		}
-	}
-	return to
 }

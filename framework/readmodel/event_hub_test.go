@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,32 @@ func eventTexts(events []api.TaskEvent) (all []string) {
 	return all
 }
 
+func lastEventID(h *eventHub) string { return h.formatEventID(h.lastNumber()) }
+
+func openTestStream(t *testing.T, v *Model, q apiserver.EventQuery) *eventStream {
+	t.Helper()
+	s, err := v.openStream(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// readAvailable returns all events that a stream can read without waiting.
+func readAvailable(t *testing.T, s *eventStream) (all []api.TaskEvent) {
+	t.Helper()
+	for {
+		b, then := s.readBatch()
+		all = append(all, b.Events...)
+		if b.Missed {
+			t.Error("the stream has missed events")
+		}
+		if then != streamContinues {
+			return all
+		}
+	}
+}
+
 func recordMove(v *Model, task, message string) {
 	name, _, _ := strings.Cut(task, ".")
 	v.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: name, TaskID: task, State: job.Running, Message: message}}, nil)
@@ -41,20 +68,17 @@ func TestEventStreamResumes(t *testing.T) {
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("b", 2, job.Running)))
 	ask := func(q apiserver.EventQuery) []api.TaskEvent {
 		t.Helper()
-		events, l, err := v.subscribeEvents(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.hub.removeListener(l)
-		return events
+		s := openTestStream(t, v, q)
+		v.hub.removeListener(s.listener)
+		return readAvailable(t, s)
 	}
 	all := ask(apiserver.EventQuery{})
 	place := all[len(all)-1].ID
 	recordMove(v, "a.0", "1")
 	recordMove(v, "b.0", "2")
 	recordMove(v, "a.0", "3")
-	last := v.hub.lastEventID()
-	other := newHub().lastEventID()
+	last := lastEventID(v.hub)
+	other := lastEventID(newHub())
 	states := []string{"a.0 RUNNING", "a.1 FINISHED", "b.0 RUNNING"}
 	for name, c := range map[string]struct {
 		q    apiserver.EventQuery
@@ -81,7 +105,7 @@ func TestEventStreamResumes(t *testing.T) {
 		recordMove(v, "b.0", fmt.Sprint("then ", i))
 	}
 	got := ask(apiserver.EventQuery{After: last})
-	if len(got) != storedEvents || got[0].Message != "then 0" || got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != v.hub.lastEventID() {
+	if len(got) != storedEvents || got[0].Message != "then 0" || got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != lastEventID(v.hub) {
 		t.Errorf("after %d events: got %d, %+v", storedEvents, len(got), got[:min(1, len(got))])
 	}
 	recordMove(v, "b.0", "one too many")
@@ -98,7 +122,7 @@ type eventBackend struct {
 
 func (b eventBackend) AsOf() time.Time { return time.Time{} }
 
-func (b eventBackend) WatchEvents(ctx context.Context, q apiserver.EventQuery) ([]api.TaskEvent, <-chan api.TaskEvent, error) {
+func (b eventBackend) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
 	return b.view.WatchEvents(ctx, q)
 }
 
@@ -146,8 +170,8 @@ func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	defer end()
 	for _, want := range []string{"missed", "later"} {
 		id, data := next(), next()
-		if id != "id: "+v.hub.lastEventID() || !strings.Contains(data, `"message":"`+want+`"`) {
-			t.Errorf("got %s, %s, want %s with id %s", id, data, want, v.hub.lastEventID())
+		if id != "id: "+lastEventID(v.hub) || !strings.Contains(data, `"message":"`+want+`"`) {
+			t.Errorf("got %s, %s, want %s with id %s", id, data, want, lastEventID(v.hub))
 		}
 		if want == "missed" {
 			recordMove(v, "a.0", "later")
@@ -159,8 +183,9 @@ func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 // event, also on a standby; other documents do not.
 func TestCordonChangesAreStreamed(t *testing.T) {
 	v := New(journal.JournalContents{})
-	l := v.hub.addListener("")
-	v.hub.subscribeInventory(l)
+	s := openTestStream(t, v, apiserver.EventQuery{WithInventory: true})
+	without := openTestStream(t, v, apiserver.EventQuery{})
+	got := len(readAvailable(t, s))
 	for _, step := range []struct {
 		key, value string
 		want       int
@@ -171,7 +196,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 		{"scheduler/cordon/gpu7", "", 2},
 	} {
 		v.ApplyChange(journal.Change{Documents: map[string][]byte{step.key: []byte(step.value)}})
-		if got := len(l.ch); got != step.want {
+		if got += len(readAvailable(t, s)); got != step.want {
 			t.Errorf("%s %q: %d events, want %d", step.key, step.value, got, step.want)
 		}
 	}
@@ -179,53 +204,131 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 	all := journal.JournalContents{Documents: map[string][]byte{"scheduler/cordon/gpu7": []byte(`{"reason":"new fans"}`)}}
 	for range 2 {
 		v.ReplaceAll(all)
-		if got := len(l.ch); got != 3 {
+		if got += len(readAvailable(t, s)); got != 3 {
 			t.Errorf("%d events, want 3", got)
 		}
 	}
+	if events := readAvailable(t, without); len(events) > 0 {
+		t.Errorf("a stream without the inventory got %+v", events)
+	}
 }
 
-// TestSlowInventoryListenerIsDropped: a slow inventory listener is dropped like any other.
-func TestSlowInventoryListenerIsDropped(t *testing.T) {
-	h := newHub()
-	slow, other := h.addListener(""), h.addListener("")
-	h.subscribeInventory(slow)
-	for range listenerBuffer + 1 {
-		h.publishInventoryChange()
+// TestInventoryChangesAreCombined: a reader that does not read is notified once of any number
+// of changes.
+func TestInventoryChangesAreCombined(t *testing.T) {
+	v := New(journal.JournalContents{})
+	s := openTestStream(t, v, apiserver.EventQuery{WithInventory: true})
+	for range 2 * storedEvents {
+		v.PublishInventoryChange()
 	}
-	heard := 0
-	for ev := range slow.ch {
-		if ev != (api.TaskEvent{InventoryChanged: true}) {
-			t.Errorf("got %+v", ev)
+	events := readAvailable(t, s)
+	if len(events) != 1 || events[0] != (api.TaskEvent{InventoryChanged: true}) || v.hub.last != 0 {
+		t.Errorf("got %d events, last number %d", len(events), v.hub.last)
+	}
+}
+
+// TestSlowStreamIsEnded: a stream whose events are overwritten ends with Missed, in the middle
+// of the present states too. Other streams are unaffected.
+func TestSlowStreamIsEnded(t *testing.T) {
+	v := New(journal.JournalContents{})
+	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running), frameworktest.JobInStates("b", 2, make([]job.State, 2*eventBatch)...)))
+	slow, resumed, other := openTestStream(t, v, apiserver.EventQuery{}), openTestStream(t, v, apiserver.EventQuery{After: lastEventID(v.hub)}), openTestStream(t, v, apiserver.EventQuery{Job: "a"})
+	if b, then := slow.readBatch(); len(b.Events) != eventBatch || then != streamContinues || b.Position != "" {
+		t.Fatalf("got %d states, position %q", len(b.Events), b.Position)
+	}
+	readAvailable(t, other)
+	for i := range storedEvents + 1 {
+		recordMove(v, "b.0", fmt.Sprint(i))
+		if i%1000 == 0 {
+			readAvailable(t, other)
 		}
-		heard++
 	}
-	if heard != listenerBuffer || len(other.ch) != 0 || h.last != 0 {
-		t.Errorf("%d events for one listener, %d for the other, last number %d", heard, len(other.ch), h.last)
+	for name, s := range map[string]*eventStream{"states": slow, "events": resumed} {
+		if b, then := s.readBatch(); !b.Missed || len(b.Events) > 0 || then != streamEnds {
+			t.Errorf("%s: got %d events, missed %t", name, len(b.Events), b.Missed)
+		}
+	}
+	recordMove(v, "a.0", "last")
+	if got := eventTexts(readAvailable(t, other)); !slices.Equal(got, []string{"a.0 RUNNING last"}) {
+		t.Errorf("the other stream got %v", got)
 	}
 }
 
-func TestSlowListenerIsDropped(t *testing.T) {
-	h := newHub()
-	slow, other := h.addListener(""), h.addListener("b")
-	for range listenerBuffer + 1 {
-		h.publishEvent(api.TaskEvent{Job: "a"})
+// TestStatesReadInPartsEqualSnapshot: events during the present states are sent exactly for
+// the tasks whose states were sent before. The result is the present state of every task, with
+// no event out of order, and the stream can be resumed only after the last state.
+func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
+	v := New(journal.JournalContents{})
+	jobs := []*job.Job{frameworktest.JobInStates("a", 1, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...), frameworktest.JobInStates("b", 2, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...)}
+	v.ApplyChange(frameworktest.ChangeOf(jobs...))
+	move := func(j *job.Job, i int, to job.State) {
+		j.Tasks[i].State = to
+		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}}, []sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil)
 	}
-	n := 0
-	for range slow.ch {
-		n++
+	s := openTestStream(t, v, apiserver.EventQuery{})
+	sent := map[string][]job.State{}
+	for step := 0; ; step++ {
+		b, then := s.readBatch()
+		for i, ev := range b.Events {
+			sent[ev.Task] = append(sent[ev.Task], ev.State)
+			if last := i == len(b.Events)-1; s.readsStates && ev.ID != "" || !s.readsStates && b.Position != "" && last != (ev.ID == b.Position) {
+				t.Fatalf("step %d: event %d has the id %q, position %q", step, i, ev.ID, b.Position)
+			}
+		}
+		if then == streamWaits {
+			break
+		}
+		if step < 2 { // one task whose state was sent, one at the boundary, one to come
+			for _, i := range [][]int{{0, eventBatch - 1, eventBatch}, {0, 2*eventBatch - 1}}[step] {
+				move(jobs[0], i, []job.State{job.Launching, job.Running}[step])
+			}
+			move(jobs[1], 2*eventBatch-1, []job.State{job.Launching, job.Running}[step])
+		}
 	}
-	if n != listenerBuffer {
-		t.Errorf("the slow listener got %d events before it was dropped, want %d", n, listenerBuffer)
+	for _, j := range jobs {
+		for i := range j.Tasks {
+			states := sent[j.Tasks[i].ID]
+			if len(states) == 0 || states[len(states)-1] != j.Tasks[i].State {
+				t.Fatalf("%s: got %v, is %s", j.Tasks[i].ID, states, j.Tasks[i].State)
+			}
+			if compact := slices.Compact(slices.Clone(states)); len(compact) != len(states) {
+				t.Errorf("%s: got %v, with repetitions", j.Tasks[i].ID, states)
+			}
+		}
 	}
-	h.publishEvent(api.TaskEvent{Job: "b"})
-	if ev := <-other.ch; ev.Job != "b" {
-		t.Errorf("the other listener got %+v", ev)
+	if got := sent["b.511"]; !slices.Equal(got, []job.State{job.Running}) {
+		t.Errorf("a task that changed before its state was sent: got %v", got)
 	}
-	h.removeListener(slow)
-	h.removeListener(other)
-	h.removeListener(other)
-	if len(h.listeners) != 0 {
-		t.Errorf("%d listeners remain", len(h.listeners))
+}
+
+// TestStreamsEndWithModel: streams end when the model publishes nothing further, also those
+// that start later, and a stream that ends leaves no listener.
+func TestStreamsEndWithModel(t *testing.T) {
+	v := New(journal.JournalContents{})
+	ctx, cancel := context.WithCancel(t.Context())
+	canceled, err := v.WatchEvents(ctx, apiserver.EventQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := v.WatchEvents(t.Context(), apiserver.EventQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range canceled {
+	}
+	v.CloseListeners()
+	for range open {
+	}
+	late, err := v.WatchEvents(t.Context(), apiserver.EventQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range late {
+	}
+	v.hub.mu.Lock()
+	defer v.hub.mu.Unlock()
+	if len(v.hub.listeners) != 0 {
+		t.Errorf("%d listeners remain", len(v.hub.listeners))
 	}
 }

@@ -6,7 +6,6 @@ package readmodel
 
 import (
 	"cmp"
-	"context"
 	"iter"
 	"maps"
 	"slices"
@@ -72,9 +71,16 @@ func (e *jobEntry) copyTasks() job.Job {
 	return j
 }
 
+// maxViewTasks is how many tasks a view of a job contains. Answers read the others in parts,
+// so that jobs with many tasks are not copied for each client.
+const maxViewTasks = 1000
+
+// jobView returns the job with a copy of its first tasks.
 func (e *jobEntry) jobView() api.JobView {
-	j := e.copyTasks()
-	return api.NewJobView(&j, "")
+	view := api.NewJobView(&e.Job, "")
+	view.Tasks = slices.Clone(e.Tasks[:min(len(e.Tasks), maxViewTasks)])
+	view.OmittedTasks = len(e.Tasks) - len(view.Tasks)
+	return view
 }
 
 // isLive reports whether the job has or may still get running tasks.
@@ -160,7 +166,11 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, m := range moves {
-		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message})
+		place := taskPlace{index: m.Index}
+		if e := v.jobs[m.Job]; e != nil {
+			place.submitted, place.job = e.Submitted, m.Job
+		}
+		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}, place)
 	}
 }
 
@@ -202,7 +212,11 @@ func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.
 // publishDifference publishes an event if the task's state has changed.
 func (v *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
-		v.hub.publishEvent(api.TaskEvent{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message})
+		place := taskPlace{job: now.Job, index: now.Index}
+		if e := v.jobs[now.Job]; e != nil {
+			place.submitted = e.Submitted
+		}
+		v.hub.publishEvent(api.TaskEvent{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message}, place)
 	}
 }
 
@@ -365,6 +379,18 @@ func (v *Model) JobView(name string) (api.JobView, error) {
 	return view, nil
 }
 
+// ListTasks returns at most limit tasks of a job, from an index on. It returns none if there is
+// no such task, or the job was not submitted at that time.
+func (v *Model) ListTasks(name string, submitted time.Time, from, limit int) []job.Task {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.jobs[name]
+	if e == nil || !e.Submitted.Equal(submitted) || from >= len(e.Tasks) {
+		return nil
+	}
+	return slices.Clone(e.Tasks[from:min(from+limit, len(e.Tasks))])
+}
+
 // CopyJob returns a copy of a job; false if it does not exist.
 func (v *Model) CopyJob(name string) (job.Job, bool) {
 	v.mu.RLock()
@@ -429,15 +455,18 @@ func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error)
 		return listJobs, err
 	}
 	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, len(v.jobs), maxListCapacity), 0))
+	tasks := 0
 	for _, e := range rest {
 		switch {
 		case e.removed, !q.Grant.HasPermission(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.isLive(), q.State == api.EndedJobs && e.isLive():
 			continue
-		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit:
-			listJobs.Next = jobCursor(&listJobs.Jobs[q.Limit-1].Job)
+		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
+			listJobs.Next = jobCursor(&listJobs.Jobs[len(listJobs.Jobs)-1].Job)
 			return listJobs, nil
 		}
-		listJobs.Jobs = append(listJobs.Jobs, e.jobView())
+		view := e.jobView()
+		listJobs.Jobs = append(listJobs.Jobs, view)
+		tasks += len(view.Tasks)
 	}
 	return listJobs, nil
 }
@@ -498,53 +527,3 @@ func (v *Model) DeviceHolders() map[string]string {
 	}
 	return holder
 }
-
-// subscribeEvents returns the current task states, or the events after q.After, and a
-// listener that receives all later events.
-func (v *Model) subscribeEvents(q apiserver.EventQuery) (now []api.TaskEvent, l *eventListener, err error) {
-	v.mu.RLock() // no event is published meanwhile
-	defer v.mu.RUnlock()
-	one := v.jobs[q.Job]
-	if q.Job != "" && one == nil {
-		return nil, nil, api.UnknownJob(q.Job)
-	}
-	missed, known := v.hub.eventsAfter(q)
-	switch {
-	case known:
-		return missed, v.hub.addListener(q.Job), nil
-	case one != nil:
-		now = appendStates(nil, &one.Job, q.LiveOnly)
-	default:
-		for _, e := range v.bySubmission {
-			if !e.removed {
-				now = appendStates(now, &e.Job, q.LiveOnly)
-			}
-		}
-	}
-	if len(now) > 0 {
-		now[len(now)-1].ID = v.hub.lastEventID()
-	}
-	return now, v.hub.addListener(q.Job), nil
-}
-
-// CloseListeners ends all event streams, also those that start later.
-func (v *Model) CloseListeners() { v.hub.closeListeners() }
-
-// WatchEvents returns the states of all tasks, or the events after q.After, and
-// a channel of later events. The channel is closed when ctx ends or its reader
-// is too slow.
-func (v *Model) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
-	now, l, err := v.subscribeEvents(q)
-	if err != nil {
-		return nil, nil, err
-	}
-	if q.WithInventory {
-		v.hub.subscribeInventory(l)
-	}
-	context.AfterFunc(ctx, func() { v.hub.removeListener(l) })
-	return now, l.ch, nil
-}
-
-// PublishInventoryChange notifies clients that watch the inventory: agents or
-// their GPUs have changed.
-func (v *Model) PublishInventoryChange() { v.hub.publishInventoryChange() }

@@ -179,9 +179,9 @@ func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner st
 	return role, owner, err
 }
 
-func (b *Standby) WatchEvents(ctx context.Context, q apiserver.EventQuery) (now []api.TaskEvent, changes <-chan api.TaskEvent, err error) {
-	err = b.retryAfterCatchUp(ctx, func() (err error) { now, changes, err = b.Reader.WatchEvents(ctx, q); return err })
-	return now, changes, err
+func (b *Standby) WatchEvents(ctx context.Context, q apiserver.EventQuery) (batches <-chan apiserver.EventBatch, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { batches, err = b.Reader.WatchEvents(ctx, q); return err })
+	return batches, err
 }
 
 // findLeader returns the URL of the current leader.

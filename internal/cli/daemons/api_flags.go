@@ -17,6 +17,11 @@ func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.StringVar(&a.AuditFile, "audit-log", "", "audit log: file with one line for each change")
 	f.Var((*negatedBool)(&a.NoExec), "exec", "allow users to run commands in their jobs' containers: mesos-gpu exec and shell")
 	f.Lookup("exec").NoOptDefVal = "true"
+	f.IntVar(&a.MaxConnections, "api-max-connections", framework.DefaultMaxConnections, "open connections to the API, at most half of the process's open files")
+	f.IntVar(&a.MaxStreams, "api-max-streams", framework.DefaultMaxStreams, "open event streams and logs")
+	f.IntVar(&a.MaxLists, "api-max-lists", framework.DefaultMaxLists, "lists that are sent at a time")
+	f.IntVar(&a.MaxRequests, "api-max-requests", framework.DefaultMaxRequests, "other requests that are served at a time")
+	f.IntVar(&a.ClientPercent, "api-client-percent", framework.DefaultClientPercent, "part of each of these limits, in percent, that one user may use; of the connections, and without --access, one address")
 	f.BoolVar(&a.Open, "insecure-api", false, "allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")
 }
 

@@ -1,0 +1,176 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// ConnectionLimits bounds the connections of clients.
+type ConnectionLimits struct {
+	// Total is the largest number of open connections, PerAddress that of one client
+	// address. Addresses of one IPv6 /64 network count as one.
+	Total, PerAddress int
+	// Usage receives the numbers, nil if nobody does.
+	Usage LimitObserver
+}
+
+// LimitedListener limits the open connections of a listener. At a limit a new connection takes
+// the place of one that waits for a request: of the same address if that one is at its limit,
+// otherwise of the address with the most connections. Without such a connection the new one is
+// closed. A client therefore cannot keep others out with connections that it does not use.
+type LimitedListener struct {
+	net.Listener
+	limits ConnectionLimits
+
+	// mu protects the fields below.
+	mu sync.Mutex
+	// open are the open connections by address.
+	open  map[netip.Addr]map[*limitedConn]bool
+	count int
+}
+
+// limitedConn is a connection that a LimitedListener counts until it is closed.
+type limitedConn struct {
+	net.Conn
+	listener *LimitedListener
+	address  netip.Addr
+	// waitingSince is when the connection began to wait for a request; zero while it serves one.
+	// The listener's mu protects it.
+	waitingSince time.Time
+}
+
+// LimitConnections returns a listener that accepts connections of l within the limits. The
+// server must report states of connections to TrackState.
+func LimitConnections(l net.Listener, limits ConnectionLimits) *LimitedListener {
+	if limits.Usage == nil {
+		limits.Usage = ignoreUsage{}
+	}
+	limits.Usage.SetAPILimit(connectionsResource, limits.Total)
+	return &LimitedListener{Listener: l, limits: limits, open: map[netip.Addr]map[*limitedConn]bool{}}
+}
+
+// Accept implements net.Listener.
+func (l *LimitedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		one := &limitedConn{Conn: c, listener: l, address: ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
+		evicted, ok := l.add(one)
+		if evicted != nil {
+			_ = evicted.Conn.Close() // its own Close would count it twice
+		}
+		if ok {
+			return one, nil
+		}
+		_ = c.Close()
+	}
+}
+
+// add counts a connection, and returns the one that must be closed for it. ok is false if there
+// is no place.
+func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from, scope := netip.Addr{}, ""
+	switch own := len(l.open[c.address]); {
+	case own >= l.limits.PerAddress:
+		from, scope = c.address, clientScope
+	case l.count >= l.limits.Total:
+		from, scope = c.address, totalScope
+		for address, conns := range l.open {
+			if len(conns) > max(own, len(l.open[from])) {
+				from = address
+			}
+		}
+	}
+	if scope != "" {
+		l.limits.Usage.CountAPIRejection(connectionsResource, scope)
+		if evicted = l.longestWaiting(from); evicted == nil {
+			return nil, false
+		}
+		l.remove(evicted)
+	}
+	if l.open[c.address] == nil {
+		l.open[c.address] = map[*limitedConn]bool{}
+	}
+	l.open[c.address][c] = true
+	l.count++
+	l.limits.Usage.SetAPIUse(connectionsResource, l.count)
+	return evicted, true
+}
+
+// longestWaiting returns the connection of an address that has waited longest for a request, nil
+// if all serve requests.
+func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn) {
+	for c := range l.open[address] {
+		if !c.waitingSince.IsZero() && (found == nil || c.waitingSince.Before(found.waitingSince)) {
+			found = c
+		}
+	}
+	return found
+}
+
+// remove stops counting a connection, if it is counted.
+func (l *LimitedListener) remove(c *limitedConn) {
+	if !l.open[c.address][c] {
+		return
+	}
+	delete(l.open[c.address], c)
+	if len(l.open[c.address]) == 0 {
+		delete(l.open, c.address)
+	}
+	l.count--
+	l.limits.Usage.SetAPIUse(connectionsResource, l.count)
+}
+
+// Close closes the connection and frees its place.
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close() // first: a new connection must not find the descriptor in use
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.remove(c)
+	return err
+}
+
+// TrackState records whether a connection waits for a request. It is http.Server.ConnState.
+func (l *LimitedListener) TrackState(c net.Conn, state http.ConnState) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	one, ok := c.(*limitedConn)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch state {
+	case http.StateNew, http.StateIdle:
+		one.waitingSince = time.Now()
+	case http.StateHijacked, http.StateActive:
+		one.waitingSince = time.Time{}
+	}
+}
+
+// ClientNetwork returns the address of a client, or its /64 network for IPv6. It is the zero
+// Addr if the text is not HOST:PORT.
+func ClientNetwork(remote string) netip.Addr {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := at.Addr().Unmap()
+	if a.Is4() {
+		return a
+	}
+	network, err := a.WithZone("").Prefix(64)
+	if err != nil {
+		return a
+	}
+	return network.Addr()
+}

@@ -1,0 +1,240 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework/api"
+)
+
+// RequestLimits bounds what the API does at a time. A client is a user or, without an access
+// file, an address.
+type RequestLimits struct {
+	// Streams are event streams and logs, Lists are lists, Requests are all others except
+	// commands in containers, which have a limit of their own.
+	Streams, Lists, Requests int
+	// ClientPercent is the part of each limit that one client may use.
+	ClientPercent int
+	// Usage receives the numbers, nil if nobody does.
+	Usage LimitObserver
+}
+
+// LimitObserver receives how much of each limit is used.
+type LimitObserver interface {
+	// SetAPILimit sets a limit, SetAPIUse what is used of it.
+	SetAPILimit(resource string, n int)
+	SetAPIUse(resource string, n int)
+	// CountAPIRejection counts a rejection at the limit of one client or of all together.
+	CountAPIRejection(resource, scope string)
+}
+
+// Resources and scopes of a LimitObserver.
+const (
+	connectionsResource = "connections"
+	streamsResource     = "streams"
+	listsResource       = "lists"
+	requestsResource    = "requests"
+	probesResource      = "probes"
+
+	clientScope = "client"
+	totalScope  = "total"
+)
+
+type ignoreUsage struct{}
+
+func (ignoreUsage) SetAPILimit(string, int)          {}
+func (ignoreUsage) SetAPIUse(string, int)            {}
+func (ignoreUsage) CountAPIRejection(string, string) {}
+
+const (
+	// limitWait is how long a request waits for its turn before it is rejected.
+	limitWait = 10 * time.Second
+	// maxProbes limits requests that need no token, such as health checks. They do not wait.
+	maxProbes = 128
+	// bufferedListCost is how many lists one of an extension counts for, because it is built
+	// in memory as a whole.
+	bufferedListCost = 4
+)
+
+// LimitRequests limits the requests to h. A request of a client at its limit is rejected with
+// status 429, and one at the limit of all clients with 503, both with Retry-After. Lists and
+// other requests first wait for their turn. Identified clients are told apart by GrantOf.
+func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger) http.Handler {
+	if limits.Usage == nil {
+		limits.Usage = ignoreUsage{}
+	}
+	part := func(total int) int { return max(1, total*limits.ClientPercent/100) }
+	streams := newLimitedResource(streamsResource, limits.Streams, part(limits.Streams), 0, limits.Usage)
+	lists := newLimitedResource(listsResource, limits.Lists, max(part(limits.Lists), min(bufferedListCost, limits.Lists)), limitWait, limits.Usage)
+	requests := newLimitedResource(requestsResource, limits.Requests, part(limits.Requests), limitWait, limits.Usage)
+	probes := newLimitedResource(probesResource, maxProbes, maxProbes, 0, limits.Usage)
+	open := append(OpenPaths(), "/ping")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resource, cost := requests, 1
+		switch path := r.URL.Path; {
+		case slices.Contains(open, path):
+			resource = probes
+		case strings.HasPrefix(path, "/v1/jobs/") && strings.HasSuffix(path, "/exec") && strings.Count(path, "/") == 6: // not a job of that name
+			h.ServeHTTP(w, r)
+			return
+		case path == "/v1/events", path == "/v2/events", strings.HasPrefix(path, "/v1/tasks/") && strings.HasSuffix(path, "/log"):
+			resource = streams
+		case r.Method == http.MethodGet && slices.Contains(listPaths(), path):
+			resource = lists
+		case r.Method == http.MethodGet && strings.HasPrefix(path, "/v2/"):
+			resource, cost = lists, min(bufferedListCost, limits.Lists)
+		}
+		release, err := resource.acquire(r.Context(), clientOf(r), cost)
+		if err != nil {
+			WriteProblem(w, r, err, log)
+			return
+		}
+		defer release()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// listPaths returns the paths whose answers grow with the cluster or its jobs.
+var listPaths = sync.OnceValue(func() []string {
+	paths := pathsWhere(func(one *route) bool {
+		return strings.HasPrefix(one.request, http.MethodGet) && (strings.HasPrefix(one.parameters, "limit") || strings.HasPrefix(one.path(), "/metrics"))
+	})
+	return append(paths, "/v1/demand")
+})
+
+// clientOf returns the user of a request, or its address where the user is not known.
+func clientOf(r *http.Request) string {
+	return cmp.Or(GrantOf(r.Context()).UserName(), "address "+ClientNetwork(r.RemoteAddr).String())
+}
+
+// limitedResource is a number of places for requests.
+type limitedResource struct {
+	name             string
+	total, perClient int
+	// maxWait is how long a request waits for a place, 0 if it does not wait.
+	maxWait time.Duration
+	usage   LimitObserver
+
+	// mu protects the fields below.
+	mu      sync.Mutex
+	used    int
+	clients map[string]*clientUse
+	// waiting are the requests that wait for a place, in the order of their arrival.
+	waiting []*limitWaiter
+}
+
+// clientUse is what one client uses of a resource.
+type clientUse struct{ used, waiting int }
+
+// limitWaiter is a request that waits. ready is closed when it has its place.
+type limitWaiter struct {
+	client string
+	cost   int
+	ready  chan struct{}
+}
+
+func newLimitedResource(name string, total, perClient int, maxWait time.Duration, usage LimitObserver) *limitedResource {
+	usage.SetAPILimit(name, total)
+	return &limitedResource{name: name, total: total, perClient: perClient, maxWait: maxWait, usage: usage, clients: map[string]*clientUse{}}
+}
+
+// acquire takes places and returns the function that frees them, or a Problem. Of each client
+// as many requests may wait as may be served at a time.
+func (l *limitedResource) acquire(ctx context.Context, client string, cost int) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	use := l.clients[client]
+	if use == nil {
+		use = &clientUse{}
+		l.clients[client] = use
+	}
+	release = func() { l.release(client, cost) }
+	if len(l.waiting) == 0 && l.take(client, cost) {
+		return release, nil
+	}
+	if l.maxWait == 0 || use.waiting >= l.perClient || len(l.waiting) >= l.total {
+		return nil, l.reject(client, cost)
+	}
+	one := &limitWaiter{client, cost, make(chan struct{})}
+	l.waiting = append(l.waiting, one)
+	use.waiting++
+	l.serveWaiting()
+	l.mu.Unlock()
+	timeout := time.NewTimer(l.maxWait)
+	defer timeout.Stop()
+	select {
+	case <-one.ready:
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	if i := slices.Index(l.waiting, one); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		use.waiting--
+		return nil, l.reject(client, cost)
+	}
+	return release, nil
+}
+
+// take takes places if they are free for the client.
+func (l *limitedResource) take(client string, cost int) bool {
+	use := l.clients[client]
+	if l.used+cost > l.total || use.used+cost > l.perClient {
+		return false
+	}
+	l.used, use.used = l.used+cost, use.used+cost
+	l.usage.SetAPIUse(l.name, l.used)
+	return true
+}
+
+func (l *limitedResource) release(client string, cost int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used -= cost
+	l.clients[client].used -= cost
+	l.usage.SetAPIUse(l.name, l.used)
+	l.serveWaiting()
+	l.forget(client)
+}
+
+// serveWaiting gives free places to the requests that have waited longest, except to those of
+// clients at their limit.
+func (l *limitedResource) serveWaiting() {
+	l.waiting = slices.DeleteFunc(l.waiting, func(one *limitWaiter) bool {
+		if !l.take(one.client, one.cost) {
+			return false
+		}
+		l.clients[one.client].waiting--
+		close(one.ready)
+		return true
+	})
+}
+
+// forget removes a client that uses nothing, so that the table does not grow.
+func (l *limitedResource) forget(client string) {
+	if use := l.clients[client]; use != nil && *use == (clientUse{}) {
+		delete(l.clients, client)
+	}
+}
+
+// reject returns the Problem of a request that finds no place.
+func (l *limitedResource) reject(client string, cost int) error {
+	use := *l.clients[client]
+	l.forget(client)
+	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams}[l.name]
+	if use.used+cost > l.perClient || use.waiting >= l.perClient {
+		l.usage.CountAPIRejection(l.name, clientScope)
+		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, l.name)
+		p.Retryable = true
+		return p.WithCode(cmp.Or(code, api.CodeTooManyRequests), "")
+	}
+	l.usage.CountAPIRejection(l.name, totalScope)
+	return api.NewUnavailable("%d of at most %d %s of all clients are open: ask again later", l.used, l.total, l.name).WithCode(cmp.Or(code, api.CodeOverloaded), "")
+}

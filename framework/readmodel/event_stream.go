@@ -1,0 +1,199 @@
+package readmodel
+
+import (
+	"context"
+	"slices"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/job"
+)
+
+const (
+	// eventBatch is how many events or task states a stream reads at a time: all that it
+	// holds in memory for a slow reader.
+	eventBatch = 256
+	// scannedTasks limits how many tasks a stream examines in one read: changes wait for it.
+	scannedTasks = 10_000
+)
+
+// eventStream is one reader of the events. It holds a position, and no events.
+type eventStream struct {
+	model    *Model
+	query    apiserver.EventQuery
+	listener *eventListener
+	// position is the number of the last event that the stream has examined.
+	position uint64
+	// inventoryChanges is the number of changes that the reader has been notified of.
+	inventoryChanges uint64
+	// readsStates is true while the stream sends the present states. next is the first task whose state it has not sent.
+	readsStates bool
+	next        taskPlace
+}
+
+// streamProgress is what a stream does after a batch.
+type streamProgress int
+
+const (
+	streamContinues streamProgress = iota // more can be read now
+	streamWaits                           // the listener is notified when there is more
+	streamEnds
+)
+
+// openStream returns a stream that starts with the events after q.After or, if they are not
+// known, with the present states.
+func (v *Model) openStream(q apiserver.EventQuery) (*eventStream, error) {
+	v.mu.RLock() // no event is published meanwhile
+	defer v.mu.RUnlock()
+	if q.Job != "" && v.jobs[q.Job] == nil {
+		return nil, api.UnknownJob(q.Job)
+	}
+	s := &eventStream{model: v, query: q}
+	known := false
+	if s.position, known = v.hub.parseEventID(q.After); !known {
+		s.readsStates, s.position = true, v.hub.lastNumber()
+	}
+	s.listener, s.inventoryChanges = v.hub.addListener(q.Job, q.WithInventory)
+	return s, nil
+}
+
+// readBatch returns what follows, without waiting.
+func (s *eventStream) readBatch() (b apiserver.EventBatch, then streamProgress) {
+	if s.readsStates {
+		return s.readStates()
+	}
+	events, last, ok := s.model.hub.readEvents(s.position, s.query.Job, eventBatch)
+	if !ok {
+		return apiserver.EventBatch{Missed: true}, streamEnds
+	}
+	s.position = last
+	for i := range events {
+		b.Events = append(b.Events, events[i].TaskEvent)
+	}
+	changes, closed := s.model.hub.inventoryState()
+	if s.query.WithInventory && changes != s.inventoryChanges {
+		s.inventoryChanges = changes
+		b.Events = append(b.Events, api.TaskEvent{InventoryChanged: true})
+	}
+	switch {
+	case len(events) == eventBatch:
+		return b, streamContinues
+	case closed:
+		return b, streamEnds
+	}
+	return b, streamWaits
+}
+
+// readStates returns a part of the present states, in the order of the jobs. Before it, the
+// batch has the events of the tasks whose states were sent with earlier batches. Events of
+// the other tasks are omitted, because their states are yet to be sent. The result of all
+// batches is therefore the same as that of the states at one time and all later events.
+func (s *eventStream) readStates() (b apiserver.EventBatch, then streamProgress) {
+	v := s.model
+	v.mu.RLock() // no event is published meanwhile
+	defer v.mu.RUnlock()
+	events, last, ok := v.hub.readEvents(s.position, s.query.Job, eventBatch)
+	if !ok {
+		return apiserver.EventBatch{Missed: true}, streamEnds
+	}
+	s.position = last
+	for i := range events {
+		if events[i].place.isBefore(&s.next) {
+			events[i].ID = "" // a stream that resumed here would lack the other states
+			b.Events = append(b.Events, events[i].TaskEvent)
+		}
+	}
+	if len(events) == eventBatch {
+		return b, streamContinues
+	}
+	b.Events, s.readsStates = s.appendStates(b.Events)
+	if s.readsStates {
+		return b, streamContinues
+	}
+	if n := len(b.Events); n > 0 || s.next != (taskPlace{}) { // there are tasks
+		b.Position = v.hub.formatEventID(s.position)
+		if n > 0 {
+			b.Events[n-1].ID = b.Position
+		}
+	}
+	return b, streamContinues
+}
+
+// appendStates appends the states of the next tasks, and reports whether more follow. The
+// caller holds the lock.
+func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, more bool) {
+	entries := s.model.bySubmission
+	if s.query.Job != "" {
+		entries = nil
+		if e := s.model.jobs[s.query.Job]; e != nil {
+			entries = []*jobEntry{e}
+		}
+	}
+	first, _ := slices.BinarySearchFunc(entries, &jobEntry{Job: job.Job{Spec: job.Spec{Name: s.next.job}, Submitted: s.next.submitted}}, compareSubmission)
+	limit := len(to) + eventBatch
+	scanned := 0
+	for _, e := range entries[first:] {
+		at := taskPlace{submitted: e.Submitted, job: e.Spec.Name}
+		if at.submitted.Equal(s.next.submitted) && at.job == s.next.job {
+			at.index = s.next.index
+		}
+		if e.removed || s.query.LiveOnly && e.liveTasks == 0 {
+			at.index = len(e.Tasks)
+		}
+		scanned++
+		for ; at.index < len(e.Tasks); at.index++ {
+			if len(to) == limit || scanned >= scannedTasks {
+				s.next = at
+				return to, true
+			}
+			scanned++
+			if t := &e.Tasks[at.index]; !s.query.LiveOnly || t.State.IsLive() {
+				to = append(to, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+			}
+		}
+	}
+	return to, false
+}
+
+// WatchEvents returns a channel of batches: first the states of all tasks, or the events
+// after q.After, then later events. The channel is closed when ctx ends, the model publishes
+// nothing further, or after a batch with Missed. It holds one batch for a slow reader.
+func (v *Model) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+	s, err := v.openStream(q)
+	if err != nil {
+		return nil, err
+	}
+	batches := make(chan apiserver.EventBatch)
+	go func() {
+		defer close(batches)
+		defer v.hub.removeListener(s.listener)
+		for {
+			b, then := s.readBatch()
+			if len(b.Events) > 0 || b.Position != "" || b.Missed {
+				select {
+				case batches <- b:
+				case <-ctx.Done():
+					return
+				}
+			}
+			switch then {
+			case streamEnds:
+				return
+			case streamWaits:
+				select {
+				case <-s.listener.wake:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return batches, nil
+}
+
+// CloseListeners ends all event streams, also those that start later.
+func (v *Model) CloseListeners() { v.hub.closeListeners() }
+
+// PublishInventoryChange notifies clients that watch the inventory: agents or
+// their GPUs have changed.
+func (v *Model) PublishInventoryChange() { v.hub.publishInventoryChange() }
