@@ -110,7 +110,7 @@ func TestInvalidFiles(t *testing.T) {
 		"an alias":             {"tokens: &a []\npermissions: *a", "line 2: a list is wanted here"},
 		"a strange name":       {"tokens: [{name: a.b, hash: '" + hash + "'}]", `token name "a.b"`},
 		"no hash":              {"tokens: [{name: a}]", "needs name and hash"},
-		"a bad hash":           {"tokens: [{name: a, hash: secret}]", "not a bcrypt hash"},
+		"a bad hash":           {"tokens: [{name: a, hash: secret}]", "neither a SHA-256 hash such as mesos-gpu token prints nor a bcrypt hash"},
 		"a cheap hash":         {"tokens: [{name: a, hash: '" + strings.Replace(hash, "$10$", "$04$", 1) + "'}]", "cost of 4 is not between 10 and 14"},
 		"a dear hash":          {"tokens: [{name: a, hash: '" + strings.Replace(hash, "$10$", "$31$", 1) + "'}]", "cost of 31"},
 		"a token twice":        {"tokens: [{name: a, hash: '" + hash + "'}, {name: a, hash: '" + hash + "'}]", "tokens: a appears twice"},

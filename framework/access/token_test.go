@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"testing"
 )
@@ -23,6 +25,18 @@ func TestTokens(t *testing.T) {
 	}
 	if _, err := ParsePolicy([]byte("tokens: [{name: ci, hash: '" + hash + "'}]")); err != nil {
 		t.Error(err)
+	}
+	if token.HasSlowHash() || !(&TokenEntry{Hash: "$2a$10$x"}).HasSlowHash() {
+		t.Error("a new token's check is slow, or that of bcrypt is not")
+	}
+	sum := sha256.Sum256([]byte("password"))
+	if chosen := (TokenEntry{Hash: "sha256:" + hex.EncodeToString(sum[:])}); chosen.MatchesSecret("password") {
+		t.Error("a secret that a person has chosen matches a SHA-256 hash")
+	}
+	for _, bad := range []string{"sha256:", hash[:len(hash)-1], hash + "0", strings.ToUpper(hash)} {
+		if checkHash(bad) == nil {
+			t.Errorf("%q is a hash", bad)
+		}
 	}
 	for _, bad := range []string{"", "a.b", "a b", "ü", strings.Repeat("x", 64), "oidc:x"} {
 		if _, _, err := NewToken(bad); err == nil {

@@ -4,14 +4,17 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -27,8 +30,9 @@ const (
 	// core, which the scheduler needs.
 	maxHashing = 1
 	// maxWaiting limits how many requests with tokens of the same name wait for
-	// hashing. A client that knows only a name must not block the token's user for long.
-	maxWaiting = 32
+	// hashing, and maxWaitingPerClient how many of them are of the same address. A
+	// client that knows only a name must not block the token's user for long.
+	maxWaiting, maxWaitingPerClient = 256, 8
 )
 
 // Gate identifies users by the latest version of the access file.
@@ -42,6 +46,8 @@ type Gate struct {
 	// hashSlots has a slot for each bcrypt computation that may run at a time, so that wrong tokens cannot take all
 	// CPUs.
 	hashSlots chan struct{}
+	// seed makes it unpredictable which unknown names are checked as slowly as bcrypt.
+	seed maphash.Seed
 }
 
 // loadedPolicy is the result of reading the file once. A reload replaces it.
@@ -49,29 +55,36 @@ type loadedPolicy struct {
 	// policy has the permissions of users and groups.
 	policy *access.AccessPolicy
 	// tokens are the verifiers of the file's tokens, by name. A reload keeps what they have proven.
-	tokens       map[string]*tokenVerifier
-	unknownToken *tokenVerifier // for unknown names: takes as long as a real one, and always fails
-	issuer       *oidcIssuer    // nil if none is configured
+	tokens map[string]*tokenVerifier
+	// unknownToken takes as long as a bcrypt hash of the file and always fails; nil if there is none.
+	unknownToken *tokenVerifier
+	// slowTokens is the number of tokens with a bcrypt hash.
+	slowTokens int
+	issuer     *oidcIssuer // nil if none is configured
 }
 
-// tokenVerifier verifies the secret of a token. After bcrypt has accepted the secret it
-// compares SHA-256 digests, which takes a microsecond and is as secure for a secret of
-// 128 random bits.
+// tokenVerifier verifies the secret of a token. It compares SHA-256 digests, which takes a
+// microsecond and is as secure as bcrypt for a secret of 128 random bits. A token with a bcrypt
+// hash has no digest until bcrypt has accepted the secret.
 type tokenVerifier struct {
 	access.TokenEntry
 	// proven is the SHA-256 digest of the secret that bcrypt has accepted; nil before the first success.
 	proven    atomic.Pointer[[sha256.Size]byte]
 	waitSlots chan struct{} // one for each request that waits for hashing or is being hashed
 	hashTurn  chan struct{} // held by the one request of this token that competes for a hash slot
+
+	// mu protects waiting.
+	mu      sync.Mutex
+	waiting map[netip.Addr]int // requests that wait for hashing, by the client's address
 }
 
 func newTokenVerifier(t access.TokenEntry) *tokenVerifier {
-	return &tokenVerifier{TokenEntry: t, waitSlots: make(chan struct{}, maxWaiting), hashTurn: make(chan struct{}, 1)}
+	return &tokenVerifier{TokenEntry: t, waitSlots: make(chan struct{}, maxWaiting), hashTurn: make(chan struct{}, 1), waiting: map[netip.Addr]int{}}
 }
 
 // Open reads the file. It contacts an issuer only when the first token of it arrives.
 func Open(path string, log logrus.FieldLogger) (*Gate, error) {
-	g := &Gate{path: path, log: log, hashSlots: make(chan struct{}, maxHashing)}
+	g := &Gate{path: path, log: log, hashSlots: make(chan struct{}, maxHashing), seed: maphash.MakeSeed()}
 	return g, g.Reload()
 }
 
@@ -99,7 +112,11 @@ func (g *Gate) PrepareReload() (jobs []admission.RolePermissions, take func(), e
 	k := &loadedPolicy{policy: policy, tokens: map[string]*tokenVerifier{}}
 	before := g.current.Load()
 	for _, t := range policy.Tokens {
-		k.tokens[t.Name], k.unknownToken = newTokenVerifier(t), newTokenVerifier(access.TokenEntry{Hash: t.Hash})
+		k.tokens[t.Name] = newTokenVerifier(t)
+		if t.HasSlowHash() {
+			k.slowTokens++
+			k.unknownToken = newTokenVerifier(access.TokenEntry{Hash: t.Hash})
+		}
 		if before == nil {
 			continue
 		}
@@ -159,26 +176,39 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 	case text == "":
 		return who, nil
 	case ours:
-		t := cmp.Or(k.tokens[name], k.unknownToken)
-		if t == nil {
-			return who, invalidToken()
+		t := k.tokens[name]
+		if t == nil && k.slowTokens > 0 && maphash.String(g.seed, name)%uint64(len(k.tokens)) < uint64(k.slowTokens) {
+			t = k.unknownToken
 		}
-		return t.verifySecret(r.Context(), secret, g.hashSlots)
+		if t == nil {
+			t = unknownFastToken
+		}
+		return t.verifySecret(r, secret, g.hashSlots)
 	case k.issuer != nil:
 		return k.issuer.identifyToken(r.Context(), text)
 	}
 	return who, invalidToken()
 }
 
+// unknownFastToken fails as fast as a token with a SHA-256 hash. Unknown names are divided
+// between it and loadedPolicy.unknownToken as the known ones are between their kinds of hashes,
+// so that the time of an answer does not show which names are known.
+var unknownFastToken = newTokenVerifier(access.TokenEntry{Hash: "sha256:" + strings.Repeat("0", 2*sha256.Size)})
+
 // invalidToken returns the same error for an unknown name and for a wrong secret.
 func invalidToken() error {
 	return api.NewProblemf(http.StatusUnauthorized, "the token is unknown to the scheduler")
 }
 
-func (t *tokenVerifier) verifySecret(ctx context.Context, secret string, tries chan struct{}) (who access.Identity, err error) {
+func (t *tokenVerifier) verifySecret(r *http.Request, secret string, tries chan struct{}) (who access.Identity, err error) {
 	sum := sha256.Sum256([]byte(secret))
-	if !t.isProven(&sum) {
-		if err := t.hashSecret(ctx, secret, &sum, tries); err != nil {
+	switch {
+	case !t.HasSlowHash():
+		if right := t.MatchesSecret(secret); !right || t.Name == "" {
+			return who, invalidToken()
+		}
+	case !t.isProven(&sum):
+		if err := t.hashSecret(r, secret, &sum, tries); err != nil {
 			return who, err
 		}
 	}
@@ -193,8 +223,14 @@ func (t *tokenVerifier) isProven(sum *[sha256.Size]byte) bool {
 // hashSecret verifies the secret by bcrypt when a hash slot is free. At most one request
 // of each token competes for a slot. A token therefore waits for at most one request of
 // each other token. It returns a Problem if the secret is wrong, too many requests wait,
-// or ctx ends.
-func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
+// or the request ends. A client that sends wrong secrets delays the token's user at other addresses
+// by maxWaitingPerClient computations at most.
+func (t *tokenVerifier) hashSecret(r *http.Request, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
+	ctx, client := r.Context(), apiserver.ClientNetwork(r.RemoteAddr)
+	if !t.enterQueue(client) {
+		return api.NewUnavailable("%d requests from this address already wait for the check of their tokens: ask again", maxWaitingPerClient)
+	}
+	defer t.leaveQueue(client)
 	select {
 	case t.waitSlots <- struct{}{}:
 		defer func() { <-t.waitSlots }()
@@ -217,4 +253,24 @@ func (t *tokenVerifier) hashSecret(ctx context.Context, secret string, sum *[sha
 	}
 	t.proven.Store(sum)
 	return nil
+}
+
+// enterQueue counts a request of a client that waits for hashing. It returns false if too many
+// already wait.
+func (t *tokenVerifier) enterQueue(client netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting[client] >= maxWaitingPerClient {
+		return false
+	}
+	t.waiting[client]++
+	return true
+}
+
+func (t *tokenVerifier) leaveQueue(client netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting[client]--; t.waiting[client] == 0 {
+		delete(t.waiting, client)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,8 +64,99 @@ func madeToken(t testing.TB, name string) (token, lines string) {
 	return token, fmt.Sprintf("tokens: [{name: %s, groups: [g], hash: '%s'}]\n", name, hash)
 }
 
+// bcryptTokens returns tokens, and an access file with their bcrypt hashes.
+func bcryptTokens() (ci, ops, lines string) {
+	return "mgpu.ci.OLDSECRETOLDSECRETOLDSECRE", "mgpu.ops.OPSSECRETOPSSECRETOPSSECRE", `tokens:
+  - {name: ci, hash: '$2b$10$abcdefghijklmnopqrstuurjLIbJ6nyW5wV.1TuFV.8Q9pQY.XDPC'}
+  - {name: ops, hash: '$2b$10$abcdefghijklmnopqrstvuShSCQdfNsUq0RxyRyLT7IFQNLhlMNKK'}
+`
+}
+
+// sha256Token returns a token and its entry of an access file.
+func sha256Token(t *testing.T, name string) (token, entry string) {
+	t.Helper()
+	token, hash, err := access.NewToken(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token, fmt.Sprintf("  - {name: %s, hash: '%s'}\n", name, hash)
+}
+
+// TestSHA256TokenIsNeverLockedOut checks that requests with wrong secrets for a known name do not
+// delay the token's user, not even before the first use, from the same address, and while bcrypt
+// computes for others.
+func TestSHA256TokenIsNeverLockedOut(t *testing.T) {
+	_, _, slow := bcryptTokens()
+	token, entry := sha256Token(t, "fast")
+	g, _, ask := openGate(t, slow+entry)
+	g.hashSlots <- struct{}{} // no bcrypt computation ends
+	for range 10 * maxWaiting {
+		if _, status := ask("mgpu.fast." + strings.Repeat("A", 26)); status != http.StatusUnauthorized {
+			t.Fatalf("wrong secret: %d", status)
+		}
+	}
+	if who, status := ask(token); who != "fast" || status != http.StatusOK {
+		t.Errorf("got %q, %d", who, status)
+	}
+}
+
+// TestUnknownNamesTakeAsLongAsKnownOnes checks that unknown names wait for bcrypt in proportion
+// to the names with a bcrypt hash, each name always in the same way.
+func TestUnknownNamesTakeAsLongAsKnownOnes(t *testing.T) {
+	_, _, slow := bcryptTokens()
+	_, entry := sha256Token(t, "fast")
+	for name, c := range map[string]struct {
+		file        string
+		least, most int // of 100 names
+	}{
+		"bcrypt only": {slow, 100, 100}, "sha256 only": {"tokens:\n" + entry, 0, 0}, "both": {slow + entry, 40, 90},
+	} {
+		g, _, ask := openGate(t, c.file)
+		if unknown := g.current.Load().unknownToken; unknown != nil {
+			for range maxWaiting {
+				unknown.waitSlots <- struct{}{}
+			}
+		}
+		waits := 0
+		for i := range 100 {
+			token := fmt.Sprintf("mgpu.nobody%d.x", i)
+			_, first := ask(token)
+			if _, again := ask(token); first != again {
+				t.Fatalf("%s: name %d: %d, then %d", name, i, first, again)
+			}
+			if first == http.StatusServiceUnavailable {
+				waits++
+			}
+		}
+		if waits < c.least || waits > c.most {
+			t.Errorf("%s: %d of 100 unknown names wait, want %d to %d", name, waits, c.least, c.most)
+		}
+	}
+}
+
+// TestOneAddressDoesNotFillBcryptQueue checks that one address occupies only a part of the queue
+// of a name.
+func TestOneAddressDoesNotFillBcryptQueue(t *testing.T) {
+	_, _, lines := bcryptTokens()
+	g, _, _ := openGate(t, lines)
+	token := g.current.Load().tokens["ci"]
+	attacker, user := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	for range maxWaitingPerClient {
+		if !token.enterQueue(attacker) {
+			t.Fatal("rejected below the limit")
+		}
+	}
+	if token.enterQueue(attacker) || !token.enterQueue(user) {
+		t.Error("the limit does not apply to each address")
+	}
+	token.leaveQueue(attacker)
+	if !token.enterQueue(attacker) {
+		t.Error("a place is not free again")
+	}
+}
+
 func TestTokens(t *testing.T) {
-	token, lines := madeToken(t, "ci")
+	token, _, lines := bcryptTokens()
 	g, path, ask := openGate(t, lines)
 	for round := range 2 { // first by bcrypt, then by the cached digest
 		if who, status := ask(token); who != "ci" || status != http.StatusOK {
@@ -109,11 +201,8 @@ func TestTokens(t *testing.T) {
 // rejected, while tokens of other names are verified. An unknown name takes as long as a
 // known one.
 func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
-	ci, lines := madeToken(t, "ci")
-	ops, more := madeToken(t, "ops")
-	_, one, _ := strings.Cut(strings.TrimSpace(lines), "[")
-	_, two, _ := strings.Cut(strings.TrimSpace(more), "[")
-	g, _, ask := openGate(t, "tokens: ["+strings.TrimSuffix(one, "]")+", "+two)
+	ci, ops, lines := bcryptTokens()
+	g, _, ask := openGate(t, lines)
 	known := g.current.Load()
 	fill := func(queue chan struct{}) {
 		for range cap(queue) {
