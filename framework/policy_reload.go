@@ -28,8 +28,8 @@ func (s *Scheduler) loadPolicyWith(jobs []admission.RolePermissions) (sched.Poli
 
 // Reload reads the roles file and the access file again. New weights and quotas
 // apply from the next scheduling cycle on; offers of a removed role are not used,
-// but its tasks keep running. New permissions apply from the next request on. If
-// either file is invalid, Reload returns an error and changes nothing.
+// but its tasks keep running. New permissions apply to requests that arrive after
+// Reload returns. If either file is invalid, Reload returns an error and changes nothing.
 func (s *Scheduler) Reload() error {
 	if s.cfg.RolesFile == "" && s.security.gate == nil {
 		return errors.New("reload: there is neither a roles file nor an access file to read again")
@@ -39,12 +39,16 @@ func (s *Scheduler) Reload() error {
 	if err := errors.Join(refused, err); err != nil {
 		return err
 	}
-	take()
 	s.mu.Lock()
-	emit := s.emit
+	changePolicy := s.changePolicy
 	s.mu.Unlock()
-	if emit != nil { // a standby reads the file when it becomes the leader
-		emit(sched.PolicyChanged{Policy: p})
+	if changePolicy == nil { // a standby reads the roles file when it becomes the leader
+		take()
+		return nil
+	}
+	// The permissions of users and what their jobs may use apply together.
+	if err := changePolicy(p, take); err != nil {
+		take() // this scheduler no longer leads
 	}
 	return nil
 }

@@ -72,8 +72,12 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []sched.Event
-	s.setLeadership(nil, func(ev sched.Event) { got = append(got, ev) })
+	var got []sched.Policy
+	s.setLeadership(nil, func(p sched.Policy, applied func()) error {
+		got = append(got, p)
+		applied()
+		return nil
+	})
 	write("research: V100=4\nprod: {weight: 3}\n")
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)
@@ -83,10 +87,10 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 		t.Errorf("a mistake: got %v", err)
 	}
 	if len(got) != 1 {
-		t.Fatalf("%d events, want 1", len(got))
+		t.Fatalf("%d policies, want 1", len(got))
 	}
 	want := []queue.Role{{Name: "research", Quota: quota.Quota{"V100": 4}}, {Name: "prod", Weight: 3, Quota: quota.Quota{}}}
-	if diff := cmp.Diff(want, got[0].(sched.PolicyChanged).Policy.Roles); diff != "" {
+	if diff := cmp.Diff(want, got[0].Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 	if _, err := New(SchedulerConfig{RolesFile: path, Log: frameworktest.DiscardLog()}); err == nil {

@@ -42,13 +42,13 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		}
 	})
 	ended, end := context.WithCancel(ctx)
-	s.setLeadership(client, l.EventSender(ended))
-	defer s.setLeadership(nil, nil)
 	defer l.Model.CloseListeners()
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
 	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges})
+	s.setLeadership(client, leads.ChangePolicy)
+	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
 	if s.cfg.Extension != nil {
 		handle := leader.NewExtensionHandle(leads)

@@ -26,9 +26,11 @@ type Scheduler struct {
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
 
+	// mu protects the fields below. They are nil unless this scheduler leads.
 	mu     sync.Mutex
-	client *master.Client    // nil unless this scheduler leads; guarded by mu
-	emit   func(sched.Event) // sends an event to the loop; nil unless this scheduler leads; guarded by mu
+	client *master.Client
+	// changePolicy is Leader.ChangePolicy.
+	changePolicy func(p sched.Policy, applied func()) error
 }
 
 // New returns a Scheduler that Run starts. It fails if cfg is invalid or a file of
@@ -140,8 +142,8 @@ func (s *Scheduler) Teardown(ctx context.Context) error {
 	return client.Teardown(ctx)
 }
 
-func (s *Scheduler) setLeadership(c *master.Client, emit func(sched.Event)) {
+func (s *Scheduler) setLeadership(c *master.Client, changePolicy func(p sched.Policy, applied func()) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.client, s.emit = c, emit
+	s.client, s.changePolicy = c, changePolicy
 }

@@ -131,6 +131,16 @@ func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, app
 	})
 }
 
+// ChangePolicy applies a valid policy. It calls applied in the loop, together with the change, and
+// returns when requests that follow are subject to the policy. It fails if this scheduler stops
+// leading; applied may then not have been called.
+func (b *Leader) ChangePolicy(p sched.Policy, applied func()) error {
+	return b.runInLoop(context.Background(), func(apply func(sched.Event)) {
+		apply(sched.PolicyChanged{Policy: p})
+		applied()
+	}, func(*sched.State) error { return nil })
+}
+
 // journalProblem converts the error of a failed commit to the client's problem.
 func journalProblem(err error) error {
 	switch {

@@ -44,8 +44,8 @@ type Loop struct {
 	// clock gives the time of each event; the State has no clock of its own.
 	clock func() time.Time
 	log   logrus.FieldLogger
-	// events come from the master client and Reload, requests from the API, schedules and
-	// extensions.
+	// events come from the master client, requests from the API, schedules, extensions and
+	// reloads of the policy. There is no order between the two.
 	events   chan sched.Event
 	requests chan loopRequest
 	// connected is whether the scheduler is subscribed to a master, as of the last recorded

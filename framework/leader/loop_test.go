@@ -18,6 +18,8 @@ import (
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -58,6 +60,41 @@ func (d *orderedJournal) takeLines() string {
 
 func newTestLoop(d *orderedJournal) *Loop {
 	return NewLoop(testLoopConfig(), journal.JournalContents{}, d, d.postOperation)
+}
+
+// TestPolicyAppliesToLaterRequests: ChangePolicy returns only when the loop uses the policy, so
+// that requests that follow a reload are subject to it.
+func TestPolicyAppliesToLaterRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTestLoop(&orderedJournal{})
+		b := New(l, Config{Stopped: t.Context().Done()})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = l.Run(ctx) }()
+		busy := make(chan struct{})
+		l.requests <- loopRequest{apply: func(func(sched.Event)) { <-busy }, reply: func(*sched.State, error) {}}
+		applied, returned := false, false
+		go func() {
+			if err := b.ChangePolicy(sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "research"}}}}, func() { applied = true }); err != nil {
+				t.Error(err)
+			}
+			returned = true
+		}()
+		synctest.Wait()
+		if applied || returned {
+			t.Fatalf("while the loop is busy: applied %t, returned %t", applied, returned)
+		}
+		close(busy)
+		synctest.Wait()
+		role := ""
+		err := b.applyInLoop(ctx, func(st *sched.State, _ func(sched.Event)) error {
+			role = st.DefaultRole()
+			return nil
+		})
+		if err != nil || role != "research" || !applied || !returned {
+			t.Errorf("role %q, applied %t, returned %t, %v", role, applied, returned, err)
+		}
+	})
 }
 
 // TestCommitPrecedesOperations: the intent is committed before ACCEPT, and updates before
