@@ -33,7 +33,7 @@ func (a *APIConfig) checkLimits() error {
 		n    int
 	}{{"connections", a.MaxConnections}, {"streams", a.MaxStreams}, {"lists", a.MaxLists}, {"requests", a.MaxRequests}} {
 		if limit.n < 0 {
-			return fmt.Errorf("the API's limit of %s is %d: it must be greater than 0", limit.name, limit.n)
+			return fmt.Errorf("the API's limit of %s is %d: it must not be negative", limit.name, limit.n)
 		}
 	}
 	if a.ClientPercent < 0 || a.ClientPercent > 100 {

@@ -14,13 +14,13 @@ type ConnectionLimits struct {
 	// Total is the largest number of open connections, PerAddress that of one client
 	// address. Addresses of one IPv6 /64 network count as one.
 	Total, PerAddress int
-	// Usage receives the numbers, nil if nobody does.
+	// Usage receives the numbers; nil discards them.
 	Usage LimitObserver
 }
 
 // LimitedListener limits the open connections of a listener. At a limit a new connection takes
 // the place of one that waits for a request: of the same address if that one is at its limit,
-// otherwise of the address with the most connections. Without such a connection the new one is
+// otherwise of the address with the most of them. Without such a connection the new one is
 // closed. A client therefore cannot keep others out with connections that it does not use.
 type LimitedListener struct {
 	net.Listener
@@ -77,21 +77,18 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from, scope := netip.Addr{}, ""
-	switch own := len(l.open[c.address]); {
-	case own >= l.limits.PerAddress:
-		from, scope = c.address, clientScope
+	scope := ""
+	switch {
+	case len(l.open[c.address]) >= l.limits.PerAddress:
+		evicted, _ = l.longestWaiting(c.address)
+		scope = clientScope
 	case l.count >= l.limits.Total:
-		from, scope = c.address, totalScope
-		for address, conns := range l.open {
-			if len(conns) > max(own, len(l.open[from])) {
-				from = address
-			}
-		}
+		evicted = l.mostDispensable(c.address)
+		scope = totalScope
 	}
 	if scope != "" {
 		l.limits.Usage.CountAPIRejection(connectionsResource, scope)
-		if evicted = l.longestWaiting(from); evicted == nil {
+		if evicted == nil {
 			return nil, false
 		}
 		l.remove(evicted)
@@ -106,11 +103,28 @@ func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
 }
 
 // longestWaiting returns the connection of an address that has waited longest for a request, nil
-// if all serve requests.
-func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn) {
+// if all serve requests, and how many wait.
+func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn, waiting int) {
 	for c := range l.open[address] {
-		if !c.waitingSince.IsZero() && (found == nil || c.waitingSince.Before(found.waitingSince)) {
+		if c.waitingSince.IsZero() {
+			continue
+		}
+		waiting++
+		if found == nil || c.waitingSince.Before(found.waitingSince) {
 			found = c
+		}
+	}
+	return found, waiting
+}
+
+// mostDispensable returns the longest waiting connection of the address with the most waiting
+// connections, of the newcomer's own address if no other has more. It is nil if all connections
+// serve requests.
+func (l *LimitedListener) mostDispensable(newcomer netip.Addr) *limitedConn {
+	found, most := l.longestWaiting(newcomer)
+	for address := range l.open {
+		if c, waiting := l.longestWaiting(address); waiting > most {
+			found, most = c, waiting
 		}
 	}
 	return found

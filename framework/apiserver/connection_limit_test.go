@@ -105,9 +105,27 @@ func TestCrowdedListenerMakesRoom(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatDoNothingLockNobodyOut checks, over TCP, that a client gets an answer while
+// TestBusyAddressDoesNotProtectIdleConnections checks that, at the limit of all, a new address gets
+// the place of an idle connection although the address with the most connections has none.
+func TestBusyAddressDoesNotProtectIdleConnections(t *testing.T) {
+	l, q := limitForTest(4, 3)
+	for i := range 3 {
+		_, c := connect(t, l, q, fmt.Sprintf("10.0.0.1:%d", i+1))
+		l.TrackState(c, http.StateActive)
+	}
+	_, idle := connect(t, l, q, "10.0.0.2:1")
+	newcomer := &limitedConn{Conn: &fakeConn{}, listener: l, address: netip.MustParseAddr("10.0.0.3")}
+	if evicted, ok := l.add(newcomer); !ok || net.Conn(evicted) != idle {
+		t.Error("a new address is rejected while another one has an idle connection")
+	}
+	if l.count != 4 {
+		t.Errorf("%d connections, want 4", l.count)
+	}
+}
+
+// TestIdleConnectionsLockNoClientOut checks, over TCP, that a client gets an answer while
 // another one has opened more connections than the limit, each after a request or before one.
-func TestConnectionsThatDoNothingLockNobodyOut(t *testing.T) {
+func TestIdleConnectionsLockNoClientOut(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

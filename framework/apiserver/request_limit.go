@@ -22,7 +22,7 @@ type RequestLimits struct {
 	Streams, Lists, Requests int
 	// ClientPercent is the part of each limit that one client may use.
 	ClientPercent int
-	// Usage receives the numbers, nil if nobody does.
+	// Usage receives the numbers; nil discards them.
 	Usage LimitObserver
 }
 
@@ -42,6 +42,7 @@ const (
 	listsResource       = "lists"
 	requestsResource    = "requests"
 	probesResource      = "probes"
+	anonymousResource   = "anonymous"
 
 	clientScope = "client"
 	totalScope  = "total"
@@ -56,8 +57,11 @@ func (ignoreUsage) CountAPIRejection(string, string) {}
 const (
 	// limitWait is how long a request waits for its turn before it is rejected.
 	limitWait = 10 * time.Second
-	// maxProbes limits requests that need no token, such as health checks. They do not wait.
+	// maxProbes limits health checks. They do not wait.
 	maxProbes = 128
+	// maxAnonymous limits requests without a user where an access file is configured: files of
+	// the web page, open metrics, and requests that will be rejected.
+	maxAnonymous = 64
 	// bufferedListCost is how many lists one of an extension counts for, because it is built
 	// in memory as a whole.
 	bufferedListCost = 4
@@ -65,7 +69,8 @@ const (
 
 // LimitRequests limits the requests to h. A request of a client at its limit is rejected with
 // status 429, and one at the limit of all clients with 503, both with Retry-After. Lists and
-// other requests first wait for their turn. Identified clients are told apart by GrantOf.
+// other requests first wait for their turn. GrantOf identifies users; a request without one
+// cannot occupy their places.
 func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger) http.Handler {
 	if limits.Usage == nil {
 		limits.Usage = ignoreUsage{}
@@ -74,13 +79,15 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 	streams := newLimitedResource(streamsResource, limits.Streams, part(limits.Streams), 0, limits.Usage)
 	lists := newLimitedResource(listsResource, limits.Lists, max(part(limits.Lists), min(bufferedListCost, limits.Lists)), limitWait, limits.Usage)
 	requests := newLimitedResource(requestsResource, limits.Requests, part(limits.Requests), limitWait, limits.Usage)
-	probes := newLimitedResource(probesResource, maxProbes, maxProbes, 0, limits.Usage)
-	open := append(OpenPaths(), "/ping")
+	probes := newLimitedResource(probesResource, maxProbes, part(maxProbes), 0, limits.Usage)
+	anonymous := newLimitedResource(anonymousResource, maxAnonymous, part(maxAnonymous), limitWait, limits.Usage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource, cost := requests, 1
 		switch path := r.URL.Path; {
-		case slices.Contains(open, path):
+		case path == "/healthz", path == "/readyz", path == "/ping":
 			resource = probes
+		case !GrantOf(r.Context()).IsKnown():
+			resource = anonymous
 		case strings.HasPrefix(path, "/v1/jobs/") && strings.HasSuffix(path, "/exec") && strings.Count(path, "/") == 6: // not a job of that name
 			h.ServeHTTP(w, r)
 			return
@@ -156,7 +163,7 @@ func (l *limitedResource) acquire(ctx context.Context, client string, cost int) 
 		l.clients[client] = use
 	}
 	release = func() { l.release(client, cost) }
-	if len(l.waiting) == 0 && l.take(client, cost) {
+	if l.take(client, cost) { // each of those that wait needs more places than are free for it
 		return release, nil
 	}
 	if l.maxWait == 0 || use.waiting >= l.perClient || len(l.waiting) >= l.total {
@@ -165,7 +172,6 @@ func (l *limitedResource) acquire(ctx context.Context, client string, cost int) 
 	one := &limitWaiter{client, cost, make(chan struct{})}
 	l.waiting = append(l.waiting, one)
 	use.waiting++
-	l.serveWaiting()
 	l.mu.Unlock()
 	timeout := time.NewTimer(l.maxWait)
 	defer timeout.Stop()
@@ -229,12 +235,13 @@ func (l *limitedResource) reject(client string, cost int) error {
 	use := *l.clients[client]
 	l.forget(client)
 	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams}[l.name]
+	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks"}[l.name], l.name)
 	if use.used+cost > l.perClient || use.waiting >= l.perClient {
 		l.usage.CountAPIRejection(l.name, clientScope)
-		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, l.name)
+		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, name)
 		p.Retryable = true
 		return p.WithCode(cmp.Or(code, api.CodeTooManyRequests), "")
 	}
 	l.usage.CountAPIRejection(l.name, totalScope)
-	return api.NewUnavailable("%d of at most %d %s of all clients are open: ask again later", l.used, l.total, l.name).WithCode(cmp.Or(code, api.CodeOverloaded), "")
+	return api.NewUnavailable("%d of at most %d %s of all clients are open: ask again later", l.used, l.total, name).WithCode(cmp.Or(code, api.CodeOverloaded), "")
 }

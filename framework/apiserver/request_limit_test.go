@@ -115,6 +115,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 		if client := <-got; client != "a" {
 			t.Errorf("second was %s", client)
 		}
+		synctest.Wait() // both have released their places
 		if len(r.clients) != 0 || r.used != 0 {
 			t.Errorf("%d places are in use by %d clients", r.used, len(r.clients))
 		}
@@ -144,7 +145,7 @@ func TestRequestKinds(t *testing.T) {
 		} {
 			l.start("10.0.0.1", path)
 		}
-		want := map[string]int{listsResource: 9 + bufferedListCost, streamsResource: 2, requestsResource: 3, probesResource: 4}
+		want := map[string]int{listsResource: 9 + bufferedListCost, streamsResource: 2, requestsResource: 4, probesResource: 3}
 		for resource, n := range want {
 			if used.used[resource] != n {
 				t.Errorf("%s: %d, want %d", resource, used.used[resource], n)
@@ -155,6 +156,72 @@ func TestRequestKinds(t *testing.T) {
 			if n != 0 {
 				t.Errorf("%s: %d remain", resource, n)
 			}
+		}
+	})
+}
+
+// TestAnonymousRequestsDoNotDelayUsers checks that requests without a user, where users are known,
+// occupy no places of users and of health checks, whatever their number and their addresses.
+func TestAnonymousRequestsDoNotDelayUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimitedRequests(RequestLimits{Streams: 1, Lists: 1, Requests: 1, ClientPercent: 100})
+		paths := []string{"/", "/v1/jobs", "/metrics", "/v1/events", "/v1/openapi.yaml"}
+		for i := range 3 * maxAnonymous {
+			l.start("", paths[i%len(paths)])
+		}
+		for _, path := range []string{"/v1/jobs/x", "/v1/jobs", "/v1/events", "/healthz"} {
+			if w := l.start("alice", path); w.Code != 0 {
+				t.Errorf("%s is rejected: %d", path, w.Code)
+			}
+		}
+		l.end()
+	})
+}
+
+// TestHealthChecksOfOneAddressDoNotStopOthers checks that one address cannot make the health checks
+// of others fail.
+func TestHealthChecksOfOneAddressDoNotStopOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimitedRequests(RequestLimits{Streams: 1, Lists: 1, Requests: 1, ClientPercent: 25})
+		defer l.end()
+		for range maxProbes {
+			l.start("10.0.0.1", "/readyz")
+		}
+		if w := l.start("10.0.0.2", "/healthz"); w.Code != 0 {
+			t.Errorf("a health check from another address: %d", w.Code)
+		}
+	})
+}
+
+// TestRequestIsServedWhenPlacesAreFree checks that a request finds its place although as many others
+// as may wait do so for more places than their clients have left.
+func TestRequestIsServedWhenPlacesAreFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newLimitedResource(listsResource, 4, 2, limitWait, ignoreUsage{})
+		var releases []func()
+		for _, client := range []string{"a", "b"} {
+			release, err := r.acquire(t.Context(), client, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			releases = append(releases, release)
+			for range 2 {
+				go func() {
+					if release, err := r.acquire(context.Background(), client, 2); err == nil {
+						release()
+					}
+				}()
+			}
+		}
+		synctest.Wait()
+		release, err := r.acquire(t.Context(), "c", 1)
+		if err != nil {
+			t.Errorf("%d places of 4 are in use: %v", r.used, err)
+		} else {
+			release()
+		}
+		for _, release := range releases {
+			release()
 		}
 	})
 }
@@ -222,8 +289,8 @@ func (b *pagedBackend) ListTasks(_ context.Context, name string, submitted time.
 }
 
 // TestListsAreReadInParts checks that a list consists of all pages of the backend, and each job of
-// all its tasks, without that more than a part is read at a time. A limit of the client applies
-// to the whole.
+// all its tasks, and that only a part is read at a time. A limit of the client applies to the
+// whole.
 func TestListsAreReadInParts(t *testing.T) {
 	b := &pagedBackend{fakeBackend: &fakeBackend{}, tasks: 2*tasksPerRead + 17}
 	s := httptest.NewServer(NewHandler(func() Backend { return Backend{Reads: b} }, discardLogger()))
