@@ -49,6 +49,15 @@ type reconcileRound struct {
 
 func isDue(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
+// limitWait returns at, but no time that is longer than wait after now. A recovered task may have a later one if the clock
+// was set back since it was recorded. Within a process, times do not depend on the clock's setting.
+func limitWait(at, now time.Time, wait time.Duration) time.Time {
+	if limit := now.Add(wait); at.After(limit) {
+		return limit
+	}
+	return at
+}
+
 // backoffDelay doubles first for each earlier try, up to limit.
 func backoffDelay(first, limit time.Duration, tries int) time.Duration {
 	d := first

@@ -56,6 +56,8 @@ func (s *State) handleTick() []Operation {
 		if tm == nil {
 			continue // it ended with its gang
 		}
+		tm.timeoutAt = limitWait(tm.timeoutAt, s.now, ref.job.Spec.Timeout)
+		tm.giveUpAt = limitWait(tm.giveUpAt, s.now, s.unreachableTimeout(&ref.job.Spec))
 		if isDue(tm.confirmBy, s.now) {
 			tm.confirmBy = s.now.Add(s.cfg.LaunchTimeout)
 			doubtful = append(doubtful, id)
@@ -124,9 +126,15 @@ func (s *State) expireWaiting() []Operation {
 	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
 		j := q.Job
 		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
+		pause := s.longestPause(&j.Spec)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
-			switch t := ref.get(); {
+			t := ref.get()
+			if limited := limitWait(t.NotBefore, s.now, pause); t.State == job.Waiting && limited != t.NotBefore {
+				t.NotBefore = limited
+				s.changes.markTask(ref)
+			}
+			switch {
 			case t.State != job.Waiting:
 			case late && !t.Ran:
 				ops = append(ops, s.endAttempt(ref, attemptResult{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)

@@ -111,6 +111,14 @@ func (s *State) restartServiceTask(ref taskRef, next job.Task, old *job.Task, o 
 	return next, true
 }
 
+// longestPause returns the longest pause before an attempt of a job's task.
+func (s *State) longestPause(spec *job.Spec) time.Duration {
+	if spec.Service != nil {
+		return spec.Service.Backoff.Max
+	}
+	return max(s.cfg.RetryDelay, s.cfg.RetryDelayMax)
+}
+
 // retryElsewhere returns an attempt for a task whose image cannot run on its agent. That is neither a failure nor a start
 // of the task. A constraint keeps the task off the driver version, which changes with an update and is common to many
 // agents, or off the agent itself. There is no attempt if neither is known.
