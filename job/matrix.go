@@ -125,3 +125,22 @@ func (p entryPattern) matchesAt(at []int) bool {
 	}
 	return true
 }
+
+// textBytes returns the length of all names and values, with a little more for each.
+func (m *Matrix) textBytes() int {
+	n := 0
+	for i := range m.Axes {
+		n += len(m.Axes[i].Name)
+		for _, value := range m.Axes[i].Values {
+			n += len(value) + 16
+		}
+	}
+	for _, entries := range [...][]map[string]string{m.Exclude, m.Include} {
+		for _, entry := range entries {
+			for name, value := range entry {
+				n += len(name) + len(value) + 32
+			}
+		}
+	}
+	return n
+}

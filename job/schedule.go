@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,13 @@ func (v *Schedule) setDefaults() {
 // RunName returns the name of the job that a schedule submits at that time.
 func RunName(schedule string, due time.Time) string {
 	return schedule + "-" + due.UTC().Format(runLayout)
+}
+
+// NumberedRunName returns another name for a run, as long as names may be.
+func NumberedRunName(name string, n int) string {
+	number := "-" + strconv.Itoa(n)
+	due := len(name) - 1 - len(runLayout)
+	return name[:min(due, maxScheduleName-len(number))] + name[due:] + number
 }
 
 // NextRun returns the first time after another at which the schedule is due, or zero if

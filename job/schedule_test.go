@@ -35,6 +35,11 @@ func TestRunNames(t *testing.T) {
 	if want := name + "-20261121-0200"; run != want || !namePattern.MatchString(run) {
 		t.Errorf("got %s, want %s", run, want)
 	}
+	for n, want := range map[int]string{2: name[2:] + "-20261121-0200-2", 100: name[4:] + "-20261121-0200-100"} {
+		if got := NumberedRunName(run, n); got != want || !namePattern.MatchString(got) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 	s := Spec{Name: name + "a", Command: []string{"true"}, Schedule: &Schedule{Cron: "@daily"}}
 	s.SetDefaults()
 	if err := s.Validate(); err == nil || namePattern.MatchString(RunName(s.Name, time.Time{})) {

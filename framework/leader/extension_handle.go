@@ -96,7 +96,7 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
-			if err := st.AdmitCompleted(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.TooManyTasksError)) {
+			if err := st.AdmitCompleted(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.LimitError)) {
 				return api.NewProblemf(admissionStatus(err), "%w", err)
 			}
 		}

@@ -239,7 +239,7 @@ func admissionStatus(err error) int {
 		return http.StatusConflict
 	case errors.As(err, new(*admission.ForbiddenSpecError)):
 		return http.StatusForbidden
-	case errors.As(err, new(*sched.TooManyTasksError)):
+	case errors.As(err, new(*sched.LimitError)):
 		return http.StatusServiceUnavailable
 	default:
 		return http.StatusUnprocessableEntity

@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
 )
 
 // scheduleCache caches decoded schedules until their documents change: a large one
@@ -83,10 +84,15 @@ func decodeSchedule(text []byte) *cachedSchedule {
 	return &cachedSchedule{text: text, entry: e, next: next}
 }
 
-// countSchedules counts schedules and the bytes of their documents.
-func countSchedules(st *sched.State) (count, size int) {
-	for _, text := range st.DocumentsIn(schedulePrefix) {
-		count, size = count+1, size+len(text)
+// countByOwner counts schedules and the bytes of their documents. Unreadable ones count for no role and owner.
+func (a *scheduleCache) countByOwner(st *sched.State) (count, size sched.UsageByOwner) {
+	for _, p := range a.allSchedules(st) {
+		var spec job.Spec
+		if p.entry != nil {
+			spec = p.entry.Spec
+		}
+		count.Add(&spec, 1)
+		size.Add(&spec, len(p.text))
 	}
 	return count, size
 }

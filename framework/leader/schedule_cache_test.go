@@ -65,7 +65,7 @@ func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
 						t.Errorf("%s is a schedule", name)
 					}
 				}
-				if count, size := countSchedules(st); count != 1 || size == 0 {
+				if count, size := a.countByOwner(st); count.Total() != 1 || size.Total() == 0 {
 					t.Errorf("%d schedules of %d bytes", count, size)
 				}
 			}))
@@ -84,7 +84,7 @@ func BenchmarkSchedules(b *testing.B) {
 	for b.Loop() {
 		for range a.allSchedules(st) {
 		}
-		countSchedules(st)
+		a.countByOwner(st)
 	}
 }
 
@@ -172,6 +172,33 @@ func TestScheduleWithReservedLabelSubmitsNothing(t *testing.T) {
 	}
 }
 
+// TestScheduleRunsStartUnderFreeNames checks that jobs with the names of runs, which another user submitted first, do not
+// keep a schedule from running.
+func TestScheduleRunsStartUnderFreeNames(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	s.Owner = "bob"
+	for _, name := range []string{"nightly-20300101-0300", "nightly-20300101-0300-2"} {
+		other := frameworktest.JobSpec(name, 1, 0)
+		other.SetDefaults()
+		other.Owner = "alice"
+		st.Step(now, sched.SubmitJob{Spec: other})
+	}
+	var run, recorded string
+	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
+		switch e := e.(type) {
+		case sched.SubmitJob:
+			run = e.Spec.Name
+		case sched.PutDocument:
+			recorded = string(e.Value)
+		}
+	}); err != nil || run != "nightly-20300101-0300-3" || !strings.Contains(recorded, run) {
+		t.Errorf("submitted %q, %v; recorded %s", run, err, recorded)
+	}
+}
+
 func TestScheduleBounds(t *testing.T) {
 	b, now := &Leader{}, time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	s := frameworktest.ScheduledSpec("new", "0 3 * * *")
@@ -181,7 +208,7 @@ func TestScheduleBounds(t *testing.T) {
 		want        string
 	}{
 		{1000, 16<<20 - 1000, ""},
-		{1000, 16<<20 - 999, "schedules would have 16777217 bytes together, more than 16777216"},
+		{1000, 16<<20 - 999, "1000 more would pass the limit of 16777216"},
 		{64<<10 + 1, 0, `schedule "new" has 65537 bytes, more than 65536`},
 	} {
 		st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})

@@ -101,6 +101,7 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 	}
 	ran := e
 	if due.Submit != nil {
+		due.Submit.Name = freeRunName(st, due.Submit)
 		ran.RecordRun(due)
 	}
 	put, err := admitScheduleRecord(st, &ran)
@@ -131,6 +132,18 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 	return nil
 }
 
+// freeRunName returns the name of a run, with a number if a job which the run may not replace has that name: the run
+// starts whatever names other users choose.
+func freeRunName(st *sched.State, run *job.Spec) string {
+	name := run.Name
+	for n := 2; ; n++ {
+		if old, ok := st.Job(name); !ok || old.Spec.Owner == run.Owner && old.IsTerminal() {
+			return name
+		}
+		name = job.NumberedRunName(run.Name, n)
+	}
+}
+
 // admitScheduleRecord returns the event that records a schedule's runs, or an error if
 // the document limits are exceeded.
 func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocument, error) {
@@ -141,8 +154,7 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 	return put, st.AdmitDocuments(map[string][]byte{put.Key: put.Value})
 }
 
-// checkScheduledRun returns an error if a schedule's job may not be submitted. The job
-// replaces only an ended job of the same owner, and the owner must still have permission.
+// checkScheduledRun returns an error if a schedule's job may not be submitted. The owner must still have permission.
 // The journal may contain schedules with labels and groups that are reserved since.
 func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
@@ -150,9 +162,6 @@ func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	}
 	if err := run.CheckReserved(); err != nil {
 		return err
-	}
-	if old, ok := st.Job(run.Name); ok && old.Spec.Owner != run.Owner {
-		return fmt.Errorf("there is a job %q of another owner", run.Name)
 	}
 	return st.AdmitCompleted(run)
 }
@@ -199,19 +208,21 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
 	run := e.Spec
 	run.Schedule = nil
-	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.TooManyTasksError)) {
+	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.LimitError)) {
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}
-	count, size := countSchedules(st)
+	count, size := b.schedules.countByOwner(st)
+	tooMany := st.ScheduleLimit(maxSchedules, "schedules").Check(&count, &e.Spec, 1)
+	tooLarge := st.ScheduleLimit(maxScheduleBytes, "bytes of schedules").Check(&size, &e.Spec, len(put.Value))
 	switch name := e.Spec.Name; {
 	case st.Document(put.Key) != nil:
 		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
-	case count >= maxSchedules:
-		return api.NewProblemf(http.StatusUnprocessableEntity, "there are %d schedules already: end some first", count)
+	case tooMany != nil:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", tooMany)
 	case len(put.Value) > maxSchedule:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule %q has %d bytes, more than %d: put what is large into files", name, len(put.Value), maxSchedule)
-	case size+len(put.Value) > maxScheduleBytes:
-		return api.NewProblemf(http.StatusUnprocessableEntity, "schedules would have %d bytes together, more than %d: end some first", size+len(put.Value), maxScheduleBytes)
+	case tooLarge != nil:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", tooLarge)
 	}
 	if err := st.AdmitDocuments(map[string][]byte{put.Key: put.Value}); err != nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)

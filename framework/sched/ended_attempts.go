@@ -18,12 +18,24 @@ const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 type endedAttempts struct {
 	// documents has one document for each attempt.
 	documents *documentStore
-	// byJob are the ids of the attempts of each job, oldest first.
-	byJob map[string][]string
-	// order are the attempts of all jobs, oldest first. It includes attempts whose document is deleted, which are removed
-	// when they are the oldest or make up half of the list.
-	order []endedAttempt
+	// byJob are the attempts of each job, byRole those of each role.
+	byJob  map[string]*jobAttempts
+	byRole map[string]*roleAttempts
 	// count is the number of attempts in byJob.
+	count int
+}
+
+type jobAttempts struct {
+	role string
+	// ids are oldest first.
+	ids []string
+}
+
+type roleAttempts struct {
+	// order are the attempts of the role's jobs, oldest first. It includes attempts whose document is deleted, which are
+	// removed when they are the oldest or make up half of the list.
+	order []endedAttempt
+	// count is the number of attempts that are not deleted.
 	count int
 }
 
@@ -44,46 +56,65 @@ func CompareAttempts(a, b job.Task) int {
 	return cmp.Or(a.Changed.Compare(b.Changed), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Index, b.Index))
 }
 
-// keep records an attempt that was launched and has ended. jobTasks is the number of tasks of its job.
-func (a *endedAttempts) keep(t job.Task, jobTasks int) {
+// keep records an attempt that was launched and has ended. If there are too many, it forgets the oldest one of the job,
+// and of the role with the most.
+func (a *endedAttempts) keep(t job.Task, j *job.Job) {
 	if t.AgentURL == "" {
 		return
 	}
 	a.documents.writeJSONDocument(attemptPrefix+t.ID, t)
-	a.add(t)
-	if len(a.byJob[t.Job]) > max(MaxAttemptsPerJob, 2*jobTasks) {
+	a.add(t, j.Spec.Role)
+	if len(a.byJob[t.Job].ids) > max(MaxAttemptsPerJob, 2*len(j.Tasks)) {
 		a.dropOldest(t.Job)
 	}
-	isDropped := func(one endedAttempt) bool { return a.documents.Document(attemptPrefix+one.id) == nil }
 	for a.count > maxAttemptsOfAll {
-		oldest := a.order[0]
-		a.order = a.order[1:]
-		if !isDropped(oldest) {
+		largest := a.byRole[j.Spec.Role]
+		for _, r := range a.byRole {
+			if r.count > largest.count {
+				largest = r
+			}
+		}
+		oldest := largest.order[0]
+		largest.order = largest.order[1:]
+		if !a.isDropped(oldest) {
 			a.dropOldest(oldest.job)
 		}
 	}
-	if len(a.order) > 2*maxAttemptsOfAll {
-		a.order = slices.DeleteFunc(a.order, isDropped)
+	if r := a.byRole[j.Spec.Role]; len(r.order) > 2*max(r.count, MaxAttemptsPerJob) {
+		r.order = slices.DeleteFunc(r.order, a.isDropped)
 	}
 }
 
-func (a *endedAttempts) add(t job.Task) {
-	a.byJob[t.Job] = append(a.byJob[t.Job], t.ID)
-	a.order = append(a.order, endedAttempt{t.Job, t.ID})
+func (a *endedAttempts) isDropped(one endedAttempt) bool {
+	return a.documents.Document(attemptPrefix+one.id) == nil
+}
+
+func (a *endedAttempts) add(t job.Task, role string) {
+	if a.byJob[t.Job] == nil {
+		a.byJob[t.Job] = &jobAttempts{role: role}
+	}
+	if a.byRole[role] == nil {
+		a.byRole[role] = &roleAttempts{}
+	}
+	of, all := a.byJob[t.Job], a.byRole[role]
+	of.ids = append(of.ids, t.ID)
+	all.order = append(all.order, endedAttempt{t.Job, t.ID})
+	all.count++
 	a.count++
 }
 
 // dropOldest forgets the oldest attempt of a job.
 func (a *endedAttempts) dropOldest(name string) {
-	ids := a.byJob[name]
-	a.documents.writeDocument(attemptPrefix+ids[0], nil)
-	a.byJob[name] = ids[1:]
+	of := a.byJob[name]
+	a.documents.writeDocument(attemptPrefix+of.ids[0], nil)
+	of.ids = of.ids[1:]
+	a.byRole[of.role].count--
 	a.count--
 }
 
 // dropJob forgets all attempts of a job.
 func (a *endedAttempts) dropJob(name string) {
-	for len(a.byJob[name]) > 0 {
+	for a.byJob[name] != nil && len(a.byJob[name].ids) > 0 {
 		a.dropOldest(name)
 	}
 	delete(a.byJob, name)
@@ -121,6 +152,6 @@ func (a *endedAttempts) restore(jobs map[string]*job.Job) {
 	}
 	slices.SortFunc(known, CompareAttempts)
 	for _, t := range known {
-		a.add(t)
+		a.add(t, jobs[t.Job].Spec.Role)
 	}
 }

@@ -15,20 +15,21 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	ended := func(name string, n int) job.Task {
 		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}
 	}
-	s.endedAttempts.keep(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost}, 1)
+	small, big := &job.Job{Tasks: make([]job.Task, 1)}, &job.Job{Tasks: make([]job.Task, maxAttemptsOfAll)}
+	s.endedAttempts.keep(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost}, small)
 	for n := range 3 * MaxAttemptsPerJob {
-		s.endedAttempts.keep(ended("small", n), 1)
+		s.endedAttempts.keep(ended("small", n), small)
 	}
 	if got := len(s.documents[attemptPrefix]); got != MaxAttemptsPerJob {
 		t.Errorf("%d attempts of one task are stored, want %d", got, MaxAttemptsPerJob)
 	}
 	for n := range 3 * maxAttemptsOfAll {
-		s.endedAttempts.keep(ended("big", 1000+n), maxAttemptsOfAll)
+		s.endedAttempts.keep(ended("big", 1000+n), big)
 	}
-	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.order) > 2*maxAttemptsOfAll+1 {
-		t.Errorf("%d attempts are stored, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.order), maxAttemptsOfAll)
+	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.byRole[""].order) > 2*maxAttemptsOfAll+1 {
+		t.Errorf("%d attempts are stored, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.byRole[""].order), maxAttemptsOfAll)
 	}
-	if len(s.endedAttempts.byJob["small"]) > 0 || s.Document(attemptPrefix+"small299") != nil {
+	if len(s.endedAttempts.byJob["small"].ids) > 0 || s.Document(attemptPrefix+"small299") != nil {
 		t.Error("the oldest attempts are still stored")
 	}
 	if got := len(s.TakeChanges().Documents); got < maxAttemptsOfAll {

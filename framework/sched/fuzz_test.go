@@ -281,8 +281,8 @@ func (w *fuzzWorld) step(ev Event) {
 		counted += d.waiting
 	}
 	reasons, kept := w.st.PendingReasons(), 0
-	if counted != waiting || w.st.liveTasks != live || len(reasons) > waiting {
-		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.liveTasks)
+	if counted != waiting || w.st.liveTasks.total != live || len(reasons) > waiting {
+		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.liveTasks.total)
 	}
 	for _, j := range w.st.Jobs() {
 		name := j.Spec.Name
@@ -300,8 +300,32 @@ func (w *fuzzWorld) step(ev Event) {
 			}
 		}
 	}
-	if kept != w.st.endedTasks {
-		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.endedTasks)
+	w.checkUsageByOwner()
+	if kept != w.st.ended.tasks.total {
+		w.t.Fatalf("%d tasks have ended, counted %d", kept, w.st.ended.tasks.total)
+	}
+}
+
+// checkUsageByOwner compares the counters of shared limits with a recount.
+func (w *fuzzWorld) checkUsageByOwner() {
+	var tasks, bytes, endedTasks, endedBytes UsageByOwner
+	for _, j := range w.st.Jobs() {
+		for i := range j.Tasks {
+			if j.Tasks[i].State.IsLive() {
+				tasks.Add(&j.Spec, 1)
+			}
+		}
+		if j.IsTerminal() {
+			endedTasks.Add(&j.Spec, len(j.Tasks))
+			endedBytes.Add(&j.Spec, j.Spec.TextBytes())
+		} else {
+			bytes.Add(&j.Spec, j.Spec.TextBytes())
+		}
+	}
+	for _, c := range [][2]UsageByOwner{{w.st.liveTasks, tasks}, {w.st.liveBytes, bytes}, {w.st.ended.tasks, endedTasks}, {w.st.ended.bytes, endedBytes}} {
+		if c[0].total != c[1].total || !maps.Equal(c[0].byRole, c[1].byRole) || !maps.Equal(c[0].byOwner, c[1].byOwner) {
+			w.t.Fatalf("counted %+v, want %+v", c[0], c[1])
+		}
 	}
 }
 
@@ -336,7 +360,7 @@ func (w *fuzzWorld) checkAttempts() {
 	for key, text := range w.st.DocumentsIn(attemptPrefix) {
 		documents++
 		id, t, _ := ParseAttempt(key, text)
-		if j := w.st.jobs[t.Job]; j == nil || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.Job], id) {
+		if j := w.st.jobs[t.Job]; j == nil || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.Job].ids, id) {
 			w.t.Fatalf("stored as an ended attempt: %+v", t)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// retireJob removes a job that has ended from the queue, and forgets the jobs that ended longest ago if there are too
-// many. It keeps the job itself. Jobs that depend on it may start, or fail and are retired too. It must be called after
+// retireJob removes a job that has ended from the queue, and forgets ended jobs if there are too many. It keeps the job
+// itself. Jobs that depend on it may start, or fail and are retired too. It must be called after
 // each change that may end a job; it does nothing for a job that has not ended or is retired already.
 func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() || !s.endJob(j) {
@@ -16,8 +16,24 @@ func (s *State) retireJob(j *job.Job) {
 	}
 	s.removeDependent(j)
 	s.notifyDependents(j)
-	for len(s.ended) > 1 && s.endedTasks > s.cfg.MaxEndedTasks {
-		s.forgetJob(s.jobs[s.ended[0]])
+	s.limitEndedJobs(j)
+}
+
+// limitEndedJobs forgets ended jobs if there are too many: the oldest ones of the role and owner with the most. It keeps
+// the job that has ended last.
+func (s *State) limitEndedJobs(last *job.Job) {
+	for {
+		name, e := "", &s.ended
+		switch {
+		case e.tasks.total > s.cfg.MaxEndedTasks:
+			name = e.oldestOfLargest(&e.tasks, last.Spec.Name)
+		case e.bytes.total > s.cfg.MaxEndedBytes:
+			name = e.oldestOfLargest(&e.bytes, last.Spec.Name)
+		}
+		if name == "" {
+			return
+		}
+		s.forgetJob(s.jobs[name])
 	}
 }
 

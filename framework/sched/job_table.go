@@ -19,12 +19,10 @@ type jobTable struct {
 	tasks map[string]taskRef
 	// queue are the names of jobs that have not ended, in the order of submission.
 	queue []string
-	// ended are the names of the other jobs, in the order in which they ended. endedTasks is the number of their tasks,
-	// which the settings limit.
-	ended      []string
-	endedTasks int
-	// liveTasks is the number of tasks that have not ended.
-	liveTasks int
+	// ended are the other jobs.
+	ended endedJobs
+	// liveTasks counts the tasks that have not ended, liveBytes the texts of the jobs in queue.
+	liveTasks, liveBytes UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
 	lastSubmitted time.Time
 	// clientKeys are the names of remembered jobs that were submitted with a client key. A later job with the same key
@@ -68,9 +66,10 @@ func (t *jobTable) addJob(j *job.Job) {
 	}
 }
 
-func (t *jobTable) appendEnded(j *job.Job) {
-	t.ended = append(t.ended, j.Spec.Name)
-	t.endedTasks += len(j.Tasks)
+// enqueueJob adds a job that has not ended to the queue.
+func (t *jobTable) enqueueJob(j *job.Job) {
+	t.queue = append(t.queue, j.Spec.Name)
+	t.liveBytes.Add(&j.Spec, j.Spec.TextBytes())
 }
 
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
@@ -86,7 +85,8 @@ func (t *jobTable) endJob(j *job.Job) bool {
 	default:
 		t.queue = slices.Delete(t.queue, i, i+1)
 	}
-	t.appendEnded(j)
+	t.liveBytes.Add(&j.Spec, -j.Spec.TextBytes())
+	t.ended.add(j)
 	return true
 }
 
@@ -103,8 +103,7 @@ func (t *jobTable) removeJob(j *job.Job) {
 	if c, ok := clientKeyOf(&j.Spec); ok && t.clientKeys[c] == j.Spec.Name {
 		delete(t.clientKeys, c)
 	}
-	t.endedTasks -= len(j.Tasks)
-	t.ended = slices.DeleteFunc(t.ended, func(n string) bool { return n == j.Spec.Name })
+	t.ended.remove(j)
 }
 
 // placedTasks yields the tasks that hold places, in the order of submission.

@@ -31,7 +31,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
-	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string][]string{}}
+	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)
 	}
@@ -40,6 +40,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	}
 	s.restoreOperatorSettings()
 	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)
+	var ended []*job.Job
 	for _, j := range jobs {
 		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have no role
 		s.addJob(j)
@@ -49,7 +50,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			t := ref.get()
 			s.tasks[t.ID] = ref
 			if t.State.IsLive() {
-				s.liveTasks++
+				s.liveTasks.Add(&j.Spec, 1)
 			}
 			if t.State == job.Waiting {
 				s.offerDemands.entry(j.Spec.Role).waiting++
@@ -57,14 +58,17 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			s.updateDeadlines(ref)
 		}
 		if j.IsTerminal() {
-			s.appendEnded(j)
+			ended = append(ended, j)
 		} else {
-			s.queue = append(s.queue, j.Spec.Name)
+			s.enqueueJob(j)
 			s.addDependent(j)
 		}
 	}
 	s.endedAttempts.restore(s.jobs)
-	slices.SortStableFunc(s.ended, func(a, b string) int { return lastEndOf(s.jobs[a]).Compare(lastEndOf(s.jobs[b])) })
+	slices.SortStableFunc(ended, func(a, b *job.Job) int { return lastEndOf(a).Compare(lastEndOf(b)) })
+	for _, j := range ended {
+		s.ended.add(j)
+	}
 	return s
 }
 

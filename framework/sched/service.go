@@ -22,8 +22,8 @@ func (s *State) AdmitScale(name string, tasks int) error {
 	case tasks < 0 || tasks > job.MaxTasks:
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}
-	if more := tasks - j.WantedTasks(); more > 0 && s.liveTasks+more > s.cfg.MaxLiveTasks {
-		return &TooManyTasksError{Live: s.liveTasks, Requested: more, Limit: s.cfg.MaxLiveTasks}
+	if more := tasks - j.WantedTasks(); more > 0 {
+		return s.admitUsage(&j.Spec, more, 0)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 const (
 	DefaultHoldOffers         = 5 * time.Second
 	DefaultUnreachableTimeout = 15 * time.Minute
+	DefaultMaxLiveTasks       = 100_000
+	DefaultLimitShare         = 50
 )
 
 // SchedulerSettings are the policy, timeouts and limits of a State. Zero fields have defaults.
@@ -41,10 +43,14 @@ type SchedulerSettings struct {
 	RetryDelay, RetryDelayMax time.Duration
 	// MaxAttempts is how often one task may be lost.
 	MaxAttempts int
-	// MaxLiveTasks limits the tasks of all jobs that have not ended.
-	MaxLiveTasks int
-	// MaxEndedTasks limits the tasks of remembered ended jobs. The job that ended last is always remembered.
-	MaxEndedTasks int
+	// MaxLiveTasks limits the tasks of all jobs that have not ended, MaxSpecBytes their texts in bytes.
+	MaxLiveTasks, MaxSpecBytes int
+	// LimitShare is the part of these limits, and of that of schedules, in percent, that a role or an owner may use of what
+	// the others leave free.
+	LimitShare int
+	// MaxEndedTasks limits the tasks of remembered ended jobs, MaxEndedBytes their texts. The job that ended last is
+	// always remembered.
+	MaxEndedTasks, MaxEndedBytes int
 }
 
 func (c *SchedulerSettings) setDefaults() {
@@ -62,8 +68,12 @@ func (c *SchedulerSettings) setDefaults() {
 	c.HoldOffers = cmp.Or(c.HoldOffers, DefaultHoldOffers)
 	c.UnreachableTimeout = cmp.Or(c.UnreachableTimeout, DefaultUnreachableTimeout)
 	setDefault(&c.MaxAttempts, 5)
-	setDefault(&c.MaxLiveTasks, 100_000)
+	setDefault(&c.MaxLiveTasks, DefaultMaxLiveTasks)
+	setDefault(&c.MaxSpecBytes, 256<<20)
+	setDefault(&c.LimitShare, DefaultLimitShare)
+	c.LimitShare = min(c.LimitShare, 100)
 	setDefault(&c.MaxEndedTasks, 100_000)
+	setDefault(&c.MaxEndedBytes, 256<<20)
 }
 
 // setDefault replaces a value that is not positive.

@@ -42,17 +42,8 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 	if err := s.admitDependencies(spec, sees); err != nil {
 		return err
 	}
-	if s.liveTasks+spec.Tasks > s.cfg.MaxLiveTasks {
-		return &TooManyTasksError{Live: s.liveTasks, Requested: spec.Tasks, Limit: s.cfg.MaxLiveTasks}
-	}
-	return nil
-}
-
-// TooManyTasksError reports that a request exceeds the limit of live tasks.
-type TooManyTasksError struct{ Live, Requested, Limit int }
-
-func (e *TooManyTasksError) Error() string {
-	return fmt.Sprintf("%d tasks have not ended, %d more would pass the limit of %d: wait for some to end", e.Live, e.Requested, e.Limit)
+	counted := job.Spec{Role: s.roleOf(spec), Owner: spec.Owner}
+	return s.admitUsage(&counted, spec.Tasks, spec.TextBytes())
 }
 
 // JobNotEndedError reports that a job of the same name has not ended.
@@ -82,7 +73,7 @@ func (s *State) submitJob(spec job.Spec) {
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.registerDependencies(j)
 	s.addJob(j)
-	s.queue = append(s.queue, spec.Name)
+	s.enqueueJob(j)
 	s.changes.markJob(j)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	for i := range j.Tasks {

@@ -11,12 +11,12 @@ import (
 // launched. t has what the new attempt inherits.
 func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
-	s.endedAttempts.keep(j.Tasks[ref.index], len(j.Tasks))
+	s.endedAttempts.keep(j.Tasks[ref.index], j)
 	t.ID, t.Job, t.Index = formatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
 	t.State, t.Changed = job.Waiting, s.now
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
-	s.liveTasks++
+	s.liveTasks.Add(&j.Spec, 1)
 	s.requestOffers(ref)
 	s.offerDemands.entry(j.Spec.Role).waiting++
 	s.changes.markTask(ref)
@@ -51,7 +51,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	}
 	if !next.IsLive() {
 		t.Ended = s.now
-		s.liveTasks--
+		s.liveTasks.Add(&ref.job.Spec, -1)
 		delete(s.deadlines, t.ID)
 		delete(s.reconciliation.unanswered, t.ID)
 		s.offers.stale = true // a quota or a gang may have room now

@@ -73,6 +73,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	addPolicyFlags(f, &cfg)
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
+	f.IntVar(&cfg.Sched.LimitShare, "limit-share", sched.DefaultLimitShare, "percentage, 1 to 100, of the limits of live tasks, their texts and schedules that one role or user may use of what the others leave free")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
 	addServicePortsFlag(f, &settings)

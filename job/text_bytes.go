@@ -1,0 +1,57 @@
+package job
+
+// specOverhead is about what a Spec without texts needs in memory and in the journal, in bytes.
+const specOverhead = 512
+
+// TextBytes returns about how many bytes the job's texts need in memory and in the journal, without its tasks. Dependencies
+// that are met and tasks that are added do not change it.
+func (s *Spec) TextBytes() int {
+	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) + len(s.User) + len(s.Network)
+	add := func(texts ...string) {
+		for _, text := range texts {
+			n += len(text) + 16
+		}
+	}
+	for _, list := range [...][]string{s.Command, s.Request.Types.Include, s.Request.Types.Exclude, s.Request.Devices.Include, s.Request.Devices.Exclude} {
+		add(list...)
+	}
+	for _, texts := range [...]map[string]string{s.Env, s.Secrets, s.Labels} {
+		for name, value := range texts {
+			add(name, value)
+		}
+	}
+	if s.ClientKey != nil {
+		add(s.ClientKey.Key, s.ClientKey.Digest)
+	}
+	for i := range s.Constraints {
+		add(s.Constraints[i].Field, s.Constraints[i].Value)
+	}
+	for i := range s.After {
+		add(s.After[i].Job)
+	}
+	for i := range s.Volumes {
+		add(s.Volumes[i].Source, s.Volumes[i].Target, s.Volumes[i].Driver)
+	}
+	for i := range s.Fetch {
+		add(s.Fetch[i].URI, s.Fetch[i].Path)
+	}
+	for i := range s.Ports {
+		add(s.Ports[i].Name)
+	}
+	for i := range s.Ulimits {
+		add(s.Ulimits[i].Name)
+	}
+	for i := range s.Parameters {
+		add(s.Parameters[i].Key, s.Parameters[i].Value)
+	}
+	for _, c := range s.allChecks() {
+		add(c.Command...)
+		if c.HTTP != nil {
+			add(c.HTTP.Path)
+		}
+	}
+	if s.Matrix != nil {
+		n += s.Matrix.textBytes()
+	}
+	return n
+}
