@@ -66,7 +66,7 @@ func TestScheduleLookupIgnoresOtherDocuments(t *testing.T) {
 					}
 				}
 				if count, size := a.countByOwner(st); count.Total() != 1 || size.Total() == 0 {
-					t.Errorf("%d schedules of %d bytes", count, size)
+					t.Errorf("%d schedules of %d bytes", count.Total(), size.Total())
 				}
 			}))
 		}
