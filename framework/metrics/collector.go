@@ -20,7 +20,7 @@ const (
 type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
-	jobs, tasks, allocated, isLeader, connected, cordoned                 *prometheus.Desc
+	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned      *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
 }
 
@@ -37,6 +37,7 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		Snapshot:      s,
 		jobs:          desc("jobs", "Jobs by state, including remembered ones that have ended.", "state"),
 		tasks:         desc("tasks", "Tasks by their job's role and by state, including remembered ones that have ended.", "role", "state"),
+		textBytes:     desc("job_text_bytes", "Bytes of the texts of jobs that have not ended, by role, as the scheduler limits them.", "role"),
 		allocated:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty if the agent does not report it.", "role", "type"),
 		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they request.", "role", "type"),
 		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
@@ -70,6 +71,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		for _, s := range job.States() {
 			put(c.tasks, float64(r.tasks[s]), name, string(s))
 		}
+		put(c.textBytes, float64(r.textBytes), name)
 		for kind, q := range r.queue {
 			put(c.waiting, float64(q.tasks), name, kind)
 			if q.gpus > 0 {

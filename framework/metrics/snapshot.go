@@ -44,6 +44,8 @@ type roleCounts struct {
 	// tasks counts by state.
 	tasks     map[job.State]int
 	allocated map[string]int // thousandths of GPUs, by type
+	// textBytes are those of the jobs that have not ended, which the scheduler limits.
+	textBytes int
 	// queue has the waiting tasks by the type that they request, deferred those that may not be placed yet.
 	queue    map[string]*queueCounts
 	deferred map[pending.DeferralReason]int
@@ -77,6 +79,9 @@ func (s *Snapshot) CountJob(j *job.Job) {
 	}
 	s.jobs[j.State()]++
 	r := s.roleCountsFor(j.Spec.Role)
+	if !j.IsTerminal() {
+		r.textBytes += j.Spec.TextBytes()
+	}
 	waits := false
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
@@ -102,7 +107,7 @@ func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 	name = sanitizeLabel(name)
 	r := s.roles[name]
 	if r == nil {
-		r = &roleCounts{map[job.State]int{}, map[string]int{}, map[string]*queueCounts{}, map[pending.DeferralReason]int{}}
+		r = &roleCounts{tasks: map[job.State]int{}, allocated: map[string]int{}, queue: map[string]*queueCounts{}, deferred: map[pending.DeferralReason]int{}}
 		s.roles[name] = r
 	}
 	return r

@@ -150,12 +150,31 @@ func TestEveryOfferOfAStormIsAnswered(t *testing.T) {
 	}
 }
 
+// BenchmarkSubmit measures the admission and the record of a job with an environment, among many live ones.
+func BenchmarkSubmit(b *testing.B) {
+	now := time.Unix(1_700_000_000, 0)
+	st := New(SchedulerSettings{MaxLiveTasks: 1 << 30, MaxSpecBytes: 1 << 40}, RecoveredState{})
+	s := testSpec("j")
+	s.Env, s.Owner = map[string]string{}, "alice"
+	for i := range 20 {
+		s.Env[fmt.Sprint("NAME_", i)] = "a value of usual length"
+	}
+	for i := 0; b.Loop(); i++ {
+		s.Name = fmt.Sprint("j", i)
+		if err := st.AdmitCompleted(&s); err != nil {
+			b.Fatal(err)
+		}
+		st.Step(now, SubmitJob{Spec: s})
+		st.TakeChanges()
+	}
+}
+
 // BenchmarkTaskEnds measures the end of one job among many live ones.
 func BenchmarkTaskEnds(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			now := time.Unix(1_700_000_000, 0)
-			st := New(SchedulerSettings{MaxLiveTasks: 1 << 30, MaxEndedTasks: 1}, RecoveredState{})
+			st := New(SchedulerSettings{MaxLiveTasks: 1 << 30, MaxSpecBytes: 1 << 40, MaxEndedTasks: 1}, RecoveredState{})
 			for i := range n + b.N {
 				s := testSpec(fmt.Sprint("j", i))
 				st.Step(now, SubmitJob{Spec: s})

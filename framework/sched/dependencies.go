@@ -52,8 +52,8 @@ const maxNameCandidates = 1000
 // nearestJobName returns the visible job whose name differs in at most two letters, or "".
 func (t *jobTable) nearestJobName(name string, sees func(role string) bool) string {
 	best, distance := "", 3
-	for _, list := range [][]string{t.queue, t.ended.newestNames(maxNameCandidates)} {
-		for _, other := range list[max(0, len(list)-maxNameCandidates):] {
+	for _, list := range [][]string{t.queue[max(0, len(t.queue)-maxNameCandidates):], t.ended.newestNames(maxNameCandidates)} {
+		for _, other := range list {
 			if d := editdistance.Distance(name, other); d < distance && d < len(name) && sees(t.jobs[other].Spec.Role) {
 				best, distance = other, d
 			}

@@ -66,10 +66,10 @@ func (t *jobTable) addJob(j *job.Job) {
 	}
 }
 
-// enqueueJob adds a job that has not ended to the queue.
-func (t *jobTable) enqueueJob(j *job.Job) {
+// enqueueJob adds a job that has not ended to the queue. textBytes is the length of its texts.
+func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
 	t.queue = append(t.queue, j.Spec.Name)
-	t.liveBytes.Add(&j.Spec, j.Spec.TextBytes())
+	t.liveBytes.Add(&j.Spec, textBytes)
 }
 
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
@@ -85,8 +85,9 @@ func (t *jobTable) endJob(j *job.Job) bool {
 	default:
 		t.queue = slices.Delete(t.queue, i, i+1)
 	}
-	t.liveBytes.Add(&j.Spec, -j.Spec.TextBytes())
-	t.ended.add(j)
+	textBytes := j.Spec.TextBytes()
+	t.liveBytes.Add(&j.Spec, -textBytes)
+	t.ended.add(j, textBytes)
 	return true
 }
 

@@ -16,24 +16,62 @@ func ownerOf(spec *job.Spec) jobOwner { return jobOwner{spec.Role, spec.Owner} }
 // UsageByOwner counts something that is limited for the whole scheduler, such as live tasks, by role and by owner within
 // a role. A zero UsageByOwner has counted nothing.
 type UsageByOwner struct {
-	total   int
-	byRole  map[string]int
-	byOwner map[jobOwner]int
+	total int
+	// byRole and byOwner have no counters that are 0.
+	byRole  map[string]*int
+	byOwner map[jobOwner]*int
+	// last are the counters of the owner that was counted last, which usually is the next one too. They are nil if there
+	// is none.
+	last struct {
+		key         jobOwner
+		role, owner *int
+	}
 }
 
 // Add adds n, which may be negative, for the role and the owner of a job.
 func (u *UsageByOwner) Add(spec *job.Spec, n int) {
-	if u.byRole == nil {
-		u.byRole, u.byOwner = map[string]int{}, map[jobOwner]int{}
-	}
 	k := ownerOf(spec)
+	if u.last.role == nil || u.last.key != k {
+		u.selectOwner(k)
+	}
 	u.total += n
-	if u.byRole[k.role] += n; u.byRole[k.role] == 0 {
+	*u.last.role += n
+	*u.last.owner += n
+	if *u.last.owner != 0 {
+		return
+	}
+	if delete(u.byOwner, k); *u.last.role == 0 {
 		delete(u.byRole, k.role)
 	}
-	if u.byOwner[k] += n; u.byOwner[k] == 0 {
-		delete(u.byOwner, k)
+	u.last.role, u.last.owner = nil, nil
+}
+
+// selectOwner sets last to the counters of an owner, and creates them if there are none.
+func (u *UsageByOwner) selectOwner(k jobOwner) {
+	if u.byRole == nil {
+		u.byRole, u.byOwner = map[string]*int{}, map[jobOwner]*int{}
 	}
+	if u.byRole[k.role] == nil {
+		u.byRole[k.role] = new(int)
+	}
+	if u.byOwner[k] == nil {
+		u.byOwner[k] = new(int)
+	}
+	u.last.key, u.last.role, u.last.owner = k, u.byRole[k.role], u.byOwner[k]
+}
+
+// ofOwner returns what was counted for an owner, and for its role.
+func (u *UsageByOwner) ofOwner(k jobOwner) (role, owner int) {
+	if u.last.role != nil && u.last.key == k {
+		return *u.last.role, *u.last.owner
+	}
+	if n := u.byRole[k.role]; n != nil {
+		role = *n
+	}
+	if n := u.byOwner[k]; n != nil {
+		owner = *n
+	}
+	return role, owner
 }
 
 // Total returns the sum of all roles.
@@ -51,30 +89,29 @@ type SharedLimit struct {
 	SeveralRoles bool
 }
 
-// Check returns an error if the usage may not grow by n for the role and owner of a job.
+// Check returns an error if the usage may not grow by n for the role and owner of a job. It permits whatever adds
+// nothing: a part becomes smaller than its use when others submit, or when the setting changes.
 func (l SharedLimit) Check(u *UsageByOwner, spec *job.Spec, n int) error {
-	k, e := ownerOf(spec), LimitError{Noun: l.Noun, Requested: n, Percent: l.Percent}
-	if e.Used, e.Limit = u.total, l.Max; e.Used+n > e.Limit {
-		e.Holder = "the scheduler"
-		return &e
+	if n <= 0 {
+		return nil
 	}
+	if u.total+n > l.Max {
+		return &LimitError{Holder: "the scheduler", Noun: l.Noun, Used: u.total, Requested: n, Limit: l.Max}
+	}
+	k := ownerOf(spec)
+	byRole, byOwner := u.ofOwner(k)
+	part, inPart := l.Max, u.total // the role's part, and what of it is used
 	if l.SeveralRoles {
-		e.Used = u.byRole[k.role]
-		if e.Limit = (l.Max - (u.total - e.Used)) * l.Percent / 100; e.Used+n > e.Limit {
-			e.Holder, e.Others = fmt.Sprintf("role %q", k.role), "other roles"
-			return &e
+		part, inPart = (l.Max-(u.total-byRole))*l.Percent/100, byRole
+		if inPart+n > part {
+			return &LimitError{Holder: fmt.Sprintf("role %q", k.role), Noun: l.Noun, Used: inPart, Requested: n, Limit: part, Others: "other roles", Percent: l.Percent}
 		}
 	}
-	if k.owner != "" {
-		rest := e.Limit - (u.byRole[k.role] - u.byOwner[k])
-		if !l.SeveralRoles {
-			rest = l.Max - (u.total - u.byOwner[k])
-		}
-		e.Used = u.byOwner[k]
-		if e.Limit = rest * l.Percent / 100; e.Used+n > e.Limit {
-			e.Holder, e.Others = fmt.Sprintf("%s in role %q", k.owner, k.role), "other users"
-			return &e
-		}
+	if k.owner == "" {
+		return nil
+	}
+	if part = (part - (inPart - byOwner)) * l.Percent / 100; byOwner+n > part {
+		return &LimitError{Holder: fmt.Sprintf("%s in role %q", k.owner, k.role), Noun: l.Noun, Used: byOwner, Requested: n, Limit: part, Others: "other users", Percent: l.Percent}
 	}
 	return nil
 }
@@ -122,39 +159,59 @@ func (s *State) admitUsage(spec *job.Spec, tasks, bytes int) error {
 // endedJobs are the remembered jobs that have ended. Each role and owner has a list of its own, so that the jobs of
 // whoever has the most are forgotten first.
 type endedJobs struct {
-	// names are in the order in which the jobs ended. count is the number of all.
-	names map[jobOwner][]string
-	count int
+	// lists are not empty.
+	lists map[jobOwner]*endedList
 	// tasks and bytes are those of the jobs. The settings limit both.
 	tasks, bytes UsageByOwner
 }
 
-func (e *endedJobs) add(j *job.Job) {
-	if e.names == nil {
-		e.names = map[jobOwner][]string{}
+// endedList has the ended jobs of one owner, in the order in which they ended. Those before first are removed.
+type endedList struct {
+	jobs  []endedJob
+	first int
+}
+
+type endedJob struct {
+	name      string
+	textBytes int
+}
+
+func (l *endedList) all() []endedJob { return l.jobs[l.first:] }
+
+func (e *endedJobs) add(j *job.Job, textBytes int) {
+	if e.lists == nil {
+		e.lists = map[jobOwner]*endedList{}
 	}
 	k := ownerOf(&j.Spec)
-	e.names[k] = append(e.names[k], j.Spec.Name)
-	e.count++
+	l := e.lists[k]
+	if l == nil {
+		l = &endedList{}
+		e.lists[k] = l
+	}
+	l.jobs = append(l.jobs, endedJob{j.Spec.Name, textBytes})
 	e.tasks.Add(&j.Spec, len(j.Tasks))
-	e.bytes.Add(&j.Spec, j.Spec.TextBytes())
+	e.bytes.Add(&j.Spec, textBytes)
 }
 
 func (e *endedJobs) remove(j *job.Job) {
 	k := ownerOf(&j.Spec)
-	list := e.names[k]
-	for i, name := range list {
-		if name != j.Spec.Name {
-			continue
-		}
-		copy(list[1:i+1], list[:i]) // the oldest are removed first, so the shorter part is moved
-		if e.names[k] = list[1:]; len(list) == 1 {
-			delete(e.names, k)
-		}
-		e.count--
-		e.tasks.Add(&j.Spec, -len(j.Tasks))
-		e.bytes.Add(&j.Spec, -j.Spec.TextBytes())
+	l := e.lists[k]
+	if l == nil {
 		return
+	}
+	i := slices.IndexFunc(l.all(), func(one endedJob) bool { return one.name == j.Spec.Name })
+	if i < 0 {
+		return
+	}
+	e.tasks.Add(&j.Spec, -len(j.Tasks))
+	e.bytes.Add(&j.Spec, -l.all()[i].textBytes)
+	copy(l.all()[1:i+1], l.all()[:i]) // the oldest are removed first, so the shorter part is moved
+	l.jobs[l.first] = endedJob{}
+	switch l.first++; {
+	case l.first == len(l.jobs):
+		delete(e.lists, k)
+	case 2*l.first >= len(l.jobs):
+		l.jobs, l.first = slices.Delete(l.jobs, 0, l.first), 0
 	}
 }
 
@@ -162,30 +219,35 @@ func (e *endedJobs) remove(j *job.Job) {
 // it. It passes over one job, which is the newest of its owner; "" means that there is no other.
 func (e *endedJobs) oldestOfLargest(u *UsageByOwner, except string) (name string) {
 	var largest jobOwner
-	for k, list := range e.names {
-		if list[0] == except {
-			continue
-		}
-		if name == "" || compareUsage(u, k, largest) > 0 {
-			name, largest = list[0], k
+	for k, l := range e.lists {
+		switch oldest := l.all()[0].name; {
+		case oldest == except:
+		case name == "", compareUsage(u, k, largest) > 0:
+			name, largest = oldest, k
 		}
 	}
 	return name
 }
 
+// compareUsage orders owners by the usage of their role, then by their own. Names make the order total.
 func compareUsage(u *UsageByOwner, a, b jobOwner) int {
-	return cmp.Or(
-		cmp.Compare(u.byRole[a.role], u.byRole[b.role]), cmp.Compare(a.role, b.role),
-		cmp.Compare(u.byOwner[a], u.byOwner[b]), cmp.Compare(a.owner, b.owner),
-	)
+	inRoleA, ownA := u.ofOwner(a)
+	inRoleB, ownB := u.ofOwner(b)
+	if a.role != b.role {
+		return cmp.Or(cmp.Compare(inRoleA, inRoleB), cmp.Compare(a.role, b.role))
+	}
+	return cmp.Or(cmp.Compare(ownA, ownB), cmp.Compare(a.owner, b.owner))
 }
 
-// newestNames returns the names of the jobs that ended last, at most n of each owner, sorted.
+// newestNames returns, sorted, the names of jobs that ended last: about n, the same number of each owner.
 func (e *endedJobs) newestNames(n int) []string {
-	var all []string
-	for _, list := range e.names {
-		all = append(all, list[max(0, len(list)-n):]...)
+	var names []string
+	for _, l := range e.lists {
+		all := l.all()
+		for _, one := range all[max(0, len(all)-max(1, n/len(e.lists))):] {
+			names = append(names, one.name)
+		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(names)
+	return names
 }

@@ -69,6 +69,32 @@ func TestOneSubmitterLeavesTasksForOthers(t *testing.T) {
 	}
 }
 
+// TestShrunkPartRefusesOnlyMore checks that jobs that exceed a part, because another role came later, keep running, and that
+// a service with them may be scaled down, and up within its part of tasks.
+func TestShrunkPartRefusesOnlyMore(t *testing.T) {
+	st := sharedState(SchedulerSettings{MaxLiveTasks: 80, MaxSpecBytes: 100 << 10})
+	service := ownedSpec("web", "research", "", 2)
+	service.Service = &job.Service{}
+	service.Env = map[string]string{"A": strings.Repeat("x", 48<<10)}
+	service.SetDefaults()
+	if err := st.Admit(&service); err != nil {
+		t.Fatal(err)
+	}
+	st.Step(time.Unix(1_700_000_000, 0), SubmitJob{Spec: service})
+	if n, _ := fillLimit(st, "prod", "", nil); n < 10 {
+		t.Fatalf("the other role has %d jobs", n)
+	}
+	for _, tasks := range []int{1, 3} {
+		if err := st.AdmitScale("web", tasks); err != nil {
+			t.Errorf("scale to %d: %v", tasks, err)
+		}
+	}
+	more := ownedSpec("more", "research", "", 1)
+	if err := st.Admit(&more); err == nil || !strings.Contains(err.Error(), "other roles leave free") {
+		t.Errorf("another job: %v", err)
+	}
+}
+
 func TestOnlySubmitterUsesWholeLimit(t *testing.T) {
 	if got, err := fillLimit(New(SchedulerSettings{MaxLiveTasks: 20}, RecoveredState{}), "", "", nil); got != 20 || !strings.Contains(err.Error(), "the limit of 20") {
 		t.Errorf("without roles and users: accepted %d, then %v", got, err)

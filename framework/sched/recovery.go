@@ -60,14 +60,14 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		if j.IsTerminal() {
 			ended = append(ended, j)
 		} else {
-			s.enqueueJob(j)
+			s.enqueueJob(j, j.Spec.TextBytes())
 			s.addDependent(j)
 		}
 	}
 	s.endedAttempts.restore(s.jobs)
 	slices.SortStableFunc(ended, func(a, b *job.Job) int { return lastEndOf(a).Compare(lastEndOf(b)) })
 	for _, j := range ended {
-		s.ended.add(j)
+		s.ended.add(j, j.Spec.TextBytes())
 	}
 	return s
 }

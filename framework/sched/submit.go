@@ -27,6 +27,11 @@ func (s *State) AdmitCompleted(spec *job.Spec) error {
 // AdmitBy is AdmitCompleted for a user who sees only the jobs of some roles. A job
 // cannot depend on jobs that its user does not see.
 func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
+	return s.admitJob(spec, spec.TextBytes(), sees)
+}
+
+// admitJob is AdmitBy for a job whose texts have a known length.
+func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) bool) error {
 	if j, ok := s.jobs[spec.Name]; ok && !j.IsTerminal() {
 		return &JobNotEndedError{Name: spec.Name, State: j.State()}
 	}
@@ -43,7 +48,7 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 		return err
 	}
 	counted := job.Spec{Role: s.roleOf(spec), Owner: spec.Owner}
-	return s.admitUsage(&counted, spec.Tasks, spec.TextBytes())
+	return s.admitUsage(&counted, spec.Tasks, textBytes)
 }
 
 // JobNotEndedError reports that a job of the same name has not ended.
@@ -58,7 +63,9 @@ func (e *JobNotEndedError) Error() string {
 }
 
 func (s *State) submitJob(spec job.Spec) {
-	if s.AdmitCompleted(&spec) != nil {
+	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
+	textBytes := spec.TextBytes()
+	if s.admitJob(&spec, textBytes, func(string) bool { return true }) != nil {
 		return
 	}
 	// Task ids contain the time of submission, and the queue is sorted by it: it increases even if the clock does not.
@@ -69,11 +76,10 @@ func (s *State) submitJob(spec job.Spec) {
 	if old, ok := s.jobs[spec.Name]; ok {
 		s.forgetJob(old)
 	}
-	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
 	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.registerDependencies(j)
 	s.addJob(j)
-	s.enqueueJob(j)
+	s.enqueueJob(j, textBytes)
 	s.changes.markJob(j)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	for i := range j.Tasks {

@@ -137,7 +137,7 @@ type runningTask struct {
 
 func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	cfg.Interval, cfg.SampleEvery = cmp.Or(cfg.Interval, time.Second), cmp.Or(cfg.SampleEvery, time.Hour)
-	cfg.Sched.MaxEndedTasks, cfg.Sched.MaxLiveTasks = 1, 1<<31
+	cfg.Sched.MaxEndedTasks, cfg.Sched.MaxLiveTasks, cfg.Sched.MaxSpecBytes, cfg.Sched.LimitShare = 1, 1<<31, 1<<40, 100
 	cfg.Sched.HoldOffers = cmp.Or(cfg.Sched.HoldOffers, sched.DefaultHoldOffers)
 	roles := cfg.Sched.Policy.Roles
 	if len(roles) == 0 {

@@ -33,6 +33,9 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
+			if share := cfg.Sched.LimitShare; share < 1 || share > 100 {
+				return fmt.Errorf("limit-share %d is not between 1 and 100", share)
+			}
 			systemd := cli.NewNotifier(describeStatus(framework.Status{}))
 			cfg.OnStatus = func(s framework.Status) { systemd.SetStatus(describeStatus(s)) }
 			if encryption != (master.TLSFiles{}) || strings.HasPrefix(cfg.Master, "https://") {
