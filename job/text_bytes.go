@@ -12,14 +12,12 @@ func (s *Spec) TextBytes() int {
 			n += len(text) + 16
 		}
 	}
-	for _, list := range [...][]string{s.Command, s.Request.Types.Include, s.Request.Types.Exclude, s.Request.Devices.Include, s.Request.Devices.Exclude} {
-		add(list...)
-	}
-	for _, texts := range [...]map[string]string{s.Env, s.Secrets, s.Labels} {
-		for name, value := range texts {
-			add(name, value)
-		}
-	}
+	add(s.Command...)
+	add(s.Request.Types.Include...)
+	add(s.Request.Types.Exclude...)
+	add(s.Request.Devices.Include...)
+	add(s.Request.Devices.Exclude...)
+	n += sizeOfTexts(s.Env) + sizeOfTexts(s.Secrets) + sizeOfTexts(s.Labels)
 	if s.ClientKey != nil {
 		add(s.ClientKey.Key, s.ClientKey.Digest)
 	}
@@ -44,14 +42,27 @@ func (s *Spec) TextBytes() int {
 	for i := range s.Parameters {
 		add(s.Parameters[i].Key, s.Parameters[i].Value)
 	}
-	for _, c := range s.allChecks() {
-		add(c.Command...)
-		if c.HTTP != nil {
-			add(c.HTTP.Path)
+	if s.HealthCheck != nil || s.Check != nil || len(s.MoreHealthChecks) > 0 { // most jobs have none
+		for _, c := range s.allChecks() {
+			add(c.Command...)
+			if c.HTTP != nil {
+				add(c.HTTP.Path)
+			}
 		}
 	}
 	if s.Matrix != nil {
 		n += s.Matrix.textBytes()
+	}
+	return n
+}
+
+func sizeOfTexts(texts map[string]string) int {
+	if len(texts) == 0 {
+		return 0
+	}
+	n := 32 * len(texts)
+	for name, value := range texts {
+		n += len(name) + len(value)
 	}
 	return n
 }

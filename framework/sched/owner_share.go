@@ -92,13 +92,16 @@ type SharedLimit struct {
 // Check returns an error if the usage may not grow by n for the role and owner of a job. It permits whatever adds
 // nothing: a part becomes smaller than its use when others submit, or when the setting changes.
 func (l SharedLimit) Check(u *UsageByOwner, spec *job.Spec, n int) error {
+	return l.check(u, ownerOf(spec), n)
+}
+
+func (l *SharedLimit) check(u *UsageByOwner, k jobOwner, n int) error {
 	if n <= 0 {
 		return nil
 	}
 	if u.total+n > l.Max {
 		return &LimitError{Holder: "the scheduler", Noun: l.Noun, Used: u.total, Requested: n, Limit: l.Max}
 	}
-	k := ownerOf(spec)
 	byRole, byOwner := u.ofOwner(k)
 	part, inPart := l.Max, u.total // the role's part, and what of it is used
 	if l.SeveralRoles {
@@ -148,12 +151,14 @@ const (
 	nounSpecBytes = "bytes of jobs that have not ended"
 )
 
-// admitUsage returns an error if the tasks and the text of a job exceed a limit.
-func (s *State) admitUsage(spec *job.Spec, tasks, bytes int) error {
-	if err := s.sharedLimit(s.cfg.MaxLiveTasks, nounLiveTasks).Check(&s.liveTasks, spec, tasks); err != nil {
+// admitUsage returns an error if the tasks and the texts of an owner's job exceed a limit.
+func (s *State) admitUsage(k jobOwner, tasks, bytes int) error {
+	l := s.sharedLimit(s.cfg.MaxLiveTasks, nounLiveTasks)
+	if err := l.check(&s.liveTasks, k, tasks); err != nil {
 		return err
 	}
-	return s.sharedLimit(s.cfg.MaxSpecBytes, nounSpecBytes).Check(&s.liveBytes, spec, bytes)
+	l.Max, l.Noun = s.cfg.MaxSpecBytes, nounSpecBytes
+	return l.check(&s.liveBytes, k, bytes)
 }
 
 // endedJobs are the remembered jobs that have ended. Each role and owner has a list of its own, so that the jobs of

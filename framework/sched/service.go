@@ -23,7 +23,7 @@ func (s *State) AdmitScale(name string, tasks int) error {
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}
 	if more := tasks - j.WantedTasks(); more > 0 {
-		return s.admitUsage(&j.Spec, more, 0)
+		return s.admitUsage(ownerOf(&j.Spec), more, 0)
 	}
 	return nil
 }

@@ -47,8 +47,7 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 	if err := s.admitDependencies(spec, sees); err != nil {
 		return err
 	}
-	counted := job.Spec{Role: s.roleOf(spec), Owner: spec.Owner}
-	return s.admitUsage(&counted, spec.Tasks, textBytes)
+	return s.admitUsage(jobOwner{s.roleOf(spec), spec.Owner}, spec.Tasks, textBytes)
 }
 
 // JobNotEndedError reports that a job of the same name has not ended.
