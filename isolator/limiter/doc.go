@@ -6,7 +6,8 @@
 // The library is preloaded through /etc/ld.so.preload. It reads its files at LimitsPath and
 // UsagePath only, and no environment variable. It replaces the driver's functions that
 // allocate, report and launch, whether a program is linked to them or gets them from dlsym,
-// dlvsym or cuGetProcAddress.
+// dlvsym or cuGetProcAddress. Lookups that a program gets by name from dlsym or dlvsym are the
+// library's too.
 //
 // The library guarantees: The processes of a container together never get more memory than the
 // limit through any function in src/hooks.def, also if they race. The memory of a dead process

@@ -76,6 +76,21 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 	}
 }
 
+// A program that asks a lookup for the C library's own lookups gets functions that find the
+// limiter's functions, not the driver's.
+func TestLookupsReturnTheLimitersLookups(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
+	for _, how := range []string{"dlsym-by-dlsym", "dlsym-by-dlvsym", "dlvsym-by-dlsym"} {
+		t.Run(how, func(t *testing.T) {
+			p := c.start(how)
+			defer p.end()
+			p.t = t
+			p.must(1, "ctx 0")
+			p.want(outOfMemory, 2, "alloc %d", 256*mib)
+		})
+	}
+}
+
 // Destroying a context releases its own memory and the allocations in it.
 func TestDestroyedContextsReleaseMemory(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))

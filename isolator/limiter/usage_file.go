@@ -29,7 +29,8 @@ const (
 type usageHeader struct {
 	Magic, Nonce   uint64
 	Devices, Slots uint32
-	_              [5]uint64
+	HostLockMissed uint64
+	_              [4]uint64
 }
 
 type deviceRecord struct {

@@ -115,11 +115,14 @@ static CUresult create_context(CUcontext *context, void *p, int n, unsigned flag
 	struct usage_file *b;
 	if (!usage_lock(&b)) // without a usage file no context is created
 		return CUDA_ERROR_NOT_INITIALIZED;
+	bool missed = b->header.host_lock_missed;
 	usage_unlock();
 	bool known = c.bytes && limits_get()->device[index].cores == 100;
 	if (!known)
 		lock_acquire(&measure_lock);
-	int lock = host_lock(!known);
+	int lock = host_lock(!known, !missed);
+	if ((lock < 0) != missed)
+		usage_set_host_lock_missed(lock < 0);
 	r = known ? create(context, p, n, flags, device) : create_measured(&c, context, p, n, flags, device, create, primary);
 	host_unlock(lock);
 	if (!known)

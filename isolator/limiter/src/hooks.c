@@ -74,6 +74,9 @@ typedef void *version_lookup(void *, const char *, const char *);
 
 static void *_Atomic libc_dlsym, *_Atomic libc_dlvsym;
 
+EXPORT symbol_lookup dlsym;
+EXPORT version_lookup dlvsym;
+
 static void *cached_libc_symbol(void *_Atomic *cell, const char *name)
 {
 	void *f = atomic_load_explicit(cell, memory_order_relaxed);
@@ -82,6 +85,24 @@ static void *cached_libc_symbol(void *_Atomic *cell, const char *name)
 		atomic_store_explicit(cell, f, memory_order_relaxed);
 	}
 	return f;
+}
+
+// own_lookup returns the limiter's function for a name under which the C library
+// hands out its own lookups, to programs or to its other parts. Programs get
+// the limiter's instead: with the C library's they would find the driver's
+// functions. The private ones take further arguments, which are not needed.
+static void *own_lookup(const char *name)
+{
+	static const struct { const char *name; void *function; } lookups[] = {
+		{"dlsym", (void *)dlsym}, {"__libc_dlsym", (void *)dlsym}, {"_dl_sym", (void *)dlsym},
+		{"dlvsym", (void *)dlvsym}, {"__libc_dlvsym", (void *)dlvsym}, {"_dl_vsym", (void *)dlvsym},
+	};
+	if (!name || (name[0] != 'd' && name[0] != '_'))
+		return NULL;
+	for (size_t i = 0; i < sizeof lookups / sizeof lookups[0]; i++)
+		if (strcmp(lookups[i].name, name) == 0)
+			return lookups[i].function;
+	return NULL;
 }
 
 // reject_version complains about a version of a hooked function that is newer
@@ -98,9 +119,11 @@ static const char *reject_version(const char *name)
 EXPORT void *dlsym(void *handle, const char *name)
 {
 	symbol_lookup *lookup = (symbol_lookup *)cached_libc_symbol(&libc_dlsym, "dlsym");
-	void *hook = hook_by_name(name);
+	void *hook = hook_by_name(name), *own = own_lookup(name), *found;
 	if (hook && lookup(handle, name))
 		return hook;
+	if (own && (found = lookup(handle, name)) && found == libc_symbol(name))
+		return own;
 	if (!hook && is_unknown_version(name) && lookup(handle, name))
 		name = reject_version(name);
 	return lookup(handle, name);
@@ -109,9 +132,11 @@ EXPORT void *dlsym(void *handle, const char *name)
 EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 {
 	version_lookup *lookup = (version_lookup *)cached_libc_symbol(&libc_dlvsym, "dlvsym");
-	void *hook = hook_by_name(name);
+	void *hook = hook_by_name(name), *own = own_lookup(name), *found;
 	if (hook && lookup(handle, name, version))
 		return hook;
+	if (own && (found = lookup(handle, name, version)) && found == libc_symbol(name))
+		return own;
 	if (!hook && is_unknown_version(name) && lookup(handle, name, version))
 		name = reject_version(name);
 	return lookup(handle, name, version);

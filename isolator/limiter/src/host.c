@@ -8,18 +8,17 @@
 #include <time.h>
 #include <unistd.h>
 
-// A container that never releases the lock must not block the others forever:
-// after ten seconds they continue without it, with less accurate measurements.
-static const int max_tries = 2000;
 static const struct timespec retry_interval = {0, 5000000};
 
 // host_lock returns the descriptor for host_unlock, or -1 if the lock is not
-// available.
-int host_lock(bool exclusive)
+// available. Any process of any container can keep the lock and must not block
+// the others: with wait they retry host_lock_tries times, else they try once.
+// Then they continue without the lock, with less accurate measurements.
+int host_lock(bool exclusive, bool wait)
 {
 	disable_cancellation(true);
 	int fd = open(shared_path, O_RDONLY | O_CLOEXEC);
-	for (int i = 0; fd >= 0 && i < max_tries; i++) {
+	for (int i = 0; fd >= 0 && i < (wait ? host_lock_tries : 1); i++) {
 		if (flock(fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
 			return fd;
 		if (errno != EWOULDBLOCK && errno != EINTR)

@@ -48,14 +48,15 @@ void cancellation_after_fork(void);
 
 // ---- host.c
 
-int host_lock(bool exclusive);
+int host_lock(bool exclusive, bool wait);
 void host_unlock(int);
 
-// ---- platform.c: file paths and clocks
+// ---- platform.c: file paths, the wait for the host's lock, and clocks
 
 extern const char limits_path[], usage_path[];
 extern const char shared_path[]; // a file that all containers of the host share
 extern const bool limits_must_be_mounted; // reject a limits file that the task could have written
+extern const int host_lock_tries; // of 5 ms each
 uint64_t clock_now_ns(void);
 uint64_t clock_wall_us(void);
 void clock_sleep_ns(uint64_t);
@@ -88,6 +89,7 @@ bool usage_total(int device, uint64_t *used);
 bool usage_lock(struct usage_file **);          // locks the usage file and returns its content; false: not available
 void usage_write_device(int device);            // between usage_lock and usage_unlock
 void usage_unlock(void);
+void usage_set_host_lock_missed(bool);
 void usage_set_nvml_pid(unsigned pid);
 unsigned usage_nvml_pid(void); // 0: not known
 uint64_t slot_checksum(const struct process_slot *, uint64_t nonce);

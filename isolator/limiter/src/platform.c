@@ -1,4 +1,4 @@
-// Paths of the mounted files, and the clocks. The tests build the limiter with
+// Paths of the mounted files, the wait for the host's lock, and the clocks. The tests build the limiter with
 // testdata/platform.c instead.
 #include "limiter.h"
 #include <time.h>
@@ -7,6 +7,7 @@ const char limits_path[] = "/run/mesos-gpu/limits";
 const char usage_path[] = "/run/mesos-gpu/books";
 const char shared_path[] = "/run/mesos-gpu/libmesosgpu.so";
 const bool limits_must_be_mounted = true;
+const int host_lock_tries = 2000; // ten seconds: many contexts may be created in turn when a host starts its tasks
 
 static uint64_t now_ns(clockid_t clock)
 {

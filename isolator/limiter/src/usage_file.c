@@ -241,6 +241,17 @@ void usage_write_device(int i)
 	(void)n; // a failed write is detected by the next read
 }
 
+void usage_set_host_lock_missed(bool missed)
+{
+	struct usage_file *b;
+	if (!usage_lock(&b))
+		return;
+	b->header.host_lock_missed = missed;
+	ssize_t n = pwrite(file, &b->header.host_lock_missed, sizeof b->header.host_lock_missed, (off_t)offsetof(struct usage_file, header.host_lock_missed));
+	(void)n; // the next process waits again
+	unlock_file();
+}
+
 static uint64_t sum_device(int device)
 {
 	uint64_t total = self.used[device];

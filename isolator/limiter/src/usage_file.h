@@ -13,7 +13,8 @@ struct usage_header {
 	uint64_t magic;
 	uint64_t nonce; // of the limits file; the usage file of another container is refused
 	uint32_t devices, slots;
-	uint64_t reserved[5];
+	uint64_t host_lock_missed; // 1: a process did not get the host's lock; until one gets it, each tries once and does not wait
+	uint64_t reserved[4];
 };
 
 // One device, as the container's processes share it.

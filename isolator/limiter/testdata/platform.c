@@ -12,6 +12,7 @@ const char limits_path[] = TEST_DIR "/limits";
 const char usage_path[] = TEST_DIR "/books";
 const char shared_path[] = TEST_SHARED;
 const bool limits_must_be_mounted = TEST_MOUNTED;
+const int host_lock_tries = 600; // three seconds
 
 #ifndef TEST_CLOCK_REAL
 #define TEST_CLOCK_REAL 0

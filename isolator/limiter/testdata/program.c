@@ -1,7 +1,9 @@
 // A program like those that tasks run, for tests. It executes one command per
 // line of standard input and prints one result line for each. The first
 // argument selects how it finds the driver's functions: proc (as the CUDA
-// runtime does), dlsym, dlvsym, or link if it is linked with the driver.
+// runtime does), dlsym, dlvsym, dlsym-by-dlsym, dlsym-by-dlvsym or
+// dlvsym-by-dlsym, which take the C library's lookup from another lookup, or
+// link if it is linked with the driver.
 #define _GNU_SOURCE
 #include "../src/cuda.h"
 #include <dlfcn.h>
@@ -20,6 +22,21 @@ static const char *how;
 static void *library;
 static int version = 11030; // up to this version cuCtxCreate is cuCtxCreate_v2
 
+// libc_lookup returns the lookup of the C library that another lookup finds. It
+// is in libdl before version 2.34. Versions of its symbols differ by machine.
+static void *libc_lookup(const char *symbol, int versioned)
+{
+	static const char *const libraries[] = {"libc.so.6", "libdl.so.2"}, *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+	for (int l = 0; l < 2; l++) {
+		void *handle = dlopen(libraries[l], RTLD_LAZY), *f = handle && !versioned ? dlsym(handle, symbol) : NULL;
+		for (int v = 0; handle && versioned && !f && v < 3; v++)
+			f = dlvsym(handle, symbol, versions[v]);
+		if (f)
+			return f;
+	}
+	return NULL;
+}
+
 static void *found(const char *base, const char *symbol, uint64_t flags)
 {
 	void *f = NULL;
@@ -28,6 +45,10 @@ static void *found(const char *base, const char *symbol, uint64_t flags)
 		return dlsym(library, symbol);
 	if (strcmp(how, "dlvsym") == 0)
 		return dlvsym(library, symbol, "libcuda.so.1"); // symbol version of the fake driver
+	if (strncmp(how, "dlsym-by-", 9) == 0)
+		return ((void *(*)(void *, const char *))libc_lookup("dlsym", strcmp(how + 9, "dlvsym") == 0))(library, symbol);
+	if (strcmp(how, "dlvsym-by-dlsym") == 0)
+		return ((void *(*)(void *, const char *, const char *))libc_lookup("dlvsym", 0))(library, symbol, "libcuda.so.1");
 	CUresult (*get)(const char *, void **, int, uint64_t, int *) = dlsym(library, "cuGetProcAddress_v2");
 	get(base, &f, version, flags, &status);
 	return f;
