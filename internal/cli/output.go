@@ -64,6 +64,16 @@ func JoinWithOr(words []string) string {
 // -o yaml.
 func (a *App) PrintJSON(v any) error { return a.writeEncoded(a.Stdout, v) }
 
+// PrintJSONLine writes v to standard output as one line of JSON.
+func (a *App) PrintJSONLine(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	_, err = a.Stdout.Write(append(term.EscapeJSON(text), '\n'))
+	return err
+}
+
 func (a *App) writeEncoded(to io.Writer, v any) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -71,14 +81,14 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
-	out := text.Bytes()
+	out := term.EscapeJSON(text.Bytes()) // YAML allows no control characters
 	if a.Format == FormatYAML {
 		var err error
 		if out, err = toYAML(out); err != nil {
 			return err
 		}
 	}
-	_, err := to.Write(out)
+	_, err := to.Write(term.EscapeJSON(out))
 	return err
 }
 
@@ -105,6 +115,9 @@ func toYAML(text []byte) ([]byte, error) {
 func clearStyles(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
 		n.Style = 0
+	}
+	if term.HasControls(n.Value) {
+		n.Style = yaml.DoubleQuotedStyle // of the styles, only this one has escape sequences, which are those of JSON
 	}
 	for _, c := range n.Content {
 		clearStyles(c)

@@ -46,6 +46,34 @@ func TestYAMLMatchesJSON(t *testing.T) {
 	}
 }
 
+// Text of other users can neither control the terminal nor change the order of what it shows,
+// in any format, and programs read the same text.
+func TestEncodedOutputHasNoControlCharacters(t *testing.T) {
+	const hostile = "\u009b31m \u202eexe.txt\u202c \u2066x\u2069 \x1b[2J\x7f"
+	v := map[string]any{"message": hostile, hostile: "key", "list": []string{hostile}}
+	for _, format := range []string{FormatJSON, FormatYAML, "line"} {
+		var out bytes.Buffer
+		a := &App{ProcessIO: ProcessIO{Stdout: &out}, Format: format}
+		print, decode := a.PrintJSON, yaml.Unmarshal
+		if format == "line" {
+			print = a.PrintJSONLine
+		}
+		if format != FormatYAML {
+			decode = json.Unmarshal
+		}
+		if err := print(v); err != nil {
+			t.Fatal(err)
+		}
+		if term.HasControls(out.String()) {
+			t.Errorf("%s: control characters in %q", format, out.String())
+		}
+		var back map[string]any
+		if err := decode(out.Bytes(), &back); err != nil || back["message"] != hostile || back[hostile] != "key" {
+			t.Errorf("%s: read back %q, %v", format, back, err)
+		}
+	}
+}
+
 // The width is that of the terminal, and colors are on unless the user disables them.
 func TestTerminal(t *testing.T) {
 	_, tty := termtest.OpenTerminal(t, 57)

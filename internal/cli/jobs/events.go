@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -106,7 +105,7 @@ func jobsNamed(ctx context.Context, c *client.Client, name string) ([]api.JobVie
 func (a *jobCommands) printEvent(ev api.TaskEvent, width int) error {
 	switch a.Format {
 	case cli.FormatJSON:
-		return json.NewEncoder(a.Stdout).Encode(ev)
+		return a.PrintJSONLine(ev)
 	case cli.FormatYAML:
 		if _, err := io.WriteString(a.Stdout, "---\n"); err != nil {
 			return err
