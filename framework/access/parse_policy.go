@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/job"
 )
 
 // MaxPolicySize limits an access file, in bytes. Thousands of tokens fit.
@@ -242,7 +243,8 @@ func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePerm
 	a := admission.HostPermissions{AllowList: b}
 	r.readMapping(n, map[string]func(*yaml.Node){
 		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "host_ipc": r.readBool(&a.HostIPC),
-		"networks": r.readTexts(&b.Networks, acceptAny), "images": r.readTexts(&b.Images, admission.ValidateImagePattern),
+		"networks": r.readTexts(&b.Networks, acceptAny), "fetch": r.readTexts((*[]string)(&b.FetchHosts), job.ValidateFetchHost),
+		"named_volumes": r.readTexts(&b.NamedVolumes, checkVolumeName), "role_volumes": r.readBool(&b.RoleVolumes), "images": r.readTexts(&b.Images, admission.ValidateImagePattern),
 		"parameters": r.readTexts(&b.Parameters, acceptAny), "users": r.readTexts(&b.Users, acceptAny), "without_image": r.readBool(&b.NoImage),
 	})
 	if len(roles) == 0 {
@@ -252,6 +254,14 @@ func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePerm
 		entries = append(entries, admission.RolePermissions{Role: role, Permissions: a})
 	}
 	return entries
+}
+
+// checkVolumeName rejects paths and patterns, which would match no name.
+func checkVolumeName(name string) error {
+	if strings.Contains(name, "/") || name != "*" && strings.Contains(name, "*") {
+		return fmt.Errorf("named volume %q: write the name of a volume of the Docker engines, or * for all; paths are allowed under volumes", name)
+	}
+	return nil
 }
 
 func checkVolume(name string) error {

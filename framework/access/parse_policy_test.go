@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/job"
 )
 
 const hash = "$2a$10$8e/0D4RQ7uuqv8U0hJQPC.BIe.5CQ1WTSMR0pGv2mVKmoPzXBb0t6"
@@ -69,8 +70,8 @@ func TestDocumentedFile(t *testing.T) {
 		t.Errorf("read %+v", p)
 	}
 	want := map[string]admission.HostPermissions{
-		"/":    {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}}},
-		"prod": {Volumes: []string{"/data"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, Parameters: []string{"init", "ulimit"}, Users: []string{"nobody"}, NoImage: true}},
+		"/":    {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}, FetchHosts: job.FetchHosts{"*.example.org"}, RoleVolumes: true}},
+		"prod": {Volumes: []string{"/data"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, FetchHosts: job.FetchHosts{"mirror.example.org:8080"}, NamedVolumes: []string{"models"}, RoleVolumes: true, Parameters: []string{"init", "ulimit", "cap-add=IPC_LOCK"}, Users: []string{"nobody"}, NoImage: true}},
 	}
 	got := map[string]admission.HostPermissions{}
 	for _, j := range p.JobLimits {

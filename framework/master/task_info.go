@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -73,7 +74,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 		HealthCheck: health, Check: convertCheck(s, l.Ports),
 		Limits:     convertLimits(s),
 		KillPolicy: &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)},
-		Executor:   c.buildExecutor(l, frameworkID, forExecutor, labels),
+		Executor:   c.buildExecutor(l, frameworkID, forExecutor, executorLabels(l, labels)),
 	}, rest, nil
 }
 
@@ -98,6 +99,15 @@ func taskLabels(s *job.Spec, index int) *mesos.Labels {
 		labels = append(labels, mesos.Label{Key: key, Value: &value})
 	}
 	return &mesos.Labels{Labels: labels}
+}
+
+// executorLabels adds the hosts from which the agent may fetch the task's files. Agents of Apache Mesos ignore them.
+func executorLabels(l sched.TaskLaunch, labels *mesos.Labels) *mesos.Labels {
+	if l.FetchHosts == nil || len(l.Spec.Fetch) == 0 {
+		return labels
+	}
+	hosts := strings.Join(l.FetchHosts, " ")
+	return &mesos.Labels{Labels: append([]mesos.Label{{Key: job.FetchHostsLabel, Value: &hosts}}, labels.Labels...)}
 }
 
 // mergeEnvironment adds the scheduler's variables (rank, peers, ports) to the

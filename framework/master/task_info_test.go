@@ -122,6 +122,38 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 	}
 }
 
+// TestExecutorHasHostsToFetchFrom checks that only an executor of a task with files to fetch has the label, and that an empty
+// list differs from none.
+func TestExecutorHasHostsToFetchFrom(t *testing.T) {
+	files := &job.Spec{Name: "t", CPUs: 1, Container: job.Container{Fetch: []job.FetchArtifact{{URI: "https://example.org/x"}}}}
+	for _, c := range []struct {
+		name  string
+		spec  *job.Spec
+		hosts job.FetchHosts
+		want  string
+	}{
+		{"any host", files, nil, "none"},
+		{"no host", files, job.FetchHosts{}, ""},
+		{"two hosts", files, job.FetchHosts{"a", "*.b:1"}, "a *.b:1"},
+		{"no files", &job.Spec{Name: "t", CPUs: 1}, job.FetchHosts{"a"}, "none"},
+	} {
+		accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: c.spec, FetchHosts: c.hosts}}}
+		tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"))}, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "none"
+		for _, l := range tasks[0].Executor.GetLabels().GetLabels() {
+			if l.Key == job.FetchHostsLabel {
+				got = l.GetValue()
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // TestAcceptRejectsOffersOfTwoRoles: the master would refuse the whole ACCEPT.
 func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 2}}}}

@@ -139,6 +139,8 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		s.subtractLaunch(placement.AgentKey{ID: a.AgentID, Role: a.Role}, l)
 		ref := s.tasks[l.TaskID]
 		t := ref.get()
+		permissions := s.permissionsFor(ref.job.Spec.Role)
+		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
 		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports

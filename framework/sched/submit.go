@@ -38,7 +38,7 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
 		return s.unknownRoleError(spec.Role)
 	}
-	if err := admission.PermissionsFor(s.roleOf(spec), &s.cfg.Policy.Permissions, s.cfg.Policy.RolePermissions).CheckSpec(spec); err != nil {
+	if err := s.permissionsFor(s.roleOf(spec)).CheckSpec(spec); err != nil {
 		return err
 	}
 	if spec.Schedule != nil {
@@ -48,6 +48,11 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 		return err
 	}
 	return s.admitUsage(jobOwner{s.roleOf(spec), spec.Owner}, spec.Tasks, textBytes)
+}
+
+// permissionsFor returns what jobs of the role may use of their agents.
+func (s *State) permissionsFor(role string) *admission.HostPermissions {
+	return admission.PermissionsFor(role, &s.cfg.Policy.Permissions, s.cfg.Policy.RolePermissions)
 }
 
 // JobNotEndedError reports that a job of the same name has not ended.

@@ -14,8 +14,8 @@ import (
 
 // HostPermissions is what jobs may use of their agents. The zero value permits nothing.
 type HostPermissions struct {
-	// Volumes are paths on the agents that tasks may mount, with everything below them. Named volumes of the Docker
-	// engine need no permission.
+	// Volumes are paths on the agents that tasks may mount, with everything below them. AllowList has the named volumes
+	// of the Docker engine; without it they need no permission.
 	Volumes []string
 	// HostIPC permits the agents' shared memory and semaphores.
 	HostIPC bool

@@ -16,7 +16,13 @@ type SpecAllowList struct {
 	Networks []string
 	// Images are repositories, with or without a tag or digest. REGISTRY/* covers all below it, * covers everything.
 	Images []string
-	// Parameters are options of docker run that jobs may set.
+	// FetchHosts are the hosts from which agents may fetch files for jobs.
+	FetchHosts job.FetchHosts
+	// NamedVolumes are the Docker engines' volumes that jobs may mount by their names on the engine, where every role
+	// with the permission shares them. RoleVolumes permits all other names, each for a volume of the job's role.
+	NamedVolumes []string
+	RoleVolumes  bool
+	// Parameters are options of docker run that jobs may set, as NAME, or as NAME=VALUE for one value.
 	Parameters []string
 	// Users are the users that jobs may name. Names are compared as text: 0 is not root.
 	Users []string
@@ -47,8 +53,18 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 		refuse("image: %s is not allowed: the access file allows jobs of this role: %s", s.Image, joinOrNone(b.Images))
 	}
 	for _, p := range s.Parameters {
-		if !isPermitted(b.Parameters, p.Key) && !isPermitted(b.Parameters, p.OptionName()) {
-			refuse("parameters: %s: the access file allows %s to jobs of this role", p.Key, joinOrNone(b.Parameters))
+		if !b.permitsParameter(p) {
+			refuse("parameters: %s=%s: the access file allows %s to jobs of this role", p.Key, p.Value, joinOrNone(b.Parameters))
+		}
+	}
+	for _, a := range s.Fetch {
+		if err := b.fetchHosts().CheckURI(a.URI); err != nil {
+			refuse("fetch: %v", err)
+		}
+	}
+	for _, name := range namedVolumes(s) {
+		if !b.RoleVolumes && !b.sharesVolume(name) {
+			refuse("volumes: %s: the access file allows jobs of this role to mount these named volumes: %s; an operator can add this one to named_volumes, or set role_volumes to give each role its own", name, joinOrNone(b.NamedVolumes))
 		}
 	}
 	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
@@ -57,6 +73,32 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 		}
 	}
 	return why
+}
+
+// permitsParameter reports whether an entry names the option, or the option and its value. Options have long and short
+// names, and capabilities are written in several ways.
+func (b *SpecAllowList) permitsParameter(p job.DockerParameter) bool {
+	return slices.ContainsFunc(b.Parameters, func(entry string) bool {
+		key, value, hasValue := strings.Cut(entry, "=")
+		allowed := job.DockerParameter{Key: key, Value: value}
+		switch {
+		case entry == wildcard:
+			return true
+		case allowed.OptionName() != p.OptionName():
+			return false
+		case hasValue && p.OptionName() == "cap-add":
+			return job.CapabilityName(value) == job.CapabilityName(p.Value)
+		}
+		return !hasValue || value == p.Value
+	})
+}
+
+// fetchHosts returns a list that is not nil: nil would cover every host.
+func (b *SpecAllowList) fetchHosts() job.FetchHosts {
+	if b.FetchHosts == nil {
+		return job.FetchHosts{}
+	}
+	return b.FetchHosts
 }
 
 // optionValues returns the values of an option of docker run, by its long or short name.

@@ -17,6 +17,12 @@ func TestAllowListRejectsUnlistedRequests(t *testing.T) {
 	option := func(key, value string) func(*job.Spec) {
 		return func(s *job.Spec) { s.Parameters = []job.DockerParameter{{Key: key, Value: value}} }
 	}
+	fetch := func(uri string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Fetch = []job.FetchArtifact{{URI: uri}} }
+	}
+	volume := func(name string) func(*job.Spec) {
+		return func(s *job.Spec) { s.Volumes = []job.Volume{{Source: name, Target: "/v"}} }
+	}
 	for _, c := range []struct {
 		name    string
 		bounds  SpecAllowList
@@ -53,7 +59,23 @@ func TestAllowListRejectsUnlistedRequests(t *testing.T) {
 		{"empty repository below a wildcard", images("registry.example.org/*"), image("registry.example.org/"), "is not allowed"},
 		{"registry with an allowed prefix as text", images("registry.example.org/*"), image("registry.example.org.evil/a"), "is not allowed"},
 		{"dot-dot below a wildcard", images("registry.example.org/*"), image("registry.example.org/../evil"), "is not allowed"},
-		{"docker option", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add: the access file allows init"},
+		{"docker option", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add=NET_ADMIN: the access file allows init"},
+		{"docker option with an allowed value", but(func(b *SpecAllowList) { b.Parameters = []string{"cap-add=IPC_LOCK"} }), option("cap-add", "cap_ipc_lock"), ""},
+		{"docker option with another value", but(func(b *SpecAllowList) { b.Parameters = []string{"cap-add=IPC_LOCK"} }), option("cap-add", "NET_ADMIN"), "parameters: cap-add=NET_ADMIN: the access file allows cap-add=IPC_LOCK"},
+		{"short docker option with an allowed value", but(func(b *SpecAllowList) { b.Parameters = []string{"hostname=a"} }), option("h", "a"), ""},
+		{"docker option with a value allowed by the short name", but(func(b *SpecAllowList) { b.Parameters = []string{"h=a"} }), option("hostname", "a"), ""},
+		{"capability allowed by its other name", but(func(b *SpecAllowList) { b.Parameters = []string{"cap-add=cap_ipc_lock"} }), option("cap-add", "IPC_LOCK"), ""},
+		{"fetch without a list", all, fetch("https://example.org/x"), "fetch: example.org:443: the access file allows jobs of this role to fetch from no host"},
+		{"fetch from an allowed host", but(func(b *SpecAllowList) { b.FetchHosts = job.FetchHosts{"*.example.org"} }), fetch("https://a.example.org/x"), ""},
+		{"fetch from the agent itself", but(func(b *SpecAllowList) { b.FetchHosts = job.FetchHosts{"*"} }), fetch("http://127.0.0.1:5051/state"), "fetch: 127.0.0.1:5051"},
+		{"named volume", all, volume("scratch"), "volumes: scratch: the access file allows jobs of this role to mount these named volumes: none"},
+		{"named volume by docker option", all, option("v", "scratch:/x"), "volumes: scratch: "},
+		{"named volume of the role", but(func(b *SpecAllowList) { b.RoleVolumes = true }), volume("scratch"), ""},
+		{"shared named volume", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"scratch"} }), volume("scratch"), ""},
+		{"other named volume", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"scratch"} }), volume("other"), "volumes: other: "},
+		{"every shared named volume", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"*"} }), volume("scratch"), ""},
+		{"volume of another role by a star", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"*"} }), volume(RoleVolume("prod", "model")), "volumes: mesos-gpu.prod.model: "},
+		{"volume of another role by its name", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"mesos-gpu.prod.model"} }), volume(RoleVolume("prod", "model")), ""},
 		{"user", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
 		{"user without image", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
 		{"allowed user", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},

@@ -64,8 +64,10 @@ type TaskLaunch struct {
 	// TaskID is the waiting attempt, Index that of the task in its job.
 	TaskID string
 	Index  int
-	// Spec is shared with the queue and must not be changed.
-	Spec *job.Spec
+	// Spec is shared with the queue and must not be changed. FetchHosts are the hosts from which the agent may fetch the
+	// job's files, nil for every host. The scheduler sets it when it records the launch: it is empty in a plan.
+	Spec       *job.Spec
+	FetchHosts job.FetchHosts
 	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts its whole GPUs by type.
 	DeviceIDs []string
 	GPUTypes  map[string]int

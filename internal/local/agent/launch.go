@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -13,6 +14,7 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/oci"
+	"mesos-gpu/job"
 )
 
 // launchTask assigns a task to its executor and starts the executor if
@@ -71,7 +73,7 @@ func (a *EmbeddedAgent) startExecutor(e *executorState) {
 	}
 	resources, others := e.allocatedResources(), a.resourcesOfOthers(e)
 	spec, err := a.executorSpec(e, resources)
-	uris := e.info.Command.URIs
+	uris, hosts := e.info.Command.URIs, fetchHostsOf(e.info)
 	e.command = spec.Command
 	a.cfg.Log.WithFields(e.logFields()).Info("starting executor")
 	ctx, abort := context.WithCancel(a.background())
@@ -87,7 +89,7 @@ func (a *EmbeddedAgent) startExecutor(e *executorState) {
 			granted, err = a.prepareGrant(e.container, resources)
 		}
 		if err == nil {
-			box, err = a.launchExecutor(ctx, e.sandbox, uris, spec, granted)
+			box, err = a.launchExecutor(ctx, e.sandbox, uris, hosts, spec, granted)
 		}
 		return func() { a.executorStarted(e, box, granted, err) }
 	})
@@ -134,7 +136,7 @@ func supportedExecutor(info mesos.ExecutorInfo) error {
 
 // launchExecutor creates the sandbox, fetches URIs into it and starts the
 // container.
-func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
+func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, hosts job.FetchHosts, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
 	if err := os.MkdirAll(filepath.Dir(sandbox), 0o755); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
 	}
@@ -149,12 +151,23 @@ func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris
 		return nil, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, sandbox, ".", uris, ownerOf(s.Command.User)); err != nil {
+	if err := fetch.FetchAll(ctx, sandbox, ".", uris, ownerOf(s.Command.User), hosts); err != nil {
 		return nil, err
 	}
 	s.Stdout, s.Stderr = out.stdout, out.stderr
 	s.Nodes, s.Isolate = g.grant.Nodes, g.isolate
 	return a.engine.Launch(ctx, s)
+}
+
+// fetchHostsOf returns the hosts that the scheduler permits for the executor's
+// files, or nil for all.
+func fetchHostsOf(info mesos.ExecutorInfo) job.FetchHosts {
+	for _, l := range info.GetLabels().GetLabels() {
+		if l.Key == job.FetchHostsLabel {
+			return append(job.FetchHosts{}, strings.Fields(l.GetValue())...)
+		}
+	}
+	return nil
 }
 
 // ownerOf returns the owner of a user's files.

@@ -189,7 +189,7 @@ func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan err
 		abort: abort, done: make(chan struct{}),
 	}
 	e.nested[n.containerName()] = n
-	l.parent, l.sandbox, l.grant = e.box, e.sandbox, e.grant
+	l.parent, l.sandbox, l.grant, l.fetchHosts = e.box, e.sandbox, e.grant, fetchHostsOf(e.info)
 	a.runInBackground(func(context.Context) func() {
 		defer abort()
 		box, command, err := a.makeNested(ctx, l)

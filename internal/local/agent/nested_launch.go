@@ -18,6 +18,7 @@ import (
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
 	"mesos-gpu/isolator"
+	"mesos-gpu/job"
 )
 
 // nestedLaunch is a request for a nested container.
@@ -34,6 +35,8 @@ type nestedLaunch struct {
 	parent  *container.RunningContainer
 	sandbox string
 	grant   isolator.DeviceGrant
+	// fetchHosts are the executor's.
+	fetchHosts job.FetchHosts
 }
 
 // makeNested starts a nested container. It also returns the command, which
@@ -63,7 +66,7 @@ func (a *EmbeddedAgent) nestProcess(ctx context.Context, l nestedLaunch) (*conta
 		return nil, c, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User)); err != nil {
+	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User), l.fetchHosts); err != nil {
 		return nil, c, err
 	}
 	box, err := a.engine.Launch(ctx, container.LaunchSpec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
@@ -116,7 +119,7 @@ func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name stri
 		return nil, none, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User)); err != nil {
+	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User), l.fetchHosts); err != nil {
 		return nil, none, err
 	}
 	bundle := a.runDir(l.ids)

@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -29,8 +32,9 @@ const maxBytes = 256 << 30
 type FileOwner struct{ UID, GID int }
 
 // FetchAll fetches each URI into folder, a path inside the sandbox. With a nil
-// owner the files belong to the agent's user.
-func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *FileOwner) error {
+// owner the files belong to the agent's user. It connects to the given hosts
+// only, also when a server redirects.
+func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *FileOwner, hosts job.FetchHosts) error {
 	if len(uris) == 0 {
 		return nil
 	}
@@ -44,7 +48,7 @@ func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandI
 		return fmt.Errorf("fetch: %w", err)
 	}
 	defer root.Close()
-	f := artifactFetcher{root: root, owner: owner, left: maxBytes}
+	f := artifactFetcher{root: root, owner: owner, hosts: hosts, left: maxBytes}
 	for i := range uris {
 		if err := f.fetchURI(ctx, &uris[i]); err != nil {
 			return fmt.Errorf("fetch %s: %w", redactURI(uris[i].Value), err)
@@ -68,6 +72,7 @@ func redactURI(uri string) string {
 type artifactFetcher struct {
 	root  *os.Root
 	owner *FileOwner
+	hosts job.FetchHosts
 	left  int64 // bytes that may still be written
 }
 
@@ -76,7 +81,7 @@ func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI
 	if err != nil {
 		return err
 	}
-	in, err := openURI(ctx, u.Value)
+	in, err := openURI(ctx, u.Value, f.hosts)
 	if err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ func checkName(name string) error {
 }
 
 // openURI opens a URI for reading.
-func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
+func openURI(ctx context.Context, uri string, hosts job.FetchHosts) (io.ReadCloser, error) {
 	if name, local := job.AgentFilePath(uri); local {
 		if !path.IsAbs(name) {
 			return nil, errors.New("it is no absolute path of this agent: write file:///folder/file")
@@ -142,12 +147,14 @@ func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("this agent fetches http, https and its own files, not %q", u.Scheme)
 	}
+	if err := hosts.CheckURI(uri); err != nil {
+		return nil, err
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
 		return nil, errors.New("it is no URI")
 	}
-	transport := &http.Transport{ResponseHeaderTimeout: time.Minute, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
-	res, err := (&http.Client{Transport: transport}).Do(r)
+	res, err := newHTTPClient(hosts).Do(r)
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
@@ -160,6 +167,56 @@ func openURI(ctx context.Context, uri string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("the server answers %s", res.Status)
 	}
 	return res.Body, nil
+}
+
+// maxRedirects limits the redirects of one URI.
+const maxRedirects = 10
+
+// newHTTPClient returns a client for one request. It follows redirects to the
+// hosts only, and connects to addresses that hosts permits. A proxy of the
+// agent's environment may have any address. It resolves names itself, so it
+// has to check their addresses.
+func newHTTPClient(hosts job.FetchHosts) *http.Client {
+	// Whether the current request or redirect uses a proxy. The next one begins
+	// after the response to this one, and thus after its connection.
+	proxied := false
+	return &http.Client{
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) >= maxRedirects {
+				return fmt.Errorf("more than %d redirects", maxRedirects)
+			}
+			if err := hosts.CheckURI(r.URL.String()); err != nil {
+				return fmt.Errorf("redirected: %w", err)
+			}
+			return nil
+		},
+		Transport: &http.Transport{
+			ResponseHeaderTimeout: time.Minute, DisableKeepAlives: true,
+			Proxy: func(r *http.Request) (*url.URL, error) {
+				proxy, err := http.ProxyFromEnvironment(r)
+				proxied = proxy != nil
+				return proxy, err
+			},
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				dialer := net.Dialer{Timeout: time.Minute}
+				if proxied {
+					return dialer.DialContext(ctx, network, address)
+				}
+				host, port, err := net.SplitHostPort(address)
+				if err != nil {
+					return nil, err
+				}
+				dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+					at, err := netip.ParseAddrPort(resolved)
+					if err != nil {
+						return err
+					}
+					return hosts.CheckAddress(host, port, at.Addr())
+				}
+				return dialer.DialContext(ctx, network, address)
+			},
+		},
+	}
 }
 
 // openFile opens a regular file of the agent's machine. It does not block on a

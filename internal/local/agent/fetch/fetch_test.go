@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/job"
 )
 
 // archive returns a tar of the headers. The content of each file is its name.
@@ -161,7 +163,7 @@ func TestFetchAll(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(box, "containers", "c"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			err := FetchAll(t.Context(), box, "containers/c", c.uris, &FileOwner{os.Getuid(), os.Getgid()})
+			err := FetchAll(t.Context(), box, "containers/c", c.uris, &FileOwner{os.Getuid(), os.Getgid()}, nil)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %v, want %q and no secret", err, c.err)
@@ -181,6 +183,49 @@ func TestFetchAll(t *testing.T) {
 	}
 }
 
+// With a list of hosts the agent connects to these only, also by a redirect or by a name with a
+// local address.
+func TestFetchAllConnectsToListedHostsOnly(t *testing.T) {
+	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "secret") }))
+	defer secret.Close()
+	var target string
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/plain" {
+			io.WriteString(w, "plain")
+			return
+		}
+		http.Redirect(w, r, target, http.StatusFound)
+	}))
+	defer first.Close()
+	firstHost, secretHost := strings.TrimPrefix(first.URL, "http://"), strings.TrimPrefix(secret.URL, "http://")
+	port := secretHost[strings.LastIndexByte(secretHost, ':'):]
+	for _, c := range []struct {
+		name, uri, redirect string
+		hosts               job.FetchHosts
+		err                 string
+	}{
+		{"listed", first.URL + "/plain", "", job.FetchHosts{firstHost}, ""},
+		{"not listed", first.URL + "/plain", "", job.FetchHosts{}, "to fetch from no host"},
+		{"redirected to a listed host", first.URL + "/r", secret.URL, job.FetchHosts{firstHost, secretHost}, ""},
+		{"redirected to the host itself", first.URL + "/r", first.URL + "/plain", job.FetchHosts{firstHost}, ""},
+		{"redirected to another host", first.URL + "/r", secret.URL, job.FetchHosts{firstHost}, "redirected: " + secretHost + ": the access file allows"},
+		{"redirected to a file of the agent", first.URL + "/r", "file:///etc/hostname", job.FetchHosts{firstHost}, "unsupported protocol scheme"},
+		{"name with a local address", "http://localhost" + port + "/x", "", job.FetchHosts{"localhost" + port}, ""},
+		{"suffix with a local address", "http://a.localhost" + port + "/x", "", job.FetchHosts{"*.localhost" + port}, "a.localhost" + port + " with the address"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target = c.redirect
+			err := FetchAll(t.Context(), t.TempDir(), ".", []mesos.CommandInfo_URI{{Value: c.uri, OutputFile: as("x")}}, nil, c.hosts)
+			if strings.HasPrefix(c.uri, "http://a.localhost") && err != nil && strings.Contains(err.Error(), "no such host") {
+				t.Skip("this machine's resolver has no names below localhost")
+			}
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
 // FetchAll returns when its context ends, even if a server does not respond.
 func TestFetchAllStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,7 +234,7 @@ func TestFetchAllStopsWithContext(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	if err := FetchAll(ctx, t.TempDir(), ".", []mesos.CommandInfo_URI{{Value: server.URL + "/x"}}, nil); !errors.Is(err, context.Canceled) {
+	if err := FetchAll(ctx, t.TempDir(), ".", []mesos.CommandInfo_URI{{Value: server.URL + "/x"}}, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
 	}
 }
