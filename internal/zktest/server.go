@@ -38,8 +38,9 @@ const (
 	MaxSession = startWait + stopWait + 20*time.Second
 
 	// maxWritten is how many bytes tests may write to a server that other tests use
-	// afterwards: it keeps its last 500 transactions in memory, deleted znodes too.
-	maxWritten = 4 << 20
+	// afterwards: it keeps its last 500 transactions in memory, deleted znodes too. A
+	// log file grows by 4 MiB at a time, from the first transaction on.
+	maxWritten = 6 << 20
 
 	startWait = time.Minute
 	stopWait  = 10 * time.Second
@@ -99,20 +100,19 @@ func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 	return s
 }
 
+// takeIdle returns the server that became idle last; nil if there is none with so much memory.
 func takeIdle(heap string) *ZooKeeperServer {
 	idle.Lock()
 	defer idle.Unlock()
-	i := slices.IndexFunc(idle.servers, func(s *ZooKeeperServer) bool { return s.heap == heap })
-	if i < 0 {
-		return nil
+	for i := len(idle.servers) - 1; i >= 0; i-- {
+		if s := idle.servers[i]; s.heap == heap {
+			idle.servers = slices.Delete(idle.servers, i, i+1)
+			return s
+		}
 	}
-	s := idle.servers[i]
-	idle.servers = slices.Delete(idle.servers, i, i+1)
-	return s
+	return nil
 }
 
-// release gives the server to the next test, or ends it if the test stopped it,
-// wrote much to it, or left znodes that cannot be deleted.
 func (s *ZooKeeperServer) release() {
 	if s.proc == nil {
 		return
