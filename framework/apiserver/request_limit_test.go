@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// limitedRequests is a handler whose requests last until it is told to end them.
+// limitedRequests is a handler whose requests last until the test ends them.
 type limitedRequests struct {
 	handler http.Handler
 	ended   chan struct{}
@@ -331,7 +331,7 @@ func TestListsAreReadInParts(t *testing.T) {
 	}
 }
 
-// TestMissedEventsResetTheStream checks that a client whose events were overwritten is told to
+// TestMissedEventsResetTheStream checks that a client whose events were overwritten gets a reset, to
 // start again, after the events that it did not miss.
 func TestMissedEventsResetTheStream(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)

@@ -116,28 +116,30 @@ func TestOnlySafeRequestsAreRepeated(t *testing.T) {
 	}
 }
 
+// writeTaskEvent writes an event of task t.0 to a stream.
+func writeTaskEvent(t *testing.T, w io.Writer, state job.State, second int64) {
+	text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
+	if err != nil {
+		t.Error(err)
+	}
+	fmt.Fprintf(w, "data: %s\n\n", text)
+}
+
 // A broken stream resumes at another scheduler. Each state is returned once, and outdated
 // states of a standby are not.
 func TestFollowedEventsResume(t *testing.T) {
-	event := func(w io.Writer, state job.State, second int64) {
-		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
-		if err != nil {
-			t.Error(err)
-		}
-		fmt.Fprintf(w, "data: %s\n\n", text)
-	}
 	var streams atomic.Int32
 	first := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if streams.Add(1) > 1 {
 			panic(http.ErrAbortHandler)
 		}
-		event(w, job.Waiting, 1)
-		event(w, job.Running, 2)
+		writeTaskEvent(t, w, job.Waiting, 1)
+		writeTaskEvent(t, w, job.Running, 2)
 	})
 	second := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		event(w, job.Waiting, 1)
-		event(w, job.Running, 2)
-		event(w, job.Finished, 3)
+		writeTaskEvent(t, w, job.Waiting, 1)
+		writeTaskEvent(t, w, job.Running, 2)
+		writeTaskEvent(t, w, job.Finished, 3)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
@@ -160,22 +162,15 @@ func TestFollowedEventsResume(t *testing.T) {
 // A scheduler's clock may be set back, before or after the stream breaks: the states that
 // follow are returned nevertheless.
 func TestFollowedEventsDoNotDependOnClock(t *testing.T) {
-	event := func(w io.Writer, state job.State, second int64) {
-		text, err := json.Marshal(api.TaskEvent{Job: "train", Task: "t.0", State: state, Time: time.Unix(second, 0)})
-		if err != nil {
-			t.Error(err)
-		}
-		fmt.Fprintf(w, "data: %s\n\n", text)
-	}
 	var streams atomic.Int32
 	c := newTestClients(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if streams.Add(1) == 1 {
-			event(w, job.Waiting, 900)
-			event(w, job.Launching, 500)
+			writeTaskEvent(t, w, job.Waiting, 900)
+			writeTaskEvent(t, w, job.Launching, 500)
 			return
 		}
-		event(w, job.Running, 200)
-		event(w, job.Finished, 100)
+		writeTaskEvent(t, w, job.Running, 200)
+		writeTaskEvent(t, w, job.Finished, 100)
 	}))
 	var states []job.State
 	for ev, err := range c.FollowEvents(t.Context(), "train") {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"mesos-gpu/internal/atomicfile"
 )
@@ -40,9 +39,7 @@ func (b *BoltJournal) writeMarkerOnce() error {
 	}
 	_, err := os.Lstat(markerPath(b.path))
 	if errors.Is(err, os.ErrNotExist) {
-		if err = atomicfile.Write(markerPath(b.path), []byte(markerText), 0o600); err == nil {
-			err = atomicfile.SyncDir(filepath.Dir(b.path))
-		}
+		err = atomicfile.Write(markerPath(b.path), []byte(markerText), 0o600)
 	}
 	if err != nil && !isDiskFull(err) {
 		return fmt.Errorf("mark journal %s: %w", b.path, err)

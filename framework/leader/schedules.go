@@ -212,8 +212,8 @@ func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}
 	count, size := b.schedules.countByOwner(st)
-	tooMany := st.ScheduleLimit(maxSchedules, "schedules").Check(&count, &e.Spec, 1)
-	tooLarge := st.ScheduleLimit(maxScheduleBytes, "bytes of schedules").Check(&size, &e.Spec, len(put.Value))
+	tooMany := st.SharedLimit(maxSchedules, "schedules").Check(&count, &e.Spec, 1)
+	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, &e.Spec, len(put.Value))
 	switch name := e.Spec.Name; {
 	case st.Document(put.Key) != nil:
 		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)

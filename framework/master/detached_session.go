@@ -38,7 +38,7 @@ func (d *DetachedSession) HandleEvent(ev *scheduler.Event) error {
 	return d.session.handleEvent(ev)
 }
 
-// NextCall returns the next posted call, or nil if there is none now. It must be finished before the next one is taken.
+// NextCall returns the next posted call, or nil if no call is due. FinishCall must be called before the next NextCall.
 func (d *DetachedSession) NextCall(now time.Time) *PendingCall {
 	for {
 		op, _ := d.session.queue.dequeue(now)

@@ -31,8 +31,8 @@ type eventHub struct {
 	inventoryChanges uint64
 }
 
-// storedEvent is an event and the place of its task in the list of jobs. The place is zero if
-// the job is no longer recorded.
+// storedEvent is an event and the place of its task in the list of jobs. The place has no
+// submission if the job is no longer recorded.
 type storedEvent struct {
 	api.TaskEvent
 	place taskPlace

@@ -148,7 +148,7 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 			}
 			scanned++
 			if t := &e.Tasks[at.index]; !s.query.LiveOnly || t.State.IsLive() {
-				to = append(to, api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message})
+				to = append(to, stateEvent(t))
 			}
 		}
 	}

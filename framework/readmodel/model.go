@@ -166,11 +166,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, m := range moves {
-		place := taskPlace{index: m.Index}
-		if e := v.jobs[m.Job]; e != nil {
-			place.submitted, place.job = e.Submitted, m.Job
-		}
-		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}, place)
+		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}, v.placeOf(m.Job, m.Index))
 	}
 }
 
@@ -212,12 +208,22 @@ func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.
 // publishDifference publishes an event if the task's state has changed.
 func (v *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
-		place := taskPlace{job: now.Job, index: now.Index}
-		if e := v.jobs[now.Job]; e != nil {
-			place.submitted = e.Submitted
-		}
-		v.hub.publishEvent(api.TaskEvent{Time: now.Changed, Job: now.Job, Task: now.ID, State: now.State, Message: now.Message}, place)
+		v.hub.publishEvent(stateEvent(now), v.placeOf(now.Job, now.Index))
 	}
+}
+
+// stateEvent returns the event with the present state of a task.
+func stateEvent(t *job.Task) api.TaskEvent {
+	return api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message}
+}
+
+// placeOf returns the place of a task. It precedes all others if the job is no longer recorded.
+func (v *Model) placeOf(name string, index int) taskPlace {
+	place := taskPlace{job: name, index: index}
+	if e := v.jobs[name]; e != nil {
+		place.submitted = e.Submitted
+	}
+	return place
 }
 
 func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) {

@@ -20,8 +20,8 @@ type UsageByOwner struct {
 	// byRole and byOwner have no counters that are 0.
 	byRole  map[string]*int
 	byOwner map[jobOwner]*int
-	// last are the counters of the owner that was counted last, which usually is the next one too. They are nil if there
-	// is none.
+	// last are the counters of the owner that was counted last, which usually is the next one too. They are nil while
+	// that owner has no counter.
 	last struct {
 		key         jobOwner
 		role, owner *int
@@ -137,13 +137,10 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has %d %s, %d more would pass %s: wait for some to end, or end some", e.Holder, e.Used, e.Noun, e.Requested, limit)
 }
 
-// sharedLimit returns a limit of the scheduler's settings.
-func (s *State) sharedLimit(limit int, noun string) SharedLimit {
+// SharedLimit returns a limit with the present roles and the settings' part.
+func (s *State) SharedLimit(limit int, noun string) SharedLimit {
 	return SharedLimit{Max: limit, Noun: noun, Percent: s.cfg.LimitShare, SeveralRoles: len(s.cfg.Policy.Roles) > 1}
 }
-
-// ScheduleLimit returns the limit of schedules, or of the bytes of their documents.
-func (s *State) ScheduleLimit(limit int, noun string) SharedLimit { return s.sharedLimit(limit, noun) }
 
 // Nouns of the limits of live jobs.
 const (
@@ -153,7 +150,7 @@ const (
 
 // admitUsage returns an error if the tasks and the texts of an owner's job exceed a limit.
 func (s *State) admitUsage(k jobOwner, tasks, bytes int) error {
-	l := s.sharedLimit(s.cfg.MaxLiveTasks, nounLiveTasks)
+	l := s.SharedLimit(s.cfg.MaxLiveTasks, nounLiveTasks)
 	if err := l.check(&s.liveTasks, k, tasks); err != nil {
 		return err
 	}
@@ -161,8 +158,8 @@ func (s *State) admitUsage(k jobOwner, tasks, bytes int) error {
 	return l.check(&s.liveBytes, k, bytes)
 }
 
-// endedJobs are the remembered jobs that have ended. Each role and owner has a list of its own, so that the jobs of
-// whoever has the most are forgotten first.
+// endedJobs are the remembered jobs that have ended. Each role and owner has a list of its own, so that jobs of
+// the largest are forgotten first.
 type endedJobs struct {
 	// lists are not empty.
 	lists map[jobOwner]*endedList

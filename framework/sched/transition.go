@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"strconv"
 	"time"
 
 	"mesos-gpu/job"
@@ -12,7 +11,7 @@ import (
 func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
 	s.endedAttempts.keep(j.Tasks[ref.index], j)
-	t.ID, t.Job, t.Index = formatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
+	t.ID, t.Job, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
 	t.State, t.Changed = job.Waiting, s.now
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
@@ -21,13 +20,6 @@ func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	s.offerDemands.entry(j.Spec.Role).waiting++
 	s.changes.markTask(ref)
 	s.changes.addTransition(s.now, ref)
-}
-
-// formatTaskID returns the id of one attempt: JOB.INDEX.ATTEMPT.TIME. TIME is that of the submission, so that a job name
-// can be used again.
-func formatTaskID(j *job.Job, index, attempt int) string {
-	return j.Spec.Name + "." + strconv.Itoa(index) + "." + strconv.Itoa(attempt) + "." +
-		strconv.FormatInt(j.Submitted.UnixNano(), 36)
 }
 
 // requestOffers makes Step revive offers for the role of a task, and the next cycle look at the held ones.

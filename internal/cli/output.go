@@ -87,8 +87,9 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 		if out, err = toYAML(out); err != nil {
 			return err
 		}
+		out = term.EscapeJSON(out)
 	}
-	_, err := to.Write(term.EscapeJSON(out))
+	_, err := to.Write(out)
 	return err
 }
 

@@ -20,7 +20,7 @@ var (
 	seedCount = flag.Int("clustersim.seeds", 50, "run the seeds from 1 to this one")
 )
 
-// regressions are seeds that once failed: a lost ACCEPT kept its offers for ever (103, 112), and the offers of a gang's
+// regressions are seeds that once failed: the offers of a lost ACCEPT stayed blocked until the next subscription (103, 112), and the offers of a gang's
 // agents were held in turn, never together (222), and no offers were revived after the end of a task where a quota had
 // blocked a job in an earlier plan (1067).
 var regressions = []uint64{103, 112, 222, 1067}
@@ -70,7 +70,7 @@ func TestEqualSeedsHaveEqualHistories(t *testing.T) {
 	}
 }
 
-// printDifference prints where two histories begin to differ, as far as they are kept.
+// printDifference prints the first different line of two histories, among the lines that they keep.
 func printDifference(t *testing.T, a, b *World) {
 	t.Helper()
 	linesA, linesB := strings.Split(a.LastEvents(4096), "\n"), strings.Split(b.LastEvents(4096), "\n")

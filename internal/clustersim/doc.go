@@ -4,6 +4,6 @@
 //
 // The scheduler is the real one: framework/leader.Loop with framework/sched, framework/readmodel, the journal's encoding
 // and framework/master's session, which converts events, operations and resources. Simulated are what surrounds it: time,
-// the network, the disk, and Mesos as far as its guides specify it. One goroutine runs everything, one event after
+// the network, the disk, and what the guides of Mesos specify of it. One goroutine runs everything, one event after
 // the other, in virtual time.
 package clustersim

@@ -104,7 +104,7 @@ func milliGPUs(t *job.Task) (milli int) {
 func (c *invariants) checkJob(name string) {
 	j := c.world.users.jobs[name]
 	if j == nil {
-		c.world.failf("job %s is recorded, nobody submitted it", name)
+		c.world.failf("job %s is recorded, no user submitted it", name)
 		return
 	}
 	placed, ending, waiting := 0, 0, 0
@@ -139,7 +139,7 @@ func (c *invariants) checkAccepted(infos []mesos.TaskInfo) {
 func (c *invariants) checkAcknowledged(id, uuid string) {
 	u := c.updates[uuid]
 	if u == nil || u.task != id {
-		c.world.failf("%s acknowledges an update that nobody sent", id)
+		c.world.failf("%s acknowledges an update that no agent sent", id)
 		return
 	}
 	if !events.IsTerminal(u.state) {
@@ -148,7 +148,7 @@ func (c *invariants) checkAcknowledged(id, uuid string) {
 	if a := c.attempts[id]; a != nil {
 		a.acknowledged = true
 	}
-	name, index, attempt := parseTaskID(id)
+	name, index, attempt, _ := job.ParseTaskID(id)
 	if c.world.disk.recorded[id].IsLive() && c.world.disk.attempts[name+"."+strconv.Itoa(index)] <= attempt {
 		c.world.failf("%s of %s is acknowledged, recorded is %s", u.state, id, c.world.disk.recorded[id])
 	}
@@ -358,7 +358,7 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 	}
 	failed, reported := 0, 0
 	for id, a := range c.attempts {
-		name, index, _ := parseTaskID(id)
+		name, index, _, _ := job.ParseTaskID(id)
 		if name != t.Job || index != t.Index {
 			continue
 		}

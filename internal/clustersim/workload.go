@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -220,7 +219,7 @@ func (u *workload) stopTask(j *userJob) {
 
 // outcomeOf returns how an attempt ends. It depends only on the seed, the task and the attempt.
 func (u *workload) outcomeOf(id string) outcome {
-	name, index, attempt := parseTaskID(id)
+	name, index, attempt, _ := job.ParseTaskID(id)
 	h := fnv.New64a()
 	fmt.Fprint(h, u.world.seed, name, index, attempt)
 	x := h.Sum64()
@@ -238,17 +237,6 @@ func (u *workload) outcomeOf(id string) outcome {
 		o.length = 0
 	}
 	return o
-}
-
-// parseTaskID returns the parts of an attempt's id: JOB.INDEX.ATTEMPT.TIME.
-func parseTaskID(id string) (name string, index, attempt int) {
-	parts := strings.Split(id, ".")
-	if len(parts) != 4 {
-		return "", 0, 0
-	}
-	_, _ = fmt.Sscan(parts[1], &index)   // an id of another form is of no job
-	_, _ = fmt.Sscan(parts[2], &attempt) // as above
-	return parts[0], index, attempt
 }
 
 func (n *agentNode) countGPUs() int {

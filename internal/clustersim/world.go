@@ -1,6 +1,7 @@
 package clustersim
 
 import (
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -125,7 +126,7 @@ func (w *World) Run() error {
 }
 
 func (w *World) step() {
-	e := w.queue.pop()
+	e := heap.Pop(&w.queue).(event)
 	w.now = e.at
 	w.steps++
 	w.note("event", e.what, "", 0)
@@ -135,7 +136,7 @@ func (w *World) step() {
 // after makes act happen after a time.
 func (w *World) after(d time.Duration, what string, act func()) {
 	w.orders++
-	w.queue.push(event{at: w.now + d, order: w.orders, what: what, act: act})
+	heap.Push(&w.queue, event{at: w.now + d, order: w.orders, what: what, act: act})
 }
 
 // scheduleFaults chooses when nodes fail. Faults of single messages and writes are drawn where they happen.
@@ -233,44 +234,21 @@ type event struct {
 	act   func()
 }
 
-func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.order < o.order }
-
-// eventQueue is a heap of events.
+// eventQueue is a heap of events, the earliest first.
 type eventQueue []event
 
-func (q *eventQueue) push(e event) {
-	h := append(*q, e)
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h[i].before(h[parent]) {
-			break
-		}
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-	*q = h
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
 }
-
-func (q *eventQueue) pop() event {
-	h := *q
-	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], event{}
-	h = h[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].before(h[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			break
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-	*q = h
-	return first
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = event{}
+	*q = (*q)[:last]
+	return e
 }
 
 // history has the last lines of what happened, and a digest of all of them.

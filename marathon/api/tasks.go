@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 )
 
@@ -199,22 +199,6 @@ func (s *apiServer) killAndAnswer(w http.ResponseWriter, ctx context.Context, ta
 	return nil
 }
 
-// isTaskID reports whether an id has the scheduler's form, JOB.INDEX.ATTEMPT.TIME with TIME in
-// base 36. There may be no such task.
-func isTaskID(id string) bool {
-	parts := strings.Split(id, ".")
-	n := len(parts)
-	if n < 4 || parts[0] == "" {
-		return false
-	}
-	for i, base := range []int{10, 10, 36} {
-		if _, err := strconv.ParseInt(parts[n-3+i], base, 64); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // killTasks ends the named tasks that exist and that the user may see, as in Marathon.
 func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
 	k, err := readKillOptions(r)
@@ -238,7 +222,7 @@ func (s *apiServer) killTasks(w http.ResponseWriter, r *http.Request) error {
 		return invalidAt("/ids", "it is needed")
 	}
 	for _, id := range sent.IDs {
-		if !isTaskID(id) {
+		if _, _, _, ok := job.ParseTaskID(id); !ok {
 			return newProblem(http.StatusBadRequest, "Invalid task id '%s'. It is JOB.INDEX.ATTEMPT.TIME", id)
 		}
 	}

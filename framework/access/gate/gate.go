@@ -56,7 +56,7 @@ type loadedPolicy struct {
 	policy *access.AccessPolicy
 	// tokens are the verifiers of the file's tokens, by name. A reload keeps what they have proven.
 	tokens map[string]*tokenVerifier
-	// unknownToken takes as long as a bcrypt hash of the file and always fails; nil if there is none.
+	// unknownToken has a bcrypt hash of the file and always fails; nil if the file has no such hash.
 	unknownToken *tokenVerifier
 	// slowTokens is the number of tokens with a bcrypt hash.
 	slowTokens int

@@ -15,7 +15,7 @@ type constraintCounter struct {
 	// constraint is one that DependsOnPeers.
 	constraint job.Constraint
 	// column has the constraint's field of all agents. countsGPUTypes is set if that is the type of the GPUs which a task
-	// would get: see newGPUTypeColumn.
+	// would get: see findGPUTypeColumn.
 	column         *index.Column
 	countsGPUTypes bool
 	// tasksByValue counts the job's live tasks by value number, those just placed included.
