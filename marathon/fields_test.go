@@ -40,19 +40,41 @@ func TestFieldsAreDocumented(t *testing.T) {
 	}
 }
 
-// fieldTable omits the rows of elements, which the rows of their lists describe, and those of fields that are as refused,
-// replaced or informational as the field that contains them.
+// fieldTable omits elements of lists, which the rows of the lists describe, fields that are as refused, replaced or
+// informational as the field that contains them, and fields of which there is no more to report than that they are
+// honoured. Fields of one object with equal cells share a row; a row of the same object as the row above begins with a dot.
 func fieldTable(fields []Field) string {
-	var b strings.Builder
-	b.WriteString("| field | value | default | support |\n|---|---|---|---|\n")
+	type tableRow struct {
+		names         []string
+		parent, cells string
+	}
+	var table []tableRow
 	rows := map[string]Field{}
 	for _, f := range fields {
 		rows[f.Path] = f
-		plain := f.Type == Object && f.Support == Honoured && f.Deprecated == "" && !f.Required
+		plain := f.Support == Honoured && f.Deprecated == "" && f.Min == nil && len(f.Enum) == 0 && !hasOwnDefault(f)
 		if strings.HasSuffix(f.Path, "[]") || (strings.HasSuffix(f.Path, "*") || plain) && f.Why == "" || isCovered(rows, f) {
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Path, valueText(f), codeSpan(f.Default), supportText(f))
+		cut := strings.LastIndex(f.Path, ".") + 1
+		parent, name := f.Path[:cut], f.Path[cut:]
+		cells := fmt.Sprintf("%s | %s |", valueText(f), supportText(f))
+		same := slices.IndexFunc(table, func(r tableRow) bool { return r.parent == parent && r.cells == cells })
+		if same < 0 {
+			table = append(table, tableRow{[]string{f.Path}, parent, cells})
+			continue
+		}
+		table[same].names = append(table[same].names, name)
+	}
+	var b strings.Builder
+	b.WriteString("| field | value | support |\n|---|---|---|\n")
+	parent := ""
+	for _, r := range table {
+		if r.parent != "" && r.parent == parent {
+			r.names[0] = strings.TrimPrefix(r.names[0], strings.TrimSuffix(parent, "."))
+		}
+		parent = r.parent
+		fmt.Fprintf(&b, "| `%s` | %s\n", strings.Join(r.names, "`, `"), r.cells)
 	}
 	return b.String()
 }
@@ -72,7 +94,16 @@ func isCovered(rows map[string]Field, f Field) bool {
 	return false
 }
 
+// hasOwnDefault reports whether the default of f differs from an absent value.
+func hasOwnDefault(f Field) bool {
+	return !slices.Contains([]string{"", `""`, "0", "false", "[]", "{}"}, f.Default)
+}
+
+// valueText is empty for a field whose value has no effect.
 func valueText(f Field) string {
+	if f.Support != Honoured && len(f.Accepts) == 0 {
+		return ""
+	}
 	s := f.Type.String()
 	if len(f.Enum) > 0 && f.Type == String {
 		s = strings.Join(f.Enum, ", ")
@@ -88,28 +119,28 @@ func valueText(f Field) string {
 	if f.Required {
 		s += ", needed"
 	}
+	if hasOwnDefault(f) {
+		s += "; `" + f.Default + "`"
+	}
 	return s
 }
 
-func codeSpan(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + s + "`"
-}
-
+// supportText is the reason alone for a field that is honoured.
 func supportText(f Field) string {
-	s := f.Support.String()
+	var s string
+	if f.Support != Honoured {
+		s = f.Support.String()
+	}
 	if f.Deprecated != "" {
-		s += ", becomes `" + f.Deprecated + "`"
+		s += "becomes `" + f.Deprecated + "`"
 	}
 	if len(f.Accepts) > 0 {
 		s += " except `" + strings.Join(f.Accepts, "`, `") + "`"
 	}
-	if f.Why != "" {
-		s += ": " + f.Why
+	if s != "" && f.Why != "" {
+		s += ": "
 	}
-	return s
+	return s + f.Why
 }
 
 // Each path is in the table once, each default is valid, and each refused field has a reason, itself or above.
