@@ -49,7 +49,7 @@ bench-start: ## how long a task takes to start, beside docker run, runc run and 
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
 
 TABLES ?= docs/internals/placement
-sim: ## play the FGD experiment in full, compare it with the published results, write tables and plots into docs/internals/placement; TRACES=DIR has the openb_*.csv
+sim: ## play the FGD experiment in full, compare it with the published results, write the table and plots into docs/internals/placement; TRACES=DIR has the openb_*.csv
 	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
 	$(GO) test -count 1 -v -run '^TestPublishedAllocation$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -tables $(abspath $(TABLES))
 

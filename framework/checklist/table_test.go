@@ -14,7 +14,7 @@ const behaviourCount = 46
 
 var (
 	testLine = regexp.MustCompile(`(?m)^func (TestMesos(\d\d)_\w+)\(`)
-	row      = regexp.MustCompile("(?m)^\\| (\\d+) \\| .+ \\| `(\\w+)` \\| (yes|no: )")
+	row      = regexp.MustCompile(`(?m)^\| (\d+) \| .+?( \(not on Apache Mesos\))? \|$`)
 )
 
 // TestEveryBehaviourHasTestAndTableRow compares the tests of this folder, for both builds,
@@ -43,10 +43,10 @@ func TestEveryBehaviourHasTestAndTableRow(t *testing.T) {
 		switch n := parseNumber(t, r[1]); {
 		case n != i+1:
 			t.Errorf("row %d has the number %d", i+1, n)
-		case tests[n] != r[2]:
-			t.Errorf("row %d names %s, the test is %q", n, r[2], tests[n])
-		case onMesos[n] != (r[3] == "yes"):
-			t.Errorf("row %d says %q of Apache Mesos; the test runs there: %t", n, r[3], onMesos[n])
+		case tests[n] == "":
+			t.Errorf("row %d has no test", n)
+		case onMesos[n] != (r[2] == ""):
+			t.Errorf("row %d: %q; the test runs on Apache Mesos: %t", n, r[0], onMesos[n])
 		}
 	}
 }
