@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-gpu bench bench-start sim scale lint vuln fuzz clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ vuln: ## known vulnerabilities in what the binary calls
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
+
+MUTANTS ?= 40
+MUTATED ?= ./framework/sched ./framework/sched/admission ./framework/sched/placement ./framework/sched/queue ./framework/sched/quota ./isolator/allocation ./isolator/rules ./job ./volumemgr
+mutate: ## which faults the own tests of the pure packages and of volumemgr do not detect: MUTANTS of them in each package, 0 for all
+	scripts/mutate.sh -n $(MUTANTS) $(MUTATED)
 
 clean: ## remove what build and tests made
 	rm -rf bin
