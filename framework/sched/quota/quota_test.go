@@ -22,8 +22,12 @@ func TestParse(t *testing.T) {
 	if got.String() != "*=16, A100=4, V100=8" {
 		t.Errorf("printed as %s", got)
 	}
+	if got, err := Parse("V100=0, T4=10000000"); err != nil || got.String() != "T4=10000000, V100=0" {
+		t.Errorf("the smallest and the largest number: got %s, %v", got, err)
+	}
 	for text, want := range map[string]string{
 		"V100": "write TYPE=GPUS", "=3": "write TYPE=GPUS", "V100=-1": "write TYPE=GPUS", "V100=1.5": "write TYPE=GPUS",
+		"V100=10000001":                  "write TYPE=GPUS",
 		"V100=1, Tesla V100-SXM2-16GB=2": "appears twice", "*=1,*=2": "appears twice",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
