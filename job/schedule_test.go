@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,6 +23,77 @@ func TestNextTime(t *testing.T) {
 		if got, err := s.NextRun(after); err != nil || got.Format(time.RFC3339) != c.want {
 			t.Errorf("%s in %q after %s: got %s, %v; want %s", c.cron, c.zone, c.after, got.Format(time.RFC3339), err, c.want)
 		}
+	}
+}
+
+func scheduled(v Schedule) Spec {
+	s := Spec{Name: "nightly", Command: []string{"true"}, Schedule: &v}
+	s.SetDefaults()
+	return s
+}
+
+// A schedule that sets neither skips runs that would overlap and keeps three ended runs.
+func TestScheduleDefaults(t *testing.T) {
+	s := scheduled(Schedule{Cron: "@daily"})
+	if want := (Schedule{Cron: "@daily", Overlap: SkipOverlap, History: 3}); *s.Schedule != want {
+		t.Errorf("got %+v, want %+v", *s.Schedule, want)
+	}
+	set := Schedule{Cron: "@daily", Overlap: AllowOverlap, History: 7}
+	if s := scheduled(set); *s.Schedule != set {
+		t.Errorf("got %+v, want %+v", *s.Schedule, set)
+	}
+}
+
+func TestValidateAcceptsSchedules(t *testing.T) {
+	for name, s := range map[string]Spec{
+		"skip":             scheduled(Schedule{Cron: "@daily", Overlap: "skip"}),
+		"allow":            scheduled(Schedule{Cron: "@daily", Overlap: "allow"}),
+		"replace":          scheduled(Schedule{Cron: "@daily", Overlap: "replace"}),
+		"shortest history": scheduled(Schedule{Cron: "@daily", History: 1}),
+		"longest history":  scheduled(Schedule{Cron: "@daily", History: MaxHistory}),
+		"zone":             scheduled(Schedule{Cron: "0 3 * * *", TimeZone: "Europe/Berlin"}),
+		"leap day":         scheduled(Schedule{Cron: "0 0 29 2 *"}),
+		"longest name": func() Spec {
+			s := scheduled(Schedule{Cron: "@daily"})
+			s.Name = strings.Repeat("a", maxScheduleName)
+			return s
+		}(),
+	} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Each mistake in a schedule is reported once, with the keys that it concerns.
+func TestValidateRejectsSchedules(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		schedule Schedule
+		change   func(*Spec)
+		fields   string
+		want     string
+	}{
+		{"interval", Schedule{Cron: "@every 1h"}, nil, "schedule.cron", `cron "@every 1h" begins with "@every": write five fields`},
+		{"zone in the cron text", Schedule{Cron: "TZ=Asia/Tokyo 0 3 * * *"}, nil, "schedule.cron", `begins with "TZ=Asia/Tokyo": write five fields such as "0 3 * * *", and the zone as time_zone`},
+		{"cron with six fields", Schedule{Cron: "0 0 3 * * *"}, nil, "schedule.cron", "expected exactly 5 fields"},
+		{"day that does not exist", Schedule{Cron: "0 0 30 2 *"}, nil, "schedule.cron", "names no day that there is"},
+		{"unknown zone", Schedule{Cron: "@daily", TimeZone: "Europe/Atlantis"}, nil, "schedule.time_zone", `time_zone "Europe/Atlantis" is not a time zone`},
+		{"zone of the scheduler's host", Schedule{Cron: "@daily", TimeZone: "Local"}, nil, "schedule.time_zone", `time_zone "Local" is not a time zone`},
+		{"unknown overlap", Schedule{Cron: "@daily", Overlap: "queue"}, nil, "schedule.overlap", `"queue" is not one of skip, allow, replace`},
+		{"negative history", Schedule{Cron: "@daily", History: -1}, nil, "schedule.history", "-1 is not between 1 and 100"},
+		{"history above the limit", Schedule{Cron: "@daily", History: MaxHistory + 1}, nil, "schedule.history", "101 is not between 1 and 100"},
+		{"service", Schedule{Cron: "@daily"}, func(s *Spec) { s.Service = &Service{} }, "schedule service", "the job is a service"},
+		{"dependency", Schedule{Cron: "@daily"}, func(s *Spec) { s.After = []Dependency{{Job: "prepare"}} }, "after schedule", "the runs of a schedule wait for no other job"},
+		{"long name", Schedule{Cron: "@daily"}, func(s *Spec) { s.Name = strings.Repeat("a", maxScheduleName+1) }, "name schedule", "name: 50 letters, and a schedule's has 49 at most"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := scheduled(c.schedule)
+			if c.change != nil {
+				c.change(&s)
+			}
+			wantMistake(t, collectErrors(s.validateSchedule), c.fields, c.want)
+		})
 	}
 }
 

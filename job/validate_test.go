@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -13,6 +14,26 @@ func valid() Spec {
 	s := Spec{Name: "x", Command: []string{"true"}, Request: gpu.Request{GPUs: 1}}
 	s.SetDefaults()
 	return s
+}
+
+// wantMistake checks that err is one mistake in these fields, with want in its text.
+func wantMistake(t *testing.T, err error, fields, want string) {
+	t.Helper()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 1 {
+		t.Fatalf("got %v, want one mistake: %s", err, want)
+	}
+	mistake, ok := errors.AsType[*FieldError](err)
+	if !ok || !strings.Contains(err.Error(), want) {
+		t.Fatalf("got %v, want …%s…", err, want)
+	}
+	var got []string
+	for _, path := range mistake.Paths() {
+		got = append(got, path.String())
+	}
+	if strings.Join(got, " ") != fields {
+		t.Errorf("the mistake is in %q, want %q", got, fields)
+	}
 }
 
 func TestValidateAcceptsTheDefaults(t *testing.T) {
