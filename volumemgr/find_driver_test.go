@@ -107,14 +107,16 @@ func TestFindWithoutDriver(t *testing.T) {
 	}
 }
 
-func TestTwoDriversWithoutModule(t *testing.T) {
+// Without the kernel module several drivers are an error that lists their versions in order.
+func TestSeveralDriversWithoutModule(t *testing.T) {
 	dir := simulatedRoot(t)
 	if err := os.RemoveAll(filepath.Join(dir, "proc")); err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, filepath.Join(dir, amd64, "libcuda.so.470.57.02"), string(sharedObject(elf.ELFCLASS64, "libcuda.so.1")))
+	mustWrite(t, filepath.Join(dir, amd64, "libnvidia-ml.so.390.157"), string(sharedObject(elf.ELFCLASS64, "libnvidia-ml.so.1")))
 	_, err := FindDriver(dir)
-	if err == nil || !strings.Contains(err.Error(), "libraries of 2 drivers (470.57.02, 535.104.05)") {
+	if err == nil || !strings.Contains(err.Error(), "libraries of 3 drivers (390.157, 470.57.02, 535.104.05)") {
 		t.Errorf("got %v", err)
 	}
 }

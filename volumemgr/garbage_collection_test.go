@@ -118,6 +118,18 @@ func TestCollectKeepsVolumesOnError(t *testing.T) {
 	}
 }
 
+// A process that ends while the mounts are read mounts nothing.
+func TestCollectIgnoresEndedProcesses(t *testing.T) {
+	s := storeOfThree(t)
+	proc := writeFakeProc(t, map[string]string{"43": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"})
+	if err := os.Mkdir(filepath.Join(proc, "42"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc, Keep: []string{"550.54.15"}}); err != nil || len(removed) != 2 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}
+
 // After a crash between renaming and removing a volume, the next collection removes it,
 // or restores its name if it is mounted.
 func TestCollectFinishesInterruptedRemoval(t *testing.T) {
