@@ -26,9 +26,10 @@ type Container struct {
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
 	// Limits allow the task to use more than CPUs and MemMiB.
 	Limits ResourceLimits `json:"limits,omitzero"`
-	// Network is HostNetwork if it is empty. Only docker tasks may have another
-	// one.
-	Network NetworkMode `json:"network,omitempty"`
+	// Network is HostNetwork if it is empty. NetworkLabels are passed to the
+	// plugins of a CNI network, which is one of a mesos task.
+	Network       NetworkMode       `json:"network,omitempty"`
+	NetworkLabels map[string]string `json:"network_labels,omitempty"`
 	// Ports are the host ports of each task, in the order of PORT0, PORT1, …
 	Ports []Port `json:"ports,omitempty"`
 	// ForcePull pulls the image again for each attempt.
@@ -108,14 +109,15 @@ type DockerParameter struct {
 	Value string `json:"value"`
 }
 
-// NetworkMode is one of the constants below, or the name of a network of the agents'
-// Docker engines.
+// NetworkMode is one of the constants below, or the name of a network: one of the
+// agents' Docker engines for docker tasks, a CNI network of the agents for mesos tasks.
 type NetworkMode string
 
 const (
 	// HostNetwork is the network of the agent.
 	HostNetwork NetworkMode = "host"
 	// BridgeNetwork gives the container an address that only its agent can reach.
+	// It and NoNetwork are networks of the Docker engine.
 	BridgeNetwork NetworkMode = "bridge"
 	// NoNetwork leaves the container only its loopback interface.
 	NoNetwork NetworkMode = "none"
@@ -123,6 +125,14 @@ const (
 
 // IsHost reports whether the tasks use the network of their agents.
 func (n NetworkMode) IsHost() bool { return n == "" || n == HostNetwork }
+
+// CNINetwork returns the CNI network that the tasks join, or "" for none.
+func (s *Spec) CNINetwork() string {
+	if s.Containerizer != Mesos || s.Network.IsHost() {
+		return ""
+	}
+	return string(s.Network)
+}
 
 // Port is one host port of each task.
 type Port struct {

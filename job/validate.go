@@ -305,6 +305,9 @@ func (s *Spec) validateProgram(bad reportFunc) {
 		}
 		word(field("env", name), "env: "+name, name+"="+fillPlaceholders(s.Env[name], longest))
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.NetworkLabels)) {
+		word(field("network_labels", name), "network_labels: "+name, name+"="+s.NetworkLabels[name])
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		word(field("labels", name), "labels: "+name, name+"="+s.Labels[name])
 	}

@@ -113,16 +113,11 @@ func (s *Spec) validateContainer(bad reportFunc) {
 // validateMesos rejects what only the Docker engine supports.
 func (s *Spec) validateMesos(bad reportFunc) {
 	needs := func(f fieldSet, what string) { bad(f.and("container"), "%s needs container: %s", what, Docker) }
-	if !s.Network.IsHost() {
-		needs(field("network"), fmt.Sprintf("network: %s", s.Network))
+	if s.Network == BridgeNetwork || s.Network == NoNetwork {
+		bad(field("network").and("container"), "network: %s needs container: %s; with container: %s name a CNI network of the agents", s.Network, Docker, Mesos)
 	}
 	if s.IPC != "" {
 		needs(field("ipc"), "ipc")
-	}
-	for _, p := range s.Ports {
-		if p.Container != 0 {
-			needs(field("ports"), fmt.Sprintf("ports: the container's own port %d", p.Container))
-		}
 	}
 	for i, v := range s.Volumes {
 		if v.IsNamed() {
@@ -178,6 +173,15 @@ func (s *Spec) validateNetwork(bad reportFunc) {
 	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
 		bad(field("network"), "network: %q is not a network's name", s.Network)
 	}
+	if len(s.NetworkLabels) > 0 && s.CNINetwork() == "" {
+		bad(field("network_labels").and("network", "container"), "network_labels: %d, which only the plugins of a CNI network read: set container: %s and name the network", len(s.NetworkLabels), Mesos)
+	}
+	if len(s.NetworkLabels) > maxLabels {
+		bad(field("network_labels"), "network_labels: %d are more than %d", len(s.NetworkLabels), maxLabels)
+	}
+	if _, ok := s.NetworkLabels[""]; ok {
+		bad(field("network_labels"), "network_labels: a name is empty")
+	}
 	if len(s.Ports) > MaxPorts {
 		bad(field("ports"), "ports: %d are more than %d", len(s.Ports), MaxPorts)
 	}
@@ -193,7 +197,7 @@ func (s *Spec) validateNetwork(bad reportFunc) {
 		}
 		hosts[p.Host] = p.Host != 0
 		if p.Container != 0 && s.Network.IsHost() {
-			bad(field("ports").and("network"), "ports: the container's own port %d needs network: %s", p.Container, BridgeNetwork)
+			bad(field("ports").and("network"), "ports: the container's own port %d needs network: %s, or the name of a network", p.Container, BridgeNetwork)
 		}
 		if p.Protocol != "" && p.Protocol != TCP && p.Protocol != UDP {
 			bad(field("ports"), "ports: %q is neither %s nor %s", p.Protocol, TCP, UDP)

@@ -156,10 +156,23 @@ func TestValidateRejectsContainers(t *testing.T) {
 			s.Network, s.Check = NoNetwork, &Check{TCP: &TCPCheck{CheckPort{Port: 1}}}
 		},
 
-		`network: bridge needs container: docker`:                    mesos(Container{Network: BridgeNetwork}),
-		`ipc needs container: docker`:                                mesos(Container{IPC: PrivateIPC}),
-		`ports: the container's own port 80 needs container: docker`: mesos(Container{Ports: []Port{{Container: 80}}}),
-		`volumes: the named volume v needs container: docker`:        mesos(Container{Volumes: []Volume{{Source: "v", Target: "/v"}}}),
+		`network: bridge needs container: docker; with`:       mesos(Container{Network: BridgeNetwork}),
+		`network: none needs container: docker; with c`:       mesos(Container{Network: NoNetwork}),
+		`ipc needs container: docker`:                         mesos(Container{IPC: PrivateIPC}),
+		`own port 80 needs network: bridge, or the name`:      mesos(Container{Ports: []Port{{Container: 80}}}),
+		`volumes: the named volume v needs container: docker`: mesos(Container{Volumes: []Volume{{Source: "v", Target: "/v"}}}),
+		`network_labels: 1, which only the plugins of `:       mesos(Container{NetworkLabels: map[string]string{"a": "b"}}),
+		`network_labels: 2, which only the plugins of `: func(s *Spec) {
+			s.Network, s.NetworkLabels = "front", map[string]string{"a": "b", "c": "d"}
+		},
+		`network_labels: a name is empty`:    mesos(Container{Network: "front", NetworkLabels: map[string]string{"": "b"}}),
+		`network_labels: a holds a NUL byte`: mesos(Container{Network: "front", NetworkLabels: map[string]string{"a": "\x00"}}),
+		`network_labels: 101 are more than 100`: func(s *Spec) {
+			s.Containerizer, s.Network, s.NetworkLabels = Mesos, "front", map[string]string{}
+			for i := range 101 {
+				s.NetworkLabels[strings.Repeat("a", i+1)] = ""
+			}
+		},
 		`volumes and shm_size need an image`: func(s *Spec) {
 			s.Containerizer, s.Image, s.Command, s.ShmMiB = Mesos, "", []string{"true"}, 1
 		},

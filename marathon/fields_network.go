@@ -6,12 +6,12 @@ func portProtocols() []string { return []string{"tcp", "udp", "udp,tcp"} }
 
 func networkFields() []Field {
 	return []Field{
-		{Path: "networks", Type: Array, Default: "[]", Why: "the host's if absent; one other, with DOCKER only"},
+		{Path: "networks", Type: Array, Default: "[]", Why: "the host's if absent; one other"},
 		{Path: "networks[]", Type: Object},
 		{Path: "networks[].mode", Type: String, Default: `"container"`, Enum: []string{ContainerMode, BridgeMode, HostMode}},
-		{Path: "networks[].name", Type: String, MinLen: 1, MaxLen: 63, Pattern: networkName, Why: "for mode container, a network of the agents' Docker engines; the scheduler's default if absent"},
-		{Path: "networks[].labels", Type: Object, Support: Informational, Why: "without effect, as in Marathon"},
-		{Path: "networks[].labels.*", Type: String, Support: Informational},
+		{Path: "networks[].name", Type: String, MinLen: 1, MaxLen: 63, Pattern: networkName, Why: "for mode container: with DOCKER a network of the agents' Docker engines, with MESOS a CNI network of the agents; the scheduler's default if absent"},
+		{Path: "networks[].labels", Type: Object, Why: "with MESOS for the plugins of the CNI network; without effect with DOCKER, as in Marathon"},
+		{Path: "networks[].labels.*", Type: String},
 		{Path: "portDefinitions", Type: Array, Why: "for the host's network; one port named default if absent. For another network only the numbers are kept, as service ports of container.portMappings"},
 		{Path: "portDefinitions[]", Type: Object},
 		{Path: "portDefinitions[].port", Type: Integer, Default: "0", Min: boundOf(0), Max: boundOf(maxPort), Why: "the host port with requirePorts, otherwise the service port; 0 is any host port, or gets a number of `--marathon-service-ports`"},
@@ -28,13 +28,13 @@ func networkFields() []Field {
 		{Path: "ipAddress.labels.*", Type: String},
 		{Path: "ipAddress.groups", Type: Array, Support: Informational, Why: "without effect, as in Marathon"},
 		{Path: "ipAddress.groups[]", Type: String, Support: Informational},
-		{Path: "ipAddress.discovery", Type: Object, Support: Refused, Why: "it applies to MESOS containers, which use the host's network here: use container.portMappings with DOCKER"},
-		{Path: "ipAddress.discovery.ports", Type: Array, Support: Refused},
-		{Path: "ipAddress.discovery.ports[]", Type: Object, Support: Refused},
-		{Path: "ipAddress.discovery.ports[].number", Type: Integer, Default: "0", Min: boundOf(0), Max: boundOf(maxPort), Support: Refused},
-		{Path: "ipAddress.discovery.ports[].name", Type: String, Required: true, MinLen: 1, Pattern: portName, Support: Refused},
-		{Path: "ipAddress.discovery.ports[].protocol", Type: String, Default: `"tcp"`, Enum: portProtocols(), Support: Refused},
-		{Path: "ipAddress.discovery.ports[].labels", Type: Object, Support: Refused},
-		{Path: "ipAddress.discovery.ports[].labels.*", Type: String, Support: Refused},
+		{Path: "ipAddress.discovery", Type: Object, Deprecated: "container.portMappings", Why: "with MESOS; with DOCKER use container.portMappings"},
+		{Path: "ipAddress.discovery.ports", Type: Array},
+		{Path: "ipAddress.discovery.ports[]", Type: Object},
+		{Path: "ipAddress.discovery.ports[].number", Type: Integer, Default: "0", Min: boundOf(0), Max: boundOf(maxPort)},
+		{Path: "ipAddress.discovery.ports[].name", Type: String, Required: true, MinLen: 1, Pattern: portName},
+		{Path: "ipAddress.discovery.ports[].protocol", Type: String, Default: `"tcp"`, Enum: portProtocols()},
+		{Path: "ipAddress.discovery.ports[].labels", Type: Object},
+		{Path: "ipAddress.discovery.ports[].labels.*", Type: String},
 	}
 }

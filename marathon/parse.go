@@ -14,7 +14,8 @@ type ParseSettings struct {
 	// empty they must name one.
 	DefaultNetwork string
 	// BridgeNetwork is the value of ipAddress.networkName that selects bridge
-	// mode.
+	// mode, and the CNI network of MESOS containers in bridge mode. Empty means
+	// MesosBridge for the latter.
 	BridgeNetwork string
 	// GPUBehavior is the default of GPULabel. Empty means GPURestricted.
 	GPUBehavior string

@@ -69,7 +69,7 @@ func (e *ExternalVolume) DriverName() string {
 }
 
 func (f *appNormalizer) checkExternalVolume(place string, e *ExternalVolume) {
-	if !volumeName.MatchString(e.Name) {
+	if !resourceName.MatchString(e.Name) {
 		f.addError(place+"/name", "%q is not a volume's name: 1 to %d letters, digits, dots, dashes and underscores", e.Name, maxNameLength)
 	}
 	if e.Provider == "" {

@@ -50,8 +50,6 @@ func (f *appNormalizer) checkCount(place string, n, most int) {
 	}
 }
 
-func (a *App) usesMesosContainer() bool { return a.Container == nil || a.Container.Type == MesosType }
-
 func (a *App) containerImage() string {
 	if a.Container == nil || a.Container.Docker == nil {
 		return ""
@@ -105,6 +103,11 @@ func (f *appNormalizer) checkTextSizes() {
 		word("/labels/"+name, name, a.Labels[name])
 		total += len(labelPrefix) + 2*len(name) + len(a.Labels[name])
 	}
+	for i, n := range a.Networks {
+		for _, name := range sortedKeys(n.Labels) {
+			word(elementPath("/networks", i)+"/labels/"+name, name, n.Labels[name])
+		}
+	}
 	for i, h := range a.HealthChecks {
 		if h.Command != nil {
 			word(elementPath("/healthChecks", i)+"/command/value", h.Command.Value)
@@ -142,12 +145,20 @@ func (f *appNormalizer) checkArtifacts() {
 
 func (f *appNormalizer) checkJobNetwork() {
 	a := f.app
-	if !a.UsesHostNetwork() && a.usesMesosContainer() {
-		f.addError("/networks", "not served: a MESOS container has its agent's network: use DOCKER for another")
+	mesos := a.Container == nil || a.Container.Type == MesosType
+	if n := countNetworks(a.Networks, ContainerMode); mesos && n > 1 {
+		f.addError("/networks", "not served: an app joins one container network, not %d", n)
 	}
 	for i, n := range a.Networks {
 		if n.Mode == ContainerMode && slices.Contains([]string{"host", "bridge", "none"}, n.Name) {
-			f.addError(elementPath("/networks", i)+"/name", "%s is no network of the docker engine's users: choose another mode", n.Name)
+			f.addError(elementPath("/networks", i)+"/name", "%s is no container network: choose another mode", n.Name)
+		}
+		if n.Name != "" && !resourceName.MatchString(n.Name) {
+			f.addError(elementPath("/networks", i)+"/name", "%q is not a network's name: 1 to %d letters, digits, dots, dashes and underscores", n.Name, maxNameLength)
+		}
+		f.checkCount(elementPath("/networks", i)+"/labels", len(n.Labels), maxLabels)
+		if _, ok := n.Labels[""]; ok {
+			f.addError(elementPath("/networks", i)+"/labels", "a label's name is empty")
 		}
 	}
 }

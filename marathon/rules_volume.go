@@ -23,7 +23,8 @@ func reservedPaths() []string {
 	return []string{"/", "/dev", "/proc", "/sys", Sandbox, "/usr/local/nvidia"}
 }
 
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+// resourceName matches the names of volumes and networks.
+var resourceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // checkJobContainer rejects what the container of a job does not support.
 func (f *appNormalizer) checkJobContainer(c *Container) {

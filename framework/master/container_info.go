@@ -36,6 +36,22 @@ func convertContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	return c
 }
 
+// executorContainer returns the container of a task's executor, nil for a plain
+// one. The executor joins the task's CNI network, and the nested container of
+// the task shares it, as in the pods of Mesos: so checks by HTTP and TCP reach
+// the task, and the agent reports its addresses.
+func executorContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
+	name := s.CNINetwork()
+	if name == "" {
+		return nil
+	}
+	n := mesos.NetworkInfo{Name: &name, Labels: convertLabels(s.NetworkLabels)}
+	for _, m := range portMappings(s.Ports, ports) {
+		n.PortMappings = append(n.PortMappings, mesos.NetworkInfo_PortMapping{HostPort: m.HostPort, ContainerPort: m.ContainerPort, Protocol: m.Protocol})
+	}
+	return &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), NetworkInfos: []mesos.NetworkInfo{n}}
+}
+
 func convertDockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	d := &mesos.ContainerInfo_DockerInfo{Image: s.Image}
 	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: d, Volumes: convertVolumes(s)}

@@ -98,6 +98,33 @@ func TestConvertContainer(t *testing.T) {
 	}
 }
 
+// TestExecutorJoinsCNINetwork checks that the executor's container, which the task's shares, joins the network.
+func TestExecutorJoinsCNINetwork(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spec  job.Spec
+		ports []int
+		want  string
+	}{
+		{"the host's network", job.Spec{Containerizer: job.Mesos}, nil, `null`},
+		{"the host's network by name", job.Spec{Containerizer: job.Mesos, Container: job.Container{Network: job.HostNetwork}}, nil, `null`},
+		{"docker's network", job.Spec{Containerizer: job.Docker, Container: job.Container{Network: "weave"}}, nil, `null`},
+		{"without an image", job.Spec{Containerizer: job.Mesos, Container: job.Container{Network: "front"}}, nil,
+			`{"type":"MESOS","network_infos":[{"name":"front"}]}`},
+		{"labels and ports", job.Spec{Image: "i", Containerizer: job.Mesos, Container: job.Container{
+			Network: "front", NetworkLabels: map[string]string{"b": "", "a": "1"}, Ports: []job.Port{{Container: 80}, {Protocol: job.UDP}},
+		}}, []int{31000, 31005, 31007},
+			`{"type":"MESOS","network_infos":[{"name":"front","labels":{"labels":[{"key":"a","value":"1"},{"key":"b","value":""}]},
+				"port_mappings":[{"host_port":31000,"container_port":80},{"host_port":31005,"container_port":31005,"protocol":"udp"},{"host_port":31007,"container_port":31007}]}]}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			compareJSON(t, encodeAsJSON(t, executorContainer(&c.spec, c.ports)), c.want)
+			l := sched.TaskLaunch{TaskID: "a.0.1", Spec: &c.spec, Ports: c.ports}
+			compareJSON(t, encodeAsJSON(t, new(Client).buildExecutor(l, "f", nil, nil).Container), c.want)
+		})
+	}
+}
+
 func TestEveryUlimitHasAMesosName(t *testing.T) {
 	for _, name := range []string{"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"} {
 		got := convertUlimits([]job.Ulimit{{Name: name}}).Rlimits[0].Type

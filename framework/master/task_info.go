@@ -94,11 +94,20 @@ func taskResources(l sched.TaskLaunch) resourceRequest {
 func taskLabels(s *job.Spec, index int) *mesos.Labels {
 	number := strconv.Itoa(index)
 	labels := []mesos.Label{{Key: jobLabel, Value: &s.Name}, {Key: indexLabel, Value: &number}}
-	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
-		value := s.Labels[key]
-		labels = append(labels, mesos.Label{Key: key, Value: &value})
+	return &mesos.Labels{Labels: append(labels, convertLabels(s.Labels).GetLabels()...)}
+}
+
+// convertLabels returns the labels sorted by name, nil for none.
+func convertLabels(all map[string]string) *mesos.Labels {
+	if len(all) == 0 {
+		return nil
 	}
-	return &mesos.Labels{Labels: labels}
+	labels := &mesos.Labels{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		labels.Labels = append(labels.Labels, mesos.Label{Key: key, Value: &value})
+	}
+	return labels
 }
 
 // executorLabels adds the hosts from which the agent may fetch the task's files. Agents of Apache Mesos ignore them.
@@ -134,7 +143,7 @@ func (c *Client) buildExecutor(l sched.TaskLaunch, frameworkID string, resources
 		Command: &mesos.CommandInfo{
 			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"}, URIs: executorURIs(l.Spec),
 		},
-		Resources: resources, Labels: labels,
+		Resources: resources, Labels: labels, Container: executorContainer(l.Spec, l.Ports),
 		ShutdownGracePeriod: durationInfo(grace),
 	}
 }

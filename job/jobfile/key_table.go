@@ -107,8 +107,10 @@ func jobKeys() []keyField[job.Spec] {
 		key("ulimits", ulimits(), func(s *spec) *[]job.Ulimit { return &s.Ulimits },
 			"resource limits, named as in setrlimit(2): `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`, the soft limit before the hard limit, in the kernel's units").withDefault("the agent's"),
 		key("network", text[job.NetworkMode](wordSchema("")), func(s *spec) *job.NetworkMode { return &s.Network },
-			"`host`, `bridge`, `none` or the name of a network of the agents' Docker engines").withDefault("`host`").
-			withFlag(Flag{Name: "network", Usage: "host, bridge, none, or a network of the agents' Docker engines (default host)"}),
+			"`host`, or a network of the agents: with `docker` `bridge`, `none` or the name of a network of the Docker engine, with `mesos` the name of a [CNI network](#cni-networks)").withDefault("`host`").
+			withFlag(Flag{Name: "network", Usage: "host; with docker bridge, none or a network of the Docker engines; with mesos a CNI network of the agents (default host)"}),
+		key("network_labels", pairs(anyWordSchema()), func(s *spec) *map[string]string { return &s.NetworkLabels },
+			"`NAME: value` pairs for the plugins of a CNI network").withDefault("none"),
 		key("ports", portList(), func(s *spec) *[]job.Port { return &s.Ports },
 			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or a list of container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
 		key("parameters", parameterList(), func(s *spec) *[]job.DockerParameter { return &s.Parameters },

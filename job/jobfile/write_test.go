@@ -85,6 +85,9 @@ share: {cores: 100}
 `, head + `
 matrix: {lr: [0.1, 1e-3, ""], SEED: [1], include: [{lr: 1, extra: x}, {only: "a b"}], exclude: [{lr: "0.1"}]}
 max_parallel: 2
+container: mesos
+network: front
+network_labels: {zone: a}
 secrets: {TOKEN: hub/token}
 after: [prepare, {job: clean, state: ended}]
 `, head + `

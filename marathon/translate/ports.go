@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"cmp"
+	"maps"
 	"path"
 
 	"mesos-gpu/job"
@@ -17,15 +19,25 @@ func translateVolume(v marathon.Volume) job.Volume {
 	return to
 }
 
-// networkMode returns the network of the job. hostPorts depends on it.
-func networkMode(app *marathon.App) job.NetworkMode {
+// setNetwork sets the network of the job and its host ports. The bridge of a MESOS
+// container is a CNI network, as in Marathon.
+func setNetwork(spec *job.Spec, app *marathon.App, s marathon.ParseSettings) {
+	spec.Ports = hostPorts(app)
 	if app.UsesHostNetwork() {
-		return ""
+		return
 	}
-	if n := app.Networks[0]; n.Mode == marathon.ContainerMode {
-		return job.NetworkMode(n.Name)
+	n := app.Networks[0]
+	switch {
+	case n.Mode == marathon.ContainerMode:
+		spec.Network = job.NetworkMode(n.Name)
+	case spec.Containerizer == job.Mesos:
+		spec.Network = job.NetworkMode(cmp.Or(s.BridgeNetwork, marathon.MesosBridge))
+	default:
+		spec.Network = job.BridgeNetwork
 	}
-	return job.BridgeNetwork
+	if spec.Containerizer == job.Mesos {
+		spec.NetworkLabels = maps.Clone(n.Labels)
+	}
 }
 
 // portMappings returns the ports of a container with a network of its own.

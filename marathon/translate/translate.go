@@ -43,7 +43,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 		spec.KillGrace = nonZero(toDuration(*grace))
 	}
 	setContainer(&spec, app.Container)
-	spec.Network, spec.Ports = networkMode(app), hostPorts(app)
+	setNetwork(&spec, app, s)
 	spec.Env, spec.Secrets = buildEnvironment(app, version), app.SecretVariables()
 	setCommand(&spec, app)
 	addChecks(&spec, app)

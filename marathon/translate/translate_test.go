@@ -211,6 +211,21 @@ func TestEachFieldChangesJob(t *testing.T) {
 			s.Ports = []job.Port{{Name: "http", Container: 80}, {Protocol: job.UDP}}
 		}},
 		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`, func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
+		"CNI network": {mesos + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "front", "labels": {"zone": "a"}}]`, func(s *spec) {
+			setImage(s)
+			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
+			s.Network, s.NetworkLabels, s.Ports = "front", map[string]string{"zone": "a"}, []job.Port{{Container: 80}}
+		}},
+		"CNI network of old definitions": {run + `, "ipAddress": {"networkName": "front", "labels": {"zone": "a"}, "discovery": {"ports": [{"number": 80, "name": "http", "protocol": "tcp"}]}}`, func(s *spec) {
+			s.Network, s.NetworkLabels, s.Ports = "front", map[string]string{"zone": "a"}, nil
+			s.Env["PORT0"], s.Env["PORT_80"], s.Env["PORTS"] = "80", "80", ""
+		}},
+		"bridge of a mesos container": {mesos + `, "portMappings": [{"containerPort": 80}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
+			setImage(s)
+			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
+			s.Network, s.Ports = "mesos-bridge", []job.Port{{Container: 80}}
+		}},
+		"labels of docker's networks": {docker + `, "portMappings": []}, "networks": [{"name": "overlay", "labels": {"zone": "a"}}]`, func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", nil }},
 		"ports of a container's network alone": {docker + `, "portMappings": [{"containerPort": 80}, {"name": "b"}, {"containerPort": 10000}]}, "networks": [{"name": "overlay"}], "check": {"http": {"portIndex": 1}}`, func(s *spec) {
 			setImage(s)
 			s.Network, s.Ports = "overlay", nil

@@ -143,12 +143,14 @@ func TestExecutorExitFailsItsTasks(t *testing.T) {
 func TestLaunchFailures(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
-		absent, uris, boxed, noValue := r.custom("absent"), r.custom("uris"), r.custom("boxed"), r.custom("no-value")
+		absent, uris, boxed, networked, noValue := r.custom("absent"), r.custom("uris"), r.custom("boxed"), r.custom("networked"), r.custom("no-value")
 		none := "/no/such/executor"
 		absent.Command.Value, noValue.Command.Value = &none, nil
 		uris.Command.URIs = []mesos.CommandInfo_URI{{Value: "http://example.org"}}
 		boxed.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
-		for want, e := range map[string]mesos.ExecutorInfo{none: absent, "no name of a file": uris, "container of its own": boxed, "no value": noValue} {
+		front := "front"
+		networked.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), NetworkInfos: []mesos.NetworkInfo{{Name: &front}}}
+		for want, e := range map[string]mesos.ExecutorInfo{none: absent, "no name of a file": uris, "container of its own": boxed, `joins the network "front": this embedded agent has no CNI networks`: networked, "no value": noValue} {
 			id := e.ExecutorID.Value
 			r.run(e, newTask("task-"+id, ""))
 			last := r.master.awaitStates(t, "task-"+id, "FAILED")

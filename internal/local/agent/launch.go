@@ -128,6 +128,9 @@ func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resourc
 
 // supportedExecutor rejects an ExecutorInfo with unsupported settings.
 func supportedExecutor(info mesos.ExecutorInfo) error {
+	if n := info.GetContainer().GetNetworkInfos(); len(n) > 0 {
+		return fmt.Errorf("executor %s joins the network %q: this embedded agent has no CNI networks; use the host's, or an agent of Apache Mesos with the isolator network/cni", info.ExecutorID.Value, n[0].GetName())
+	}
 	if info.Container != nil {
 		return fmt.Errorf("executor %s wants a container of its own; this agent runs executors in its own file system", info.ExecutorID.Value)
 	}
