@@ -109,7 +109,7 @@ func (c *sessionConsole) resizeTerminal(size *mesos.TTYInfo_WindowSize) error {
 func (c *sessionConsole) attachTo(s *container.LaunchSpec) error {
 	s.Stdin, s.Stdout, s.Stderr, s.Terminal = c.theirs[0], c.theirs[1], c.theirs[2], c.terminal
 	if u := s.Command.User; c.terminal && u != nil {
-		if err := s.Stdin.Chown(int(u.UID), int(u.GID)); err != nil {
+		if err := s.Stdin.Chown(int(u.Uid), int(u.Gid)); err != nil {
 			return fmt.Errorf("hand over terminal: %w", err)
 		}
 	}

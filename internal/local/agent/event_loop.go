@@ -2,13 +2,15 @@ package agent
 
 import (
 	"context"
-	"errors"
+	"net/http"
 	"sync"
+
+	"mesos-gpu/internal/mesosapi"
 )
 
 // errStopped is the error for callers before the agent is ready and after it
 // has stopped.
-var errStopped = errors.New("the agent does not run")
+var errStopped = mesosapi.Errorf(http.StatusServiceUnavailable, "the agent does not run")
 
 // eventLoop is a queue of functions that one goroutine runs in order. Only that
 // goroutine accesses the agent's state, so the state needs no lock.
@@ -36,19 +38,30 @@ func (l *eventLoop) post(f func()) {
 	}
 }
 
-// askLoop runs f on the loop and returns its result.
-func askLoop[T any](ctx context.Context, l *eventLoop, f func() T) (T, error) {
-	answer := make(chan T, 1)
-	l.post(func() { answer <- f() })
+// askLoop runs f on the loop and returns its results.
+func askLoop[T any](ctx context.Context, l *eventLoop, f func() (T, error)) (T, error) {
+	var v T
+	answer := make(chan error, 1)
+	l.post(func() {
+		var err error
+		v, err = f()
+		answer <- err
+	})
 	var none T
 	select {
-	case v := <-answer:
-		return v, nil
+	case err := <-answer:
+		return v, err
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
 	case <-l.done:
 		return none, errStopped
 	}
+}
+
+// doOnLoop runs f on the loop and returns its error.
+func doOnLoop(ctx context.Context, l *eventLoop, f func() error) error {
+	_, err := askLoop(ctx, l, func() (struct{}, error) { return struct{}{}, f() })
+	return err
 }
 
 // runQueued runs the queued functions until the queue is empty.

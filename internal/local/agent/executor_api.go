@@ -28,11 +28,7 @@ func (a *EmbeddedAgent) serveExecutor(w http.ResponseWriter, r *http.Request) {
 		return
 	case executor.Call_HEARTBEAT:
 	default:
-		err, stopped := askLoop(r.Context(), a.loop, func() error { return a.executorCall(&call) })
-		if stopped != nil {
-			err = mesosapi.Errorf(http.StatusServiceUnavailable, "%v", stopped)
-		}
-		if err != nil {
+		if err := doOnLoop(r.Context(), a.loop, func() error { return a.executorCall(&call) }); err != nil {
 			mesosapi.WriteError(w, err)
 			return
 		}
@@ -117,29 +113,22 @@ func (a *EmbeddedAgent) serveSubscription(w http.ResponseWriter, r *http.Request
 		mesosapi.WriteError(w, err)
 		return
 	}
-	type answer struct {
-		e   *executorState
-		err error
-	}
-	ans, err := askLoop(r.Context(), a.loop, func() answer {
+	e, err := askLoop(r.Context(), a.loop, func() (*executorState, error) {
 		e, err := a.findCaller(call)
 		if err == nil {
 			a.subscribeExecutor(e, stream, call.Subscribe)
 		}
-		return answer{e, err}
+		return e, err
 	})
 	if err != nil {
-		ans.err = mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
-	}
-	if ans.err != nil {
-		mesosapi.WriteError(w, ans.err)
+		mesosapi.WriteError(w, err)
 		return
 	}
 	cause := stream.Serve(r.Context(), w, "")
 	a.loop.post(func() {
-		if ans.e.stream == stream {
-			ans.e.stream = nil
-			a.cfg.Log.WithFields(ans.e.logFields()).WithField("cause", cause).Info("executor disconnected")
+		if e.stream == stream {
+			e.stream = nil
+			a.cfg.Log.WithFields(e.logFields()).WithField("cause", cause).Info("executor disconnected")
 		}
 	})
 }

@@ -245,7 +245,9 @@ func TestRetryUntilAcknowledged(t *testing.T) {
 		r.master.agent.Acknowledge(mesos.FrameworkID{Value: "fw"}, first.TaskID, first.UUID)
 	})
 	r.master.await(t, "the next", func() bool { return strings.HasSuffix(r.master.states("t1"), "RUNNING FINISHED") })
-	n, err := askLoop(t.Context(), r.agent.loop, func() bool { return r.agent.streams.HasPending(status.TaskKey{Framework: "fw", Task: "t1"}) })
+	n, err := askLoop(t.Context(), r.agent.loop, func() (bool, error) {
+		return r.agent.streams.HasPending(status.TaskKey{Framework: "fw", Task: "t1"}), nil
+	})
 	if err != nil || n {
 		t.Errorf("after the last acknowledgement: pending %v, %v", n, err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/oci"
 	"mesos-gpu/job"
 )
@@ -149,14 +148,11 @@ func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris
 	if err := linkLatest(sandbox); err != nil {
 		return nil, err
 	}
-	out, err := openOutput(sandbox, ".", s.Command.User)
+	out, err := prepareSandbox(ctx, sandbox, ".", s.Command.User, uris, hosts)
 	if err != nil {
 		return nil, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, sandbox, ".", uris, ownerOf(s.Command.User), hosts); err != nil {
-		return nil, err
-	}
 	s.Stdout, s.Stderr = out.stdout, out.stderr
 	s.Nodes, s.Isolate = g.grant.Nodes, g.isolate
 	return a.engine.Launch(ctx, s)
@@ -171,14 +167,6 @@ func fetchHostsOf(info mesos.ExecutorInfo) job.FetchHosts {
 		}
 	}
 	return nil
-}
-
-// ownerOf returns the owner of a user's files.
-func ownerOf(u *container.User) *fetch.FileOwner {
-	if u == nil {
-		return nil
-	}
-	return &fetch.FileOwner{UID: int(u.UID), GID: int(u.GID)}
 }
 
 // linkLatest points the latest link to the sandbox.

@@ -39,10 +39,11 @@ type nestedContainer struct {
 	abort context.CancelFunc
 	// doomed means that the container is killed as soon as it runs.
 	doomed bool
-	// done is closed when the container has ended and its cgroup is removed.
-	done   chan struct{}
-	over   bool
-	status syscall.WaitStatus
+	// done ends when the container has ended and its cgroup is removed.
+	done    context.Context
+	setDone context.CancelFunc
+	over    bool
+	status  syscall.WaitStatus
 }
 
 func (n *nestedContainer) killContainer() {
@@ -124,38 +125,32 @@ func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, 
 	if len(l.ids) < 2 {
 		return 0, mesosapi.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
 	}
-	type begun struct {
-		there  bool
-		err    error
-		result <-chan error
-	}
-	b, err := askLoop(ctx, a.loop, func() begun {
+	// The result is nil if the container already exists.
+	result, err := askLoop(ctx, a.loop, func() (<-chan error, error) {
 		e, parent, err := a.parentOf(l.ids)
 		switch {
 		case err != nil:
-			return begun{err: err}
+			return nil, err
 		case l.session && parent == nil:
 			l.beside = &nestedContainer{box: e.box, command: e.command}
 		case l.session:
 			l.beside = parent
 		case parent != nil && parent.image:
-			return begun{err: fmt.Errorf("parent container %s has an image: this agent nests none in those", strings.Join(parent.ids, "."))}
+			return nil, mesosapi.Errorf(http.StatusBadRequest, "parent container %s has an image: this agent nests none in those", strings.Join(parent.ids, "."))
 		}
 		if e.nested[strings.Join(l.ids[1:], ".")] != nil {
-			return begun{there: true}
+			return nil, nil
 		}
-		return begun{result: a.startNested(e, l)}
+		return a.startNested(e, l), nil
 	})
 	switch {
 	case err != nil:
-		return 0, mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
-	case b.err != nil:
-		return 0, mesosapi.Errorf(http.StatusBadRequest, "%v", b.err)
-	case b.there:
+		return 0, err
+	case result == nil:
 		return http.StatusAccepted, nil
 	}
 	// The container starts even if the caller disconnects.
-	if err := <-b.result; err != nil {
+	if err := <-result; err != nil {
 		return 0, mesosapi.Errorf(http.StatusBadRequest, "launch container %s: %v", strings.Join(l.ids, "."), err)
 	}
 	return http.StatusOK, nil
@@ -167,15 +162,15 @@ func (a *EmbeddedAgent) parentOf(ids []string) (*executorState, *nestedContainer
 	e := a.byContainer(ids[0])
 	switch {
 	case e == nil:
-		return nil, nil, fmt.Errorf("parent container %s does not exist", ids[0])
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "parent container %s does not exist", ids[0])
 	case e.box == nil || e.exited:
-		return nil, nil, fmt.Errorf("parent container %s does not run", ids[0])
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "parent container %s does not run", ids[0])
 	case len(ids) == 2:
 		return e, nil, nil
 	}
 	parent := e.nested[strings.Join(ids[1:len(ids)-1], ".")]
 	if parent == nil || parent.box == nil || parent.over {
-		return nil, nil, fmt.Errorf("parent container %s does not run", strings.Join(ids[:len(ids)-1], "."))
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "parent container %s does not run", strings.Join(ids[:len(ids)-1], "."))
 	}
 	return e, parent, nil
 }
@@ -186,8 +181,9 @@ func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan err
 	ctx, abort := context.WithCancel(a.background())
 	n := &nestedContainer{
 		ids: l.ids, image: l.info.GetMesos().GetImage() != nil, user: l.command.GetUser(), console: l.console,
-		abort: abort, done: make(chan struct{}),
+		abort: abort,
 	}
+	n.done, n.setDone = context.WithCancel(context.Background())
 	e.nested[n.containerName()] = n
 	l.parent, l.sandbox, l.grant, l.fetchHosts = e.box, e.sandbox, e.grant, fetchHostsOf(e.info)
 	a.runInBackground(func(context.Context) func() {
@@ -197,7 +193,7 @@ func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan err
 			n.command = command
 			if err != nil {
 				n.over = true
-				close(n.done)
+				n.setDone()
 				delete(e.nested, n.containerName())
 				err = errors.Join(err, a.dropRun(l.ids))
 				a.removeContainer(e)
@@ -223,7 +219,7 @@ func (a *EmbeddedAgent) nestedStarted(e *executorState, n *nestedContainer, box 
 				a.cfg.Log.WithFields(e.logFields()).WithField("nested", n.containerName()).WithError(err).Error("cannot clear up after a nested container")
 			}
 			n.over, n.status = true, box.WaitStatus()
-			close(n.done)
+			n.setDone()
 			a.endBelow(e, n)
 			a.removeContainer(e)
 		}

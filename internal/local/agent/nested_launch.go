@@ -14,7 +14,6 @@ import (
 
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
 	"mesos-gpu/isolator"
@@ -61,14 +60,11 @@ func (a *EmbeddedAgent) nestProcess(ctx context.Context, l nestedLaunch) (*conta
 	if err != nil {
 		return nil, c, err
 	}
-	out, err := openOutput(l.sandbox, nestedFolder(l.ids), c.User)
+	out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), c.User, l.command.GetURIs(), l.fetchHosts)
 	if err != nil {
 		return nil, c, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(c.User), l.fetchHosts); err != nil {
-		return nil, c, err
-	}
 	box, err := a.engine.Launch(ctx, container.LaunchSpec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
 	return box, c, err
 }
@@ -113,15 +109,12 @@ func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name stri
 	if err != nil {
 		return nil, none, err
 	}
-	command := container.Command{Env: c.Env, Dir: c.Dir, User: &container.User{UID: c.UID, GID: c.GID, Groups: c.Groups}}
-	out, err := openOutput(l.sandbox, nestedFolder(l.ids), command.User)
+	command := container.Command{Env: c.Env, Dir: c.Dir, User: &c.User}
+	out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), &c.User, l.command.GetURIs(), l.fetchHosts)
 	if err != nil {
 		return nil, none, err
 	}
 	defer out.close()
-	if err := fetch.FetchAll(ctx, l.sandbox, nestedFolder(l.ids), l.command.GetURIs(), ownerOf(command.User), l.fetchHosts); err != nil {
-		return nil, none, err
-	}
 	bundle := a.runDir(l.ids)
 	s := container.LaunchSpec{
 		ID: l.ids, Stdout: out.stdout, Stderr: out.stderr,
@@ -134,7 +127,7 @@ func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name stri
 		return nil, none, err
 	}
 	box, err := a.engine.Launch(ctx, s)
-	if stage := (*container.StageError)(nil); errors.As(err, &stage) && stage.Stage == container.StageOverlay {
+	if errors.As(err, new(container.OverlayError)) {
 		a.cfg.Log.WithError(err).Warn("no copy-on-write here; unpacking the image again")
 		box, err = a.launchCopy(ctx, s, name)
 	}
@@ -220,9 +213,9 @@ func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img i
 		dir = oci.Sandbox
 	}
 	return oci.ContainerSpec{
-		Args: args, Env: oci.MergeEnv(append(env, own)...), Dir: dir, UID: user.UID, GID: user.GID, Groups: user.Groups,
+		Args: args, Env: oci.MergeEnv(append(env, own)...), Dir: dir, User: *user,
 		Cgroup: a.engine.CgroupPath(l.ids) + "/.oci", Nodes: l.grant.Nodes, Rules: l.grant.Rules, Binds: binds,
-		ShmMiB: l.info.GetLinuxInfo().GetSHMSize(), Rlimits: ociLimits(rlimits),
+		ShmMiB: l.info.GetLinuxInfo().GetSHMSize(), Rlimits: rlimits,
 	}, nil
 }
 

@@ -84,8 +84,6 @@ func withStatus(err error) error {
 	switch {
 	case errors.As(err, &already):
 		return already
-	case errors.Is(err, errStopped):
-		return mesosapi.Errorf(http.StatusServiceUnavailable, "%v", err)
 	case errors.Is(err, files.ErrNotFound):
 		return mesosapi.Errorf(http.StatusNotFound, "%v", err)
 	case errors.Is(err, files.ErrInvalid):

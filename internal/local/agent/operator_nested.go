@@ -27,14 +27,13 @@ func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*
 	if err != nil {
 		return nil, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
 	}
-	n, err := askLoop(ctx, a.loop, func() *nestedContainer {
+	return askLoop(ctx, a.loop, func() (*nestedContainer, error) {
 		_, n := a.nestedByID(ids)
-		return n
+		if n == nil {
+			return nil, mesosapi.Errorf(http.StatusNotFound, "container %s cannot be found", id.Value)
+		}
+		return n, nil
 	})
-	if err == nil && n == nil {
-		err = mesosapi.Errorf(http.StatusNotFound, "container %s cannot be found", id.Value)
-	}
-	return n, err
 }
 
 // waitNested waits for a nested container to end and returns its wait status.
@@ -44,7 +43,7 @@ func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (i
 		return 0, err
 	}
 	select {
-	case <-n.done:
+	case <-n.done.Done():
 		if n.box == nil {
 			return 0, mesosapi.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
 		}
@@ -67,7 +66,7 @@ func (a *EmbeddedAgent) killNested(ctx context.Context, id mesos.ContainerID, si
 	if err != nil {
 		return err
 	}
-	killed, err := askLoop(ctx, a.loop, func() error {
+	return doOnLoop(ctx, a.loop, func() error {
 		switch {
 		case n.over:
 			return mesosapi.Errorf(http.StatusNotFound, "container %s has ended already", id.Value)
@@ -79,10 +78,6 @@ func (a *EmbeddedAgent) killNested(ctx context.Context, id mesos.ContainerID, si
 		}
 		return n.box.Signal(sig)
 	})
-	if err == nil {
-		err = killed
-	}
-	return err
 }
 
 // removeNested deletes a nested container that has ended, and its sandbox. As in
@@ -96,30 +91,23 @@ func (a *EmbeddedAgent) removeNested(ctx context.Context, id mesos.ContainerID) 
 	if len(ids) < 2 {
 		return mesosapi.Errorf(http.StatusBadRequest, "container %s is an executor's", id.Value)
 	}
-	type found struct {
-		sandbox string
-		err     error
-	}
-	f, err := askLoop(ctx, a.loop, func() found {
+	sandbox, err := askLoop(ctx, a.loop, func() (string, error) {
 		e, n := a.nestedByID(ids)
 		switch {
 		case e == nil:
-			return found{}
+			return "", nil
 		case n == nil:
-			return found{err: fmt.Errorf("container %s does not exist", id.Value)}
+			return "", fmt.Errorf("container %s does not exist", id.Value)
 		case !n.over:
-			return found{err: fmt.Errorf("container %s has not ended", id.Value)}
+			return "", fmt.Errorf("container %s has not ended", id.Value)
 		}
 		delete(e.nested, n.containerName())
-		return found{sandbox: e.sandbox}
+		return e.sandbox, nil
 	})
-	if err == nil {
-		err = f.err
+	if err != nil || sandbox == "" {
+		return err
 	}
-	if err == nil && f.sandbox != "" {
-		err = removeFolder(f.sandbox, nestedFolder(ids))
-	}
-	return err
+	return removeFolder(sandbox, nestedFolder(ids))
 }
 
 // removeFolder removes a folder inside a sandbox.

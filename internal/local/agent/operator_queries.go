@@ -16,21 +16,21 @@ func (a *EmbeddedAgent) answerQuery(ctx context.Context, call *agent.Call) (*age
 	if call.Type == agent.Call_READ_FILE {
 		return a.readFile(call.ReadFile)
 	}
-	return askLoop(ctx, a.loop, func() *agent.Response {
+	return askLoop(ctx, a.loop, func() (*agent.Response, error) {
 		switch call.Type {
 		case agent.Call_GET_AGENT:
 			info := a.info
-			return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}
+			return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}, nil
 		case agent.Call_GET_CONTAINERS:
-			return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: a.describeContainers(call.GetContainers.GetShowNested())}
+			return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: a.describeContainers(call.GetContainers.GetShowNested())}, nil
 		case agent.Call_GET_EXECUTORS:
-			return &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: a.describeExecutors()}
+			return &agent.Response{Type: agent.Response_GET_EXECUTORS, GetExecutors: a.describeExecutors()}, nil
 		case agent.Call_GET_TASKS:
-			return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: a.describeTasks()}
+			return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: a.describeTasks()}, nil
 		case agent.Call_GET_STATE:
-			return &agent.Response{Type: agent.Response_GET_STATE, GetState: &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors()}}
+			return &agent.Response{Type: agent.Response_GET_STATE, GetState: &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors()}}, nil
 		}
-		return nil
+		return nil, nil
 	})
 }
 

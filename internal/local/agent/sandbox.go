@@ -1,20 +1,24 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path"
+	"syscall"
 
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/local/agent/container"
+	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/image"
+	"mesos-gpu/job"
 )
 
 // resolveUser returns the user of a command: the first non-empty name, or the
 // framework's user. An agent without isolation always uses its own user.
-func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
+func (a *EmbeddedAgent) resolveUser(names ...string) (*syscall.Credential, error) {
 	for _, name := range names {
 		if name == "" {
 			continue
@@ -22,11 +26,7 @@ func (a *EmbeddedAgent) resolveUser(names ...string) (*container.User, error) {
 		if name == "root" || !a.cfg.Root {
 			return nil, nil
 		}
-		u, err := image.LookupUser("/", name)
-		if err != nil {
-			return nil, err
-		}
-		return &container.User{UID: u.UID, GID: u.GID, Groups: u.Groups}, nil
+		return image.LookupUser("/", name)
 	}
 	return nil, nil
 }
@@ -42,10 +42,24 @@ func (o outputFiles) close() {
 	}
 }
 
+// prepareSandbox opens a container's output files in a folder of the sandbox
+// and fetches URIs into the folder. The caller closes the files.
+func prepareSandbox(ctx context.Context, sandbox, folder string, user *syscall.Credential, uris []mesos.CommandInfo_URI, hosts job.FetchHosts) (outputFiles, error) {
+	out, err := openOutput(sandbox, folder, user)
+	if err != nil {
+		return out, err
+	}
+	if err := fetch.FetchAll(ctx, sandbox, folder, uris, user, hosts); err != nil {
+		out.close()
+		return out, err
+	}
+	return out, nil
+}
+
 // openOutput creates stdout and stderr in a folder of the sandbox, and the
 // folder itself. It follows no link that leaves the sandbox, because tasks can
 // create links there.
-func openOutput(sandbox, folder string, user *container.User) (o outputFiles, err error) {
+func openOutput(sandbox, folder string, user *syscall.Credential) (o outputFiles, err error) {
 	defer func() {
 		if err != nil {
 			o.close()
@@ -71,6 +85,6 @@ func openOutput(sandbox, folder string, user *container.User) (o outputFiles, er
 	if user == nil {
 		return o, nil
 	}
-	uid, gid := int(user.UID), int(user.GID)
+	uid, gid := int(user.Uid), int(user.Gid)
 	return o, errors.Join(root.Chown(folder, uid, gid), o.stdout.Chown(uid, gid), o.stderr.Chown(uid, gid))
 }

@@ -36,7 +36,7 @@ func TestFrameworkEndsWithItsLastExecutor(t *testing.T) {
 	for n, id := range []string{"first", "second"} {
 		r.run(r.custom(id), newTask("task-"+id, "exit"))
 		r.master.awaitExit(t, id)
-		got, err := askLoop(t.Context(), r.agent.loop, func() [2]int { return [2]int{len(r.agent.frameworks), len(r.agent.completed)} })
+		got, err := askLoop(t.Context(), r.agent.loop, func() ([2]int, error) { return [2]int{len(r.agent.frameworks), len(r.agent.completed)}, nil })
 		if want := [2]int{0, n + 1}; err != nil || got != want {
 			t.Errorf("after %s: %v live frameworks and completed executors, want %v (%v)", id, got, want, err)
 		}

@@ -25,36 +25,21 @@ func (a *EmbeddedAgent) serveInput(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.loop.post(func() { n.console.attached = false })
-	stop := wakeAt(n.done, w)
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(n.done, func() {
+		defer close(interrupted)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a test's recorder knows none
+	})
 	err = n.console.copyInput(calls)
-	stop()
-	select {
-	case <-n.done: // the session has ended; ignore the remaining input
-		err = nil
-	default:
+	if !stop() {
+		<-interrupted // w is not used after this function returns
+		err = nil     // the session has ended; ignore the remaining input
 	}
 	if err != nil {
 		mesosapi.WriteError(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
-}
-
-// wakeAt interrupts a read of the request body when done is closed.
-func wakeAt(done <-chan struct{}, w http.ResponseWriter) (stop func()) {
-	served, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-done:
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a test's recorder knows none
-		case <-served:
-		}
-	}()
-	return func() {
-		close(served)
-		<-ended
-	}
 }
 
 // readAttachCall reads the first message, which identifies the session.
@@ -88,7 +73,7 @@ func (a *EmbeddedAgent) readAttachCall(r *http.Request) (*nestedContainer, *meso
 
 // claimInput ensures that only one client at a time sends input to a session.
 func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) error {
-	refused, err := askLoop(ctx, a.loop, func() error {
+	return doOnLoop(ctx, a.loop, func() error {
 		switch {
 		case n.console == nil:
 			return errors.New("I/O switchboard server was disabled for this container")
@@ -100,10 +85,6 @@ func (a *EmbeddedAgent) claimInput(ctx context.Context, n *nestedContainer) erro
 		n.console.attached = true
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return refused
 }
 
 // copyInput forwards messages to the command until the last one.

@@ -8,7 +8,6 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/local/agent/container"
 )
@@ -57,27 +56,15 @@ func ownMemory(l *mesos.LinuxInfo, image bool) error {
 	return nil
 }
 
-// rlimitNumbers maps Mesos's rlimit types to the kernel's numbers.
-func rlimitNumbers() map[mesos.RLimitInfo_RLimit_Type]int {
-	return map[mesos.RLimitInfo_RLimit_Type]int{
-		mesos.RLimitInfo_RLimit_RLMT_AS: unix.RLIMIT_AS, mesos.RLimitInfo_RLimit_RLMT_CORE: unix.RLIMIT_CORE, mesos.RLimitInfo_RLimit_RLMT_CPU: unix.RLIMIT_CPU, mesos.RLimitInfo_RLimit_RLMT_DATA: unix.RLIMIT_DATA,
-		mesos.RLimitInfo_RLimit_RLMT_FSIZE: unix.RLIMIT_FSIZE, mesos.RLimitInfo_RLimit_RLMT_LOCKS: unix.RLIMIT_LOCKS, mesos.RLimitInfo_RLimit_RLMT_MEMLOCK: unix.RLIMIT_MEMLOCK,
-		mesos.RLimitInfo_RLimit_RLMT_MSGQUEUE: unix.RLIMIT_MSGQUEUE, mesos.RLimitInfo_RLimit_RLMT_NICE: unix.RLIMIT_NICE, mesos.RLimitInfo_RLimit_RLMT_NOFILE: unix.RLIMIT_NOFILE,
-		mesos.RLimitInfo_RLimit_RLMT_NPROC: unix.RLIMIT_NPROC, mesos.RLimitInfo_RLimit_RLMT_RSS: unix.RLIMIT_RSS, mesos.RLimitInfo_RLimit_RLMT_RTPRIO: unix.RLIMIT_RTPRIO,
-		mesos.RLimitInfo_RLimit_RLMT_RTTIME: unix.RLIMIT_RTTIME, mesos.RLimitInfo_RLimit_RLMT_SIGPENDING: unix.RLIMIT_SIGPENDING, mesos.RLimitInfo_RLimit_RLMT_STACK: unix.RLIMIT_STACK,
-	}
-}
-
 // rlimitsOf converts rlimits. Each must have both values or, for unlimited,
 // none.
-func rlimitsOf(info *mesos.RLimitInfo) ([]container.Rlimit, error) {
-	var list []container.Rlimit
+func rlimitsOf(info *mesos.RLimitInfo) ([]specs.POSIXRlimit, error) {
+	var list []specs.POSIXRlimit
 	for _, r := range info.GetRlimits() {
-		number, ok := rlimitNumbers()[r.Type]
-		if !ok || (r.Soft == nil) != (r.Hard == nil) {
+		limit := specs.POSIXRlimit{Type: "RLIMIT_" + strings.TrimPrefix(r.Type.String(), "RLMT_"), Soft: math.MaxUint64, Hard: math.MaxUint64}
+		if _, ok := container.RlimitNumbers()[limit.Type]; !ok || (r.Soft == nil) != (r.Hard == nil) {
 			return nil, fmt.Errorf("limit %s is unknown, or has one number of two", r.Type)
 		}
-		limit := container.Rlimit{Name: "RLIMIT_" + strings.TrimPrefix(r.Type.String(), "RLMT_"), Resource: number, Soft: math.MaxUint64, Hard: math.MaxUint64}
 		if r.Soft != nil {
 			limit.Soft, limit.Hard = *r.Soft, *r.Hard
 		}
@@ -87,12 +74,4 @@ func rlimitsOf(info *mesos.RLimitInfo) ([]container.Rlimit, error) {
 		list = append(list, limit)
 	}
 	return list, nil
-}
-
-func ociLimits(list []container.Rlimit) []specs.POSIXRlimit {
-	var limits []specs.POSIXRlimit
-	for _, r := range list {
-		limits = append(limits, specs.POSIXRlimit{Type: r.Name, Soft: r.Soft, Hard: r.Hard})
-	}
-	return limits
 }

@@ -22,7 +22,7 @@ func startCommand(o launchOrder) (pid int, err error) {
 			return 0, err
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return 0, stageErrorf(StageStart, "become reaper: %v", err)
+		return 0, fmt.Errorf("become reaper: %w", err)
 	}
 	if o.OCI != nil {
 		return startOCI(*o.OCI)
@@ -35,24 +35,19 @@ func startCommand(o launchOrder) (pid int, err error) {
 // propagate into it.
 func isolateProcess(o launchOrder) error {
 	if o.Join {
-		// A thread that shares its working directory with others cannot
-		// change its mount namespace.
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			return stageErrorf(StageMount, "unshare file system: %v", err)
-		}
-		if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
-			return stageErrorf(StageMount, "join mount namespace: %v", err)
+		if err := joinMounts(); err != nil {
+			return err
 		}
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return stageErrorf(StageMount, "unshare mounts: %v", err)
+			return fmt.Errorf("unshare mounts: %w", err)
 		}
 	}
 	err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, "")
 	if errors.Is(err, unix.EINVAL) {
-		return stageErrorf(StageMount, "make mounts private: / is no mount point, as in a chroot: run the cluster outside of it, or in a container")
+		return fmt.Errorf("make mounts private: / is no mount point, as in a chroot: run the cluster outside of it, or in a container")
 	}
 	if err != nil {
-		return stageErrorf(StageMount, "make mounts private: %v", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	if !o.Join && o.OCI == nil {
 		if err := mountDev("/dev", o.Nodes); err != nil {
@@ -60,7 +55,7 @@ func isolateProcess(o launchOrder) error {
 		}
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return stageErrorf(StageMount, "mount /proc: %v", err)
+		return fmt.Errorf("mount /proc: %w", err)
 	}
 	return nil
 }
@@ -71,22 +66,19 @@ func isolateProcess(o launchOrder) error {
 func forkCommand(c Command, terminal bool) (int, error) {
 	path, err := lookPath(c.Path, c.Dir, c.Env)
 	if err != nil {
-		return 0, stageErrorf(StageStart, "start %s: %v", c.Path, err)
-	}
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: terminal}
-	if c.User != nil {
-		sys.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
+		return 0, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	restore, err := setRlimits(c.Rlimits)
 	if err != nil {
-		return 0, stageErrorf(StageStart, "start %s: %v", path, err)
+		return 0, fmt.Errorf("start %s: %w", path, err)
 	}
 	defer restore()
 	pid, err := syscall.ForkExec(path, c.Args, &syscall.ProcAttr{
-		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: sys,
+		Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: terminal, Credential: c.User},
 	})
 	if err != nil {
-		return 0, stageErrorf(StageStart, "start %s in %s: %v", path, c.Dir, err)
+		return 0, fmt.Errorf("start %s in %s: %w", path, c.Dir, err)
 	}
 	return pid, nil
 }

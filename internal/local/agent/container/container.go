@@ -10,9 +10,11 @@
 package container
 
 import (
-	"fmt"
 	"os"
+	"syscall"
 	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"mesos-gpu/isolator/rules"
 )
@@ -26,23 +28,9 @@ type Command struct {
 	Env  []string
 	Dir  string
 	// User runs the command. Nil means the agent's user.
-	User *User
-	// Rlimits require EngineConfig.Fenced.
-	Rlimits []Rlimit
-}
-
-// Rlimit is a resource limit as in setrlimit(2). Name is, for example,
-// "RLIMIT_NOFILE" and Resource its number. The largest number means unlimited.
-type Rlimit struct {
-	Name       string
-	Resource   int
-	Soft, Hard uint64
-}
-
-// User is a numeric user identity.
-type User struct {
-	UID, GID uint32
-	Groups   []uint32
+	User *syscall.Credential
+	// Rlimits require EngineConfig.Fenced. The largest number means unlimited.
+	Rlimits []specs.POSIXRlimit
 }
 
 // ContainerLimits are the limits of a container's cgroup. Zero means no limit.
@@ -54,7 +42,7 @@ type ContainerLimits struct {
 // LaunchSpec describes a container for Launch.
 type LaunchSpec struct {
 	// ID is the ids of the container's ancestors, outermost first, and its own.
-	// It determines the cgroup.
+	// It determines the cgroup: each is the name of a folder.
 	ID      []string
 	Command Command
 	// Stdin is the command's input; nil means empty input. Stdout and Stderr
@@ -94,29 +82,12 @@ type RuncBundle struct {
 	ID string
 }
 
-// StageError is a failure of one stage of the set-up inside the container.
-type StageError struct {
-	Stage   SetupStage
-	Message string
-}
+// OverlayError means that the overlay of a RuncBundle cannot be mounted.
+type OverlayError string
 
-// SetupStage is a stage of a container's set-up.
-type SetupStage string
-
-// Stages that a caller can distinguish.
-const (
-	StageMount   SetupStage = "mount"
-	StageOverlay SetupStage = "overlay"
-	StageStart   SetupStage = "start"
-)
-
-func (e *StageError) Error() string { return e.Message }
+func (e OverlayError) Error() string { return string(e) }
 
 // orphanGrace limits the time between SIGTERM and the exit of a container whose
 // agent has died. An executor uses the time to stop what runs outside its
 // container.
 const orphanGrace = 10 * time.Second
-
-func stageErrorf(stage SetupStage, format string, args ...any) error {
-	return &StageError{stage, fmt.Sprintf(format, args...)}
-}

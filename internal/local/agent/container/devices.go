@@ -2,6 +2,7 @@ package container
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -30,7 +31,7 @@ func deviceLinks() [][2]string {
 // the given ones. The cgroup's rules decide which of them can be opened.
 func mountDev(dev string, nodes []rules.DeviceNode) error {
 	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_STRICTATIME, "mode=755,size=64k"); err != nil {
-		return stageErrorf(StageMount, "mount %s: %v", dev, err)
+		return fmt.Errorf("mount %s: %w", dev, err)
 	}
 	for _, sub := range []struct {
 		name, kind, options string
@@ -41,10 +42,10 @@ func mountDev(dev string, nodes []rules.DeviceNode) error {
 	} {
 		path := filepath.Join(dev, sub.name)
 		if err := os.Mkdir(path, 0o755); err != nil {
-			return stageErrorf(StageMount, "mount %s: %v", path, err)
+			return fmt.Errorf("mount %s: %w", path, err)
 		}
 		if err := unix.Mount(sub.kind, path, sub.kind, sub.flags, sub.options); err != nil {
-			return stageErrorf(StageMount, "mount %s: %v", path, err)
+			return fmt.Errorf("mount %s: %w", path, err)
 		}
 	}
 	for _, n := range append(standardNodes(), nodes...) {
@@ -54,7 +55,7 @@ func mountDev(dev string, nodes []rules.DeviceNode) error {
 	}
 	for _, link := range deviceLinks() {
 		if err := os.Symlink(link[1], filepath.Join(dev, link[0])); err != nil {
-			return stageErrorf(StageMount, "link /dev/%s: %v", link[0], err)
+			return fmt.Errorf("link /dev/%s: %w", link[0], err)
 		}
 	}
 	return nil
@@ -63,19 +64,19 @@ func mountDev(dev string, nodes []rules.DeviceNode) error {
 // MakeNode creates a device node below the folder dev, if it does not exist.
 func MakeNode(dev string, n rules.DeviceNode) error {
 	if !filepath.IsLocal(n.Name) {
-		return stageErrorf(StageMount, "make node %q: the name leaves /dev", n.Name)
+		return fmt.Errorf("make node %q: the name leaves /dev", n.Name)
 	}
 	path := filepath.Join(dev, n.Name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return stageErrorf(StageMount, "make node: %v", err)
+		return fmt.Errorf("make node: %w", err)
 	}
 	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(n.Major, n.Minor)))
 	if err != nil && !errors.Is(err, os.ErrExist) {
-		return stageErrorf(StageMount, "make node %s (%d:%d): %v", path, n.Major, n.Minor, err)
+		return fmt.Errorf("make node %s (%d:%d): %w", path, n.Major, n.Minor, err)
 	}
 	// The umask has cleared bits.
 	if err := os.Chmod(path, 0o666); err != nil {
-		return stageErrorf(StageMount, "make node: %v", err)
+		return fmt.Errorf("make node: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"strings"
 	"time"
 )
 
@@ -72,16 +71,4 @@ func (e *ContainerEngine) ClearCgroups(ctx context.Context) error {
 // CgroupPath returns the cgroup of the container with the given ids.
 func (e *ContainerEngine) CgroupPath(ids []string) string {
 	return path.Join(e.cgroup, path.Join(ids...))
-}
-
-func checkIDs(ids []string) error {
-	if len(ids) == 0 {
-		return errors.New("a container needs an id")
-	}
-	for _, id := range ids {
-		if id == "" || strings.ContainsAny(id, "/. \x00") {
-			return fmt.Errorf("container id %q is empty or has a slash, period or space", id)
-		}
-	}
-	return nil
 }

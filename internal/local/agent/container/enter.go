@@ -13,23 +13,30 @@ import (
 // enterContainer starts a command in the namespaces of a running container.
 // This process stays in its own PID namespace; its child is in the container's.
 func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
-	// A thread that shares its working directory with others cannot change
-	// its mount namespace.
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return 0, stageErrorf(StageMount, "unshare file system: %v", err)
-	}
-	if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
-		return 0, stageErrorf(StageMount, "enter mount namespace: %v", err)
+	if err := joinMounts(); err != nil {
+		return 0, err
 	}
 	if err := unix.Setns(pidFD, unix.CLONE_NEWPID); err != nil {
-		return 0, stageErrorf(StageMount, "enter PID namespace: %v", err)
+		return 0, fmt.Errorf("enter PID namespace: %w", err)
 	}
 	if e.PidFile != "" {
 		if err := followNamespaces(e.PidFile); err != nil {
-			return 0, stageErrorf(StageMount, "enter container: %v", err)
+			return 0, fmt.Errorf("enter container: %w", err)
 		}
 	}
 	return forkCommand(c, terminal)
+}
+
+// joinMounts moves this thread to the mount namespace of another container. A
+// thread that shares its working directory with others cannot do that.
+func joinMounts() error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("unshare file system: %w", err)
+	}
+	if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("join mount namespace: %w", err)
+	}
+	return nil
 }
 
 // followNamespaces enters the namespaces that runc created and drops the rights

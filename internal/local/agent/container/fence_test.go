@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ func TestCommandRunsAsUser(t *testing.T) {
 	testneeds.RequireDevicesCgroup(t)
 	r := newRig(t, true)
 	s := r.spec("id -u; id -g; id -G")
-	s.Command.Dir, s.Command.User = "/", &User{UID: 65534, GID: 65533, Groups: []uint32{65533, 7}}
+	s.Command.Dir, s.Command.User = "/", &syscall.Credential{Uid: 65534, Gid: 65533, Groups: []uint32{65533, 7}}
 	r.wait(r.launch(s))
 	if got := r.read(s.Stdout.Name()); got != "65534\n65533\n65533 7" {
 		t.Errorf("ids %q", got)

@@ -31,7 +31,7 @@ func Init(args []string) error {
 		unix.CloseOnExec(fd)
 	}
 	control := json.NewDecoder(os.NewFile(controlFD, "control"))
-	out := reportWriter{os.NewFile(reportFD, "report")}
+	out := json.NewEncoder(os.NewFile(reportFD, "report"))
 	var o launchOrder
 	if err := control.Decode(&o); err != nil {
 		return fmt.Errorf("read order: %w (this command is the agent's own)", err)
@@ -39,13 +39,9 @@ func Init(args []string) error {
 	signals := catchSignals()
 	pid, err := startCommand(o)
 	if err != nil {
-		m := initReport{Stage: StageStart, Error: err.Error()}
-		if stage := (*StageError)(nil); errors.As(err, &stage) {
-			m.Stage = stage.Stage
-		}
-		return out.sendReport(m)
+		return out.Encode(initReport{Error: err.Error(), NoOverlay: errors.As(err, new(OverlayError))})
 	}
-	_ = out.sendReport(initReport{Started: true}) // watchControl detects the agent's death
+	_ = out.Encode(initReport{Started: true}) // watchControl detects the agent's death
 	stop := watchControl(io.MultiReader(control.Buffered(), os.NewFile(controlFD, "control")))
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() { ended <- reapUntil(pid) }()
@@ -54,7 +50,7 @@ func Init(args []string) error {
 }
 
 // superviseCommand forwards signals until the command has ended.
-func superviseCommand(o launchOrder, out reportWriter, pid int, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
+func superviseCommand(o launchOrder, out *json.Encoder, pid int, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
 	var late <-chan time.Time
 	for {
 		select {
@@ -81,11 +77,11 @@ func superviseCommand(o launchOrder, out reportWriter, pid int, signals <-chan o
 // kernel kills all processes of a private PID namespace when this process
 // exits. Processes in another container's PID namespace are in a cgroup that
 // the agent clears.
-func killRemaining(o launchOrder, out reportWriter, status syscall.WaitStatus) {
+func killRemaining(o launchOrder, out *json.Encoder, status syscall.WaitStatus) {
 	if !o.Fenced && o.Enter == nil {
 		killChildren()
 	}
-	_ = out.sendReport(initReport{Ended: &status}) // a dead agent needs no report
+	_ = out.Encode(initReport{Ended: &status}) // a dead agent needs no report
 }
 
 // watchControl returns a channel that receives true for the agent's stop byte

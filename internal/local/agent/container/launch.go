@@ -34,9 +34,6 @@ type RunningContainer struct {
 // Launch starts a container. It returns once the command runs. On error it
 // leaves nothing behind.
 func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningContainer, error) {
-	if err := checkIDs(s.ID); err != nil {
-		return nil, err
-	}
 	c := &RunningContainer{engine: e, path: e.CgroupPath(s.ID), oci: s.OCI, entered: s.Enter != nil, exited: make(chan struct{})}
 	reports, err := e.spawnInit(c, s)
 	if err != nil {
@@ -169,8 +166,10 @@ func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchS
 		return errors.New("start container: its first process ended at once; see its stderr file")
 	case err != nil:
 		return fmt.Errorf("start container: read report: %w", err)
+	case m.NoOverlay:
+		return OverlayError(m.Error)
 	case !m.Started:
-		return &StageError{m.Stage, m.Error}
+		return errors.New(m.Error)
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package container
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"syscall"
 
 	"mesos-gpu/isolator/rules"
@@ -48,22 +45,9 @@ type enteredContainer struct {
 // initReport is one line of the first process's answer: the command has
 // started, could not start, or has exited.
 type initReport struct {
-	Started bool                `json:"started,omitempty"`
-	Stage   SetupStage          `json:"stage,omitempty"`
-	Error   string              `json:"error,omitempty"`
-	Ended   *syscall.WaitStatus `json:"ended,omitempty"`
-}
-
-// reportWriter encodes reports to w.
-type reportWriter struct{ w io.Writer }
-
-func (r reportWriter) sendReport(m initReport) error {
-	line, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode report: %w", err)
-	}
-	if _, err := r.w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	Started bool   `json:"started,omitempty"`
+	Error   string `json:"error,omitempty"`
+	// NoOverlay reports that the error is an OverlayError.
+	NoOverlay bool                `json:"no_overlay,omitempty"`
+	Ended     *syscall.WaitStatus `json:"ended,omitempty"`
 }

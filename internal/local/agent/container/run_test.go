@@ -213,8 +213,6 @@ func TestLaunchErrors(t *testing.T) {
 			{"no program", "no such program", func(s *LaunchSpec) { s.Command.Path = "no-such-program" }},
 			{"no directory", "no such file", func(s *LaunchSpec) { s.Command.Dir = "/no/such/directory" }},
 			{"no PATH", "no PATH", func(s *LaunchSpec) { s.Command.Env = nil }},
-			{"no id", "needs an id", func(s *LaunchSpec) { s.ID = nil }},
-			{"bad id", "slash", func(s *LaunchSpec) { s.ID = []string{"a", "../b"} }},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				s := r.spec("true")

@@ -27,11 +27,11 @@ func startOCI(o RuncBundle) (int, error) {
 	}
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
-		return 0, stageErrorf(StageStart, "read runc's pid file: %v", err)
+		return 0, fmt.Errorf("read runc's pid file: %w", err)
 	}
 	pid, err := strconv.Atoi(string(text))
 	if err != nil {
-		return 0, stageErrorf(StageStart, "read runc's pid file: %v", err)
+		return 0, fmt.Errorf("read runc's pid file: %w", err)
 	}
 	if err := runRunc(o, "start", o.ID); err != nil {
 		return 0, err
@@ -51,7 +51,7 @@ func runRunc(o RuncBundle, verb string, args ...string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if err := cmd.Run(); err != nil {
-		return stageErrorf(StageStart, "runc %s: %v: %s", verb, err, lastMessage(log))
+		return fmt.Errorf("runc %s: %w: %s", verb, err, lastMessage(log))
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func mountOverlay(o RuncBundle) error {
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", overlayPath(o.Lower), overlayPath(o.Upper), overlayPath(o.Work))
 	rootfs := filepath.Join(o.Bundle, "rootfs")
 	if err := unix.Mount("overlay", rootfs, "overlay", 0, options); err != nil {
-		return stageErrorf(StageOverlay, "mount overlay on %s: %v", rootfs, err)
+		return OverlayError(fmt.Sprintf("mount overlay on %s: %v", rootfs, err))
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestRuncSignalsAndErrors(t *testing.T) {
 	r.writeConfig(s, c)
 	s.OCI.Lower = "/no/such/folder"
 	_, err := r.engine.Launch(t.Context(), s)
-	if stage := (*StageError)(nil); !errors.As(err, &stage) || stage.Stage != StageOverlay {
+	if !errors.As(err, new(OverlayError)) {
 		t.Errorf("error %v, want one of the overlay stage", err)
 	}
 }

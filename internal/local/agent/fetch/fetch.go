@@ -28,13 +28,10 @@ import (
 // maxBytes limits the size of one URI and of its extracted archive.
 const maxBytes = 256 << 30
 
-// FileOwner is the owner of fetched files.
-type FileOwner struct{ UID, GID int }
-
 // FetchAll fetches each URI into folder, a path inside the sandbox. With a nil
 // owner the files belong to the agent's user. It connects to the given hosts
 // only, also when a server redirects.
-func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *FileOwner, hosts job.FetchHosts) error {
+func FetchAll(ctx context.Context, sandbox, folder string, uris []mesos.CommandInfo_URI, owner *syscall.Credential, hosts job.FetchHosts) error {
 	if len(uris) == 0 {
 		return nil
 	}
@@ -71,7 +68,7 @@ func redactURI(uri string) string {
 
 type artifactFetcher struct {
 	root  *os.Root
-	owner *FileOwner
+	owner *syscall.Credential
 	hosts job.FetchHosts
 	left  int64 // bytes that may still be written
 }
@@ -257,5 +254,5 @@ func (f *artifactFetcher) changeOwner(name string) error {
 	if f.owner == nil {
 		return nil
 	}
-	return f.root.Lchown(name, f.owner.UID, f.owner.GID)
+	return f.root.Lchown(name, int(f.owner.Uid), int(f.owner.Gid))
 }

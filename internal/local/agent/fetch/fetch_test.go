@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,7 +164,7 @@ func TestFetchAll(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(box, "containers", "c"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			err := FetchAll(t.Context(), box, "containers/c", c.uris, &FileOwner{os.Getuid(), os.Getgid()}, nil)
+			err := FetchAll(t.Context(), box, "containers/c", c.uris, &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid())}, nil)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %v, want %q and no secret", err, c.err)

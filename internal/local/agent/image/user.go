@@ -7,17 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"github.com/moby/sys/user"
 )
-
-// ImageUser is the user of a container's process.
-type ImageUser struct {
-	UID, GID uint32
-	// Groups are the supplementary groups.
-	Groups []uint32
-}
 
 // maxAccounts limits how many bytes of /etc/passwd and /etc/group are read.
 const maxAccounts = 1 << 20
@@ -25,22 +19,22 @@ const maxAccounts = 1 << 20
 // LookupUser resolves "USER" or "USER:GROUP", given as names or numbers, with
 // the accounts of a root file system. An empty spec means root. A number needs
 // no account.
-func LookupUser(rootfs, spec string) (ImageUser, error) {
+func LookupUser(rootfs, spec string) (*syscall.Credential, error) {
 	passwd, err := openAccounts(rootfs, "passwd")
 	if err != nil {
-		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
+		return nil, fmt.Errorf("look up user %q: %w", spec, err)
 	}
 	defer passwd.Close()
 	groups, err := openAccounts(rootfs, "group")
 	if err != nil {
-		return ImageUser{}, fmt.Errorf("look up user %q: %w", spec, err)
+		return nil, fmt.Errorf("look up user %q: %w", spec, err)
 	}
 	defer groups.Close()
 	found, err := user.GetExecUser(spec, nil, io.LimitReader(passwd, maxAccounts), io.LimitReader(groups, maxAccounts))
 	if err != nil {
-		return ImageUser{}, fmt.Errorf("look up user %q in /etc/passwd and /etc/group: %w", spec, err)
+		return nil, fmt.Errorf("look up user %q in /etc/passwd and /etc/group: %w", spec, err)
 	}
-	u := ImageUser{UID: uint32(found.Uid), GID: uint32(found.Gid)}
+	u := &syscall.Credential{Uid: uint32(found.Uid), Gid: uint32(found.Gid)}
 	for _, gid := range found.Sgids {
 		u.Groups = append(u.Groups, uint32(gid))
 	}

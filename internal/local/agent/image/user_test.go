@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,21 +23,21 @@ func TestLookupUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for spec, want := range map[string]ImageUser{
+	for spec, want := range map[string]syscall.Credential{
 		"":           {},
 		"root":       {},
-		"ann":        {UID: 1000, GID: 100, Groups: []uint32{44}},
-		"1000":       {UID: 1000, GID: 100, Groups: []uint32{44}},
-		"ann:video":  {UID: 1000, GID: 44},
-		"77":         {UID: 77},
-		"77:88":      {UID: 77, GID: 88},
-		"1000:users": {UID: 1000, GID: 100},
+		"ann":        {Uid: 1000, Gid: 100, Groups: []uint32{44}},
+		"1000":       {Uid: 1000, Gid: 100, Groups: []uint32{44}},
+		"ann:video":  {Uid: 1000, Gid: 44},
+		"77":         {Uid: 77},
+		"77:88":      {Uid: 77, Gid: 88},
+		"1000:users": {Uid: 1000, Gid: 100},
 	} {
 		got, err := LookupUser(rootfs, spec)
 		if err != nil {
 			t.Errorf("%q: %v", spec, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", spec, diff)
 		}
 	}
@@ -45,7 +46,7 @@ func TestLookupUser(t *testing.T) {
 			t.Errorf("%q: error %v, want one with %q", spec, err, want)
 		}
 	}
-	if u, err := LookupUser(t.TempDir(), "5"); err != nil || u.UID != 5 {
+	if u, err := LookupUser(t.TempDir(), "5"); err != nil || u.Uid != 5 {
 		t.Errorf("without accounts: %v, %v", u, err)
 	}
 }

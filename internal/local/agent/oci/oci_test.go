@@ -3,6 +3,7 @@ package oci
 import (
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,7 +117,7 @@ func TestSpecDevicesAndPrivileges(t *testing.T) {
 	if !s.Process.NoNewPrivileges || len(s.Process.Capabilities.Effective) != 14 || len(s.Process.Capabilities.Ambient) != 0 {
 		t.Errorf("process %+v", s.Process)
 	}
-	if c := BuildSpec(ContainerSpec{UID: 5}).Process.Capabilities; len(c.Effective)+len(c.Permitted) != 0 {
+	if c := BuildSpec(ContainerSpec{User: syscall.Credential{Uid: 5}}).Process.Capabilities; len(c.Effective)+len(c.Permitted) != 0 {
 		t.Errorf("somebody other than root has %v", c)
 	}
 	last := s.Mounts[len(s.Mounts)-1]

@@ -6,6 +6,7 @@ package oci
 
 import (
 	"os"
+	"syscall"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
@@ -23,8 +24,7 @@ const (
 type ContainerSpec struct {
 	Args, Env []string
 	Dir       string
-	UID, GID  uint32
-	Groups    []uint32
+	User      syscall.Credential
 	// Cgroup is the container's cgroup path in every hierarchy.
 	Cgroup string
 	// Nodes are created in the container's /dev. Rules decide which can be
@@ -55,8 +55,8 @@ func BuildSpec(c ContainerSpec) *specs.Spec {
 		Root:    &specs.Root{Path: "rootfs"},
 		Process: &specs.Process{
 			Args: c.Args, Env: c.Env, Cwd: c.Dir,
-			User:            specs.User{UID: c.UID, GID: c.GID, AdditionalGids: c.Groups},
-			Capabilities:    defaultCapabilities(c.UID),
+			User:            specs.User{UID: c.User.Uid, GID: c.User.Gid, AdditionalGids: c.User.Groups},
+			Capabilities:    defaultCapabilities(c.User.Uid),
 			NoNewPrivileges: true,
 			Rlimits:         c.Rlimits,
 		},
