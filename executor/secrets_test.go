@@ -39,7 +39,7 @@ func TestSecretsBecomeVariables(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := map[string]string{"OWN": "x"}
-			got, err := resolveSecrets(task.TaskSpec{Role: c.role, Env: own, Secrets: c.secrets}, dir)
+			got, _, err := resolveSecrets(task.TaskSpec{Role: c.role, Env: own, Secrets: c.secrets}, dir)
 			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -47,6 +47,25 @@ func TestSecretsBecomeVariables(t *testing.T) {
 				t.Errorf("the task's own environment has changed: %v", own)
 			}
 		})
+	}
+}
+
+// A secret's own file is mounted, with its owner and mode; nothing is copied.
+func TestSecretsBecomeMounts(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "web/db/password", "s3cret\x00\n")
+	if err := os.Symlink("db/password", filepath.Join(dir, "web", "current")); err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(real, "web", "db", "password")
+	env, got, err := resolveSecrets(task.TaskSpec{Role: "web", Env: map[string]string{"OWN": "x"}, SecretFiles: map[string]string{"/run/db": "db/password", "key": "current"}}, dir)
+	want := []task.HostMount{{Source: file, Target: "/run/db", ReadOnly: true}, {Source: file, Target: "key", ReadOnly: true}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(env) != 1 {
+		t.Errorf("%v, %v (-want +got):\n%s", err, env, diff)
 	}
 }
 
@@ -66,20 +85,23 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 		"missing": "no such file", "nul": "it has a NUL byte", "large": "it has more than 122880 bytes", "folder": "not a regular file",
 		"out": "escapes", "absolute": "escapes", "../other/token": "not a valid secret name", "/etc/passwd": "not a valid secret name",
 	} {
-		env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": secret}}, dir)
+		if _, mounts, err := resolveSecrets(task.TaskSpec{Role: "web", SecretFiles: map[string]string{"a": secret}}, dir); secret != "nul" && secret != "large" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s as a file: got %v, %v; want …%s…", secret, mounts, err, want)
+		}
+		env, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": secret}}, dir)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `of role "web"`) || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: got %v, %v; want …%s…", secret, env, err, want)
 		}
 	}
-	if env, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
+	if env, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
 		t.Errorf("a link within the folder: %v, %v", env, err)
 	}
 	for role, want := range map[string]string{"nobody": `open secrets of role "nobody"`, "..": `role "..", which cannot have any`, "": `role "", which cannot have any`} {
-		if _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("role %q: %v", role, err)
 		}
 	}
-	if _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "b"}}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
+	if _, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "b"}}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
 		t.Errorf("without secrets: %v", err)
 	}
 }

@@ -268,7 +268,7 @@ func (l *taskLoop) prepareTask(info mesos.TaskInfo) (task.Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Env, err = resolveSecrets(t, l.cfg.SecretsDir); err != nil {
+	if t.Env, t.SecretMounts, err = resolveSecrets(t, l.cfg.SecretsDir); err != nil {
 		return nil, err
 	}
 	reach, err := l.findGrantedGPUs(t)

@@ -42,6 +42,9 @@ type Spec struct {
 	// Secrets maps variables to the names of secrets. The agent's operator keeps
 	// their values, by role. The Spec never contains a value.
 	Secrets map[string]string `json:"secrets,omitempty"`
+	// SecretFiles maps paths in the container to the names of secrets, which
+	// are mounted there. A relative path is in the sandbox.
+	SecretFiles map[string]string `json:"secret_files,omitempty"`
 	// Image is empty for a task that runs in the agent's file system.
 	Image         string        `json:"image,omitempty"`
 	Containerizer Containerizer `json:"containerizer"`

@@ -12,6 +12,7 @@ const (
 	LaunchVersion           = 2
 	entrypointLaunchVersion = 3
 	secretsLaunchVersion    = 4
+	filesLaunchVersion      = 5
 )
 
 // LaunchData is what the scheduler passes to the executor about a task in addition to
@@ -24,8 +25,10 @@ type LaunchData struct {
 	Index   int               `json:"index"`
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are the Spec's. The executor looks up their values.
-	Secrets map[string]string `json:"secrets,omitempty"`
+	// Secrets and SecretFiles are the Spec's. The executor finds them on the
+	// agent.
+	Secrets     map[string]string `json:"secrets,omitempty"`
+	SecretFiles map[string]string `json:"secret_files,omitempty"`
 	// User and Fetch are the Spec's. The executor copies them into the
 	// CommandInfo of a nested container.
 	User  string          `json:"user,omitempty"`
@@ -47,6 +50,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	if len(l.Secrets) > 0 {
 		l.Version = secretsLaunchVersion
 	}
+	if len(l.SecretFiles) > 0 {
+		l.Version = filesLaunchVersion
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
@@ -60,8 +66,8 @@ func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return LaunchData{}, false, nil
 	}
-	if l.Version < LaunchVersion || l.Version > secretsLaunchVersion {
-		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, secretsLaunchVersion)
+	if l.Version < LaunchVersion || l.Version > filesLaunchVersion {
+		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, filesLaunchVersion)
 	}
 	return l, true, nil
 }

@@ -21,6 +21,58 @@ func TestIsSecretName(t *testing.T) {
 	}
 }
 
+// A secret is mounted at a plain path that is free.
+func TestValidateSecretFiles(t *testing.T) {
+	one := func(target string) map[string]string { return map[string]string{target: "team/token"} }
+	for _, c := range []struct {
+		name, image  string
+		files        map[string]string
+		fields, want string
+	}{
+		{"absolute", "i", one("/run/secrets/db"), "", ""},
+		{"in the sandbox", "i", one("keys/db"), "", ""},
+		{"in the sandbox without an image", "", one("keys/db"), "", ""},
+		{"absolute without an image", "", one("/run/db"), `secret_files["/run/db"] image`, "/run/db needs an image: without one write a path in the sandbox, such as db"},
+		{"above the sandbox", "i", one("../db"), `secret_files["../db"]`, `"../db" is not a path of a file`},
+		{"the sandbox", "i", one("."), `secret_files["."]`, `"." is not a path`},
+		{"the devices", "i", one("/dev"), `secret_files["/dev"]`, `"/dev" is not a path`},
+		{"not plain", "i", one("/run/db/"), `secret_files["/run/db/"]`, `"/run/db/" is not a path`},
+		{"with a colon", "i", one("/run/d:b"), `secret_files["/run/d:b"]`, `"/run/d:b" is not a path`},
+		{"too long", "i", one("/" + strings.Repeat("x", maxSecretPath)), "secret_files[", "is not a path"},
+		{"at a volume", "i", one("/v"), `secret_files["/v"] volumes`, "a file and a volume, are at /v"},
+		{"twice", "i", map[string]string{"db": "a", "/mnt/mesos/sandbox/db": "b"}, `secret_files.db volumes`, "are at /mnt/mesos/sandbox/db"},
+		{"name of a secret", "i", map[string]string{"db": "../token"}, "secret_files.db", `db: "../token" is not a secret's name`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := valid()
+			s.Containerizer, s.Image, s.SecretFiles = Mesos, c.image, c.files
+			if c.image != "" {
+				s.Volumes = []Volume{{Source: "/data", Target: "/v"}}
+			}
+			err := s.Validate()
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if c.name == "too long" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Error(err)
+				}
+				return
+			}
+			wantMistake(t, err, c.fields, c.want)
+		})
+	}
+	s := valid()
+	s.Secrets, s.SecretFiles = map[string]string{}, map[string]string{}
+	for i := range 51 {
+		s.Secrets[fmt.Sprint("S", i)], s.SecretFiles[fmt.Sprint("s", i)] = "a", "a"
+	}
+	wantMistake(t, s.Validate(), "secrets secret_files", "102 are more than 100")
+}
+
 // Each mistake in the secrets of a job is reported once, with the variable that it concerns.
 func TestValidateSecrets(t *testing.T) {
 	many := func(n int) map[string]string {
@@ -37,7 +89,7 @@ func TestValidateSecrets(t *testing.T) {
 	}{
 		{"valid", map[string]string{"TOKEN": "team/token"}, map[string]string{"OTHER": "x"}, "", ""},
 		{"as many as allowed", many(MaxSecrets), nil, "", ""},
-		{"too many", many(MaxSecrets + 1), nil, "secrets", "101 are more than 100"},
+		{"too many", many(MaxSecrets + 1), nil, "secrets secret_files", "101 are more than 100"},
 		{"name of a variable", map[string]string{"MY-TOKEN": "token"}, nil, `secrets["MY-TOKEN"]`, `"MY-TOKEN" is not a variable's name`},
 		{"name of a secret", map[string]string{"TOKEN": "../token"}, nil, "secrets.TOKEN", `TOKEN: "../token" is not a secret's name`},
 		{"variable that env sets too", map[string]string{"TOKEN": "token"}, map[string]string{"TOKEN": "x"}, "secrets.TOKEN env", "TOKEN is in env too"},

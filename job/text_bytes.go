@@ -17,7 +17,7 @@ func (s *Spec) TextBytes() int {
 	add(s.Request.Types.Exclude...)
 	add(s.Request.Devices.Include...)
 	add(s.Request.Devices.Exclude...)
-	n += sizeOfTexts(s.Env) + sizeOfTexts(s.Secrets) + sizeOfTexts(s.Labels) + sizeOfTexts(s.NetworkLabels)
+	n += sizeOfTexts(s.Env) + sizeOfTexts(s.Secrets) + sizeOfTexts(s.SecretFiles) + sizeOfTexts(s.Labels) + sizeOfTexts(s.NetworkLabels)
 	if s.ClientKey != nil {
 		add(s.ClientKey.Key, s.ClientKey.Digest)
 	}

@@ -143,6 +143,7 @@ func (s *Spec) validateFields(bad reportFunc) {
 	s.validateDependencies(bad)
 	s.validateSchedule(bad)
 	s.validateSecrets(bad)
+	s.validateSecretFiles(bad)
 	s.validateProgram(bad)
 }
 

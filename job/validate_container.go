@@ -44,7 +44,7 @@ func (c *Check) setDefaults() {
 }
 
 // reservedPaths are paths that every container has, or that must not be replaced.
-var reservedPaths = []string{"/", "/dev", "/proc", "/sys", "/mnt/mesos/sandbox", "/usr/local/nvidia"}
+var reservedPaths = []string{"/", "/dev", "/proc", "/sys", sandboxPath, "/usr/local/nvidia"}
 
 // ulimitNames are supported by setrlimit(2), the Docker engine and Mesos alike.
 var ulimitNames = []string{

@@ -34,7 +34,8 @@ func TestDefinitionsOfForeignTools(t *testing.T) {
 		{"a queue with an external volume", `{"id": "/queue", "instances": 1, "container": {"type": "DOCKER", "docker": {"image": "q:1"}, "volumes": [{"containerPath": "/var/lib/q", "mode": "RW",
 			"external": {"name": "q-data", "provider": "dvdi", "options": {"dvdi/driver": "rexray"}}}]}, "upgradeStrategy": {"minimumHealthCapacity": 0, "maximumOverCapacity": 0}}`, nil, ok},
 		{"a secret as a variable", `{"id": "/s", "cmd": "run", "env": {"TOKEN": {"secret": "token"}}, "secrets": {"token": {"source": "/team/token"}}}`, nil, ok},
-		{"a secret as a file", `{"id": "/s", "container": {"docker": {"image": "a"}, "volumes": [{"containerPath": "/run/key", "secret": "key"}]}, "secrets": {"key": {"source": "key"}}}`, nil, "/container/volumes(0)/secret: secrets are variables"},
+		{"a secret as a file", `{"id": "/s", "container": {"docker": {"image": "a"}, "volumes": [{"containerPath": "/run/key", "secret": "key"}]}, "secrets": {"key": {"source": "key"}}}`, nil, ok},
+		{"a secret as a file in the sandbox", `{"id": "/s", "cmd": "cat path", "container": {"type": "MESOS", "volumes": [{"containerPath": "path", "secret": "key"}]}, "secrets": {"key": {"source": "key"}}}`, nil, ok},
 		{"a monitoring agent that mounts the agent's files", `{"id": "/mon", "constraints": [["hostname", "UNIQUE"]], "container": {"docker": {"image": "mon:1"}, "volumes": [
 			{"containerPath": "/rootfs", "hostPath": "/", "mode": "RO"}, {"containerPath": "/var/run/docker.sock", "hostPath": "/var/run/docker.sock", "mode": "RW"}, {"containerPath": "/dev/disk", "hostPath": "/dev/disk", "mode": "RO"}]}}`, nil, ok},
 		{"a monitoring agent in place of the container's own /sys", `{"id": "/mon", "container": {"docker": {"image": "mon:1"}, "volumes": [{"containerPath": "/sys", "hostPath": "/sys", "mode": "RO"}]}}`, nil, "/container/volumes(0)/containerPath: has already"},

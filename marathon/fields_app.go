@@ -2,8 +2,6 @@ package marathon
 
 import "mesos-gpu/job"
 
-const onlyVariables = "secrets are variables: use env"
-
 // appFields are the fields at the top of an app and in its small objects.
 func appFields() []Field {
 	return []Field{
@@ -60,7 +58,7 @@ func appFields() []Field {
 		{Path: "upgradeStrategy", Type: Object, Why: "both are 1 if absent; with an external volume 0 and 0.5"},
 		{Path: "upgradeStrategy.maximumOverCapacity", Type: Number, Required: true, Min: boundOf(0), Max: boundOf(1)},
 		{Path: "upgradeStrategy.minimumHealthCapacity", Type: Number, Required: true, Min: boundOf(0), Max: boundOf(1)},
-		{Path: "secrets", Type: Object, Why: "for variables; the executor reads them on the agent, as [secrets](../guides/jobs.md#secrets) of the app's role"},
+		{Path: "secrets", Type: Object, Why: "for variables and files; the executor finds them on the agent, as [secrets](../guides/jobs.md#secrets) of the app's role"},
 		{Path: "secrets.*", Type: Object},
 		{Path: "secrets.*.source", Type: String, Required: true, MinLen: 1, Why: "the secret's name there; a slash at its beginning is ignored"},
 		{Path: "residency", Type: Object, Support: Refused, Why: "it applies to persistent volumes, which are not supported"},

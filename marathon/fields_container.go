@@ -65,7 +65,7 @@ func volumeFields() []Field {
 		{Path: each + "containerPath", Type: String, Required: true, MinLen: 1, Why: "relative to the sandbox with DOCKER only"},
 		{Path: each + "mode", Type: String, Enum: []string{"RO", "RW"}},
 		{Path: each + "hostPath", Type: String, MinLen: 1, Why: "absolute"},
-		{Path: each + "secret", Type: String, MinLen: 1, Support: Refused, Why: onlyVariables},
+		{Path: each + "secret", Type: String, MinLen: 1, Why: "a name in `secrets`, mounted as a file that can only be read; relative paths with either containerizer, without an image no others"},
 		{Path: persistent, Type: Object, Support: Refused, Why: "no disk is reserved for a task: use a host or an external volume"},
 		{Path: persistent + ".type", Type: String, Enum: []string{"root", "path", "mount"}, Support: Refused},
 		{Path: persistent + ".size", Type: Long, Required: true, Min: boundOf(0), Support: Refused},

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"mesos-gpu/job"
 )
 
 // Sandbox is the path of a task's sandbox in its container.
@@ -33,8 +35,8 @@ func (f *appNormalizer) checkJobContainer(c *Container) {
 		f.checkCount("/container/docker/parameters", len(c.Docker.Parameters), maxListItems)
 	}
 	f.checkSharedMemory(c)
-	if c.Type == MesosType && c.Docker == nil && len(c.Volumes) > 0 {
-		f.addError("/container/volumes", "not served: without container.docker.image a task sees its agent's own files")
+	if c.Type == MesosType && c.Docker == nil && slices.ContainsFunc(c.Volumes, func(v Volume) bool { return v.Secret == "" || path.IsAbs(v.ContainerPath) }) {
+		f.addError("/container/volumes", "not served: without container.docker.image a task sees its agent's own files, and gets secrets in its sandbox only")
 	}
 	targets, driver := map[string]bool{}, ""
 	for i, v := range c.Volumes {
@@ -66,7 +68,9 @@ func (f *appNormalizer) checkVolumeTarget(place, container string, v Volume) {
 		f.addError(place+"/containerPath", "%q: a colon separates paths: use another name", v.ContainerPath)
 	case slices.Contains(reservedPaths(), target), relative && !strings.HasPrefix(target, Sandbox+"/"):
 		f.addError(place+"/containerPath", "%q is a path that the container has already, or leaves the sandbox", v.ContainerPath)
-	case relative && container == MesosType:
+	case v.Secret != "" && !job.IsSecretPath(path.Clean(v.ContainerPath)):
+		f.addError(place+"/containerPath", "%q is too long, or not a path", v.ContainerPath)
+	case relative && container == MesosType && v.Secret == "":
 		f.addError(place+"/containerPath", "not served: %q is relative, which is for DOCKER containers: write /%s", v.ContainerPath, v.ContainerPath)
 	}
 }

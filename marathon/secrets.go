@@ -1,6 +1,7 @@
 package marathon
 
 import (
+	"path"
 	"regexp"
 	"strings"
 
@@ -19,6 +20,25 @@ func (a *App) SecretVariables() map[string]string {
 			all = map[string]string{}
 		}
 		all[variable] = a.Secrets[v.Secret].jobName()
+	}
+	return all
+}
+
+// SecretFiles returns the volumes of the app that are secrets: their paths, with the names of
+// the secrets, for job.Spec.SecretFiles.
+func (a *App) SecretFiles() map[string]string {
+	if a.Container == nil {
+		return nil
+	}
+	var all map[string]string
+	for _, v := range a.Container.Volumes {
+		if v.Secret == "" {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[path.Clean(v.ContainerPath)] = a.Secrets[v.Secret].jobName()
 	}
 	return all
 }
@@ -49,5 +69,13 @@ func (f *appNormalizer) checkSecrets() {
 			f.addError("/env/"+variable, "%q is not a variable's name of letters, digits and underscores, which a secret needs", variable)
 		}
 	}
-	f.checkCount("/env", len(f.app.SecretVariables()), job.MaxSecrets)
+	files := f.app.SecretFiles()
+	f.checkCount("/env", len(f.app.SecretVariables()), job.MaxSecrets-len(files))
+	if c := f.app.Container; c != nil {
+		for i, v := range c.Volumes {
+			if _, ok := secrets[v.Secret]; v.Secret != "" && !ok {
+				f.addError(elementPath("/container/volumes", i)+"/secret", "secrets has no entry %q", v.Secret)
+			}
+		}
+	}
 }

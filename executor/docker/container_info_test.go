@@ -343,3 +343,15 @@ func TestExecProbeReturnsExitStatus(t *testing.T) {
 		t.Errorf("an engine that is away: %v, want that the probe did not reach the task", err)
 	}
 }
+
+// A secret is mounted read-only; a relative path is in the sandbox.
+func TestSecretMounts(t *testing.T) {
+	h := newHostConfig(task.TaskSpec{SecretMounts: []task.HostMount{{Source: "/secrets/web/db", Target: "/run/db", ReadOnly: true}, {Source: "/secrets/web/key", Target: "keys/web", ReadOnly: true}}}, hostInfo{sandbox: "/sandbox"})
+	var got []string
+	for _, m := range h.Mounts {
+		got = append(got, fmt.Sprintf("%s %s %t", m.Source, m.Target, m.ReadOnly))
+	}
+	if diff := cmp.Diff([]string{"/sandbox /mnt/mesos/sandbox false", "/secrets/web/db /run/db true", "/secrets/web/key /mnt/mesos/sandbox/keys/web true"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -140,8 +140,12 @@ func newHostConfig(t task.TaskSpec, f hostInfo) *container.HostConfig {
 	if f.volume != "" {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.volume, Target: driverInside, ReadOnly: true})
 	}
-	for _, m := range t.ShareLimit.Mounts {
-		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	for _, m := range t.HostMounts() {
+		target := m.Target
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(sandboxInside, target)
+		}
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: target, ReadOnly: m.ReadOnly})
 	}
 	return h
 }

@@ -7,6 +7,7 @@ package task
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,11 @@ type TaskSpec struct {
 	// Secrets maps variables to the names of secrets on the agent. The
 	// executor adds their values to Env.
 	Secrets map[string]string
+	// SecretFiles maps paths in the container, absolute or relative to the
+	// sandbox, to the names of secrets. SecretMounts are their mounts, which the
+	// executor adds.
+	SecretFiles  map[string]string
+	SecretMounts []HostMount
 	// User and Fetch apply to a job's nested container: the user that it runs
 	// as, and the files that the agent fetches into its sandbox. For a docker
 	// task, the ContainerInfo and the executor's CommandInfo have them.
@@ -89,7 +95,12 @@ type ShareLimit struct {
 	Env    map[string]string
 }
 
-// HostMount is a bind mount of the host's Source at the container's Target.
+// HostMounts returns the mounts that the executor adds to those of the task's
+// container.
+func (t TaskSpec) HostMounts() []HostMount { return slices.Concat(t.ShareLimit.Mounts, t.SecretMounts) }
+
+// HostMount is a bind mount of the host's Source at the container's Target. A
+// relative Target is in the sandbox.
 type HostMount struct {
 	Source, Target string
 	ReadOnly       bool

@@ -35,10 +35,11 @@ func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	return command, containerWithMounts(t)
 }
 
-// containerWithMounts returns the task's container with the mounts that
-// enforce its shares of devices.
+// containerWithMounts returns the task's container with the mounts that the
+// executor adds.
 func containerWithMounts(t task.TaskSpec) *mesos.ContainerInfo {
-	if len(t.ShareLimit.Mounts) == 0 {
+	mounts := t.HostMounts()
+	if len(mounts) == 0 {
 		return t.MesosContainer
 	}
 	c := mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
@@ -46,7 +47,7 @@ func containerWithMounts(t task.TaskSpec) *mesos.ContainerInfo {
 		c = *t.MesosContainer
 	}
 	c.Volumes = slices.Clone(c.Volumes)
-	for _, m := range t.ShareLimit.Mounts {
+	for _, m := range mounts {
 		mode := mesos.RW
 		if m.ReadOnly {
 			mode = mesos.RO

@@ -148,6 +148,23 @@ func TestBuildLaunch(t *testing.T) {
 	}
 }
 
+// The mounts of shares and secrets are added to the task's own volumes; a relative target stays one, which Mesos puts into
+// the sandbox.
+func TestBuildLaunchAddsMounts(t *testing.T) {
+	w := work()
+	w.MesosContainer = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Volumes: []mesos.Volume{{ContainerPath: "/own"}}}
+	w.ShareLimit.Mounts = []task.HostMount{{Source: "/host/pipe", Target: "/pipe"}}
+	w.SecretMounts = []task.HostMount{{Source: "/secrets/web/db", Target: "keys/db", ReadOnly: true}}
+	_, container := buildLaunch(w)
+	var got []string
+	for _, v := range container.Volumes {
+		got = append(got, v.ContainerPath+" "+v.GetMode().String()+" "+v.GetSource().GetHostPath().GetPath())
+	}
+	if diff := cmp.Diff([]string{"/own RW ", "/pipe RW /host/pipe", "keys/db RO /secrets/web/db"}, got); diff != "" || len(w.MesosContainer.Volumes) != 1 {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestBuildLaunchKeepsCommandInfo(t *testing.T) {
 	w := work()
 	script, user := "echo hi", "nobody"

@@ -61,7 +61,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 	}
 	command, env := s.TaskProgram(l.Values)
 	data, err := job.LaunchData{
-		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets,
+		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles,
 		User: s.User, Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
 	}.Encode()
 	if err != nil {

@@ -13,15 +13,26 @@ import (
 )
 
 func TestJobSecrets(t *testing.T) {
+	archive := loadSecretImage(t)
 	t.Setenv("MESOS_GPU_SECRETS", secretsFolder(t))
-	checkSecrets(t, startCluster(t, "--gpus", "1xV100"))
+	checkSecrets(t, startCluster(t, "--gpus", "1xV100", "--images", filepath.Dir(archive)))
+}
+
+// secretImage is the image of the tasks of checkSecrets.
+const secretImage = "mesos-gpu-e2e-secrets:latest"
+
+// loadSecretImage loads secretImage into the engine and returns its archive.
+func loadSecretImage(t *testing.T) string {
+	t.Helper()
+	docker := testneeds.RequireDockerEngine(t)
+	archive := testimage.BusyboxArchive(t, secretImage, nil, nil)
+	testimage.LoadImage(t, docker, archive)
+	return archive
 }
 
 // secretsFolder returns a folder with one secret of the role *.
 func secretsFolder(t *testing.T) string {
 	t.Helper()
-	docker := testneeds.RequireDockerEngine(t)
-	testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "busybox:latest", nil, nil))
 	secrets := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(secrets, "*", "db"), 0o700); err != nil {
 		t.Fatal(err)
@@ -37,9 +48,10 @@ func secretsFolder(t *testing.T) string {
 func checkSecrets(t *testing.T, c *cluster) {
 	t.Helper()
 	file := "cpus: 0.2\nmem: 256MiB\nsecrets: {PASSWORD: db/password}\ncommand: '[ \"$PASSWORD\" = s3cret ] && echo it is $(echo $PASSWORD | wc -c)'\n"
-	for name, lines := range map[string]string{"unified": "", "docker": "image: busybox:latest\n"} {
+	asFile := "image: " + secretImage + "\ncpus: 0.2\nmem: 256MiB\nsecret_files: {/run/db: db/password, keys/db: db/password}\ncommand: '[ $(cat /run/db) = s3cret ] && [ $(cat $MESOS_SANDBOX/keys/db) = s3cret ] && ! echo x > /run/db && echo it is $(cat /run/db | wc -c)'\n"
+	for name, lines := range map[string]string{"unified": file, "docker": "image: " + secretImage + "\n" + file, "files-unified": "container: mesos\n" + asFile, "files-docker": asFile} {
 		t.Run(name, func(t *testing.T) {
-			c.mustRun("submit", writeJobFile(t, name+".yaml", "name: "+name+"\n"+lines+file))
+			c.mustRun("submit", writeJobFile(t, name+".yaml", "name: "+name+"\n"+lines))
 			view := c.awaitJob(name, func(v *api.JobView) bool { return v.Terminal })
 			if view.State != job.Finished {
 				t.Fatalf("ended %s: %s", view.State, view.Tasks[0].Message)

@@ -94,6 +94,10 @@ func jobKeys() []keyField[job.Spec] {
 			withFlags(assignmentsFlag(Flag{Name: "secret", Kind: RepeatedFlag, Usage: "NAME=KEY: an environment variable whose value is the secret KEY that the agent stores for the job's role"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.Secrets },
 			"environment variables whose values are [secrets](../guides/jobs.md#secrets) stored on the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
+		key("secret_files", pairs(wordSchema(secretPattern)).
+			withFlags(assignmentsFlag(Flag{Name: "secret-file", Kind: RepeatedFlag, Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox"}, ": the value is the secret's name on the agent, never the secret")),
+			func(s *spec) *map[string]string { return &s.SecretFiles },
+			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path/in/the/container: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },

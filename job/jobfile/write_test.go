@@ -89,6 +89,7 @@ container: mesos
 network: front
 network_labels: {zone: a}
 secrets: {TOKEN: hub/token}
+secret_files: {token: hub/token}
 after: [prepare, {job: clean, state: ended}]
 `, head + `
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}

@@ -44,7 +44,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	}
 	setContainer(&spec, app.Container)
 	setNetwork(&spec, app, s)
-	spec.Env, spec.Secrets = buildEnvironment(app, version), app.SecretVariables()
+	spec.Env, spec.Secrets, spec.SecretFiles = buildEnvironment(app, version), app.SecretVariables(), app.SecretFiles()
 	setCommand(&spec, app)
 	addChecks(&spec, app)
 	var err error
@@ -196,6 +196,8 @@ func setContainer(spec *job.Spec, c *marathon.Container) {
 		spec.ShmMiB = float64(*l.IPCInfo.ShmSizeMiB)
 	}
 	for _, v := range c.Volumes {
-		spec.Volumes = append(spec.Volumes, translateVolume(v))
+		if v.Secret == "" { // job.Spec.SecretFiles has the others
+			spec.Volumes = append(spec.Volumes, translateVolume(v))
+		}
 	}
 }

@@ -152,6 +152,12 @@ func TestEachFieldChangesJob(t *testing.T) {
 			delete(s.Env, "MARATHON_APP_ID")
 			s.Secrets = map[string]string{"DB": "prod/db", "MARATHON_APP_ID": "x"}
 		}},
+		"secrets as files": {mesos + `, "volumes": [{"containerPath": "/run/db/", "secret": "db"}, {"containerPath": "key", "secret": "key"}, {"containerPath": "/a", "hostPath": "/a", "mode": "RO"}]}, "secrets": {"db": {"source": "/prod/db"}, "key": {"source": "k"}}`, func(s *spec) {
+			setImage(s)
+			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
+			s.Volumes = []job.Volume{{Source: "/a", Target: "/a", ReadOnly: true}}
+			s.SecretFiles = map[string]string{"/run/db": "prod/db", "key": "k"}
+		}},
 		"instances": {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
 		"cpus":      {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
 		"mem":       {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},

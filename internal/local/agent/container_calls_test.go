@@ -116,6 +116,14 @@ func TestVolumesAndUsers(t *testing.T) {
 	if !strings.HasPrefix(out, "x\n") || !strings.Contains(out, "Read-only") {
 		t.Errorf("output %q", out)
 	}
+	// A relative container path is in the sandbox; a file is mounted as one.
+	key := filepath.Join(data, "x")
+	inside := imageInfo("app:1")
+	inside.Volumes = []mesos.Volume{{Mode: &ro, ContainerPath: "keys/x", Source: &mesos.Volume_Source{Type: mesos.Volume_Source_HOST_PATH, HostPath: &mesos.Volume_Source_HostPath{Path: key}}}}
+	_, out = r.nestAndWait(below(p, "f"), argv("sh", "-c", "cat $MESOS_SANDBOX/keys/x; echo y 2>&1 > keys/x"), inside)
+	if !strings.HasPrefix(out, "x\n") || !strings.Contains(out, "Read-only") {
+		t.Errorf("file in the sandbox: %q", out)
+	}
 	relative := "data"
 	info.Volumes[0].HostPath = &relative
 	wantStatus(t, "relative volume", r.nest(below(p, "m"), argv("true"), info), 400, "absolute host paths")

@@ -254,13 +254,17 @@ func (a *EmbeddedAgent) bindMounts(l nestedLaunch) ([]oci.BindMount, error) {
 		if s := v.GetSource(); s.GetType() == mesos.Volume_Source_HOST_PATH { // the newer of two ways to say it
 			path = s.GetHostPath().GetPath()
 		}
-		if !filepath.IsAbs(path) || !filepath.IsAbs(v.ContainerPath) {
-			return nil, fmt.Errorf("volume at %s: this agent mounts absolute host paths on absolute container paths only", v.ContainerPath)
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("volume at %s: this agent mounts absolute host paths only", v.ContainerPath)
+		}
+		target := v.ContainerPath
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(oci.Sandbox, filepath.Join("/", target)) // in the sandbox, as in Mesos
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("volume at %s: %w", v.ContainerPath, err)
 		}
-		list = append(list, oci.BindMount{Host: path, Path: v.ContainerPath, ReadOnly: v.GetMode() == mesos.RO})
+		list = append(list, oci.BindMount{Host: path, Path: target, ReadOnly: v.GetMode() == mesos.RO})
 	}
 	return list, nil
 }
