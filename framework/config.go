@@ -37,6 +37,11 @@ const (
 	DefaultFailoverTimeout = 7 * 24 * time.Hour
 )
 
+// GCPercent is the GOGC of a process that only runs a scheduler, which holds the jobs in memory
+// for a long time: its memory may grow by half, not by the default of 100 %, before the garbage
+// collector runs.
+const GCPercent = 50
+
 // SchedulerConfig configures a Scheduler. A field with its zero value gets its
 // default.
 type SchedulerConfig struct {

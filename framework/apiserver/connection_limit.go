@@ -9,6 +9,11 @@ import (
 	"time"
 )
 
+// sendBuffer is how much the kernel stores for a client that reads slowly, in bytes, per
+// connection. By default it is up to 4 MiB: a client that reads nothing would have the scheduler
+// encode so much, again each time that it reconnects.
+const sendBuffer = 128 << 10
+
 // ConnectionLimits bounds the connections of clients.
 type ConnectionLimits struct {
 	// Total is the largest number of open connections, PerAddress that of one client
@@ -59,6 +64,9 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetWriteBuffer(sendBuffer) // fails only if the client has disconnected
 		}
 		one := &limitedConn{Conn: c, listener: l, address: ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
 		evicted, ok := l.add(one)

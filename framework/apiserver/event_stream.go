@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"mesos-gpu/framework/access"
@@ -65,29 +66,38 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	idle := time.NewTicker(keepAliveInterval)
 	defer idle.Stop()
+	write := func(b *EventBatch) error {
+		buffer := eventBuffers.Get().(*[]byte)
+		defer eventBuffers.Put(buffer)
+		*buffer = appendBatch(r, reads, (*buffer)[:0], b)
+		if len(*buffer) == 0 {
+			return nil
+		}
+		return writeAndFlush(out, w, *buffer)
+	}
 	for {
-		var data []byte
 		select {
 		case b, ok := <-batches:
 			if !ok {
 				return nil
 			}
-			if data = encodeBatch(r, reads, &b); data == nil {
-				continue
-			}
+			err = write(&b)
 		case <-idle.C:
-			data = []byte(": alive\n\n")
+			err = writeAndFlush(out, w, []byte(": alive\n\n"))
 		case <-r.Context().Done():
 			return nil
 		}
-		if err := writeAndFlush(out, w, data); err != nil {
+		if err != nil {
 			return nil
 		}
 	}
 }
 
-// encodeBatch returns what is sent for a batch, nil if the requester may see none of it.
-func encodeBatch(r *http.Request, reads ReadBackend, b *EventBatch) (data []byte) {
+// eventBuffers are buffers for encoded batches. A stream has one only while it writes.
+var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// appendBatch appends what is sent for a batch: nothing if the requester may see none of it.
+func appendBatch(r *http.Request, reads ReadBackend, data []byte, b *EventBatch) []byte {
 	sent := "" // the ID of the last event that the client gets
 	for _, ev := range b.Events {
 		size := len(data)

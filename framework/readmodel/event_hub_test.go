@@ -296,7 +296,7 @@ func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
 			}
 		}
 	}
-	if got := sent["b.511"]; !slices.Equal(got, []job.State{job.Running}) {
+	if got := sent[jobs[1].Tasks[2*eventBatch-1].ID]; !slices.Equal(got, []job.State{job.Running}) {
 		t.Errorf("a task that changed before its state was sent: got %v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// eventBatch is how many events or task states a stream reads at a time: all that it
 	// holds in memory for a slow reader.
-	eventBatch = 256
+	eventBatch = 64
 	// scannedTasks limits how many tasks a stream examines in one read: changes wait for it.
 	scannedTasks = 10_000
 )
@@ -106,7 +106,7 @@ func (s *eventStream) readStates() (b apiserver.EventBatch, then streamProgress)
 	if len(events) == eventBatch {
 		return b, streamContinues
 	}
-	b.Events, s.readsStates = s.appendStates(b.Events)
+	b.Events, s.readsStates = s.appendStates(slices.Grow(b.Events, eventBatch))
 	if s.readsStates {
 		return b, streamContinues
 	}

@@ -21,6 +21,12 @@ const (
 	// after its last use. One with 100,000 jobs takes 1.6 MB.
 	maxQueueOrders     = 16
 	queueOrderLifetime = 5 * time.Minute
+	// sharedQueueOrder is the number of jobs from which first pages share an order, for
+	// shareTimePerJob for each of its jobs: 5 s for 100,000 jobs, which is ten times as long as
+	// computing that order takes. Clients that list the queue all the time then occupy the
+	// scheduler's loop for a tenth of the time at most.
+	sharedQueueOrder = 1000
+	shareTimePerJob  = 50 * time.Microsecond
 )
 
 // QueuePages caches queue orders so that clients can page through them. Computing an
@@ -28,40 +34,74 @@ const (
 // starts or ends. All pages of a list come from the order of its first page, so that
 // no job is missing or repeated.
 type QueuePages struct {
-	// mu protects orders.
+	// mu protects orders and shared.
 	mu     sync.Mutex
 	orders []*cachedQueueOrder // the least recently used first
+	// shared is the order for first pages until sharedUntil. A job that was submitted after it
+	// was computed is missing from it.
+	shared      *cachedQueueOrder
+	sharedUntil time.Time
+
+	// computing is held while an order is computed, so that concurrent first pages share it.
+	computing sync.Mutex
 }
 
 // cachedQueueOrder is a queue order: the names of the pending jobs.
 type cachedQueueOrder struct {
 	// id is part of the cursors that clients get.
 	id string
-	// names are in placement order and never change.
+	// names are in placement order and never change: pages share them.
 	names []string
 	// lastRead is when a page of it was last requested.
 	lastRead time.Time
 }
 
 // findOrder returns a cached order and marks it as used; nil if it is no longer cached.
-func (l *QueuePages) findOrder(id string, now time.Time) *cachedQueueOrder {
+func (l *QueuePages) findOrder(id string) *cachedQueueOrder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.orders = slices.DeleteFunc(l.orders, func(one *cachedQueueOrder) bool { return now.Sub(one.lastRead) > queueOrderLifetime })
+	l.orders = slices.DeleteFunc(l.orders, func(one *cachedQueueOrder) bool { return time.Since(one.lastRead) > queueOrderLifetime })
 	at := slices.IndexFunc(l.orders, func(one *cachedQueueOrder) bool { return one.id == id })
 	if at < 0 {
 		return nil
 	}
 	found := l.orders[at]
-	found.lastRead = now
+	found.lastRead = time.Now()
 	l.orders = append(slices.Delete(l.orders, at, at+1), found)
 	return found
+}
+
+// computeOrder returns the shared order or, if there is none for now, a new one.
+func (l *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
+	l.computing.Lock()
+	defer l.computing.Unlock()
+	l.mu.Lock()
+	shared := l.shared
+	if shared != nil && time.Now().After(l.sharedUntil) {
+		shared, l.shared = nil, nil
+	}
+	l.mu.Unlock()
+	if shared != nil {
+		return shared, nil
+	}
+	names, err := order()
+	if err != nil {
+		return nil, err
+	}
+	computed := &cachedQueueOrder{id: rand.Text(), names: names}
+	if len(names) >= sharedQueueOrder {
+		l.mu.Lock()
+		l.shared, l.sharedUntil = computed, time.Now().Add(time.Duration(len(names))*shareTimePerJob)
+		l.mu.Unlock()
+	}
+	return computed, nil
 }
 
 // storeOrder caches an order and evicts the least recently used one if necessary.
 func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	one.lastRead = time.Now()
 	if slices.Contains(l.orders, one) {
 		return
 	}
@@ -77,14 +117,14 @@ const queueList = "queue"
 // job. If that order is no longer cached, or was cached by another scheduler, it
 // computes a new one and continues after the last page's last job. If that job is no
 // longer pending it starts again from the beginning, so that no job is missing.
-func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
+func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
 		key, err := apiserver.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
-		if line = l.findOrder(key[0], now); line != nil {
+		if line = l.findOrder(key[0]); line != nil {
 			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(line.names) {
 				return nil, 0, apiserver.InvalidCursor(p.After)
 			}
@@ -92,17 +132,16 @@ func (l *QueuePages) startPage(p api.PageRequest, now time.Time, order func() ([
 		}
 		last = key[2]
 	}
-	names, err := order()
-	if err != nil {
+	if line, err = l.computeOrder(order); err != nil {
 		return nil, 0, err
 	}
-	return &cachedQueueOrder{id: rand.Text(), names: names, lastRead: now}, slices.Index(names, last) + 1, nil
+	return line, slices.Index(line.names, last) + 1, nil
 }
 
 // ListPage returns the jobs of a page that are still pending and whose roles the grant
 // may see, without the reasons. A job's position is its index in the whole order.
 func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
-	line, from, err := l.startPage(p, time.Now(), order)
+	line, from, err := l.startPage(p, order)
 	if err != nil {
 		return list, err
 	}

@@ -168,3 +168,29 @@ func TestInvalidQueueCursorsAreRejected(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstPagesOfALongQueueShareAnOrder checks that clients that list a long queue again and again
+// have its order computed once in a while, and that a short queue is always current.
+func TestFirstPagesOfALongQueueShareAnOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := make([]string, sharedQueueOrder)
+		for i := range names {
+			names[i] = fmt.Sprintf("job-%04d", i)
+		}
+		long := newPendingJobs(names...)
+		first := func(w *pendingJobs, wantSorted int) {
+			t.Helper()
+			if w.pageText(t, api.PageRequest{Limit: 1}); w.sorted != wantSorted {
+				t.Errorf("the order of %d jobs was computed %d times, want %d", len(w.order), w.sorted, wantSorted)
+			}
+		}
+		first(long, 1)
+		time.Sleep(sharedQueueOrder * shareTimePerJob)
+		first(long, 1)
+		time.Sleep(time.Nanosecond)
+		first(long, 2)
+		short := newPendingJobs(names[1:]...)
+		first(short, 1)
+		first(short, 2)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -33,6 +34,9 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(framework.GCPercent)
+			}
 			if share := cfg.Sched.LimitShare; share < 1 || share > 100 {
 				return fmt.Errorf("limit-share %d is not between 1 and 100", share)
 			}
