@@ -33,6 +33,7 @@ const (
 	DefaultExecutor        = "/usr/bin/mesos-gpu"
 	DefaultName            = "mesos-gpu"
 	DefaultUser            = "root"
+	DefaultProcessUser     = "nobody"
 	DefaultRole            = "*"
 	DefaultFailoverTimeout = 7 * 24 * time.Hour
 )
@@ -84,8 +85,11 @@ type SchedulerConfig struct {
 	Extension Extension
 	// ExecutorPath is the path of the mesos-gpu binary on the agents.
 	ExecutorPath string
-	// Name and User are the framework's name and user in Mesos. Tasks run as User.
+	// Name and User are the framework's name and user in Mesos. Executors run as User.
 	Name, User string
+	// ProcessUser is the user of tasks without an image that name none: they are processes in
+	// the agent's own file system. "" is User.
+	ProcessUser string
 	// Roles are the roles to which the framework subscribes. The first is the
 	// default role of jobs. RolesFile holds roles with weights and quotas: see
 	// LoadRoles. Both may be empty if Sched.Policy has roles.

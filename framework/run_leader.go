@@ -88,7 +88,7 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus)) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
-		Name: c.Name, User: c.User, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
+		Name: c.Name, User: c.User, ProcessUser: c.ProcessUser, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
 		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters, OnStatus: onStatus,
 	}

@@ -40,6 +40,9 @@ type ConnectionConfig struct {
 	// first subscription.
 	Name, User, FrameworkID string
 	Roles                   []string
+	// ProcessUser is the user of tasks without an image that name none; "" is
+	// the framework's.
+	ProcessUser string
 	// Hostname and WebURL are shown in the master's UI; both may be "".
 	Hostname, WebURL string
 	// MinOffer is the minimum that any task needs: the master sends no offers

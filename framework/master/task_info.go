@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 	command, env := s.TaskProgram(l.Values)
 	data, err := job.LaunchData{
 		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles,
-		User: s.User, Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
+		User: c.taskUser(s), Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
 	}.Encode()
 	if err != nil {
 		return task, nil, err
@@ -76,6 +77,14 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 		KillPolicy: &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)},
 		Executor:   c.buildExecutor(l, frameworkID, forExecutor, executorLabels(l, labels)),
 	}, rest, nil
+}
+
+// taskUser returns the user of a task, "" for that of its image or of the framework.
+func (c *Client) taskUser(s *job.Spec) string {
+	if s.Image == "" {
+		return cmp.Or(s.User, c.cfg.ProcessUser)
+	}
+	return s.User
 }
 
 // taskResources returns what a launch takes in addition to its executor: whole

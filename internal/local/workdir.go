@@ -15,6 +15,9 @@ import (
 
 const tempPrefix = "mesos-gpu-local-"
 
+// workDirMode lets tasks that run as other users enter their sandboxes.
+const workDirMode = 0o711
+
 // TempWorkDir returns a temporary work directory for a cluster. It reuses the
 // directory of a killed cluster, so that the new agent removes the old agent's
 // cgroups and mounts; the old jobs are lost. release removes it.
@@ -34,6 +37,9 @@ func TempWorkDir() (dir string, release func() error, err error) {
 	}
 	dir, err = os.MkdirTemp("", tempPrefix)
 	if err != nil {
+		return "", nil, fmt.Errorf("make work directory: %w", err)
+	}
+	if err := os.Chmod(dir, workDirMode); err != nil {
 		return "", nil, fmt.Errorf("make work directory: %w", err)
 	}
 	lock, err := lockDir(dir)
@@ -56,7 +62,7 @@ func releaseWorkDir(dir string, lock *os.File) func() error {
 // LockWorkDir creates the work directory dir and locks it against other
 // clusters until release.
 func LockWorkDir(dir string) (release func() error, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, workDirMode); err != nil {
 		return nil, fmt.Errorf("make work directory: %w", err)
 	}
 	lock, err := lockDir(dir)

@@ -57,6 +57,8 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 		flag := c.Flags().Lookup(file)
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
 	}
+	addProcessUserFlag(c.Flags(), &f.scheduler, "")
+	c.Flags().Lookup("process-user").Usage = "user of tasks without an image that name none, instead of the user who runs this command"
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)

@@ -84,7 +84,8 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
 	addServicePortsFlag(f, &settings)
-	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that tasks run as")
+	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that executors run as")
+	addProcessUserFlag(f, &cfg, framework.DefaultProcessUser)
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c
@@ -95,6 +96,11 @@ func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
+}
+
+// addProcessUserFlag adds the flag for tasks that are processes in the agent's file system.
+func addProcessUserFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig, user string) {
+	f.StringVar(&cfg.ProcessUser, "process-user", user, "user of tasks without an image that name none; it must exist on the agents, which must run as root")
 }
 
 // addServicePortsFlag adds the flag for what running apps are allotted.
