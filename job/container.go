@@ -19,7 +19,7 @@ type Container struct {
 	// the entrypoint.
 	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
 	// User is the user that the task runs as. If it is empty, that is the
-	// image's user, or the framework's if there is no image.
+	// image's user, or the scheduler's process user if there is no image.
 	User string `json:"user,omitempty"`
 	// Fetch lists files that the agent puts into the sandbox before it starts
 	// the task.

@@ -84,7 +84,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("command", commandLine(), func(s *spec) *[]string { return &s.Command },
 			"a list of arguments, or one line for `/bin/sh -c`; optional if the image has a command"),
 		key("user", word(""), func(s *spec) *string { return &s.User },
-			"user that the task runs as: a name, or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the framework's").
+			"user that the task runs as: a name, or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the scheduler's `--process-user`").
 			withFlag(Flag{Name: "user", Shorthand: "u", Usage: "user that the task runs as: NAME, UID or UID:GID (default the image's)"}),
 		key("env", pairs(anyWordSchema()).withSchema("propertyNames", valueSchema{"pattern": "^[^=]+$"}).
 			withFlags(assignmentsFlag(Flag{Name: "env", Shorthand: "e", Kind: RepeatedFlag, Usage: "NAME=value: an environment variable of the task"}, "")),
