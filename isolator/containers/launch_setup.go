@@ -3,6 +3,7 @@ package containers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,8 +64,7 @@ func (m *Manager) checkImage(l LaunchRequest, devices []string) error {
 }
 
 // buildEnvironment returns variables that name the devices. With the driver volume it adds the
-// volume's folders to the image's search paths. NVIDIA's compatibility libraries, which some
-// images contain, come before the host's.
+// volume's folders to the image's search paths.
 func buildEnvironment(devices []string, mounts []BindMount, image map[string]string) map[string]string {
 	env := map[string]string{}
 	if len(devices) > 0 {
@@ -72,14 +72,22 @@ func buildEnvironment(devices []string, mounts []BindMount, image map[string]str
 		env["MESOS_GPU_DEVICES"] = strings.Join(devices, ",")
 	}
 	if len(mounts) > 0 {
-		programs, ok := image[pathVariable]
-		if !ok {
-			programs = defaultPath
-		}
-		env[pathVariable] = appendFolders(programs, containerDriverPath+"/bin")
-		env[libraryVariable] = appendFolders(image[libraryVariable], containerCompatPath, containerDriverPath+"/lib", containerDriverPath+"/lib64")
+		maps.Copy(env, DriverFolders(image))
 	}
 	return env
+}
+
+// DriverFolders returns an image's search paths with the folders of the driver volume. NVIDIA's
+// compatibility libraries, which some images contain, come before the host's.
+func DriverFolders(image map[string]string) map[string]string {
+	programs, ok := image[pathVariable]
+	if !ok {
+		programs = defaultPath
+	}
+	return map[string]string{
+		pathVariable:    appendFolders(programs, containerDriverPath+"/bin"),
+		libraryVariable: appendFolders(image[libraryVariable], containerCompatPath, containerDriverPath+"/lib", containerDriverPath+"/lib64"),
+	}
 }
 
 // appendFolders appends the folders that a colon-separated list does not contain.

@@ -89,8 +89,7 @@ func Cgroup(work string) string {
 func describeAgent(cfg AgentConfig) mesos.AgentInfo {
 	info := mesos.AgentInfo{Hostname: cfg.Hostname, Resources: cfg.Resources, Attributes: cfg.Attributes}
 	if at, err := netip.ParseAddrPort(cfg.Addr); err == nil {
-		port := int32(at.Port())
-		info.Port = &port
+		info.Port = new(int32(at.Port()))
 	}
 	return info
 }

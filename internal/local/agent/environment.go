@@ -79,7 +79,6 @@ func executorEnvironment(c *AgentConfig, agentID, sandbox string, e *executorSta
 // suppliedExecutor returns the executor of tasks without one: this program's
 // own.
 func suppliedExecutor(info mesos.ExecutorInfo, path string) mesos.ExecutorInfo {
-	shell := false
-	info.Command = &mesos.CommandInfo{Shell: &shell, Value: &path, Arguments: []string{"mesos-gpu", "executor"}}
+	info.Command = &mesos.CommandInfo{Shell: new(false), Value: &path, Arguments: []string{"mesos-gpu", "executor"}}
 	return info
 }

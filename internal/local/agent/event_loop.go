@@ -3,8 +3,8 @@ package agent
 import (
 	"context"
 	"net/http"
-	"sync"
 
+	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/mesosapi"
 )
 
@@ -15,9 +15,7 @@ var errStopped = mesosapi.Errorf(http.StatusServiceUnavailable, "the agent does 
 // eventLoop is a queue of functions that one goroutine runs in order. Only that
 // goroutine accesses the agent's state, so the state needs no lock.
 type eventLoop struct {
-	mu    sync.Mutex
-	queue []func()
-	ended bool
+	queue link.CallQueue
 	wake  chan struct{}
 	done  chan struct{}
 }
@@ -26,15 +24,11 @@ func newLoop() *eventLoop { return &eventLoop{wake: make(chan struct{}, 1), done
 
 // post queues f and never blocks. After closeQueue it does nothing.
 func (l *eventLoop) post(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
-		return
-	}
-	l.queue = append(l.queue, f)
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if l.queue.Post(f) {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -64,27 +58,8 @@ func doOnLoop(ctx context.Context, l *eventLoop, f func() error) error {
 	return err
 }
 
-// runQueued runs the queued functions until the queue is empty.
-func (l *eventLoop) runQueued() {
-	for {
-		l.mu.Lock()
-		queue := l.queue
-		l.queue = nil
-		l.mu.Unlock()
-		if len(queue) == 0 {
-			return
-		}
-		for _, f := range queue {
-			f()
-		}
-	}
-}
-
 // closeQueue makes the loop reject all further functions.
 func (l *eventLoop) closeQueue() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	l.queue = nil
+	l.queue.Close()
 	close(l.done)
 }

@@ -146,9 +146,8 @@ func (a *EmbeddedAgent) subscribeExecutor(e *executorState, stream *mesosapi.Eve
 	}
 	e.stream, e.phase = stream, running
 	a.cfg.Log.WithFields(e.logFields()).Info("executor subscribed")
-	id := e.containerID()
 	e.sendEvent(&executor.Event{Type: executor.Event_SUBSCRIBED, Subscribed: &executor.Event_Subscribed{
-		ExecutorInfo: e.info, FrameworkInfo: e.framework.info, AgentInfo: a.info, ContainerID: &id,
+		ExecutorInfo: e.info, FrameworkInfo: e.framework.info, AgentInfo: a.info, ContainerID: new(e.containerID()),
 	}})
 	for _, u := range s.UnacknowledgedUpdates {
 		a.executorStatus(e, u.Status)

@@ -95,8 +95,7 @@ func (a *EmbeddedAgent) grantUpdated(e *executorState, g pendingGrant, err error
 		return // the cgroup is gone, so nothing remains to revoke
 	}
 	a.cfg.Log.WithFields(e.logFields()).WithError(err).Error("cannot change a container's devices; destroying it")
-	reason := mesos.REASON_CONTAINER_UPDATE_FAILED
-	a.destroyContainer(e, termination{reason: &reason, message: err.Error()})
+	a.destroyContainer(e, termination{reason: mesos.REASON_CONTAINER_UPDATE_FAILED.Enum(), message: err.Error()})
 }
 
 // resourcesOfOthers returns the resources of all other executors and their live

@@ -14,14 +14,7 @@ import (
 // a master that removed it, and resends every unacknowledged status. It may be
 // called only between the first registration and the return of Run.
 func (a *EmbeddedAgent) Join(ctx context.Context, m link.MasterLink) error {
-	done := make(chan error, 1)
-	a.loop.post(func() { done <- a.joinMaster(m) })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return doOnLoop(ctx, a.loop, func() error { return a.joinMaster(m) })
 }
 
 func (a *EmbeddedAgent) joinMaster(m link.MasterLink) error {

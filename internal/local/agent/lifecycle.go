@@ -20,8 +20,7 @@ func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.Running
 	if err != nil {
 		a.cfg.Log.WithFields(e.logFields()).WithError(err).Warn("executor did not start")
 		if e.why == (termination{}) {
-			reason := mesos.REASON_CONTAINER_LAUNCH_FAILED
-			e.why = termination{reason: &reason, message: "Container launch failed: " + err.Error()}
+			e.why = termination{reason: mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum(), message: "Container launch failed: " + err.Error()}
 		}
 		a.executorTerminated(e, -1)
 		return
@@ -48,8 +47,7 @@ func (a *EmbeddedAgent) executorExited(e *executorState) {
 		e.phase = ending
 	}
 	if e.box.OutOfMemory() && e.why.reason == nil {
-		reason := mesos.REASON_CONTAINER_LIMITATION_MEMORY
-		e.why = termination{reason: &reason, message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", resource.SumScalar(e.allocatedResources(), "mem"))}
+		e.why = termination{reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", resource.SumScalar(e.allocatedResources(), "mem"))}
 	}
 	for _, n := range e.nested {
 		n.killContainer()
@@ -83,7 +81,7 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	if e.stream != nil {
 		e.stream.Close()
 	}
-	state, reason, message := mesos.TASK_FAILED, mesos.REASON_EXECUTOR_TERMINATED, "Executor terminated"
+	reason, message := mesos.REASON_EXECUTOR_TERMINATED, "Executor terminated"
 	if e.why.reason != nil {
 		reason = *e.why.reason
 	}
@@ -96,7 +94,7 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	x := &pendingExit{framework: *e.framework.info.ID, executor: e.info.ExecutorID, status: ws, waits: map[status.TaskKey]bool{}}
 	for _, t := range e.tasks {
 		if t.isLive() {
-			a.agentStatus(e, t, state, reason, message)
+			a.agentStatus(e, t, mesos.TASK_FAILED, reason, message)
 		}
 		if key := (status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}); !t.acked && a.streams.IsBehind(key) {
 			x.waits[key] = true
@@ -167,8 +165,7 @@ func (a *EmbeddedAgent) registrationTimeout(e *executorState) {
 	if e.phase != starting {
 		return
 	}
-	reason := mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT
-	a.destroyContainer(e, termination{reason: &reason, message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout)})
+	a.destroyContainer(e, termination{reason: mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT.Enum(), message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout)})
 }
 
 // sendEvent queues an event for a subscribed executor. Without a subscription

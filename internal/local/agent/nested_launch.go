@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
 	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/containers"
 	"mesos-gpu/job"
 )
 
@@ -206,7 +207,9 @@ func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img i
 			return oci.ContainerSpec{}, fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
 		}
 		binds = append(binds, oci.BindMount{Host: volume, Path: oci.Driver, ReadOnly: true})
-		env = append(env, oci.DriverEnv(img.Config.Env))
+		for name, value := range containers.DriverFolders(parseVariables(img.Config.Env)) {
+			env = append(env, []string{name + "=" + value})
+		}
 	}
 	dir := img.Config.WorkingDir
 	if dir == "" {

@@ -3,12 +3,14 @@ package agent
 import (
 	"cmp"
 	"context"
-	"mesos-gpu/internal/local/agent/files"
 	"slices"
 	"strings"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
+
+	"mesos-gpu/internal/local/agent/files"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // answerQuery answers a read-only call. It returns nil for other calls.
@@ -19,8 +21,7 @@ func (a *EmbeddedAgent) answerQuery(ctx context.Context, call *agent.Call) (*age
 	return askLoop(ctx, a.loop, func() (*agent.Response, error) {
 		switch call.Type {
 		case agent.Call_GET_AGENT:
-			info := a.info
-			return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: &info}}, nil
+			return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: new(a.info)}}, nil
 		case agent.Call_GET_CONTAINERS:
 			return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: a.describeContainers(call.GetContainers.GetShowNested())}, nil
 		case agent.Call_GET_EXECUTORS:
@@ -80,10 +81,9 @@ func (a *EmbeddedAgent) describeContainers(nested bool) *agent.Response_GetConta
 }
 
 func (e *executorState) describeContainer(id mesos.ContainerID, pid int) agent.Response_GetContainers_Container {
-	name, number := e.info.GetName(), uint32(pid)
 	return agent.Response_GetContainers_Container{
-		FrameworkID: e.framework.info.ID, ExecutorID: &e.info.ExecutorID, ExecutorName: &name, ContainerID: id,
-		ContainerStatus: &mesos.ContainerStatus{ContainerID: &id, ExecutorPID: &number},
+		FrameworkID: e.framework.info.ID, ExecutorID: &e.info.ExecutorID, ExecutorName: new(e.info.GetName()), ContainerID: id,
+		ContainerStatus: &mesos.ContainerStatus{ContainerID: &id, ExecutorPID: new(uint32(pid))},
 	}
 }
 
@@ -102,7 +102,8 @@ func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	list := &agent.Response_GetTasks{}
 	for _, e := range append(a.sortedExecutors(), a.completed...) {
 		for _, t := range e.tasks {
-			d := a.describeTask(e, t)
+			d := events.NewTask(t.info, *e.framework.info.ID, &e.info.ExecutorID, t.state)
+			d.Statuses = slices.Clone(t.statuses)
 			switch {
 			case t.acked:
 				list.CompletedTasks = append(list.CompletedTasks, d)
@@ -116,14 +117,4 @@ func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 		}
 	}
 	return list
-}
-
-func (a *EmbeddedAgent) describeTask(e *executorState, t *taskState) mesos.Task {
-	state := t.state
-	return mesos.Task{
-		Name: t.info.Name, TaskID: t.info.TaskID, FrameworkID: *e.framework.info.ID, ExecutorID: &e.info.ExecutorID,
-		AgentID: *a.info.ID, State: &state, Resources: t.info.Resources, Statuses: slices.Clone(t.statuses),
-		Labels: t.info.Labels, Discovery: t.info.Discovery, Container: t.info.Container, HealthCheck: t.info.HealthCheck,
-		KillPolicy: t.info.KillPolicy,
-	}
 }

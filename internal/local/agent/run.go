@@ -75,7 +75,7 @@ func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 	defer retry.Stop()
 	stop := ctx.Done()
 	for {
-		a.loop.runQueued()
+		a.loop.queue.RunCalls()
 		if a.stopping && a.isIdle() {
 			return
 		}

@@ -113,16 +113,17 @@ const beatEvery = 30 * time.Second
 // streamOutput returns the command's output and heartbeats as messages, until
 // the output or ctx ends.
 func (c *sessionConsole) streamOutput(ctx context.Context) <-chan proto.Message {
-	messages, ended := make(chan proto.Message), make(chan struct{})
+	messages := make(chan proto.Message)
+	whileOutput, outputEnded := context.WithCancel(ctx)
 	var copying, beating sync.WaitGroup
 	copying.Go(func() { forwardOutput(ctx, c.stdout, agent.ProcessIO_Data_STDOUT, messages) })
 	if c.stderr != nil {
 		copying.Go(func() { forwardOutput(ctx, c.stderr, agent.ProcessIO_Data_STDERR, messages) })
 	}
-	beating.Go(func() { sendHeartbeat(ctx, ended, messages) })
+	beating.Go(func() { sendHeartbeat(whileOutput, messages) })
 	go func() {
 		copying.Wait()
-		close(ended)
+		outputEnded()
 		beating.Wait()
 		close(messages)
 	}()
@@ -130,7 +131,7 @@ func (c *sessionConsole) streamOutput(ctx context.Context) <-chan proto.Message 
 }
 
 // sendHeartbeat sends heartbeats that keep the connection alive.
-func sendHeartbeat(ctx context.Context, ended <-chan struct{}, messages chan<- proto.Message) {
+func sendHeartbeat(ctx context.Context, messages chan<- proto.Message) {
 	every := time.NewTicker(beatEvery)
 	defer every.Stop()
 	m := &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{
@@ -140,15 +141,11 @@ func sendHeartbeat(ctx context.Context, ended <-chan struct{}, messages chan<- p
 	for {
 		select {
 		case <-every.C:
-		case <-ended:
-			return
 		case <-ctx.Done():
 			return
 		}
 		select {
 		case messages <- m:
-		case <-ended:
-			return
 		case <-ctx.Done():
 			return
 		}

@@ -26,12 +26,7 @@ func (f *frameworkState) id() string { return f.info.GetID().GetValue() }
 // missingTaskState returns the state reported for a task that the agent does
 // not have.
 func (f *frameworkState) missingTaskState() mesos.TaskState {
-	for _, c := range f.info.GetCapabilities() {
-		if c.Type == mesos.FrameworkInfo_Capability_PARTITION_AWARE {
-			return mesos.TASK_DROPPED
-		}
-	}
-	return mesos.TASK_LOST
+	return events.OrLost(f.info, mesos.TASK_DROPPED)
 }
 
 // executorPhase is a phase of an executor's life.

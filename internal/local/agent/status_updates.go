@@ -16,9 +16,8 @@ func now() time.Time { return time.Now() }
 // newStatus returns a status that the agent itself generates.
 func (a *EmbeddedAgent) newStatus(task mesos.TaskID, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) mesos.TaskStatus {
 	id := uuid.New()
-	source := mesos.SOURCE_AGENT
 	return a.completeStatus(mesos.TaskStatus{
-		TaskID: task, State: &state, Reason: &reason, Message: &message, Source: &source, UUID: id[:],
+		TaskID: task, State: &state, Reason: &reason, Message: &message, Source: mesos.SOURCE_AGENT.Enum(), UUID: id[:],
 	})
 }
 
@@ -26,8 +25,7 @@ func (a *EmbeddedAgent) newStatus(task mesos.TaskID, state mesos.TaskState, reas
 func (a *EmbeddedAgent) completeStatus(s mesos.TaskStatus) mesos.TaskStatus {
 	s.AgentID = a.info.ID
 	if s.Timestamp == nil {
-		seconds := float64(now().UnixNano()) / 1e9
-		s.Timestamp = &seconds
+		s.Timestamp = new(float64(now().UnixNano()) / 1e9)
 	}
 	return s
 }
@@ -47,8 +45,7 @@ func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.
 // update of a task that has already ended.
 func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 	defer e.sendEvent(&executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
-	source := mesos.SOURCE_EXECUTOR
-	s.Source, s.ExecutorID = &source, &e.info.ExecutorID
+	s.Source, s.ExecutorID = mesos.SOURCE_EXECUTOR.Enum(), &e.info.ExecutorID
 	s = a.completeStatus(s)
 	a.containerStatus(e, &s)
 	t := e.findTask(s.TaskID.Value)
@@ -77,16 +74,13 @@ func (a *EmbeddedAgent) containerStatus(e *executorState, s *mesos.TaskStatus) {
 	}
 	cs := *s.ContainerStatus
 	if cs.ContainerID == nil {
-		id := e.containerID()
-		cs.ContainerID = &id
+		cs.ContainerID = new(e.containerID())
 	}
 	if e.box != nil && cs.ExecutorPID == nil {
-		pid := uint32(e.box.Pid())
-		cs.ExecutorPID = &pid
+		cs.ExecutorPID = new(uint32(e.box.Pid()))
 	}
 	if len(cs.NetworkInfos) == 0 {
-		host := a.cfg.hostIP()
-		cs.NetworkInfos = []mesos.NetworkInfo{{IPAddresses: []mesos.NetworkInfo_IPAddress{{IPAddress: &host}}}}
+		cs.NetworkInfos = []mesos.NetworkInfo{{IPAddresses: []mesos.NetworkInfo_IPAddress{{IPAddress: new(a.cfg.hostIP())}}}}
 	}
 	s.ContainerStatus = &cs
 }

@@ -128,5 +128,5 @@ func (l *taskLauncher) startTask(e mesos.ExecutorInfo, command bool, t mesos.Tas
 	l.f.tasks[t.TaskID.Value] = newTask(l.f, t, mesos.TASK_STAGING)
 	a, info := l.a, *proto.Clone(&l.f.info).(*mesos.FrameworkInfo)
 	executor, task := *proto.Clone(&e).(*mesos.ExecutorInfo), *proto.Clone(&t).(*mesos.TaskInfo)
-	a.box.postCall(func() { a.link.Run(info, executor, task) })
+	l.m.callAgent(a, func() { a.link.Run(info, executor, task) })
 }

@@ -17,10 +17,18 @@ type registeredAgent struct {
 	info  mesos.AgentInfo
 	total []mesos.Resource
 	link  link.AgentLink
-	box   *callQueue
+	calls link.CallQueue // to link
 	held  map[executorKey]*resourceCharge
 
 	registered, reregistered time.Time
+}
+
+// callAgent queues a call to an agent. A goroutine exists only while calls are
+// queued, and an agent that hangs does not delay the calls to others.
+func (m *EmbeddedMaster) callAgent(a *registeredAgent, call func()) {
+	if a.calls.Post(call) {
+		m.workers.Go(a.calls.RunCalls)
+	}
 }
 
 type executorKey struct{ framework, executor string }

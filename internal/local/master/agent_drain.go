@@ -83,7 +83,7 @@ func (m *EmbeddedMaster) continueDrain(a *registeredAgent) {
 		for _, t := range sortedValues(f.tasks) {
 			if t.AgentID == a.id && !t.isTerminal() {
 				framework, task, policy := *f.info.ID, t.TaskID, s.killPolicy(t)
-				a.box.postCall(func() { a.link.Kill(framework, task, policy) })
+				m.callAgent(a, func() { a.link.Kill(framework, task, policy) })
 			}
 		}
 	}

@@ -35,11 +35,11 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	info.ID = &mesos.AgentID{Value: id}
 	now := &registeredAgent{
 		id: *info.ID, info: info, total: resource.Sum(total), link: a, registered: time.Now(),
-		box: &callQueue{workers: &m.workers}, held: map[executorKey]*resourceCharge{},
+		held: map[executorKey]*resourceCharge{},
 	}
 	before := m.agents[id]
 	if before != nil {
-		before.box.close()
+		before.calls.Close()
 		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id })
 		now.registered, now.reregistered = before.registered, now.registered
 	}
@@ -62,7 +62,7 @@ func (m *EmbeddedMaster) reconcileAgent(a *registeredAgent, running []link.Runni
 		f := m.frameworkOf(r.Framework)
 		if f == nil {
 			gone := mesos.FrameworkID{Value: id}
-			a.box.postCall(func() { a.link.ShutdownFramework(gone) })
+			m.callAgent(a, func() { a.link.ShutdownFramework(gone) })
 		}
 		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
 		key := executorKey{id, r.Executor.ExecutorID.Value}
@@ -176,7 +176,7 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
 		m.recordLoss(id.Value)
-		a.box.close()
+		a.calls.Close()
 		delete(m.agents, id.Value)
 		for _, f := range sortedValues(m.frameworks) {
 			for _, t := range sortedValues(f.tasks) {

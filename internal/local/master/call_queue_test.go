@@ -5,17 +5,24 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"mesos-gpu/internal/local/link"
 )
 
 func TestCallQueueKeepsOrderAndEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left behind
 		var workers sync.WaitGroup
-		box := &callQueue{workers: &workers}
+		var queue link.CallQueue
+		post := func(call func()) {
+			if queue.Post(call) {
+				workers.Go(queue.RunCalls)
+			}
+		}
 		var got []int
 		hold := make(chan struct{})
-		box.postCall(func() { <-hold })
+		post(func() { <-hold })
 		for n := range 5 {
-			box.postCall(func() { got = append(got, n) })
+			post(func() { got = append(got, n) })
 		}
 		close(hold)
 		workers.Wait()
@@ -23,13 +30,13 @@ func TestCallQueueKeepsOrderAndEndsItsGoroutine(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		blocked := make(chan struct{})
-		box.postCall(func() { <-blocked })
-		box.postCall(func() { t.Error("delivered after close") })
+		post(func() { <-blocked })
+		post(func() { t.Error("delivered after close") })
 		synctest.Wait()
-		box.close()
+		queue.Close()
 		close(blocked)
 		workers.Wait()
-		box.postCall(func() { t.Error("posted after close") })
+		post(func() { t.Error("posted after close") })
 		workers.Wait()
 	})
 }

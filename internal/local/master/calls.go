@@ -110,7 +110,7 @@ func (m *EmbeddedMaster) killTask(f *frameworkState, call *scheduler.Call_Kill) 
 	}
 	if a := m.agents[t.AgentID.Value]; a != nil {
 		framework, task, policy := *f.info.ID, t.TaskID, call.KillPolicy
-		a.box.postCall(func() { a.link.Kill(framework, task, policy) })
+		m.callAgent(a, func() { a.link.Kill(framework, task, policy) })
 	}
 }
 
@@ -121,7 +121,7 @@ func (m *EmbeddedMaster) shutdownExecutor(f *frameworkState, call *scheduler.Cal
 	}
 	if _, runs := a.findExecutor(f.id(), call.ExecutorID.Value); runs {
 		framework, executor := *f.info.ID, call.ExecutorID
-		a.box.postCall(func() { a.link.ShutdownExecutor(framework, executor) })
+		m.callAgent(a, func() { a.link.ShutdownExecutor(framework, executor) })
 	}
 }
 
@@ -139,7 +139,7 @@ func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Ca
 		defer m.checkDrained(a)
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID
-	a.box.postCall(func() { a.link.Acknowledge(framework, task, uuid) })
+	m.callAgent(a, func() { a.link.Acknowledge(framework, task, uuid) })
 }
 
 func (m *EmbeddedMaster) updateFramework(f *frameworkState, call *scheduler.Call_UpdateFramework) error {

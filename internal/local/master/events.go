@@ -23,11 +23,3 @@ func masterStatus(task mesos.TaskID, agent string, state mesos.TaskState, reason
 	}
 	return s
 }
-
-// orLost returns state for PARTITION_AWARE frameworks and TASK_LOST for others.
-func (f *frameworkState) orLost(state mesos.TaskState) mesos.TaskState {
-	if f.partitionAware() {
-		return state
-	}
-	return mesos.TASK_LOST
-}

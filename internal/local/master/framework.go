@@ -10,6 +10,7 @@ import (
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/local/master/check"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // Limits of the history, which bound the memory of a long run.
@@ -53,11 +54,12 @@ func newFramework(info mesos.FrameworkInfo) *frameworkState {
 func (f *frameworkState) id() string { return f.info.ID.Value }
 
 func (f *frameworkState) hasCapability(c mesos.FrameworkInfo_Capability_Type) bool {
-	return check.HasCapability(f.info, c)
+	return events.HasCapability(f.info, c)
 }
 
-func (f *frameworkState) partitionAware() bool {
-	return f.hasCapability(mesos.FrameworkInfo_Capability_PARTITION_AWARE)
+// orLost returns the state that the framework can interpret.
+func (f *frameworkState) orLost(state mesos.TaskState) mesos.TaskState {
+	return events.OrLost(f.info, state)
 }
 
 // sendEvent queues an event. A disconnected framework does not receive it.

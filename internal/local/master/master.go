@@ -155,7 +155,7 @@ func (m *EmbeddedMaster) close() {
 		}
 	}
 	for _, a := range m.agents {
-		a.box.close()
+		a.calls.Close()
 	}
 }
 

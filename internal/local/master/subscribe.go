@@ -128,7 +128,7 @@ func (m *EmbeddedMaster) removeFramework(f *frameworkState) {
 	}
 	for _, a := range m.agents {
 		id := *f.info.ID
-		a.box.postCall(func() { a.link.ShutdownFramework(id) })
+		m.callAgent(a, func() { a.link.ShutdownFramework(id) })
 	}
 	for _, tasks := range []map[string]*masterTask{f.tasks, f.unreachable} {
 		for _, t := range sortedValues(tasks) {

@@ -1,10 +1,12 @@
 package master
 
 import (
-	"mesos-gpu/internal/minimesos/events"
+	"cmp"
 	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // masterTask is a task known to the master, in the form of the operator API.
@@ -12,30 +14,11 @@ import (
 type masterTask struct{ mesos.Task }
 
 func newTask(f *frameworkState, t mesos.TaskInfo, state mesos.TaskState) *masterTask {
-	user := f.info.User
-	out := &masterTask{mesos.Task{
-		Name:        t.Name,
-		TaskID:      t.TaskID,
-		FrameworkID: *f.info.ID,
-		AgentID:     t.AgentID,
-		State:       state.Enum(),
-		Resources:   t.Resources,
-		Labels:      t.Labels,
-		Discovery:   t.Discovery,
-		Container:   t.Container,
-		HealthCheck: t.HealthCheck,
-		KillPolicy:  t.KillPolicy,
-	}}
+	out := &masterTask{events.NewTask(t, *f.info.ID, nil, state)}
 	if t.Executor != nil {
 		out.ExecutorID = &t.Executor.ExecutorID
-		if own := t.Executor.GetCommand().GetUser(); own != "" {
-			user = own
-		}
 	}
-	if own := t.GetCommand().GetUser(); own != "" {
-		user = own
-	}
-	out.User = &user
+	out.User = new(cmp.Or(t.GetCommand().GetUser(), t.GetExecutor().GetCommand().GetUser(), f.info.User))
 	return out
 }
 

@@ -3,6 +3,7 @@
 package events
 
 import (
+	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -68,4 +69,26 @@ func IsTerminal(state mesos.TaskState) bool {
 		return true
 	}
 	return false
+}
+
+// NewTask returns a task of the operator API. executor is nil for a task without one.
+func NewTask(info mesos.TaskInfo, framework mesos.FrameworkID, executor *mesos.ExecutorID, state mesos.TaskState) mesos.Task {
+	return mesos.Task{
+		Name: info.Name, TaskID: info.TaskID, FrameworkID: framework, ExecutorID: executor, AgentID: info.AgentID,
+		State: &state, Resources: info.Resources, Labels: info.Labels, Discovery: info.Discovery,
+		Container: info.Container, HealthCheck: info.HealthCheck, KillPolicy: info.KillPolicy,
+	}
+}
+
+// HasCapability reports whether a framework declares the capability.
+func HasCapability(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
+	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
+}
+
+// OrLost returns state for PARTITION_AWARE frameworks and TASK_LOST for others.
+func OrLost(info mesos.FrameworkInfo, state mesos.TaskState) mesos.TaskState {
+	if HasCapability(info, mesos.FrameworkInfo_Capability_PARTITION_AWARE) {
+		return state
+	}
+	return mesos.TASK_LOST
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -126,15 +125,8 @@ func childPIDs() []int {
 	files, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
 	var pids []int
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // a thread that has ended has no children
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				pids = append(pids, pid)
-			}
-		}
+		children, _ := readPIDs(file) // a thread that has ended has no children
+		pids = append(pids, children...)
 	}
 	return pids
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,21 +25,18 @@ const (
 func (c cgroupHierarchies) clearCgroup(path string) error {
 	deadline := time.Now().Add(clearTimeout)
 	for {
-		var errs []error
-		for _, h := range c.all {
-			dir := filepath.Join(h.dir, path)
-			if err := killBelow(dir); err != nil {
-				errs = append(errs, err)
-			}
-			if err := removeFolders(dir); err != nil {
-				errs = append(errs, err)
-			}
+		pids, err := c.listProcesses(path)
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
 		}
-		if len(errs) == 0 {
+		for _, h := range c.all {
+			err = errors.Join(err, removeFolders(filepath.Join(h.dir, path)))
+		}
+		if err == nil {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("clear cgroup %s: %w", path, errors.Join(errs...))
+			return fmt.Errorf("clear cgroup %s: %w", path, err)
 		}
 		// The kernel does not notify when the last killed process has exited.
 		time.Sleep(clearPause)
@@ -50,7 +46,11 @@ func (c cgroupHierarchies) clearCgroup(path string) error {
 // awaitEmpty waits until no process is in the cgroup at path or below, or until
 // ctx ends.
 func (c cgroupHierarchies) awaitEmpty(ctx context.Context, path string) {
-	for c.isPopulated(path) {
+	for {
+		pids, _ := c.listProcesses(path) // clearCgroup reports the error
+		if len(pids) == 0 {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -59,38 +59,28 @@ func (c cgroupHierarchies) awaitEmpty(ctx context.Context, path string) {
 	}
 }
 
-func (c cgroupHierarchies) isPopulated(path string) bool {
-	return slices.ContainsFunc(c.all, func(h cgroupHierarchy) bool {
-		pids, err := listProcesses(filepath.Join(h.dir, path))
-		return err == nil && len(pids) > 0 // clearCgroup reports the error
-	})
-}
-
-// killBelow sends SIGKILL to every process in the folder and below.
-func killBelow(dir string) error {
-	pids, err := listProcesses(dir)
-	for _, pid := range pids {
-		_ = unix.Kill(pid, unix.SIGKILL) // ESRCH: gone already
-	}
-	return err
-}
-
-// listProcesses returns the processes in the folder and below, except this
-// process.
-func listProcesses(dir string) (pids []int, err error) {
-	err = walkFolders(dir, func(dir string) error {
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil {
+// listProcesses returns the processes in the cgroup at path and below, in every
+// hierarchy, except this process.
+func (c cgroupHierarchies) listProcesses(path string) (pids []int, err error) {
+	for _, h := range c.all {
+		err = errors.Join(err, walkFolders(filepath.Join(h.dir, path), func(dir string) error {
+			listed, err := readPIDs(filepath.Join(dir, "cgroup.procs"))
+			pids = append(pids, listed...)
 			return ignoreMissing(err)
+		}))
+	}
+	return pids, err
+}
+
+// readPIDs reads a file of pids and returns those of other processes. It leaves
+// out 0, which is a process of another PID namespace.
+func readPIDs(file string) (pids []int, err error) {
+	text, err := os.ReadFile(file)
+	for field := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
+			pids = append(pids, pid)
 		}
-		for field := range strings.FieldsSeq(string(text)) {
-			// 0 is a process of another PID namespace.
-			if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
-				pids = append(pids, pid)
-			}
-		}
-		return nil
-	})
+	}
 	return pids, err
 }
 

@@ -100,21 +100,21 @@ func (s *ImageStore) openArchive(ref string) (v1.Image, v1.Hash, *v1.ConfigFile,
 	}
 	opener := func() (io.ReadCloser, error) { return os.OpenInRoot(s.archives, path) }
 	img, err := fromArchive(opener, ref)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, v1.Hash{}, nil, fmt.Errorf("image %s: no file %s: put its archive there (docker save -o)", ref, filepath.Join(s.archives, path))
+	var digest v1.Hash
+	if err == nil {
+		digest, err = img.ConfigName()
 	}
-	if err != nil {
-		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
+	var config *v1.ConfigFile
+	if err == nil {
+		config, err = img.ConfigFile()
 	}
-	digest, err := img.ConfigName()
-	if err != nil {
-		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("image %s: no file %s: put its archive there (docker save -o)", ref, filepath.Join(s.archives, path))
+	case err != nil:
+		err = fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return nil, v1.Hash{}, nil, fmt.Errorf("read image archive %s: %w", filepath.Join(s.archives, path), err)
-	}
-	return img, digest, config, nil
+	return img, digest, config, err
 }
 
 // fromArchive returns the image named ref, or the archive's only image.

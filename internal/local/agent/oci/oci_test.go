@@ -80,23 +80,6 @@ func TestMergeEnvironment(t *testing.T) {
 	}
 }
 
-func TestDriverEnv(t *testing.T) {
-	for _, test := range []struct{ image, want []string }{
-		{nil, []string{
-			"PATH=" + DefaultPath + ":/usr/local/nvidia/bin",
-			"LD_LIBRARY_PATH=/usr/local/cuda/compat:/usr/local/nvidia/lib:/usr/local/nvidia/lib64",
-		}},
-		{[]string{"PATH=/usr/local/nvidia/bin:/bin", "LD_LIBRARY_PATH=/x:/usr/local/nvidia/lib"}, []string{
-			"PATH=/usr/local/nvidia/bin:/bin",
-			"LD_LIBRARY_PATH=/x:/usr/local/nvidia/lib:/usr/local/cuda/compat:/usr/local/nvidia/lib64",
-		}},
-	} {
-		if diff := cmp.Diff(test.want, DriverEnv(test.image)); diff != "" {
-			t.Errorf("of %v (-want +got):\n%s", test.image, diff)
-		}
-	}
-}
-
 func TestSpecDevicesAndPrivileges(t *testing.T) {
 	s := BuildSpec(ContainerSpec{
 		Nodes: []rules.DeviceNode{{Name: "nvidia0", Major: 195}},

@@ -84,35 +84,3 @@ func MergeEnv(lists ...[]string) []string {
 	}
 	return env
 }
-
-// DriverEnv returns the environment of an image that needs the driver volume.
-// It appends the volume's folders to the image's own search paths.
-func DriverEnv(image []string) []string {
-	path, libraries := DefaultPath, ""
-	for _, entry := range image {
-		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = value
-		}
-		if value, ok := strings.CutPrefix(entry, "LD_LIBRARY_PATH="); ok {
-			libraries = value
-		}
-	}
-	return []string{
-		"PATH=" + appendFolders(path, Driver+"/bin"),
-		"LD_LIBRARY_PATH=" + appendFolders(libraries, "/usr/local/cuda/compat", Driver+"/lib", Driver+"/lib64"),
-	}
-}
-
-// appendFolders appends the folders that are missing in a colon-separated list.
-func appendFolders(list string, folders ...string) string {
-	var all []string
-	if list != "" {
-		all = strings.Split(list, ":")
-	}
-	for _, f := range folders {
-		if !slices.Contains(all, f) {
-			all = append(all, f)
-		}
-	}
-	return strings.Join(all, ":")
-}

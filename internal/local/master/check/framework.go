@@ -10,6 +10,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/roles"
 
 	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // maxFailoverTimeout is the largest duration that fits Mesos's nanoseconds, in
@@ -18,7 +19,7 @@ const maxFailoverTimeout = math.MaxInt64 / 1e9
 
 // ValidateFramework returns the first error in a FrameworkInfo.
 func ValidateFramework(info mesos.FrameworkInfo) error {
-	multi := HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
+	multi := events.HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE)
 	switch {
 	case multi && info.Role != nil:
 		return errors.New("'FrameworkInfo.role' must not be set when the framework is MULTI_ROLE capable")
@@ -65,14 +66,9 @@ func ValidateUpdate(old, info mesos.FrameworkInfo, strict bool) error {
 	return nil
 }
 
-// HasCapability reports whether the framework declares the capability.
-func HasCapability(info mesos.FrameworkInfo, capability mesos.FrameworkInfo_Capability_Type) bool {
-	return slices.ContainsFunc(info.Capabilities, func(c mesos.FrameworkInfo_Capability) bool { return c.Type == capability })
-}
-
 // RolesOf returns the roles that the framework subscribes to.
 func RolesOf(info mesos.FrameworkInfo) []string {
-	if HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
+	if events.HasCapability(info, mesos.FrameworkInfo_Capability_MULTI_ROLE) {
 		return info.Roles
 	}
 	return []string{info.GetRole()}
