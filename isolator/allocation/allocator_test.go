@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/gpu"
 )
 
 // newStockAllocator has four stock devices, named by letters. Devices that tests request
@@ -52,6 +54,8 @@ func TestParseRequest(t *testing.T) {
 		{"named in order", []MesosResource{scalar(2), set("y", "x")}, DeviceRequest{Named: []string{"x", "y"}}, ""},
 		{"both, of two roles", []MesosResource{scalar(1), scalar(2), set("x"), set("y")}, DeviceRequest{Named: []string{"x", "y"}, Stock: 1}, ""},
 		{"other words", []MesosResource{{Name: "gpu_mem", Scalar: 0.5}, {Name: "gpus_", Scalar: 1}}, DeviceRequest{}, ""},
+		{"as many as allowed", []MesosResource{scalar(maxGPUs)}, DeviceRequest{Stock: maxGPUs}, ""},
+		{"one more than allowed", []MesosResource{scalar(maxGPUs + 1)}, DeviceRequest{}, "gpus:65537 is not a whole number"},
 		{"a fraction", []MesosResource{scalar(0.1)}, DeviceRequest{}, "gpus:0.1 is not a whole number"},
 		{"below nothing", []MesosResource{scalar(-1)}, DeviceRequest{}, "gpus:-1 is not a whole number"},
 		{"beyond any host", []MesosResource{scalar(1e18)}, DeviceRequest{}, "from 0 to 65536"},
@@ -249,6 +253,62 @@ func TestHoldersOf(t *testing.T) {
 	for device, want := range map[string]string{"a": "[p p.x]", "b": "[p]", "d": "[]"} {
 		if got := fmt.Sprint(l.HoldersOf(device)); got != want {
 			t.Errorf("%s: got %s, want %s", device, got, want)
+		}
+	}
+}
+
+// An allocation matches a request for exactly its devices and shares, whatever the order of
+// the names.
+func TestMatchesRequest(t *testing.T) {
+	h := Allocation{Named: []string{"2", "1"}, Stock: []string{"a"}, Shares: []gpu.DeviceShare{newShare("h0", 10, 20)}}
+	for _, c := range []struct {
+		name string
+		r    DeviceRequest
+		want bool
+	}{
+		{"equal", DeviceRequest{Named: []string{"1", "2"}, Stock: 1, Shares: h.Shares}, true},
+		{"another name", DeviceRequest{Named: []string{"1", "3"}, Stock: 1, Shares: h.Shares}, false},
+		{"another number", DeviceRequest{Named: []string{"1", "2"}, Stock: 2, Shares: h.Shares}, false},
+		{"another share", DeviceRequest{Named: []string{"1", "2"}, Stock: 1, Shares: []gpu.DeviceShare{newShare("h0", 10, 21)}}, false},
+		{"no share", DeviceRequest{Named: []string{"1", "2"}, Stock: 1}, false},
+	} {
+		if got := h.MatchesRequest(c.r); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+	if n := (DeviceRequest{Named: []string{"1", "2"}, Stock: 4, Shares: h.Shares}).Count(); n != 7 {
+		t.Errorf("2 names, 4 by number and a share are %d devices, want 7", n)
+	}
+}
+
+// A removed allocation is unknown, and those of nested containers stay.
+func TestRemoveAllocation(t *testing.T) {
+	l := newStockAllocator()
+	mustAssign(t, l, "p", DeviceRequest{Stock: 1})
+	mustAssign(t, l, "p.x", DeviceRequest{Stock: 1})
+	if h, ok := l.Get("p"); !ok || h.Container != "p" || len(h.Stock) != 1 {
+		t.Errorf("got %+v, %t", h, ok)
+	}
+	l.RemoveAllocation("p")
+	if _, ok := l.Get("p"); ok {
+		t.Error("the removed allocation is known")
+	}
+	wantDevices(t, l, "p.x", "a")
+}
+
+// The caller cannot change the stock pool.
+func TestStockReturnsCopy(t *testing.T) {
+	l := newStockAllocator()
+	l.Stock()[0] = "z"
+	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, l.Stock()); diff != "" {
+		t.Errorf("stock (-want +got):\n%s", diff)
+	}
+}
+
+func TestContainerIDs(t *testing.T) {
+	for id, want := range map[string][2]string{"p": {"p", ""}, "p.a": {"p", "p"}, "p.a.x": {"p", "p.a"}} {
+		if got := [2]string{RootID(id), ParentID(id)}; got != want {
+			t.Errorf("%s: root and parent are %q, want %q", id, got, want)
 		}
 	}
 }

@@ -29,6 +29,7 @@ func TestParseShares(t *testing.T) {
 		{"cores alone", []MesosResource{r("gpu_cores.x", 30)}, nil, "without gpu_mem.x"},
 		{"a fraction", []MesosResource{r("gpu_mem.x", 0.5)}, nil, "gpu_mem.x:0.5 is not a whole number of MiB"},
 		{"none", []MesosResource{r("gpu_mem.x", 0)}, nil, "gpu_mem.x:0 is not a whole number"},
+		{"as much as allowed", []MesosResource{r("gpu_mem.x", maxAmount)}, []gpu.DeviceShare{newShare("x", maxAmount, 0)}, ""},
 		{"beyond any device", []MesosResource{r("gpu_mem.x", 1e18)}, nil, "is not a whole number of MiB"},
 		{"half a percent", []MesosResource{r("gpu_mem.x", 1), r("gpu_cores.x", 0.5)}, nil, "gpu_cores.x:0.5 is not a whole number of percent"},
 		{"whole and a part", []MesosResource{r("gpus", 1), {Name: "gpu_ids", Set: []string{"x"}}, r("gpu_mem.x", 1)}, nil, "request one or the other"},
@@ -118,6 +119,33 @@ func TestSharingChangesWhileDeviceIsHeld(t *testing.T) {
 	mustAssign(t, l, "q", requestShares(newShare("x", 50, 0)))
 	wantRejected(t, l, "r", requestShares(newShare("x", 1, 0)), "which is not shared")
 	wantRejected(t, l, "r", DeviceRequest{Named: []string{"x"}}, "of which container q holds a share")
+}
+
+// The union has the larger amounts of each device, sorted by device.
+func TestUnionShares(t *testing.T) {
+	a := []gpu.DeviceShare{newShare("y", 10, 50), newShare("x", 1, 1)}
+	b := []gpu.DeviceShare{newShare("y", 20, 40), newShare("z", 3, 3)}
+	want := []gpu.DeviceShare{newShare("x", 1, 1), newShare("y", 20, 50), newShare("z", 3, 3)}
+	if diff := cmp.Diff(want, UnionShares(a, b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if b[0] != newShare("y", 20, 40) {
+		t.Errorf("the argument was changed to %v", b)
+	}
+}
+
+// A device that one container holds whole is not restored for another one, neither whole nor
+// as a share.
+func TestRestoreRejectsDeviceThatIsHeldWhole(t *testing.T) {
+	l := New(nil, shareOfHundred)
+	l.SetAllocations(Allocation{Container: "p", Named: []string{"h1"}}) // before it was shared
+	if _, err := l.RestoreAllocation("q", []string{"h1"}); err == nil || !strings.Contains(err.Error(), "container q holds device h1, which container p holds") {
+		t.Errorf("restored from a cgroup: %v", err)
+	}
+	share := Allocation{Container: "q", Shares: []gpu.DeviceShare{newShare("h1", 1, 0)}}
+	if err := l.CheckAllocation(share); err == nil || !strings.Contains(err.Error(), "container q holds a share of device h1, which container p holds") {
+		t.Errorf("restored from a file: %v", err)
+	}
 }
 
 // A cgroup shows that a container has a share, but not its size.
