@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,7 +260,10 @@ func TestCreateErrors(t *testing.T) {
 		want   string
 	}{
 		{"version", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Version = "../../etc" }, `"../../etc" is not a driver version`},
-		{"source gone", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Source = "/no/such/file" }, "no such file"},
+		{"source gone", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Source = "/no/such/file" }, "stat /no/such/file: no such file"},
+		{"source that cannot be opened", func(t *testing.T, _ Store, d *InstalledDriver) {
+			d.Files[3].Source, d.Files[3].Size = listenOnSocket(t), 0
+		}, ": no such device or address"},
 		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
 		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
 			mustWrite(t, filepath.Join(s.Dir, "nvidia_"+v535), "x")
@@ -288,6 +292,38 @@ func TestCreateErrors(t *testing.T) {
 	}
 	if list, err := (Store{Dir: "/no/such/store"}).List(); err != nil || len(list) != 0 {
 		t.Errorf("a store that is not there: %v, %v", list, err)
+	}
+}
+
+// listenOnSocket creates a socket that is set-user-ID, so that it is opened to be copied.
+func listenOnSocket(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if err := os.Chmod(name, 0o755|fs.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A file that has the name of a link is kept: it is what programs that have it open use.
+func TestCreateKeepsFileWithNameOfLink(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	link := filepath.Join(mustCreate(t, s, d).Path, "lib64/libcuda.so.1")
+	mustRemove(t, link)
+	mustWrite(t, link, "a copy")
+	mustRemove(t, filepath.Join(filepath.Dir(link), "libcuda.so")) // the volume is not complete
+	mustCreate(t, s, d)
+	if text, err := os.ReadFile(link); err != nil || string(text) != "a copy" {
+		t.Errorf("the file is now %q, %v", text, err)
+	}
+	if target, err := os.Readlink(filepath.Join(filepath.Dir(link), "libcuda.so")); err != nil || target != "libcuda.so."+v535 {
+		t.Errorf("the removed link is now %q, %v", target, err)
 	}
 }
 

@@ -222,10 +222,15 @@ func TestPerJobConstraints(t *testing.T) {
 		{"cluster where others allow it", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER", "hostname UNIQUE"}, nil, 2, "bc"},
 		{"cluster by two fields", agentsInRacks("r1", "r1", "r2"), []string{"rack CLUSTER", "hostname CLUSTER"}, nil, 3, "aa"},
 		{"cluster beside others", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER"}, []int{0}, 3, "aa"},
+		{"cluster of agents that have a value", agentsInRacks("", "", "r1"), []string{"rack CLUSTER"}, nil, 3, "cc"},
+		{"cluster beside one without a value", agentsInRacks("", "r1"), []string{"rack CLUSTER"}, []int{0}, 2, ""},
 		{"group by", agentsInRacks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, nil, 9, "acacb"},
 		{"group by beside others", agentsInRacks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, []int{0, 0}, 2, "cc"},
 		{"group by more groups than there are", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 3"}, nil, 9, "ab"},
 		{"group by fewer groups than there are", agentsInRacks("r1", "r2", "r3"), []string{"rack GROUP_BY 2"}, nil, 6, "abcabc"},
+		{"group by ignores groups without suitable agents", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY", "hostname UNLIKE h1"}, nil, 2, "aa"},
+		{"group by counts no group without suitable agents", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 2", "hostname UNLIKE h1"}, nil, 2, "a"},
+		{"group by counts a group that has a task", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 2", "hostname UNLIKE h1"}, []int{1}, 2, "aa"},
 		{"two constraints", agentsInRacks("r1", "r1", "r2", "r2"), []string{"hostname UNIQUE", "rack MAX_PER 1"}, nil, 9, "ac"},
 		{"beside fixed ones", agentsInRacks("r1", "r1", "r2", "r2"), []string{"rack UNIQUE", "hostname UNLIKE h0"}, nil, 9, "bc"},
 	} {
@@ -302,17 +307,66 @@ func TestGroupByMinimumGroups(t *testing.T) {
 	}
 }
 
+// GROUP_BY places no task in a larger group while the smallest one is full.
+func TestGroupByWaitsForSmallestGroup(t *testing.T) {
+	agents := agentsInRacks("r1", "r2")
+	agents[0].Free.CPUs = 0.5
+	c := NewCluster(agents, PlacementPolicy{}, noon)
+	d := &Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{{Field: "rack", Operator: job.GroupBy}}, PeerAgents: []*AgentResources{&agents[1]}}
+	if got := c.PlaceTasks(d, 1); len(got) != 0 {
+		t.Errorf("placed on %v, want none", got)
+	}
+}
+
+// CLUSTER selects the value of the best agent, if its group has room for all tasks.
+func TestClusterBeginsWithBestAgent(t *testing.T) {
+	agents := agentsInRacks("r1", "r2", "r3")
+	agents[0].Free.CPUs, agents[2].Free.CPUs = 4, 3 // b is filled first
+	c := NewCluster(agents, PlacementPolicy{Name: "binpack"}, noon)
+	for _, p := range c.PlaceTasks(&Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{{Field: "rack", Operator: job.Cluster}}}, 2) {
+		if p.Agent != 1 {
+			t.Errorf("placed on agent %d, want 1", p.Agent)
+		}
+	}
+}
+
+// The type that a constraint compares is that of the GPUs which the task gets.
+func TestConstraintOnTypeOfGrantedGPUs(t *testing.T) {
+	agent := func(id string, models ...string) AgentResources {
+		a := AgentResources{ID: id, Hostname: id, Free: Amount{CPUs: 2}, GPUs: len(models)}
+		for i, model := range models {
+			uuid := fmt.Sprint("GPU-", id, i)
+			a.DeviceIDs = append(a.DeviceIDs, uuid)
+			a.Inventory = append(a.Inventory, gpu.Device{UUID: uuid, Model: model})
+		}
+		return a
+	}
+	agents := []AgentResources{agent("a", "Tesla K80"), agent("b", "Tesla V100", "Tesla K80"), agent("c", "Tesla V100"), agent("d", "Tesla V100", "Tesla T4")}
+	c := NewCluster(agents, PlacementPolicy{}, noon)
+	d := &Demand{
+		Amount: Amount{CPUs: 1}, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100", "T4"}}},
+		Constraints: []job.Constraint{{Field: job.GPUTypeField, Operator: job.Cluster}}, PeerAgents: []*AgentResources{&agents[2]},
+	}
+	got := ""
+	for _, p := range c.PlaceTasks(d, 4) {
+		got += agents[p.Agent].ID
+	}
+	if got != "bc" && got != "cb" { // a has no accepted type, d may grant another one
+		t.Errorf("placed on %q, want b and c", got)
+	}
+}
+
 // A task on an agent that no longer exists still counts.
 func TestPeerOnUnknownAgent(t *testing.T) {
 	gone := agentsInRacks("r9")
-	for text, want := range map[string]int{"rack CLUSTER": 0, "rack GROUP_BY 3": 2, "rack UNIQUE": 2} {
+	for text, want := range map[string]int{"rack CLUSTER": 0, "rack GROUP_BY 3": 4, "rack GROUP_BY 4": 2, "rack UNIQUE": 2} {
 		con, err := job.ParseConstraint(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := NewCluster(agentsInRacks("r1", "r2"), PlacementPolicy{}, noon)
 		d := &Demand{Amount: Amount{CPUs: 1}, Constraints: []job.Constraint{con}, PeerAgents: []*AgentResources{&gone[0]}}
-		if got := len(c.PlaceTasks(d, 2)); got != want {
+		if got := len(c.PlaceTasks(d, 4)); got != want {
 			t.Errorf("%s: %d tasks placed, want %d", text, got, want)
 		}
 	}
