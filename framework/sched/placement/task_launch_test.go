@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
@@ -21,5 +22,32 @@ func TestPortVariables(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, taskEnvironment(j, 0, "a1", []int{31000, 31001, 9090, 31003, 31004}, nil)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Tasks of a gang get their rank and the addresses of all tasks. IPv6 addresses are in brackets.
+func TestGangVariables(t *testing.T) {
+	j := &queue.WaitingJob{Spec: &job.Spec{Gang: true, Tasks: 3}}
+	agents := []fit.AgentResources{{Hostname: "a1"}, {Hostname: "fd00::2"}}
+	peers := gangPeers(j, agents, []fit.Placement{{Agent: 1, Ports: []int{31000, 31001}}, {Agent: 0, Ports: []int{31002}}, {Agent: 0}})
+	want := map[string]string{
+		"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "fd00::2", "MASTER_PORT": "31000", "MESOS_GPU_PEERS": "[fd00::2]:31000,a1:31002,a1:0",
+		"HOST": "a1", "PORT": "31002", "PORTS": "31002", "PORT0": "31002",
+	}
+	if diff := cmp.Diff(want, taskEnvironment(j, 1, "a1", []int{31002}, peers)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if peers := gangPeers(&queue.WaitingJob{Spec: &job.Spec{Tasks: 1}}, agents, []fit.Placement{{}}); peers != nil {
+		t.Errorf("a job that is no gang has the peers %v", peers)
+	}
+	if env := taskEnvironment(j, 0, "a1", nil, nil); env != nil {
+		t.Errorf("without ports and peers: %v", env)
+	}
+}
+
+// A port variable has capital letters, and underscores for dashes and dots.
+func TestPortVariableName(t *testing.T) {
+	if got := portVariableName("admin-ui.v1"); got != "PORT_ADMIN_UI_V1" {
+		t.Errorf("got %s", got)
 	}
 }
