@@ -106,7 +106,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 	}
 	d.Request = restricted
 	if n := s.countAddable(j, &d, min(missing, allowed)); n > 0 && request.GPUs > 0 {
-		withoutGPUs, otherwise := s.splitByShortage(j, &d, got.Places, n)
+		withoutGPUs, otherwise := s.splitByShortage(j, &d, n)
 		s.addUnmet(j, &d, withoutGPUs, []string{MissingGPUs})
 		s.addUnmet(j, &d, n-withoutGPUs, otherwise)
 	}
@@ -116,13 +116,9 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 }
 
 // splitByShortage returns how many of n tasks without a place lack GPUs, and what the other tasks lack although GPUs
-// are free. places are those of the job's other tasks. Either all or none of a gang's tasks lack GPUs.
-func (s *demandSurvey) splitByShortage(j *queue.WaitingJob, d *fit.Demand, places []fit.Placement, n int) (withoutGPUs int, missing []string) {
+// are free. Either all or none of a gang's tasks lack GPUs.
+func (s *demandSurvey) splitByShortage(j *queue.WaitingJob, d *fit.Demand, n int) (withoutGPUs int, missing []string) {
 	gpusOnly := *d
-	gpusOnly.PeerAgents = slices.Clone(d.PeerAgents)
-	for i := range places {
-		gpusOnly.PeerAgents = append(gpusOnly.PeerAgents, &s.Cluster.Agents()[places[i].Agent])
-	}
 	gpusOnly.Amount, gpusOnly.Ports, gpusOnly.HostPorts = fit.Amount{}, 0, nil
 	fitting := s.countFits(&gpusOnly, n)
 	if fitting == 0 || j.Spec.Gang && fitting < n {

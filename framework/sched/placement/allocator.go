@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
@@ -38,7 +40,7 @@ type JobPlacements struct {
 }
 
 // PlaceJob takes places for the job's tasks, as many as agents and the role's quota allow. It changes d to request only
-// GPU types that the quota allows.
+// GPU types that the quota allows, and adds the agents of the places to its peers if constraints depend on them.
 func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
 	request := d.Request
 	for left := len(j.Tasks); left > 0; left = len(j.Tasks) - len(got.Places) {
@@ -56,6 +58,12 @@ func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlaceme
 			got.GPUTypes = append(got.GPUTypes, types)
 		}
 		got.Places = append(got.Places, places...)
+		if j.DependsOnPeers() {
+			d.PeerAgents = slices.Clip(d.PeerAgents)
+			for i := range places {
+				d.PeerAgents = append(d.PeerAgents, &a.Cluster.agents[places[i].Agent])
+			}
+		}
 		if len(places) < n {
 			got.Limit = limit
 			return got
@@ -64,11 +72,14 @@ func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlaceme
 	return got
 }
 
-// UndoJob frees the places of a job.
+// UndoJob frees the places of a job and removes their agents from the peers of d, to which PlaceJob added them.
 func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacements) {
 	a.Cluster.UndoPlacements(d, got.Places)
 	for i := range got.GPUTypes {
 		a.Usage.AddUsage(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares, -1)
+	}
+	if j.DependsOnPeers() {
+		d.PeerAgents = d.PeerAgents[:len(d.PeerAgents)-len(got.Places)]
 	}
 	got.Places, got.GPUTypes = nil, nil
 }

@@ -124,6 +124,7 @@ func withPort(host int) func(*job.Spec) {
 func inGroup(s *job.Spec) {
 	s.Group, s.Constraints = "web", []job.Constraint{{Field: "hostname", Operator: job.Unique}}
 }
+func alone(s *job.Spec)  { s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.Unique}} }
 func asGang(s *job.Spec) { s.Gang = true }
 
 func both(changes ...func(*job.Spec)) func(*job.Spec) {
@@ -467,7 +468,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		{
 			name:    "resources of an agent without offers are waited for",
 			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
-			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}}},
+			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
 			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("next", 1, nil)},
 			want: `
 start next.0 on x [ox] 1 V100
@@ -652,6 +653,177 @@ hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
 hold oy for 5s: urgent wants 2 GPUs, agent has 0 free
 preempt large.0 for urgent
 wait urgent: 2 free GPUs on one agent; 2 agents have GPUs, none has one free`,
+		},
+		{
+			name:    "what a task that was asked to end frees is reserved",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true })},
+			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("next", 1, nil)},
+			want: `
+hold ox for 5s: head wants 2 GPUs, agent has 1 free
+wait head: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1
+wait next: a place that head will not need; head goes first and starts within 1m0s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "ends are waited for if no task may be preempted",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Hour, preemptible(9, time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("next", 1, nil)},
+			want: `
+hold ox for 5s: head wants 2 GPUs, agent has 1 free
+wait head: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1
+wait next: a place that head will not need; head goes first and starts within 1h0m0s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "what a victim frees is reserved",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", 0, preemptible(0, time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2))), waitingJob("next", 1, nil)},
+			want: `
+hold ox for 5s: urgent wants 2 GPUs, agent has 1 free
+preempt old.0 for urgent
+wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1
+wait next: a place that urgent will not need; urgent goes first and starts within 10s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "a task that cannot end is not preempted",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Stuck = true })},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
+			want: `
+hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
+			name:    "a task that was asked to end is not preempted",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Ending = true }), runningTask("other", "y", 0, preemptible(0, time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
+			want: `
+hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
+			name:    "the role with the largest share returns its offers",
+			offers:  []fit.Offer{roleOffer("b", "y", 1), roleOffer("a", "x", 1)},
+			running: []queue.RunningTask{roleTask("a", "old", "z"), roleTask("a", "older", "z"), roleTask("b", "other", "z")},
+			waiting: []queue.WaitingJob{waitingJob("of-c", 1, withRole("c"))},
+			roles:   []queue.Role{{Name: "b"}, {Name: "a"}, {Name: "c"}},
+			want: `
+decline ox-a for 5s: role c holds less for its weight and of-c waits for it
+decline oy-b for 1h0m0s: no task waits for V100
+return x
+wait of-c: 1 free GPU on one agent; none of 2 agents offers to role "c"`,
+		},
+		{
+			name:    "several roles return offers for the tasks of one job",
+			offers:  []fit.Offer{roleOffer("b", "y", 1), roleOffer("a", "x", 1)},
+			running: []queue.RunningTask{roleTask("a", "old", "z"), roleTask("b", "other", "z")},
+			waiting: []queue.WaitingJob{waitingJob("of-c", 2, withRole("c"))},
+			roles:   []queue.Role{{Name: "b"}, {Name: "a"}, {Name: "c"}},
+			want: `
+decline ox-a for 5s: role c holds less for its weight and of-c waits for it
+decline oy-b for 5s: role c holds less for its weight and of-c waits for it
+return x
+return y
+wait of-c: 1 free GPU on one agent; none of 2 agents offers to role "c"`,
+		},
+		{
+			name:    "offers are returned to the default role",
+			offers:  []fit.Offer{roleOffer("a", "x", 1)},
+			running: []queue.RunningTask{roleTask("a", "old", "z")},
+			waiting: []queue.WaitingJob{waitingJob("train", 1, nil)},
+			roles:   []queue.Role{{Name: ""}, {Name: "a"}},
+			want: `
+decline ox-a for 5s: the default role holds less for its weight and train waits for it
+return x
+wait train: 1 free GPU on one agent; none of 1 agent offers to role ""`,
+		},
+		{
+			name:    "a gang counts on the resources of an agent without offers",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			waiting: []queue.WaitingJob{waitingJob("gang", 3, asGang), waitingJob("next", 1, nil)},
+			want: `
+hold ox for 5s: gang cannot start with this offer alone
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 2 of 3 tasks wait
+wait next: a place that gang will not need; gang goes first and starts within 0s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "a gang does not count on an agent that has nothing left",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, asGang), waitingJob("next", 1, nil)},
+			want: `
+start next.0 on x [ox] 1 V100
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 2 tasks waits`,
+		},
+		{
+			name:    "what an agent had left counts once a task on it ends",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			running: []queue.RunningTask{runningTask("old", "y", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(asGang, func(s *job.Spec) { s.CPUs = 5 })), waitingJob("next", 1, nil)},
+			want: `
+hold ox for 5s: gang cannot start with this offer alone
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 2 tasks waits
+wait next: a place that gang will not need; gang goes first and starts within 1h0m0s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "a task that ends on an unknown agent frees nothing",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "gone", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, asGang), waitingJob("next", 1, nil)},
+			want: `
+start next.0 on x [ox] 1 V100
+wait gang: 1 free GPU on one agent; 1 agent has GPUs, none has one free; 1 of 2 tasks waits`,
+		},
+		{
+			name:    "a gang beyond its quota is blocked by it where agents are full",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("gang", 4, asGang), waitingJob("next", 1, nil)},
+			roles:   []queue.Role{{Quota: quota.Quota{quota.AllTypes: 3}}},
+			want: `
+start next.0 on x [ox] 1 V100
+wait gang: room in the quota of role  for 4 more; it may hold 3 GPUs and holds 1: it can never start; 3 of 4 tasks wait`,
+		},
+		{
+			name:    "a gang waits for as many places as it lacks",
+			offers:  []fit.Offer{gpuOffer("x", 2, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(3)), waitingJob("gang", 3, asGang), waitingJob("pair", 2, asGang)},
+			want: `
+hold ox for 5s: head wants 3 GPUs, agent has 2 free
+wait head: 3 free GPUs on one agent; 1 agent has GPUs, the largest has 2
+wait gang: 1 free GPU on one agent, not reserved for jobs ahead; 1 agent has enough, reserved for jobs ahead
+wait pair: a place that head will not need; head goes first and starts within 1h0m0s, a run_time that ends before would fit`,
+		},
+		{
+			name:    "what is left on an agent of the job is not reserved for its other tasks",
+			offers:  []fit.Offer{gpuOffer("x", 2, "V100")},
+			waiting: []queue.WaitingJob{waitingJob("one", 2, alone), waitingJob("two", 1, alone)},
+			want: `
+start one.0 on x [ox] 1 V100
+start two.0 on x [ox] 1 V100
+wait one: an agent that hostname UNIQUE allows; 1 agent has room, 1 is excluded; 1 of 2 tasks waits`,
+		},
+		{
+			name:    "a task that fits no type of GPUs",
+			offers:  []fit.Offer{gpuOffer("x", 1)},
+			waiting: []queue.WaitingJob{waitingJob("train", 1, func(s *job.Spec) { s.Request.Types.Include = []string{"V100"} })},
+			want: `
+decline ox for 1h0m0s: no task waits for GPUs of no known type
+wait train: 1 free V100 on one agent; 1 agent has no GPU`,
+		},
+		{
+			name:    "a job on different agents of which a quota limits one type",
+			offers:  []fit.Offer{deviceOffer("x", "Tesla V100", "Tesla K80")},
+			waiting: []queue.WaitingJob{waitingJob("apart", 2, alone)},
+			roles:   []queue.Role{{Quota: quota.Quota{"V100": 1}}},
+			want: `
+start apart.0 on x [ox] 1 V100 [GPU-x0]
+wait apart: an agent that hostname UNIQUE allows; 1 agent has room, 1 is excluded; role  may hold 1 V100 and holds 1; 1 of 2 tasks waits`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
