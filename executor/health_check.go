@@ -9,12 +9,17 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // healthResult is the result of one probe of a health check.
 type healthResult struct {
 	healthy bool
 	message string
+	// failures counts the failed probes in a row, this one included. cause is
+	// why this one failed.
+	failures int
+	cause    string
 	// killTask is set when the check has failed as often as its limit.
 	killTask bool
 }
@@ -29,7 +34,7 @@ func (l *taskLoop) startHealthChecks(ctx context.Context, r task.RunningTask) {
 		l.goroutines.Go(func() {
 			try, err := newProbe(h, l.task.Containerizer, r)
 			if err != nil {
-				report(healthResult{message: "health_" + err.Error(), killTask: true})
+				report(healthResult{message: "health_" + err.Error(), failures: 1, cause: err.Error(), killTask: true})
 				return
 			}
 			watchHealth(ctx, h, try, report)
@@ -53,7 +58,10 @@ func watchHealth(ctx context.Context, h *mesos.HealthCheck, try probeFunc, repor
 		case succeeded || time.Now().After(graceEnds):
 			failures++
 			limit := h.GetConsecutiveFailures()
-			report(healthResult{message: fmt.Sprintf("unhealthy, %d times of %d: %s", failures, limit, problem), killTask: limit > 0 && failures >= limit})
+			report(healthResult{
+				message:  fmt.Sprintf("unhealthy, %d times of %d: %s", failures, limit, problem),
+				failures: int(failures), cause: problem.Error(), killTask: limit > 0 && failures >= limit,
+			})
 		}
 	})
 }
@@ -73,7 +81,11 @@ func (l *taskLoop) recordHealth(check int, v healthResult) {
 		return
 	}
 	l.healthy = &v.healthy
-	l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: v.message, reason: mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED.Enum()})
+	o := statusContent{state: mesos.TASK_RUNNING, message: v.message, reason: mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED.Enum()}
+	if !v.healthy {
+		o.healthFailure = &job.HealthFailure{Check: check + 1, Failures: v.failures, Cause: v.cause}
+	}
+	l.sendUpdate(o)
 	if v.killTask {
 		l.unhealthy = v.message
 		l.startKill(l.killGrace(nil))

@@ -112,6 +112,7 @@ func TestUnhealthyTask(t *testing.T) {
 			if want := fmt.Sprintf("unhealthy, %d times of 2: command exited with status 1", n); s.GetMessage() != want || s.Healthy == nil || *s.Healthy {
 				t.Errorf("healthy %v with %q, want %q", s.Healthy, s.GetMessage(), want)
 			}
+			wantHealthFailure(t, s, &job.HealthFailure{Check: 1, Failures: n, Cause: "command exited with status 1"})
 			r.acknowledge(s)
 		}
 		<-r.task.signals // SIGTERM
@@ -123,6 +124,20 @@ func TestUnhealthyTask(t *testing.T) {
 		r.acknowledge(s)
 		r.endedWell()
 	})
+}
+
+// wantHealthFailure checks the label of a status with the failure of a health check, nil for none.
+func wantHealthFailure(t *testing.T, s mesos.TaskStatus, want *job.HealthFailure) {
+	t.Helper()
+	var got *job.HealthFailure
+	for _, l := range s.GetLabels().GetLabels() {
+		if l.Key == job.HealthFailureLabel {
+			got = job.ParseHealthFailure(l.GetValue())
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("health failure (-want +got):\n%s", diff)
+	}
 }
 
 // A task with two health checks is healthy if both pass. Either check can kill it, and
@@ -160,10 +175,10 @@ func TestEachHealthCheckCounts(t *testing.T) {
 		synctest.Wait() // no status: the second check has no result yet
 		status(second, 0, true, "healthy")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
-		status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1")
+		wantHealthFailure(t, status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1"), &job.HealthFailure{Check: 2, Failures: 1, Cause: "command exited with status 1"})
 		first <- 0
 		synctest.Wait() // still no status: the second check fails
-		status(second, 0, true, "healthy")
+		wantHealthFailure(t, status(second, 0, true, "healthy"), nil)
 		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 2 times of 2: command exited with status 1")
 		<-r.task.signals // SIGTERM

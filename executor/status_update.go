@@ -10,6 +10,7 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 const (
@@ -31,6 +32,8 @@ type statusContent struct {
 	unfit image.MismatchCause
 	// exitCode is set if the process ended by itself.
 	exitCode *int
+	// healthFailure is set if a health check has failed.
+	healthFailure *job.HealthFailure
 	// data describes the container as JSON. addresses are those of its own
 	// network.
 	data      []byte
@@ -98,6 +101,9 @@ func newStatus(id mesos.TaskID, executorID string, o statusContent, now time.Tim
 	}
 	if o.exitCode != nil {
 		addLabel(&s, exitCodeLabel, strconv.Itoa(*o.exitCode))
+	}
+	if o.healthFailure != nil {
+		addLabel(&s, job.HealthFailureLabel, o.healthFailure.Encode())
 	}
 	if o.unfit != "" {
 		addLabel(&s, unfitLabel, string(o.unfit))

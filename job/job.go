@@ -155,6 +155,9 @@ type Task struct {
 	KillForced    bool       `json:"kill_forced,omitempty"`
 	// Healthy is the latest result of its health checks, nil before the first.
 	Healthy *bool `json:"healthy,omitempty"`
+	// HealthFailure is the last failed attempt of a health check, nil after a
+	// success.
+	HealthFailure *HealthFailure `json:"health_failure,omitempty"`
 	// Check is the latest result of its check, as text.
 	Check string `json:"check,omitempty"`
 	// Ports are its host ports. Addresses are the IP addresses at which it is

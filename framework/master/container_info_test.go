@@ -291,6 +291,17 @@ func TestHealthInAnUpdate(t *testing.T) {
 	}
 }
 
+// TestHealthFailureInAnUpdate checks that the executor's label is read, and that another value is ignored.
+func TestHealthFailureInAnUpdate(t *testing.T) {
+	running, failure := mesos.TASK_RUNNING, job.HealthFailure{Check: 2, Failures: 3, Cause: "status 500"}
+	for value, want := range map[string]*job.HealthFailure{failure.Encode(): &failure, "3": nil} {
+		u := convertUpdate(&mesos.TaskStatus{State: &running, Labels: &mesos.Labels{Labels: []mesos.Label{{Key: job.HealthFailureLabel, Value: &value}}}})
+		if diff := cmp.Diff(want, u.HealthFailure); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", value, diff)
+		}
+	}
+}
+
 // TestContainerAddresses checks that the addresses of all networks are returned once each, in order.
 func TestContainerAddresses(t *testing.T) {
 	at := func(ips ...string) (n mesos.NetworkInfo) {

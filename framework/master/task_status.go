@@ -55,6 +55,9 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 		UUID: s.UUID, Message: s.GetMessage(), Healthy: s.Healthy, Check: describeCheckResult(s.CheckStatus),
 		Addresses: containerAddresses(s.ContainerStatus),
 	}
+	if value, ok := statusLabel(s, job.HealthFailureLabel); ok {
+		u.HealthFailure = job.ParseHealthFailure(value)
+	}
 	if s.Reason != nil {
 		u.Reason = s.GetReason().String()
 		u.Reconciled = s.GetReason() == mesos.REASON_RECONCILIATION

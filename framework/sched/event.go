@@ -43,6 +43,8 @@ type (
 		// check, "" if the update has none.
 		Healthy *bool
 		Check   string
+		// HealthFailure is the failed attempt of a health check that the update reports, nil if it reports none.
+		HealthFailure *job.HealthFailure
 		// Addresses are the IP addresses of the task that its agent reports; empty if the update has none.
 		Addresses []string
 	}

@@ -140,14 +140,8 @@ func TestBackoffDoublesUpToLimit(t *testing.T) {
 // TestReconciledUpdateKeepsMessage checks that a reconciled state does not replace the message and an update from the
 // agent does.
 func TestReconciledUpdateKeepsMessage(t *testing.T) {
-	st := New(SchedulerSettings{}, RecoveredState{})
 	now := time.Unix(1, 0)
-	st.Step(now, Subscribed{FrameworkID: "f"})
-	st.Step(now, SubmitJob{Spec: testSpec("train")})
-	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
-	st.Step(now, Cycle{})
-	j, _ := st.Job("train")
-	id := j.Tasks[0].ID
+	st, id := placeTask(now)
 	for _, step := range []struct {
 		u    TaskUpdate
 		want string
@@ -162,6 +156,49 @@ func TestReconciledUpdateKeepsMessage(t *testing.T) {
 		st.Step(now, step.u)
 		if task, _ := st.Task(id); task.Message != step.want {
 			t.Errorf("after %+v the message is %q, want %q", step.u, task.Message, step.want)
+		}
+	}
+}
+
+// placeTask returns a state with one task, which is placed.
+func placeTask(now time.Time) (st *State, id string) {
+	st = New(SchedulerSettings{}, RecoveredState{})
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	st.Step(now, SubmitJob{Spec: testSpec("train")})
+	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	st.Step(now, Cycle{})
+	j, _ := st.Job("train")
+	return st, j.Tasks[0].ID
+}
+
+// TestHealthFailureIsRecorded checks that the last failure of a health check is recorded until a check succeeds.
+func TestHealthFailureIsRecorded(t *testing.T) {
+	now := time.Unix(1, 0)
+	st, id := placeTask(now)
+	yes, no := true, false
+	first, second := &job.HealthFailure{Check: 1, Failures: 1, Cause: "refused"}, &job.HealthFailure{Check: 1, Failures: 2, Cause: "refused"}
+	for i, step := range []struct {
+		u    TaskUpdate
+		want *job.HealthFailure
+	}{
+		{TaskUpdate{State: job.Running}, nil},
+		{TaskUpdate{State: job.Running, Healthy: &no, HealthFailure: first}, first},
+		{TaskUpdate{State: job.Running, Healthy: &no, Message: "a GPU failed"}, first},
+		{TaskUpdate{State: job.Running, Healthy: &no, HealthFailure: second}, second},
+		{TaskUpdate{State: job.Running, Reconciled: true}, second},
+		{TaskUpdate{State: job.Running, Healthy: &yes}, nil},
+		{TaskUpdate{State: job.Running, Healthy: &no}, nil},
+	} {
+		st.TakeChanges()
+		before, _ := st.Task(id)
+		step.u.TaskID = id
+		st.Step(now, step.u)
+		task, _ := st.Task(id)
+		if diff := cmp.Diff(step.want, task.HealthFailure); diff != "" {
+			t.Errorf("update %d (-want +got):\n%s", i, diff)
+		}
+		if changed := !cmp.Equal(before, task); changed && len(st.TakeChanges().Tasks) != 1 {
+			t.Errorf("update %d changed the task, and nothing is to be recorded", i)
 		}
 	}
 }

@@ -127,6 +127,12 @@ func applyCheckResults(t *job.Task, u TaskUpdate) bool {
 		healthy := *u.Healthy
 		t.Healthy, news = &healthy, true
 	}
+	switch failure := u.HealthFailure; {
+	case failure != nil && (t.HealthFailure == nil || *t.HealthFailure != *failure):
+		t.HealthFailure, news = failure, true
+	case failure == nil && u.Healthy != nil && *u.Healthy && t.HealthFailure != nil:
+		t.HealthFailure, news = nil, true
+	}
 	if u.Check != "" && u.Check != t.Check {
 		t.Check, news = u.Check, true
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mesos-gpu/job"
 )
 
 // clientCalls are requests of Marathon's clients, and the fields of the answer that each reads, with their types. A star
@@ -98,7 +100,7 @@ func startWithApps(t *testing.T) (s *testController, events func() string) {
 		f.mu.Lock()
 		f.notifyChange(j.Spec.Name, j.Tasks[0]) // it runs
 		f.mu.Unlock()
-		f.setHealth(j.Spec.Name, false, "unhealthy, 1 times of 3: refused")
+		f.setHealth(j.Spec.Name, false, "unhealthy, 1 times of 3: refused", &job.HealthFailure{Check: 1, Failures: 1, Cause: "refused"})
 	}
 	synctest.Wait()
 	return s, func() string { <-ended; return w.Body.String() }

@@ -151,12 +151,16 @@ func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[st
 // AbdicateLeadership ends the leadership.
 func (f *fakeCluster) AbdicateLeadership() { close(f.lost) }
 
-// setHealth reports a result of the health checks of the job's first task.
-func (f *fakeCluster) setHealth(name string, healthy bool, message string) {
+// setHealth reports a result of the health checks of the job's first task. failure is nil for a success and for what is
+// no check's result.
+func (f *fakeCluster) setHealth(name string, healthy bool, message string, failure *job.HealthFailure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := &f.jobs[name].Tasks[0]
 	t.Healthy, t.Message = &healthy, message
+	if failure != nil || healthy {
+		t.HealthFailure = failure
+	}
 	f.notifyChange(name)
 }
 

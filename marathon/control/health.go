@@ -1,8 +1,6 @@
 package control
 
 import (
-	"regexp"
-	"strconv"
 	"time"
 
 	"mesos-gpu/job"
@@ -14,17 +12,10 @@ import (
 // failure; the times are those at which the leader learned of them.
 type healthHistory struct {
 	firstSuccess, lastSuccess, lastFailure time.Time
-	// alive is the last result, cause that of the last failure, and failures the number of
-	// failures since the last success.
-	alive    bool
-	cause    string
-	failures int
-	// message is that of the last failure, by which a repeated report is recognized.
-	message string
+	// alive is the last result. failure is the last failure; its count is 0 after a success.
+	alive   bool
+	failure job.HealthFailure
 }
-
-// healthFailure matches the executor's message of a failed health check.
-var healthFailure = regexp.MustCompile(`^(?:health check \d+ of \d+: )?unhealthy, (\d+) times of \d+: ((?s).*)$`)
 
 // noteHealth adds the current health of an app's instances to their histories, and forgets
 // instances that have ended.
@@ -51,26 +42,23 @@ func (k *controlLoop) noteHealth(app string) {
 func (h *healthHistory) add(t *job.Task, now time.Time) {
 	if *t.Healthy {
 		if !h.alive {
-			h.alive, h.failures, h.message, h.lastSuccess = true, 0, "", now
+			h.alive, h.failure.Failures, h.lastSuccess = true, 0, now
 		}
 		if h.firstSuccess.IsZero() {
 			h.firstSuccess = now
 		}
 		return
 	}
-	found, first := healthFailure.FindStringSubmatch(t.Message), h.alive || h.lastFailure.IsZero()
+	reported, first := t.HealthFailure, h.alive || h.lastFailure.IsZero()
 	switch {
-	case t.Message == h.message && !first:
-		return
-	case found != nil:
-		h.failures, _ = strconv.Atoi(found[1]) // the expression matches digits only
-		h.cause = found[2]
+	case reported != nil && (first || *reported != h.failure):
+		h.failure = *reported
 	case first: // a fault of a device makes the instance unhealthy too
-		h.failures, h.cause = 1, t.Message
+		h.failure = job.HealthFailure{Failures: 1, Cause: t.Message}
 	default:
-		return // a message about something else
+		return // another change of the task
 	}
-	h.alive, h.message, h.lastFailure = false, t.Message, now
+	h.alive, h.lastFailure = false, now
 }
 
 // healthResults returns the result of an instance's health checks, which the executor
@@ -81,7 +69,7 @@ func (k *controlLoop) healthResults(t *job.Task) []api.HealthResult {
 	}
 	r := api.HealthResult{Alive: *t.Healthy, InstanceID: t.ID}
 	if h := k.health[t.ID]; h != nil {
-		r.ConsecutiveFailures, r.LastFailureCause = h.failures, h.cause
+		r.ConsecutiveFailures, r.LastFailureCause = h.failure.Failures, h.failure.Cause
 		r.FirstSuccess, r.LastSuccess, r.LastFailure = api.Time{Time: h.firstSuccess}, api.Time{Time: h.lastSuccess}, api.Time{Time: h.lastFailure}
 	}
 	return []api.HealthResult{r}

@@ -50,20 +50,20 @@ func TestHealthResultsHaveHistory(t *testing.T) {
 		name, first := s.onlyJobName(), now()
 		check(healthResult{Alive: true, FirstSuccess: first, LastSuccess: first})
 
-		s.cluster.setHealth(name, false, "unhealthy, 1 times of 3: connection refused")
+		s.cluster.setHealth(name, false, "unhealthy, 1 times of 3: connection refused", &job.HealthFailure{Check: 1, Failures: 1, Cause: "connection refused"})
 		check(healthResult{ConsecutiveFailures: 1, FirstSuccess: first, LastSuccess: first, LastFailure: now(), LastFailureCause: "connection refused"})
-		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500")
+		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500", &job.HealthFailure{Check: 2, Failures: 2, Cause: "status 500"})
 		failed := healthResult{ConsecutiveFailures: 2, FirstSuccess: first, LastSuccess: first, LastFailure: now(), LastFailureCause: "status 500"}
 		check(failed)
-		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500") // another change of the job
+		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500", &job.HealthFailure{Check: 2, Failures: 2, Cause: "status 500"}) // another change of the job
 		check(failed)
-		s.cluster.setHealth(name, false, "a message about something else")
+		s.cluster.setHealth(name, false, "a message about something else", nil)
 		check(failed)
 
-		s.cluster.setHealth(name, true, "healthy")
+		s.cluster.setHealth(name, true, "healthy", nil)
 		again := now()
 		check(healthResult{Alive: true, FirstSuccess: first, LastSuccess: again, LastFailure: failed.LastFailure, LastFailureCause: "status 500"})
-		s.cluster.setHealth(name, false, "GPU-1 has failed")
+		s.cluster.setHealth(name, false, "GPU-1 has failed", nil)
 		check(healthResult{ConsecutiveFailures: 1, FirstSuccess: first, LastSuccess: again, LastFailure: now(), LastFailureCause: "GPU-1 has failed"})
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -79,7 +79,7 @@ func TestKillForHealthIsLastFailure(t *testing.T) {
 		s := startInBubble(t, f, nil)
 		s.mustSend("POST", "/v2/apps", checked)
 		name := s.onlyJobName()
-		f.setHealth(name, false, "unhealthy, 3 times of 3: connection refused")
+		f.setHealth(name, false, "unhealthy, 3 times of 3: connection refused", &job.HealthFailure{Check: 1, Failures: 3, Cause: "connection refused"})
 		synctest.Wait()
 		id := f.endFirstTask(name, job.Killed, "unhealthy, 3 times of 3: connection refused")
 		f.mu.Lock()
