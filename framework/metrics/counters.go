@@ -82,7 +82,7 @@ func NewSchedulerCounters() *SchedulerCounters {
 // initializeLabels sets counters with known labels to 0. Prometheus does not see an
 // increase if a series starts at 1.
 func (c *SchedulerCounters) initializeLabels() {
-	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned} {
+	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned, placement.DeclineLostLaunches} {
 		c.declined.WithLabelValues(string(why))
 	}
 	for _, resource := range []string{"connections", "streams", "lists", "requests", "anonymous", "probes"} {

@@ -23,6 +23,8 @@ type agentTable struct {
 	changedAgents map[placement.AgentKey]bool
 	// cordons are the cordons by host. Operators change them; they apply to agents that register later too.
 	cordons map[string]CordonState
+	// launchLosses are the agents that lost their last launches, by id.
+	launchLosses map[string]launchLosses
 }
 
 // agentSnapshot is what an agent had free in one role at a time. A rescinded offer leaves a snapshot with a zero time and
@@ -34,7 +36,7 @@ type agentSnapshot struct {
 }
 
 func newAgentTable() agentTable {
-	return agentTable{lastOffered: map[placement.AgentKey]agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}}
+	return agentTable{lastOffered: map[placement.AgentKey]agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
 }
 
 // CordonOf returns the cordon of a host, or the zero value.
@@ -94,10 +96,16 @@ func (t *agentTable) setListedAgents(list []Agent) {
 			delete(t.lastOffered, key)
 		}
 	}
+	for id := range t.launchLosses {
+		if _, ok := t.listedAgents[id]; !ok {
+			delete(t.launchLosses, id)
+		}
+	}
 }
 
 func (t *agentTable) removeAgent(id string) {
 	delete(t.listedAgents, id)
+	delete(t.launchLosses, id)
 	for key := range t.lastOffered {
 		if key.ID == id {
 			delete(t.lastOffered, key)
@@ -145,7 +153,8 @@ const leftoverValidity = time.Minute
 
 func (t *agentTable) hasLeftover(key placement.AgentKey, now time.Time) bool {
 	last, ok := t.lastOffered[key]
-	return ok && !last.at.Add(leftoverValidity).Before(now) && !t.isClosed(last.Hostname, last.ID)
+	pause, _ := t.launchPause(key.ID, now)
+	return ok && pause == 0 && !last.at.Add(leftoverValidity).Before(now) && !t.isClosed(last.Hostname, last.ID)
 }
 
 // leftoverOf returns what an agent without offers had free in its last offer. It returns nothing once that is no

@@ -84,8 +84,9 @@ func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
 func (s *State) agentStatus(a *fit.AgentResources) pending.AgentStatus {
 	cordon, _ := FindCordon(s.cordons, a.Hostname, a.ID)
 	_, offered := s.lastOffered[placement.KeyOfAgent(a)]
+	pause, lost := s.launchPause(a.ID, s.now)
 	return pending.AgentStatus{
-		Closed: s.isClosed(a.Hostname, a.ID), Draining: s.listedAgents[a.ID].Draining || cordon.Drain,
+		Closed: s.isClosed(a.Hostname, a.ID) || pause > 0, LostLaunches: lost, Draining: s.listedAgents[a.ID].Draining || cordon.Drain,
 		Host: cordonHost(a.Hostname, a.ID), Reason: cordon.Reason, Offered: offered,
 	}
 }

@@ -21,8 +21,8 @@ func (s *State) placeWaiting() []Operation {
 	}
 	s.offers.stale = false
 
-	// 2. Decline the offers of cordoned agents. Without any other offers, a plan can only preempt.
-	ops := s.declineCordoned()
+	// 2. Decline the offers of agents that get no tasks. Without any other offers, a plan can only preempt.
+	ops := s.declineClosed()
 	offers := s.offers.heldOffers()
 	s.queueCache.evictStale()
 	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible }
@@ -52,15 +52,17 @@ func (s *State) placeWaiting() []Operation {
 	return append(ops, s.carryOut(&plan)...)
 }
 
-// declineCordoned declines the offers of cordoned agents.
-func (s *State) declineCordoned() []Operation {
-	if len(s.cordons) == 0 {
+// declineClosed declines the offers of agents that are cordoned or lost their last launches.
+func (s *State) declineClosed() []Operation {
+	if len(s.cordons) == 0 && len(s.launchLosses) == 0 {
 		return nil
 	}
 	var declined []DeclinedOffer
 	for id, h := range s.offers.offers {
 		if c, ok := FindCordon(s.cordons, h.Hostname, h.AgentID); ok {
 			declined = append(declined, DeclinedOffer{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Category: placement.DeclineCordoned, Refuse: s.cfg.Policy.RefuseLong})
+		} else if pause, why := s.launchPause(h.AgentID, s.now); pause > 0 {
+			declined = append(declined, DeclinedOffer{OfferID: id, Reason: why, Category: placement.DeclineLostLaunches, Refuse: pause})
 		}
 	}
 	return s.declineOffers(declined)

@@ -25,6 +25,9 @@ func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 	if old.State != job.Waiting {
 		s.recordFreedPlace(ref)
 	}
+	if old.State == job.Launching && o.state == job.Lost {
+		s.countLostLaunch(&old)
+	}
 	if ref.job.Spec.MaxParallel > 0 {
 		s.offerDemands.entry(ref.job.Spec.Role).reviveWanted = true // another task may be placed now
 	}

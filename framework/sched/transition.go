@@ -40,6 +40,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	t.State, t.Changed, t.Message = next, s.now, message
 	if next == job.Running && t.Started.IsZero() {
 		t.Started = s.now
+		s.forgetLostLaunches(t.AgentID)
 	}
 	if !next.IsLive() {
 		t.Ended = s.now

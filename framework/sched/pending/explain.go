@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +15,12 @@ import (
 
 // AgentStatus is whether an agent accepts tasks, and why not.
 type AgentStatus struct {
-	// Closed agents accept no tasks: they are cordoned or draining.
+	// Closed agents accept no tasks: they are cordoned or draining, or they are paused.
 	Closed, Draining bool
 	// Host is the name by which operators cordon the agent, and Reason the reason that they gave.
 	Host, Reason string
+	// LostLaunches tells why the agent is paused, "" if it is not.
+	LostLaunches string
 	// Offered reports that the agent's free resources are known from its offers to the role.
 	Offered bool
 }
@@ -128,7 +131,7 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			return ""
 		}
 	}
-	var draining, cordoned []string
+	var draining, cordoned, paused []string
 	agents := e.withClosed.Agents()
 	for i := range agents {
 		a := &agents[i]
@@ -141,21 +144,24 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			continue
 		}
 		name := s.Host
-		if s.Reason != "" {
-			name += " (" + s.Reason + ")"
+		if why := cmp.Or(s.Reason, s.LostLaunches); why != "" {
+			name += " (" + why + ")"
 		}
 		if s.Offered {
 			name += ", with " + free
 		} else {
 			name += fmt.Sprintf(", which has %d %s and never offered any", a.TotalGPUs, gpu.Plural(a.TotalGPUs, "GPU"))
 		}
-		if s.Draining {
+		switch {
+		case s.Draining:
 			draining = append(draining, name)
-		} else {
+		case s.Reason == "" && s.LostLaunches != "":
+			paused = append(paused, name)
+		default:
 			cordoned = append(cordoned, name)
 		}
 	}
-	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned")
+	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned") + summarizeClosed(paused, "paused")
 }
 
 // summarizeClosed counts closed agents and names the first.

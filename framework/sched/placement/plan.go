@@ -107,6 +107,8 @@ const (
 	DeclineReturnedToRole DeclineReason = "yielded"
 	// DeclineCordoned: the agent is cordoned.
 	DeclineCordoned DeclineReason = "cordoned"
+	// DeclineLostLaunches: the agent lost the last launches.
+	DeclineLostLaunches DeclineReason = "lost_launches"
 )
 
 // PreemptionVictim is a task that must end to make room.

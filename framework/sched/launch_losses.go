@@ -1,0 +1,58 @@
+package sched
+
+import (
+	"fmt"
+	"time"
+
+	"mesos-gpu/job"
+)
+
+const (
+	// maxLostLaunches is how many launches in a row an agent may lose before it gets none for a while.
+	maxLostLaunches = 2
+	// firstAgentPause is how long it gets none after these. Each further loss doubles the pause, up to RetryDelayMax.
+	firstAgentPause = 5 * time.Second
+)
+
+// launchLosses counts the launches in a row that were lost before their agent reported anything about the task. Without
+// a pause such an agent looks free after each loss, and would get the same tasks again while other agents are idle.
+type launchLosses struct {
+	// count is the number of lost launches. Those that were sent before an earlier one was known to be lost count once, so
+	// that the loss of all launches during a master failover counts once for each agent.
+	count int
+	// last is when the last one was counted.
+	last time.Time
+	// pausedUntil is the end of the pause; zero before the first one.
+	pausedUntil time.Time
+}
+
+// countLostLaunch counts the loss of an attempt that an agent never reported. launching is the attempt before that.
+func (s *State) countLostLaunch(launching *job.Task) {
+	l := s.launchLosses[launching.AgentID]
+	if launching.Changed.Before(l.last) {
+		return
+	}
+	l.count, l.last = l.count+1, s.now
+	if l.count >= maxLostLaunches {
+		l.pausedUntil = s.now.Add(backoffDelay(firstAgentPause, s.cfg.RetryDelayMax, l.count-maxLostLaunches))
+		s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
+	}
+	s.launchLosses[launching.AgentID] = l
+}
+
+// forgetLostLaunches forgets the losses of an agent that runs a task.
+func (s *State) forgetLostLaunches(agentID string) {
+	if s.launchLosses[agentID].count >= maxLostLaunches {
+		s.reconsiderAll()
+	}
+	delete(s.launchLosses, agentID)
+}
+
+// launchPause returns how long an agent gets no launches because it lost the last ones, and the reason.
+func (t *agentTable) launchPause(agentID string, now time.Time) (rest time.Duration, reason string) {
+	l := t.launchLosses[agentID]
+	if rest = l.pausedUntil.Sub(now); rest <= 0 {
+		return 0, ""
+	}
+	return rest, fmt.Sprintf("its last %d launches were lost", l.count)
+}
