@@ -103,7 +103,6 @@ func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	for _, e := range append(a.sortedExecutors(), a.completed...) {
 		for _, t := range e.tasks {
 			d := events.NewTask(t.info, *e.framework.info.ID, &e.info.ExecutorID, t.state)
-			d.Statuses = slices.Clone(t.statuses)
 			switch {
 			case t.acked:
 				list.CompletedTasks = append(list.CompletedTasks, d)

@@ -124,23 +124,11 @@ type taskState struct {
 	// ready means that the task's resources are granted to the container. sent
 	// means that the executor has received the task.
 	ready, sent bool
-	statuses    []mesos.TaskStatus
 	// acked is set once the framework has acknowledged the terminal status.
 	acked bool
 }
 
 func (t *taskState) isLive() bool { return !events.IsTerminal(t.state) }
-
-// maxStatuses limits the statuses per task that the operator API shows.
-const maxStatuses = 16
-
-func (t *taskState) recordStatus(s mesos.TaskStatus) {
-	t.state = s.GetState()
-	t.statuses = append(t.statuses, s)
-	if len(t.statuses) > maxStatuses {
-		t.statuses = t.statuses[1:]
-	}
-}
 
 // pendingExit is an ExecutorExited message that waits until the terminal
 // statuses of the executor's tasks have been sent.

@@ -37,7 +37,7 @@ func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.
 	if t.sent {
 		a.containerStatus(e, &s)
 	}
-	t.recordStatus(s)
+	t.state = s.GetState()
 	a.storeStatus(*e.framework.info.ID, s)
 }
 
@@ -56,7 +56,7 @@ func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 	if !t.isLive() {
 		return
 	}
-	t.recordStatus(s)
+	t.state = s.GetState()
 	a.cfg.Log.WithFields(e.logFields()).WithField("task", s.TaskID.Value).Info("task is " + s.GetState().String())
 	if t.isLive() {
 		a.storeStatus(*e.framework.info.ID, s)

@@ -11,10 +11,10 @@ import (
 )
 
 // agentAdminState is an agent's administrative state, set by operators. It is
-// kept when the agent is lost, as in Mesos's registry.
+// kept when the agent is lost, as in Mesos's registry. The zero state is that of
+// an agent that receives tasks.
 type agentAdminState struct {
-	deactivated bool
-	drain       *mesos.DrainInfo // replaced, never modified
+	drain *mesos.DrainInfo // replaced, never modified; nil for an agent that is active
 	// maxGrace limits the grace period of killed tasks. Nil means no limit.
 	maxGrace *time.Duration
 }
@@ -27,41 +27,17 @@ func (m *EmbeddedMaster) adminState(agent string) *agentAdminState {
 	return &agentAdminState{}
 }
 
-func (m *EmbeddedMaster) knownAgent(id mesos.AgentID) (*registeredAgent, error) {
-	a := m.agents[id.Value]
-	if a == nil {
-		return nil, mesosapi.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
-	}
-	return a, nil
-}
-
-func (m *EmbeddedMaster) reactivateAgent(id mesos.AgentID) error {
-	if _, err := m.knownAgent(id); err != nil {
-		return err
-	}
-	s := m.adminState(id.Value)
-	switch {
-	case !s.deactivated:
-		return mesosapi.Errorf(http.StatusBadRequest, "agent %q is not deactivated", id.Value)
-	case s.drain != nil && s.drain.State == mesos.DrainState_DRAINING:
-		return mesosapi.Errorf(http.StatusBadRequest, "agent %q is still in the DRAINING state", id.Value)
-	}
-	delete(m.standings, id.Value)
-	m.allocateAll()
-	return nil
-}
-
 // drainAgent kills an agent's tasks and stops offering it.
 func (m *EmbeddedMaster) drainAgent(call *operator.Call_DrainAgent) error {
 	id := call.GetAgentID()
-	a, err := m.knownAgent(id)
-	if err != nil {
-		return err
-	}
-	if call.GetMarkGone() {
+	a := m.agents[id.Value]
+	switch {
+	case a == nil:
+		return mesosapi.Errorf(http.StatusBadRequest, "unknown agent %q", id.Value)
+	case call.GetMarkGone():
 		return mesosapi.Errorf(http.StatusNotImplemented, "mark_gone is not implemented by this embedded master")
 	}
-	s := &agentAdminState{deactivated: true, drain: &mesos.DrainInfo{State: mesos.DrainState_DRAINING}}
+	s := &agentAdminState{drain: &mesos.DrainInfo{State: mesos.DrainState_DRAINING}}
 	m.standings[id.Value] = s
 	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
 	if d := call.GetMaxGracePeriod(); d != nil {

@@ -33,10 +33,6 @@ func drain(id mesos.AgentID, seconds int64, gone bool) *operator.Call {
 	}}
 }
 
-func reactivate(id mesos.AgentID) *operator.Call {
-	return &operator.Call{Type: operator.Call_REACTIVATE_AGENT, ReactivateAgent: &operator.Call_ReactivateAgent{AgentID: id}}
-}
-
 // onAgent launches a task on an agent and reports it as RUNNING.
 func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string) {
 	t.Helper()
@@ -73,7 +69,6 @@ func TestDrain(t *testing.T) {
 	if d := drainInfo(t, m); d.State != mesos.DrainState_DRAINING || d.Config.MaxGracePeriod.Nanoseconds != 3e9 {
 		t.Errorf("drain_info %v", d)
 	}
-	operate(t, m, http.StatusBadRequest, reactivate(a.id))
 	uuid := a.status(m, c.id, "t", mesos.TASK_KILLED)
 	if got := c.update(t, "t"); got.GetState() == mesos.TASK_RUNNING {
 		got = c.update(t, "t")
@@ -88,10 +83,6 @@ func TestDrain(t *testing.T) {
 	}
 	m.withLock(m.allocateAll)
 	c.quiet(t, scheduler.Event_OFFERS)
-	operate(t, m, http.StatusOK, reactivate(a.id))
-	if len(c.offers(t)) != 1 || drainInfo(t, m) != nil {
-		t.Errorf("a reactivated agent still has drain_info %v", drainInfo(t, m))
-	}
 }
 
 // An agent that is lost while it drains continues to drain after its return.
@@ -114,10 +105,8 @@ func TestRefusedDrains(t *testing.T) {
 	m := New(MasterConfig{})
 	a := register(t, m, cpuAgent)
 	operate(t, m, http.StatusNotImplemented, drain(a.id, 1, true))
-	operate(t, m, http.StatusBadRequest, reactivate(a.id))
 	m.Lost(a.id)
 	operate(t, m, http.StatusBadRequest, drain(a.id, 1, false))
-	operate(t, m, http.StatusBadRequest, reactivate(a.id))
 }
 
 func TestOperatorTeardown(t *testing.T) {

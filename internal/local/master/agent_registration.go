@@ -175,7 +175,7 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 			return
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
-		m.recordLoss(id.Value)
+		m.lost[id.Value] = *timeInfo(time.Now())
 		a.calls.Close()
 		delete(m.agents, id.Value)
 		for _, f := range sortedValues(m.frameworks) {
@@ -191,17 +191,6 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 			f.sendEvent(events.NewFailure(id, nil, nil))
 		}
 	})
-}
-
-// recordLoss records when an agent was lost. If the list is full, it drops an
-// arbitrary entry.
-func (m *EmbeddedMaster) recordLoss(agent string) {
-	m.lost[agent] = *timeInfo(time.Now())
-	for other := range m.lost {
-		if len(m.lost) > maxLostAgents && other != agent {
-			delete(m.lost, other)
-		}
-	}
 }
 
 func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registeredAgent) {

@@ -17,7 +17,6 @@ import (
 const (
 	maxCompletedFrameworks = 50
 	maxCompletedTasks      = 1000
-	maxLostAgents          = 1000
 )
 
 // frameworkState is a framework that has subscribed and was not removed.

@@ -3,7 +3,8 @@
 // through package link. It decides which framework gets which offer and which
 // launches are valid, and it stores every task's newest state. It performs no
 // election, no authentication and no disk writes, and supports neither
-// reservations, volumes, task groups nor the operator's event stream. It injects
+// reservations, volumes, task groups, the reactivation of drained agents nor the
+// operator's event stream. It injects
 // no faults: package faultproxy, placed in front of it, does that in tests.
 package master
 

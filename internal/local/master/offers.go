@@ -38,7 +38,7 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	in.Held = m.heldByRole()
 	offered := m.offeredByAgent()
 	for _, a := range sortedValues(m.agents) {
-		if id := a.id.Value; these(id) && !m.adminState(id).deactivated {
+		if id := a.id.Value; these(id) && m.adminState(id).drain == nil {
 			in.Agents = append(in.Agents, alloc.AllocatableAgent{ID: id, Total: a.total, Free: a.freeResources(offered[id])})
 		}
 	}

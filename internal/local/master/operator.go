@@ -44,8 +44,6 @@ func (m *EmbeddedMaster) answerOperator(call *operator.Call) (*operator.Response
 		return &operator.Response{Type: operator.Response_GET_TASKS, GetTasks: m.describeTasks()}, nil
 	case operator.Call_DRAIN_AGENT:
 		return nil, m.drainAgent(call.GetDrainAgent())
-	case operator.Call_REACTIVATE_AGENT:
-		return nil, m.reactivateAgent(call.GetReactivateAgent().GetAgentID())
 	case operator.Call_UPDATE_MAINTENANCE_SCHEDULE:
 		return nil, m.planMaintenance(call.GetUpdateMaintenanceSchedule())
 	case operator.Call_UPDATE_QUOTA:

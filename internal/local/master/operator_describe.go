@@ -31,7 +31,7 @@ func (m *EmbeddedMaster) describeAgents() *operator.Response_GetAgents {
 }
 
 func (m *EmbeddedMaster) describeAgent(a *registeredAgent) operator.Response_GetAgents_Agent {
-	standing := *m.adminState(a.id.Value)
+	drain := m.adminState(a.id.Value).drain
 	address := a.info.Hostname
 	if ip := ipOf(address); ip != nil {
 		address = *ip
@@ -40,43 +40,31 @@ func (m *EmbeddedMaster) describeAgent(a *registeredAgent) operator.Response_Get
 	return operator.Response_GetAgents_Agent{
 		AgentInfo:          a.info,
 		Active:             true,
-		Deactivated:        &standing.deactivated,
-		DrainInfo:          standing.drain,
+		Deactivated:        new(drain != nil),
+		DrainInfo:          drain,
 		Version:            link.Version,
 		PID:                &pid,
 		RegisteredTime:     timeInfo(a.registered),
 		ReregisteredTime:   timeInfo(a.reregistered),
 		TotalResources:     resource.Plain(a.total),
 		AllocatedResources: resource.Plain(resource.Sum(a.usedResources("")...)),
-		OfferedResources:   resource.Plain(m.offeredResources(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })),
 		Capabilities:       agentCapabilities(),
 	}
-}
-
-// offeredResources returns the sum of the offers that which selects.
-func (m *EmbeddedMaster) offeredResources(which func(*outstandingOffer) bool) []mesos.Resource {
-	var all [][]mesos.Resource
-	for _, o := range sortedValues(m.offers) {
-		if which(o) {
-			all = append(all, o.Resources)
-		}
-	}
-	return resource.Sum(all...)
 }
 
 func (m *EmbeddedMaster) describeFrameworks() *operator.Response_GetFrameworks {
 	out := &operator.Response_GetFrameworks{}
 	for _, f := range sortedValues(m.frameworks) {
-		out.Frameworks = append(out.Frameworks, m.describeFramework(f))
+		out.Frameworks = append(out.Frameworks, describeFramework(f))
 	}
 	for _, f := range m.completed {
-		out.CompletedFrameworks = append(out.CompletedFrameworks, m.describeFramework(f))
+		out.CompletedFrameworks = append(out.CompletedFrameworks, describeFramework(f))
 	}
 	return out
 }
 
-func (m *EmbeddedMaster) describeFramework(f *frameworkState) operator.Response_GetFrameworks_Framework {
-	out := operator.Response_GetFrameworks_Framework{
+func describeFramework(f *frameworkState) operator.Response_GetFrameworks_Framework {
+	return operator.Response_GetFrameworks_Framework{
 		FrameworkInfo:    f.info,
 		Active:           f.stream != nil,
 		Connected:        f.stream != nil,
@@ -85,22 +73,6 @@ func (m *EmbeddedMaster) describeFramework(f *frameworkState) operator.Response_
 		ReregisteredTime: timeInfo(f.reregistered),
 		UnregisteredTime: timeInfo(f.unregistered),
 	}
-	if !f.unregistered.IsZero() {
-		return out
-	}
-	own := func(o *outstandingOffer) bool { return o.slot.Framework == f.id() }
-	for _, o := range sortedValues(m.offers) {
-		if own(o) {
-			out.Offers = append(out.Offers, o.Offer)
-		}
-	}
-	var used [][]mesos.Resource
-	for _, a := range sortedValues(m.agents) {
-		used = append(used, a.usedResources(f.id())...)
-	}
-	out.AllocatedResources = resource.Plain(resource.Sum(used...))
-	out.OfferedResources = resource.Plain(m.offeredResources(own))
-	return out
 }
 
 func (m *EmbeddedMaster) describeTasks() *operator.Response_GetTasks {

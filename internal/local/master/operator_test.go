@@ -200,10 +200,10 @@ func TestOperatorAnswers(t *testing.T) {
 		t.Errorf("got tasks %v", tasks)
 	}
 	agent := get(operatorcalls.GetAgents()).GetAgents.Agents[0]
-	if scalar(agent.AllocatedResources, "gpus") != 1 || scalar(agent.OfferedResources, "gpus") != 1 || scalar(agent.TotalResources, "gpus") != 2 || *agent.AgentInfo.ID != a.id {
+	if scalar(agent.AllocatedResources, "gpus") != 1 || scalar(agent.TotalResources, "gpus") != 2 || *agent.AgentInfo.ID != a.id {
 		t.Errorf("agent: %v", agent)
 	}
-	if got := get(operatorcalls.GetFrameworks()).GetFrameworks.Frameworks[0]; !got.Connected || !got.Active || len(got.Offers) != 1 || scalar(got.AllocatedResources, "cpus") != 1 {
+	if got := get(operatorcalls.GetFrameworks()).GetFrameworks.Frameworks[0]; !got.Connected || !got.Active {
 		t.Errorf("framework: %v", got)
 	}
 	answer := post(t, server.URL+"/api/v1", `{"type":"GET_WEIGHTS"}`, "Content-Type", asJSON)
