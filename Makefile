@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-chaos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ test-long: ## what takes too long for every run: fuzzing, hundreds of crashes, a
 
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh
+
+CHAOS ?= 15m
+SEED ?= 0
+test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run
+	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED)
 
 test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/internals/sharing-results.md
 	scripts/test-gpu.sh

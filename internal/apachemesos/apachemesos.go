@@ -24,8 +24,8 @@ import (
 func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 	t.Helper()
 	testneeds.RequireRoot(t)
-	master, addr := lookupProgram(t, "mesos-master"), freeAddr(t, "127.0.0.1")
-	args := append(listenFlags(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
+	master, addr := LookupProgram(t, "mesos-master"), freeAddr(t, "127.0.0.1")
+	args := append(ListenFlags(addr), "--work_dir="+t.TempDir(), "--registry=in_memory")
 	p := Spawn(t, nil, master, append(args, flags...)...)
 	p.Addr = addr
 	p.AwaitReady(t)
@@ -34,8 +34,15 @@ func StartMaster(t testing.TB, flags ...string) *MesosProcess {
 
 // AgentProcess configures an agent.
 type AgentProcess struct {
-	// Master is the master's HOST:PORT, and IP the agent's listen address.
+	// Master is the master's HOST:PORT, or the zk:// URL of several. IP is the agent's
+	// listen address.
 	Master, IP string
+	// Addr is the agent's HOST:PORT. The default is a free port of IP.
+	Addr string
+	// WorkDir is the parent of the agent's --work_dir. The default is a new folder.
+	WorkDir string
+	// Cgroup is the agent's --cgroups_root. The default is a new name.
+	Cgroup string
 	// RuntimeDir is the agent's --runtime_dir. The default is a new folder.
 	RuntimeDir string
 	// Containerizers is the agent's --containerizers. Empty selects Mesos's
@@ -63,29 +70,41 @@ umount /sys/fs/cgroup/unified 2>/dev/null || true
 // Start starts the agent. AwaitReady waits until it is ready.
 func (a AgentProcess) Start(t testing.TB) *MesosProcess {
 	t.Helper()
-	agent, addr, work := lookupProgram(t, "mesos-agent"), freeAddr(t, a.IP), t.TempDir()
-	if a.RuntimeDir == "" {
-		a.RuntimeDir = filepath.Join(work, "run")
+	if a.Addr == "" {
+		a.Addr = freeAddr(t, a.IP)
 	}
-	cgroup := "mesos-gpu-test-" + rand.Text()
-	t.Cleanup(func() { removeCgroups(t, cgroup) })
+	command := a.Command(t)
+	p := Spawn(t, a.Env, command[0], command[1:]...)
+	p.Addr = a.Addr
+	return p
+}
+
+// Command returns the command line of an agent with an Addr, for a caller that starts it
+// otherwise than by Start. The agent's cgroups are removed when the test ends.
+func (a AgentProcess) Command(t testing.TB) []string {
+	t.Helper()
+	agent := LookupProgram(t, "mesos-agent")
+	if a.WorkDir == "" {
+		a.WorkDir = t.TempDir()
+	}
+	a.RuntimeDir = cmp.Or(a.RuntimeDir, filepath.Join(a.WorkDir, "run"))
+	a.Cgroup = cmp.Or(a.Cgroup, "mesos-gpu-test-"+rand.Text())
+	t.Cleanup(func() { RemoveCgroups(t, a.Cgroup) })
 	env := map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 	maps.Copy(env, a.ExecutorEnv)
 	executorEnv, err := json.Marshal(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, listenFlags(addr)...)
-	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(work, "agent"), "--runtime_dir="+a.RuntimeDir,
-		"--containerizers="+cmp.Or(a.Containerizers, "mesos"), "--launcher=linux", "--cgroups_root="+cgroup, "--no-systemd_enable_support",
+	args := append([]string{"unshare", "-m", "sh", "-c", namespace + a.Prepare + "\n" + `exec "$@"`, "sh", agent}, ListenFlags(a.Addr)...)
+	args = append(args, "--master="+a.Master, "--work_dir="+filepath.Join(a.WorkDir, "agent"), "--runtime_dir="+a.RuntimeDir,
+		"--containerizers="+cmp.Or(a.Containerizers, "mesos"), "--launcher=linux", "--cgroups_root="+a.Cgroup, "--no-systemd_enable_support",
 		"--executor_environment_variables="+string(executorEnv))
-	p := Spawn(t, a.Env, "unshare", append(args, a.Flags...)...)
-	p.Addr = addr
-	return p
+	return append(args, a.Flags...)
 }
 
-// lookupProgram returns the path of a Mesos program.
-func lookupProgram(t testing.TB, name string) string {
+// LookupProgram returns the path of a Mesos program. It skips the test without one.
+func LookupProgram(t testing.TB, name string) string {
 	t.Helper()
 	prefix := os.Getenv("MESOS_PREFIX")
 	for _, dir := range []string{"sbin", "bin"} {
@@ -101,8 +120,8 @@ func lookupProgram(t testing.TB, name string) string {
 	return path
 }
 
-// listenFlags returns the flags for the listen address.
-func listenFlags(addr string) []string {
+// ListenFlags returns the flags of a master or an agent for its address, HOST:PORT.
+func ListenFlags(addr string) []string {
 	i := strings.LastIndexByte(addr, ':')
 	return []string{"--ip=" + addr[:i], "--hostname=" + addr[:i], "--port=" + addr[i+1:]}
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// removeCgroups kills the processes in an agent's cgroups and removes the
+// RemoveCgroups kills the processes in an agent's cgroups and removes the
 // cgroups. A killed process leaves its cgroup shortly afterwards, without a
 // notification.
-func removeCgroups(t testing.TB, cgroup string) {
+func RemoveCgroups(t testing.TB, cgroup string) {
 	PollUntil(t, "cgroups "+cgroup+" to go", func() bool {
 		killAll("/sys/fs/cgroup/freezer/" + cgroup)
 		roots, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroup)

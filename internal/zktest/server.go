@@ -84,8 +84,7 @@ func StartServer(t testing.TB) *ZooKeeperServer {
 // StartWith is StartServer with so much memory, as java's -Xmx has it.
 func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 	t.Helper()
-	testneeds.RequireProgram(t, "java", "default-jre-headless")
-	testneeds.RequireProgram(t, control, "zookeeper")
+	RequireZooKeeper(t)
 	s := takeIdle(heap)
 	if s == nil {
 		s = &ZooKeeperServer{heap: heap, addr: freePort(t)}
@@ -98,6 +97,13 @@ func StartWith(t testing.TB, heap string) *ZooKeeperServer {
 		s.startProcess()
 	}
 	return s
+}
+
+// RequireZooKeeper asks for the programs that a server needs.
+func RequireZooKeeper(t testing.TB) {
+	t.Helper()
+	testneeds.RequireProgram(t, "java", "default-jre-headless")
+	testneeds.RequireProgram(t, control, "zookeeper")
 }
 
 // takeIdle returns the server that became idle last; nil if there is none with so much memory.
@@ -263,17 +269,24 @@ func (s *ZooKeeperServer) startProcess() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	// Tests end the server, never the machine, so what it has written remains without forceSync.
-	cmd := exec.Command("java", "-Xmx"+s.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
-		"-cp", jar+":"+logging, "-Dzookeeper.preAllocSize=4096", "-Dzookeeper.jmx.log4j.disable=true",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configPath())
+	command := ServerCommand(s.heap, s.configPath())
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if s.proc, err = launchProcess(cmd); err != nil {
 		s.t.Fatal(err)
 	}
 	s.awaitServing()
+}
+
+// ServerCommand returns the command line of a server with so much memory, as java's -Xmx has it,
+// and a configuration file.
+func ServerCommand(heap, config string) []string {
+	// Tests end the server, never the machine, so what it has written remains without forceSync.
+	return []string{"java", "-Xmx" + heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+		"-cp", jar + ":" + logging, "-Dzookeeper.preAllocSize=4096", "-Dzookeeper.jmx.log4j.disable=true",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", config}
 }
 
 // launchProcess keeps the thread that started the child until the child has ended:
@@ -304,7 +317,7 @@ func (s *ZooKeeperServer) awaitServing() {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if isServing(s.addr) {
+		if ServerMode(s.addr) != "" {
 			return
 		}
 		select {
@@ -326,19 +339,22 @@ func (s *ZooKeeperServer) lastLog() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-4000):]))
 }
 
-// isServing asks by the four-letter command that every server answers.
-func isServing(addr string) bool {
+// ServerMode returns the mode that a serving server reports: standalone, leader or follower;
+// otherwise "". Every server answers this four-letter command.
+func ServerMode(addr string) string {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer c.Close()
 	if c.SetDeadline(time.Now().Add(time.Second)) != nil {
-		return false
+		return ""
 	}
 	if _, err := c.Write([]byte("srvr")); err != nil {
-		return false
+		return ""
 	}
 	answer, _ := io.ReadAll(c) // a partial answer before an error is enough
-	return strings.Contains(string(answer), "Mode:")
+	_, mode, _ := strings.Cut(string(answer), "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return mode
 }

@@ -32,7 +32,7 @@ func TestRestartKeepsDataAndPort(t *testing.T) {
 	}
 	for _, end := range []func(){s.Kill, s.Stop} {
 		end()
-		if isServing(s.Addr()) {
+		if ServerMode(s.Addr()) != "" {
 			t.Fatal("it serves though it has ended")
 		}
 		s.Restart()

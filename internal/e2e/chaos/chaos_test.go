@@ -1,0 +1,173 @@
+//go:build mesos
+
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/filelock"
+	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/zktest"
+)
+
+var (
+	duration = flag.Duration("chaos.duration", 15*time.Minute, "how long faults are injected and work is submitted")
+	seed     = flag.Uint64("chaos.seed", 0, "seed of faults and work; 0 chooses one and prints it")
+	output   = flag.String("chaos.output", "../../../bin/test-output/chaos", "folder of the history, the timeline and the processes' logs")
+)
+
+// runLimits are the limits of a run. A fault can delay work for a minute after it was healed: an
+// agent registers with pauses of up to a minute, a scheduler subscribes with pauses of up to 15 s.
+var runLimits = Limits{Window: 10, Recovery: 60}
+
+// convergenceLimit is how long the work may take to end after the last fault.
+const convergenceLimit = 4 * time.Minute
+
+// TestChaos injects faults from a seed into a cluster of Apache Mesos that runs work, and checks
+// the records of the tasks.
+func TestChaos(t *testing.T) {
+	testneeds.RequireRoot(t)
+	apachemesos.LookupProgram(t, "mesos-master")
+	apachemesos.LookupProgram(t, "mesos-agent")
+	zktest.RequireZooKeeper(t)
+	binary, err := filepath.Abs("../../../bin/mesos-gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Skip("no bin/mesos-gpu: run make build")
+	}
+	lockRun(t)
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-chaos.seed=%d -chaos.duration=%s", *seed, *duration)
+	logs, err := filepath.Abs(*output)
+	if err == nil {
+		err = os.RemoveAll(logs)
+	}
+	if err == nil {
+		err = os.MkdirAll(logs, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := createHistory(t, filepath.Join(logs, "history.jsonl"))
+	history.record(Event{Kind: RunStarted, Wall: float64(time.Now().UnixNano()) / 1e9})
+	cluster := startCluster(t, binary, logs, history)
+	work := newWorkload(t, history, rand.New(rand.NewPCG(*seed, 1)))
+	apachemesos.PollUntil(t, "all GPUs to be offered", func() bool {
+		gpus, err := work.client.ListGPUs(t.Context())
+		return err == nil && len(gpus) == 2*agents
+	})
+	work.start(t.Context())
+
+	ctx, stop := context.WithTimeout(t.Context(), *duration)
+	defer stop()
+	requests, stopRequests := context.WithTimeout(t.Context(), *duration+convergenceLimit)
+	defer stopRequests()
+	workDone := make(chan struct{})
+	go func() { defer close(workDone); work.run(ctx, requests) }()
+	nemesis := &nemesis{cluster: cluster, random: rand.New(rand.NewPCG(*seed, 2))}
+	nemesis.run(ctx)
+	<-workDone
+	checkEnd(t, work, history)
+
+	events := history.read(t)
+	violations := Check(events, runLimits)
+	for _, v := range violations {
+		t.Errorf("%s at %.2f: %s", v.Rule, v.At, v.Detail)
+	}
+	writeReport(t, filepath.Join(logs, "timeline.html"), events, violations)
+	t.Logf("%d faults, %s", nemesis.faults, summarizeHistory(events))
+}
+
+// lockRun fails the test if another run uses the machine.
+func lockRun(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile("/run/lock/"+prefix+"run", os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		t.Cleanup(func() { f.Close() })
+		err = filelock.TryLock(f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkEnd waits until the work has ended and the schedules have had a due time after the last
+// fault, and records the final states.
+func checkEnd(t *testing.T, work *workload, history *historyFile) {
+	t.Helper()
+	healed := time.Now()
+	dueAfter := healed.Add(time.Duration(runLimits.Recovery) * time.Second).Truncate(time.Minute).Add(time.Minute)
+	schedulesDone := dueAfter.Add(time.Duration(runLimits.Window+1) * time.Second)
+	var last convergence
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	complete := false
+	for time.Since(healed) < convergenceLimit && !(complete && time.Now().After(schedulesDone)) {
+		<-tick.C
+		if now, err := work.readConvergence(t.Context(), false); err == nil {
+			if last = now; work.isComplete(now) != complete {
+				complete = !complete
+				t.Logf("%.1f s after the last fault: complete %t, %+v", time.Since(healed).Seconds(), complete, now)
+			}
+		}
+	}
+	if !complete {
+		t.Logf("not complete: %+v", last)
+	}
+	for _, name := range scheduleNames {
+		if err := work.client.EndSchedule(t.Context(), name); err != nil {
+			t.Errorf("end schedule %s: %v", name, err)
+		}
+		history.record(Event{Kind: ScheduleEnded, Job: name})
+	}
+	final, err := work.readConvergence(t.Context(), true)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, id := range final.deployments {
+		history.record(Event{Kind: DeploymentActive, Job: id})
+	}
+	history.record(Event{Kind: CountExpected, Job: serviceName, Tasks: work.replicas})
+	history.record(Event{Kind: CountExpected, Job: appJobs, Tasks: work.appTasks})
+	counted := uptime()
+	// Live tasks write a line after the count.
+	apachemesos.PollUntil(t, "lines of live tasks", func() bool { return uptime() > counted+4 })
+}
+
+func writeReport(t *testing.T, path string, events []Event, violations []Violation) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := WriteTimeline(f, fmt.Sprintf("Chaos, seed %d", *seed), events, violations); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("timeline: %s", path)
+}
+
+// summarizeHistory returns the numbers of jobs, attempts and so on.
+func summarizeHistory(events []Event) string {
+	counts, states := map[EventKind]int{}, map[string]int{}
+	for _, e := range events {
+		counts[e.Kind]++
+		if e.Kind == JobState {
+			states[e.State]++
+		}
+	}
+	return fmt.Sprintf("%d jobs accepted (all jobs by state: %v), %d deployments, %d attempts: %d ended, %d stopped; %d unexpected exits",
+		counts[JobAccepted], states, counts[DeploymentStarted], counts[TaskBegan], counts[TaskEnded], counts[TaskKilled], counts[ProcessExited])
+}

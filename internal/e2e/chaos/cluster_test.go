@@ -1,0 +1,298 @@
+//go:build mesos
+
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/zktest"
+)
+
+// host is a network namespace with its programs.
+type host struct {
+	name, ip string
+}
+
+// program is a process that is restarted when it ends, as by systemd.
+type program struct {
+	name, group string
+	host        *host
+	command     []string
+	log         string
+	history     *historyFile
+
+	mu      sync.Mutex
+	process *os.Process // nil while it does not run
+	held    bool        // it is not started
+	release *sync.Cond  // held has become false, or the run has ended
+}
+
+const restartPause = time.Second
+
+// supervise runs the program until ctx ends.
+func (p *program) supervise(ctx context.Context) {
+	// The kernel sends Pdeathsig when the thread ends that has started the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	stopWaiting := context.AfterFunc(ctx, func() { p.signal(syscall.SIGKILL); p.setHeld(false) })
+	defer stopWaiting()
+	for {
+		cmd, err := p.start(ctx)
+		if cmd == nil {
+			if err != nil {
+				p.history.record(Event{Kind: ProcessExited, Job: p.name, Detail: err.Error()})
+			}
+			return
+		}
+		err = cmd.Wait()
+		p.mu.Lock()
+		p.process = nil
+		expected := p.held || ctx.Err() != nil
+		p.mu.Unlock()
+		if !expected {
+			p.history.record(Event{Kind: ProcessExited, Job: p.name, Detail: fmt.Sprint(err)})
+		}
+		select {
+		case <-time.After(restartPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// start starts the program once it is not held. It returns nil if ctx has ended or the start
+// has failed.
+func (p *program) start(ctx context.Context) (*exec.Cmd, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.held && ctx.Err() == nil {
+		p.release.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	// The UTS namespace gives each agent its own hostname: tasks record it, and simulated GPUs
+	// are numbered by it.
+	args := append([]string{"--net=/run/netns/" + prefix + p.host.name, "unshare", "--uts", "sh", "-c",
+		`echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, p.host.name}, p.command...)
+	cmd := exec.Command("nsenter", args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.process = cmd.Process
+	return cmd, nil
+}
+
+// signal sends a signal to the process, if it runs.
+func (p *program) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process != nil {
+		_ = p.process.Signal(s) // it may have ended
+	}
+}
+
+// setHeld prevents or permits that the program starts.
+func (p *program) setHeld(held bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = held
+	p.release.Broadcast()
+}
+
+// cluster is 3 ZooKeepers, 3 masters, 3 schedulers and 5 agents, each with its daemon.
+//
+// There are 3 masters because the registry is a replicated log: its quorum is a majority, so 2
+// masters would stop when one fails, and a new log is initialized by 2*quorum-1 replicas.
+type cluster struct {
+	t        *testing.T
+	binary   string
+	dir      string
+	logs     string
+	history  *historyFile
+	network  *network
+	hosts    []*host
+	programs []*program
+}
+
+const (
+	zooKeepers, masters, schedulers, agents = 3, 3, 3, 5
+	agentGPUs                               = "2xV100"
+)
+
+// startCluster starts the processes and waits until all agents offer their GPUs.
+func startCluster(t *testing.T, binary, logs string, history *historyFile) *cluster {
+	t.Helper()
+	c := &cluster{t: t, binary: binary, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
+	for i := range agents {
+		apachemesos.RemoveCgroups(t, agentCgroup(i)) // of a killed run
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(c.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	c.network = startNetwork(t)
+	for i := range zooKeepers {
+		c.addProgram(fmt.Sprintf("zk%d", i), "zookeeper", c.addHost("zk", i, 11), c.zooKeeperCommand(i))
+	}
+	for i := range masters {
+		h := c.addHost("master", i, 21)
+		command := append([]string{apachemesos.LookupProgram(t, "mesos-master")}, apachemesos.ListenFlags(h.ip+":5050")...)
+		c.addProgram(h.name, "master", h, append(command, "--zk="+c.zooKeeperURL("/mesos"), "--quorum=2", "--registry=replicated_log",
+			"--work_dir="+filepath.Join(c.dir, h.name), "--allocation_interval=500ms", "--zk_session_timeout=5secs",
+			"--agent_ping_timeout=3secs", "--max_agent_ping_timeouts=4"))
+	}
+	for i := range schedulers {
+		h := c.addHost("sched", i, 31)
+		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--master", c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
+			"--listen", h.ip + ":8080", "--insecure-api", "--executor", binary, "--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"})
+	}
+	for i := range agents {
+		c.addAgent(i)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, p := range c.programs {
+		running.Go(func() { p.supervise(ctx) })
+	}
+	t.Cleanup(func() { stop(); running.Wait() })
+	return c
+}
+
+func agentCgroup(i int) string { return fmt.Sprintf("%sagent%d", prefix, i) }
+
+func (c *cluster) addHost(group string, i, first int) *host {
+	c.t.Helper()
+	h := &host{fmt.Sprintf("%s%d", group, i), fmt.Sprintf("%s%d", subnet, first+i)}
+	c.network.addHost(h.name, h.ip)
+	c.hosts = append(c.hosts, h)
+	return h
+}
+
+func (c *cluster) addProgram(name, group string, h *host, command []string) {
+	p := &program{name: name, group: group, host: h, command: command, log: filepath.Join(c.logs, name+".log"), history: c.history}
+	p.release = sync.NewCond(&p.mu)
+	c.programs = append(c.programs, p)
+}
+
+func (c *cluster) zooKeeperURL(path string) string {
+	var addrs []string
+	for i := range zooKeepers {
+		addrs = append(addrs, fmt.Sprintf("%s%d:2181", subnet, 11+i))
+	}
+	return "zk://" + strings.Join(addrs, ",") + path
+}
+
+func (c *cluster) zooKeeperCommand(i int) []string {
+	c.t.Helper()
+	dir := c.makeDir(fmt.Sprintf("zk%d", i))
+	config := fmt.Sprintf("dataDir=%s\nclientPort=2181\ntickTime=500\ninitLimit=20\nsyncLimit=6\nadmin.enableServer=false\nmaxClientCnxns=0\n", dir)
+	for j := range zooKeepers {
+		config += fmt.Sprintf("server.%d=%s%d:2888:3888\n", j+1, subnet, 11+j)
+	}
+	for name, text := range map[string]string{"zoo.cfg": config, "myid": fmt.Sprint(i + 1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return zktest.ServerCommand("96m", filepath.Join(dir, "zoo.cfg"))
+}
+
+// addAgent adds a Mesos agent and its GPU daemon, which offers two simulated GPUs.
+func (c *cluster) addAgent(i int) {
+	c.t.Helper()
+	h := c.addHost("agent", i, 41)
+	dir := c.makeDir(h.name)
+	socket := filepath.Join(dir, "agent.sock")
+	flags, err := exec.Command("unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.name, c.binary, "agent", "flags", "--simulate", agentGPUs).Output()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	attributes := slices.DeleteFunc(strings.Fields(string(flags)), func(flag string) bool { return !strings.HasPrefix(flag, "--attributes=") })
+	c.addProgram(h.name, "agent", h, apachemesos.AgentProcess{
+		Master: c.zooKeeperURL("/mesos"), Addr: h.ip + ":5051", WorkDir: dir, Cgroup: agentCgroup(i),
+		ExecutorEnv: map[string]string{"MESOS_GPU_SOCKET": socket, "MESOS_GPU_VOLUMES": filepath.Join(dir, "volumes")},
+		Flags: append(attributes, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux", "--resources=gpus:0;cpus:8;mem:2048;disk:1024",
+			"--executor_reregistration_timeout=5secs", "--zk_session_timeout=5secs"),
+	}.Command(c.t))
+	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, []string{c.binary, "agent", "--simulate", agentGPUs, "--agent", "http://" + h.ip + ":5051", "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
+		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)})
+}
+
+func (c *cluster) makeDir(name string) string {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	return dir
+}
+
+// schedulerURLs returns the addresses of the schedulers' APIs.
+func schedulerURLs() []string {
+	var urls []string
+	for i := range schedulers {
+		urls = append(urls, fmt.Sprintf("http://%s%d:8080", subnet, 31+i))
+	}
+	return urls
+}
+
+// findLeader returns the host that leads a group, or nil.
+func (c *cluster) findLeader(group string) *host {
+	for _, p := range c.programs {
+		if p.group != group {
+			continue
+		}
+		leads := false
+		switch group {
+		case "zookeeper":
+			leads = zktest.ServerMode(p.host.ip+":2181") == "leader"
+		case "master":
+			var metrics map[string]float64
+			leads = getJSON("http://"+p.host.ip+":5050/metrics/snapshot", &metrics) && metrics["master/elected"] == 1
+		case "scheduler":
+			var health api.HealthStatus
+			leads = getJSON("http://"+p.host.ip+":8080/healthz", &health) && health.Role == api.Leader
+		}
+		if leads {
+			return p.host
+		}
+	}
+	return nil
+}
+
+// getJSON reports whether the address returns JSON within two seconds.
+func getJSON(url string, into any) bool {
+	client := http.Client{Timeout: 2 * time.Second}
+	resp, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(into) == nil
+}
