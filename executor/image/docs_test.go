@@ -118,7 +118,7 @@ func TestDocumentedRows(t *testing.T) {
 		least int // minimum number of rows, to detect a table that is no longer parsed
 		got   func(t *testing.T, r docsTableRow) []string
 	}{
-		"Who gets the driver's files": {20, func(t *testing.T, r docsTableRow) []string {
+		"Driver files": {20, func(t *testing.T, r docsTableRow) []string {
 			ask, err := readAsk(r.labels, r.env)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestDocumentedRows(t *testing.T) {
 			}
 			return []string{"`" + ask.Devices.String() + "`", yes[ask.NeedsDriver()]}
 		}},
-		"Which parts of the driver": {9, func(_ *testing.T, r docsTableRow) []string {
+		"Driver capabilities": {9, func(_ *testing.T, r docsTableRow) []string {
 			ask, err := readAsk(r.labels, r.env)
 			switch {
 			case err != nil:
