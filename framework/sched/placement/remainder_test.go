@@ -188,12 +188,16 @@ func TestAnswersAreSortedByOffer(t *testing.T) {
 	}
 }
 
-// A gang on different agents that does not fit gives its places back, and later jobs get them.
-func TestGangWithConstraintGivesPlacesBack(t *testing.T) {
-	waiting := []queue.WaitingJob{waitingJob("gang", 3, both(asGang, alone)), waitingJob("next", 2, nil)}
-	plan := planOffers([]fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "V100")}, PlanInput{Now: planTime(), Waiting: waiting, Running: []queue.RunningTask{runningTask("old", "gone", time.Hour, nil)}}, testPolicy())
-	want := "start next.0 on x [ox] 1 V100\nstart next.1 on y [oy] 1 V100\nwait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 3 tasks waits"
-	if diff := cmp.Diff(want, planText(&plan)); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
+// A gang on different agents that does not fit gives its places back: it counts on those agents when it has all three.
+func TestGangOnDifferentAgentsIsReservedAsWhole(t *testing.T) {
+	waiting := []queue.WaitingJob{waitingJob("gang", 3, both(asGang, alone)), waitingJob("next", 1, nil)}
+	offers := []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "V100"), gpuOffer("z", 0, "V100")}
+	plan := planOffers(offers, PlanInput{Now: planTime(), Waiting: waiting, Running: []queue.RunningTask{runningTask("old", "z", time.Hour, nil)}}, testPolicy())
+	want := []PendingReason{
+		{Job: "gang", Missing: 1, Tasks: 3, PendingCause: PendingCause{Needs: "1 free GPU on one agent", Available: "3 agents have GPUs, none has one free"}},
+		{Job: "next", Missing: 1, Tasks: 1, PendingCause: PendingCause{BlockedBy: BlockedByReservation, Needs: "a place that gang will not need", Available: "gang goes first and starts within 1h0m0s, a run_time that ends before would fit"}},
+	}
+	if diff := cmp.Diff(want, plan.Unplaced); diff != "" || len(plan.Accept) > 0 {
+		t.Errorf("%d agents get tasks; waiting (-want +got):\n%s", len(plan.Accept), diff)
 	}
 }
