@@ -73,3 +73,16 @@ func TestHostPathsAndIPCNeedPermission(t *testing.T) {
 		})
 	}
 }
+
+// Allowed paths are absolute. Each other one is reported.
+func TestAllowedVolumesAreAbsolute(t *testing.T) {
+	if err := (&HostPermissions{Volumes: []string{"/", "/data"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+	err := (&HostPermissions{Volumes: []string{"data", "/data", "./scratch"}}).Validate()
+	for _, want := range []string{`"data" is not an absolute path`, `"./scratch" is not an absolute path`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -23,6 +23,9 @@ func TestVolumesOfTwoRolesHaveDifferentNames(t *testing.T) {
 			}
 		}
 	}
+	if got := RoleVolume("azAZ09-", "v"); got != "mesos-gpu.azAZ09-.v" {
+		t.Errorf("letters, digits and hyphens became %s", got)
+	}
 	if got := RoleVolume("research/vision", "model"); got != "mesos-gpu.research__vision.model" {
 		t.Errorf("got %s, want the documented name", got)
 	}
@@ -52,5 +55,19 @@ func TestNamedVolumesAreResolvedToTheirRole(t *testing.T) {
 		if p.ResolveVolumes(s, "prod") != s {
 			t.Errorf("%s: names were changed from %v", name, before.Volumes)
 		}
+	}
+}
+
+// Files may be fetched from every host without an allow list, and from none with one that lists none.
+func TestFetchHostsOfAllowList(t *testing.T) {
+	listed := job.FetchHosts{"files.example"}
+	if got := (&HostPermissions{}).FetchHosts(); got != nil {
+		t.Errorf("without an allow list: %v", got)
+	}
+	if got := (&HostPermissions{AllowList: &SpecAllowList{}}).FetchHosts(); got == nil || len(got) != 0 {
+		t.Errorf("without hosts in the list: %#v, want an empty list", got)
+	}
+	if got := (&HostPermissions{AllowList: &SpecAllowList{FetchHosts: listed}}).FetchHosts(); !cmp.Equal(got, listed) {
+		t.Errorf("got %v, want %v", got, listed)
 	}
 }

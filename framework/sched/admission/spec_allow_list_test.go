@@ -138,3 +138,29 @@ func TestAllowListErrorsNameTheAccessFile(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An empty allow list permits the networks of a task's own. "*" permits every option; an entry with a value permits that
+// value, and only capabilities may be written in another way.
+func TestAllowListEntries(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		list      SpecAllowList
+		change    func(*job.Spec)
+		permitted bool
+	}{
+		{"bridge network", SpecAllowList{}, func(s *job.Spec) { s.Network = job.BridgeNetwork }, true},
+		{"no network", SpecAllowList{}, func(s *job.Spec) { s.Network = job.NoNetwork }, true},
+		{"network of the host", SpecAllowList{}, func(s *job.Spec) { s.Network = job.HostNetwork }, false},
+		{"any option", SpecAllowList{Parameters: []string{"*"}}, func(s *job.Spec) { s.Parameters = []job.DockerParameter{{Key: "label", Value: "a"}} }, true},
+		{"capability in another form", SpecAllowList{Parameters: []string{"cap-add=SYS_PTRACE"}}, func(s *job.Spec) { s.Parameters = []job.DockerParameter{{Key: "cap-add", Value: "cap_sys_ptrace"}} }, true},
+		{"value in another form", SpecAllowList{Parameters: []string{"label=SYS_PTRACE"}}, func(s *job.Spec) { s.Parameters = []job.DockerParameter{{Key: "label", Value: "cap_sys_ptrace"}} }, false},
+	} {
+		s := &job.Spec{}
+		s.Network = job.BridgeNetwork
+		c.change(s)
+		c.list.NoImage = true
+		if err := (&HostPermissions{AllowList: &c.list}).CheckSpec(s); (err == nil) != c.permitted {
+			t.Errorf("%s: got %v, want it permitted: %t", c.name, err, c.permitted)
+		}
+	}
+}
