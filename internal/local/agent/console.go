@@ -119,17 +119,7 @@ func (c *sessionConsole) attachTo(s *container.LaunchSpec) error {
 // closeCommandEnds closes the command's ends. While they are open, the agent
 // cannot read the end of the output.
 func (c *sessionConsole) closeCommandEnds() {
-	for _, f := range c.theirs {
-		if f != nil {
-			_ = f.Close() // a terminal is closed three times; the command has its own descriptors
-		}
-	}
+	container.CloseFiles(c.theirs[:]...) // a terminal is closed three times; the command has its own descriptors
 }
 
-func (c *sessionConsole) close() {
-	for _, f := range []*os.File{c.stdin, c.stdout, c.stderr} {
-		if f != nil {
-			_ = f.Close() // no client uses it
-		}
-	}
-}
+func (c *sessionConsole) close() { container.CloseFiles(c.stdin, c.stdout, c.stderr) }

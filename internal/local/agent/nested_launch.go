@@ -42,34 +42,44 @@ type nestedLaunch struct {
 // makeNested starts a nested container. It also returns the command, which
 // sessions in that container inherit.
 func (a *EmbeddedAgent) makeNested(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
+	s, err := a.nestedSpec(ctx, l)
+	if err != nil {
+		return nil, s.Command, err
+	}
+	if l.beside == nil {
+		out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), s.Command.User, l.command.GetURIs(), l.fetchHosts)
+		if err != nil {
+			return nil, s.Command, err
+		}
+		defer out.close()
+		s.Stdout, s.Stderr = out.stdout, out.stderr
+	}
+	box, err := a.engine.Launch(ctx, s)
+	if errors.As(err, new(container.OverlayError)) {
+		a.cfg.Log.WithError(err).Warn("no copy-on-write here; unpacking the image again")
+		box, err = a.launchCopy(ctx, s, l.info.GetMesos().GetImage().GetDocker().GetName())
+	}
+	return box, s.Command, err
+}
+
+// nestedSpec returns the spec of a nested container. Only that of a session has
+// the files of its standard streams.
+func (a *EmbeddedAgent) nestedSpec(ctx context.Context, l nestedLaunch) (container.LaunchSpec, error) {
 	if l.beside != nil {
-		return a.nestSession(ctx, l)
+		return a.sessionSpec(l)
 	}
-	name, err := a.checkContainer(l.info)
-	if err != nil {
-		return nil, container.Command{}, err
+	image, err := a.checkContainer(l.info)
+	switch {
+	case err != nil:
+		return container.LaunchSpec{}, err
+	case image != "":
+		return a.imageSpec(ctx, l, image)
 	}
-	if name != "" {
-		return a.nestImage(ctx, l, name)
-	}
-	return a.nestProcess(ctx, l)
+	command, err := a.processOf(l)
+	return container.LaunchSpec{ID: l.ids, Join: l.parent, Command: command}, err
 }
 
-// nestProcess runs a command in its parent's file system.
-func (a *EmbeddedAgent) nestProcess(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
-	c, err := a.processOf(l)
-	if err != nil {
-		return nil, c, err
-	}
-	out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), c.User, l.command.GetURIs(), l.fetchHosts)
-	if err != nil {
-		return nil, c, err
-	}
-	defer out.close()
-	box, err := a.engine.Launch(ctx, container.LaunchSpec{ID: l.ids, Join: l.parent, Stdout: out.stdout, Stderr: out.stderr, Command: c})
-	return box, c, err
-}
-
+// processOf returns a command that runs in its parent's file system.
 func (a *EmbeddedAgent) processOf(l nestedLaunch) (c container.Command, err error) {
 	if l.command == nil {
 		return c, errors.New("a container without image needs a command")
@@ -92,47 +102,33 @@ func (a *EmbeddedAgent) processOf(l nestedLaunch) (c container.Command, err erro
 	return c, nil
 }
 
-// nestImage runs a command in an image with runc.
-func (a *EmbeddedAgent) nestImage(ctx context.Context, l nestedLaunch, name string) (*container.RunningContainer, container.Command, error) {
-	var none container.Command
+// imageSpec returns the spec of a command that runc runs in an image, and writes
+// its bundle.
+func (a *EmbeddedAgent) imageSpec(ctx context.Context, l nestedLaunch, name string) (s container.LaunchSpec, err error) {
 	if !a.cfg.Root {
-		return nil, none, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
+		return s, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
 	}
 	runc, err := exec.LookPath(a.cfg.Runc)
 	if err != nil {
-		return nil, none, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
+		return s, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
 	}
 	img, err := a.images.Get(ctx, name)
 	if err != nil {
-		return nil, none, err
+		return s, err
 	}
 	c, err := a.describeImage(ctx, l, img)
 	if err != nil {
-		return nil, none, err
+		return s, err
 	}
-	command := container.Command{Env: c.Env, Dir: c.Dir, User: &c.User}
-	out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), &c.User, l.command.GetURIs(), l.fetchHosts)
-	if err != nil {
-		return nil, none, err
-	}
-	defer out.close()
 	bundle := a.runDir(l.ids)
-	s := container.LaunchSpec{
-		ID: l.ids, Stdout: out.stdout, Stderr: out.stderr,
+	s = container.LaunchSpec{
+		ID: l.ids, Command: container.Command{Env: c.Env, Dir: c.Dir, User: &c.User},
 		OCI: &container.RuncBundle{
 			Runc: runc, State: filepath.Join(bundle, "state"), Bundle: bundle, ID: "c",
 			Lower: img.Rootfs, Upper: filepath.Join(bundle, "upper"), Work: filepath.Join(bundle, "work"),
 		},
 	}
-	if err := writeBundle(s.OCI, c); err != nil {
-		return nil, none, err
-	}
-	box, err := a.engine.Launch(ctx, s)
-	if errors.As(err, new(container.OverlayError)) {
-		a.cfg.Log.WithError(err).Warn("no copy-on-write here; unpacking the image again")
-		box, err = a.launchCopy(ctx, s, name)
-	}
-	return box, command, err
+	return s, writeBundle(s.OCI, c)
 }
 
 // launchCopy gives the container its own copy of the root file system, because

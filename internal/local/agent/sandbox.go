@@ -11,6 +11,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/fetch"
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/job"
@@ -34,13 +35,8 @@ func (a *EmbeddedAgent) resolveUser(names ...string) (*syscall.Credential, error
 // outputFiles are a container's stdout and stderr files.
 type outputFiles struct{ stdout, stderr *os.File }
 
-func (o outputFiles) close() {
-	for _, f := range []*os.File{o.stdout, o.stderr} {
-		if f != nil {
-			_ = f.Close() // the container has its own descriptor
-		}
-	}
-}
+// close closes the agent's descriptors. The container has its own.
+func (o outputFiles) close() { container.CloseFiles(o.stdout, o.stderr) }
 
 // prepareSandbox opens a container's output files in a folder of the sandbox
 // and fetches URIs into the folder. The caller closes the files.

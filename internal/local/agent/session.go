@@ -18,38 +18,35 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// nestSession runs a command inside an executor's container or a nested one.
-// The command uses the container's file system and process namespace, and
-// inherits its environment and user unless it specifies others.
-func (a *EmbeddedAgent) nestSession(ctx context.Context, l nestedLaunch) (*container.RunningContainer, container.Command, error) {
+// sessionSpec returns the spec of a command that runs inside an executor's
+// container or a nested one. The command uses the container's file system and
+// process namespace, and inherits its environment and user unless it specifies
+// others.
+func (a *EmbeddedAgent) sessionSpec(l nestedLaunch) (s container.LaunchSpec, err error) {
 	c := l.beside.command
 	c.Rlimits = nil
 	if len(l.command.GetURIs()) > 0 {
-		return nil, c, errors.New("a session has the sandbox that it runs in: leave out command.uris")
+		return s, errors.New("a session has the sandbox that it runs in: leave out command.uris")
 	}
 	own, err := oci.CommandEnv(l.command)
 	if err != nil {
-		return nil, c, err
+		return s, err
 	}
 	if c.Args, err = oci.CommandArgs(l.command); err != nil {
-		return nil, c, err
+		return s, err
 	}
 	switch who := l.command.GetUser(); {
 	case who == "" || who == l.beside.user:
 	case l.beside.image:
-		return nil, c, fmt.Errorf("user %s of a session in an image: this agent runs it as the image's container", who)
+		return s, fmt.Errorf("user %s of a session in an image: this agent runs it as the image's container", who)
 	default:
 		if c.User, err = a.resolveUser(who); err != nil {
-			return nil, c, err
+			return s, err
 		}
 	}
 	c.Path, c.Env = c.Args[0], oci.MergeEnv(c.Env, own)
-	s := container.LaunchSpec{ID: l.ids, Enter: l.beside.box, Command: c}
-	if err := l.console.attachTo(&s); err != nil {
-		return nil, c, err
-	}
-	box, err := a.engine.Launch(ctx, s)
-	return box, c, err
+	s = container.LaunchSpec{ID: l.ids, Enter: l.beside.box, Command: c}
+	return s, l.console.attachTo(&s)
 }
 
 // terminalOf returns the terminal that a session requests, or nil. A session may

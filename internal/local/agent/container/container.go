@@ -64,8 +64,8 @@ type LaunchSpec struct {
 	// Enter runs the command inside another container: in its file system and
 	// process namespace, with at most its rights.
 	Enter *RunningContainer
-	// OCI makes runc run the container from a bundle. The command is then in
-	// the bundle's config.json, and only the Dir of Command is used.
+	// OCI makes runc run the container from a bundle. The bundle's config.json
+	// then has the command, and Command is not used.
 	OCI *RuncBundle
 }
 

@@ -63,9 +63,9 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 	}
 	var theirs []*os.File // files that only the process needs
 	defer func() {
-		closeFiles(theirs...)
+		CloseFiles(theirs...)
 		if err != nil {
-			closeFiles(c.control, reports)
+			CloseFiles(c.control, reports)
 		}
 	}()
 	stdin := s.Stdin
@@ -107,7 +107,7 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 	if err = c.cmd.Start(); err != nil {
 		return reports, fmt.Errorf("start container process: %w", err)
 	}
-	closeFiles(theirs...) // an open copy would hide the end of the process
+	CloseFiles(theirs...) // an open copy would hide the end of the process
 	theirs = nil
 	if !e.fenced {
 		return reports, nil
@@ -119,9 +119,9 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 	return reports, err
 }
 
-// closeFiles closes the files that are not nil. Nothing was written to them that
+// CloseFiles closes the files that are not nil. Nothing was written to them that
 // could be lost.
-func closeFiles(files ...*os.File) {
+func CloseFiles(files ...*os.File) {
 	for _, f := range files {
 		if f != nil {
 			_ = f.Close()
@@ -180,7 +180,7 @@ func (c *RunningContainer) awaitEnd(reports *json.Decoder, file *os.File) {
 	var m initReport
 	err := reports.Decode(&m)
 	_ = c.cmd.Wait() // the process state below has the result
-	closeFiles(c.control, file)
+	CloseFiles(c.control, file)
 	c.spaces.close()
 	c.status = c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if err == nil && m.Ended != nil {

@@ -64,9 +64,7 @@ func (n *namespaceFiles) adoptThreadMounts(pid int) error {
 func (n *namespaceFiles) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, f := range n.files {
-		_ = f.Close() // nothing was written
-	}
+	CloseFiles(n.files...)
 	n.files = nil
 }
 
