@@ -293,8 +293,11 @@ func TestSchedulerWithFileJournalLeadsAgain(t *testing.T) {
 		t.Errorf("the master is %q, want %q", got, c.URL())
 	}
 	reasons, err := cluster.ExplainWaiting(ctx, "web", "large", "none")
-	if err != nil || len(reasons) != 1 || !strings.Contains(reasons["large"], "1000") {
-		t.Errorf("reasons %q, %v, want that large needs 1000 CPUs", reasons, err)
+	if err != nil || len(reasons) != 1 || !strings.Contains(reasons["large"].Text, "1000") {
+		t.Errorf("reasons %v, %v, want that large needs 1000 CPUs", reasons, err)
+	}
+	if counts := reasons["large"].Exclusions; !slices.Contains(counts, job.ExclusionCount{Cause: job.ExcludedByCPUs, Agents: 1, Excluded: 1}) {
+		t.Errorf("exclusions %+v, want that the agent has too few CPUs", counts)
 	}
 	if view, err := in.GetJob(ctx, "web"); err != nil || view.Tasks[0].ID != id || view.Tasks[0].State != job.Running {
 		t.Errorf("after the abdication: %+v, %v, want %s running", view.Tasks, err, id)

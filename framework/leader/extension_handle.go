@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/readmodel"
@@ -143,19 +144,19 @@ func (c *ExtensionHandle) MasterURL() string { return c.leader.Client.LeaderURL(
 
 // ExplainWaiting returns why tasks of the jobs wait, by job. Jobs without waiting tasks
 // are left out.
-func (c *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (texts map[string]string, err error) {
-	texts = make(map[string]string, len(names))
+func (c *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (why map[string]job.WaitReason, err error) {
+	why = make(map[string]job.WaitReason, len(names))
 	if len(names) == 0 {
-		return texts, nil
+		return why, nil
 	}
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
-		reasons := st.PendingReasons(names...)
+		reasons, counts := st.PendingReasons(names...), st.CountExclusions(names...)
 		for name := range reasons {
-			texts[name] = c.leader.pendingText(reasons, name)
+			why[name] = job.WaitReason{Text: c.leader.pendingText(reasons, name), Exclusions: slices.Clone(counts[name])}
 		}
 		return nil
 	})
-	return texts, err
+	return why, err
 }
 
 // AbdicateLeadership makes this scheduler stop leading. It does not wait for that.

@@ -58,6 +58,26 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 	return reasons
 }
 
+// CountExclusions returns how many agents each cause excludes for the waiting tasks of the named jobs, by name, according
+// to the last offers. Jobs without tasks that wait for resources are left out.
+func (s *State) CountExclusions(names ...string) map[string][]job.ExclusionCount {
+	counts := map[string][]job.ExclusionCount{}
+	var groups map[queue.GroupKey][]string
+	for _, name := range names {
+		j := s.jobs[name]
+		if j == nil {
+			continue
+		}
+		if j.Spec.Group != "" && groups == nil {
+			groups = s.agentsByGroup()
+		}
+		if w, _ := s.appendReadyTasks(j, groups, nil); len(w.Tasks) > 0 {
+			counts[name] = s.explainer().CountExclusions(&w)
+		}
+	}
+	return counts
+}
+
 // explainer returns the explainer for all agents as they are now. It is kept until an offer, an agent, a cordon or the
 // policy changes.
 func (s *State) explainer() *pending.Explainer {

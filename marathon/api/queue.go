@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"mesos-gpu/job"
 )
 
 // routeQueue returns the handlers below /v2/queue.
@@ -33,10 +35,33 @@ func (s *apiServer) listQueue(w http.ResponseWriter, r *http.Request) error {
 		items = append(items, queueItem{
 			Count: q.Count, Role: q.App.Role, Delay: remainingDelay(q.NotBefore, s.now()),
 			Since: Time{q.Since}, LastUnusedOffers: unused, App: q.App, Message: q.Message,
+			Processed: summarizeOffers(q.Exclusions),
 		})
 	}
 	s.writeJSON(w, http.StatusOK, map[string][]queueItem{"queue": items})
 	return nil
+}
+
+// rejectReasons are Marathon's names of the causes.
+func rejectReasons() map[job.ExclusionCause]string {
+	return map[job.ExclusionCause]string{
+		job.ExcludedByRole: "UnfulfilledRole", job.ExcludedByConstraint: "UnfulfilledConstraint", job.ExcludedByMaintenance: "AgentMaintenance",
+		job.ExcludedForScarceGPUs: "DeclinedScarceResources", job.ExcludedByCPUs: "InsufficientCpus", job.ExcludedByMemory: "InsufficientMemory",
+		job.ExcludedByDisk: "InsufficientDisk", job.ExcludedByGPUs: "InsufficientGpus", job.ExcludedByPorts: "InsufficientPorts",
+	}
+}
+
+func summarizeOffers(counts []job.ExclusionCount) (s offersSummary) {
+	if len(counts) == 0 {
+		return s
+	}
+	unused, names := 0, rejectReasons()
+	for _, c := range counts {
+		unused += c.Excluded
+		s.LastOffers = append(s.LastOffers, rejectSummary{Reason: names[c.Cause], Declined: c.Excluded, Processed: c.Agents})
+	}
+	s.Processed, s.Unused = &counts[0].Agents, &unused
+	return s
 }
 
 func remainingDelay(notBefore, now time.Time) queueDelay {

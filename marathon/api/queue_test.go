@@ -1,10 +1,15 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
 )
 
 func TestDelayIsReset(t *testing.T) {
@@ -30,5 +35,26 @@ func TestResetDelay(t *testing.T) {
 	w := a.send(http.MethodDelete, "/v2/queue/shop/db/delay", "", http.StatusNoContent)
 	if want := []string{"/shop/db"}; !slices.Equal(a.reset, want) || w.Body.Len() > 0 {
 		t.Errorf("got the pauses of %v reset and the answer %q, want %v and none", a.reset, w.Body, want)
+	}
+}
+
+// TestOffersSummary checks the counts of agents in Marathon's form, and that there are none for an app that waits for
+// something else. Each cause has a name.
+func TestOffersSummary(t *testing.T) {
+	for want, counts := range map[string][]job.ExclusionCount{
+		`{}`: nil,
+		`{"processedOffersCount":4,"unusedOffersCount":3,"rejectSummaryLastOffers":[` +
+			`{"reason":"UnfulfilledRole","declined":1,"processed":4},{"reason":"InsufficientGpus","declined":2,"processed":3}]}`: {
+			{Cause: job.ExcludedByRole, Agents: 4, Excluded: 1}, {Cause: job.ExcludedByGPUs, Agents: 3, Excluded: 2},
+		},
+		`{"processedOffersCount":0,"unusedOffersCount":0,"rejectSummaryLastOffers":[{"reason":"UnfulfilledRole","declined":0,"processed":0}]}`: {{}},
+	} {
+		got, err := json.Marshal(summarizeOffers(counts))
+		if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	if names := rejectReasons(); len(names) != int(job.ExcludedByPorts)+1 {
+		t.Errorf("%d causes have names, want %d", len(names), job.ExcludedByPorts+1)
 	}
 }

@@ -135,8 +135,20 @@ type queueDelay struct {
 	Overdue         bool `json:"overdue"`
 }
 
-// offersSummary is empty, because offers are not counted by app.
-type offersSummary struct{}
+// offersSummary counts agents as they were last offered, because offers are not counted by
+// app. It is empty for an app whose instances do not wait for agents.
+type offersSummary struct {
+	Processed  *int            `json:"processedOffersCount,omitempty"`
+	Unused     *int            `json:"unusedOffersCount,omitempty"`
+	LastOffers []rejectSummary `json:"rejectSummaryLastOffers,omitempty"`
+}
+
+// rejectSummary is how many of the offers that earlier reasons left one reason declined.
+type rejectSummary struct {
+	Reason    string `json:"reason"`
+	Declined  int    `json:"declined"`
+	Processed int    `json:"processed"`
+}
 
 // ServedVersion is the release of Marathon whose API this package serves. Clients compare it
 // with the releases that introduced what they need.

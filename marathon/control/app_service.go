@@ -285,8 +285,12 @@ func (k *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedAp
 	for i := range list {
 		var texts []string
 		for _, name := range jobs[list[i].App.ID] {
-			if text := reasons[name]; text != "" && !slices.Contains(texts, text) {
-				texts = append(texts, text)
+			why := reasons[name]
+			if why.Text != "" && !slices.Contains(texts, why.Text) {
+				texts = append(texts, why.Text)
+			}
+			if len(why.Exclusions) > 0 { // those of the newest version, which is the last
+				list[i].Exclusions = why.Exclusions
 			}
 		}
 		if len(texts) > 0 {

@@ -40,7 +40,7 @@ type ClusterBackend interface {
 	MasterURL() string
 	// ExplainWaiting returns why tasks of the jobs wait, by job. Jobs without
 	// waiting tasks are left out.
-	ExplainWaiting(ctx context.Context, names ...string) (map[string]string, error)
+	ExplainWaiting(ctx context.Context, names ...string) (map[string]job.WaitReason, error)
 	// AbdicateLeadership makes the scheduler stop leading. It does not wait for that.
 	AbdicateLeadership()
 	// FindJob returns a job as it is recorded now; false if it does not exist.

@@ -135,14 +135,14 @@ func (f *fakeCluster) DescribeScheduler(context.Context) (url, id, role string, 
 func (f *fakeCluster) MasterURL() string { return "http://127.0.0.1:5050" }
 
 // ExplainWaiting returns the same reason for each job with waiting tasks.
-func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[string]string, error) {
+func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[string]job.WaitReason, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	texts := map[string]string{}
+	texts := map[string]job.WaitReason{}
 	f.explained = append(f.explained, names...)
 	for _, name := range names {
 		if j := f.jobs[name]; j != nil && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
-			texts[name] = "an agent; no agent is known yet"
+			texts[name] = job.WaitReason{Text: "an agent; no agent is known yet", Exclusions: []job.ExclusionCount{{Cause: job.ExcludedByRole, Agents: 1}, {Cause: job.ExcludedByMemory, Agents: 1, Excluded: 1}}}
 		}
 	}
 	return texts, nil

@@ -154,10 +154,15 @@ func TestQueueAfterFailure(t *testing.T) {
 		s.cluster.endFirstTask(s.onlyJobName(), job.Failed, "exited with status 7")
 		synctest.Wait()
 		var q struct {
-			Queue []struct{ Count int }
+			Queue []struct {
+				Count   int
+				Summary struct {
+					Unused int `json:"unusedOffersCount"`
+				} `json:"processedOffersSummary"`
+			}
 		}
-		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 {
-			t.Errorf("queue %+v", q)
+		if s.sendRequest("GET", "/v2/queue", "", &q); len(q.Queue) != 1 || q.Queue[0].Count != 1 || q.Queue[0].Summary.Unused != 1 {
+			t.Errorf("queue %+v, want an instance that one agent has no memory for", q)
 		}
 		if code := s.sendRequest("DELETE", "/v2/queue/shop/web/delay", "", nil); code != 204 {
 			t.Errorf("the delay: status %d", code)

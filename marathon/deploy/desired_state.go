@@ -198,6 +198,9 @@ type QueuedApp struct {
 	NotBefore time.Time
 	// Message is why the instances wait, or could not be queued. The caller sets it.
 	Message string
+	// Exclusions count the agents that the requirements of an instance exclude. The
+	// caller sets them.
+	Exclusions []job.ExclusionCount
 }
 
 // QueuedApps returns the apps with waiting instances, sorted by id.

@@ -39,37 +39,53 @@ func worstRule(rules []requirementRule, agents []int) string {
 
 // buildRules returns the demand's requirements.
 func (q *demandExplainer) buildRules() []requirementRule {
-	var list []requirementRule
+	return slices.Concat(q.gpuRules(), q.constraintRules(func(job.Constraint) bool { return true }), q.maintenanceRules())
+}
+
+// gpuRules returns the requirements of the demand's GPUs.
+func (q *demandExplainer) gpuRules() (list []requirementRule) {
 	r := &q.demand.Request
-	if q.class.gpus > 0 {
-		if r.MinMemMiB > 0 {
-			list = append(list, q.memoryRule())
-		}
-		if r.MinDriver != "" {
-			list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardware.Class) hardware.Version { return k.Driver }))
-		}
-		if r.MinCUDA != "" {
-			list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardware.Class) hardware.Version { return k.CUDA }))
-		}
-		if !r.Devices.AcceptsAny() {
-			list = append(list, q.deviceRule())
-		}
-		if q.class.requirement.Topology != "" {
-			list = append(list, q.topologyRule())
-		}
+	if q.class.gpus == 0 {
+		return nil
 	}
+	if r.MinMemMiB > 0 {
+		list = append(list, q.memoryRule())
+	}
+	if r.MinDriver != "" {
+		list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardware.Class) hardware.Version { return k.Driver }))
+	}
+	if r.MinCUDA != "" {
+		list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardware.Class) hardware.Version { return k.CUDA }))
+	}
+	if !r.Devices.AcceptsAny() {
+		list = append(list, q.deviceRule())
+	}
+	if q.class.requirement.Topology != "" {
+		list = append(list, q.topologyRule())
+	}
+	return list
+}
+
+// constraintRules returns the chosen constraints that depend on no other tasks. Constraints that cannot be compared are
+// one more rule.
+func (q *demandExplainer) constraintRules(choose func(job.Constraint) bool) (list []requirementRule) {
 	if err := q.index.patterns.checkPatterns(q.demand.Constraints); err != nil {
 		list = append(list, invalidRule(err))
 	}
 	for _, con := range q.demand.Constraints {
-		if !con.DependsOnPeers() && !(q.class.gpus > 0 && con.SelectsGPUTypes()) {
+		if choose(con) && !con.DependsOnPeers() && !(q.class.gpus > 0 && con.SelectsGPUTypes()) {
 			list = append(list, q.constraintRule(con))
 		}
 	}
-	if q.index.hasMaintenance { // otherwise no agent fails it
-		list = append(list, q.maintenanceRule())
-	}
 	return list
+}
+
+// maintenanceRules returns no rule if no agent has maintenance.
+func (q *demandExplainer) maintenanceRules() []requirementRule {
+	if !q.index.hasMaintenance {
+		return nil
+	}
+	return []requirementRule{q.maintenanceRule()}
 }
 
 // hasDevicesFor reports whether the agent has devices that satisfy a part of the

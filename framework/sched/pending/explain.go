@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // AgentStatus is whether an agent accepts tasks, and why not.
@@ -38,6 +39,8 @@ type Explainer struct {
 	withClosed *fit.Cluster
 	// causes are the results so far. Causes of jobs whose constraints depend on their peers are not reused.
 	causes map[causeKey]placement.PendingCause
+	// exclusions are the counts so far, by the key of the demand.
+	exclusions map[causeKey][]job.ExclusionCount
 }
 
 // causeKey is equal for jobs that have the same cause.
@@ -53,7 +56,7 @@ type causeKey struct {
 // NewExplainer returns an explainer for agents with their free resources. It modifies closed agents. The caller must
 // not change p while the explainer is in use.
 func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
-	e := &Explainer{policy: p, status: status, causes: map[causeKey]placement.PendingCause{}}
+	e := &Explainer{policy: p, status: status, causes: map[causeKey]placement.PendingCause{}, exclusions: map[causeKey][]job.ExclusionCount{}}
 	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
 		e.withClosed = fit.NewCluster(assumeFree(agents, status), p.Fit, now)
 	}
@@ -117,6 +120,19 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 	}
 	cause.Available += limit.ExcludedTypeNote()
 	return cause
+}
+
+// CountExclusions returns how many agents each cause excludes for one task of the job. The caller must not change the
+// result.
+func (e *Explainer) CountExclusions(j *queue.WaitingJob) []job.ExclusionCount {
+	d := j.TaskDemand(e.policy.Overhead, e.Agents())
+	key := causeKey{demand: queue.DemandKey(&d, j.Spec), runs: d.RunTime}
+	counts, known := e.exclusions[key]
+	if !known || len(d.PeerAgents) > 0 {
+		counts = e.cluster.CountExclusions(&d)
+		e.exclusions[key] = counts
+	}
+	return counts
 }
 
 // describeClosed names closed agents on which the demand would fit; a gang must fit as a whole.

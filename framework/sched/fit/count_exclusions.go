@@ -1,0 +1,77 @@
+package fit
+
+import (
+	"slices"
+
+	"mesos-gpu/job"
+)
+
+// gpusField is the field of constraints with the number of free GPUs.
+const gpusField = "@gpus"
+
+// exclusionStage excludes agents for one cause.
+type exclusionStage struct {
+	cause    job.ExclusionCause
+	excludes func(i int) bool
+}
+
+// CountExclusions returns how many agents each cause excludes for one task of the demand, in the order of the causes.
+// Each agent is counted at the first cause that excludes it.
+func (c *Cluster) CountExclusions(d *Demand) []job.ExclusionCount {
+	q := c.newExplainer(d)
+	var left []int
+	for _, i := range q.index.roleAgents(q.class.roleID) {
+		left = append(left, int(i))
+	}
+	agents := c.countAgents()
+	counts := []job.ExclusionCount{{Cause: job.ExcludedByRole, Agents: agents, Excluded: agents - len(left)}}
+	for _, s := range q.exclusionStages() {
+		rest := filterIndices(left, func(i int) bool { return !s.excludes(i) })
+		counts = append(counts, job.ExclusionCount{Cause: s.cause, Agents: len(left), Excluded: len(left) - len(rest)})
+		left = rest
+	}
+	return counts
+}
+
+// countAgents counts the agents. One that offers to several roles is there once for each, next to each other.
+func (c *Cluster) countAgents() int {
+	n, last := 0, ""
+	for i := range c.index.agents {
+		if id := c.index.agents[i].ID; i == 0 || id != last {
+			n, last = n+1, id
+		}
+	}
+	return n
+}
+
+// exclusionStages returns the stages after that of the role, in the order of their causes.
+func (q *demandExplainer) exclusionStages() []exclusionStage {
+	gpuRules, constraints, maintenance := q.gpuRules(), q.constraintRules(func(c job.Constraint) bool { return !q.leavesGPUs(c) }), q.maintenanceRules()
+	scarce := q.constraintRules(q.leavesGPUs)
+	allowed := allowedByAll(q.newCounters(q.demand, q.class))
+	stages := []exclusionStage{
+		{job.ExcludedByConstraint, func(i int) bool { return failsAny(constraints, i) || !allowed(i) }},
+		{job.ExcludedByMaintenance, func(i int) bool { return q.index.agents[i].Closed || failsAny(maintenance, i) }},
+		{job.ExcludedForScarceGPUs, func(i int) bool { return failsAny(scarce, i) }},
+	}
+	resources := plainResources()
+	lacks := func(x plainResource) func(i int) bool {
+		return func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }
+	}
+	return append(stages,
+		exclusionStage{job.ExcludedByCPUs, lacks(resources[0])},
+		exclusionStage{job.ExcludedByMemory, lacks(resources[1])},
+		exclusionStage{job.ExcludedByDisk, lacks(resources[2])},
+		exclusionStage{job.ExcludedByGPUs, func(i int) bool {
+			return q.class.gpus > 0 && (!q.hasType(i) || failsAny(gpuRules, i) || !q.hasEnoughGPUs(i))
+		}},
+		exclusionStage{job.ExcludedByPorts, func(i int) bool {
+			return lacks(resources[3])(i) || slices.ContainsFunc(q.class.hostPorts, func(p int) bool { return p != 0 && findRange(q.capacities[i].ports, p) < 0 })
+		}},
+	)
+}
+
+// leavesGPUs reports whether a constraint of a job without GPUs requires agents without free GPUs.
+func (q *demandExplainer) leavesGPUs(c job.Constraint) bool {
+	return q.class.gpus == 0 && c.Field == gpusField && c.Operator == job.Is && c.Value == "0"
+}
