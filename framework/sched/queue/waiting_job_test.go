@@ -30,6 +30,7 @@ func TestDemandKeyIsEqualForSameAgents(t *testing.T) {
 		"memory":       func(s *job.Spec) { s.MemMiB++ },
 		"a type":       func(s *job.Spec) { s.Request.Types.Include = []string{"A100"} },
 		"a role":       func(s *job.Spec) { s.Role = "other" },
+		"a gang":       func(s *job.Spec) { s.Gang = true },
 		"a constraint": func(s *job.Spec) { s.Constraints = []job.Constraint{{Field: "rack", Operator: job.Unique}} },
 	} {
 		if got := key(change); got == plain {
@@ -46,5 +47,13 @@ func TestDemandKeyIsEqualForSameAgents(t *testing.T) {
 	}
 	if key(func(s *job.Spec) { s.Ports = []job.Port{{Host: 8080}} }) == key(func(s *job.Spec) { s.Ports = []job.Port{{Host: 8081}} }) {
 		t.Error("two host ports have one key")
+	}
+}
+
+// Jobs of two roles are in different groups, even under one name.
+func TestGroupsBelongToRoles(t *testing.T) {
+	a, b := &job.Spec{Role: "a", Group: "web"}, &job.Spec{Role: "b", Group: "web"}
+	if GroupKeyOf(a) == GroupKeyOf(b) || GroupKeyOf(a) != (GroupKey{"a", "web"}) {
+		t.Errorf("groups are %v and %v", GroupKeyOf(a), GroupKeyOf(b))
 	}
 }
