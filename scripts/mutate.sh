@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutate.sh [-n N] [-seed S] [-file NAME] [PACKAGE...]: how many of N faults (default 40)
+# mutate.sh [-n N] [-seed S] [-file NAME] PACKAGE...: how many of N faults (default 40)
 # the own tests of each package detect, and the faults that they do not detect. See
 # scripts/mutate. N = 0 tries all. -file tries the faults of files with NAME in their names.
 set -euo pipefail

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,7 +261,7 @@ func TestCreateErrors(t *testing.T) {
 		{"version", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Version = "../../etc" }, `"../../etc" is not a driver version`},
 		{"source gone", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Source = "/no/such/file" }, "stat /no/such/file: no such file"},
 		{"source that cannot be opened", func(t *testing.T, _ Store, d *InstalledDriver) {
-			d.Files[3].Source, d.Files[3].Size = listenOnSocket(t), 0
+			d.Files[3].Source, d.Files[3].Size = makeSocket(t), 0
 		}, ": no such device or address"},
 		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
 		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
@@ -295,15 +294,13 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// listenOnSocket creates a socket that is set-user-ID, so that it is opened to be copied.
-func listenOnSocket(t *testing.T) string {
+// makeSocket creates a socket that is set-user-ID, so that it would be opened and copied.
+func makeSocket(t *testing.T) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", name)
-	if err != nil {
+	name := filepath.Join(t.TempDir(), "socket")
+	if err := unix.Mknod(name, unix.S_IFSOCK|0o755, 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
 	if err := os.Chmod(name, 0o755|fs.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
