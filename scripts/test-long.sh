@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that take too long for make test: each fuzz target for 10 s, the
 # crash tests with hundreds of killed schedulers, journal files with thousands of
-# damages, simulated clusters from 20,000 seeds, hostile clients of a scheduler with
+# damages, simulated clusters from 100,000 seeds, hostile clients of a scheduler with
 # 100,000 tasks, and the property tests with 20 times the usual number of cases.
 # make test runs them with fewer cases, except the hostile clients, and runs the
 # fuzz targets on their stored inputs.
@@ -14,7 +14,7 @@ scripts/fuzz.sh 10s
 
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -vet=off -timeout 30m -run '^TestKilled|^TestClockJumps' ./framework/crash
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
-scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=20000
+scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestHostileClientsAreBounded$' ./framework
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)

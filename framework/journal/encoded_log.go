@@ -11,7 +11,7 @@ func EncodeChange(c Change) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&recordPacker{}).packRecords(all)
+	return packRecords(all)
 }
 
 // DecodeLog returns the contents after the encoded changes, which apply in order. It returns ErrCorrupt, wrapped, if a text

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 const (
@@ -18,12 +19,18 @@ const (
 	maxUnpacked = 1 << 30
 )
 
-// recordPacker encodes records as texts. It reuses its compressor.
-type recordPacker struct{ deflater *flate.Writer }
+// deflaters are compressors, each of which takes about a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // only for an unknown level
+	}
+	return w
+}}
 
 // packRecords encodes the records as one text: for each its kind, then key and value
 // with their lengths. It compresses the text if it is large enough.
-func (p *recordPacker) packRecords(all []journalRecord) ([]byte, error) {
+func packRecords(all []journalRecord) ([]byte, error) {
 	size := 0
 	for _, r := range all {
 		size += len(r.key) + len(r.value) + 2*binary.MaxVarintLen32 + 1
@@ -43,17 +50,13 @@ func (p *recordPacker) packRecords(all []journalRecord) ([]byte, error) {
 	}
 	var small bytes.Buffer
 	small.WriteByte(deflatedFormat)
-	if p.deflater == nil {
-		var err error
-		if p.deflater, err = flate.NewWriter(&small, flate.BestSpeed); err != nil {
-			return nil, fmt.Errorf("deflate records: %w", err)
-		}
-	}
-	p.deflater.Reset(&small)
-	if _, err := p.deflater.Write(text[1:]); err != nil {
+	deflater := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(deflater)
+	deflater.Reset(&small)
+	if _, err := deflater.Write(text[1:]); err != nil {
 		return nil, fmt.Errorf("deflate records: %w", err)
 	}
-	if err := p.deflater.Close(); err != nil {
+	if err := deflater.Close(); err != nil {
 		return nil, fmt.Errorf("deflate records: %w", err)
 	}
 	return small.Bytes(), nil

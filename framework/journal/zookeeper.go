@@ -47,8 +47,6 @@ type ZooKeeperJournal struct {
 	failed error
 	// compact replaces the log by a snapshot when it is long enough.
 	compact logCompaction
-	// packer compresses records; it reuses its buffers.
-	packer recordPacker
 
 	// faultHook lets tests simulate a crash before the named step.
 	faultHook func(step string) error
@@ -185,7 +183,7 @@ func (z *ZooKeeperJournal) Commit(ctx context.Context, c Change) error {
 	if err != nil {
 		return err
 	}
-	text, err := z.packer.packRecords(all)
+	text, err := packRecords(all)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (m *contentsImage) cloneImage() *contentsImage {
 // those entries. Once the head refers to the snapshot it returns the snapshot's size,
 // even if the removal failed: the next compaction removes the remaining entries.
 func (z *ZooKeeperJournal) writeSnapshot(ctx context.Context, m *contentsImage, next int64, old logHead, version int32) (logHead, int, error) {
-	text, err := new(recordPacker).packRecords(m.allRecords())
+	text, err := packRecords(m.allRecords())
 	if err != nil {
 		return logHead{}, 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ func TestSeeds(t *testing.T) {
 	for i := range *seedCount {
 		seeds = append(seeds, uint64(i+1))
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // clusters are small and short-lived
 	var all totals
 	var next atomic.Int64
 	var running sync.WaitGroup

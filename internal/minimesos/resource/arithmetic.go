@@ -44,7 +44,7 @@ func (b *resourceBag) addResource(r mesos.Resource) {
 	key := keyOf(r)
 	p := b.parts[key]
 	if p == nil {
-		p = &resourcePart{kind: kindOf(r), set: map[string]struct{}{}}
+		p = &resourcePart{kind: r, set: map[string]struct{}{}}
 		b.parts[key] = p
 		b.keys = append(b.keys, key)
 	}
