@@ -183,8 +183,16 @@ func TestAccessAndAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", view.Tasks[0].ID); err == nil || again.Tasks[0].ID == view.Tasks[0].ID {
-		t.Errorf("the task of an earlier job passes for one of this: %v", err)
+	if _, owner, err := in.currentBackend().Reads.OwnerOf(ctx, "train", view.Tasks[0].ID); err != nil || owner != "alice" || again.Tasks[0].ID == view.Tasks[0].ID {
+		t.Errorf("the task of the first run is of %q, %v", owner, err)
+	}
+	_, _, err = in.currentBackend().Reads.OwnerOf(ctx, "train", "train.0.1.0")
+	wantProblem(t, err, http.StatusNotFound, "train.0.1.0")
+	_, err = web.GetJob(ctx, "train@1")
+	wantProblem(t, err, http.StatusNotFound, "train@1")
+	_, err = bob.GetJob(ctx, "train@1")
+	if _, other := bob.GetJob(ctx, "train"); (err == nil) != (other == nil) {
+		t.Errorf("bob sees the first run: %v, the second: %v", err, other)
 	}
 	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
 		t.Error(err)

@@ -163,7 +163,7 @@ func (c *SchedulerConfig) Validate() error {
 	if c.ExecutorPath != "" && !filepath.IsAbs(c.ExecutorPath) {
 		errs = append(errs, fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath))
 	}
-	errs = append(errs, c.Sched.Policy.Validate())
+	errs = append(errs, c.Sched.Policy.Validate(), queue.ValidateRetention(c.Sched.KeepRuns, c.Sched.KeepEnded))
 	if c.RolesFile != "" {
 		_, err := LoadRoles(c.RolesFile)
 		errs = append(errs, err)

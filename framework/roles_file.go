@@ -25,7 +25,7 @@ const maxRoles = 1 << 20
 //	research: V100=8, A100=4, *=16
 //	prod: {weight: 2, quota: "A100=32"}
 //	guests: {order: shortest, patience: 6h, policy: spread}
-//	batch: {backfill: false}
+//	batch: {backfill: false, keep_runs: 3, keep_ended: 72h}
 //
 // A scalar value is a quota. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]queue.Role, error) {
@@ -79,6 +79,9 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		Patience time.Duration `yaml:"patience"`
 		Backfill bool          `yaml:"backfill"`
 		Policy   string        `yaml:"policy"`
+
+		KeepRuns  int           `yaml:"keep_runs"`
+		KeepEnded time.Duration `yaml:"keep_ended"`
 	}
 	body.Backfill = true
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -86,7 +89,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	} else if err := decodeStrictly(n, &body); err != nil {
 		return role, err
 	}
-	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy}
+	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy, KeepRuns: body.KeepRuns, KeepEnded: body.KeepEnded}
 	role.Quota, err = quota.Parse(body.Quota)
 	return role, err
 }
@@ -101,15 +104,20 @@ func decodeStrictly(n *yaml.Node, body any) error {
 		return err
 	}
 	if err := yaml.Unmarshal(text, body); err != nil {
-		return fmt.Errorf("want weight, quota, order, patience, backfill and policy: %w", err)
+		return fmt.Errorf("want %s: %w", strings.Join(roleKeys(), ", "), err)
 	}
 	return nil
+}
+
+// roleKeys returns the keys of a role's mapping.
+func roleKeys() []string {
+	return []string{"weight", "quota", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended"}
 }
 
 // checkRoleKeys returns an error for an unknown key, with the most similar known
 // key. It accepts values that are not mappings: decodeStrictly rejects those.
 func checkRoleKeys(n *yaml.Node) error {
-	known := []string{"weight", "quota", "order", "patience", "backfill", "policy"}
+	known := roleKeys()
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		if slices.Contains(known, key) {

@@ -111,6 +111,9 @@ func (s *Spec) ExpectedRunTime() time.Duration {
 type Job struct {
 	// Spec is complete and valid. The scheduler changes the Tasks of a service and the Met of dependencies.
 	Spec Spec `json:"spec"`
+	// Run counts the submissions of the name, from 1; 0 stands for 1. An ended run is kept when the next one is
+	// submitted.
+	Run int `json:"run,omitempty"`
 	// Submitted orders the queue.
 	Submitted time.Time `json:"submitted"`
 	// Tasks has the current attempt of each task. A retry replaces it.
@@ -123,6 +126,7 @@ type Task struct {
 	// unique if the job's name is used again.
 	ID    string `json:"id"`
 	Job   string `json:"job"`
+	Run   int    `json:"run,omitempty"` // that of its job
 	Index int    `json:"index"`
 	State State  `json:"state"`
 	// Attempt counts from 1. It grows each time the task is queued again, with a
@@ -214,48 +218,41 @@ func (r KillReason) RequeuesTask() bool {
 	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain
 }
 
-// State returns the state of the job. While tasks are live it is the most active of their
-// states: RUNNING as soon as one runs. After that it is FINISHED if all tasks have
-// finished, and otherwise the worst of the other states. Retired tasks count only if all
+// State returns the state of the job: FAILED as soon as it cannot finish any more,
+// otherwise the least advanced state of its tasks. Retired tasks count only if all
 // tasks are retired.
 func (j *Job) State() State {
-	state, retired := Finished, true
+	least, retired := Finished, true
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		if t.IsRetired() {
 			continue
 		}
 		retired = false
-		if t.State.jobRank() > state.jobRank() {
-			state = t.State
+		if t.State.jobRank() < least.jobRank() {
+			least = t.State
 		}
 	}
 	if retired && len(j.Tasks) > 0 {
 		return Killed
 	}
-	return state
+	return least
 }
 
-// jobRank orders states by how much they decide about the state of a job: first the ends,
-// the worst one last, then the live states, the most active one last.
+// jobRank orders states by how much they decide about the whole job. Failures come
+// first, among them those that no user caused, then the least advanced states.
 func (s State) jobRank() int {
-	for i, one := range [...]State{Finished, Killed, Lost, Refused, Failed, Waiting, Launching, Staging, Starting, Killing, Unreachable, Running} {
+	for i, bad := range [...]State{Failed, Refused, Lost, Killed} {
+		if s == bad {
+			return i - len(transitions)
+		}
+	}
+	for i, one := range stateOrder() {
 		if s == one {
 			return i
 		}
 	}
 	return -1
-}
-
-// CountTasks returns the number of tasks in each state, without retired tasks.
-func (j *Job) CountTasks() map[State]int {
-	count := map[State]int{}
-	for i := range j.Tasks {
-		if t := &j.Tasks[i]; !t.IsRetired() {
-			count[t.State]++
-		}
-	}
-	return count
 }
 
 // IsTerminal reports whether every task has ended for good. A service with retired

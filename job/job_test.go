@@ -81,18 +81,14 @@ func TestJobState(t *testing.T) {
 		terminal bool
 	}{
 		{[]State{Waiting}, Waiting, false},
-		{[]State{Running, Waiting}, Running, false},
-		{[]State{Finished, Waiting}, Waiting, false},
+		{[]State{Running, Waiting}, Waiting, false},
 		{[]State{Running, Finished}, Running, false},
 		{[]State{Finished, Finished}, Finished, true},
 		{[]State{Finished, Failed}, Failed, true},
-		{[]State{Failed, Running}, Running, false},
-		{[]State{Failed, Waiting, Killing}, Killing, false},
-		{[]State{Running, Killed, Finished}, Running, false},
-		{[]State{Unreachable, Starting, Finished}, Unreachable, false},
-		{[]State{Lost, Killed}, Lost, true},
+		{[]State{Failed, Running}, Failed, false},
+		{[]State{Running, Killed, Finished}, Killed, false},
 		{[]State{Finished, Killed, Failed}, Failed, true},
-		{[]State{Launching, Staging, Waiting}, Staging, false},
+		{[]State{Launching, Staging, Running}, Launching, false},
 	} {
 		j := Job{}
 		for _, s := range c.tasks {

@@ -31,8 +31,10 @@ type apiServer struct {
 	log logrus.FieldLogger
 	// metricsHandler serves /metrics.
 	metricsHandler metrics.MetricsHandler
-	// execEnabled permits commands in containers.
+	// execEnabled permits commands in containers. execSlots limits how many run at
+	// a time: each session holds a slot.
 	execEnabled bool
+	execSlots   chan struct{}
 }
 
 // HandlerOption changes a default of NewHandler.
@@ -45,7 +47,7 @@ func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = f
 // backend changes when a leader is elected. If the backend is a copy, the Age header
 // is its age in seconds. Cross-origin requests are rejected.
 func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
-	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), execEnabled: true}
+	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
 	for _, set := range options {
 		set(s)
 	}
@@ -158,13 +160,23 @@ func bodyTooLarge(e *http.MaxBytesError) *api.Problem {
 }
 
 func (s *apiServer) handleListJobs(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	return s.writeJobList(reads, w, r, "")
+}
+
+// handleListRuns lists the runs of a job that the requester may see.
+func (s *apiServer) handleListRuns(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	return s.writeJobList(reads, w, r, r.PathValue("name"))
+}
+
+// writeJobList writes the jobs that a request selects or, if runsOf is not empty, the runs of this job.
+func (s *apiServer) writeJobList(reads ReadBackend, w http.ResponseWriter, r *http.Request, runsOf string) error {
 	q, err := parseJobQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
 	return writeList(w, q.PageRequest, jobsPerRead, func(p api.PageRequest) ([]api.JobView, string, error) {
 		q.PageRequest = p
-		list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, MaxTasks: tasksPerRead, Grant: GrantOf(r.Context())})
+		list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, RunsOf: runsOf, MaxTasks: tasksPerRead, Grant: GrantOf(r.Context())})
 		return list.Jobs, list.Next, err
 	}, func(a *streamedAnswer, view *api.JobView) error { return a.job(r.Context(), reads, view) })
 }

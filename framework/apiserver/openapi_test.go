@@ -237,6 +237,7 @@ var validRequests = map[string]struct {
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
 	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},

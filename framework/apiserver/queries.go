@@ -11,13 +11,15 @@ type JobQuery struct {
 	// MaxTasks ends a page early, after the job with which it has that many tasks; 0 means
 	// no limit. The page then has a Next.
 	MaxTasks int
+	// RunsOf lists the runs of this job, "" the newest run of each job.
+	RunsOf string
 	// Grant restricts the list to what the requester may see; nil permits all.
 	Grant *access.Grant
 }
 
 // EventQuery selects the events of a stream.
 type EventQuery struct {
-	// Job is the job to watch; "" means all jobs.
+	// Job is the job to watch, or NAME@RUN for one run of it; "" means all jobs.
 	Job string
 	// LiveOnly omits the initial states of tasks that have ended. Later ends are sent.
 	LiveOnly bool

@@ -110,7 +110,7 @@ func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.J
 			a.value(&tasks[i])
 		}
 		at += len(tasks)
-		if tasks, err = reads.ListTasks(ctx, view.Spec.Name, view.Submitted, at, tasksPerRead); err != nil {
+		if tasks, err = reads.ListTasks(ctx, view.RunID().String(), view.Submitted, at, tasksPerRead); err != nil {
 			return err
 		}
 	}

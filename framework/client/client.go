@@ -108,7 +108,7 @@ func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec
 	return view, err
 }
 
-// ListJobs lists all jobs, oldest first.
+// ListJobs lists all jobs, each as its newest run, oldest first.
 func (c *Client) ListJobs(ctx context.Context) ([]api.JobView, error) {
 	return c.ListJobsByState(ctx, "")
 }
@@ -131,7 +131,12 @@ func (c *Client) ListJobsPage(ctx context.Context, q api.JobQuery) (list api.Job
 	return list, err
 }
 
-// GetJob returns one job.
+// ListRuns lists the runs of a job that the scheduler keeps, oldest first.
+func (c *Client) ListRuns(ctx context.Context, name string) ([]api.JobView, error) {
+	return collectAll(c.EachRun(ctx, name))
+}
+
+// GetJob returns the newest run of a job or, for NAME@RUN, another one.
 func (c *Client) GetJob(ctx context.Context, name string) (view api.JobView, err error) {
 	err = c.getJSON(ctx, "/v1/jobs/"+url.PathEscape(name), &view)
 	return view, err

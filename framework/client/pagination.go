@@ -96,6 +96,11 @@ func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobVie
 	return listPages(ctx, c, "/v1/jobs", query, jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
 }
 
+// EachRun iterates over the runs of a job that the scheduler keeps, oldest first.
+func (c *Client) EachRun(ctx context.Context, name string) iter.Seq2[api.JobView, error] {
+	return listPages(ctx, c, "/v1/jobs/"+url.PathEscape(name)+"/runs", nil, jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
+}
+
 // EachAgent iterates over the cluster's agents by hostname.
 func (c *Client) EachAgent(ctx context.Context) iter.Seq2[api.AgentSummary, error] {
 	return listPages(ctx, c, "/v1/agents", nil, entriesPerPage, func(l *api.AgentList) ([]api.AgentSummary, string) { return l.Agents, l.Next })

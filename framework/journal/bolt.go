@@ -20,8 +20,8 @@ import (
 // Schema is the version of the layout below and of ZooKeeperJournal's.
 //
 //	meta   schema, framework_id
-//	jobs   NAME → job
-//	tasks  NAME \0 INDEX → task
+//	jobs   NAME, or NAME@RUN from the second run of a name on → job
+//	tasks  the same \0 INDEX → task
 //	documents  KEY → document
 //
 // The value of a job, task or document is a checksum of key and text (4 bytes),
@@ -29,8 +29,9 @@ import (
 // detect a flipped bit in a value. Schema 1 has no checksums and schema 2 no
 // documents; OpenBolt rewrites such files. Schema 3 has the same layout as schema 4,
 // but releases that only know schema 3 would ignore what schema 4 added to jobs and
-// documents: job dependencies, matrices, cordons and manual quotas.
-const Schema = 4
+// documents: job dependencies, matrices, cordons and manual quotas. Releases that only
+// know schema 4 cannot read several runs of a job, which schema 5 added.
+const Schema = 5
 
 // lockTimeout is how long OpenBolt waits for another process, such as a scheduler
 // that is being replaced, to release the file.

@@ -97,11 +97,11 @@ func TestSparseFileIsRewritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	b := openBolt(t, path)
 	var big Change
-	var gone []string
+	var gone []job.RunID
 	for i := range 40 {
 		j := testJob(fmt.Sprintf("job-%d", i), 1)
 		j.Spec.Env = map[string]string{"DATA": strings.Repeat("x", 1<<20)}
-		big.Jobs, big.Tasks, gone = append(big.Jobs, j), append(big.Tasks, j.Tasks...), append(gone, j.Spec.Name)
+		big.Jobs, big.Tasks, gone = append(big.Jobs, j), append(big.Tasks, j.Tasks...), append(gone, j.RunID())
 	}
 	commitChange(t, b, big)
 	keep := testJob("keep", 3)
@@ -116,12 +116,12 @@ func TestSparseFileIsRewritten(t *testing.T) {
 		t.Error(diff)
 	}
 	// 300 jobs are added and removed; 10 exist at a time.
-	var last []string
+	var last []job.RunID
 	sizes := map[int]int64{}
 	for i := range 300 {
 		j := testJob(fmt.Sprintf("job-%d", i), 4)
 		c := Change{Jobs: []*job.Job{j}, Tasks: j.Tasks}
-		if last = append(last, j.Spec.Name); len(last) > 10 {
+		if last = append(last, j.RunID()); len(last) > 10 {
 			c.Removed, last = last[:1], last[1:]
 		}
 		commitChange(t, b, c)

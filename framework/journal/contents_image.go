@@ -18,7 +18,8 @@ import (
 type contentsImage struct {
 	// frameworkID is the last one recorded, "" before the first.
 	frameworkID string
-	// jobs are the recorded jobs by name, documents the documents by key. A change replaces single entries.
+	// jobs are the recorded runs of jobs by formatRunKey, documents the documents by key. A change replaces single
+	// entries.
 	jobs      map[string]jobImage
 	documents map[string][]byte
 }
@@ -68,7 +69,7 @@ func (m *contentsImage) applyRecords(all []journalRecord) error {
 	return nil
 }
 
-// allRecords returns the records that recreate the image, sorted by job name. They share its values.
+// allRecords returns the records that recreate the image, sorted by key. They share its values.
 func (m *contentsImage) allRecords() []journalRecord {
 	var all []journalRecord
 	if m.frameworkID != "" {
@@ -135,7 +136,7 @@ func (j jobImage) decodeJob(name string) (*job.Job, error) {
 	if len(j.tasks) > s.Spec.Tasks {
 		return nil, fmt.Errorf("job %q has %d tasks, and a task %d", name, s.Spec.Tasks, len(j.tasks)-1)
 	}
-	decoded := &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
+	decoded := &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
 	for i := range decoded.Tasks {
 		if i >= len(j.tasks) || j.tasks[i] == nil {
 			return nil, fmt.Errorf("task %d of job %q is missing", i, name)
@@ -144,7 +145,8 @@ func (j jobImage) decodeJob(name string) (*job.Job, error) {
 		if err := json.Unmarshal(j.tasks[i], t); err != nil {
 			return nil, fmt.Errorf("task %d of job %q: %w", i, name, err)
 		}
-		if t.ID == "" || t.Job != name || t.Index != i || !slices.Contains(job.States(), t.State) {
+		t.Run = t.RunID().Run
+		if t.ID == "" || t.RunID() != decoded.RunID() || t.Index != i || !slices.Contains(job.States(), t.State) {
 			return nil, fmt.Errorf("task %d of job %q is unreadable (id %q, state %q)", i, name, t.ID, t.State)
 		}
 	}

@@ -76,7 +76,7 @@ func TestDamagedFile(t *testing.T) {
 		j := testJob(fmt.Sprintf("job-%02d", i), 1+i%7)
 		commitChange(t, b, Change{Jobs: []*job.Job{j}, Tasks: j.Tasks})
 		if i%4 == 0 {
-			commitChange(t, b, Change{Removed: []string{fmt.Sprintf("job-%02d", i/2)}})
+			commitChange(t, b, Change{Removed: []job.RunID{{Name: fmt.Sprintf("job-%02d", i/2), Run: 1}}})
 		}
 	}
 	want := loadContents(t, b)

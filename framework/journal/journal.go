@@ -24,7 +24,7 @@ import (
 // Journal records changes before the scheduler acts on them. It is used by one
 // goroutine.
 type Journal interface {
-	// Load returns everything that was committed, with the jobs sorted by name. It
+	// Load returns everything that was committed, with the jobs in the order of their keys. It
 	// returns ErrCorrupt, wrapped, if any part cannot be read: a scheduler must not
 	// lose some of its tasks.
 	Load(ctx context.Context) (JournalContents, error)
@@ -55,12 +55,12 @@ type JournalContents struct {
 type Change struct {
 	// FrameworkID replaces the recorded one; "" leaves it unchanged.
 	FrameworkID string
-	// Removed names jobs to delete together with their tasks.
-	Removed []string
+	// Removed are the runs of jobs to delete together with their tasks.
+	Removed []job.RunID
 	// Jobs are new or changed jobs. Only their specifications and submission
 	// times are recorded; tasks are recorded through Tasks.
 	Jobs []*job.Job
-	// Tasks replace the records with the same job and index.
+	// Tasks replace the records with the same job, run and index.
 	Tasks []job.Task
 	// Documents replace the documents with the same keys; an empty value deletes
 	// the document.

@@ -88,13 +88,17 @@ func openBolt(t testing.TB, path string) *BoltJournal {
 }
 
 func testJob(name string, tasks int) *job.Job {
-	code := 3
+	return testRun(job.RunID{Name: name, Run: 1}, tasks)
+}
+
+func testRun(run job.RunID, tasks int) *job.Job {
+	code, name := 3, run.Name
 	j := &job.Job{
-		Spec:      job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
-		Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
+		Spec: job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
+		Run:  run.Run, Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
 	}
 	for i := range tasks {
-		j.Tasks = append(j.Tasks, job.Task{ID: name + ".x", Job: name, Index: i, Attempt: 1, State: job.Waiting, DeviceIDs: []string{"GPU-a"}, ExitCode: &code, Changed: time.Unix(9, 0).UTC()})
+		j.Tasks = append(j.Tasks, job.Task{ID: name + ".x", Job: name, Run: run.Run, Index: i, Attempt: 1, State: job.Waiting, DeviceIDs: []string{"GPU-a"}, ExitCode: &code, Changed: time.Unix(9, 0).UTC()})
 	}
 	return j
 }
@@ -144,7 +148,7 @@ func TestCommittedChangesAreLoaded(t *testing.T) {
 		}
 		// Removals apply before additions: the name is reused, with fewer tasks.
 		again := testJob("one", 1)
-		commitChange(t, b, Change{Removed: []string{"one", "nobody"}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
+		commitChange(t, b, Change{Removed: []job.RunID{{Name: "one", Run: 1}, {Name: "nobody", Run: 1}}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
 		if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{again, two}}, loadContents(t, b)); diff != "" {
 			t.Errorf("after reuse of a name (-want +got):\n%s", diff)
 		}
@@ -163,7 +167,7 @@ func TestFailedCommitLeavesNothing(t *testing.T) {
 		commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one}, Tasks: one.Tasks})
 		good, bad := testJob("good", 1), testJob("bad", 1)
 		bad.Spec.CPUs = math.NaN() // not representable in JSON
-		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []string{"one"}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
+		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []job.RunID{{Name: "one", Run: 1}}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
 		if err == nil {
 			t.Fatal("NaN was written")
 		}
@@ -236,7 +240,7 @@ func TestMissingTaskIsRejected(t *testing.T) {
 // mapModel is a simple reference implementation of a journal.
 type mapModel struct {
 	frameworkID string
-	jobs        map[string]*job.Job
+	jobs        map[job.RunID]*job.Job
 	documents   map[string][]byte
 }
 
@@ -244,18 +248,18 @@ func (m *mapModel) apply(c Change) {
 	if c.FrameworkID != "" {
 		m.frameworkID = c.FrameworkID
 	}
-	for _, name := range c.Removed {
-		delete(m.jobs, name)
+	for _, run := range c.Removed {
+		delete(m.jobs, run)
 	}
 	for _, j := range c.Jobs {
 		now := j.Clone()
-		if old := m.jobs[j.Spec.Name]; old != nil {
+		if old := m.jobs[j.RunID()]; old != nil {
 			now.Tasks = append(old.Tasks, make([]job.Task, j.Spec.Tasks-len(old.Tasks))...)
 		}
-		m.jobs[j.Spec.Name] = now
+		m.jobs[j.RunID()] = now
 	}
 	for _, t := range c.Tasks {
-		m.jobs[t.Job].Tasks[t.Index] = t
+		m.jobs[t.RunID()].Tasks[t.Index] = t
 	}
 	for key, value := range c.Documents {
 		if m.documents[key] = value; len(value) == 0 {
@@ -272,7 +276,7 @@ func (m *mapModel) contents() JournalContents {
 	for _, j := range m.jobs {
 		all.Jobs = append(all.Jobs, j)
 	}
-	slices.SortFunc(all.Jobs, func(a, b *job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	slices.SortFunc(all.Jobs, func(a, b *job.Job) int { return strings.Compare(formatRunKey(a.RunID()), formatRunKey(b.RunID())) })
 	return all
 }
 
@@ -284,25 +288,26 @@ func (m *mapModel) change(t *rapid.T) Change {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "jobs") {
 		name := rapid.SampledFrom([]string{"a", "a.b", "a-b", "b", "c", "aa"}).Draw(t, "name")
-		if slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Spec.Name == name }) {
+		run := job.RunID{Name: name, Run: rapid.SampledFrom([]int{1, 1, 2, 10}).Draw(t, "run")}
+		if slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.RunID() == run }) {
 			continue
 		}
-		if m.jobs[name] != nil {
-			c.Removed = append(c.Removed, name)
+		if m.jobs[run] != nil {
+			c.Removed = append(c.Removed, run)
 			if rapid.Bool().Draw(t, "gone") {
 				continue
 			}
 		}
-		j := testJob(name, rapid.IntRange(1, 4).Draw(t, "tasks"))
+		j := testRun(run, rapid.IntRange(1, 4).Draw(t, "tasks"))
 		j.Submitted = time.Unix(rapid.Int64Range(1, 1<<30).Draw(t, "submitted"), 0).UTC()
 		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
 	}
-	for name, j := range m.jobs {
-		if slices.Contains(c.Removed, name) || !rapid.Bool().Draw(t, "touch") {
+	for run, j := range m.jobs {
+		if slices.Contains(c.Removed, run) || !rapid.Bool().Draw(t, "touch") {
 			continue
 		}
 		if rapid.IntRange(0, 3).Draw(t, "grow") == 0 && len(j.Tasks) < 12 {
-			more := testJob(name, len(j.Tasks)+1)
+			more := testRun(run, len(j.Tasks)+1)
 			more.Submitted, more.Spec.CPUs = j.Submitted, 2
 			c.Jobs, c.Tasks = append(c.Jobs, more), append(c.Tasks, more.Tasks[len(j.Tasks)])
 		}
@@ -323,7 +328,7 @@ func (m *mapModel) change(t *rapid.T) Change {
 func TestRandomChanges(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, at journalStore) {
 		b := at.open(t)
-		m := &mapModel{jobs: map[string]*job.Job{}, documents: map[string][]byte{}}
+		m := &mapModel{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}}
 		changes := 0
 		rapid.Check(t, func(r *rapid.T) {
 			for range 20 {

@@ -16,8 +16,8 @@ type recordKind byte
 
 const (
 	frameworkRecord recordKind = 'F' // value: the framework id
-	removedRecord   recordKind = 'R' // key: a job's name
-	jobRecord       recordKind = 'J' // key: the name; value: storedJob, as JSON
+	removedRecord   recordKind = 'R' // key: formatRunKey
+	jobRecord       recordKind = 'J' // key: formatRunKey; value: storedJob, as JSON
 	taskRecord      recordKind = 'T' // key: formatTaskKey; value: job.Task, as JSON
 	documentRecord  recordKind = 'D' // key: the document's; value: the document; empty deletes it
 )
@@ -36,15 +36,32 @@ type journalRecord struct {
 // storedJob is a job without its tasks.
 type storedJob struct {
 	Spec      job.Spec  `json:"spec"`
+	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
 	Submitted time.Time `json:"submitted"`
 }
 
-// formatTaskKey returns NAME \0 INDEX (4 bytes, big endian).
-func formatTaskKey(name string, index int) string {
-	return string(binary.BigEndian.AppendUint32(append([]byte(name), 0), uint32(index)))
+// formatRunKey returns the key of a run: NAME for the first one of a job, as releases that had no runs wrote it, and
+// NAME@RUN for the others.
+func formatRunKey(id job.RunID) string {
+	if id.Run <= 1 {
+		return id.Name
+	}
+	return id.String()
 }
 
-func parseTaskKey(k string) (name string, index int, ok bool) {
+// parseRunKey returns the run of a key. It does not check the name.
+func parseRunKey(key string) (id job.RunID, ok bool) {
+	id, ok = job.ParseRunID(key)
+	id.Run = max(id.Run, 1)
+	return id, ok
+}
+
+// formatTaskKey returns KEY \0 INDEX (4 bytes, big endian), with the key of the task's run.
+func formatTaskKey(run string, index int) string {
+	return string(binary.BigEndian.AppendUint32(append([]byte(run), 0), uint32(index)))
+}
+
+func parseTaskKey(k string) (run string, index int, ok bool) {
 	cut := len(k) - 5
 	if cut < 1 || k[cut] != 0 {
 		return "", 0, false
@@ -58,8 +75,8 @@ func encodeChange(c Change) ([]journalRecord, error) {
 	if c.FrameworkID != "" {
 		all = append(all, journalRecord{kind: frameworkRecord, value: []byte(c.FrameworkID)})
 	}
-	for _, name := range c.Removed {
-		all = append(all, journalRecord{kind: removedRecord, key: name})
+	for _, id := range c.Removed {
+		all = append(all, journalRecord{kind: removedRecord, key: formatRunKey(id)})
 	}
 	add := func(kind recordKind, key string, value any) error {
 		text, err := json.Marshal(value)
@@ -70,13 +87,13 @@ func encodeChange(c Change) ([]journalRecord, error) {
 		return nil
 	}
 	for _, j := range c.Jobs {
-		if err := add(jobRecord, j.Spec.Name, &storedJob{j.Spec, j.Submitted}); err != nil {
+		if err := add(jobRecord, formatRunKey(j.RunID()), &storedJob{j.Spec, j.RunID().Run, j.Submitted}); err != nil {
 			return nil, err
 		}
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		if err := add(taskRecord, formatTaskKey(t.Job, t.Index), t); err != nil {
+		if err := add(taskRecord, formatTaskKey(formatRunKey(t.RunID()), t.Index), t); err != nil {
 			return nil, err
 		}
 	}
@@ -94,18 +111,23 @@ func decodeChange(all []journalRecord) (Change, error) {
 		case frameworkRecord:
 			c.FrameworkID = string(r.value)
 		case removedRecord:
-			c.Removed = append(c.Removed, r.key)
+			id, ok := parseRunKey(r.key)
+			if !ok {
+				return c, fmt.Errorf("removed job %q: its run has no number", r.key)
+			}
+			c.Removed = append(c.Removed, id)
 		case jobRecord:
 			s, err := decodeStoredJob(r.key, r.value)
 			if err != nil {
 				return c, err
 			}
-			c.Jobs = append(c.Jobs, &job.Job{Spec: s.Spec, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)})
+			c.Jobs = append(c.Jobs, &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)})
 		case taskRecord:
 			var t job.Task
 			if err := json.Unmarshal(r.value, &t); err != nil {
 				return c, fmt.Errorf("task %q: %w", r.key, err)
 			}
+			t.Run = t.RunID().Run
 			c.Tasks = append(c.Tasks, t)
 		case documentRecord:
 			if c.Documents == nil {
@@ -122,12 +144,14 @@ func decodeChange(all []journalRecord) (Change, error) {
 // maxTasks limits the tasks of a job, so that a damaged record cannot cause a huge allocation.
 const maxTasks = 1 << 20
 
-func decodeStoredJob(name string, value []byte) (s storedJob, err error) {
+// decodeStoredJob decodes the record of a run. Its Run is at least 1.
+func decodeStoredJob(key string, value []byte) (s storedJob, err error) {
 	if err := json.Unmarshal(value, &s); err != nil {
-		return s, fmt.Errorf("job %q: %w", name, err)
+		return s, fmt.Errorf("job %q: %w", key, err)
 	}
-	if s.Spec.Name != name || s.Spec.Tasks < 0 || s.Spec.Tasks > maxTasks {
-		return s, fmt.Errorf("job %q: it is named %q and has %d tasks", name, s.Spec.Name, s.Spec.Tasks)
+	s.Run = max(s.Run, 1)
+	if formatRunKey(job.RunID{Name: s.Spec.Name, Run: s.Run}) != key || s.Spec.Tasks < 0 || s.Spec.Tasks > maxTasks {
+		return s, fmt.Errorf("job %q: it is run %d of %q and has %d tasks", key, s.Run, s.Spec.Name, s.Spec.Tasks)
 	}
 	return s, nil
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // The journals in testdata/upgrade were written by the release before the marker of a
-// journal file and before the number of the last change in ZooKeeper. They hold the same
-// contents.
+// journal file, before the number of the last change in ZooKeeper and before runs of jobs.
+// They hold the same contents.
 func contentsBeforeUpgrade() JournalContents {
 	one, three := testJob("one", 3), testJob("three", 1)
 	one.Tasks[2].State = job.Finished
@@ -53,10 +53,10 @@ func checkUpgrade(t *testing.T, open func() Journal) {
 	if diff := diffContents(want, loadContents(t, j)); diff != "" {
 		t.Fatalf("loaded other contents: %s", diff)
 	}
-	two := testJob("two", 1)
-	commitChange(t, j, Change{Jobs: []*job.Job{two}, Tasks: two.Tasks})
+	two, again := testJob("two", 1), testRun(job.RunID{Name: "one", Run: 2}, 2)
+	commitChange(t, j, Change{Jobs: []*job.Job{two, again}, Tasks: append(two.Tasks, again.Tasks...)})
 	closeJournal(t, j)
-	want.Jobs = append(want.Jobs, two)
+	want.Jobs = []*job.Job{want.Jobs[0], again, want.Jobs[1], two}
 	j = open()
 	if diff := diffContents(want, loadContents(t, j)); diff != "" {
 		t.Errorf("after a change: loaded other contents: %s", diff)
@@ -104,7 +104,7 @@ func TestZnodesOfReleaseBeforeAreOpened(t *testing.T) {
 	}
 	follows(2)
 	checkUpgrade(t, func() Journal { return openZooKeeper(t, s, "/journal") })
-	follows(3)
+	follows(4)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Follow returned %v", err)

@@ -388,13 +388,13 @@ type testReplica struct {
 }
 
 func newTestReplica() *testReplica {
-	return &testReplica{model: mapModel{jobs: map[string]*job.Job{}}, more: make(chan struct{}, 1)}
+	return &testReplica{model: mapModel{jobs: map[job.RunID]*job.Job{}}, more: make(chan struct{}, 1)}
 }
 
 func (m *testReplica) ReplaceAll(all JournalContents) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.model = mapModel{frameworkID: all.FrameworkID, jobs: map[string]*job.Job{}}
+	m.model = mapModel{frameworkID: all.FrameworkID, jobs: map[job.RunID]*job.Job{}}
 	m.reset++
 	m.model.apply(Change{Jobs: all.Jobs})
 }
@@ -464,7 +464,7 @@ func TestFollowerSeesAllCommits(t *testing.T) {
 	commitChange(t, z, Change{Tasks: one.Tasks[1:]})
 	same("changed task")
 	large := largeJob("large", 2<<20)
-	commitChange(t, z, Change{Removed: []string{"one"}, Jobs: []*job.Job{large}, Tasks: large.Tasks})
+	commitChange(t, z, Change{Removed: []job.RunID{{Name: "one", Run: 1}}, Jobs: []*job.Job{large}, Tasks: large.Tasks})
 	same("large change")
 	compact := func() {
 		z.compact.startSnapshot(z)

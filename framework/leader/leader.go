@@ -158,9 +158,9 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 	strange := b.checkTypes(ctx, spec.Request.Types)
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if old, ok := st.SpecByClientKey(&spec); ok {
-			name, again = old.Name, true
-			return checkSameSubmission(ctx, old, &spec)
+		if old, ok := st.JobByClientKey(&spec); ok {
+			name, again = old.RunID().String(), true
+			return checkSameSubmission(ctx, &old.Spec, &spec)
 		}
 		if strange != nil {
 			return strange
@@ -218,9 +218,9 @@ func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 	return nil
 }
 
-// checkSubmitPermission returns an error if the client may not submit the job. A job
-// replaces an ended one with the same name and its history, so the client must be
-// permitted to change that one.
+// checkSubmitPermission returns an error if the client may not submit the job. A new run
+// takes the name of an ended job, and old runs may be forgotten for it, so the client must
+// be permitted to change that one.
 func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
 	g := apiserver.GrantOf(ctx)
 	if err := apiserver.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {

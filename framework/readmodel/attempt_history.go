@@ -16,27 +16,28 @@ const shownAttempts = sched.MaxAttemptsPerJob
 type attemptHistory struct {
 	// tasks are the attempts by id, as recorded. They change if an attempt that was lost reports its end.
 	tasks map[string]job.Task
-	byJob map[string]map[string]bool // task ids by job
+	byJob map[job.RunID]map[string]bool // task ids by run
 }
 
 // applyRecord applies the journal's record of an attempt; a zero task deletes the attempt.
 func (a *attemptHistory) applyRecord(id string, t job.Task) {
 	if t.ID == "" {
-		name := a.tasks[id].Job
+		old := a.tasks[id]
+		run := old.RunID()
 		delete(a.tasks, id)
-		delete(a.byJob[name], id)
-		if len(a.byJob[name]) == 0 {
-			delete(a.byJob, name)
+		delete(a.byJob[run], id)
+		if len(a.byJob[run]) == 0 {
+			delete(a.byJob, run)
 		}
 		return
 	}
 	if a.tasks == nil {
-		a.tasks, a.byJob = map[string]job.Task{}, map[string]map[string]bool{}
+		a.tasks, a.byJob = map[string]job.Task{}, map[job.RunID]map[string]bool{}
 	}
-	if a.byJob[t.Job] == nil {
-		a.byJob[t.Job] = map[string]bool{}
+	if a.byJob[t.RunID()] == nil {
+		a.byJob[t.RunID()] = map[string]bool{}
 	}
-	a.byJob[t.Job][id], a.tasks[id] = true, t
+	a.byJob[t.RunID()][id], a.tasks[id] = true, t
 }
 
 // EarlierAttempts iterates over the stored attempts that were followed by another one.
@@ -46,10 +47,10 @@ func (v *Model) EarlierAttempts() iter.Seq[job.Task] {
 	return maps.Values(maps.Clone(v.attempts.tasks))
 }
 
-// latestAttempts returns a job's latest attempts, oldest first.
-func (a *attemptHistory) latestAttempts(name string) []job.Task {
-	list := make([]job.Task, 0, len(a.byJob[name]))
-	for id := range a.byJob[name] {
+// latestAttempts returns a run's latest attempts, oldest first.
+func (a *attemptHistory) latestAttempts(run job.RunID) []job.Task {
+	list := make([]job.Task, 0, len(a.byJob[run]))
+	for id := range a.byJob[run] {
 		list = append(list, a.tasks[id])
 	}
 	slices.SortFunc(list, sched.CompareAttempts)

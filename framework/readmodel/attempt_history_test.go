@@ -85,8 +85,12 @@ func TestJobViewHasEarlierAttempts(t *testing.T) {
 	if got := l.attemptMessages("web"); got != "its own" {
 		t.Errorf("attempts of the second job: %q", got)
 	}
+	if got := l.attemptMessages("web@1"); strings.Count(got, ",") != shownAttempts-1 {
+		t.Errorf("attempts of the first run: %q", got)
+	}
+	l.applyEvents(sched.ForgetJob{Job: "web@1"})
 	if n := len(l.view.attempts.tasks); n != 1 {
-		t.Errorf("%d attempts are stored, want those of the second job", n)
+		t.Errorf("%d attempts are stored, want those of the second run", n)
 	}
 }
 

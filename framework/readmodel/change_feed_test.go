@@ -43,7 +43,7 @@ func (l *stateAndModel) launchAttempt() string {
 			return a.Launches[0].TaskID
 		}
 	}
-	l.t.Fatalf("nothing was launched: %+v %v", l.view.jobs["web"].Tasks, l.st.PendingReasons("web"))
+	l.t.Fatalf("nothing was launched: %+v %v", l.view.jobs.Newest["web"].Tasks, l.st.PendingReasons("web"))
 	return ""
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 // storedEvents is how many events are stored. A stream that is further behind is ended.
@@ -58,11 +59,16 @@ func (p *taskPlace) isBefore(other *taskPlace) bool {
 
 // eventListener is notified of new events. It does not store them.
 type eventListener struct {
-	job string // "" selects the events of all jobs
+	run job.RunID // see selectsEvent
 	// inventory also selects changes of agents and GPUs.
 	inventory bool
 	// wake has an element if there may be something new, including the end of the hub.
 	wake chan struct{}
+}
+
+// selectsEvent reports whether an event is of a run. Without a number that is any run of the job, without a name any job.
+func selectsEvent(run job.RunID, ev *api.TaskEvent) bool {
+	return run.Name == "" || run.Name == ev.Job && (run.Run == 0 || run.Run == ev.Run)
 }
 
 func newHub() *eventHub {
@@ -93,16 +99,16 @@ func (h *eventHub) isStored(n uint64) bool {
 	return n <= h.last && h.last-n <= uint64(len(h.stored))
 }
 
-// readEvents returns at most limit events after n that match the job, and the number of the
+// readEvents returns at most limit events after n of a job or a run of it, and the number of the
 // last event that it has examined. ok is false if events after n are no longer stored.
-func (h *eventHub) readEvents(n uint64, job string, limit int) (events []storedEvent, last uint64, ok bool) {
+func (h *eventHub) readEvents(n uint64, run job.RunID, limit int) (events []storedEvent, last uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.isStored(n) {
 		return nil, n, false
 	}
 	for ; n < h.last && len(events) < limit; n++ {
-		if ev := &h.stored[n%storedEvents]; job == "" || job == ev.Job {
+		if ev := &h.stored[n%storedEvents]; selectsEvent(run, &ev.TaskEvent) {
 			events = append(events, *ev)
 		}
 	}
@@ -118,8 +124,8 @@ func (h *eventHub) storeEvent(ev storedEvent) {
 }
 
 // addListener adds a listener. It also returns the present number of inventory changes.
-func (h *eventHub) addListener(job string, inventory bool) (l *eventListener, inventoryChanges uint64) {
-	l = &eventListener{job: job, inventory: inventory, wake: make(chan struct{}, 1)}
+func (h *eventHub) addListener(run job.RunID, inventory bool) (l *eventListener, inventoryChanges uint64) {
+	l = &eventListener{run: run, inventory: inventory, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listeners[l] = true
@@ -164,7 +170,7 @@ func (h *eventHub) publishEvent(ev api.TaskEvent, place taskPlace) {
 	ev.ID = h.formatEventID(h.last)
 	h.storeEvent(storedEvent{ev, place})
 	for l := range h.listeners {
-		if l.job == "" || l.job == ev.Job {
+		if selectsEvent(l.run, &ev) {
 			l.notify()
 		}
 	}

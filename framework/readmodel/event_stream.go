@@ -19,8 +19,10 @@ const (
 
 // eventStream is one reader of the events. It holds a position, and no events.
 type eventStream struct {
-	model    *Model
-	query    apiserver.EventQuery
+	model *Model
+	query apiserver.EventQuery
+	// run is the job of the query, or the run of it. It has no name for all jobs.
+	run      job.RunID
 	listener *eventListener
 	// position is the number of the last event that the stream has examined.
 	position uint64
@@ -45,15 +47,18 @@ const (
 func (v *Model) openStream(q apiserver.EventQuery) (*eventStream, error) {
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
-	if q.Job != "" && v.jobs[q.Job] == nil {
-		return nil, api.UnknownJob(q.Job)
-	}
 	s := &eventStream{model: v, query: q}
+	if q.Job != "" {
+		if _, ok := v.jobs.Find(q.Job); !ok {
+			return nil, api.UnknownJob(q.Job)
+		}
+		s.run, _ = job.ParseRunID(q.Job)
+	}
 	known := false
 	if s.position, known = v.hub.parseEventID(q.After); !known {
 		s.readsStates, s.position = true, v.hub.lastNumber()
 	}
-	s.listener, s.inventoryChanges = v.hub.addListener(q.Job, q.WithInventory)
+	s.listener, s.inventoryChanges = v.hub.addListener(s.run, q.WithInventory)
 	return s, nil
 }
 
@@ -62,7 +67,7 @@ func (s *eventStream) readBatch() (b apiserver.EventBatch, then streamProgress) 
 	if s.readsStates {
 		return s.readStates()
 	}
-	events, last, ok := s.model.hub.readEvents(s.position, s.query.Job, eventBatch)
+	events, last, ok := s.model.hub.readEvents(s.position, s.run, eventBatch)
 	if !ok {
 		return apiserver.EventBatch{Missed: true}, streamEnds
 	}
@@ -92,7 +97,7 @@ func (s *eventStream) readStates() (b apiserver.EventBatch, then streamProgress)
 	v := s.model
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
-	events, last, ok := v.hub.readEvents(s.position, s.query.Job, eventBatch)
+	events, last, ok := v.hub.readEvents(s.position, s.run, eventBatch)
 	if !ok {
 		return apiserver.EventBatch{Missed: true}, streamEnds
 	}
@@ -125,7 +130,7 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 	entries := s.model.bySubmission
 	if s.query.Job != "" {
 		entries = nil
-		if e := s.model.jobs[s.query.Job]; e != nil {
+		if e, ok := s.model.jobs.Find(s.query.Job); ok {
 			entries = []*jobEntry{e}
 		}
 	}
@@ -137,7 +142,7 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 		if at.submitted.Equal(s.next.submitted) && at.job == s.next.job {
 			at.index = s.next.index
 		}
-		if e.removed || s.query.LiveOnly && e.liveTasks == 0 {
+		if e.removed || e.superseded && s.query.Job == "" || s.query.LiveOnly && e.liveTasks == 0 {
 			at.index = len(e.Tasks)
 		}
 		scanned++

@@ -23,8 +23,8 @@ func (v *Model) RunningGPUTasks(q apiserver.UsageQuery) (list []GPUTask, err err
 	defer v.mu.RUnlock()
 	entries := v.bySubmission
 	if q.Job != "" {
-		e := v.jobs[q.Job]
-		if e == nil {
+		e, ok := v.jobs.Find(q.Job)
+		if !ok {
 			return nil, api.UnknownJob(q.Job)
 		}
 		entries = []*jobEntry{e}

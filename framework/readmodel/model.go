@@ -29,8 +29,8 @@ type Model struct {
 	mu sync.RWMutex
 	// frameworkID is the id that the master assigned, "" before the first registration.
 	frameworkID string
-	// jobs are all recorded jobs by name, including ended ones.
-	jobs map[string]*jobEntry
+	// jobs are all recorded runs of jobs, including ended ones.
+	jobs job.RunTable[*jobEntry]
 	// tasks are the current attempts of all jobs' tasks by task id. They point into jobs.
 	tasks map[string]*job.Task
 	// attempts are the earlier attempts that the journal still stores.
@@ -40,8 +40,8 @@ type Model struct {
 	// these.
 	bySubmission []*jobEntry
 	removedCount int
-	// byGroup contains the jobs with a Group by group, sorted by name. A job's group never
-	// changes.
+	// byGroup contains the newest runs of jobs with a Group by group, sorted by name. A run's
+	// group never changes.
 	byGroup map[string][]*jobEntry
 	// ownDocuments are the scheduler's own documents by key. The model does not contain
 	// those of extensions.
@@ -61,6 +61,8 @@ type jobEntry struct {
 	liveTasks int // tasks that have not ended
 	// removed is set when the job is forgotten but still in Model.bySubmission.
 	removed bool
+	// superseded is set while the job has a newer run. Lists of jobs omit such entries.
+	superseded bool
 }
 
 // copyTasks returns a copy that stays valid while the model changes. It shares the tasks'
@@ -95,11 +97,11 @@ func New(all journal.JournalContents) *Model {
 
 func (v *Model) replaceAll(all journal.JournalContents) {
 	v.frameworkID = all.FrameworkID
-	v.jobs, v.tasks = make(map[string]*jobEntry, len(all.Jobs)), make(map[string]*job.Task, len(all.Jobs))
+	v.jobs, v.tasks = job.RunTable[*jobEntry]{}, make(map[string]*job.Task, len(all.Jobs))
 	v.bySubmission, v.removedCount, v.byGroup = nil, 0, map[string][]*jobEntry{}
 	v.ownDocuments, v.attempts = map[string][]byte{}, attemptHistory{}
 	v.applyDocuments(all.Documents)
-	for _, j := range all.Jobs {
+	for _, j := range slices.SortedFunc(slices.Values(all.Jobs), func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }) {
 		e := v.addJob(j)
 		copy(e.Tasks, j.Tasks)
 		for i := range e.Tasks {
@@ -116,16 +118,35 @@ func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
 
-// addJob adds an entry with zero tasks, which the caller fills in.
+// addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
-	v.jobs[j.Spec.Name] = e
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
+		old.superseded = true
+		v.removeFromGroup(old)
+	}
+	v.jobs.Add(e)
 	v.bySubmission = append(v.bySubmission, e)
-	if group := j.Spec.Group; group != "" {
+	v.addToGroup(e)
+	return e
+}
+
+func (v *Model) addToGroup(e *jobEntry) {
+	if group := e.Spec.Group; group != "" {
 		at, _ := slices.BinarySearchFunc(v.byGroup[group], e, compareName)
 		v.byGroup[group] = slices.Insert(v.byGroup[group], at, e)
 	}
-	return e
+}
+
+func (v *Model) removeFromGroup(e *jobEntry) {
+	group := e.Spec.Group
+	if group == "" {
+		return
+	}
+	v.byGroup[group] = slices.DeleteFunc(v.byGroup[group], func(one *jobEntry) bool { return one == e })
+	if len(v.byGroup[group]) == 0 {
+		delete(v.byGroup, group)
+	}
 }
 
 func compareName(a, b *jobEntry) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) }
@@ -166,7 +187,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, m := range moves {
-		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, State: m.State, Message: m.Message}, v.placeOf(m.Job, m.Index))
+		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, Run: m.RunID().Run, State: m.State, Message: m.Message}, v.placeOf(m.RunID(), m.Index))
 	}
 }
 
@@ -176,23 +197,26 @@ func (v *Model) WatchChanges(n *ChangeFeed) {
 	defer v.mu.Unlock()
 	v.changes = n
 	specs := map[string]job.Spec{}
-	for name, e := range v.jobs {
+	for name, e := range v.jobs.Newest {
 		specs[name] = e.Spec
 	}
 	n.addChanges(specs, nil)
 }
 
 // changedSpecs returns the specifications of the jobs that a change modifies or removes, and
-// of those of the moved tasks. The caller must not have applied the change yet.
+// of those of the moved tasks. The end of an earlier run's record changes no job. The caller
+// must not have applied the change yet.
 func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.Spec {
 	specs := map[string]job.Spec{}
 	add := func(name string) {
-		if e := v.jobs[name]; e != nil {
+		if e := v.jobs.Newest[name]; e != nil {
 			specs[name] = e.Spec
 		}
 	}
-	for _, name := range c.Removed {
-		add(name)
+	for _, id := range c.Removed {
+		if e := v.jobs.Newest[id.Name]; e != nil && e.RunID() == id {
+			add(id.Name)
+		}
 	}
 	for _, list := range [][]job.Task{c.Tasks, moved} {
 		for i := range list {
@@ -208,19 +232,19 @@ func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.
 // publishDifference publishes an event if the task's state has changed.
 func (v *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
-		v.hub.publishEvent(stateEvent(now), v.placeOf(now.Job, now.Index))
+		v.hub.publishEvent(stateEvent(now), v.placeOf(now.RunID(), now.Index))
 	}
 }
 
 // stateEvent returns the event with the present state of a task.
 func stateEvent(t *job.Task) api.TaskEvent {
-	return api.TaskEvent{Time: t.Changed, Job: t.Job, Task: t.ID, State: t.State, Message: t.Message}
+	return api.TaskEvent{Time: t.Changed, Job: t.Job, Run: t.RunID().Run, Task: t.ID, State: t.State, Message: t.Message}
 }
 
 // placeOf returns the place of a task. It precedes all others if the job is no longer recorded.
-func (v *Model) placeOf(name string, index int) taskPlace {
-	place := taskPlace{job: name, index: index}
-	if e := v.jobs[name]; e != nil {
+func (v *Model) placeOf(run job.RunID, index int) taskPlace {
+	place := taskPlace{job: run.Name, index: index}
+	if e, ok := v.jobs.Find(run.String()); ok {
 		place.submitted = e.Submitted
 	}
 	return place
@@ -234,11 +258,11 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 	if len(sched.ParseCordons(c.Documents)) > 0 { // agents are cordoned, drained or uncordoned
 		v.hub.publishInventoryChange()
 	}
-	for _, name := range c.Removed {
-		v.removeJob(name)
+	for _, id := range c.Removed {
+		v.removeJob(id)
 	}
 	for _, j := range c.Jobs {
-		if e := v.jobs[j.Spec.Name]; e != nil {
+		if e, ok := v.jobs.Find(j.RunID().String()); ok {
 			v.updateSpec(e, j)
 			continue
 		}
@@ -249,8 +273,8 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		e := v.jobs[t.Job]
-		if e == nil || t.Index < 0 || t.Index >= len(e.Tasks) {
+		e, ok := v.jobs.Find(t.RunID().String())
+		if !ok || t.Index < 0 || t.Index >= len(e.Tasks) {
 			continue // the same change removes the job
 		}
 		slot := &e.Tasks[t.Index]
@@ -320,20 +344,19 @@ func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
 	}
 }
 
-func (v *Model) removeJob(name string) {
-	e := v.jobs[name]
-	if e == nil {
+func (v *Model) removeJob(id job.RunID) {
+	e, ok := v.jobs.Find(id.String())
+	if !ok {
 		return
 	}
 	for i := range e.Tasks {
 		delete(v.tasks, e.Tasks[i].ID)
 	}
-	delete(v.jobs, name)
-	if group := e.Spec.Group; group != "" {
-		v.byGroup[group] = slices.DeleteFunc(v.byGroup[group], func(one *jobEntry) bool { return one == e })
-		if len(v.byGroup[group]) == 0 {
-			delete(v.byGroup, group)
-		}
+	v.jobs.Remove(e)
+	v.removeFromGroup(e)
+	if before := v.jobs.Newest[id.Name]; before != nil && before.superseded {
+		before.superseded = false
+		v.addToGroup(before)
 	}
 	e.removed = true
 	if v.removedCount++; v.removedCount > len(v.bySubmission)/2 {
@@ -363,24 +386,25 @@ func (v *Model) CurrentFrameworkID() string {
 	return v.frameworkID
 }
 
-// JobCount returns the number of recorded jobs, including ended ones.
+// JobCount returns the number of recorded runs of jobs, including ended ones.
 func (v *Model) JobCount() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.jobs)
+	return v.jobs.Len()
 }
 
-// JobView returns a job with its earlier attempts, or 404.
+// JobView returns the run NAME@RUN of a job, or the newest one for NAME alone, with its
+// earlier attempts, or 404. Other methods that take a name find runs likewise.
 func (v *Model) JobView(name string) (api.JobView, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	e := v.jobs[name]
-	if e == nil {
+	e, ok := v.jobs.Find(name)
+	if !ok {
 		return api.JobView{}, api.UnknownJob(name)
 	}
 	view := e.jobView()
 	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
-		view.Attempts = v.attempts.latestAttempts(name)
+		view.Attempts = v.attempts.latestAttempts(e.RunID())
 	}
 	return view, nil
 }
@@ -390,8 +414,8 @@ func (v *Model) JobView(name string) (api.JobView, error) {
 func (v *Model) ListTasks(name string, submitted time.Time, from, limit int) []job.Task {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	e := v.jobs[name]
-	if e == nil || !e.Submitted.Equal(submitted) || from >= len(e.Tasks) {
+	e, ok := v.jobs.Find(name)
+	if !ok || !e.Submitted.Equal(submitted) || from >= len(e.Tasks) {
 		return nil
 	}
 	return slices.Clone(e.Tasks[from:min(from+limit, len(e.Tasks))])
@@ -401,14 +425,14 @@ func (v *Model) ListTasks(name string, submitted time.Time, from, limit int) []j
 func (v *Model) CopyJob(name string) (job.Job, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	e := v.jobs[name]
-	if e == nil {
+	e, ok := v.jobs.Find(name)
+	if !ok {
 		return job.Job{}, false
 	}
 	return *e.Clone(), true
 }
 
-// ListGroupJobs returns the jobs with a Group, sorted by name. The caller must not modify
+// ListGroupJobs returns the newest runs of the jobs with a Group, sorted by name. The caller must not modify
 // them.
 func (v *Model) ListGroupJobs(group string) []job.Job {
 	v.mu.RLock()
@@ -420,19 +444,24 @@ func (v *Model) ListGroupJobs(group string) []job.Job {
 	return list
 }
 
-// OwnerOf returns a job's role and owner. If task is not empty it must be a task id of
-// that job: ids end with the job's submission time.
+// OwnerOf returns the role and owner of a job or, if task is not empty, of the run to which
+// the task belongs: ids end with the run's submission time.
 func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	e := v.jobs[name]
-	if e == nil {
+	e, ok := v.jobs.Find(name)
+	if !ok {
 		return "", "", api.UnknownJob(name)
 	}
-	if task != "" && !strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
-		return "", "", api.UnknownTask(task)
+	if task == "" {
+		return e.Spec.Role, e.Spec.Owner, nil
 	}
-	return e.Spec.Role, e.Spec.Owner, nil
+	for _, e := range v.jobs.RunsOf(e.Spec.Name) {
+		if strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
+			return e.Spec.Role, e.Spec.Owner, nil
+		}
+	}
+	return "", "", api.UnknownTask(task)
 }
 
 // FindTask returns a task, or an earlier attempt that is still stored; else 404.
@@ -460,11 +489,11 @@ func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error)
 	if err != nil {
 		return listJobs, err
 	}
-	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, len(v.jobs), maxListCapacity), 0))
+	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, v.jobs.Len(), maxListCapacity), 0))
 	tasks := 0
 	for _, e := range rest {
 		switch {
-		case e.removed, !q.Grant.HasPermission(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.isLive(), q.State == api.EndedJobs && e.isLive():
+		case e.removed, e.superseded && q.RunsOf == "", !q.Grant.HasPermission(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.isLive(), q.State == api.EndedJobs && e.isLive():
 			continue
 		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
 			listJobs.Next = jobCursor(&listJobs.Jobs[len(listJobs.Jobs)-1].Job)
@@ -479,22 +508,30 @@ func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error)
 
 // jobsAfter iterates over the jobs after the query's cursor, in the query's order.
 func (v *Model) jobsAfter(q apiserver.JobQuery) (iter.Seq2[int, *jobEntry], error) {
-	from, to := 0, len(v.bySubmission)
+	entries := v.bySubmission
+	if q.RunsOf != "" {
+		e, ok := v.jobs.Find(q.RunsOf)
+		if !ok {
+			return nil, api.UnknownJob(q.RunsOf)
+		}
+		entries = v.jobs.RunsOf(e.Spec.Name)
+	}
+	from, to := 0, len(entries)
 	if q.After != "" {
 		place, err := parseJobCursor(q.After)
 		if err != nil {
 			return nil, err
 		}
-		at, found := slices.BinarySearchFunc(v.bySubmission, place, compareSubmission)
+		at, found := slices.BinarySearchFunc(entries, place, compareSubmission)
 		from, to = at, at
 		if found {
 			from++
 		}
 	}
 	if q.NewestFirst {
-		return slices.Backward(v.bySubmission[:to]), nil
+		return slices.Backward(entries[:to]), nil
 	}
-	return slices.All(v.bySubmission[from:]), nil
+	return slices.All(entries[from:]), nil
 }
 
 // jobCursor returns a position in the list of jobs that stays valid when the job is removed.

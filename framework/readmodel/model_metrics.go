@@ -30,7 +30,7 @@ func (v *Model) countJobs(s *metrics.Snapshot, some []*jobEntry) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, e := range some {
-		if !e.removed {
+		if !e.removed && !e.superseded {
 			s.CountJob(&e.Job)
 		}
 	}

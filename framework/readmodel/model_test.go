@@ -46,14 +46,14 @@ func TestJobPages(t *testing.T) {
 	if got != "a b" || next == "" {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	v.ApplyChange(journal.Change{Removed: []string{"b", "c"}}) // including the job at the page's end
+	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "b", Run: 1}, {Name: "c", Run: 1}}}) // including the job at the page's end
 	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
 	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}}); got != "e d" || next == "" {
 		t.Fatalf("first page of the newest %q, next %q", got, next)
 	}
-	v.ApplyChange(journal.Change{Removed: []string{"d"}})
+	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "d", Run: 1}}})
 	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}}); got != "a" || next != "" {
 		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
@@ -131,7 +131,7 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	}
 	fresh := frameworktest.JobInStates("a", 9, job.Waiting)
 	c := frameworktest.ChangeOf(fresh)
-	c.Removed = []string{"a"}
+	c.Removed = []job.RunID{{Name: "a", Run: 1}}
 	v.ApplyChange(c)
 	view, err := v.JobView("a")
 	if diff := cmp.Diff(fresh, &view.Job); diff != "" || err != nil {
@@ -160,12 +160,12 @@ func TestReadModelReleasesRemovedJobs(t *testing.T) {
 	for i := range 1000 {
 		c := frameworktest.ChangeOf(frameworktest.JobInStates(fmt.Sprint(i), int64(i), job.Finished))
 		if i >= 10 {
-			c.Removed = []string{fmt.Sprint(i - 10)}
+			c.Removed = []job.RunID{{Name: fmt.Sprint(i - 10), Run: 1}}
 		}
 		v.ApplyChange(c)
 	}
-	if len(v.jobs) != 10 || len(v.tasks) != 10 || len(v.bySubmission) > 30 {
-		t.Errorf("%d jobs, %d tasks, %d in order", len(v.jobs), len(v.tasks), len(v.bySubmission))
+	if v.jobs.Len() != 10 || len(v.tasks) != 10 || len(v.bySubmission) > 30 {
+		t.Errorf("%d jobs, %d tasks, %d in order", v.jobs.Len(), len(v.tasks), len(v.bySubmission))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestGroupJobs(t *testing.T) {
 	if len(before) != 2 || before[0].Tasks[0].State != job.Waiting || len(after) != 2 || after[0].Tasks[0].State != job.Running || after[1].Spec.Name != "b" {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	v.ApplyChange(journal.Change{Removed: []string{"a", "b", "d"}})
+	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "a", Run: 1}, {Name: "b", Run: 1}, {Name: "d", Run: 1}}})
 	if left := v.ListGroupJobs("/web"); len(left) > 0 || len(v.byGroup) != 1 {
 		t.Errorf("remaining jobs %+v of %d groups", left, len(v.byGroup))
 	}

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -12,10 +11,10 @@ import (
 type StateChanges struct {
 	// FrameworkID is set if it is new.
 	FrameworkID string
-	// Jobs are new, or have more tasks or fewer unmet dependencies than before. Removed are forgotten jobs. A name may
-	// be in both: the old job is removed first.
+	// Jobs are new, or have more tasks or fewer unmet dependencies than before. Removed are forgotten runs. A run
+	// may be in both: the old one is removed first.
 	Jobs    []*job.Job
-	Removed []string
+	Removed []job.RunID
 	// Tasks are the changed tasks in their present state, each once.
 	Tasks []job.Task
 	// Documents are the changed documents by key. An empty one is deleted.
@@ -30,6 +29,7 @@ type StateChanges struct {
 type StateTransition struct {
 	Time    time.Time
 	Job     string
+	Run     int
 	TaskID  string
 	Index   int
 	State   job.State
@@ -43,6 +43,9 @@ type StateTransition struct {
 	// Repeated reports that the state is the same as before and only the message is new.
 	Repeated bool
 }
+
+// RunID returns the run to which the task belongs.
+func (m *StateTransition) RunID() job.RunID { return job.RunID{Name: m.Job, Run: max(m.Run, 1)} }
 
 // IsEmpty reports whether there is nothing to record.
 func (c *StateChanges) IsEmpty() bool {
@@ -82,7 +85,7 @@ func (c *changeLog) markTask(ref taskRef) {
 func (c *changeLog) addTransition(now time.Time, ref taskRef) {
 	t := ref.get()
 	c.Transitions = append(c.Transitions, StateTransition{
-		Time: now, Job: t.Job, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: ref.job.Spec.Role,
+		Time: now, Job: t.Job, Run: t.Run, TaskID: t.ID, Index: t.Index, State: t.State, Message: t.Message, Role: ref.job.Spec.Role,
 	})
 }
 
@@ -96,7 +99,7 @@ func (c *changeLog) removeJob(j *job.Job) {
 		delete(c.changedJobs, j)
 		c.Jobs = slices.DeleteFunc(c.Jobs, func(other *job.Job) bool { return other == j })
 	}
-	c.Removed = append(c.Removed, j.Spec.Name)
+	c.Removed = append(c.Removed, j.RunID())
 }
 
 // take returns the changes, the tasks sorted by job and index, and empties the log.
@@ -105,7 +108,7 @@ func (c *changeLog) take() StateChanges {
 	for j := range c.changedTasks {
 		jobs = append(jobs, j)
 	}
-	slices.SortFunc(jobs, func(a, b *job.Job) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) })
 	for _, j := range jobs {
 		for i := range j.Tasks {
 			if c.changedTasks[j][i] {

@@ -27,7 +27,7 @@ func (e *MissingDependencyError) Error() string {
 // required.
 func (t *jobTable) admitDependencies(spec *job.Spec, sees func(role string) bool) error {
 	for _, d := range spec.After {
-		j, ok := t.jobs[d.Job]
+		j, ok := t.jobs.Newest[d.Job]
 		switch {
 		case !ok || !sees(j.Spec.Role):
 			return &MissingDependencyError{Name: d.Job, Near: t.nearestJobName(d.Job, sees)}
@@ -54,7 +54,7 @@ func (t *jobTable) nearestJobName(name string, sees func(role string) bool) stri
 	best, distance := "", 3
 	for _, list := range [][]string{t.queue[max(0, len(t.queue)-maxNameCandidates):], t.ended.newestNames(maxNameCandidates)} {
 		for _, other := range list {
-			if d := editdistance.Distance(name, other); d < distance && d < len(name) && sees(t.jobs[other].Spec.Role) {
+			if d := editdistance.Distance(name, other); d < distance && d < len(name) && sees(t.jobs.Newest[other].Spec.Role) {
 				best, distance = other, d
 			}
 		}
@@ -67,7 +67,7 @@ func (t *jobTable) nearestJobName(name string, sees func(role string) bool) stri
 func (t *jobTable) registerDependencies(j *job.Job) {
 	after := slices.Clone(j.Spec.After)
 	for i := range after {
-		after[i].Met = t.jobs[after[i].Job].IsTerminal()
+		after[i].Met = t.jobs.Newest[after[i].Job].IsTerminal()
 	}
 	j.Spec.After = after
 	t.addDependent(j)

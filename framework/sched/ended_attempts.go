@@ -18,8 +18,8 @@ const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 type endedAttempts struct {
 	// documents has one document for each attempt.
 	documents *documentStore
-	// byJob are the attempts of each job, byRole those of each role.
-	byJob  map[string]*jobAttempts
+	// byJob are the attempts of each run of a job, byRole those of each role.
+	byJob  map[job.RunID]*jobAttempts
 	byRole map[string]*roleAttempts
 	// count is the number of attempts in byJob.
 	count int
@@ -39,7 +39,10 @@ type roleAttempts struct {
 	count int
 }
 
-type endedAttempt struct{ job, id string }
+type endedAttempt struct {
+	job job.RunID
+	id  string
+}
 
 // ParseAttempt decodes an ended attempt from one of the scheduler's documents. The task is zero if the document is empty
 // or unreadable.
@@ -48,6 +51,7 @@ func ParseAttempt(key string, value []byte) (id string, t job.Task, ok bool) {
 	if ok && json.Unmarshal(value, &t) != nil {
 		t = job.Task{}
 	}
+	t.Run = t.RunID().Run // attempts of older releases have none
 	return id, t, ok
 }
 
@@ -64,8 +68,8 @@ func (a *endedAttempts) keep(t job.Task, j *job.Job) {
 	}
 	a.documents.writeJSONDocument(attemptPrefix+t.ID, t)
 	a.add(t, j.Spec.Role)
-	if len(a.byJob[t.Job].ids) > max(MaxAttemptsPerJob, 2*len(j.Tasks)) {
-		a.dropOldest(t.Job)
+	if len(a.byJob[t.RunID()].ids) > max(MaxAttemptsPerJob, 2*len(j.Tasks)) {
+		a.dropOldest(t.RunID())
 	}
 	for a.count > maxAttemptsOfAll {
 		largest := a.byRole[j.Spec.Role]
@@ -90,22 +94,23 @@ func (a *endedAttempts) isDropped(one endedAttempt) bool {
 }
 
 func (a *endedAttempts) add(t job.Task, role string) {
-	if a.byJob[t.Job] == nil {
-		a.byJob[t.Job] = &jobAttempts{role: role}
+	run := t.RunID()
+	if a.byJob[run] == nil {
+		a.byJob[run] = &jobAttempts{role: role}
 	}
 	if a.byRole[role] == nil {
 		a.byRole[role] = &roleAttempts{}
 	}
-	of, all := a.byJob[t.Job], a.byRole[role]
+	of, all := a.byJob[run], a.byRole[role]
 	of.ids = append(of.ids, t.ID)
-	all.order = append(all.order, endedAttempt{t.Job, t.ID})
+	all.order = append(all.order, endedAttempt{run, t.ID})
 	all.count++
 	a.count++
 }
 
 // dropOldest forgets the oldest attempt of a job.
-func (a *endedAttempts) dropOldest(name string) {
-	of := a.byJob[name]
+func (a *endedAttempts) dropOldest(run job.RunID) {
+	of := a.byJob[run]
 	a.documents.writeDocument(attemptPrefix+of.ids[0], nil)
 	of.ids = of.ids[1:]
 	a.byRole[of.role].count--
@@ -113,11 +118,11 @@ func (a *endedAttempts) dropOldest(name string) {
 }
 
 // dropJob forgets all attempts of a job.
-func (a *endedAttempts) dropJob(name string) {
-	for a.byJob[name] != nil && len(a.byJob[name].ids) > 0 {
-		a.dropOldest(name)
+func (a *endedAttempts) dropJob(run job.RunID) {
+	for a.byJob[run] != nil && len(a.byJob[run].ids) > 0 {
+		a.dropOldest(run)
 	}
-	delete(a.byJob, name)
+	delete(a.byJob, run)
 }
 
 // recordLateEnd records how an attempt that was given up as lost has ended. It returns false if the update is about
@@ -137,11 +142,12 @@ func (a *endedAttempts) recordLateEnd(u TaskUpdate) (t job.Task, late bool) {
 }
 
 // restore reads the recorded attempts, and deletes those of unknown jobs.
-func (a *endedAttempts) restore(jobs map[string]*job.Job) {
+func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) {
 	var known []job.Task
 	var unknown []string
 	for key, text := range a.documents.DocumentsIn(attemptPrefix) {
-		if _, t, _ := ParseAttempt(key, text); jobs[t.Job] != nil && key == attemptPrefix+t.ID {
+		_, t, _ := ParseAttempt(key, text)
+		if _, ok := jobs.Find(t.RunID().String()); ok && key == attemptPrefix+t.ID {
 			known = append(known, t)
 		} else {
 			unknown = append(unknown, key)
@@ -152,6 +158,7 @@ func (a *endedAttempts) restore(jobs map[string]*job.Job) {
 	}
 	slices.SortFunc(known, CompareAttempts)
 	for _, t := range known {
-		a.add(t, jobs[t.Job].Spec.Role)
+		j, _ := jobs.Find(t.RunID().String())
+		a.add(t, j.Spec.Role)
 	}
 }

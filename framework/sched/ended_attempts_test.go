@@ -29,7 +29,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.byRole[""].order) > 2*maxAttemptsOfAll+1 {
 		t.Errorf("%d attempts are stored, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.byRole[""].order), maxAttemptsOfAll)
 	}
-	if len(s.endedAttempts.byJob["small"].ids) > 0 || s.Document(attemptPrefix+"small299") != nil {
+	if len(s.endedAttempts.byJob[job.RunID{Name: "small", Run: 1}].ids) > 0 || s.Document(attemptPrefix+"small299") != nil {
 		t.Error("the oldest attempts are still stored")
 	}
 	if got := len(s.TakeChanges().Documents); got < maxAttemptsOfAll {

@@ -55,7 +55,7 @@ type (
 		Job   string
 		Force bool
 	}
-	// ForgetJob: a user removes the record of a job that has ended.
+	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or of all runs for NAME alone.
 	ForgetJob struct{ Job string }
 	// ScaleService: a user changes the number of a service's tasks, which AdmitScale accepts.
 	ScaleService struct {

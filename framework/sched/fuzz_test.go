@@ -348,10 +348,9 @@ func (w *fuzzWorld) checkOperated() {
 
 // checkClaims checks that each client key belongs to an existing job with that key.
 func (w *fuzzWorld) checkClaims() {
-	for c, name := range w.st.clientKeys {
-		j, ok := w.st.jobs[name]
-		if !ok || j.Spec.ClientKey == nil || j.Spec.ClientKey.Key != c.key || j.Spec.Owner != c.owner {
-			w.t.Fatalf("key %q of %q is of job %q, which is there %t", c.key, c.owner, name, ok)
+	for c, j := range w.st.clientKeys {
+		if kept, ok := w.st.jobs.Find(j.RunID().String()); !ok || kept != j || j.Spec.ClientKey == nil || j.Spec.ClientKey.Key != c.key || j.Spec.Owner != c.owner {
+			w.t.Fatalf("key %q of %q is of job %q, which is there %t", c.key, c.owner, j.RunID(), ok)
 		}
 	}
 }
@@ -362,10 +361,11 @@ func (w *fuzzWorld) checkAttempts() {
 	for key, text := range w.st.DocumentsIn(attemptPrefix) {
 		documents++
 		id, t, _ := ParseAttempt(key, text)
-		if j := w.st.jobs[t.Job]; j == nil || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.Job].ids, id) {
+		if j, ok := w.st.jobs.Find(t.RunID().String()); !ok || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.RunID()].ids, id) {
 			w.t.Fatalf("stored as an ended attempt: %+v", t)
 		}
-		byRole[w.st.jobs[t.Job].Spec.Role]++
+		j, _ := w.st.jobs.Find(t.RunID().String())
+		byRole[j.Spec.Role]++
 	}
 	for role, r := range w.st.endedAttempts.byRole {
 		if r.count != byRole[role] || r.count > len(r.order) {

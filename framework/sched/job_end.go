@@ -1,8 +1,10 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"mesos-gpu/job"
 )
@@ -23,18 +25,56 @@ func (s *State) retireJob(j *job.Job) {
 // the job that has ended last.
 func (s *State) limitEndedJobs(last *job.Job) {
 	for {
-		name, e := "", &s.ended
-		switch {
+		var oldest *job.Job
+		switch e := &s.ended; {
 		case e.tasks.total > s.cfg.MaxEndedTasks:
-			name = e.oldestOfLargest(&e.tasks, last.Spec.Name)
+			oldest = e.oldestOfLargest(&e.tasks, last)
 		case e.bytes.total > s.cfg.MaxEndedBytes:
-			name = e.oldestOfLargest(&e.bytes, last.Spec.Name)
+			oldest = e.oldestOfLargest(&e.bytes, last)
 		}
-		if name == "" {
+		if oldest == nil {
 			return
 		}
-		s.forgetJob(s.jobs[name])
+		s.forgetJob(oldest)
 	}
+}
+
+// limitRuns forgets the oldest runs of a job if there are more than its role keeps. j is the newest one.
+func (s *State) limitRuns(j *job.Job) {
+	runs := s.jobs.RunsOf(j.Spec.Name)
+	keep, _ := s.retentionOf(j.Spec.Role)
+	for _, old := range runs[:max(0, len(runs)-keep)] {
+		s.forgetJob(old)
+	}
+}
+
+// expireEndedJobs forgets the runs that ended longer ago than their role keeps them.
+func (s *State) expireEndedJobs() {
+	var expired []*job.Job
+	for k, l := range s.ended.lists {
+		_, keep := s.retentionOf(k.role)
+		for _, one := range l.all() {
+			if keep == 0 || s.now.Sub(one.ended) < keep {
+				break // the others ended later
+			}
+			expired = append(expired, one.job)
+		}
+	}
+	slices.SortFunc(expired, compareSubmission)
+	for _, j := range expired {
+		s.forgetJob(j)
+	}
+}
+
+// retentionOf returns how many runs of a job are kept in a role, and for how long after their end; 0 is for ever.
+func (s *State) retentionOf(role string) (runs int, age time.Duration) {
+	runs, age = s.cfg.KeepRuns, s.cfg.KeepEnded
+	for i := range s.cfg.Policy.Roles {
+		if r := &s.cfg.Policy.Roles[i]; r.Name == role {
+			return cmp.Or(r.KeepRuns, runs), cmp.Or(r.KeepEnded, age)
+		}
+	}
+	return runs, age
 }
 
 // notifyDependents records the end of a job with the jobs that depend on it, since the ended job may be forgotten. It
@@ -44,7 +84,7 @@ func (s *State) notifyDependents(ended *job.Job) {
 	delete(s.dependents, ended.Spec.Name)
 	state := ended.State()
 	for _, name := range names {
-		j := s.jobs[name]
+		j := s.jobs.Newest[name]
 		if j == nil || j.IsTerminal() {
 			continue
 		}
@@ -86,11 +126,26 @@ func (s *State) failWaitingTasks(j *job.Job, why string) {
 	s.retireJob(j)
 }
 
-// forgetJob removes an ended job and all its records.
+// forgetRuns removes a run that has ended, or all runs of a job for its name alone. It does nothing for a job that has
+// not ended.
+func (s *State) forgetRuns(name string) {
+	j, ok := s.jobs.Find(name)
+	if !ok || !j.IsTerminal() {
+		return
+	}
+	runs := []*job.Job{j}
+	if name == j.Spec.Name {
+		runs = s.jobs.RunsOf(name)
+	}
+	for _, j := range runs {
+		s.forgetJob(j)
+	}
+}
+
+// forgetJob removes an ended run and all its records.
 func (s *State) forgetJob(j *job.Job) {
 	s.removeJob(j)
-	s.endedAttempts.dropJob(j.Spec.Name)
-	delete(s.reservationReasons, j.Spec.Name)
+	s.endedAttempts.dropJob(j.RunID())
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	s.changes.removeJob(j)
 }

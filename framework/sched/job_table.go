@@ -12,8 +12,8 @@ import (
 
 // jobTable holds all remembered jobs, live and ended, with its indexes.
 type jobTable struct {
-	// jobs are all remembered jobs by name.
-	jobs map[string]*job.Job
+	// jobs are all remembered runs of jobs. A run that has not ended is the newest one of its job.
+	jobs job.RunTable[*job.Job]
 	// tasks has the current attempt of each task of these jobs, by task id. A retry replaces the entry of the attempt
 	// before it.
 	tasks map[string]taskRef
@@ -25,15 +25,15 @@ type jobTable struct {
 	liveTasks, liveBytes UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
 	lastSubmitted time.Time
-	// clientKeys are the names of remembered jobs that were submitted with a client key. A later job with the same key
-	// replaces the entry.
-	clientKeys map[clientKey]string
+	// clientKeys are the remembered jobs that were submitted with a client key. A later job with the same key replaces the
+	// entry.
+	clientKeys map[clientKey]*job.Job
 	// dependents are, by job, the names of the jobs that wait for its end. An entry is removed when the job ends.
 	dependents map[string][]string
 }
 
 func newJobTable() jobTable {
-	return jobTable{jobs: map[string]*job.Job{}, tasks: map[string]taskRef{}, clientKeys: map[clientKey]string{}, dependents: map[string][]string{}}
+	return jobTable{tasks: map[string]taskRef{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
 }
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.
@@ -55,14 +55,14 @@ func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
 	return clientKey{spec.Owner, spec.ClientKey.Key}, true
 }
 
-// addJob adds a job without its tasks to all but the queue and the ended jobs. Jobs must be added in the order of
-// submission.
+// addJob adds a job without its tasks to all but the queue and the ended jobs, as the newest run of its name. Jobs must
+// be added in the order of submission.
 func (t *jobTable) addJob(j *job.Job) {
 	j.Spec.Request.Types.Rules = j.Spec.GPUTypeRules()
-	t.jobs[j.Spec.Name] = j
+	t.jobs.Add(j)
 	t.lastSubmitted = j.Submitted
 	if c, ok := clientKeyOf(&j.Spec); ok {
-		t.clientKeys[c] = j.Spec.Name
+		t.clientKeys[c] = j
 	}
 }
 
@@ -75,7 +75,7 @@ func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
 // end first, so the shorter part of the queue is moved.
 func (t *jobTable) endJob(j *job.Job) bool {
-	i, ok := slices.BinarySearchFunc(t.queue, j, func(name string, j *job.Job) int { return compareSubmission(t.jobs[name], j) })
+	i, ok := slices.BinarySearchFunc(t.queue, j, func(name string, j *job.Job) int { return compareSubmission(t.jobs.Newest[name], j) })
 	switch {
 	case !ok:
 		return false
@@ -100,8 +100,8 @@ func (t *jobTable) removeJob(j *job.Job) {
 	for i := range j.Tasks {
 		delete(t.tasks, j.Tasks[i].ID)
 	}
-	delete(t.jobs, j.Spec.Name)
-	if c, ok := clientKeyOf(&j.Spec); ok && t.clientKeys[c] == j.Spec.Name {
+	t.jobs.Remove(j)
+	if c, ok := clientKeyOf(&j.Spec); ok && t.clientKeys[c] == j {
 		delete(t.clientKeys, c)
 	}
 	t.ended.remove(j)
@@ -111,7 +111,7 @@ func (t *jobTable) removeJob(j *job.Job) {
 func (t *jobTable) placedTasks() iter.Seq[taskRef] {
 	return func(yield func(taskRef) bool) {
 		for _, name := range t.queue {
-			j := t.jobs[name]
+			j := t.jobs.Newest[name]
 			for i := range j.Tasks {
 				if j.Tasks[i].State.IsPlaced() && !yield(taskRef{j, i}) {
 					return
@@ -140,7 +140,7 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 	}
 	var list []*job.Job
 	for _, name := range t.queue {
-		if other := t.jobs[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
+		if other := t.jobs.Newest[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
 			list = append(list, other)
 		}
 	}
@@ -150,20 +150,22 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 // CountQueuedJobs returns the number of jobs that have not ended.
 func (t *jobTable) CountQueuedJobs() int { return len(t.queue) }
 
-// Job returns a copy of a job.
+// Job returns a copy of the run NAME@RUN, or of the newest one for NAME alone.
 func (t *jobTable) Job(name string) (*job.Job, bool) {
-	j, ok := t.jobs[name]
+	j, ok := t.jobs.Find(name)
 	if !ok {
 		return nil, false
 	}
 	return j.Clone(), true
 }
 
-// Jobs returns copies of all jobs, oldest first.
+// Jobs returns copies of all runs of jobs, oldest first.
 func (t *jobTable) Jobs() []*job.Job {
-	all := make([]*job.Job, 0, len(t.jobs))
-	for _, j := range t.jobs {
-		all = append(all, j.Clone())
+	all := make([]*job.Job, 0, t.jobs.Len())
+	for name := range t.jobs.Newest {
+		for _, j := range t.jobs.RunsOf(name) {
+			all = append(all, j.Clone())
+		}
 	}
 	slices.SortFunc(all, compareSubmission)
 	return all
@@ -178,20 +180,20 @@ func (t *jobTable) Task(id string) (job.Task, bool) {
 	return *ref.get(), true
 }
 
-// SpecByClientKey returns the job that was submitted with the spec's owner and client key, as long as it is remembered.
+// JobByClientKey returns the job that was submitted with the spec's owner and client key, as long as it is remembered.
 // The caller must not change it.
-func (t *jobTable) SpecByClientKey(spec *job.Spec) (*job.Spec, bool) {
-	if c, ok := clientKeyOf(spec); ok {
-		if j, ok := t.jobs[t.clientKeys[c]]; ok {
-			return &j.Spec, true
-		}
+func (t *jobTable) JobByClientKey(spec *job.Spec) (*job.Job, bool) {
+	c, ok := clientKeyOf(spec)
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	j, ok := t.clientKeys[c]
+	return j, ok
 }
 
 // stateOf returns the state of a job, false if there is no such job.
 func (t *jobTable) stateOf(name string) (job.State, bool) {
-	j := t.jobs[name]
+	j := t.jobs.Newest[name]
 	if j == nil {
 		return "", false
 	}

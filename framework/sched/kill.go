@@ -5,7 +5,7 @@ import "mesos-gpu/job"
 // killJob kills a job: waiting tasks end at once, placed tasks by KILL operations, which are repeated until they have
 // ended.
 func (s *State) killJob(e KillJob) []Operation {
-	j, ok := s.jobs[e.Job]
+	j, ok := s.jobs.Find(e.Job)
 	if !ok || j.IsTerminal() {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"mesos-gpu/job"
 )
@@ -174,7 +175,8 @@ type endedList struct {
 }
 
 type endedJob struct {
-	name      string
+	job       *job.Job
+	ended     time.Time
 	textBytes int
 }
 
@@ -190,7 +192,7 @@ func (e *endedJobs) add(j *job.Job, textBytes int) {
 		l = &endedList{}
 		e.lists[k] = l
 	}
-	l.jobs = append(l.jobs, endedJob{j.Spec.Name, textBytes})
+	l.jobs = append(l.jobs, endedJob{j, lastEndOf(j), textBytes})
 	e.tasks.Add(&j.Spec, len(j.Tasks))
 	e.bytes.Add(&j.Spec, textBytes)
 }
@@ -201,7 +203,7 @@ func (e *endedJobs) remove(j *job.Job) {
 	if l == nil {
 		return
 	}
-	i := slices.IndexFunc(l.all(), func(one endedJob) bool { return one.name == j.Spec.Name })
+	i := slices.IndexFunc(l.all(), func(one endedJob) bool { return one.job == j })
 	if i < 0 {
 		return
 	}
@@ -218,17 +220,17 @@ func (e *endedJobs) remove(j *job.Job) {
 }
 
 // oldestOfLargest returns the job that ended first of the owner with the most of the usage, in the role with the most of
-// it. It passes over one job, which is the newest of its owner; "" means that there is no other.
-func (e *endedJobs) oldestOfLargest(u *UsageByOwner, except string) (name string) {
+// it. It passes over one job, which is the newest of its owner; nil means that there is no other.
+func (e *endedJobs) oldestOfLargest(u *UsageByOwner, except *job.Job) (found *job.Job) {
 	var largest jobOwner
 	for k, l := range e.lists {
-		switch oldest := l.all()[0].name; {
+		switch oldest := l.all()[0].job; {
 		case oldest == except:
-		case name == "", compareUsage(u, k, largest) > 0:
-			name, largest = oldest, k
+		case found == nil, compareUsage(u, k, largest) > 0:
+			found, largest = oldest, k
 		}
 	}
-	return name
+	return found
 }
 
 // compareUsage orders owners by the usage of their role, then by their own. Names make the order total.
@@ -247,9 +249,9 @@ func (e *endedJobs) newestNames(n int) []string {
 	for _, l := range e.lists {
 		all := l.all()
 		for _, one := range all[max(0, len(all)-max(1, n/len(e.lists))):] {
-			names = append(names, one.name)
+			names = append(names, one.job.Spec.Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }

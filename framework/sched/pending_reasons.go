@@ -22,7 +22,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 	var groups map[queue.GroupKey][]string
 	var usage *quota.Tracker
 	for _, name := range names {
-		j := s.jobs[name]
+		j := s.jobs.Newest[name]
 		if j == nil {
 			continue
 		}
@@ -64,7 +64,7 @@ func (s *State) CountExclusions(names ...string) map[string][]job.ExclusionCount
 	counts := map[string][]job.ExclusionCount{}
 	var groups map[queue.GroupKey][]string
 	for _, name := range names {
-		j := s.jobs[name]
+		j := s.jobs.Newest[name]
 		if j == nil {
 			continue
 		}

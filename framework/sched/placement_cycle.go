@@ -100,7 +100,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		case placement.BlockedByReservation:
 			s.reservationReasons[r.Job] = r
 		case placement.BlockedByQuota:
-			s.quotaBlockedRoles[s.jobs[r.Job].Spec.Role] = true
+			s.quotaBlockedRoles[s.jobs.Newest[r.Job].Spec.Role] = true
 		}
 	}
 	return ops

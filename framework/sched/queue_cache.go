@@ -57,7 +57,7 @@ func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
 			list = append(list, before[at])
 			at++
 		} else {
-			list = append(list, cachedJob{Job: t.jobs[name]})
+			list = append(list, cachedJob{Job: t.jobs.Newest[name]})
 		}
 	}
 	if len(list) < len(before) {

@@ -30,7 +30,7 @@ func TestQueueCacheFollowsQueue(t *testing.T) {
 				}
 				want := make([]*job.Job, 0, len(st.queue))
 				for _, name := range st.queue {
-					want = append(want, st.jobs[name])
+					want = append(want, st.jobs.Newest[name])
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d jobs are cached, want the %d of %v", len(got), len(want), st.queue)

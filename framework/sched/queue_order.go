@@ -21,7 +21,7 @@ func (s *State) QueueOrder() []string {
 		names, listed[j.Spec.Name] = append(names, j.Spec.Name), true
 	}
 	for _, name := range s.queue {
-		if !listed[name] && slices.ContainsFunc(s.jobs[name].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+		if !listed[name] && slices.ContainsFunc(s.jobs.Newest[name].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
 			names = append(names, name)
 		}
 	}

@@ -47,6 +47,7 @@ func (s *State) handleDisconnected() {
 // handleTick does everything that is due.
 func (s *State) handleTick() []Operation {
 	ops := s.expireWaiting()
+	s.expireEndedJobs()
 	if !s.connected {
 		return ops
 	}

@@ -31,7 +31,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
-	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[string]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
+	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)
 	}
@@ -43,11 +43,13 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	var ended []*job.Job
 	for _, j := range jobs {
 		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have no role
+		j.Run = j.RunID().Run
 		s.addJob(j)
 		s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
+			t.Run = j.Run
 			s.tasks[t.ID] = ref
 			if t.State.IsLive() {
 				s.liveTasks.Add(&j.Spec, 1)
@@ -64,7 +66,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			s.addDependent(j)
 		}
 	}
-	s.endedAttempts.restore(s.jobs)
+	s.endedAttempts.restore(&s.jobs)
 	slices.SortStableFunc(ended, func(a, b *job.Job) int { return lastEndOf(a).Compare(lastEndOf(b)) })
 	for _, j := range ended {
 		s.ended.add(j, j.Spec.TextBytes())

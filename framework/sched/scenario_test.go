@@ -154,7 +154,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 	case "reasons":
 		reasons := p.st.PendingReasons()
 		for _, j := range p.st.Jobs() {
-			if r, ok := reasons[j.Spec.Name]; ok {
+			if r, ok := reasons[j.Spec.Name]; ok && !j.IsTerminal() {
 				fmt.Fprintln(&p.out, r)
 			}
 		}

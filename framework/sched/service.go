@@ -9,7 +9,7 @@ import (
 
 // AdmitScale returns why a service may not have that many tasks, nil if it may.
 func (s *State) AdmitScale(name string, tasks int) error {
-	j, ok := s.jobs[name]
+	j, ok := s.jobs.Find(name)
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no job %q", name)
@@ -40,7 +40,7 @@ func (s *State) scaleService(e ScaleService) []Operation {
 	if s.AdmitScale(e.Job, e.Tasks) != nil {
 		return nil
 	}
-	j := s.jobs[e.Job]
+	j, _ := s.jobs.Find(e.Job)
 	more := e.Tasks - j.WantedTasks()
 	if more < 0 {
 		return s.stopTasks(StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true})

@@ -175,7 +175,7 @@ func TestEndBackoff(t *testing.T) {
 }
 
 // A job is found by the client key of its owner as long as it is remembered. A later job with the same key replaces it.
-func TestSpecByClientKey(t *testing.T) {
+func TestJobByClientKey(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := New(SchedulerSettings{}, RecoveredState{})
 	keyed := func(name, owner, key string) job.Spec {
@@ -185,11 +185,11 @@ func TestSpecByClientKey(t *testing.T) {
 	}
 	find := func(st *State, owner, key string) string {
 		spec := keyed("", owner, key)
-		found, ok := st.SpecByClientKey(&spec)
+		found, ok := st.JobByClientKey(&spec)
 		if !ok {
 			return ""
 		}
-		return found.Name
+		return found.Spec.Name
 	}
 	for _, s := range []job.Spec{keyed("first", "ann", "k"), keyed("other", "bob", "k"), keyed("second", "ann", "k2")} {
 		st.Step(now, SubmitJob{Spec: s})
@@ -203,7 +203,7 @@ func TestSpecByClientKey(t *testing.T) {
 	check("at first", st, "first", "other", "second", "")
 	check("after a restart", New(SchedulerSettings{}, RecoveredState{Jobs: st.Jobs()}), "first", "other", "second", "")
 	plain := testSpec("first")
-	if _, ok := st.SpecByClientKey(&plain); ok {
+	if _, ok := st.JobByClientKey(&plain); ok {
 		t.Error("a job without a key is found")
 	}
 	st.Step(now, SubmitJob{Spec: keyed("third", "ann", "k")})
@@ -312,36 +312,5 @@ func TestLateEndOfLostAttempt(t *testing.T) {
 	}
 	if _, _, ok := ParseAttempt("other", nil); ok {
 		t.Error("another document is an attempt")
-	}
-}
-
-// Nothing is kept of a job that was forgotten, nor of a task that has ended.
-func TestNothingIsKeptOfForgottenJobs(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	first, second := testSpec("first"), testSpec("second")
-	first.Timeout = time.Hour
-	second.After = []job.Dependency{{Job: "first"}}
-	st := newPlacedState(SchedulerSettings{}, now, first, second)
-	id := taskID(st, "first", 0)
-	st.Step(now, TaskUpdate{TaskID: id, State: job.Running})
-	if len(st.deadlines) == 0 || len(st.dependents) == 0 {
-		t.Fatalf("while the first job runs: %d deadlines, %d dependents", len(st.deadlines), len(st.dependents))
-	}
-	st.Step(now, KillJob{Job: "second"})
-	if len(st.dependents) != 0 {
-		t.Errorf("after the end of the second job: %v", st.dependents)
-	}
-	st.Step(now, TaskUpdate{TaskID: id, State: job.Failed})
-	if len(st.deadlines) != 0 {
-		t.Errorf("after the end of the task: %v", st.deadlines)
-	}
-	j, _ := st.Job("first")
-	ended := j.Tasks[0]
-	ended.ID, ended.AgentURL = "first.earlier", "http://agent"
-	st.endedAttempts.keep(ended, j)
-	st.TakeChanges()
-	st.Step(now, ForgetJob{Job: "first"})
-	if c := st.TakeChanges(); len(c.Removed) != 1 || st.Document(attemptPrefix+ended.ID) != nil || st.endedAttempts.count != 0 {
-		t.Errorf("removed %v, %d attempts are kept", c.Removed, st.endedAttempts.count)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	DefaultUnreachableTimeout = 15 * time.Minute
 	DefaultMaxLiveTasks       = 100_000
 	DefaultLimitShare         = 50
+	DefaultKeepRuns           = 10
 )
 
 // SchedulerSettings are the policy, timeouts and limits of a State. Zero fields have defaults.
@@ -51,6 +52,10 @@ type SchedulerSettings struct {
 	// MaxEndedTasks limits the tasks of remembered ended jobs, MaxEndedBytes their texts. The job that ended last is
 	// always remembered.
 	MaxEndedTasks, MaxEndedBytes int
+	// KeepRuns is how many runs of a job are remembered at most, with the newest one, and KeepEnded how long any run is
+	// after its end; 0 is for ever. Roles may have other values. Both apply within the limits above.
+	KeepRuns  int
+	KeepEnded time.Duration
 }
 
 func (c *SchedulerSettings) setDefaults() {
@@ -74,6 +79,7 @@ func (c *SchedulerSettings) setDefaults() {
 	c.LimitShare = min(c.LimitShare, 100)
 	setDefault(&c.MaxEndedTasks, 100_000)
 	setDefault(&c.MaxEndedBytes, 256<<20)
+	setDefault(&c.KeepRuns, DefaultKeepRuns)
 }
 
 // setDefault replaces a value that is not positive.

@@ -67,22 +67,23 @@ func TestOldestEndedJobsAreForgottenFirst(t *testing.T) {
 		t.Errorf("the State has %s, want the two jobs that ended last and the live one", got)
 	}
 	c := st.TakeChanges()
-	if got := strings.Join(c.Removed, ""); got != "c" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
-		t.Errorf("drained removed %q, %d jobs, %d tasks", got, len(c.Jobs), len(c.Tasks))
+	if diff := cmp.Diff([]job.RunID{{Name: "c", Run: 1}}, c.Removed); diff != "" || len(c.Jobs) != 3 || len(c.Tasks) != 3 {
+		t.Errorf("drained removed %s, %d jobs, %d tasks", diff, len(c.Jobs), len(c.Tasks))
 	}
 	st = New(cfg, RecoveredState{FrameworkID: "f", Jobs: st.Jobs()})
 	end(st, "d") // a ended before b
 	if got := names(st); got != "bd" {
 		t.Errorf("after a restart the State has %s, want bd", got)
 	}
-	// The name of a forgotten job can be used again, and its tasks are unknown.
+	// A run of the same name is another job. Both count, and the tasks of the forgotten one are unknown.
 	old, _ := st.Job("b")
 	submit(st, "b")
+	end(st, "b")
 	if _, ok := st.Task(old.Tasks[0].ID); ok {
-		t.Error("the State still has the old job's task")
+		t.Error("the State still has the task of the first run")
 	}
 	c = st.TakeChanges()
-	if diff := cmp.Diff([]string{"a", "b"}, c.Removed); diff != "" || len(c.Jobs) != 1 {
+	if diff := cmp.Diff([]job.RunID{{Name: "a", Run: 1}, {Name: "b", Run: 1}}, c.Removed); diff != "" || len(c.Jobs) != 1 {
 		t.Errorf("drained %d jobs, removed %s", len(c.Jobs), diff)
 	}
 	if c := st.TakeChanges(); !c.IsEmpty() {

@@ -25,9 +25,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	case KillJob:
 		ops = s.killJob(e)
 	case ForgetJob:
-		if j, ok := s.jobs[e.Job]; ok && j.IsTerminal() {
-			s.forgetJob(j)
-		}
+		s.forgetRuns(e.Job)
 	case ScaleService:
 		ops = s.scaleService(e)
 	case StopTasks:

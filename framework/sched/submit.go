@@ -32,7 +32,7 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 
 // admitJob is AdmitBy for a job whose texts have a known length.
 func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) bool) error {
-	if j, ok := s.jobs[spec.Name]; ok && !j.IsTerminal() {
+	if j, ok := s.jobs.Newest[spec.Name]; ok && !j.IsTerminal() {
 		return &JobNotEndedError{Name: spec.Name, State: j.State()}
 	}
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
@@ -77,12 +77,15 @@ func (s *State) submitJob(spec job.Spec) {
 	if !submitted.After(s.lastSubmitted) {
 		submitted = s.lastSubmitted.Add(time.Nanosecond)
 	}
-	if old, ok := s.jobs[spec.Name]; ok {
-		s.forgetJob(old)
+	run := 1
+	if old, ok := s.jobs.Newest[spec.Name]; ok {
+		run = old.Run + 1
+		delete(s.reservationReasons, spec.Name)
 	}
-	j := &job.Job{Spec: spec, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	j := &job.Job{Spec: spec, Run: run, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.registerDependencies(j)
 	s.addJob(j)
+	s.limitRuns(j)
 	s.enqueueJob(j, textBytes)
 	s.changes.markJob(j)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)

@@ -11,7 +11,7 @@ import (
 func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
 	s.endedAttempts.keep(j.Tasks[ref.index], j)
-	t.ID, t.Job, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, ref.index
+	t.ID, t.Job, t.Run, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, j.Run, ref.index
 	t.State, t.Changed = job.Waiting, s.now
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref

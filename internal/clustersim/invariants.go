@@ -27,8 +27,8 @@ type invariants struct {
 	attempts map[string]*attemptTruth
 	updates  map[string]*status
 	nextUUID int
-	// tasks are the durable tasks by job and index.
-	tasks map[string]map[int]job.Task
+	// tasks are the durable tasks by run and index.
+	tasks map[job.RunID]map[int]job.Task
 	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
 	killRequested map[string]bool
 	turns         int
@@ -46,35 +46,36 @@ type attemptTruth struct {
 }
 
 func newInvariants(w *World) *invariants {
-	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[string]map[int]job.Task{}, killRequested: map[string]bool{}}
+	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}}
 }
 
 // checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
 func (c *invariants) checkCommit(change *journal.Change) {
 	w := c.world
-	for _, name := range change.Removed {
-		delete(c.tasks, name)
+	for _, run := range change.Removed {
+		delete(c.tasks, run)
 	}
-	launched, touched := false, map[string]bool{}
+	launched, touched := false, map[job.RunID]bool{}
 	for i := range change.Tasks {
 		t := change.Tasks[i]
-		if c.tasks[t.Job] == nil {
-			c.tasks[t.Job] = map[int]job.Task{}
+		run := t.RunID()
+		if c.tasks[run] == nil {
+			c.tasks[run] = map[int]job.Task{}
 		}
-		before := c.tasks[t.Job][t.Index]
+		before := c.tasks[run][t.Index]
 		if before.Attempt > t.Attempt || before.ID == t.ID && before.State != t.State && !before.State.IsLive() {
 			w.failf("%s went from %s of attempt %d to %s of attempt %d", t.ID, before.State, before.Attempt, t.State, t.Attempt)
 		}
-		c.tasks[t.Job][t.Index] = t
-		touched[t.Job] = true
+		c.tasks[run][t.Index] = t
+		touched[run] = true
 		if !t.KillRequested.IsZero() {
 			c.killRequested[t.ID] = true
 		}
 		launched = launched || t.State == job.Launching && before.State != job.Launching
 		w.note("recorded", t.ID, string(t.State), t.Failures)
 	}
-	for name := range touched {
-		c.checkJob(name)
+	for run := range touched {
+		c.checkJob(run)
 	}
 	if launched && w.plan.quota > 0 {
 		held := 0
@@ -101,14 +102,14 @@ func milliGPUs(t *job.Task) (milli int) {
 	return milli
 }
 
-func (c *invariants) checkJob(name string) {
-	j := c.world.users.jobs[name]
+func (c *invariants) checkJob(run job.RunID) {
+	j := c.world.users.jobs[run.Name]
 	if j == nil {
-		c.world.failf("job %s is recorded, no user submitted it", name)
+		c.world.failf("job %s is recorded, no user submitted it", run)
 		return
 	}
 	placed, ending, waiting := 0, 0, 0
-	for _, t := range c.tasks[name] {
+	for _, t := range c.tasks[run] {
 		switch {
 		case t.State == job.Waiting:
 			waiting++
@@ -119,10 +120,10 @@ func (c *invariants) checkJob(name string) {
 		}
 	}
 	if j.spec.Gang && placed > 0 && waiting > 0 {
-		c.world.failf("gang %s has %d tasks placed, %d that wait, %d that end", name, placed, waiting, ending)
+		c.world.failf("gang %s has %d tasks placed, %d that wait, %d that end", run, placed, waiting, ending)
 	}
 	if most := j.spec.MaxParallel; most > 0 && placed+ending > most {
-		c.world.failf("%d tasks of %s hold places, at most %d may", placed+ending, name, most)
+		c.world.failf("%d tasks of %s hold places, at most %d may", placed+ending, run, most)
 	}
 }
 
@@ -221,10 +222,12 @@ func (c *invariants) compare(model *readmodel.Model) {
 		return
 	}
 	jobs := c.state.Jobs()
-	slices.SortFunc(jobs, func(a, b *job.Job) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	byRun := func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }
+	slices.SortFunc(jobs, byRun)
+	slices.SortFunc(past.Jobs, byRun)
 	var shown []*job.Job
 	for _, j := range jobs {
-		if copied, ok := model.CopyJob(j.Spec.Name); ok {
+		if copied, ok := model.CopyJob(j.RunID().String()); ok {
 			shown = append(shown, &copied)
 		}
 	}

@@ -170,7 +170,7 @@ func (u *workload) request(what string, apply func(st *sched.State, apply func(s
 func (u *workload) submit(j *userJob) {
 	u.request("submit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		spec := j.spec
-		if _, ok := st.SpecByClientKey(&spec); ok {
+		if _, ok := st.JobByClientKey(&spec); ok {
 			return nil
 		}
 		if err := st.AdmitCompleted(&spec); err != nil {

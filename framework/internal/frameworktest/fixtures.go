@@ -64,9 +64,9 @@ func StatusOf(err error) int {
 
 // JobInStates returns a job with one task in each of the states, submitted at second.
 func JobInStates(name string, second int64, states ...job.State) *job.Job {
-	j := &job.Job{Spec: job.Spec{Name: name, Tasks: len(states)}, Submitted: time.Unix(second, 0)}
+	j := &job.Job{Spec: job.Spec{Name: name, Tasks: len(states)}, Run: 1, Submitted: time.Unix(second, 0)}
 	for i, s := range states {
-		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprintf("%s.%d", name, i), Job: name, Index: i, State: s, Changed: time.Unix(second, 0), DeviceIDs: []string{"GPU-" + name}})
+		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprintf("%s.%d", name, i), Job: name, Run: 1, Index: i, State: s, Changed: time.Unix(second, 0), DeviceIDs: []string{"GPU-" + name}})
 	}
 	return j
 }
@@ -84,14 +84,14 @@ func ChangeOf(jobs ...*job.Job) journal.Change {
 func RecordedJob(i int) *job.Job {
 	name := fmt.Sprintf("train-%06d", i)
 	began := time.Unix(1_700_000_000+int64(i), 5).UTC()
-	j := &job.Job{Submitted: began, Spec: job.Spec{
+	j := &job.Job{Run: 1, Submitted: began, Spec: job.Spec{
 		Name: name, Tasks: 1, CPUs: 4, MemMiB: 8192, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
 		Image: "nvcr.io/nvidia/pytorch:24.01-py3", Containerizer: job.Docker, Command: []string{"python", "train.py", "--epochs", "90"},
 		Env: map[string]string{"NCCL_DEBUG": "WARN", "DATA": "/data/imagenet"}, KillGrace: 30 * time.Second,
 	}}
 	code := 0
 	t := job.Task{
-		ID: name + ".0.1.c8dbz5x2q6a5", Job: name, Attempt: 1, State: job.Running, Started: began, Changed: began,
+		ID: name + ".0.1.c8dbz5x2q6a5", Job: name, Run: 1, Attempt: 1, State: job.Running, Started: began, Changed: began,
 		AgentID: "c1d9a6f0-8d2a-4a54-9b58-1f4a2e3f5d77-S12", Hostname: "gpu-node-12.example.org",
 		AgentURL: "http://gpu-node-12.example.org:5051/slave(1)", DeviceIDs: []string{fmt.Sprintf("GPU-5a1c7d3e-0000-4000-8000-%012d", i)},
 	}

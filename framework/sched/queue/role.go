@@ -28,6 +28,10 @@ type Role struct {
 	Strict bool
 	// FitPolicy is the name of the policy that ranks agents for the role's jobs. "" means the default policy.
 	FitPolicy string
+	// KeepRuns is how many runs of a job are remembered, with the newest one. KeepEnded is how long a run is remembered
+	// after its end. 0 means the scheduler's default.
+	KeepRuns  int
+	KeepEnded time.Duration
 }
 
 // Order is the order in which a role's jobs of equal priority are placed.
@@ -69,11 +73,28 @@ func ValidateRoles(roles []Role) error {
 		}
 		seen[r.Name] = true
 		errs = append(errs, r.validateOrder())
+		if err := ValidateRetention(r.KeepRuns, r.KeepEnded); err != nil {
+			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
+		}
 		if !(r.Weight >= 0 && r.Weight <= 1e6) {
 			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// maxKeepRuns limits the runs of a job that are remembered: finding one takes time proportional to their number.
+const maxKeepRuns = 1000
+
+// ValidateRetention checks how many runs of a job are remembered, and for how long. 0 means a default.
+func ValidateRetention(runs int, age time.Duration) error {
+	switch {
+	case runs < 0 || runs > maxKeepRuns:
+		return fmt.Errorf("keep_runs %d is not between 1 and %d", runs, maxKeepRuns)
+	case age < 0:
+		return fmt.Errorf("keep_ended %s is negative", age)
+	}
+	return nil
 }
 
 func (r *Role) validateOrder() error {

@@ -13,16 +13,9 @@ export function isLive(job) {
   return !job.terminal;
 }
 
-// stateRanks orders states as the scheduler does: the ends, the worst one last, then the
-// live states, the most active one last.
-const stateRanks = ['FINISHED', 'KILLED', 'LOST', 'REFUSED', 'FAILED', 'WAITING', 'LAUNCHING', 'STAGING', 'STARTING', 'KILLING', 'UNREACHABLE', 'RUNNING'];
-
-// jobState returns a job's state, with later events: that of its highest-ranked task.
-// Tasks by which a service was scaled down do not count.
+// jobState returns a job's state. For a single task it includes later events.
 export function jobState(job) {
-  const ranks = job.tasks.filter(({ state, kill_reason: reason }) => reason !== 'scale' || stateRanks.indexOf(state) >= stateRanks.indexOf('WAITING'))
-    .map(({ state }) => stateRanks.indexOf(state));
-  return ranks.length ? stateRanks[ranks.reduce((a, b) => Math.max(a, b))] : job.state;
+  return job.tasks.length === 1 ? job.tasks[0].state : job.state;
 }
 
 // stateLabels are the labels of cell states.

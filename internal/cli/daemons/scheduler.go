@@ -40,6 +40,9 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 			if share := cfg.Sched.LimitShare; share < 1 || share > 100 {
 				return fmt.Errorf("limit-share %d is not between 1 and 100", share)
 			}
+			if cfg.Sched.KeepRuns < 1 {
+				return fmt.Errorf("keep-runs %d is not 1 or more", cfg.Sched.KeepRuns)
+			}
 			systemd := cli.NewNotifier(describeStatus(framework.Status{}))
 			cfg.OnStatus = func(s framework.Status) { systemd.SetStatus(describeStatus(s)) }
 			if encryption != (master.TLSFiles{}) || strings.HasPrefix(cfg.Master, "https://") {
@@ -81,6 +84,8 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
 	f.IntVar(&cfg.Sched.LimitShare, "limit-share", sched.DefaultLimitShare, "percentage, 1 to 100, of the limits of live tasks, their texts and schedules that one role or user may use of what the others leave free")
+	f.IntVar(&cfg.Sched.KeepRuns, "keep-runs", sched.DefaultKeepRuns, "how many runs of a job are kept, including the newest; roles may set another number")
+	f.DurationVar(&cfg.Sched.KeepEnded, "keep-ended", 0, "how long the record of a job is kept after its end; 0: until --keep-runs or the limit of all ended jobs; roles may set another time")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
 	addServicePortsFlag(f, &settings)

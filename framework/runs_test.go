@@ -1,0 +1,137 @@
+package framework
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/internal/zktest"
+	"mesos-gpu/job"
+)
+
+// runTrain submits a run of the job "train" that writes its output and ends in the state.
+func runTrain(t *testing.T, c *mesostest.FakeCluster, in *testInstance, output string, end mesos.TaskState) api.JobView {
+	t.Helper()
+	view, err := in.SubmitJob(longTimeout(t), frameworktest.JobSpec("train", 1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := awaitState(t, in, "train", job.Running).Tasks[0]
+	c.SetFile(master.SandboxFilePath("framework-1", task.ID, "stdout"), output)
+	c.EndTask(task.ID, end, "", "0")
+	if _, err := in.WaitForJob(longTimeout(t), view.RunID().String()); err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+func readOutput(t *testing.T, in *testInstance, task string) string {
+	t.Helper()
+	log, err := in.OpenTaskLog(longTimeout(t), task, client.LogOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	text, err := io.ReadAll(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkTrainRuns checks what the API returns for the runs of "train": one failed, one finished.
+func checkTrainRuns(t *testing.T, in *testInstance, when string) {
+	t.Helper()
+	ctx := longTimeout(t)
+	runs, err := in.ListRuns(ctx, "train")
+	if err != nil || len(runs) != 2 || runs[0].Run != 1 || runs[0].State != job.Failed || runs[1].Run != 2 || runs[1].State != job.Finished {
+		t.Fatalf("%s: runs %+v, %v", when, runs, err)
+	}
+	for i, name := range []string{"train@1", "train@2", "train"} {
+		view, err := in.GetJob(ctx, name)
+		if diff := cmp.Diff(runs[min(i, 1)], view); diff != "" || err != nil {
+			t.Errorf("%s: %s differs from its entry, %v:\n%s", when, name, err, diff)
+		}
+		if got, want := readOutput(t, in, view.Tasks[0].ID), []string{"one", "two", "two"}[i]; got != want {
+			t.Errorf("%s: the output of %s is %q, want %q", when, name, got, want)
+		}
+	}
+	jobs, err := in.ListJobs(ctx)
+	if diff := cmp.Diff(runs[1:], jobs); diff != "" || err != nil {
+		t.Errorf("%s: jobs (-want +got) %v:\n%s", when, err, diff)
+	}
+	for _, name := range []string{"train@3", "train@0", "train@x", "nobody@1"} {
+		_, err := in.GetJob(ctx, name)
+		wantProblem(t, err, http.StatusNotFound, name)
+	}
+	_, err = in.ListRuns(ctx, "nobody")
+	wantProblem(t, err, http.StatusNotFound, "nobody")
+	for ev, err := range in.StreamEvents(ctx, "train@1") { // starts with the states of its only task
+		if err != nil || ev.Run != 1 || ev.State != job.Failed || ev.Task != runs[0].Tasks[0].ID {
+			t.Errorf("%s: an event of the first run is %+v, %v", when, ev, err)
+		}
+		break
+	}
+}
+
+// TestRunsSurviveRestart: earlier runs of a job keep their record and their output, after a restart too. A kill of an
+// earlier run does not affect the newest one.
+func TestRunsSurviveRestart(t *testing.T) {
+	c, path := mesostest.NewCluster(t, 1), filepath.Join(t.TempDir(), "journal.db")
+	in := startWithJournal(t, c, path)
+	runTrain(t, c, in, "one", mesos.TASK_FAILED)
+	runTrain(t, c, in, "two", mesos.TASK_FINISHED)
+	checkTrainRuns(t, in, "before a restart")
+	in.stopAndWait(t)
+	in = startWithJournal(t, c, path)
+	checkTrainRuns(t, in, "after a restart")
+
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "train", job.Running)
+	if err := in.KillJob(ctx, "train@2"); err != nil {
+		t.Error(err)
+	}
+	if view, err := in.GetJob(ctx, "train"); err != nil || view.Run != 3 || view.State != job.Running {
+		t.Errorf("the third run is %+v, %v", view, err)
+	}
+	if err := in.KillJob(ctx, "train@3"); err != nil {
+		t.Error(err)
+	}
+	if view, err := in.WaitForJob(ctx, "train"); err != nil || view.State != job.Killed {
+		t.Errorf("the third run is %s, %v", view.State, err)
+	}
+	in.stopAndWait(t)
+}
+
+// TestRunsSurviveFailover: a standby shows the same runs, and so does the next leader.
+func TestRunsSurviveFailover(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 1), zktest.StartServer(t)
+	first := startReplica(t, c, server.Addr(), lasting, nil)
+	awaitRole(t, first, api.Leader)
+	second := startReplica(t, c, server.Addr(), lasting, nil)
+	awaitRole(t, second, api.Standby)
+	runTrain(t, c, first, "one", mesos.TASK_FAILED)
+	runTrain(t, c, first, "two", mesos.TASK_FINISHED)
+	checkTrainRuns(t, first, "on the leader")
+	if _, err := second.GetJob(longTimeout(t), "train@2"); err != nil { // waits until the standby has it
+		t.Error(err)
+	}
+	awaitState(t, second, "train@2", job.Finished)
+	checkTrainRuns(t, second, "on the standby")
+	first.stopAndWait(t)
+	awaitRole(t, second, api.Leader)
+	checkTrainRuns(t, second, "after the failover")
+	second.stopAndWait(t)
+}

@@ -1,0 +1,42 @@
+package job
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// RunID identifies one run of a job. Each submission of a name is a run of its own.
+type RunID struct {
+	// Name is that of the job, Run its number: 1 for the first submission of the name.
+	Name string
+	Run  int
+}
+
+// runSeparator stands between the name and the number of a run. Names do not contain it.
+const runSeparator = "@"
+
+// String returns NAME@RUN.
+func (r RunID) String() string { return r.Name + runSeparator + strconv.Itoa(r.Run) }
+
+// ParseRunID parses NAME@RUN, or NAME, which means the newest run and has the number 0. It returns false if the number is
+// none; it does not check the name.
+func ParseRunID(text string) (id RunID, ok bool) {
+	name, number, has := strings.Cut(text, runSeparator)
+	if !has {
+		return RunID{Name: name}, true
+	}
+	run, err := strconv.Atoi(number)
+	return RunID{name, run}, err == nil && run > 0 && number == strconv.Itoa(run)
+}
+
+// CompareRuns orders runs by name, then by number.
+func CompareRuns(a, b RunID) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Run, b.Run))
+}
+
+// RunID returns the run's name and number.
+func (j *Job) RunID() RunID { return RunID{j.Spec.Name, max(j.Run, 1)} }
+
+// RunID returns the run to which the task belongs.
+func (t *Task) RunID() RunID { return RunID{t.Job, max(t.Run, 1)} }

@@ -1,0 +1,83 @@
+package job
+
+import "slices"
+
+// RunTable holds runs of jobs by name and number.
+type RunTable[T interface {
+	comparable
+	RunID() RunID
+}] struct {
+	// Newest is the newest run of each job, by name. All runs that have not ended are among them. Earlier are the
+	// other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
+	Newest  map[string]T
+	Earlier map[string][]T
+	count   int
+}
+
+// Add adds a run that is newer than the other runs of its job.
+func (t *RunTable[T]) Add(run T) {
+	name := run.RunID().Name
+	if t.Newest == nil {
+		t.Newest, t.Earlier = map[string]T{}, map[string][]T{}
+	}
+	if old, ok := t.Newest[name]; ok {
+		t.Earlier[name] = append(t.Earlier[name], old)
+	}
+	t.Newest[name] = run
+	t.count++
+}
+
+// Remove removes a run. If it was the newest one of its job, the run before it is the newest from then on.
+func (t *RunTable[T]) Remove(run T) {
+	name := run.RunID().Name
+	earlier := t.Earlier[name]
+	last := len(earlier) - 1
+	switch {
+	case t.Newest[name] == run && last < 0:
+		delete(t.Newest, name)
+	case t.Newest[name] == run:
+		t.Newest[name] = earlier[last]
+		earlier = slices.Delete(earlier, last, last+1)
+	default:
+		earlier = slices.DeleteFunc(earlier, func(one T) bool { return one == run })
+		if len(earlier) > last {
+			return // it is not in the table
+		}
+	}
+	t.count--
+	if len(earlier) == 0 {
+		delete(t.Earlier, name)
+	} else {
+		t.Earlier[name] = earlier
+	}
+}
+
+// Find returns the run NAME@RUN, or the newest one for NAME alone.
+func (t *RunTable[T]) Find(text string) (run T, ok bool) {
+	id, valid := ParseRunID(text)
+	newest, ok := t.Newest[id.Name]
+	if !valid || !ok {
+		return run, false
+	}
+	if id.Run == 0 || id == newest.RunID() {
+		return newest, true
+	}
+	for _, run := range t.Earlier[id.Name] {
+		if run.RunID() == id {
+			return run, true
+		}
+	}
+	return run, false
+}
+
+// RunsOf returns all runs of a job, the newest one last.
+func (t *RunTable[T]) RunsOf(name string) []T {
+	newest, ok := t.Newest[name]
+	if !ok {
+		return nil
+	}
+	return append(slices.Clip(t.Earlier[name]), newest)
+}
+
+// Len returns the number of runs.
+func (t *RunTable[T]) Len() int { return t.count }
