@@ -262,7 +262,7 @@ start gang.1 on y [oy] 1 V100`,
 			want: `
 start later.0 on x [ox] 1 V100
 start later.1 on y [oy] 1 V100
-wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 3 tasks waits`,
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free`,
 		},
 		{
 			name:    "what a gang cannot use is left to jobs that end in time",
@@ -272,7 +272,7 @@ wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 
 			want: `
 start short.0 on x [ox] 1 V100
 hold oy for 5s: gang cannot start with this offer alone
-wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 3 tasks waits
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free
 wait long: a place that gang will not need; gang goes first and starts within 1h0m0s, a run_time that ends before would fit`,
 		},
 		{
@@ -361,7 +361,7 @@ wait second: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1`,
 			want: `
 start two.0 on x [ox] 1 V100
 start two.1 on y [oy] 1 V100
-wait three: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 3 tasks waits`,
+wait three: 1 free GPU on one agent; 2 agents have GPUs, none has one free`,
 		},
 		{
 			name:    "a role at its quota waits",
@@ -382,7 +382,7 @@ wait next: room in the quota of role  for 1 more; it may hold 2 GPUs and holds 2
 			roles:   []queue.Role{{Quota: quota.Quota{quota.AllTypes: 2}}},
 			want: `
 decline ox for 1h0m0s: no task waits for V100
-wait gang: room in the quota of role  for 2 more; it may hold 2 GPUs and holds 1; 1 of 2 tasks waits
+wait gang: room in the quota of role  for 2 more; it may hold 2 GPUs and holds 1
 wait next: room in the quota of role  for 1 more; it may hold 2 GPUs and holds 1, and gang goes first`,
 		},
 		{
@@ -526,7 +526,7 @@ wait of-b: 1 free GPU on one agent; none of 1 agent offers to role "b"`,
 decline oy-b for 5s: role a holds less for its weight and gang-a waits for it
 hold ox-a for 5s: gang-a cannot start with this offer alone
 return y
-wait gang-a: 1 free GPU on one agent; 1 agent has GPUs, none has one free; 1 of 2 tasks waits
+wait gang-a: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait gang-b: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
@@ -746,7 +746,7 @@ wait train: 1 free GPU on one agent; none of 1 agent offers to role ""`,
 			waiting: []queue.WaitingJob{waitingJob("gang", 3, asGang), waitingJob("next", 1, nil)},
 			want: `
 hold ox for 5s: gang cannot start with this offer alone
-wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 2 of 3 tasks wait
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free
 wait next: a place that gang will not need; gang goes first and starts within 0s, a run_time that ends before would fit`,
 		},
 		{
@@ -756,7 +756,7 @@ wait next: a place that gang will not need; gang goes first and starts within 0s
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, asGang), waitingJob("next", 1, nil)},
 			want: `
 start next.0 on x [ox] 1 V100
-wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 2 tasks waits`,
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free`,
 		},
 		{
 			name:    "what an agent had left counts once a task on it ends",
@@ -766,7 +766,7 @@ wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(asGang, func(s *job.Spec) { s.CPUs = 5 })), waitingJob("next", 1, nil)},
 			want: `
 hold ox for 5s: gang cannot start with this offer alone
-wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free; 1 of 2 tasks waits
+wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free
 wait next: a place that gang will not need; gang goes first and starts within 1h0m0s, a run_time that ends before would fit`,
 		},
 		{
@@ -776,7 +776,7 @@ wait next: a place that gang will not need; gang goes first and starts within 1h
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, asGang), waitingJob("next", 1, nil)},
 			want: `
 start next.0 on x [ox] 1 V100
-wait gang: 1 free GPU on one agent; 1 agent has GPUs, none has one free; 1 of 2 tasks waits`,
+wait gang: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
 			name:    "a gang beyond its quota is blocked by it where agents are full",
@@ -786,7 +786,18 @@ wait gang: 1 free GPU on one agent; 1 agent has GPUs, none has one free; 1 of 2 
 			roles:   []queue.Role{{Quota: quota.Quota{quota.AllTypes: 3}}},
 			want: `
 start next.0 on x [ox] 1 V100
-wait gang: room in the quota of role  for 4 more; it may hold 3 GPUs and holds 1: it can never start; 3 of 4 tasks wait`,
+wait gang: room in the quota of role  for 4 more; it may hold 3 GPUs and holds 1: it can never start`,
+		},
+		{
+			name:    "a gang that gives its places back waits as a whole where the rest is reserved",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "V100")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("gang", 2, asGang)},
+			want: `
+hold ox for 5s: head wants 2 GPUs, agent has 1 free
+hold oy for 5s: head wants 2 GPUs, agent has 1 free
+wait head: 2 free GPUs on one agent; 2 agents have GPUs, the largest has 1
+wait gang: a place that head will not need; head goes first and starts within 1h0m0s, a run_time that ends before would fit`,
 		},
 		{
 			name:    "a gang waits for as many places as it lacks",

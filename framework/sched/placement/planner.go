@@ -179,16 +179,18 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 		}
 		cause.Available += got.Limit.ExcludedTypeNote()
 	}
+	waiting := missing
 	if j.Spec.Gang {
 		pl.alloc.UndoJob(j, d, got)
+		waiting = tasks
 	}
 
 	// 3. At the quota, what is left of it is reserved for this job.
 	if got.AtQuota {
-		pl.leaveWaiting(j, missing, QuotaCause(pl.alloc.Usage.KeepRest(j.Spec, tasks, got.Limit)))
+		pl.leaveWaiting(j, waiting, QuotaCause(pl.alloc.Usage.KeepRest(j.Spec, tasks, got.Limit)))
 		return
 	}
-	pl.leaveWaiting(j, missing, cause)
+	pl.leaveWaiting(j, waiting, cause)
 
 	// 4. Roles with more than their share return offers that this job can use.
 	need := tasks - len(got.Places)
@@ -213,8 +215,8 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 }
 
 // leaveWaiting records why tasks of the job found no place.
-func (pl *planner) leaveWaiting(j *queue.WaitingJob, missing int, cause PendingCause) {
-	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: missing, Tasks: j.Spec.Tasks, PendingCause: cause})
+func (pl *planner) leaveWaiting(j *queue.WaitingJob, waiting int, cause PendingCause) {
+	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: waiting, Tasks: j.Spec.Tasks, PendingCause: cause})
 }
 
 // placementKey is equal for jobs that find a place on the same agents in this plan.
