@@ -92,17 +92,20 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 	})
 }
 
-// CheckAdmission returns an error if a job could not be submitted. It changes
-// nothing. It ignores existing jobs of the same name and the limit on all tasks.
-func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) error {
-	return c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+// CheckAdmission returns why a job could not be submitted, or as err why that cannot
+// be checked. It changes nothing. It ignores existing jobs of the same name and the
+// limit on all tasks.
+func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error) {
+	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
 			if err := st.AdmitCompleted(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.LimitError)) {
-				return api.NewProblemf(admissionStatus(err), "%w", err)
+				rejected = api.NewProblemf(admissionStatus(err), "%w", err)
+				break
 			}
 		}
 		return nil
 	})
+	return rejected, err
 }
 
 // KillJobs kills jobs. Jobs that have ended are ignored.

@@ -130,8 +130,12 @@ func (k *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App)
 		}
 		specs = append(specs, spec)
 	}
-	if err := k.cluster.CheckAdmission(ctx, specs...); err != nil {
-		return unprocessableError(err)
+	rejected, err := k.cluster.CheckAdmission(ctx, specs...)
+	switch {
+	case err != nil:
+		return unavailableError("%v", err)
+	case rejected != nil:
+		return unprocessableError(rejected)
 	}
 	return nil
 }

@@ -24,9 +24,10 @@ type ClusterBackend interface {
 	DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error)
 	// SubmitJobs submits completed jobs: all of them or, if one is rejected, none.
 	SubmitJobs(ctx context.Context, specs ...job.Spec) error
-	// CheckAdmission returns an error if jobs may never be submitted, however much
-	// of the cluster is free. It changes nothing.
-	CheckAdmission(ctx context.Context, specs ...job.Spec) error
+	// CheckAdmission returns why jobs may never be submitted, however much of the
+	// cluster is free. err is why that could not be checked, as when the scheduler
+	// stops leading. It changes nothing.
+	CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error)
 	// ScaleJob sets the number of tasks of a service.
 	ScaleJob(ctx context.Context, name string, tasks int) error
 	// StopTasks ends tasks. Their services replace them, unless retire is set.

@@ -16,6 +16,7 @@ import (
 
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
+	"mesos-gpu/marathon/api"
 	"mesos-gpu/marathon/deploy"
 )
 
@@ -374,6 +375,26 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("it did %v", s.cluster.calls[len(before):])
 		}
 		s.checkSettled(map[string]int{"one": 1})
+		if err := s.stopAndWait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAppWhileLeadershipEnds checks that a definition is not rejected as invalid if its job cannot be checked because the
+// scheduler stops leading: the client is to repeat the request.
+func TestAppWhileLeadershipEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeCluster()
+		f.uncheckable = errors.New("the scheduler is stopping")
+		s := startInBubble(t, f, nil)
+		for _, request := range [][2]string{{"POST", "/v2/apps"}, {"PUT", "/v2/apps/a"}} {
+			var answer api.Problem
+			code := s.sendRequest(request[0], request[1], `{"id":"/a","cmd":"sleep 1"}`, &answer)
+			if code != http.StatusServiceUnavailable || answer.Message != "the scheduler is stopping" {
+				t.Errorf("%s: %d %+v", request, code, answer)
+			}
+		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}

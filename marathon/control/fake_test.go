@@ -50,8 +50,9 @@ type fakeCluster struct {
 	addresses []string
 	// explained are the jobs for which ExplainWaiting was called.
 	explained []string
-	// refuses are apps whose jobs are not admitted.
-	refuses map[string]bool
+	// refuses are apps whose jobs are not admitted; uncheckable, if set, is why admission cannot be checked.
+	refuses     map[string]bool
+	uncheckable error
 }
 
 func newFakeCluster() *fakeCluster {
@@ -194,13 +195,13 @@ func (f *fakeCluster) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 }
 
 // CheckAdmission rejects the jobs of apps in refuses.
-func (f *fakeCluster) CheckAdmission(_ context.Context, specs ...job.Spec) error {
+func (f *fakeCluster) CheckAdmission(_ context.Context, specs ...job.Spec) (rejected, err error) {
 	for _, s := range specs {
 		if f.refuses[s.Group] {
-			return fmt.Errorf("%s wants what its operator has not allowed", s.Group)
+			rejected = fmt.Errorf("%s wants what its operator has not allowed", s.Group)
 		}
 	}
-	return nil
+	return rejected, f.uncheckable
 }
 
 func (f *fakeCluster) newTask(j *job.Job, index, attempt int) job.Task {
