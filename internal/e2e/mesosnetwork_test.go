@@ -57,7 +57,7 @@ func writeCNINetwork(t *testing.T) (flags []string, records string) {
 		}
 	}
 	return []string{
-		"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime,network/cni", "--http_executor_domain_sockets",
+		"--isolation=cgroups/devices,gpu/nvidia,filesystem/linux,docker/runtime,network/cni", "--http_executor_domain_sockets",
 		"--network_cni_config_dir=" + filepath.Join(dir, "networks"), "--network_cni_plugins_dir=" + filepath.Join(dir, "plugins") + ":" + cniFolder,
 	}, records
 }
@@ -98,7 +98,7 @@ func readCNIRecords(t *testing.T, dir string) (all []cniRecord) {
 	return all
 }
 
-// TestMesosAppsJoinCNINetworks runs Marathon apps with MESOS containers on a CNI network, with and
+// TestMesosAppsJoinCNINetworks runs Marathon apps with GPUs and MESOS containers on a CNI network, with and
 // without an image: each instance has an address of its own, at which other hosts and its health
 // check reach it, and the plugin gets labels and port mappings.
 func TestMesosAppsJoinCNINetworks(t *testing.T) {
@@ -111,7 +111,7 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 	c := m.startScheduler(t)
 	seen := map[netip.Addr]bool{}
 	for name, container := range map[string]string{"plain": `"type": "MESOS"`, "image": `"type": "MESOS", "docker": {"image": "` + image + `"}`} {
-		c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(`{"id": "/cni/%s", "cmd": "cd $MESOS_SANDBOX; echo it is %[1]s > index.html; exec busybox httpd -f -p 8080", "cpus": 0.1, "mem": 64,
+		c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(`{"id": "/cni/%s", "cmd": "cd $MESOS_SANDBOX; echo it is %[1]s > index.html; exec busybox httpd -f -p 8080", "cpus": 0.1, "mem": 64, "gpus": 1,
 			"networks": [{"mode": "container", "name": "front", "labels": {"policy": "web"}}], "container": {%s, "portMappings": [{"containerPort": 8080, "hostPort": 0, "name": "http"}]},
 			"healthChecks": [{"protocol": "MESOS_HTTP", "path": "/index.html", "portIndex": 0, "intervalSeconds": 1, "delaySeconds": 0}], "taskKillGracePeriodSeconds": 1}`, name, container))
 		app := c.awaitApp("/cni/"+name, "be healthy", func(a *appView) bool { return a.TasksHealthy == 1 || a.LastTaskFailure != nil })
