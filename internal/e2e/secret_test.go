@@ -30,14 +30,15 @@ func loadSecretImage(t *testing.T) string {
 	return archive
 }
 
-// secretsFolder returns a folder with one secret of the role *.
+// secretsFolder returns a folder with one secret of the role *. Tasks of other users cannot enter it, and can read the
+// file where it is mounted.
 func secretsFolder(t *testing.T) string {
 	t.Helper()
 	secrets := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(secrets, "*", "db"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(secrets, "*", "db", "password"), []byte("s3cret\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(secrets, "*", "db", "password"), []byte("s3cret\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return secrets
