@@ -218,41 +218,48 @@ func (r KillReason) RequeuesTask() bool {
 	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain
 }
 
-// State returns the state of the job: FAILED as soon as it cannot finish any more,
-// otherwise the least advanced state of its tasks. Retired tasks count only if all
+// State returns the state of the job. While tasks are live it is the most active of their
+// states: RUNNING as soon as one runs. After that it is FINISHED if all tasks have
+// finished, and otherwise the worst of the other states. Retired tasks count only if all
 // tasks are retired.
 func (j *Job) State() State {
-	least, retired := Finished, true
+	state, retired := Finished, true
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		if t.IsRetired() {
 			continue
 		}
 		retired = false
-		if t.State.jobRank() < least.jobRank() {
-			least = t.State
+		if t.State.jobRank() > state.jobRank() {
+			state = t.State
 		}
 	}
 	if retired && len(j.Tasks) > 0 {
 		return Killed
 	}
-	return least
+	return state
 }
 
-// jobRank orders states by how much they decide about the whole job. Failures come
-// first, among them those that no user caused, then the least advanced states.
+// jobRank orders states by how much they decide about the state of a job: first the ends,
+// the worst one last, then the live states, the most active one last.
 func (s State) jobRank() int {
-	for i, bad := range [...]State{Failed, Refused, Lost, Killed} {
-		if s == bad {
-			return i - len(transitions)
-		}
-	}
-	for i, one := range stateOrder() {
+	for i, one := range [...]State{Finished, Killed, Lost, Refused, Failed, Waiting, Launching, Staging, Starting, Killing, Unreachable, Running} {
 		if s == one {
 			return i
 		}
 	}
 	return -1
+}
+
+// CountTasks returns the number of tasks in each state, without retired tasks.
+func (j *Job) CountTasks() map[State]int {
+	count := map[State]int{}
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; !t.IsRetired() {
+			count[t.State]++
+		}
+	}
+	return count
 }
 
 // IsTerminal reports whether every task has ended for good. A service with retired

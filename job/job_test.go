@@ -81,14 +81,18 @@ func TestJobState(t *testing.T) {
 		terminal bool
 	}{
 		{[]State{Waiting}, Waiting, false},
-		{[]State{Running, Waiting}, Waiting, false},
+		{[]State{Running, Waiting}, Running, false},
+		{[]State{Finished, Waiting}, Waiting, false},
 		{[]State{Running, Finished}, Running, false},
 		{[]State{Finished, Finished}, Finished, true},
 		{[]State{Finished, Failed}, Failed, true},
-		{[]State{Failed, Running}, Failed, false},
-		{[]State{Running, Killed, Finished}, Killed, false},
+		{[]State{Failed, Running}, Running, false},
+		{[]State{Failed, Waiting, Killing}, Killing, false},
+		{[]State{Running, Killed, Finished}, Running, false},
+		{[]State{Unreachable, Starting, Finished}, Unreachable, false},
+		{[]State{Lost, Killed}, Lost, true},
 		{[]State{Finished, Killed, Failed}, Failed, true},
-		{[]State{Launching, Staging, Running}, Launching, false},
+		{[]State{Launching, Staging, Waiting}, Staging, false},
 	} {
 		j := Job{}
 		for _, s := range c.tasks {

@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -149,7 +150,7 @@ func TestJobStateOfScaledServices(t *testing.T) {
 		"one retired":              {[]Task{running, retired}, 1, Running, false, 1},
 		"one about to be":          {[]Task{running, leaving}, 1, Running, false, 1},
 		"one replaced":             {[]Task{running, replaced}, 2, Running, false, 1},
-		"another waits":            {[]Task{retired, waiting, running}, 2, Waiting, false, 1},
+		"another waits":            {[]Task{retired, waiting, running}, 2, Running, false, 1},
 		"scaled to nothing":        {[]Task{retired, retired}, 0, Killed, false, 1},
 		"ended":                    {[]Task{killed, killed}, 2, Killed, true, 137},
 		"killed but for a retired": {[]Task{retired, killed}, 1, Killed, false, 137},
@@ -162,6 +163,13 @@ func TestJobStateOfScaledServices(t *testing.T) {
 			}
 			if got := j.State(); got != c.state {
 				t.Errorf("state: got %s, want %s", got, c.state)
+			}
+			counted := 0
+			for _, n := range j.CountTasks() {
+				counted += n
+			}
+			if retired := len(slices.DeleteFunc(slices.Clone(c.tasks), func(t Task) bool { return !t.IsRetired() })); counted != len(c.tasks)-retired {
+				t.Errorf("counted %v", j.CountTasks())
 			}
 			if got := j.IsTerminal(); got != c.terminal {
 				t.Errorf("terminal: got %v, want %v", got, c.terminal)

@@ -48,13 +48,7 @@ var transitions = map[State][]State{
 
 // States lists every state in the order of a task's life.
 func States() []State {
-	all := stateOrder()
-	return all[:]
-}
-
-// stateOrder returns an array, so that jobRank allocates nothing.
-func stateOrder() [12]State {
-	return [...]State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
+	return []State{Waiting, Launching, Staging, Starting, Running, Unreachable, Killing, Finished, Failed, Killed, Lost, Refused}
 }
 
 // CanBecome reports whether the task may change to next.

@@ -204,3 +204,14 @@ func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
 	}
 	wantEntries(t, s, ".lock")
 }
+
+// A volume that a container mounts while it is being removed gets its name back.
+func TestCollectRestoresVolumeThatIsMountedMeanwhile(t *testing.T) {
+	s := storeOfThree(t)
+	mount := fmt.Sprintf("40 30 8:1 %s/%snvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir, removingPrefix) // found after the rename only
+	removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount})})
+	if err != nil || len(removed) != 2 || len(kept) != 1 || kept[0].Name != "nvidia_470.57.02" || !strings.Contains(kept[0].Why, "as process 42 sees it") {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	wantEntries(t, s, ".lock", "nvidia_470.57.02")
+}

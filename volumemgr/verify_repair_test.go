@@ -319,3 +319,14 @@ func TestUpgradeKeepsOldVolume(t *testing.T) {
 		t.Errorf("the old volume: %v", got)
 	}
 }
+
+// A volume of the driver's own files without damage is left as it is.
+func TestRepairOfWholeVolume(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	created := mustCreate(t, s, d)
+	v, damage, err := s.Repair(context.Background(), d)
+	if err != nil || len(damage) != 0 || v != created {
+		t.Errorf("got %v, damage %v, %v, want %v", v, damage, err, created)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
@@ -61,8 +62,76 @@ func TestInvalidSelection(t *testing.T) {
 func TestJobsAreListed(t *testing.T) {
 	jobsOfAllKinds().command(t, "ps").expect(t, ""+
 		"JOB     STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
-		"train   RUNNING  2      -        2 GPUs  3h ago\n"+
+		"train   RUNNING  2/2    -        2 GPUs  3h ago\n"+
 		"queued  WAITING  1      -        no GPU  5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
 	jobsOfAllKinds().command(t, "ps --no-headers -o wide --role research").expect(t, ""+
-		"train  RUNNING  2  -  2 GPUs  3h ago  research  0  -\n", "", 0)
+		"train  RUNNING  2/2  -  2 GPUs  3h ago  research  0  -  0.0s  "+term.FormatTime(jobsOfAllKinds().jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
+}
+
+// sweep is a job of which one task has failed and others run.
+func sweep() *job.Job {
+	j := fakeJob("sweep", 2*time.Hour, job.Failed, job.Running, job.Running, job.Waiting, job.Finished, job.Finished)
+	j.Spec.Owner, j.Spec.Labels = "ada", map[string]string{"team": "vision", "tier": "2"}
+	for i := range j.Tasks {
+		j.Tasks[i].Started = j.Submitted.Add(30 * time.Minute)
+	}
+	j.Tasks[3].Started = time.Time{}
+	return j
+}
+
+// The state of a job with several tasks is that of a live one, with the counts of the others,
+// and the filters select what is shown.
+func TestStateOfJobWithManyTasks(t *testing.T) {
+	c := newFakeCluster(sweep(), fakeJob("over", time.Hour, job.Failed, job.Finished))
+	row := "sweep  RUNNING  2/6, 2 finished, 1 failed  -        no GPU  2h ago\n"
+	over := "over  FAILED  1/2, 1 finished  -        no GPU  1h ago\n"
+	head := "JOB    STATE    TASKS                      HEALTHY  GPUS    SUBMITTED  WAITS\n"
+	overHead := "JOB   STATE   TASKS            HEALTHY  GPUS    SUBMITTED  WAITS\n"
+	none := "No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.\n"
+	for line, want := range map[string]string{
+		"ps":                           head + row,
+		"ps --state running":           head + row,
+		"ps --state failed":            overHead + over,
+		"ps --state waiting":           none,
+		"ps --owner ada":               head + row,
+		"ps --user ada":                head + row,
+		"ps --user eve":                none,
+		"ps --label team=vision":       head + row,
+		"ps -l team -l tier=2":         head + row,
+		"ps --label team=vision,tier=": none,
+		"ps --label team=speech":       none,
+	} {
+		c.command(t, line).expect(t, want, "", 0)
+	}
+	r := c.command(t, "describe sweep")
+	for _, want := range []string{
+		"state       RUNNING\n", "tasks       2 running, 1 waiting, 2 finished, 1 failed\n", "queued for  30m00s\n", "duration    1h30m\n",
+		"started     " + term.FormatTime(c.jobs[0].Tasks[0].Started) + "\n",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("describe lacks %q:\n%s", want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "ended  ") {
+		t.Errorf("a live job has ended:\n%s", r.out)
+	}
+}
+
+// An ended job has a duration, and one that never started was queued until its end.
+func TestJobTimes(t *testing.T) {
+	ended, never := fakeJob("ended", time.Hour, job.Finished, job.Finished), fakeJob("never", time.Hour, job.Killed)
+	for i := range ended.Tasks {
+		ended.Tasks[i].Started, ended.Tasks[i].Ended = ended.Submitted.Add(time.Duration(i+1)*time.Minute), ended.Submitted.Add(time.Duration(i+5)*time.Minute)
+	}
+	never.Tasks[0].Started, never.Tasks[0].Ended = time.Time{}, never.Submitted.Add(90*time.Second)
+	c := newFakeCluster(ended, never)
+	r := c.command(t, "describe ended")
+	for _, want := range []string{"queued for  1m00s\n", "ended       " + term.FormatTime(ended.Tasks[1].Ended) + "\n", "duration    5m00s\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("describe lacks %q:\n%s", want, r.out)
+		}
+	}
+	if r := c.command(t, "describe never"); !strings.Contains(r.out, "queued for  1m30s\n") || strings.Contains(r.out, "duration") {
+		t.Errorf("describe of a job that never started:\n%s", r.out)
+	}
 }

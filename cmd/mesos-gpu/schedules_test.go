@@ -17,9 +17,11 @@ func TestSchedulesCommand(t *testing.T) {
 		"SCHEDULE  CRON       ZONE  NEXT                  RUNS  LAST       NOTE\n" +
 		"nightly   0 3 * * *  UTC   2030-01-02T03:00:00Z  1     nightly-1\n"
 	c.command(t, "schedules").expect(t, table, "", 0)
-	c.command(t, "ps --role *").expect(t, ""+
-		"JOB    STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
-		"train  RUNNING  1      -        no GPU  1h ago\n\n"+table, "", 0)
+	jobs := "" +
+		"JOB    STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n" +
+		"train  RUNNING  1      -        no GPU  1h ago\n"
+	c.command(t, "ps").expect(t, jobs+"\n"+table, "", 0)
+	c.command(t, "ps --role *").expect(t, jobs, "", 0) // a filter selects jobs
 	c.command(t, "describe nightly").expect(t, ""+
 		"schedule    nightly\ncron        0 3 * * *\ntime zone   UTC\noverlap     skip\nhistory     3\nnext        2030-01-02T03:00:00Z\nnote        -\n\n"+
 		"JOB        DUE\nnightly-1  2030-01-01T03:00:00Z\n", "", 0)

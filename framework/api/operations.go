@@ -15,6 +15,9 @@ type QueuedJob struct {
 	Role      string    `json:"role"`
 	Priority  int       `json:"priority"`
 	Submitted time.Time `json:"submitted"`
+	// State and TaskStates are those of JobView.
+	State      job.State         `json:"state"`
+	TaskStates map[job.State]int `json:"task_states"`
 	// Waiting is the number of its Tasks that wait.
 	Tasks   int `json:"tasks"`
 	Waiting int `json:"waiting"`

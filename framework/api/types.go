@@ -4,7 +4,6 @@
 package api
 
 import (
-	"slices"
 	"time"
 
 	"mesos-gpu/gpu"
@@ -15,6 +14,9 @@ import (
 type JobView struct {
 	job.Job
 	State job.State `json:"state"`
+	// TaskStates counts the tasks in each state, without those by which a service was
+	// scaled down. A scheduler of an earlier version omits it.
+	TaskStates map[job.State]int `json:"task_states,omitempty"`
 	// ExitCode is set once the job has ended.
 	ExitCode *int `json:"exit_code,omitempty"`
 	// WaitReason says why tasks wait, with numbers; it is empty if none waits. The
@@ -37,10 +39,8 @@ type JobView struct {
 
 // NewJobView returns the view of a job with the wait reason waits.
 func NewJobView(j *job.Job, waits string) JobView {
-	v := JobView{
-		Job: *j, State: j.State(), Terminal: j.IsTerminal(), WaitReason: waits, WantedCount: j.WantedTasks(),
-		HasWaiting: slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }),
-	}
+	v := JobView{Job: *j, State: j.State(), TaskStates: j.CountTasks(), Terminal: j.IsTerminal(), WaitReason: waits, WantedCount: j.WantedTasks()}
+	v.HasWaiting = v.TaskStates[job.Waiting] > 0
 	if v.Terminal {
 		code := j.ExitCode()
 		v.ExitCode = &code

@@ -12,9 +12,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// maxExecSessions limits how many commands run through one scheduler concurrently.
-const maxExecSessions = 128
-
 func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 	r.Argv = q["argv"]
 	for name, to := range map[string]*bool{"tty": &r.TTY, "stdin": &r.Stdin} {
@@ -56,12 +53,6 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	}
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = task.Job, task.ID, auditArgv(request.Argv)
-	select {
-	case s.execSlots <- struct{}{}:
-		defer func() { <-s.execSlots }()
-	default:
-		return api.NewProblemf(http.StatusServiceUnavailable, "%d commands run in containers through this scheduler, which is the limit: end one of them", cap(s.execSlots)).WithCode(api.CodeTooManySessions, "")
-	}
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
 		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)
 		return code, classifyStartError(request.Argv[0], err)

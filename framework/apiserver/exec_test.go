@@ -411,45 +411,6 @@ func TestUnreadExecSessionEndsOnShutdown(t *testing.T) {
 	})
 }
 
-// TestExecSessionsAreLimited checks that a session beyond the limit is rejected until
-// another one ends.
-func TestExecSessionsAreLimited(t *testing.T) {
-	f := &fakeBackend{state: job.Running, exec: func(_ context.Context, _ api.ExecRequest, term api.Terminal) (int, error) {
-		_, err := io.Copy(term.Stdout, term.Stdin)
-		return 0, err
-	}}
-	url := serveBackend(t, f).URL + "/v1/jobs/train/tasks/0/exec?argv=cat&stdin=true"
-	var last *websocket.Conn
-	for range maxExecSessions {
-		conn, _, err := websocket.Dial(t.Context(), url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.CloseNow()
-		last = conn
-	}
-	status, _, body := sendRequest(t, "GET", url, "", upgrade...)
-	if status != 503 || !strings.Contains(body, "128 commands run in containers through this scheduler") {
-		t.Errorf("one more: %d %s", status, body)
-	}
-	c := execClient{t, last}
-	c.send(execwire.StdinChannel, "")
-	c.expect(`3 {"exit":0}`)
-	c.expectClosed()
-	for status = 503; status == 503; { // the slot is freed shortly afterwards
-		conn, res, err := websocket.Dial(t.Context(), url, nil)
-		if res == nil {
-			t.Fatal(err)
-		}
-		if status = res.StatusCode; err == nil {
-			defer conn.CloseNow()
-		}
-	}
-	if status != 101 {
-		t.Errorf("after another session ended: status %d", status)
-	}
-}
-
 // TestExecPreconditions checks that errors which are known before the upgrade are
 // returned as Problems, and that no command runs.
 func TestExecPreconditions(t *testing.T) {

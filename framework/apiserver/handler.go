@@ -31,10 +31,8 @@ type apiServer struct {
 	log logrus.FieldLogger
 	// metricsHandler serves /metrics.
 	metricsHandler metrics.MetricsHandler
-	// execEnabled permits commands in containers. execSlots limits how many run at
-	// a time: each session holds a slot.
+	// execEnabled permits commands in containers.
 	execEnabled bool
-	execSlots   chan struct{}
 }
 
 // HandlerOption changes a default of NewHandler.
@@ -47,7 +45,7 @@ func WithoutExec() HandlerOption { return func(s *apiServer) { s.execEnabled = f
 // backend changes when a leader is elected. If the backend is a copy, the Age header
 // is its age in seconds. Cross-origin requests are rejected.
 func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOption) http.Handler {
-	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), execEnabled: true, execSlots: make(chan struct{}, maxExecSessions)}
+	s := &apiServer{backend: b, log: log, metricsHandler: metrics.NewMetricsHandler(), execEnabled: true}
 	for _, set := range options {
 		set(s)
 	}

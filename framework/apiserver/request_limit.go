@@ -17,9 +17,9 @@ import (
 // RequestLimits bounds what the API does at a time. A client is a user or, without an access
 // file, an address.
 type RequestLimits struct {
-	// Streams are event streams and logs, Lists are lists, Requests are all others except
-	// commands in containers, which have a limit of their own.
-	Streams, Lists, Requests int
+	// Streams are event streams and logs, Lists are lists, Requests are all others. Sessions are
+	// commands in containers; zero means maxExecSessions.
+	Streams, Lists, Requests, Sessions int
 	// ClientPercent is the part of each limit that one client may use.
 	ClientPercent int
 	// Usage receives the numbers; nil discards them.
@@ -41,6 +41,7 @@ const (
 	streamsResource     = "streams"
 	listsResource       = "lists"
 	requestsResource    = "requests"
+	sessionsResource    = "sessions"
 	probesResource      = "probes"
 	anonymousResource   = "anonymous"
 
@@ -57,6 +58,8 @@ func (ignoreUsage) CountAPIRejection(string, string) {}
 const (
 	// limitWait is how long a request waits for its turn before it is rejected.
 	limitWait = 10 * time.Second
+	// maxExecSessions limits commands in containers. They do not wait.
+	maxExecSessions = 128
 	// maxProbes limits health checks. They do not wait.
 	maxProbes = 128
 	// maxAnonymous limits requests without a user where an access file is configured: files of
@@ -79,23 +82,25 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 	streams := newLimitedResource(streamsResource, limits.Streams, part(limits.Streams), 0, limits.Usage)
 	lists := newLimitedResource(listsResource, limits.Lists, max(part(limits.Lists), min(bufferedListCost, limits.Lists)), limitWait, limits.Usage)
 	requests := newLimitedResource(requestsResource, limits.Requests, part(limits.Requests), limitWait, limits.Usage)
+	maxSessions := cmp.Or(limits.Sessions, maxExecSessions)
+	sessions := newLimitedResource(sessionsResource, maxSessions, part(maxSessions), 0, limits.Usage)
 	probes := newLimitedResource(probesResource, maxProbes, part(maxProbes), 0, limits.Usage)
 	anonymous := newLimitedResource(anonymousResource, maxAnonymous, part(maxAnonymous), limitWait, limits.Usage)
+	classes := newRequestClassifier()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource, cost := requests, 1
-		switch path := r.URL.Path; {
-		case path == "/healthz", path == "/readyz", path == "/ping":
+		switch class := classes.classify(r); {
+		case class == probeClass:
 			resource = probes
 		case !GrantOf(r.Context()).IsKnown():
 			resource = anonymous
-		case strings.HasPrefix(path, "/v1/jobs/") && strings.HasSuffix(path, "/exec") && strings.Count(path, "/") == 6: // not a job of that name
-			h.ServeHTTP(w, r)
-			return
-		case path == "/v1/events", path == "/v2/events", strings.HasPrefix(path, "/v1/tasks/") && strings.HasSuffix(path, "/log"):
+		case class == sessionClass:
+			resource = sessions
+		case class == streamClass:
 			resource = streams
-		case r.Method == http.MethodGet && slices.Contains(listPaths(), path):
+		case class == listClass:
 			resource = lists
-		case r.Method == http.MethodGet && strings.HasPrefix(path, "/v2/"):
+		case class == bufferedListClass:
 			resource, cost = lists, min(bufferedListCost, limits.Lists)
 		}
 		release, err := resource.acquire(r.Context(), clientOf(r), cost)
@@ -108,13 +113,64 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 	})
 }
 
-// listPaths returns the paths whose answers grow with the cluster or its jobs.
-var listPaths = sync.OnceValue(func() []string {
-	paths := pathsWhere(func(one *route) bool {
-		return strings.HasPrefix(one.request, http.MethodGet) && (strings.HasPrefix(one.parameters, "limit") || strings.HasPrefix(one.path(), "/metrics"))
-	})
-	return append(paths, "/v1/demand")
-})
+// requestClass is the limit that applies to a request.
+type requestClass int
+
+const (
+	plainClass requestClass = iota
+	probeClass
+	streamClass
+	listClass
+	// bufferedListClass are the reads of an extension, which are built in memory.
+	bufferedListClass
+	sessionClass
+)
+
+// ServeHTTP makes a class an entry of the classifier's mux, which serves nothing.
+func (requestClass) ServeHTTP(http.ResponseWriter, *http.Request) {}
+
+// class returns the limit that applies to a route. Answers of lists grow with the cluster or its
+// jobs.
+func (one *route) class() requestClass {
+	switch one.path() {
+	case "/healthz", "/readyz":
+		return probeClass
+	case "/v1/events", "/v1/tasks/{id}/log":
+		return streamClass
+	case "/v1/jobs/{name}/tasks/{task}/exec":
+		return sessionClass
+	case "/v1/demand", "/metrics", "/metrics/prometheus":
+		return listClass
+	}
+	if strings.HasPrefix(one.parameters, "limit") {
+		return listClass
+	}
+	return plainClass
+}
+
+// requestClassifier finds the class of a request in the table of routes.
+type requestClassifier struct{ mux *http.ServeMux }
+
+func newRequestClassifier() requestClassifier {
+	c := requestClassifier{http.NewServeMux()}
+	for _, one := range routes() {
+		c.mux.Handle(one.request, one.class())
+	}
+	// An extension, such as Marathon's API.
+	c.mux.Handle("/ping", probeClass)
+	c.mux.Handle("GET /v2/events", streamClass)
+	c.mux.Handle("GET /v2/", bufferedListClass)
+	return c
+}
+
+func (c requestClassifier) classify(r *http.Request) requestClass {
+	h, _ := c.mux.Handler(r)
+	class, ok := h.(requestClass)
+	if !ok {
+		return plainClass // no such route, or a redirect to a clean path
+	}
+	return class
+}
 
 // clientOf returns the user of a request, or its address where the user is not known.
 func clientOf(r *http.Request) string {
@@ -234,8 +290,8 @@ func (l *limitedResource) forget(client string) {
 func (l *limitedResource) reject(client string, cost int) error {
 	use := *l.clients[client]
 	l.forget(client)
-	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams}[l.name]
-	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks"}[l.name], l.name)
+	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams, sessionsResource: api.CodeTooManySessions}[l.name]
+	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks", sessionsResource: "commands in containers"}[l.name], l.name)
 	if use.used+cost > l.perClient || use.waiting >= l.perClient {
 		l.usage.CountAPIRejection(l.name, clientScope)
 		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, name)

@@ -331,6 +331,31 @@ func TestListsAreReadInParts(t *testing.T) {
 	}
 }
 
+// TestCommandsInContainersAreLimited checks that one client cannot use all sessions, and that a job
+// named like the end of such a request is an ordinary one.
+func TestCommandsInContainersAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimitedRequests(RequestLimits{Streams: 1, Lists: 1, Requests: 1, Sessions: 4, ClientPercent: 50})
+		defer l.end()
+		const path = "/v1/jobs/x/tasks/0/exec?argv=sh"
+		for range 2 {
+			if w := l.start("alice", path); w.Code != 0 {
+				t.Fatalf("below the limit: %d", w.Code)
+			}
+		}
+		wantRejection(t, l.start("alice", path), http.StatusTooManyRequests, api.CodeTooManySessions)
+		for range 2 {
+			if w := l.start("bob", path); w.Code != 0 {
+				t.Fatalf("of another user: %d", w.Code)
+			}
+		}
+		wantRejection(t, l.start("carol", path), http.StatusServiceUnavailable, api.CodeTooManySessions)
+		if w := l.start("alice", "/v1/jobs/exec"); w.Code != 0 {
+			t.Errorf("a job with the name exec: %d", w.Code)
+		}
+	})
+}
+
 // TestMissedEventsResetTheStream checks that a client whose events were overwritten gets a reset, to
 // start again, after the events that it did not miss.
 func TestMissedEventsResetTheStream(t *testing.T) {

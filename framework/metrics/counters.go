@@ -85,7 +85,7 @@ func (c *SchedulerCounters) initializeLabels() {
 	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned, placement.DeclineLostLaunches} {
 		c.declined.WithLabelValues(string(why))
 	}
-	for _, resource := range []string{"connections", "streams", "lists", "requests", "anonymous", "probes"} {
+	for _, resource := range []string{"connections", "streams", "lists", "requests", "sessions", "anonymous", "probes"} {
 		c.apiLimit.WithLabelValues(resource)
 		c.apiUse.WithLabelValues(resource)
 		for _, limit := range []string{"client", "total"} {

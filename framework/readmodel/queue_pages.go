@@ -168,13 +168,9 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	q := api.QueuedJob{
 		Position: position, Name: j.Spec.Name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
-		Tasks: len(j.Tasks), GPUs: gpuRequestText(&j.Spec.Request),
+		State: j.State(), TaskStates: j.CountTasks(), Tasks: len(j.Tasks), GPUs: gpuRequestText(&j.Spec.Request),
 	}
-	for i := range j.Tasks {
-		if j.Tasks[i].State == job.Waiting {
-			q.Waiting++
-		}
-	}
+	q.Waiting = q.TaskStates[job.Waiting]
 	return q
 }
 

@@ -314,3 +314,34 @@ func TestLateEndOfLostAttempt(t *testing.T) {
 		t.Error("another document is an attempt")
 	}
 }
+
+// Nothing is kept of a job that was forgotten, nor of a task that has ended.
+func TestNothingIsKeptOfForgottenJobs(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	first, second := testSpec("first"), testSpec("second")
+	first.Timeout = time.Hour
+	second.After = []job.Dependency{{Job: "first"}}
+	st := newPlacedState(SchedulerSettings{}, now, first, second)
+	id := taskID(st, "first", 0)
+	st.Step(now, TaskUpdate{TaskID: id, State: job.Running})
+	if len(st.deadlines) == 0 || len(st.dependents) == 0 {
+		t.Fatalf("while the first job runs: %d deadlines, %d dependents", len(st.deadlines), len(st.dependents))
+	}
+	st.Step(now, KillJob{Job: "second"})
+	if len(st.dependents) != 0 {
+		t.Errorf("after the end of the second job: %v", st.dependents)
+	}
+	st.Step(now, TaskUpdate{TaskID: id, State: job.Failed})
+	if len(st.deadlines) != 0 {
+		t.Errorf("after the end of the task: %v", st.deadlines)
+	}
+	j, _ := st.Job("first")
+	ended := j.Tasks[0]
+	ended.ID, ended.AgentURL = "first.earlier", "http://agent"
+	st.endedAttempts.keep(ended, j)
+	st.TakeChanges()
+	st.Step(now, ForgetJob{Job: "first"})
+	if c := st.TakeChanges(); len(c.Removed) != 1 || st.Document(attemptPrefix+ended.ID) != nil || st.endedAttempts.count != 0 {
+		t.Errorf("removed %v, %d attempts are kept", c.Removed, st.endedAttempts.count)
+	}
+}

@@ -86,6 +86,9 @@ func (a AgentProcess) Command(t testing.TB) []string {
 	agent := LookupProgram(t, "mesos-agent")
 	if a.WorkDir == "" {
 		a.WorkDir = t.TempDir()
+		if err := os.Chmod(filepath.Dir(a.WorkDir), 0o755); err != nil { // tasks of other users enter their sandboxes
+			t.Fatal(err)
+		}
 	}
 	a.RuntimeDir = cmp.Or(a.RuntimeDir, filepath.Join(a.WorkDir, "run"))
 	a.Cgroup = cmp.Or(a.Cgroup, "mesos-gpu-test-"+rand.Text())

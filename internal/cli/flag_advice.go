@@ -32,6 +32,8 @@ func flagAliases() map[string][]string {
 		"output":     {"json", "yaml", "format"},
 		"tail":       {"lines"},
 		"user":       {"uid"},
+		"owner":      {"u", "me"},
+		"label":      {"selector", "filter"},
 		"kill-grace": {"grace-period"},
 		"force":      {"signal", "now"},
 		"reason":     {"message"},

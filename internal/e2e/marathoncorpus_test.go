@@ -26,6 +26,7 @@ var clusterSettings = marathon.ParseSettings{Role: "*", GPUBehavior: marathon.GP
 var unsupportedDefinitions = map[string][]string{
 	"agents with other attributes": {"constraints-all", "gpu-label-restricted", "gpu-spread"},
 	"other ports":                  {"net-require-ports"},
+	"a CNI network":                {"net-imageless-container", "old-ip-bridge", "old-ip-discovery"},
 	"docker": {
 		"args-of-an-image", "check-exec-argv", "docker-everything", "enums-in-small-letters", "gpu-bridge-service", "gpu-docker", "gpu-shared-memory", "image-alone",
 		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published", "net-host-ports",
@@ -43,6 +44,8 @@ func unavailableRequirement(spec *job.Spec) string {
 		return "docker"
 	case spec.Image != "":
 		return "an image"
+	case spec.CNINetwork() != "":
+		return "a CNI network"
 	case len(spec.Fetch) > 0:
 		return "a server for fetched files"
 	case len(spec.Constraints) > 0:

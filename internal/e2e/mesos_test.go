@@ -63,7 +63,6 @@ func startMesosAgent(t *testing.T, master, ip, version string, settings map[stri
 	t.Helper()
 	m := &mesos{master: master}
 	work := t.TempDir()
-	makeReadable(t, work) // also for tasks of the process user
 	m.imagesDir, m.daemonDir, m.claimsDir = filepath.Join(work, "images"), t.TempDir(), filepath.Join(work, "claims")
 	lib, driver := filepath.Join(work, "lib"), filepath.Join(work, "driver")
 	for _, dir := range []string{m.imagesDir, lib} {

@@ -38,4 +38,21 @@ func FormatAge(t time.Time) string {
 	}
 }
 
+// FormatDuration formats a duration in its two largest units, such as "3m05s", and below
+// 10 s with one decimal.
+func FormatDuration(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 9950*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%dh", int(d.Hours()/24), int(d.Hours())%24)
+	}
+}
+
 func FormatMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

@@ -13,9 +13,16 @@ export function isLive(job) {
   return !job.terminal;
 }
 
-// jobState returns a job's state. For a single task it includes later events.
+// stateRanks orders states as the scheduler does: the ends, the worst one last, then the
+// live states, the most active one last.
+const stateRanks = ['FINISHED', 'KILLED', 'LOST', 'REFUSED', 'FAILED', 'WAITING', 'LAUNCHING', 'STAGING', 'STARTING', 'KILLING', 'UNREACHABLE', 'RUNNING'];
+
+// jobState returns a job's state, with later events: that of its highest-ranked task.
+// Tasks by which a service was scaled down do not count.
 export function jobState(job) {
-  return job.tasks.length === 1 ? job.tasks[0].state : job.state;
+  const ranks = job.tasks.filter(({ state, kill_reason: reason }) => reason !== 'scale' || stateRanks.indexOf(state) >= stateRanks.indexOf('WAITING'))
+    .map(({ state }) => stateRanks.indexOf(state));
+  return ranks.length ? stateRanks[ranks.reduce((a, b) => Math.max(a, b))] : job.state;
 }
 
 // stateLabels are the labels of cell states.

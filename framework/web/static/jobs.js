@@ -40,5 +40,5 @@ export function renderJobs(store) {
 }
 
 function matchesFilter(job, filter) {
-  return !filter || `${job.spec.name} ${formatTaskStates(job)} ${job.spec.role || '*'} ${formatRequest(job.spec)}`.toLowerCase().includes(filter);
+  return !filter || `${job.spec.name} ${jobState(job)} ${formatTaskStates(job)} ${job.spec.role || '*'} ${formatRequest(job.spec)}`.toLowerCase().includes(filter);
 }

@@ -25,12 +25,13 @@ func (a *clusterCommands) queueCommand() *cobra.Command {
 }
 
 func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
-	p = p.DropFirst("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "WAITING", "PLACE").WithEmptyText("No task waits.")
+	p = p.DropFirst("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "STATE", "WAITING", "PLACE").WithEmptyText("No task waits.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.QueuedJob]{
 		{Name: "PLACE", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Position) }},
 		{Name: "JOB", Value: func(q api.QueuedJob) string { return q.Name }},
 		{Name: "ROLE", Value: func(q api.QueuedJob) string { return q.Role }},
 		{Name: "PRIORITY", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Priority) }},
+		{Name: "STATE", Value: func(q api.QueuedJob) string { return string(q.State) }},
 		{Name: "WAITING", Value: func(q api.QueuedJob) string { return fmt.Sprintf("%d of %d", q.Waiting, q.Tasks) }},
 		{Name: "GPUS", Value: func(q api.QueuedJob) string { return term.DashIfEmpty(q.GPUs) }},
 		{Name: "SUBMITTED", Value: func(q api.QueuedJob) string { return term.FormatAge(q.Submitted) }},

@@ -38,7 +38,19 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)
 	}
+	if len(j.Tasks) > 1 {
+		line("tasks", "%s", formatTaskStates(j))
+	}
+	times := timesOf(j)
 	line("submitted", "%s", j.Submitted.Format(time.RFC3339))
+	line("queued for", "%s", term.FormatDuration(times.queueTime(time.Now())))
+	if !times.started.IsZero() {
+		line("started", "%s", term.FormatTime(times.started))
+		if !times.ended.IsZero() {
+			line("ended", "%s", term.FormatTime(times.ended))
+		}
+		line("duration", "%s", times.formatDuration(time.Now()))
+	}
 	line("each task", "%s, %s, %g MiB", s.Request, formatCPUs(s.CPUs), s.MemMiB)
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	line("command", "%q", s.Command)

@@ -8,8 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
@@ -24,7 +26,14 @@ type jobSelection struct {
 	role   string
 	states []string
 	name   string
+	owner  string
+	labels []string
 	sort   string
+}
+
+// selectsAll reports whether no filter is set but that of ended jobs.
+func (s *jobSelection) selectsAll() bool {
+	return s.role == "" && len(s.states) == 0 && s.name == "" && s.owner == "" && len(s.labels) == 0
 }
 
 // jobOrders returns the sort orders by name. Equal jobs stay in submission order.
@@ -57,7 +66,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 		schedules, err := api.ListSchedules(ctx)
 		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
 			err := printJobs(p, jobs)
-			if err != nil || len(schedules) == 0 || p.NoHeaders {
+			if err != nil || len(schedules) == 0 || p.NoHeaders || !s.selectsAll() {
 				return err
 			}
 			fmt.Fprintln(p)
@@ -75,6 +84,14 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
+	f.StringVar(&s.owner, "owner", "", "only jobs that this user submitted; also --user")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "user" {
+			name = "owner"
+		}
+		return pflag.NormalizedName(name)
+	})
+	f.StringSliceVarP(&s.labels, "label", "l", nil, "only jobs with these labels, NAME=VALUE, or NAME for any value")
 	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order")
 	cli.CompleteFixed(c, "state", stateNames())
 	cli.CompleteFixed(c, "sort", jobSortKeys())
@@ -114,7 +131,8 @@ func (s *jobSelection) queryState() string {
 func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 	jobs = slices.DeleteFunc(jobs, func(j api.JobView) bool {
 		like, _ := path.Match(s.name, j.Spec.Name) // validate has checked the pattern
-		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || len(s.states) > 0 && !slices.Contains(s.states, string(j.State))
+		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || s.owner != "" && j.Spec.Owner != s.owner ||
+			len(s.states) > 0 && !slices.Contains(s.states, string(j.State)) || !hasLabels(&j.Spec, s.labels)
 	})
 	key, back := strings.CutPrefix(s.sort, "-")
 	order := jobOrders()[key]
@@ -127,12 +145,24 @@ func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 	return jobs
 }
 
+// hasLabels reports whether a job has all of the labels: NAME=VALUE, or NAME with any
+// value.
+func hasLabels(s *job.Spec, labels []string) bool {
+	for _, label := range labels {
+		name, value, exact := strings.Cut(label, "=")
+		if got, ok := s.Labels[name]; !ok || exact && got != value {
+			return false
+		}
+	}
+	return true
+}
+
 func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
-	p = p.DropFirst("HEALTHY", "SUBMITTED", "TASKS", "GPUS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
+	p = p.DropFirst("HEALTHY", "SUBMITTED", "GPUS", "TASKS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.JobView]{
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
-		{Name: "TASKS", Value: func(j api.JobView) string { return fmt.Sprint(j.WantedTasks()) }},
+		{Name: "TASKS", Value: func(j api.JobView) string { return formatTaskCount(&j) }},
 		{Name: "HEALTHY", Value: func(j api.JobView) string { return formatHealthy(&j) }},
 		{Name: "GPUS", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
@@ -140,8 +170,22 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 	},
 		term.TableColumn[api.JobView]{Name: "ROLE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Role) }},
 		term.TableColumn[api.JobView]{Name: "PRIORITY", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Priority) }},
+		term.TableColumn[api.JobView]{Name: "OWNER", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Owner) }},
+		term.TableColumn[api.JobView]{Name: "QUEUED FOR", Value: func(j api.JobView) string { return term.FormatDuration(timesOf(&j).queueTime(time.Now())) }},
+		term.TableColumn[api.JobView]{Name: "STARTED", Value: func(j api.JobView) string { return term.FormatTime(timesOf(&j).started) }},
+		term.TableColumn[api.JobView]{Name: "ENDED", Value: func(j api.JobView) string { return term.FormatTime(timesOf(&j).ended) }},
+		term.TableColumn[api.JobView]{Name: "DURATION", Value: func(j api.JobView) string { return timesOf(&j).formatDuration(time.Now()) }},
 		term.TableColumn[api.JobView]{Name: "IMAGE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Image) }},
+		term.TableColumn[api.JobView]{Name: "LABELS", Value: func(j api.JobView) string { return term.DashIfEmpty(formatLabels(j.Spec.Labels)) }},
 	)
+}
+
+func formatLabels(labels map[string]string) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		words = append(words, name+"="+labels[name])
+	}
+	return strings.Join(words, ",")
 }
 
 // formatHealthy counts the running tasks that are healthy.

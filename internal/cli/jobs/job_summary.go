@@ -1,0 +1,90 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+// formatTaskCount returns how many of a job's tasks are in the state of the job, and how
+// many of the others have finished or failed: "2/12, 3 finished, 1 failed". A job with one
+// task has "1".
+func formatTaskCount(j *api.JobView) string {
+	count := j.CountTasks()
+	total := 0
+	for _, n := range count {
+		total += n
+	}
+	if total < 2 {
+		return fmt.Sprint(total)
+	}
+	text := fmt.Sprintf("%d/%d", count[j.State], total)
+	for _, state := range []job.State{job.Finished, job.Failed, job.Refused, job.Lost} {
+		if n := count[state]; n > 0 && state != j.State {
+			text += fmt.Sprintf(", %d %s", n, strings.ToLower(string(state)))
+		}
+	}
+	return text
+}
+
+// formatTaskStates counts a job's tasks by state: "2 running, 6 waiting, 1 failed".
+func formatTaskStates(j *api.JobView) string {
+	count := j.CountTasks()
+	var words []string
+	for _, state := range append([]job.State{job.Running}, job.States()...) {
+		if n := count[state]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, strings.ToLower(string(state))))
+			delete(count, state)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// jobTimes are the times of a job's life; zero for what has not happened.
+type jobTimes struct{ submitted, started, ended time.Time }
+
+// timesOf returns a job's times. It started with the first of its known attempts; lists
+// of jobs have only the last attempt of each task.
+func timesOf(j *api.JobView) jobTimes {
+	times := jobTimes{submitted: j.Submitted}
+	for _, tasks := range [][]job.Task{j.Attempts, j.Tasks} {
+		for i := range tasks {
+			if start := tasks[i].Started; !start.IsZero() && (times.started.IsZero() || start.Before(times.started)) {
+				times.started = start
+			}
+			if end := tasks[i].Ended; j.Terminal && end.After(times.ended) {
+				times.ended = end
+			}
+		}
+	}
+	return times
+}
+
+// queueTime returns the time until the first task started, or until the end of a job that
+// never started.
+func (t jobTimes) queueTime(now time.Time) time.Duration {
+	switch {
+	case !t.started.IsZero():
+		return t.started.Sub(t.submitted)
+	case !t.ended.IsZero():
+		return t.ended.Sub(t.submitted)
+	default:
+		return now.Sub(t.submitted)
+	}
+}
+
+// formatDuration returns the time from the start to the end, or until now, and "-" before
+// the start.
+func (t jobTimes) formatDuration(now time.Time) string {
+	switch {
+	case t.started.IsZero():
+		return "-"
+	case !t.ended.IsZero():
+		now = t.ended
+	}
+	return term.FormatDuration(now.Sub(t.started))
+}
