@@ -29,6 +29,7 @@ type fakeCluster struct {
 	gpus      []api.GPUView
 	schedules []api.ScheduleView
 	logs      map[string]string // stdout by task
+	errors    map[string]string // stderr by task
 	stubborn  bool              // whether jobs survive KillJob without force
 
 	mu      sync.Mutex
@@ -144,8 +145,10 @@ func (c *fakeCluster) GetTask(_ context.Context, id string) (job.Task, error) {
 }
 
 func (c *fakeCluster) ReadTaskLog(_ context.Context, t job.Task, file string, offset, length uint64) ([]byte, uint64, error) {
-	text, ok := c.logs[t.ID]
-	if !ok || file != "stdout" {
+	c.mu.Lock()
+	text, ok := map[string]map[string]string{"stdout": c.logs, "stderr": c.errors}[file][t.ID]
+	c.mu.Unlock()
+	if !ok {
 		return nil, 0, apiserver.ErrNoLog
 	}
 	from := min(offset, uint64(len(text)))

@@ -13,7 +13,7 @@ func commandExamples() map[string][]string {
 		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
 		"ps":                 {"ps", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},
 		"describe":           {"describe train", "describe train -o wide", "describe train --watch"},
-		"logs":               {"logs train", "logs -f -n 20 train", "logs --stderr train.3"},
+		"logs":               {"logs train", "logs -f -n 20 train", "logs --stderr train.3", "logs --previous train"},
 		"shell":              {"shell train", "shell train.3"},
 		"kill":               {"kill train eval", "kill --force train"},
 		"stop":               {"stop web.0.1.x"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +15,15 @@ func clusterWithOutput() *fakeCluster {
 	c := newFakeCluster(fakeJob("train", time.Hour, job.Finished, job.Failed, job.Waiting), fakeJob("v1.2", time.Hour, job.Finished), fakeJob("ended", time.Hour, job.Killed))
 	c.jobs[0].Tasks[2].AgentID = ""
 	c.logs = map[string]string{"train.0.1.x": "one\ntwo\n", "train.1.1.x": "three\nno end", "v1.2.0.1.x": "a\nb\nc\n", "ended.0.1.x": "until then\n", "train.1.0.x": "earlier\n"}
-	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", State: job.Failed, AgentID: "a"}}}
+	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", Index: 1, State: job.Failed, AgentID: "a"}}}
 	return c
 }
 
 // logs accepts the name of a job, a task's id, or a job's name and a task's number.
 func TestLogs(t *testing.T) {
 	for _, test := range []struct{ line, out, err string }{
-		{"logs train", "0 | one\n0 | two\n1 | three\n1 | no end\n", ""},
-		{"logs train --tail 1", "0 | two\n1 | no end\n", ""},
+		{"logs train", "train.0 | one\ntrain.0 | two\ntrain.1 | three\ntrain.1 | no end\n", ""},
+		{"logs train --tail 1", "train.0 | two\ntrain.1 | no end\n", ""},
 		{"logs v1.2", "a\nb\nc\n", ""},
 		{"logs -n 2 v1.2", "b\nc\n", ""},
 		{"logs train.1", "three\nno end", ""},
@@ -36,6 +37,12 @@ func TestLogs(t *testing.T) {
 		{"logs train.7", "", `there is no job and no task "train.7": see mesos-gpu ps --all`},
 		{"logs nobody", "", `there is no job and no task "nobody": see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks`},
 		{"logs train --stderr", "", "has no stderr"},
+		{"logs train --previous", "train.1 | earlier\n", ""},
+		{"logs train.1 -p", "earlier\n", ""},
+		{"logs train.0 -p", "", "task train.0: no earlier attempt is remembered"},
+		{"logs v1.2 -p", "", "job v1.2: no earlier attempt of a task is remembered"},
+		{"logs train -p -f", "", "--previous: the attempt has ended"},
+		{"logs train --since 10m", "", "--since: lines of output have no time: --tail N"},
 		{"logs train --tail 0", "", "--tail 0: must be 1 or more lines"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
@@ -60,7 +67,7 @@ func TestFollowJobLogs(t *testing.T) {
 		ended <- status
 	}()
 	var text strings.Builder
-	for p := make([]byte, 100); !strings.Contains(text.String(), "1 | no end"); {
+	for p := make([]byte, 100); !strings.Contains(text.String(), "train.1 | no end"); {
 		n, err := out.Read(p)
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +82,86 @@ func TestFollowJobLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status := <-ended; status != 0 || !strings.HasSuffix(string(rest), "2 | late\n") {
+	if status := <-ended; status != 0 || !strings.HasSuffix(string(rest), "train.2 | late\n") {
 		t.Errorf("status %d, and at last %q", status, rest)
+	}
+}
+
+// Both streams are printed, standard error to standard error.
+func TestLogsOfBothStreams(t *testing.T) {
+	for _, test := range []struct{ line, out, err string }{
+		{"logs train", "train.0 | one\ntrain.0 | two\ntrain.1 | three\ntrain.1 | no end\n", "train.1 | Traceback\ntrain.1 | RuntimeError\n"},
+		{"logs train --stdout", "train.0 | one\ntrain.0 | two\ntrain.1 | three\ntrain.1 | no end\n", ""},
+		{"logs train --stderr", "train.1 | Traceback\ntrain.1 | RuntimeError\n", ""},
+		{"logs train --stderr --stdout -n 1", "train.0 | two\ntrain.1 | no end\n", "train.1 | RuntimeError\n"},
+		{"logs train.1", "three\nno end", "Traceback\nRuntimeError\n"},
+		{"logs -f train.1", "three\nno end", "Traceback\nRuntimeError\n"},
+		{"logs -f train.1 --stderr", "Traceback\nRuntimeError\n", ""},
+		{"logs only", "", "words\n"},
+		{"logs -f only", "", "words\n"},
+		{"logs silent", "", "mesos-gpu: task silent.0.1.x has no output: FAILED: pull image: no such image\n"},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			c := clusterWithOutput()
+			c.jobs = append(c.jobs, fakeJob("only", time.Hour, job.Finished), fakeJob("silent", time.Hour, job.Failed))
+			c.jobs[4].Tasks[0].Message = "pull image: no such image"
+			c.errors = map[string]string{"train.1.1.x": "Traceback\nRuntimeError\n", "only.0.1.x": "words\n", "silent.0.1.x": ""}
+			r := c.command(t, test.line)
+			if r.out != test.out || r.err != test.err || r.status != 0 {
+				t.Errorf("status %d, printed %q and %q, want %q and %q", r.status, r.out, r.err, test.out, test.err)
+			}
+		})
+	}
+}
+
+// A service's task that waits for its next attempt has output of the one before.
+func TestLogsOfWaitingServiceNamePreviousAttempt(t *testing.T) {
+	c := newFakeCluster(fakeJob("web", time.Hour, job.Waiting))
+	c.jobs[0].Tasks[0].AgentID = ""
+	c.past = map[string][]job.Task{"web": {{ID: "web.0.0.x", Job: "web", State: job.Failed, AgentID: "a"}}}
+	c.logs = map[string]string{"web.0.0.x": "address in use\n"}
+	c.command(t, "logs web").expect(t, "", "task web.0.1.x is WAITING and has no stdout yet: mesos-gpu logs --previous web prints the attempt before", 1)
+	c.command(t, "logs web --previous").expect(t, "address in use\n", "", 0)
+}
+
+// With --follow the attempts of a service that starts again are printed, and its end is awaited.
+func TestFollowRestartsOfService(t *testing.T) {
+	c := newFakeCluster(fakeJob("web", time.Hour, job.Running))
+	c.jobs[0].Spec.Service = &job.Service{}
+	c.logs, c.errors = map[string]string{"web.0.1.x": "first\n"}, map[string]string{"web.0.1.x": "error\n"}
+	out, in := io.Pipe()
+	ended := make(chan int)
+	address := c.serve(t)
+	go func() {
+		status := runCommandLine(t.Context(), []string{"logs", "-f", "web"}, cli.ProcessIO{Stdout: in, Stderr: in, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		in.Close()
+		ended <- status
+	}()
+	await := func(words ...string) string {
+		var text strings.Builder
+		for p := make([]byte, 100); ; {
+			n, err := out.Read(p)
+			if text.Write(p[:n]); err != nil || !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text.String(), word) }) {
+				return text.String()
+			}
+		}
+	}
+	await("first\n", "error\n")
+	c.mu.Lock()
+	old := c.jobs[0].Tasks[0]
+	old.State = job.Failed
+	c.past = map[string][]job.Task{"web": {old}}
+	c.jobs[0].Tasks[0].ID, c.logs["web.0.2.x"], c.errors["web.0.2.x"] = "web.0.2.x", "second\n", "again\n"
+	c.mu.Unlock()
+	c.changeTask("web", 0, job.Running, 0)
+	if text := await("second\n", "again\n"); strings.Contains(text, "first") {
+		t.Errorf("printed again: %q", text)
+	}
+	c.changeTask("web", 0, job.Killed, 143)
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("at last %q, %v", rest, err)
+	}
+	if status := <-ended; status != 0 {
+		t.Errorf("status %d", status)
 	}
 }

@@ -62,6 +62,13 @@ func flagAlternatives() map[string]map[string]string {
 			"a":      "name the jobs: mesos-gpu kill $(mesos-gpu ps --no-headers | awk '{print $1}')",
 			"signal": "SIGTERM and then SIGKILL are sent; --force sends SIGKILL at once",
 		},
+		"logs": {
+			"since":      "lines of output have no time: --tail N prints the last ones",
+			"timestamps": "lines of output have no time: mesos-gpu events JOB has the times of changes",
+			"t":          "lines of output have no time: mesos-gpu events JOB has the times of changes",
+			"all":        "leave it out: logs prints all tasks of a job",
+			"all-tasks":  "leave it out: logs prints all tasks of a job",
+		},
 		"shell": {
 			"i": "leave it out: a shell always has a terminal",
 			"t": "leave it out: a shell always has a terminal",

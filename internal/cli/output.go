@@ -137,8 +137,14 @@ func (a *App) CurrentScreen() term.TerminalScreen {
 	if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil && columns > 0 && rows > 0 {
 		s.Columns, s.Rows = columns, rows
 	}
-	s.UseColor = a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+	s.UseColor = a.UsesColor(a.Stdout)
 	return s
+}
+
+// UsesColor reports whether text for w may contain colors: w is a terminal, and the user
+// has not disabled them.
+func (a *App) UsesColor(w io.Writer) bool {
+	return term.IsTerminal(w) && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }
 
 func (a *App) NewPrinter() *term.TablePrinter {

@@ -35,6 +35,15 @@ type jobFollower struct {
 type streamOutput struct {
 	stream string
 	To     *syncWriter
+	screen term.TerminalScreen // whether labels have colors
+}
+
+// bothStreams returns both output streams, to standard output and standard error.
+func bothStreams(a *cli.App) []streamOutput {
+	return []streamOutput{
+		{"stdout", &syncWriter{to: a.Stdout}, term.TerminalScreen{UseColor: a.UsesColor(a.Stdout)}},
+		{"stderr", &syncWriter{to: a.Stderr}, term.TerminalScreen{UseColor: a.UsesColor(a.Stderr)}},
+	}
 }
 
 // syncWriter serializes writes to one destination. Each destination has a lock of its
@@ -42,6 +51,12 @@ type streamOutput struct {
 type syncWriter struct {
 	mu sync.Mutex
 	to io.Writer
+}
+
+func (w *syncWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
 
 // writeError is a failure to write to our own output.
@@ -53,9 +68,9 @@ func (e *writeError) Unwrap() error { return e.err }
 // NewFollower returns a follower that prints both output streams of all tasks and
 // discards state changes.
 func NewFollower(a *cli.App, c *client.Client, name string) *jobFollower {
-	out, errs := &syncWriter{to: a.Stdout}, &syncWriter{to: a.Stderr}
+	outputs := bothStreams(a)
 	return &jobFollower{
-		api: c, job: name, Outputs: []streamOutput{{"stdout", out}, {"stderr", errs}}, notes: errs, States: &syncWriter{to: io.Discard},
+		api: c, job: name, Outputs: outputs, notes: outputs[1].To, States: &syncWriter{to: io.Discard},
 		copies: map[string]chan struct{}{}, ended: map[string]bool{},
 	}
 }
@@ -156,7 +171,7 @@ func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutpu
 		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: func() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) },
 	})
 	if err == nil {
-		to := f.labels.labelWriter(taskIndex(f.job, task), writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }))
+		to := f.labels.labelWriter(taskIndex(task), writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }), o.screen)
 		_, err = io.Copy(to, body)
 		err = errors.Join(err, to.flushLine())
 		body.Close()
@@ -192,9 +207,7 @@ func (f *jobFollower) explainWaiting(ctx context.Context) {
 
 // writeOutput writes text to a destination. A failed write cancels following.
 func (f *jobFollower) writeOutput(to *syncWriter, text []byte) (int, error) {
-	to.mu.Lock()
-	defer to.mu.Unlock()
-	n, err := to.to.Write(text)
+	n, err := to.Write(text)
 	if err != nil {
 		err = &writeError{err}
 		f.cancel(err)

@@ -13,27 +13,27 @@ import (
 // maxBufferedLine limits how much of an unfinished line is buffered, in bytes.
 const maxBufferedLine = 64 << 10
 
-// lineLabels prefixes each output line with its task's number. A job with a single
-// task gets no prefixes.
+// lineLabels prefixes each output line with its job and its task's number. A job with a
+// single task gets no prefixes.
 type lineLabels struct {
+	job   string
 	tasks int
-	term.TerminalScreen
 }
 
 // labelWriter returns a writer for the output of the task with this index. The caller
 // must call flushLine at the end.
-func (l lineLabels) labelWriter(index int, to io.Writer) *labelledWriter {
+func (l lineLabels) labelWriter(index int, to io.Writer, screen term.TerminalScreen) *labelledWriter {
 	if l.tasks < 2 {
 		return &labelledWriter{to: to}
 	}
-	text := fmt.Sprintf("%*d | ", len(strconv.Itoa(l.tasks-1)), index)
-	return &labelledWriter{label: l.Colorize(term.TerminalColor(32+index%5), text), to: to}
+	text := fmt.Sprintf("%s.%-*d | ", l.job, len(strconv.Itoa(l.tasks-1)), index)
+	return &labelledWriter{label: screen.Colorize(term.TerminalColor(32+index%5), text), to: to}
 }
 
-// taskIndex returns the index of a job's task from its id, JOB.INDEX.….
-func taskIndex(job, id string) int {
-	number, _, _ := strings.Cut(strings.TrimPrefix(id, job+"."), ".")
-	n, _ := strconv.Atoi(number) // 0 for a task id of another framework
+// taskIndex returns the index of a job's task from its id, JOB.INDEX.ATTEMPT.SUFFIX.
+func taskIndex(id string) int {
+	parts := strings.Split(id, ".")
+	n, _ := strconv.Atoi(parts[max(0, len(parts)-3)]) // 0 for a task id of another framework
 	return n
 }
 

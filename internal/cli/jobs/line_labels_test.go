@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"mesos-gpu/internal/term"
 )
 
 // Lines of several tasks are never mixed, however writes are split.
 func TestLabelledLinesAreWhole(t *testing.T) {
 	var out bytes.Buffer
-	names := lineLabels{tasks: 11}
-	a, b := names.labelWriter(3, &out), names.labelWriter(10, &out)
+	names := lineLabels{job: "sweep", tasks: 11}
+	a, b := names.labelWriter(3, &out, term.TerminalScreen{}), names.labelWriter(10, &out, term.TerminalScreen{UseColor: true})
 	for _, one := range []struct {
 		to   *labelledWriter
 		text string
@@ -24,11 +26,19 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if want := "10 | x\n 3 | begin\n 3 | second\n10 | yz\n10 | " + strings.Repeat("-", maxBufferedLine) + "\n 3 | third\n"; out.String() != want {
+	if want := strings.NewReplacer("A", "sweep.3  | ", "B", "\x1b[32msweep.10 | \x1b[0m").Replace("Bx\nAbegin\nAsecond\nByz\nB" + strings.Repeat("-", maxBufferedLine) + "\nAthird\n"); out.String() != want {
 		t.Errorf("got %q", out.String()[:min(200, out.Len())])
 	}
 	var plain bytes.Buffer
-	if _, err := (lineLabels{tasks: 1}).labelWriter(0, &plain).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
+	if _, err := (lineLabels{tasks: 1}).labelWriter(0, &plain, term.TerminalScreen{UseColor: true}).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
 		t.Errorf("a single task's output became %q, %v", &plain, err)
+	}
+}
+
+func TestTaskIndex(t *testing.T) {
+	for id, want := range map[string]int{"train.3.1.x": 3, "v1.2.0.4.y": 0, "v1.2.12.4.y": 12, "foreign": 0, "a.b": 0} {
+		if got := taskIndex(id); got != want {
+			t.Errorf("%s: got %d, want %d", id, got, want)
+		}
 	}
 }

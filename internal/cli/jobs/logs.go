@@ -1,69 +1,114 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
+// logSelection selects the output that logs prints.
+type logSelection struct {
+	stdout, stderr bool // neither selects both
+	follow         bool
+	previous       bool
+	tailLines      int
+}
+
 func (a *jobCommands) logsCommand() *cobra.Command {
-	var o client.LogOptions
-	errs := false
+	var s logSelection
 	c := &cobra.Command{
 		Use: "logs JOB|TASK", Short: "Print the output of a job's tasks, or of one task", Args: cli.RequireArgs("JOB|TASK"),
-		Long: "Print the output of a job's tasks, each line after its task's number if there are several, or of one task.\n" +
-			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.",
+		Long: "Print the output of a job's tasks, each line after JOB.NUMBER if there are several, or of one task.\n" +
+			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.\n" +
+			"Standard error of the tasks goes to standard error. The lines have no times: without --follow each task's standard output\n" +
+			"comes first and then its standard error; with --follow both are printed as they arrive.",
 		RunE: func(c *cobra.Command, args []string) error {
-			if f := c.Flags().Lookup("tail"); f.Changed && o.TailLines < 1 {
-				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", o.TailLines)}
+			if f := c.Flags().Lookup("tail"); f.Changed && s.tailLines < 1 {
+				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", s.tailLines)}
+			}
+			if s.previous && s.follow {
+				return &cli.UsageError{Err: errors.New("--previous: the attempt has ended, and cannot be followed: omit --follow")}
 			}
 			api, err := a.NewClient()
 			if err != nil {
 				return err
 			}
-			if errs {
-				o.Stream = "stderr"
-			}
-			return a.printLogs(c.Context(), api, args[0], o)
+			return a.printLogs(c.Context(), api, args[0], s)
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.Follow, "follow", "f", false, "follow the output until the task, or all tasks of the job, have ended")
-	f.BoolVar(&errs, "stderr", false, "standard error instead of standard output")
-	f.IntVarP(&o.TailLines, "tail", "n", 0, "only the last lines of each task; with --follow, also the output that follows")
+	f.BoolVarP(&s.follow, "follow", "f", false, "follow the output, also of later attempts, until the task, or all tasks of the job, have ended")
+	f.BoolVar(&s.stdout, "stdout", false, "only standard output")
+	f.BoolVar(&s.stderr, "stderr", false, "only standard error, to standard output")
+	f.BoolVarP(&s.previous, "previous", "p", false, "the attempt of each task before the present one")
+	f.IntVarP(&s.tailLines, "tail", "n", 0, "only the last lines of each stream of each task; with --follow, also the output that follows")
 	return c
 }
 
-func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name string, o client.LogOptions) error {
+// selectOutputs returns the selected ones of both streams. Standard error that is
+// selected alone goes to standard output.
+func (s *logSelection) selectOutputs(both []streamOutput) []streamOutput {
+	switch {
+	case s.stdout == s.stderr:
+		return both
+	case s.stderr:
+		both[0].stream = "stderr"
+	}
+	return both[:1]
+}
+
+func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name string, s logSelection) error {
 	view, err := api.GetJob(ctx, name)
 	switch {
 	case isNotFound(err):
-		task, err := resolveTaskID(ctx, api, name)
+		task, err := resolveTaskID(ctx, api, name, s.previous)
 		if err != nil {
 			return err
 		}
-		if err = a.copyTaskLog(ctx, api, task, o, a.Stdout); cli.IsUnknownTask(err) {
+		if err = a.printTaskLogs(ctx, api, task, s); cli.IsUnknownTask(err) {
 			return fmt.Errorf("there is no job and no task %q: see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks", name)
 		}
 		return err
 	case err != nil:
 		return err
-	case o.Follow:
-		return a.followJobLogs(ctx, api, &view, o)
+	case s.previous:
+		tasks := previousAttempts(&view)
+		if len(tasks) == 0 {
+			return fmt.Errorf("job %s: no earlier attempt of a task is remembered", name)
+		}
+		return a.printJobLogs(ctx, api, &view, tasks, s)
+	case s.follow:
+		return a.followJobLogs(ctx, api, name, &view, s)
 	default:
-		return a.printJobLogs(ctx, api, &view, o)
+		return a.printJobLogs(ctx, api, &view, view.Tasks, s)
 	}
+}
+
+// previousAttempts returns the last of the earlier attempts of each task, by index.
+func previousAttempts(view *api.JobView) []job.Task {
+	last := map[int]job.Task{}
+	for _, t := range view.Attempts { // the oldest first
+		last[t.Index] = t
+	}
+	var tasks []job.Task
+	for _, index := range slices.Sorted(maps.Keys(last)) {
+		tasks = append(tasks, last[index])
+	}
+	return tasks
 }
 
 // isNotFound reports whether the API returned status 404.
@@ -73,8 +118,8 @@ func isNotFound(err error) bool {
 }
 
 // resolveTaskID returns the task id that name refers to. JOB.NUMBER is the task's
-// present attempt; any other name is returned unchanged.
-func resolveTaskID(ctx context.Context, api *client.Client, name string) (string, error) {
+// present attempt, or the one before; any other name is returned unchanged.
+func resolveTaskID(ctx context.Context, api *client.Client, name string, previous bool) (string, error) {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 1 {
 		return name, nil
@@ -83,59 +128,108 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string) (string
 	if isNotFound(err) {
 		return name, nil
 	}
-	for i := range view.Tasks {
-		if fmt.Sprint(view.Tasks[i].Index) == name[dot+1:] {
-			return view.Tasks[i].ID, nil
+	tasks := view.Tasks
+	if previous {
+		tasks = previousAttempts(&view)
+	}
+	for i := range tasks {
+		if fmt.Sprint(tasks[i].Index) == name[dot+1:] {
+			return tasks[i].ID, nil
 		}
+	}
+	if err == nil && previous {
+		err = fmt.Errorf("task %s: no earlier attempt is remembered", name)
 	}
 	return name, err
 }
 
-// copyTaskLog copies a task's output to to. It returns no error after an interrupt.
-func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, o client.LogOptions, to io.Writer) error {
-	o.OnOutputLost = func() { fmt.Fprintln(a.Stderr, outputLostNotice) }
-	body, err := api.OpenTaskLog(ctx, task, o)
+// copyTaskLog copies one stream of a task to to, and returns the number of bytes. It
+// returns no error after an interrupt.
+func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, s logSelection, stream string, to io.Writer) (int64, error) {
+	body, err := api.OpenTaskLog(ctx, task, client.LogOptions{
+		Stream: stream, TailLines: s.tailLines, Follow: s.follow, OnOutputLost: func() { fmt.Fprintln(a.Stderr, outputLostNotice) },
+	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer body.Close()
-	if _, err := io.Copy(to, body); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("read log of task %s: %w", task, err)
+	n, err := io.Copy(to, body)
+	if err != nil && ctx.Err() == nil {
+		return n, fmt.Errorf("read %s of task %s: %w", stream, task, err)
 	}
-	return nil
+	return n, nil
 }
 
-// printJobLogs prints the existing output task by task. It returns a not-found error
-// only if no task has output, and continues with the other tasks if an agent cannot
-// be reached.
-func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
-	names := lineLabels{len(view.Tasks), a.CurrentScreen()}
+// printTaskLogs prints the output of one task: with --follow both streams at the same
+// time, and otherwise one after the other.
+func (a *jobCommands) printTaskLogs(ctx context.Context, api *client.Client, task string, s logSelection) error {
+	outputs := s.selectOutputs(bothStreams(a.App))
+	errs := make([]error, len(outputs))
+	var copies sync.WaitGroup
+	for i, o := range outputs {
+		copies.Go(func() { _, errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, o.To) })
+		if !s.follow {
+			copies.Wait()
+		}
+	}
+	copies.Wait()
+	return joinLogErrors(errs)
+}
+
+// joinLogErrors joins the errors of several logs. A missing log is an error only if all
+// are missing.
+func joinLogErrors(errs []error) error {
 	found, none := false, error(nil)
-	var errs []error
-	for i := range view.Tasks {
-		t := &view.Tasks[i]
-		to := names.labelWriter(t.Index, a.Stdout)
-		err := errors.Join(a.copyTaskLog(ctx, api, t.ID, o, to), to.flushLine())
+	var failed []error
+	for _, err := range errs {
 		switch {
 		case err == nil:
 			found = true
 		case isNotFound(err):
-			none = err
+			if none == nil {
+				none = err
+			}
 		default:
-			errs = append(errs, err)
+			failed = append(failed, err)
 		}
 	}
-	if !found && len(errs) == 0 {
+	if !found && len(failed) == 0 {
 		return none
 	}
-	return errors.Join(errs...)
+	return errors.Join(failed...)
+}
+
+// printJobLogs prints the existing output task by task. It returns a not-found error
+// only if no task has output, and continues with the other tasks if an agent cannot
+// be reached. If a failed task has no output it prints why the task failed.
+func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, tasks []job.Task, s logSelection) error {
+	names := lineLabels{view.Spec.Name, len(view.Tasks)}
+	outputs := s.selectOutputs(bothStreams(a.App))
+	var errs []error
+	for i := range tasks {
+		t, written := &tasks[i], int64(0)
+		for _, o := range outputs {
+			to := names.labelWriter(t.Index, o.To, o.screen)
+			n, err := a.copyTaskLog(ctx, api, t.ID, s, o.stream, to)
+			errs = append(errs, errors.Join(err, to.flushLine()))
+			written += n
+		}
+		if written == 0 && len(outputs) > 1 && t.State != job.Finished && !t.State.IsLive() {
+			fmt.Fprintf(a.Stderr, "mesos-gpu: task %s has no output: %s: %s\n", t.ID, t.State, term.EscapeControls(t.Message))
+		}
+	}
+	err := joinLogErrors(errs)
+	if isNotFound(err) && len(view.Attempts) > 0 && !s.previous {
+		return fmt.Errorf("%w: mesos-gpu logs --previous %s prints the attempt before", err, view.Spec.Name)
+	}
+	return err
 }
 
 // followJobLogs prints a job's output until the job ends.
-func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, view *api.JobView, o client.LogOptions) error {
-	f := NewFollower(a.App, api, view.Spec.Name)
-	f.Outputs, f.tailLines = []streamOutput{{cmp.Or(o.Stream, "stdout"), f.Outputs[0].To}}, o.TailLines
-	f.labels = lineLabels{view.Spec.Tasks, a.CurrentScreen()}
+func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, name string, view *api.JobView, s logSelection) error {
+	f := NewFollower(a.App, api, name)
+	f.Outputs, f.tailLines = s.selectOutputs(f.Outputs), s.tailLines
+	f.labels = lineLabels{view.Spec.Name, view.Spec.Tasks}
 	for i := range view.Tasks {
 		if t := &view.Tasks[i]; !t.Started.IsZero() && (t.State == job.Killing || t.State == job.Killed) {
 			f.startedTasks = append(f.startedTasks, t.ID)

@@ -41,7 +41,7 @@ func (a *jobCommands) stopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			task, err := resolveTaskID(c.Context(), api, args[0])
+			task, err := resolveTaskID(c.Context(), api, args[0], false)
 			if err != nil {
 				return err
 			}
