@@ -12,7 +12,7 @@ import (
 // SpecAllowList lists what jobs may use outside their own containers. Bridge networks and no network need no
 // permission.
 type SpecAllowList struct {
-	// Networks are host, and names of networks of the Docker engines.
+	// Networks are host, and names of networks of the Docker engines and of CNI networks.
 	Networks []string
 	// Images are repositories, with or without a tag or digest. REGISTRY/* covers all below it, * covers everything.
 	Images []string
