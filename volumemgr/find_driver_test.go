@@ -208,3 +208,77 @@ func TestProgramsMustBeExecutable(t *testing.T) {
 		t.Error("a file that cannot be executed was taken for a program")
 	}
 }
+
+// A program in several folders is taken from the first one.
+func TestProgramIsTakenOnce(t *testing.T) {
+	dir := simulatedRoot(t)
+	before := len(mustFind(t, dir).Files)
+	first := filepath.Join(dir, "usr/local/bin/nvidia-smi")
+	mustWrite(t, first, "#!/bin/sh\n")
+	if err := os.Chmod(first, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := mustFind(t, dir)
+	if len(d.Files) != before {
+		t.Errorf("the driver has %d files, want %d", len(d.Files), before)
+	}
+	if got := filesByName(d)["bin/nvidia-smi"].Source; got != first {
+		t.Errorf("nvidia-smi is %s, want %s", got, first)
+	}
+}
+
+// A folder that several links lead to is listed once, with the path that was found first.
+func TestLibraryFoldersAreListedOnce(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, filepath.Join(dir, "usr/lib/vdpau/x"), "")
+	mustWrite(t, filepath.Join(dir, "usr/lib/other/x"), "")
+	mustLink(t, "usr/lib", filepath.Join(dir, "lib"))
+	mustLink(t, "lib", filepath.Join(dir, "usr/lib64"))
+	list, err := listLibraryFolders(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range list {
+		got = append(got, f.path)
+		if real := filepath.Join(dir, strings.Replace(f.path, "lib64", "lib", 1)); f.resolved != real {
+			t.Errorf("%s is at %s, want %s", f.path, f.resolved, real)
+		}
+	}
+	if diff := cmp.Diff([]string{"usr/lib64", "usr/lib64/vdpau"}, got); diff != "" {
+		t.Errorf("folders (-want +got):\n%s", diff)
+	}
+	if _, err := listLibraryFolders(filepath.Join(dir, "usr/lib/other/x")); err == nil {
+		t.Error("a file was accepted as root")
+	}
+}
+
+func TestResolveBelowMissingRoot(t *testing.T) {
+	dir := t.TempDir()
+	for _, root := range []string{filepath.Join(dir, "none"), ""} {
+		if got, err := resolveInside(root, "file"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("below %q: got %q, %v", root, got, err)
+		}
+	}
+	mustWrite(t, filepath.Join(dir, "file"), "x")
+	mustLink(t, dir, filepath.Join(dir, "root"))
+	t.Chdir(dir)
+	if got, err := resolveInside("root", "file"); err != nil || got != filepath.Join(mustResolve(t, dir), "file") {
+		t.Errorf("below a relative link: got %s, %v", got, err)
+	}
+	if _, _, err := resolveFile(dir, "."); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("a folder: %v", err)
+	}
+	if _, _, err := resolveFile(dir, "none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing there: %v", err)
+	}
+}
+
+func mustResolve(t *testing.T, path string) string {
+	t.Helper()
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return real
+}

@@ -215,3 +215,64 @@ func TestCollectRestoresVolumeThatIsMountedMeanwhile(t *testing.T) {
 	}
 	wantEntries(t, s, ".lock", "nvidia_470.57.02")
 }
+
+// A dry run does not complete a removal that a crash interrupted.
+func TestDryRunKeepsInterruptedRemoval(t *testing.T) {
+	s := storeOfThree(t)
+	mustMove(t, filepath.Join(s.Dir, "nvidia_470.57.02"), filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02"))
+	gc := CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}, DryRun: true}
+	if removed, kept, err := s.Collect(context.Background(), gc); err != nil || len(removed) != 1 || len(kept) != 1 {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", "nvidia_535.104.05", "nvidia_550.54.15")
+}
+
+// While the mounts cannot be read, an interrupted removal is not completed.
+func TestCollectKeepsInterruptedRemovalOnError(t *testing.T) {
+	s := storeOfThree(t)
+	for _, v := range []string{"470.57.02", "535.104.05", "550.54.15"} {
+		mustMove(t, filepath.Join(s.Dir, volumePrefix+v), filepath.Join(s.Dir, removingPrefix+volumePrefix+v))
+	}
+	if _, _, err := s.Collect(context.Background(), CollectOptions{Proc: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want an error", err)
+	}
+	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", removingPrefix+"nvidia_535.104.05", removingPrefix+"nvidia_550.54.15")
+}
+
+// A volume that was created again keeps its name, although the interrupted removal of the one before is mounted.
+func TestCollectKeepsNewVolumeOfInterruptedRemoval(t *testing.T) {
+	s := storeOfThree(t)
+	away := filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02")
+	mustWrite(t, filepath.Join(away, "lib64/x"), "old")
+	mount := fmt.Sprintf("40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", away)
+	gc := CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"470.57.02", "535.104.05", "550.54.15"}}
+	if removed, kept, err := s.Collect(context.Background(), gc); err != nil || len(removed) != 0 || len(kept) != 3 {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", "nvidia_470.57.02", "nvidia_535.104.05", "nvidia_550.54.15")
+}
+
+// Processes of one mount namespace have the same mounts, so the mounts of each namespace are read once.
+func TestMountsOfNamespaceAreReadOnce(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount := fmt.Sprintf("40 30 8:1 %s /mnt ro - ext4 /dev/sda1 rw\n", dir)
+	proc := writeFakeProc(t, map[string]string{"10": mount, "11": mount, "12": mount, "13": mount, "14": mount})
+	for pid, space := range map[string]string{"10": "mnt:[1]", "11": "mnt:[1]", "12": "mnt:[2]"} { // those of 13 and 14 cannot be read
+		mustLink(t, space, filepath.Join(proc, pid, "ns/mnt"))
+	}
+	found, err := findMounts(proc, dir)
+	want := []volumeMount{{10, "/mnt"}, {12, "/mnt"}, {13, "/mnt"}, {14, "/mnt"}}
+	if diff := cmp.Diff(want, found); err != nil || diff != "" {
+		t.Errorf("mounts (-want +got), %v:\n%s", err, diff)
+	}
+	for name, err := range map[string]error{"no folder": lastError(findMounts(proc, "/no/such/folder")), "no proc": lastError(findMounts("/no/such/proc", dir))} {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func lastError(_ []volumeMount, err error) error { return err }

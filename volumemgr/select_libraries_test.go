@@ -2,6 +2,7 @@ package volumemgr
 
 import (
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -264,5 +265,47 @@ func TestFindUsesLoaderCache(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, "etc/ld.so.cache"), "glibc-ld.so.cache1.1 torn")
 	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "read ld.so.cache: torn") || !strings.Contains(err.Error(), "run ldconfig") {
 		t.Errorf("a torn cache: %v", err)
+	}
+}
+
+// A name that several libraries have leads to the first of them by path, whichever was found first. The name of a file
+// is never a link.
+func TestAssignLinks(t *testing.T) {
+	library := func(dir, name string, links ...string) sharedLibrary {
+		return sharedLibrary{DriverFile: DriverFile{Dir: dir, Name: name, Links: links}}
+	}
+	got := map[string][]string{}
+	var order []string
+	for _, f := range assignLinks([]sharedLibrary{
+		library("lib64", "c.so.1", "x.so"), library("lib64", "b.so.1", "a.so.1", "x.so", "y.so"), library("lib64", "a.so.1", "y.so"), library("lib", "d.so.1", "x.so"),
+	}) {
+		order = append(order, f.volumePath())
+		got[f.volumePath()] = f.Links
+	}
+	if diff := cmp.Diff([]string{"lib/d.so.1", "lib64/a.so.1", "lib64/b.so.1", "lib64/c.so.1"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	want := map[string][]string{"lib/d.so.1": {"x.so"}, "lib64/a.so.1": {"y.so"}, "lib64/b.so.1": {"x.so"}, "lib64/c.so.1": {}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+}
+
+func TestSafeLinks(t *testing.T) {
+	got := safeLinks([]string{"b.so", "", "a.so", "..", "b.so", ".", "../c.so", "/d.so", "own.so", "e/", "f/g.so"}, "own.so")
+	if diff := cmp.Diff([]string{"a.so", "b.so"}, got); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+}
+
+// A note of the oldest kernel that is too short is an error, as any damage of a library of the driver.
+func TestShortKernelNote(t *testing.T) {
+	for _, words := range []int{0, 2, 3} {
+		dir := simulatedRoot(t)
+		writeLibrary(t, dir, amd64+"libnvidia-x.so."+v535, elfObject{soname: "x", kernel: make([]uint32, words)})
+		_, err := FindDriver(dir)
+		if words == 3 && err != nil || words < 3 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(".note.ABI-tag has %d bytes, want at least 32", 20+4*words))) {
+			t.Errorf("%d words of the version: %v", words, err)
+		}
 	}
 }

@@ -263,6 +263,9 @@ func TestCreateErrors(t *testing.T) {
 		{"source that cannot be opened", func(t *testing.T, _ Store, d *InstalledDriver) {
 			d.Files[3].Source, d.Files[3].Size = makeSocket(t), 0
 		}, ": no such device or address"},
+		{"link with a long name", func(_ *testing.T, _ Store, d *InstalledDriver) {
+			d.Files[3].Links = []string{strings.Repeat("x", 300)}
+		}, "xxx in " + good.Files[3].Dir + ": "},
 		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
 		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
 			mustWrite(t, filepath.Join(s.Dir, "nvidia_"+v535), "x")
@@ -340,5 +343,51 @@ func TestListIgnoresOtherNames(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A volume that cannot be read is an error, so that no other caller takes it for unused or empty.
+func TestListReportsUnreadableVolume(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	for outer := s.Dir; outer != os.TempDir() && outer != "/"; outer = filepath.Dir(outer) {
+		if err := os.Chmod(outer, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := filepath.Join(s.Dir, "nvidia_535.1")
+	mustWrite(t, filepath.Join(closed, "lib64/x"), "1234")
+	for _, dir := range []string{"lib64", ""} {
+		if err := os.Chmod(filepath.Join(closed, dir), 0); err != nil {
+			t.Fatal(err)
+		}
+		asUnprivileged(t, func() {
+			if list, err := s.List(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "list volumes") {
+				t.Errorf("folder %q: got %v, %v", dir, list, err)
+			}
+		})
+		if err := os.Chmod(filepath.Join(closed, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := describeVolume(filepath.Join(s.Dir, "nvidia_1.2")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a volume that does not exist: %v, %v", v, err)
+	}
+}
+
+// The free space of a store that does not exist yet is that of the folder in which it will be created.
+func TestFreeBytesOfFutureStore(t *testing.T) {
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "not/yet")} {
+		got, want := Store{Dir: path}.freeBytes(), int64(fs.Bavail)*fs.Bsize
+		if difference := got - want; got == 0 || max(difference, -difference) > want/2 {
+			t.Errorf("%s has %d bytes free, want about %d", path, got, want)
+		}
+	}
+	if got := (Store{Dir: "not/yet"}).freeBytes(); got == 0 {
+		t.Error("a relative path has no space")
 	}
 }

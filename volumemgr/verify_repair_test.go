@@ -330,3 +330,58 @@ func TestRepairOfWholeVolume(t *testing.T) {
 		t.Errorf("got %v, damage %v, %v, want %v", v, damage, err, created)
 	}
 }
+
+// A file that cannot be examined is an error, not damage.
+func TestVerifyReportsUnreadableFolder(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, mustFind(t, simulatedRoot(t)))
+	if err := os.RemoveAll(filepath.Join(v.Path, "lib64")); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, filepath.Join(v.Path, "lib64"), "a file")
+	if damage, err := s.Verify(context.Background(), v.Name); !errors.Is(err, unix.ENOTDIR) || len(damage) > 0 {
+		t.Errorf("got %v, %v, want an error", damage, err)
+	}
+}
+
+// A volume whose manifest cannot be read is neither listed as whole nor changed.
+func TestUnreadableManifestIsAnError(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	manifest := filepath.Join(v.Path, manifestName)
+	mustRemove(t, manifest)
+	if err := os.Mkdir(manifest, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("create: %v", err)
+	}
+	if _, err := s.Verify(context.Background(), v.Name); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("verify: %v", err)
+	}
+	if _, err := s.Inspect(v.Name); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("inspect: %v", err)
+	}
+	if _, _, err := s.Repair(context.Background(), d); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("repair: %v", err)
+	}
+}
+
+func TestSameFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"one", "other"} {
+		mustWrite(t, filepath.Join(dir, name), "equal")
+	}
+	if err := os.Link(filepath.Join(dir, "one"), filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"one", "one", true}, {"one", "linked", true}, {"one", "other", false}, {"one", "missing", false}, {"missing", "one", false}, {"missing", "missing", false}} {
+		if got := sameFile(filepath.Join(dir, c.a), filepath.Join(dir, c.b)); got != c.want {
+			t.Errorf("%s and %s: got %t, want %t", c.a, c.b, got, c.want)
+		}
+	}
+}
