@@ -251,6 +251,7 @@ func (w *fuzzWorld) step(ev Event) {
 	ops := w.st.Step(w.now, ev)
 	w.checkOperated()
 	w.checkClaims()
+	w.checkPlacedJobs()
 	w.checkAttempts()
 	if _, tick := ev.(Tick); tick {
 		w.checkLineup()
@@ -343,6 +344,28 @@ func (w *fuzzWorld) checkOperated() {
 	role := w.st.RoleUsages()[0]
 	if role.QuotaOverridden != (w.quota != "") || role.QuotaOverridden && role.Quota.String() != w.quota {
 		w.t.Fatalf("the quota is %q (set %t), want %q", role.Quota, role.QuotaOverridden, w.quota)
+	}
+}
+
+// checkPlacedJobs checks that the index has exactly the jobs with tasks that hold places, in order.
+func (w *fuzzWorld) checkPlacedJobs() {
+	var want []*job.Job
+	for _, name := range w.st.queue {
+		j, placed := w.st.jobs.Newest[name], 0
+		for i := range j.Tasks {
+			if j.Tasks[i].State.IsPlaced() {
+				placed++
+			}
+		}
+		if placed > 0 {
+			want = append(want, j)
+		}
+		if w.st.placed.tasks[j] != placed {
+			w.t.Fatalf("%d tasks of %s are counted as placed, want %d", w.st.placed.tasks[j], name, placed)
+		}
+	}
+	if !slices.Equal(want, w.st.placed.jobs) || len(want) != len(w.st.placed.tasks) {
+		w.t.Fatalf("%d jobs are indexed as placed, want %d", len(w.st.placed.jobs), len(want))
 	}
 }
 

@@ -21,6 +21,8 @@ type jobTable struct {
 	queue []string
 	// ended are the other jobs.
 	ended endedJobs
+	// placed are the jobs of queue with tasks that hold places.
+	placed placedJobs
 	// liveTasks counts the tasks that have not ended, liveBytes the texts of the jobs in queue.
 	liveTasks, liveBytes UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
@@ -33,7 +35,7 @@ type jobTable struct {
 }
 
 func newJobTable() jobTable {
-	return jobTable{tasks: map[string]taskRef{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
+	return jobTable{tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
 }
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.
@@ -107,11 +109,33 @@ func (t *jobTable) removeJob(j *job.Job) {
 	t.ended.remove(j)
 }
 
-// placedTasks yields the tasks that hold places, in the order of submission.
+// placedJobs is the index of jobs with tasks that hold places. With a long queue these are few of all jobs.
+type placedJobs struct {
+	// tasks is how many such tasks each of the jobs has.
+	tasks map[*job.Job]int
+	// jobs are in the order of submission.
+	jobs []*job.Job
+}
+
+// countTask adds n, 1 or -1, to the number of a job's tasks that hold places.
+func (p *placedJobs) countTask(j *job.Job, n int) {
+	before := p.tasks[j]
+	if p.tasks[j] = before + n; before > 0 && before+n > 0 {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(p.jobs, j, compareSubmission)
+	if before == 0 {
+		p.jobs = slices.Insert(p.jobs, i, j)
+		return
+	}
+	delete(p.tasks, j)
+	p.jobs = slices.Delete(p.jobs, i, i+1)
+}
+
+// placedTasks yields the tasks that hold places, in the order of submission. The caller may move them to other states.
 func (t *jobTable) placedTasks() iter.Seq[taskRef] {
 	return func(yield func(taskRef) bool) {
-		for _, name := range t.queue {
-			j := t.jobs.Newest[name]
+		for _, j := range slices.Clone(t.placed.jobs) {
 			for i := range j.Tasks {
 				if j.Tasks[i].State.IsPlaced() && !yield(taskRef{j, i}) {
 					return

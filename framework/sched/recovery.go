@@ -54,6 +54,9 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			if t.State.IsLive() {
 				s.liveTasks.Add(&j.Spec, 1)
 			}
+			if t.State.IsPlaced() {
+				s.placed.countTask(j, 1)
+			}
 			if t.State == job.Waiting {
 				s.offerDemands.entry(j.Spec.Role).waiting++
 			}

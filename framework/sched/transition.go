@@ -34,6 +34,12 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	if t.State == next || !t.State.CanBecome(next) {
 		return false
 	}
+	switch was, is := t.State.IsPlaced(), next.IsPlaced(); {
+	case is && !was:
+		s.placed.countTask(ref.job, 1)
+	case was && !is:
+		s.placed.countTask(ref.job, -1)
+	}
 	if t.State == job.Waiting {
 		s.offerDemands.entry(ref.job.Spec.Role).waiting--
 	}
