@@ -47,7 +47,7 @@ func executorContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	}
 	n := mesos.NetworkInfo{Name: &name, Labels: convertLabels(s.NetworkLabels)}
 	for _, m := range portMappings(s.Ports, ports) {
-		n.PortMappings = append(n.PortMappings, mesos.NetworkInfo_PortMapping{HostPort: m.HostPort, ContainerPort: m.ContainerPort, Protocol: m.Protocol})
+		n.PortMappings = append(n.PortMappings, mesos.NetworkInfo_PortMapping(m))
 	}
 	return &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), NetworkInfos: []mesos.NetworkInfo{n}}
 }
