@@ -94,6 +94,20 @@ func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list ap
 	return list, nil
 }
 
+// awaitJob waits until a job is submitted.
+func (c *fakeCluster) awaitJob(name string) {
+	for {
+		c.mu.Lock()
+		_, err := c.findJob(name)
+		changed := c.changed
+		c.mu.Unlock()
+		if err == nil {
+			return
+		}
+		<-changed
+	}
+}
+
 // changeTask sets a task's state and notifies the event streams.
 func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) {
 	c.mu.Lock()
@@ -117,6 +131,8 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	defer c.mu.Unlock()
 	j := fakeJob(spec.Name, 0, job.Running)
 	c.jobs = append(c.jobs, j)
+	close(c.changed)
+	c.changed = make(chan struct{})
 	return c.viewOf(j), nil
 }
 

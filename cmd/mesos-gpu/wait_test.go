@@ -17,9 +17,9 @@ func TestWait(t *testing.T) {
 		status         int
 	}{
 		{"wait good", "job good FINISHED\n", "", 0},
-		{"wait good bad worse", "job good FINISHED\njob bad FAILED\njob worse FAILED\n", "", 3},
+		{"wait good bad worse", "job good FINISHED\njob bad FAILED\njob worse FAILED\n", "task bad.1.1.x FAILED: exited with status 3\nmesos-gpu: task worse.0.1.x FAILED: exited with status 4\n", 3},
 		{"wait --for running up", "job up RUNNING\n", "", 0},
-		{"wait --for running good worse", "job good FINISHED\njob worse FAILED\n", "", 4},
+		{"wait --for running good worse", "job good FINISHED\njob worse FAILED\n", "task worse.0.1.x FAILED: exited with status 4\n", 4},
 		{"wait --for running half --timeout 50ms", "", "job half is not running yet: see mesos-gpu describe half", 124},
 		{"wait up --timeout 50ms", "", "job up is not ended yet", 124},
 		{"wait good nobody", "", `there is no job "nobody"`, 1},
@@ -39,11 +39,11 @@ func TestWaitTimeout(t *testing.T) {
 		address, ended := c.serve(t), make(chan commandRun)
 		go func() { ended <- commandAt(t, address, "wait", "a", "--for", what) }()
 		c.changeTask("a", 0, job.Running, 0)
-		status := 0
+		status, errs := 0, ""
 		if what == "ended" {
 			c.changeTask("a", 0, job.Failed, 9)
-			status = 9
+			status, errs = 9, "task a.0.1.x FAILED: exited with status 9\n"
 		}
-		(<-ended).expect(t, want, "", status)
+		(<-ended).expect(t, want, errs, status)
 	}
 }

@@ -23,6 +23,9 @@ type LogOptions struct {
 	Offset int64
 	// TailLines is the number of existing lines to read, from the end; 0 is all.
 	TailLines int
+	// TailBytes starts so many bytes before the end of the current file; 0 reads from
+	// Offset. It has no effect with TailLines.
+	TailBytes int64
 	// Follow waits for further output until the task has ended.
 	Follow bool
 	// OnOutputLost, if not nil, is called if log rotation removed output before it was
@@ -69,6 +72,8 @@ func (l *logReader) openAnswer() error {
 	}
 	if l.options.Offset != 0 {
 		q.Set("offset", strconv.FormatInt(l.options.Offset, 10))
+	} else if l.options.TailBytes > 0 {
+		q.Set("tail", strconv.FormatInt(l.options.TailBytes, 10))
 	}
 	if l.options.Follow {
 		q.Set("follow", "true")

@@ -16,12 +16,12 @@ import (
 // log from the start, because agents do not index lines.
 func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
 	past := o
-	past.TailLines, past.Follow = 0, false
+	past.TailLines, past.TailBytes, past.Follow = 0, 0, false
 	l := &logReader{ctx: ctx, client: c, task: task, options: past}
 	err := l.openAnswer()
 	var p *api.Problem
 	if o.Follow && errors.As(err, &p) && p.Status == http.StatusNotFound {
-		o.TailLines = 0
+		o.TailLines, o.TailBytes = 0, 0
 		return c.OpenTaskLog(ctx, task, o) // no output yet
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 		return io.NopCloser(bytes.NewReader(last)), nil
 	}
 	// Continue where the first read ended; the preceding bytes identify the position.
-	o.Offset, o.TailLines = l.options.Offset, 0
+	o.Offset, o.TailLines, o.TailBytes = l.options.Offset, 0, 0
 	rest := &logReader{ctx: ctx, client: c, task: task, options: o, preceding: l.preceding}
 	if err := rest.openAnswer(); err != nil {
 		return nil, err

@@ -23,7 +23,17 @@ func (a *jobCommands) describeCommand() *cobra.Command {
 		if isNotFound(err) {
 			return describeSchedule(ctx, api, args[0], err)
 		}
-		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error { return printJob(p, &j) }}, err
+		output := ""
+		if err == nil && !a.ForPrograms {
+			output = describeErrorOutput(ctx, api, &j)
+		}
+		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error {
+			if err := printJob(p, &j); err != nil || output == "" {
+				return err
+			}
+			_, err := fmt.Fprint(p, "\n"+output)
+			return err
+		}}, err
 	})
 }
 
@@ -76,7 +86,7 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
 		{Name: "PORTS", Value: func(t job.Task) string { return term.DashIfEmpty(strings.Trim(fmt.Sprint(t.Ports), "[]")) }},
 		{Name: "GPUS", Value: func(t job.Task) string { return term.DashIfEmpty(formatDevices(&t)) }},
-	}, append(matrixColumns(&s), endingColumns()...)...), timeColumns()...)
+	}, append(matrixColumns(&s), endingColumns(&s)...)...), timeColumns()...)
 	if err != nil || len(j.Attempts) == 0 {
 		return err
 	}
@@ -85,7 +95,7 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		{Name: "EARLIER ATTEMPT", Value: func(t job.Task) string { return t.ID }},
 		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
 		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
-	}, endingColumns()...), timeColumns()...)
+	}, endingColumns(&s)...), timeColumns()...)
 }
 
 // formatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".
@@ -96,8 +106,8 @@ func formatCPUs(n float64) string {
 	return fmt.Sprintf("%g CPUs", n)
 }
 
-// endingColumns returns the columns about how a task ended, or its last message.
-func endingColumns() []term.TableColumn[job.Task] {
+// endingColumns returns the columns about how a task of the job ended, or its last message.
+func endingColumns(s *job.Spec) []term.TableColumn[job.Task] {
 	return []term.TableColumn[job.Task]{
 		{Name: "EXIT", Value: func(t job.Task) string {
 			if t.ExitCode == nil {
@@ -105,7 +115,12 @@ func endingColumns() []term.TableColumn[job.Task] {
 			}
 			return fmt.Sprint(*t.ExitCode)
 		}},
-		{Name: "MESSAGE", Value: func(t job.Task) string { return t.Message }},
+		{Name: "MESSAGE", Value: func(t job.Task) string {
+			if t.State == job.Failed {
+				return describeEnd(s, &t)
+			}
+			return t.Message
+		}},
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
@@ -120,15 +119,11 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 }
 
 // reportOutcome returns the job's exit code as an ExitStatus, and nil on success. It
-// prints the message of each task that ended without an exit code.
+// prints why tasks failed.
 func (a *jobCommands) reportOutcome(view *api.JobView) error {
 	if view.State == job.Finished {
 		return nil
 	}
-	for _, t := range view.Tasks {
-		if t.State != job.Finished && t.ExitCode == nil {
-			fmt.Fprintf(a.Stderr, "mesos-gpu: task %s %s: %s\n", t.ID, t.State, term.EscapeControls(t.Message))
-		}
-	}
+	reportFailures(a.Stderr, view)
 	return &cli.ExitStatus{Code: *view.ExitCode}
 }

@@ -66,6 +66,10 @@ func (a *jobCommands) waitForJobs(ctx context.Context, api *client.Client, names
 			return a.reportTimeout(ctx, name, what, fmt.Errorf("wait for job %s: %w", name, err))
 		}
 		fmt.Fprintf(a.Stdout, "job %s %s\n", name, view.State)
+		if view.Terminal && view.State != job.Finished {
+			reportFailures(a.Stderr, &view)
+			fmt.Fprint(a.Stderr, describeErrorOutput(ctx, api, &view))
+		}
 		if status == 0 && view.ExitCode != nil {
 			status = *view.ExitCode
 		}

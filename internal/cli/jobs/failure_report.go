@@ -1,0 +1,132 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
+)
+
+const (
+	// maxReportedTasks limits the failed tasks of a job that are reported one by one.
+	maxReportedTasks = 10
+	// reportedLines and reportedBytes limit the end of a failed task's standard error.
+	reportedLines = 10
+	reportedBytes = 4 << 10
+	// reportTimeout limits the time to read it, for example from an agent that is gone.
+	reportTimeout = 5 * time.Second
+)
+
+// failedTasks returns the tasks that failed, the first to end first. Tasks that were
+// killed are not among them, unless they ended without an exit code.
+func failedTasks(tasks []job.Task) []job.Task {
+	failed := slices.DeleteFunc(slices.Clone(tasks), func(t job.Task) bool {
+		return t.State.IsLive() || t.State == job.Finished || t.IsRetired() || t.State == job.Killed && t.ExitCode != nil
+	})
+	slices.SortStableFunc(failed, func(x, y job.Task) int { return x.Ended.Compare(y.Ended) })
+	return failed
+}
+
+// lastFailure returns the failed task or attempt that explains the state of a job: the
+// first of its failed tasks or, while a task waits for another attempt, the last attempt.
+func lastFailure(view *api.JobView) (job.Task, bool) {
+	if failed := failedTasks(view.Tasks); len(failed) > 0 {
+		return failed[0], true
+	}
+	for _, t := range slices.Backward(view.Attempts) {
+		waits := slices.ContainsFunc(view.Tasks, func(now job.Task) bool { return now.Index == t.Index && now.State == job.Waiting })
+		if waits && len(failedTasks([]job.Task{t})) > 0 {
+			return t, true
+		}
+	}
+	return job.Task{}, false
+}
+
+// describeEnd returns why a task ended: its message, with the name of the signal that its
+// exit code stands for. A SIGKILL without a request may be the end of a task without
+// enough memory, so the limit is added unless the message has it.
+func describeEnd(s *job.Spec, t *job.Task) string {
+	text := t.Message
+	if t.ExitCode == nil {
+		return term.EscapeControls(text)
+	}
+	if text == "" {
+		text = fmt.Sprintf("exited with status %d", *t.ExitCode)
+	}
+	if name := unix.SignalName(syscall.Signal(*t.ExitCode - 128)); name != "" && !strings.Contains(text, name) && !strings.Contains(text, "memory") {
+		text += fmt.Sprintf(" (%s)", name)
+	}
+	if *t.ExitCode == 128+int(unix.SIGKILL) && t.KillRequested.IsZero() && !strings.Contains(text, "memory") && s.MemMiB > 0 {
+		text += fmt.Sprintf("; its memory limit is %g MiB", s.MemMiB)
+	}
+	return term.EscapeControls(text)
+}
+
+// reportFailures prints why tasks of a job failed.
+func reportFailures(to io.Writer, view *api.JobView) {
+	failed := failedTasks(view.Tasks)
+	for i := range failed {
+		if i == maxReportedTasks {
+			fmt.Fprintf(to, "mesos-gpu: %d more tasks failed: see mesos-gpu describe %s\n", len(failed)-i, view.Spec.Name)
+			return
+		}
+		fmt.Fprintf(to, "mesos-gpu: task %s %s: %s\n", failed[i].ID, failed[i].State, describeEnd(&view.Spec, &failed[i]))
+	}
+}
+
+// describeErrorOutput returns the end of the standard error of the task that failed
+// first, with a heading, or "" if there is none.
+func describeErrorOutput(ctx context.Context, c *client.Client, view *api.JobView) string {
+	t, ok := lastFailure(view)
+	if !ok {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	lines, err := readLastErrorLines(ctx, c, t.ID)
+	switch {
+	case isNotFound(err), err == nil && len(lines) == 0:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("The standard error of task %s cannot be read: %s\n", t.ID, term.EscapeControls(err.Error()))
+	}
+	return fmt.Sprintf("Last lines of the standard error of task %s:\n  %s\n", t.ID, strings.Join(lines, "\n  "))
+}
+
+// readLastErrorLines returns the last lines of a task's standard error without control
+// characters.
+func readLastErrorLines(ctx context.Context, c *client.Client, task string) ([]string, error) {
+	body, err := c.OpenTaskLog(ctx, task, client.LogOptions{Stream: "stderr", TailBytes: reportedBytes})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, reportedBytes)) // the file may grow meanwhile
+	if err != nil {
+		return nil, err
+	}
+	if _, rest, found := bytes.Cut(data, []byte("\n")); found && len(data) == reportedBytes && len(rest) > 0 {
+		data = rest // the first line is incomplete
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if text == "" {
+		return nil, nil
+	}
+	lines := strings.Split(text, "\n")
+	lines = lines[max(0, len(lines)-reportedLines):]
+	for i, line := range lines {
+		lines[i] = term.EscapeControls(strings.TrimSuffix(line, "\r"))
+	}
+	return lines, nil
+}
