@@ -76,7 +76,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
 
 MUTANTS ?= 40
-MUTATED ?= ./framework/sched ./framework/sched/admission ./framework/sched/placement ./framework/sched/queue ./framework/sched/quota ./isolator/allocation ./isolator/rules ./job ./volumemgr
+MUTATED ?= ./framework/sched ./framework/sched/admission ./framework/sched/pending ./framework/sched/placement ./framework/sched/queue ./framework/sched/quota ./isolator/allocation ./isolator/rules ./job ./volumemgr
 mutate: ## which faults the own tests of the pure packages and of volumemgr do not detect: MUTANTS of them in each package, 0 for all
 	scripts/mutate.sh -n $(MUTANTS) $(MUTATED)
 

@@ -29,6 +29,14 @@ func testAgent(id string, free, total int) fit.AgentResources {
 	}
 }
 
+// withDevices returns the agent with named devices of its type.
+func withDevices(a fit.AgentResources, uuids ...string) fit.AgentResources {
+	for _, uuid := range uuids {
+		a.Inventory = append(a.Inventory, gpu.Device{UUID: uuid, Model: "V100"})
+	}
+	return a
+}
+
 // waitingJob returns a job whose tasks need one GPU each.
 func waitingJob(name string, tasks int, change func(*queue.WaitingJob)) *queue.WaitingJob {
 	s := &job.Spec{Name: name, Role: "team", Tasks: tasks, Request: gpu.Request{GPUs: 1}, CPUs: 1, MemMiB: 100, Command: []string{"true"}}
@@ -40,6 +48,7 @@ func waitingJob(name string, tasks int, change func(*queue.WaitingJob)) *queue.W
 		change(w)
 	}
 	s.SetDefaults()
+	s.Request.Types.Rules = s.GPUTypeRules()
 	return w
 }
 
@@ -94,6 +103,14 @@ func TestExplain(t *testing.T) {
 			want: placement.PendingCause{Needs: "1 free GPU on one agent", Available: "1 agent has GPUs, none has one free"},
 		},
 		{
+			name: "the quota of all types is used up, that of one type is not", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 3, asGang), quota: quota.Quota{quota.AllTypes: 4, "V100": 9}, held: 4,
+			want: placement.PendingCause{Needs: "room in the quota of role team for 3 more", Available: "it may hold 4 GPUs and holds 4", BlockedBy: placement.BlockedByQuota},
+		},
+		{
+			name: "the quota has room for a part of the tasks", agents: []fit.AgentResources{testAgent("a", 0, 4)}, job: waitingJob("train", 3, nil), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
+			want: placement.PendingCause{Needs: "1 free GPU on one agent", Available: "1 agent has GPUs, none has one free"},
+		},
+		{
 			name: "the quota excludes a type", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 1, nil), quota: quota.Quota{"V100": 2}, held: 2,
 			want: placement.PendingCause{Needs: "1 free GPU other than V100 on one agent", Available: "no agent has the type, 1 agent is known: V100 on 1; role team may hold 2 V100 and holds 2"},
 		},
@@ -139,6 +156,23 @@ func TestExplain(t *testing.T) {
 			want:   placement.PendingCause{Needs: "1 free GPU on one agent", Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, with 2 free GPUs"},
 		},
 		{
+			name: "a gang would fit on open and cordoned agents together", agents: []fit.AgentResources{testAgent("a", 1, 4), testAgent("b", 1, 4)}, job: waitingJob("train", 2, asGang),
+			status: map[string]AgentStatus{"b": {Closed: true, Host: "host-b", Offered: true}},
+			want:   placement.PendingCause{Needs: "2 free GPUs for the gang of 2 together", Available: "1 agent has 1 free; 1 agent that would fit is cordoned: host-b, with 1 free GPU"},
+		},
+		{
+			name: "the named device is on a cordoned agent that never offered", agents: []fit.AgentResources{withDevices(testAgent("a", 0, 2), "GPU-1", "GPU-2")},
+			job:    waitingJob("train", 1, withSpec(func(s *job.Spec) { s.Request.Devices.Include = []string{"GPU-2"} })),
+			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a"}},
+			want:   placement.PendingCause{Needs: "1 free GPU among the 1 named on one agent", Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, which has 2 GPUs and never offered any"},
+		},
+		{
+			name: "the named device is on another agent than the cordoned one", agents: []fit.AgentResources{withDevices(testAgent("a", 0, 2), "GPU-1", "GPU-2")},
+			job:    waitingJob("train", 1, withSpec(func(s *job.Spec) { s.Request.Devices.Include = []string{"GPU-3"} })),
+			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a"}},
+			want:   placement.PendingCause{Needs: "1 free GPU among the 1 named on one agent", Available: "the only agent accepts no tasks"},
+		},
+		{
 			name: "CPUs of an agent that never offered are not known", agents: []fit.AgentResources{testAgent("a", 0, 4)}, job: waitingJob("cpu", 1, withGPUs(0)),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a"}},
 			want:   placement.PendingCause{Needs: "1.1 CPUs (including 0.1 for the executor) on one agent", Available: "the only agent accepts no tasks"},
@@ -168,12 +202,22 @@ func TestExplainerReusesResultsOfEqualJobs(t *testing.T) {
 		{waitingJob("three", 3, asGang), "3 free GPUs for the gang of 3 together; 2 agents have 2 free together"},
 		{waitingJob("four", 4, asGang), "4 free GPUs for the gang of 4 together; 2 agents have 2 free together"},
 		{waitingJob("apart", 1, onDifferentHosts("a", "b")), "an agent that hostname UNIQUE allows; 2 agents have room, 2 are excluded"},
+		{waitingJob("apart from one", 1, onDifferentHosts("a")), "an offer; 1 agent had room when last offered"},
 	} {
 		cause := e.Explain(c.job, usage)
 		if got := (placement.PendingReason{PendingCause: cause}).Text(); got != c.want {
 			t.Errorf("%s: the reason is %q, want %q", c.job.Spec.Name, got, c.want)
 		}
 	}
+	e.cluster = fit.NewCluster(e.Agents()[:1], e.policy.Fit, testTime()) // which is not examined for an equal job
+	if got := e.Explain(waitingJob("equal", 1, withGPUs(2)), usage).Available; got != "2 agents have GPUs, 2 have 1 free" {
+		t.Errorf("the cause of an equal job was computed again: %q", got)
+	}
+}
+
+func TestExplainerReturnsAllAgents(t *testing.T) {
+	closed := func(a *fit.AgentResources) AgentStatus { return AgentStatus{Closed: a.ID == "a"} }
+	e := NewExplainer([]fit.AgentResources{testAgent("a", 1, 4), testAgent("b", 1, 4)}, closed, testPolicy(), testTime())
 	if len(e.Agents()) != 2 {
 		t.Errorf("the explainer has %d agents, want 2", len(e.Agents()))
 	}

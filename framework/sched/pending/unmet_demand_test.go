@@ -44,6 +44,10 @@ func withSpec(change func(*job.Spec)) func(*queue.WaitingJob) {
 	return func(w *queue.WaitingJob) { change(w.Spec) }
 }
 
+func ofType(name string) func(*queue.WaitingJob) {
+	return withSpec(func(s *job.Spec) { s.Request.Types.Include = []string{name} })
+}
+
 func constrained(field string, operator job.ConstraintOperator, value string) func(*queue.WaitingJob) {
 	return withSpec(func(s *job.Spec) {
 		s.Constraints = append(s.Constraints, job.Constraint{Field: field, Operator: operator, Value: value})
@@ -123,15 +127,31 @@ func TestFindUnmetDemand(t *testing.T) {
 		{name: "the rest of a quota is for the gang", offers: []fit.Offer{full}, running: []queue.RunningTask{held("old", 2, nil)}, quota: quota.Quota{quota.AllTypes: 4}, waiting: []*queue.WaitingJob{waitingJob("gang", 3, asGang), waitingJob("next", 1, nil)}},
 		{name: "a gang within its quota", offers: []fit.Offer{full}, running: []queue.RunningTask{held("old", 1, nil)}, quota: quota.Quota{quota.AllTypes: 4}, waiting: []*queue.WaitingJob{waitingJob("gang", 3, asGang), waitingJob("next", 1, nil)},
 			want: "gang of team: 3 × 1 GPU, short of gpus, 3 GPUs"},
-		{name: "a type at its quota", offers: []fit.Offer{full}, running: []queue.RunningTask{held("old", 2, nil)}, quota: quota.Quota{"V100": 2}, waiting: []*queue.WaitingJob{waitingJob("any", 1, nil), waitingJob("named", 1, withSpec(func(s *job.Spec) { s.Request.Types.Include = []string{"V100"} }))},
+		{name: "the rest of a quota is for the larger tasks before", offers: []fit.Offer{full}, quota: quota.Quota{quota.AllTypes: 4}, waiting: []*queue.WaitingJob{waitingJob("large", 2, withGPUs(3)), waitingJob("small", 1, nil)},
+			want: "large of team: 1 × 3 GPUs, short of gpus, 3 GPUs"},
+		{name: "the rest of a quota is for the larger tasks before, of which one has a place", offers: []fit.Offer{gpuOffer("a", 3, nil)}, quota: quota.Quota{quota.AllTypes: 4}, waiting: []*queue.WaitingJob{waitingJob("large", 2, withGPUs(3)), waitingJob("small", 1, nil)}},
+		{name: "the rest of a quota after all tasks is for later jobs", offers: []fit.Offer{full}, quota: quota.Quota{quota.AllTypes: 4}, waiting: []*queue.WaitingJob{waitingJob("large", 1, withGPUs(3)), waitingJob("small", 1, nil)},
+			want: "large of team: 1 × 3 GPUs, short of gpus, 3 GPUs\nsmall of team: 1 × 1 GPU, short of gpus, 1 GPUs"},
+		{name: "missing GPUs count for the quota of their type", offers: []fit.Offer{full}, quota: quota.Quota{"V100": 2, "K80": 2}, waiting: []*queue.WaitingJob{waitingJob("one", 2, ofType("V100")), waitingJob("other", 2, ofType("K80")), waitingJob("more", 2, ofType("V100"))},
+			want: "one of team: 2 × 1 GPU of V100, short of gpus, 2 GPUs\nother of team: 2 × 1 GPU of K80, short of gpus, 2 GPUs"},
+		{name: "a type at its quota", offers: []fit.Offer{full}, running: []queue.RunningTask{held("old", 2, nil)}, quota: quota.Quota{"V100": 2}, waiting: []*queue.WaitingJob{waitingJob("any", 1, nil), waitingJob("named", 1, ofType("V100"))},
 			want: "any of team: 1 × 1 GPU other than V100, short of gpus, 1 GPUs"},
-		{name: "a type that becomes full", offers: []fit.Offer{full}, quota: quota.Quota{"V100": 2}, waiting: []*queue.WaitingJob{waitingJob("named", 5, withSpec(func(s *job.Spec) { s.Request.Types.Include = []string{"V100"} }))},
+		{name: "a type that becomes full", offers: []fit.Offer{full}, quota: quota.Quota{"V100": 2}, waiting: []*queue.WaitingJob{waitingJob("named", 5, ofType("V100"))},
 			want: "named of team: 2 × 1 GPU of V100, short of gpus, 2 GPUs"},
 		{name: "devices that are named cannot be added", offers: []fit.Offer{full}, waiting: []*queue.WaitingJob{waitingJob("named", 1, withSpec(func(s *job.Spec) { s.Request.Devices.Include = []string{"GPU-1"} }))}},
 		{name: "new machines have other names", offers: []fit.Offer{full}, waiting: []*queue.WaitingJob{waitingJob("here", 1, constrained("hostname", job.Is, "a")), waitingJob("elsewhere", 1, constrained("hostname", job.Unlike, "a"))},
 			want: "elsewhere of team: 1 × 1 GPU, short of gpus, 1 GPUs, hostname UNLIKE a"},
 		{name: "new machines have the attributes of present ones", offers: []fit.Offer{gpuOffer("a", 0, inRack("r1"))}, waiting: []*queue.WaitingJob{waitingJob("known", 2, constrained("rack", job.Is, "r1")), waitingJob("unknown", 1, constrained("rack", job.Is, "r2"))},
 			want: "known of team: 2 × 1 GPU, short of gpus, 2 GPUs, rack IS r1"},
+		{name: "new machines have any GPUs", offers: []fit.Offer{gpuOffer("a", 1, inRack("r1"))}, waiting: []*queue.WaitingJob{
+			waitingJob("type", 1, constrained("gpu_type", job.Is, "A100")), waitingJob("rack", 1, changed(constrained("gpu_type", job.Is, "A100"), constrained("rack", job.Is, "r1"))),
+			waitingJob("other", 1, changed(constrained("gpu_type", job.Is, "A100"), constrained("rack", job.Is, "r2"))),
+		}, want: "type of team: 1 × 1 GPU, short of gpus, 1 GPUs, gpu_type IS A100\nrack of team: 1 × 1 GPU, short of gpus, 1 GPUs, gpu_type IS A100, rack IS r1"},
+		{name: "new machines are not like agents without GPUs", offers: []fit.Offer{gpuOffer("a", 1, inRack("r1")), gpuOffer("b", 0, func(o *fit.Offer) { inRack("r2")(o); o.Types = nil })}, waiting: []*queue.WaitingJob{waitingJob("train", 1, constrained("rack", job.Is, "r2"))}},
+		{name: "without agents, new machines have no attributes", waiting: []*queue.WaitingJob{waitingJob("elsewhere", 1, constrained("hostname", job.Unlike, "a")), waitingJob("rack", 1, constrained("rack", job.Is, "r1"))},
+			want: "elsewhere of team: 1 × 1 GPU, short of gpus, 1 GPUs, hostname UNLIKE a"},
+		{name: "a gang with as many tasks as racks", offers: []fit.Offer{gpuOffer("a", 0, inRack("r1")), gpuOffer("b", 0, inRack("r2"))}, waiting: []*queue.WaitingJob{waitingJob("apart", 2, changed(asGang, constrained("rack", job.Unique, "")))},
+			want: "apart of team: 2 × 1 GPU, short of gpus, 2 GPUs, rack UNIQUE"},
 		{name: "each host once", offers: []fit.Offer{gpuOffer("a", 9, nil)}, waiting: []*queue.WaitingJob{waitingJob("apart", 3, constrained("hostname", job.Unique, ""))},
 			want: "apart of team: 2 × 1 GPU, short of gpus, 2 GPUs, hostname UNIQUE"},
 		{name: "each rack once", offers: []fit.Offer{gpuOffer("a", 0, inRack("r1")), gpuOffer("b", 0, inRack("r2"))}, waiting: []*queue.WaitingJob{waitingJob("apart", 5, constrained("rack", job.Unique, ""))},
