@@ -24,6 +24,8 @@ type Demand struct {
 	// 0 is any port. Ports beyond its length may be any.
 	Ports     int
 	HostPorts []int
+	// PortSeed determines which ports the tasks get for any port. It does not matter for where they fit.
+	PortSeed uint64
 	// Request is what the task needs of GPUs. It needs none if Request.GPUs is 0.
 	Request gpu.Request
 	// Constraints limit the agents by their fields, and by those of the agents of the job's other tasks.

@@ -45,12 +45,9 @@ func TestPorts(t *testing.T) {
 	if diff := cmp.Diff([]PortRange{{1, 1}, {10, 12}, {65534, 65535}}, ranges); diff != "" {
 		t.Errorf("joined (-want +got):\n%s", diff)
 	}
-	taken, left := takePorts(ranges, 3, nil, nil)
-	if diff := cmp.Diff([]int{1, 10, 11}, taken); diff != "" {
-		t.Errorf("taken (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]PortRange{{12, 12}, {65534, 65535}}, left); diff != "" {
-		t.Errorf("remaining resources (-want +got):\n%s", diff)
+	taken, left := takePorts(ranges, 3, []int{0, 11}, nil, 1)
+	if len(taken) != 3 || taken[1] != 11 || taken[0] == taken[2] || countPorts(left) != 3 || containPorts(left, taken[:1]) {
+		t.Errorf("taken %v, left %v", taken, left)
 	}
 	if diff := cmp.Diff(ranges, addPorts(left, taken)); diff != "" {
 		t.Errorf("given back (-want +got):\n%s", diff)
@@ -69,5 +66,36 @@ func TestAmounts(t *testing.T) {
 	nan /= nan
 	if got := (Amount{CPUs: nan, MemMiB: -1, DiskMiB: 1e300}).toMilli(); got != (milliAmount{0, 0, maxMilli}) {
 		t.Errorf("odd amounts are %+v", got)
+	}
+}
+
+// Ports are drawn from all that are free, each about equally often, and the avoided ones only if no others are left.
+// Equal seeds draw the same ports.
+func TestPortsAreDrawn(t *testing.T) {
+	ranges := []PortRange{{31000, 31004}, {31010, 31014}}
+	drawn := map[int]int{}
+	for seed := range uint64(2000) {
+		taken, left := takePorts(ranges, 2, nil, []int{31002, 31003}, seed)
+		again, _ := takePorts(ranges, 2, nil, []int{31002, 31003}, seed)
+		if diff := cmp.Diff(taken, again); diff != "" {
+			t.Fatalf("seed %d draws other ports the second time (-first +second):\n%s", seed, diff)
+		}
+		if diff := cmp.Diff(ranges, addPorts(left, taken)); diff != "" {
+			t.Fatalf("taken %v, left %v (-want +got):\n%s", taken, left, diff)
+		}
+		for _, p := range taken {
+			drawn[p]++
+		}
+	}
+	if len(drawn) != 8 || drawn[31002]+drawn[31003] > 0 {
+		t.Errorf("ports drawn: %v", drawn)
+	}
+	for p, n := range drawn {
+		if n < 400 || n > 600 { // 500 of 2000 seeds on average
+			t.Errorf("port %d was drawn %d times", p, n)
+		}
+	}
+	if taken, _ := takePorts([]PortRange{{31002, 31004}}, 3, nil, []int{31002, 31003}, 1); taken[0] != 31004 {
+		t.Errorf("taken %v: an avoided port comes before another one", taken)
 	}
 }

@@ -40,7 +40,7 @@ func (c *Cluster) PlaceTasks(d *Demand, n int) []Placement {
 		if placements == nil {
 			placements = make([]Placement, 0, min(n, 64))
 		}
-		placements = append(placements, c.takePlacement(agent, class))
+		placements = append(placements, c.takePlacement(agent, class, d.PortSeed))
 	}
 	return placements
 }
@@ -166,13 +166,13 @@ func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *hardware.
 }
 
 // takePlacement takes what one task needs of an agent that fits, and returns it.
-func (c *Cluster) takePlacement(i int, cl *demandClass) Placement {
+func (c *Cluster) takePlacement(i int, cl *demandClass, portSeed uint64) Placement {
 	r := &c.capacities[i]
 	placed := Placement{Agent: i, GPUs: int(cl.gpus)}
 	c.updateTaskMix(i, cl, 1)
 	r.free = r.free.minus(cl.need)
 	if cl.portCount > 0 {
-		placed.Ports, r.ports = takePorts(r.ports, int(cl.portCount), cl.hostPorts, c.index.avoidedPorts)
+		placed.Ports, r.ports = takePorts(r.ports, int(cl.portCount), cl.hostPorts, c.index.avoidedPorts, portSeed+uint64(r.portCount))
 		r.portCount -= cl.portCount
 	}
 	switch {

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -45,8 +46,9 @@ func findRange(ranges []PortRange, port int) int {
 }
 
 // takePorts takes n ports from merged ranges, which contain the wanted ones. For a wanted 0, and for ports beyond
-// wanted, it takes the lowest port that need not be avoided.
-func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, left []PortRange) {
+// wanted, it draws one of those that need not be avoided, so that a program outside of Mesos which uses a port of the
+// range does not block every attempt. Equal seeds draw the same.
+func takePorts(ranges []PortRange, n int, wanted, spared []int, seed uint64) (taken []int, left []PortRange) {
 	left = slices.Clone(ranges)
 	taken = make([]int, 0, n)
 	for _, p := range wanted {
@@ -62,23 +64,38 @@ func takePorts(ranges []PortRange, n int, wanted, spared []int) (taken []int, le
 		if len(left) == 0 {
 			break
 		}
-		p := lowestPortExcept(left, spared)
+		p := drawPort(left, spared, seed+uint64(i)*splitMixStep)
 		taken, left = append(taken, p), withoutPort(left, p)
 	}
 	return taken, left
 }
 
-// lowestPortExcept returns the lowest port that is not among the others, which are sorted. If all ports are, it
-// returns the lowest one.
-func lowestPortExcept(ranges []PortRange, others []int) int {
-	for _, r := range ranges {
-		for p := r.First; p <= r.Last; p++ {
-			if _, among := slices.BinarySearch(others, p); !among {
-				return p
-			}
+// drawPort returns a port that is not among the others, which are sorted. If all ports are, it returns one of those.
+func drawPort(ranges []PortRange, others []int, seed uint64) int {
+	candidates := ranges
+	if among := portsAmong(ranges, others); len(among) > 0 && len(among) < countPorts(ranges) {
+		candidates = WithoutPorts(ranges, among)
+	}
+	nth, _ := bits.Mul64(splitMix(seed), uint64(countPorts(candidates)))
+	left := int(nth)
+	for _, r := range candidates {
+		if size := r.Last - r.First + 1; left >= size {
+			left -= size
+			continue
+		}
+		return r.First + left
+	}
+	return candidates[0].First
+}
+
+// portsAmong returns those of the ports that merged ranges contain.
+func portsAmong(ranges []PortRange, ports []int) (among []int) {
+	for _, p := range ports {
+		if findRange(ranges, p) >= 0 {
+			among = append(among, p)
 		}
 	}
-	return ranges[0].First
+	return slices.Compact(among)
 }
 
 // WithoutPorts returns the ranges without some ports.

@@ -116,11 +116,18 @@ func chooseRandomSlot(c *Cluster, i int, cl *demandClass) int {
 // has the same chance. Equal seeds draw the same.
 func (c *Cluster) drawLot(n int) bool {
 	c.draws++
-	x := c.policy.seed + c.draws*0x9e3779b97f4a7c15 // SplitMix64
+	hi, _ := bits.Mul64(splitMix(c.policy.seed+c.draws*splitMixStep), uint64(n))
+	return hi == 0
+}
+
+// splitMixStep is the distance between the states of SplitMix64.
+const splitMixStep = 0x9e3779b97f4a7c15
+
+// splitMix returns the random number of SplitMix64 for a state.
+func splitMix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	hi, _ := bits.Mul64(x^x>>31, uint64(n))
-	return hi == 0
+	return x ^ x>>31
 }
 
 // drawAgent returns a random agent among those with that score.

@@ -152,7 +152,7 @@ func (c *Cluster) placePerJob(d *Demand, cl *demandClass, n int) []Placement {
 	if n > 1 && slices.ContainsFunc(all, (*constraintCounter).isUndecided) {
 		return c.placeTogether(d, cl, n)
 	}
-	return c.placeAllowed(cl, all, n)
+	return c.placeAllowed(d, cl, all, n)
 }
 
 // isUndecided reports whether the first task decides the value of all others.
@@ -160,7 +160,7 @@ func (t *constraintCounter) isUndecided() bool {
 	return t.constraint.Operator == job.Cluster && t.firstValue == noValue
 }
 
-func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int) []Placement {
+func (c *Cluster) placeAllowed(d *Demand, cl *demandClass, all []*constraintCounter, n int) []Placement {
 	var placements []Placement
 	for len(placements) < n {
 		ok := allowedByAll(all)
@@ -173,7 +173,7 @@ func (c *Cluster) placeAllowed(cl *demandClass, all []*constraintCounter, n int)
 		if best < 0 {
 			break
 		}
-		placements = append(placements, c.takePlacement(best, cl))
+		placements = append(placements, c.takePlacement(best, cl, d.PortSeed))
 		for _, t := range all {
 			t.addTask(best)
 		}
@@ -193,7 +193,7 @@ func (c *Cluster) placeTogether(d *Demand, cl *demandClass, n int) []Placement {
 				t.firstValue = t.column.IDs()[g.best]
 			}
 		}
-		placements := c.placeAllowed(cl, all, n)
+		placements := c.placeAllowed(d, cl, all, n)
 		if len(placements) == n || at == len(worth)-1 {
 			return placements
 		}

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -79,6 +80,9 @@ func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents []fit.AgentResources
 		Job: s.Name, Role: s.Role, Amount: TaskAmount(s, overhead), Overhead: overhead, Ports: hostPortCount(s), HostPorts: hostPortNumbers(s),
 		Request: s.Request, Constraints: append(slices.Clip(s.Constraints), j.ImageExclusions...), RunTime: s.ExpectedRunTime(),
 	}
+	if d.Ports > 0 && len(j.Tasks) > 0 {
+		d.PortSeed = hashText(j.Tasks[0].ID)
+	}
 	if j.DependsOnPeers() {
 		for _, id := range slices.Concat(j.PeerAgents, morePeers) {
 			if a := fit.FindAgentByID(agents, id); a != nil {
@@ -87,6 +91,13 @@ func (j *WaitingJob) TaskDemand(overhead fit.Amount, agents []fit.AgentResources
 		}
 	}
 	return d
+}
+
+// hashText returns the FNV-1a hash of a text. Each attempt of a task has another ID, so that a retry draws other ports.
+func hashText(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // DependsOnPeers reports whether a constraint of the job compares an agent with those of the job's other tasks.
