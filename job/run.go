@@ -2,6 +2,8 @@ package job
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,3 +42,26 @@ func (j *Job) RunID() RunID { return RunID{j.Spec.Name, max(j.Run, 1)} }
 
 // RunID returns the run to which the task belongs.
 func (t *Task) RunID() RunID { return RunID{t.Job, max(t.Run, 1)} }
+
+// SubmittableSpec returns a copy of the job's Spec that a user may submit, without what the scheduler has set: the owner,
+// the client key, the marks of a Marathon app, and which dependencies are met. A service has as many tasks as it wants now.
+func (j *Job) SubmittableSpec() Spec {
+	s := j.Spec
+	s.Owner, s.ClientKey, s.Request.Types.Rules = "", nil, nil
+	if s.Service != nil {
+		s.Tasks = max(j.WantedTasks(), 1)
+	}
+	s.After = slices.Clone(s.After)
+	for i := range s.After {
+		s.After[i].Met = false
+	}
+	if s.CheckReserved() != nil {
+		s.Labels = maps.Clone(s.Labels)
+		delete(s.Labels, AppLabel)
+		delete(s.Labels, AppVersionLabel)
+		if strings.HasPrefix(s.Group, AppGroupPrefix) {
+			s.Group = ""
+		}
+	}
+	return s
+}

@@ -59,8 +59,8 @@ func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
 func (c *fakeCluster) AsOf() time.Time { return time.Time{} }
 
 func (c *fakeCluster) findJob(name string) (*job.Job, error) {
-	for _, j := range c.jobs {
-		if j.Spec.Name == name {
+	for _, j := range slices.Backward(c.jobs) {
+		if j.Spec.Name == name || j.RunID().String() == name {
 			return j, nil
 		}
 	}
@@ -86,7 +86,13 @@ func (c *fakeCluster) GetJob(_ context.Context, name string) (v api.JobView, err
 func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list api.JobList, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, err := c.findJob(q.RunsOf); q.RunsOf != "" && err != nil {
+		return list, err
+	}
 	for _, j := range c.jobs {
+		if newest, _ := c.findJob(j.Spec.Name); q.RunsOf == "" && newest != j || q.RunsOf != "" && q.RunsOf != j.Spec.Name {
+			continue
+		}
 		if q.State == "" || (q.State == api.LiveJobs) == !j.IsTerminal() {
 			list.Jobs = append(list.Jobs, c.viewOf(j))
 		}
@@ -130,6 +136,10 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := fakeJob(spec.Name, 0, job.Running)
+	j.Spec, j.Run = spec, 1
+	if old, err := c.findJob(spec.Name); err == nil {
+		j.Run = old.RunID().Run + 1
+	}
 	c.jobs = append(c.jobs, j)
 	close(c.changed)
 	c.changed = make(chan struct{})

@@ -16,7 +16,7 @@ func CommandAliases() map[string][]string {
 	return map[string][]string{
 		"run":      {"srun", "salloc", "start", "launch"},
 		"submit":   {"sbatch", "apply", "create", "add", "enqueue"},
-		"ps":       {"ls", "list", "jobs", "get", "status", "pods", "sacct", "containers"},
+		"ps":       {"ls", "list", "jobs", "status", "pods", "sacct", "containers"},
 		"queue":    {"squeue", "pending", "sprio"},
 		"describe": {"inspect", "show", "scontrol", "info"},
 		"logs":     {"attach", "sattach", "tail", "output", "cat"},

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -17,7 +19,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Write writes a completed job as a job file. Read reads the same job from it.
+// Write writes a completed job as a job file in YAML. Read reads the same job from it.
 func Write(w io.Writer, spec *job.Spec) error {
 	m := encodeFields(jobKeys(), spec)
 	if err := checkWritable(m.node); err != nil {
@@ -29,6 +31,58 @@ func Write(w io.Writer, spec *job.Spec) error {
 		return fmt.Errorf("write job file of %s: %w", spec.Name, err)
 	}
 	return nil
+}
+
+// EncodeJSON returns what Write writes as JSON, in the same order.
+func EncodeJSON(spec *job.Spec) (json.RawMessage, error) {
+	m := encodeFields(jobKeys(), spec)
+	if err := checkWritable(m.node); err != nil {
+		return nil, fmt.Errorf("write job file of %s: %w", spec.Name, err)
+	}
+	return appendJSON(nil, m.node), nil
+}
+
+// appendJSON appends a node that encodeValue has made. Such nodes have no aliases, and their texts are UTF-8.
+func appendJSON(to []byte, n *yaml.Node) []byte {
+	switch n.Kind {
+	case yaml.MappingNode:
+		to = append(to, '{')
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(append(appendQuoted(to, n.Content[i].Value), ':'), n.Content[i+1])
+		}
+		return append(to, '}')
+	case yaml.SequenceNode:
+		to = append(to, '[')
+		for i, item := range n.Content {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(to, item)
+		}
+		return append(to, ']')
+	}
+	if tag := n.ShortTag(); tag == "!!int" || tag == "!!float" || tag == "!!bool" {
+		return append(to, n.Value...)
+	}
+	return appendQuoted(to, n.Value)
+}
+
+// appendQuoted appends a JSON string. It escapes the characters that YAML treats as line ends or rejects.
+func appendQuoted(to []byte, text string) []byte {
+	quoted, _ := json.Marshal(text) // a string cannot fail to encode
+	for _, r := range string(quoted) {
+		if r < utf8.RuneSelf || unicode.IsPrint(r) {
+			to = utf8.AppendRune(to, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			to = fmt.Appendf(to, `\u%04x`, unit)
+		}
+	}
+	return to
 }
 
 // checkWritable rejects text that YAML cannot represent.

@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -23,6 +25,14 @@ func written(t *testing.T, spec *job.Spec) string {
 	}
 	if diff := cmp.Diff(spec, again, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("read again (-want +got):\n%s\n%s", diff, text.String())
+	}
+	inJSON, err := EncodeJSON(spec)
+	if err != nil || !json.Valid(inJSON) {
+		t.Fatalf("%v: not JSON: %s", err, inJSON)
+	}
+	again, err = Read(bytes.NewReader(inJSON), "written")
+	if diff := cmp.Diff(spec, again, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		t.Fatalf("read again from JSON, %v (-want +got):\n%s\n%s", err, diff, inJSON)
 	}
 	return text.String()
 }

@@ -44,6 +44,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		facts = append(facts, term.LabeledFact{Name: name, Text: fmt.Sprintf(format, args...)})
 	}
 	line("job", "%s", s.Name)
+	if j.Run > 1 {
+		line("run", "%d", j.Run)
+	}
 	line("state", "%s", j.State)
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)

@@ -53,10 +53,15 @@ func jobOrders() map[string]func(a, b *api.JobView) int {
 }
 
 func (a *jobCommands) psCommand() *cobra.Command {
-	s := &jobSelection{}
+	s, runsOf := &jobSelection{}, ""
 	c := a.NewShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		if err := s.validate(); err != nil {
 			return cli.CommandResult{}, err
+		}
+		if runsOf != "" {
+			runs, err := api.ListRuns(ctx, runsOf)
+			runs = s.selectJobs(runs)
+			return cli.CommandResult{Data: runs, Print: func(p *term.TablePrinter) error { return printRuns(p, runs) }}, err
 		}
 		jobs, err := api.ListJobsByState(ctx, s.queryState())
 		if err != nil {
@@ -81,6 +86,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.BoolVarP(&s.all, "all", "a", false, "also jobs that have ended")
+	f.StringVar(&runsOf, "runs", "", "the runs of this job that are kept: submissions of its name")
 	f.StringVar(&s.role, "role", "", "only jobs of this role")
 	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
@@ -94,6 +100,7 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	f.StringSliceVarP(&s.labels, "label", "l", nil, "only jobs with these labels, NAME=VALUE, or NAME for any value")
 	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order")
 	cli.CompleteFixed(c, "state", stateNames())
+	_ = c.RegisterFlagCompletionFunc("runs", a.CompleteArgument([]string{"JOB"}))
 	cli.CompleteFixed(c, "sort", jobSortKeys())
 	return c
 }

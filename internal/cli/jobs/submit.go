@@ -42,10 +42,10 @@ func (a *jobCommands) submitFile(ctx context.Context, file string, dry bool) err
 		return err
 	}
 	switch {
-	case dry && a.ForPrograms:
+	case dry && a.Format == cli.FormatJSON:
 		return a.PrintJSON(spec)
 	case dry:
-		return jobfile.Write(a.Stdout, spec)
+		return a.printJobFile(spec)
 	}
 	api, err := a.NewClient()
 	if err != nil {
