@@ -248,6 +248,18 @@ func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan 
 // serve starts a server for the cluster and returns its URL.
 func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 
+// newServer returns a server for the cluster, which the caller starts.
+func (c *fakeCluster) newServer(t *testing.T) *httptest.Server {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	s := httptest.NewUnstartedServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(c) }, log))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
 func serveBackend(t *testing.T, b interface {
 	apiserver.ReadBackend
 	apiserver.LeaderBackend

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +166,70 @@ func TestFollowRestartsOfService(t *testing.T) {
 	}
 	if status := <-ended; status != 0 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// While the output of a job is followed, a lost connection is reported, and that it returned.
+func TestLostConnectionIsPrinted(t *testing.T) {
+	for _, line := range []string{"logs -f train", "logs -f train.2", "wait train", "events -f train"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			c := clusterWithOutput()
+			c.jobs[0].Tasks[2].AgentID, c.logs["train.2.1.x"] = "a", "start\n"
+			c.jobs[0].Tasks[2].State = job.Running
+			scheduler := c.newServer(t)
+			var down atomic.Bool
+			served := scheduler.Config.Handler
+			following := make(chan struct{}, 100)
+			scheduler.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if down.Load() {
+					panic(http.ErrAbortHandler)
+				}
+				if r.URL.Path == "/v1/events" || r.URL.Query().Has("follow") {
+					following <- struct{}{}
+				}
+				served.ServeHTTP(w, r)
+			})
+			scheduler.Start()
+			out, in := io.Pipe()
+			ended := make(chan int)
+			go func() {
+				status := runCommandLine(t.Context(), strings.Fields(line), cli.ProcessIO{Stdin: nil, Stdout: io.Discard, Stderr: in, Getenv: func(name string) string {
+					return map[string]string{"MESOS_GPU_API": scheduler.URL}[name]
+				}})
+				in.Close()
+				ended <- status
+			}()
+			notices := bufio.NewScanner(out)
+			awaitLine := func(want string) {
+				t.Helper()
+				for notices.Scan() {
+					if strings.HasPrefix(notices.Text(), want) {
+						return
+					}
+				}
+				t.Fatalf("standard error has no %q", want)
+			}
+			<-following
+			down.Store(true)
+			scheduler.CloseClientConnections()
+			awaitLine("mesos-gpu: connection lost, retrying: ")
+			down.Store(false)
+			awaitLine("mesos-gpu: connected again")
+			if strings.HasPrefix(line, "events") {
+				scheduler.CloseClientConnections()
+				down.Store(true) // events does not end with the job
+				awaitLine("mesos-gpu: connection lost, retrying: ")
+				return
+			}
+			c.changeTask("train", 2, job.Finished, 0)
+			go func() {
+				for notices.Scan() {
+				}
+			}()
+			if status := <-ended; (status != 0) != (line == "wait train") {
+				t.Errorf("status %d", status)
+			}
+		})
 	}
 }

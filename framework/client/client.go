@@ -27,11 +27,16 @@ type Client struct {
 	token string
 	// timeouts bound connections, responses and retries.
 	timeouts Timeouts
+	// connection reports broken streams that are retried.
+	connection connectionWatch
 
 	// mu protects lastIndex.
 	mu        sync.Mutex
 	lastIndex int // index of the base URL that responded last
 }
+
+// streamKeepAlive detects a scheduler whose machine has disappeared after at most 20 s.
+var streamKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
 // New returns a client of the API at address: a URL, host:port, or several of them
 // separated by commas. It sends no request.
@@ -43,7 +48,7 @@ func New(address string, options ...Option) (*Client, error) {
 		}
 	}
 	o.timeouts.setDefaults()
-	dialer := net.Dialer{Timeout: o.timeouts.Connect}
+	dialer := net.Dialer{Timeout: o.timeouts.Connect, KeepAliveConfig: streamKeepAlive}
 	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: o.tls, ResponseHeaderTimeout: o.timeouts.Response, IdleConnTimeout: time.Minute}
 	c := &Client{token: o.token, timeouts: o.timeouts, http: &http.Client{
 		Transport:     transport,

@@ -36,6 +36,7 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 			return
 		}
 		defer res.Body.Close()
+		c.connection.recordSuccess()
 		lines := bufio.NewScanner(res.Body)
 		lines.Buffer(nil, maxEventLine)
 		named := false
@@ -92,6 +93,7 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 				yield(api.TaskEvent{}, broke)
 				return
 			}
+			c.connection.recordFailure(broke)
 			if sleepContext(ctx, retryDelay(tries)) != nil {
 				return
 			}
@@ -121,7 +123,7 @@ func (c *Client) WaitForJob(ctx context.Context, name string) (view api.JobView,
 		if len(live) > 0 {
 			continue
 		}
-		err := c.retryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err })
+		err := c.RetryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err })
 		if err != nil || view.Terminal {
 			return view, err
 		}

@@ -41,10 +41,32 @@ func (c *Client) OpenTaskLog(ctx context.Context, task string, o LogOptions) (io
 		return c.openTail(ctx, task, o)
 	}
 	l := &logReader{ctx: ctx, client: c, task: task, options: o}
-	if err := l.openAnswer(); err != nil {
+	if err := l.openFirst(); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// openFirst opens the log. If it is followed, it retries while no scheduler answers. It
+// does not retry if a scheduler has no access to the output.
+func (l *logReader) openFirst() error {
+	if !l.options.Follow {
+		return l.openAnswer()
+	}
+	var rejected error
+	err := l.client.RetryTemporary(l.ctx, func() error {
+		err := l.openAnswer()
+		var p *api.Problem
+		if errors.As(err, &p) && !p.Retryable {
+			rejected = err
+			return nil
+		}
+		return err
+	})
+	if err == nil {
+		err = rejected
+	}
+	return err
 }
 
 // logReader reads a log and resumes after broken connections.
@@ -163,6 +185,7 @@ func (l *logReader) resumeReading() error {
 	if l.ctx.Err() != nil || time.Since(l.failingSince) > l.client.timeouts.Follow {
 		return errors.Join(l.readError, io.ErrUnexpectedEOF)
 	}
+	l.client.connection.recordFailure(l.readError)
 	if err := sleepContext(l.ctx, retryDelay(l.tries)); err != nil {
 		return err
 	}
@@ -177,6 +200,7 @@ func (l *logReader) reopenAnswer() error {
 	switch {
 	case err == nil:
 		l.readError = nil
+		l.client.connection.recordSuccess()
 	case errors.As(err, &p) && p.Status == http.StatusNotFound:
 		return io.EOF // the task was lost, and its next attempt has another id
 	case IsTemporary(err):

@@ -38,7 +38,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	// Continue where the first read ended; the preceding bytes identify the position.
 	o.Offset, o.TailLines, o.TailBytes = l.options.Offset, 0, 0
 	rest := &logReader{ctx: ctx, client: c, task: task, options: o, preceding: l.preceding}
-	if err := rest.openAnswer(); err != nil {
+	if err := rest.openFirst(); err != nil {
 		return nil, err
 	}
 	return struct {

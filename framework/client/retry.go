@@ -205,15 +205,19 @@ func readProblem(res *http.Response, url string) error {
 	return &p
 }
 
-// retryTemporary calls f until it succeeds, fails with a permanent error, or Timeouts.Follow
-// has passed.
-func (c *Client) retryTemporary(ctx context.Context, f func() error) error {
+// RetryTemporary calls f until it succeeds, fails with a permanent error, or Timeouts.Follow
+// has passed. Failures and the success after them are reported as those of a stream.
+func (c *Client) RetryTemporary(ctx context.Context, f func() error) error {
 	began := time.Now()
 	for tries := 0; ; tries++ {
 		err := f()
+		if err == nil && tries > 0 {
+			c.connection.recordSuccess()
+		}
 		if err == nil || !IsTemporary(err) || time.Since(began) > c.timeouts.Follow {
 			return err
 		}
+		c.connection.recordFailure(err)
 		if err := sleepContext(ctx, retryDelay(tries)); err != nil {
 			return err
 		}

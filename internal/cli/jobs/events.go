@@ -58,6 +58,7 @@ func (a *jobCommands) printEvents(ctx context.Context, c *client.Client, name st
 	if !follow {
 		return nil
 	}
+	defer printConnectionLosses(c, &syncWriter{to: a.Stderr})()
 	for ev, err := range c.FollowEvents(ctx, name) {
 		if err != nil {
 			return fmt.Errorf("follow events: %w", err)

@@ -81,6 +81,7 @@ func (f *jobFollower) FollowToEnd(ctx context.Context) (api.JobView, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f.cancel = stop
+	defer printConnectionLosses(f.api, f.notes)()
 	var waits sync.WaitGroup
 	waits.Go(func() { f.explainWaiting(ctx) })
 	for _, task := range f.startedTasks {
@@ -111,7 +112,7 @@ func (f *jobFollower) followEvents(ctx context.Context) (view api.JobView, err e
 			continue
 		}
 		f.ended[ev.Task] = true
-		if view, err = f.api.GetJob(ctx, f.job); err != nil {
+		if err := f.api.RetryTemporary(ctx, func() error { view, err = f.api.GetJob(ctx, f.job); return err }); err != nil {
 			return view, err
 		}
 		if f.sawAllEnd(view) {

@@ -163,7 +163,11 @@ func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task 
 // printTaskLogs prints the output of one task: with --follow both streams at the same
 // time, and otherwise one after the other.
 func (a *jobCommands) printTaskLogs(ctx context.Context, api *client.Client, task string, s logSelection) error {
-	outputs := s.selectOutputs(bothStreams(a.App))
+	both := bothStreams(a.App)
+	outputs := s.selectOutputs(both)
+	if s.follow {
+		defer printConnectionLosses(api, both[1].To)()
+	}
 	errs := make([]error, len(outputs))
 	var copies sync.WaitGroup
 	for i, o := range outputs {

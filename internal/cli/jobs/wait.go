@@ -61,7 +61,9 @@ func (a *jobCommands) waitForJobs(ctx context.Context, api *client.Client, names
 	}
 	status := 0
 	for _, name := range names {
+		stopNotices := printConnectionLosses(api, &syncWriter{to: a.Stderr})
 		view, err := awaitJob(ctx, api, name, what)
+		stopNotices()
 		if err != nil {
 			return a.reportTimeout(ctx, name, what, fmt.Errorf("wait for job %s: %w", name, err))
 		}
@@ -105,7 +107,7 @@ func awaitRunning(ctx context.Context, c *client.Client, name string) (view api.
 		if ev.State != job.Running && ev.State.IsLive() {
 			continue
 		}
-		if view, err = c.GetJob(ctx, name); err != nil {
+		if err := c.RetryTemporary(ctx, func() error { view, err = c.GetJob(ctx, name); return err }); err != nil {
 			return view, err
 		}
 		if view.Terminal || hasAllRunning(&view) {
