@@ -43,8 +43,8 @@ func TestAttemptsLogsAndInterrupts(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() { defer close(ended); _ = follow.Wait() }()
-		output.awaitLine(t, ended, regexp.MustCompile(`^0 \| I am 0$`))
-		output.awaitLine(t, ended, regexp.MustCompile(`^1 \| I am 1$`))
+		output.awaitLine(t, ended, regexp.MustCompile(`^two\.0 \| I am 0$`))
+		output.awaitLine(t, ended, regexp.MustCompile(`^two\.1 \| I am 1$`))
 		c.mustRun("kill", "two")
 		<-ended
 		if code := follow.ProcessState.ExitCode(); code != 0 {

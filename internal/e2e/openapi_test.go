@@ -129,7 +129,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	}
 
 	for _, path := range []string{
-		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
+		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/jobs/big/runs", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
 		"/v1/schedules", "/v1/events", "/v1/openapi.yaml", "/v1/job.schema.json", "/healthz", "/readyz", "/metrics", "/metrics/prometheus",
 	} {
 		d.request(http.StatusOK, "GET", path, "")
