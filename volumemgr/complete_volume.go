@@ -99,13 +99,13 @@ func (w volumeUpdate) makeFolders(changed map[string]bool) error {
 // removeLeftovers removes temporary files that a crash left.
 func (w volumeUpdate) removeLeftovers() error {
 	for _, dir := range append(volumeDirs(), "") {
-		left, err := filepath.Glob(filepath.Join(w.volume, dir, atomicfile.TempPrefix+"*"))
+		left, err := findByPrefix(filepath.Join(w.volume, dir), atomicfile.TempPrefix)
 		if err != nil {
 			return err
 		}
 		for _, path := range left {
 			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("remove staging folders of a crashed process: %w", err)
+				return fmt.Errorf("remove temporary files of a crashed process: %w", err)
 			}
 		}
 	}

@@ -186,6 +186,128 @@ func asUnprivileged(t *testing.T, f func()) {
 	f()
 }
 
+// openStore lets other users open the store's lock and reach the store.
+func openStore(t *testing.T, s Store) {
+	t.Helper()
+	for dir := s.Dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(s.Dir, ".lock"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeReadOnly mounts a volume read-only at its own path, as on an image-based host.
+func makeReadOnly(t *testing.T, dir string) {
+	t.Helper()
+	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
+		if err := unix.Mount(dir, dir, "", flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Each write that a read-only volume needs is an error, and the volume remains as it is.
+func TestRootIncompleteReadOnlyVolume(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, volume string)
+		want   string
+	}{
+		"a folder is missing": {func(t *testing.T, v string) {
+			if err := os.RemoveAll(filepath.Join(v, "bin")); err != nil {
+				t.Fatal(err)
+			}
+		}, "mkdir "},
+		"the manifest has another file of the host": {func(t *testing.T, v string) {
+			m, err := readManifest(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.HostFiles = []HostFile{{Path: "/etc/other"}}
+			if err := writeManifest(v, m); err != nil {
+				t.Fatal(err)
+			}
+		}, "write manifest: "},
+		"a link is missing": {func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, "lib/libcuda.so")) }, "link libcuda.so in lib: "},
+		"a temporary file is left": {func(t *testing.T, v string) {
+			mustRemove(t, filepath.Join(v, "lib/libcuda.so"))
+			mustWrite(t, filepath.Join(v, "lib/.new-x"), "")
+		}, "remove temporary files of a crashed process: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Dir: mountDisk(t, "1m")}
+			v := mustCreate(t, s, d)
+			c.damage(t, v.Path)
+			before := readTree(t, v.Path)
+			makeReadOnly(t, v.Path)
+			if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want read-only file system in %q", err, c.want)
+			}
+			if diff := cmp.Diff(before, readTree(t, v.Path)); diff != "" {
+				t.Errorf("the volume changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The digests of linked files are not stored in a read-only store; nothing else prevents that silently.
+func TestRootVerifyLinksInReadOnlyStore(t *testing.T) {
+	dir := mountDisk(t, "1m")
+	if err := WriteSimulatedDriver(filepath.Join(dir, "driver"), v535); err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Dir: filepath.Join(dir, "volumes")}
+	v := mustCreate(t, s, mustFind(t, filepath.Join(dir, "driver")))
+	mustRemount(t, dir, unix.MS_RDONLY, "")
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	mustRemount(t, dir, 0, "")
+	if m, err := s.Inspect(v.Name); err != nil || m.Files[0].SHA256 != "" {
+		t.Errorf("got %v, %v, want no digest", m.Files[0], err)
+	}
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	asUnprivileged(t, func() {
+		if _, err := s.Verify(context.Background(), v.Name); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("another user: %v", err)
+		}
+	})
+}
+
+func TestFilesOfAnotherUser(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	openStore(t, s)
+	if err := os.Chmod(d.Files[0].Source, 0); err != nil {
+		t.Fatal(err)
+	}
+	next := d
+	next.Version = "535.104.06"
+	asUnprivileged(t, func() {
+		if damage, err := s.Verify(context.Background(), v.Name); !errors.Is(err, fs.ErrPermission) || len(damage) > 0 {
+			t.Errorf("a file that cannot be read: %v, %v", damage, err)
+		}
+		if _, err := s.Create(context.Background(), next); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), stagingPrefix) {
+			t.Errorf("a store that cannot be written: %v", err)
+		}
+	})
+	wantEntries(t, s, ".lock", v.Name)
+}
+
 func TestStoreOfAnotherUser(t *testing.T) {
 	d := mustFind(t, simulatedRoot(t))
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package volumemgr
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"os"
@@ -104,6 +105,20 @@ func TestFindWithoutDriver(t *testing.T) {
 	}
 	if _, err := FindDriver(dir); err == nil || errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "libraries found: none") {
 		t.Errorf("a module without libraries: %v", err)
+	}
+}
+
+// A version that cannot be read is an error: the version of the libraries may differ from that of the module.
+func TestUnreadableVersionOfModule(t *testing.T) {
+	dir := simulatedRoot(t)
+	version := filepath.Join(dir, "proc/driver/nvidia/version")
+	mustRemove(t, version)
+	mustWrite(t, filepath.Join(version, "x"), "")
+	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "proc/driver/nvidia/version is not a regular file") {
+		t.Errorf("got %v", err)
+	}
+	if v, err := EnsureVolume(context.Background(), t.TempDir(), t.TempDir()); !errors.Is(err, ErrNoDriver) || v != (DriverVolume{}) {
+		t.Errorf("a volume without a driver: %v, %v", v, err)
 	}
 }
 

@@ -136,6 +136,9 @@ func describeMount(gc CollectOptions, path string) (string, error) {
 // that mounted it before the rename is found, and later none can mount it.
 func (s Store) retireVolume(gc CollectOptions, path string) (why string, err error) {
 	away := filepath.Join(s.Dir, removingPrefix+filepath.Base(path))
+	if pathExists(away) { // or finishInterrupted would have removed it
+		return "replaces a volume that is still mounted", nil
+	}
 	if err := os.Rename(path, away); err != nil {
 		return "", err
 	}
@@ -149,7 +152,7 @@ func (s Store) retireVolume(gc CollectOptions, path string) (why string, err err
 // finishInterrupted completes removals that a crash interrupted. A volume that is
 // mounted gets its name back, and others are removed.
 func (s Store) finishInterrupted(gc CollectOptions) error {
-	left, err := filepath.Glob(filepath.Join(s.Dir, removingPrefix+"*"))
+	left, err := findByPrefix(s.Dir, removingPrefix)
 	if err != nil || gc.DryRun {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/testneeds"
 )
@@ -237,6 +238,103 @@ func TestCollectKeepsInterruptedRemovalOnError(t *testing.T) {
 		t.Errorf("got %v, want an error", err)
 	}
 	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", removingPrefix+"nvidia_535.104.05", removingPrefix+"nvidia_550.54.15")
+}
+
+// The folder of the store may have any name. Volumes of other stores are not touched.
+func TestStoreNamedLikePattern(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	outer := t.TempDir()
+	for _, name := range []string{"[", "*", "a?[b-c]\\"} {
+		other := filepath.Join(outer, "axb")
+		mustWrite(t, filepath.Join(other, stagingPrefix+"1/x"), "of another process")
+		s := Store{Dir: filepath.Join(outer, name)}
+		mustWrite(t, filepath.Join(s.Dir, stagingPrefix+"1/x"), "of a crash")
+		mustWrite(t, filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02/x"), "of a crash")
+		v := mustCreate(t, s, d)
+		left := filepath.Join(v.Path, "lib64/.new-libcuda.so.1")
+		mustWrite(t, left, "of a crash")
+		mustRemove(t, filepath.Join(v.Path, "lib64/libcuda.so.1")) // so that the volume is completed
+		mustCreate(t, s, d)
+		if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a temporary file of a crash is left, %v", name, err)
+		}
+		if removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{v535}}); err != nil || len(removed) != 0 || len(kept) != 1 {
+			t.Errorf("%s: removed %v, kept %v, %v", name, removed, kept, err)
+		}
+		wantEntries(t, s, ".lock", v.Name)
+		wantEntries(t, Store{Dir: other}, stagingPrefix+"1")
+	}
+}
+
+// A volume is kept while the one that it replaces is mounted, and others are removed.
+func TestCollectKeepsReplacementOfMountedVolume(t *testing.T) {
+	s := storeOfThree(t)
+	away := filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02")
+	mustWrite(t, filepath.Join(away, "lib64/x"), "old")
+	mount := fmt.Sprintf("40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", away)
+	removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"550.54.15"}})
+	if err != nil || len(removed) != 1 || len(kept) != 2 || kept[0].Name != "nvidia_470.57.02" || kept[0].Why != "replaces a volume that is still mounted" {
+		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
+	}
+	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", "nvidia_470.57.02", "nvidia_550.54.15")
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}); err != nil || len(removed) != 1 {
+		t.Errorf("after its end: removed %v, %v", removed, err)
+	}
+	wantEntries(t, s, ".lock", "nvidia_550.54.15")
+}
+
+func TestRemoveReportsErrors(t *testing.T) {
+	s := storeOfThree(t)
+	if err := s.Remove(context.Background(), "nvidia_470.57.02", CollectOptions{Proc: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "remove volume nvidia_470.57.02: ") {
+		t.Errorf("no proc: %v", err)
+	}
+	if _, _, err := (Store{Dir: "/dev/null"}).Collect(context.Background(), CollectOptions{}); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a file as a store: %v", err)
+	}
+	proc := writeFakeProc(t, nil)
+	mustWrite(t, filepath.Join(proc, "self/mountinfo"), "\n")
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc}); err == nil || len(removed) > 0 {
+		t.Errorf("a store on no known file system: removed %v, %v", removed, err)
+	}
+	openStore(t, s)
+	if err := os.Chmod(filepath.Join(s.Dir, "nvidia_535.104.05"), 0); err != nil {
+		t.Fatal(err)
+	}
+	proc = writeFakeProc(t, nil)
+	asUnprivileged(t, func() {
+		if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc}); !errors.Is(err, os.ErrPermission) || len(removed) > 0 {
+			t.Errorf("a volume that cannot be read: removed %v, %v", removed, err)
+		}
+	})
+	wantEntries(t, s, ".lock", "nvidia_470.57.02", "nvidia_535.104.05", "nvidia_550.54.15")
+}
+
+// A folder in which something is mounted cannot be removed. The error names the remains of a crash.
+func TestRootRemainsThatCannotBeRemoved(t *testing.T) {
+	s := storeOfThree(t)
+	mounted := mountDisk(t, "16k")
+	for _, prefix := range []string{stagingPrefix, removingPrefix} {
+		left := filepath.Join(s.Dir, prefix+"nvidia_1.2")
+		mustWrite(t, filepath.Join(left, "x/y"), "")
+		if err := unix.Mount(mounted, filepath.Join(left, "x"), "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(filepath.Join(left, "x"), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	root := t.TempDir()
+	if err := WriteSimulatedDriver(root, "580.1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(context.Background(), mustFind(t, root)); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "remove staging folders of a crashed process: ") {
+		t.Errorf("create: %v", err)
+	}
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil)}); !errors.Is(err, unix.EBUSY) || len(removed) > 0 {
+		t.Errorf("collect: removed %v, %v", removed, err)
+	}
 }
 
 // A volume that was created again keeps its name, although the interrupted removal of the one before is mounted.

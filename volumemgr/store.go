@@ -97,7 +97,7 @@ func (s Store) lockStore(ctx context.Context) (unlock func(), err error) {
 
 // buildVolume creates the volume in a staging folder and renames it.
 func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
-	old, err := filepath.Glob(filepath.Join(s.Dir, stagingPrefix+"*"))
+	old, err := findByPrefix(s.Dir, stagingPrefix)
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,22 @@ func (s Store) buildVolume(ctx context.Context, w volumeUpdate) (err error) {
 		return err
 	}
 	return atomicfile.SyncDir(s.Dir)
+}
+
+// findByPrefix returns the paths of what has a name with the prefix in a folder. It returns
+// none if the folder does not exist. The folder may have any name: it is no pattern.
+func findByPrefix(dir, prefix string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	return found, nil
 }
 
 // List returns the complete volumes by name. It returns none if the store does not

@@ -266,6 +266,10 @@ func TestCreateErrors(t *testing.T) {
 		{"link with a long name", func(_ *testing.T, _ Store, d *InstalledDriver) {
 			d.Files[3].Links = []string{strings.Repeat("x", 300)}
 		}, "xxx in " + good.Files[3].Dir + ": "},
+		{"source of a volume gone", func(t *testing.T, s Store, d *InstalledDriver) {
+			mustCreate(t, s, *d)
+			d.Files[3].Source = "/no/such/file"
+		}, "stat /no/such/file: no such file"},
 		{"source changed", func(_ *testing.T, _ Store, d *InstalledDriver) { d.Files[3].Size++ }, "the driver is being replaced"},
 		{"a file in its place", func(t *testing.T, s Store, _ *InstalledDriver) {
 			mustWrite(t, filepath.Join(s.Dir, "nvidia_"+v535), "x")
@@ -294,6 +298,21 @@ func TestCreateErrors(t *testing.T) {
 	}
 	if list, err := (Store{Dir: "/no/such/store"}).List(); err != nil || len(list) != 0 {
 		t.Errorf("a store that is not there: %v, %v", list, err)
+	}
+}
+
+func TestRemoveIfExists(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, filepath.Join(dir, "file"), "x")
+	for range 2 { // the second time it does not exist
+		if err := removeIfExists(filepath.Join(dir, "file")); err != nil {
+			t.Error(err)
+		}
+	}
+	wantEntries(t, Store{Dir: dir})
+	mustWrite(t, filepath.Join(dir, "folder/file"), "x")
+	if err := removeIfExists(filepath.Join(dir, "folder")); err == nil {
+		t.Error("a folder with a file was removed without an error")
 	}
 }
 
