@@ -12,7 +12,8 @@ type taskDeadlines struct {
 	killsSent int
 	// timeoutAt is when the task exceeds its job's timeout. It is set once the task runs.
 	timeoutAt time.Time
-	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable.
+	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
+	// does not change it.
 	giveUpAt time.Time
 }
 

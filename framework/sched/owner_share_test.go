@@ -179,6 +179,31 @@ func TestEndedAttemptsOfLargestRoleAreForgottenFirst(t *testing.T) {
 	if st.Document(attemptPrefix+"small0") == nil || st.Document(attemptPrefix+"big0") != nil || st.endedAttempts.count != maxAttemptsOfAll {
 		t.Errorf("%d attempts are stored, the other role's oldest is stored: %t", st.endedAttempts.count, st.Document(attemptPrefix+"small0") != nil)
 	}
+	first := 2*maxAttemptsOfAll - (maxAttemptsOfAll - 50)
+	keep("another", "prod", 1) // a role with fewer attempts takes the place of one of the largest
+	if st.Document(attemptPrefix+"small0") == nil || st.Document(attemptPrefix+"another0") == nil || st.Document(attemptPrefix+fmt.Sprint("big", first)) != nil || st.Document(attemptPrefix+fmt.Sprint("big", first+1)) == nil {
+		t.Error("an attempt of the smaller role, or more than one of the larger role, was forgotten")
+	}
+}
+
+// TestSharedLimitCheck checks the limit that callers outside of the State use.
+func TestSharedLimitCheck(t *testing.T) {
+	l := SharedLimit{Max: 10, Noun: "requests", Percent: 50, SeveralRoles: true}
+	var u UsageByOwner
+	alice, bob := ownedSpec("a", "prod", "alice", 1), ownedSpec("b", "prod", "bob", 1)
+	u.Add(&alice, 2)
+	if u.Total() != 2 {
+		t.Errorf("counted %d", u.Total())
+	}
+	for _, c := range []struct {
+		spec *job.Spec
+		n    int
+		ok   bool
+	}{{&alice, 0, true}, {&alice, 1, false}, {&bob, 1, true}, {&bob, 2, false}, {&alice, -1, true}} {
+		if err := l.Check(&u, c.spec, c.n); (err == nil) != c.ok {
+			t.Errorf("%d more of %s: %v", c.n, c.spec.Owner, err)
+		}
+	}
 }
 
 // TestDeadlinesIgnoreTheWallClock checks that the times of a running task keep the monotonic clock of the events, so that

@@ -1,12 +1,14 @@
 package sched
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
 
@@ -38,4 +40,22 @@ func TestQueueCacheFollowsQueue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The numbers of demands do not grow without end: they are forgotten between cycles once there are too many.
+func TestDemandNumbersAreBounded(t *testing.T) {
+	numbers := func(n int) queueCache {
+		c := queueCache{cached: make([]cachedJob, 1), numbers: queue.DemandNumbers{}}
+		for i := range n {
+			c.numbers[fmt.Sprint(i)] = int32(i)
+		}
+		c.evictStale()
+		return c
+	}
+	if c := numbers(maxDemandNumbers); len(c.numbers) != maxDemandNumbers || len(c.cached) != 1 {
+		t.Errorf("at the limit, %d numbers are left", len(c.numbers))
+	}
+	if c := numbers(maxDemandNumbers + 1); len(c.numbers) != 0 || len(c.cached) != 0 {
+		t.Errorf("above the limit, %d numbers are left", len(c.numbers))
+	}
 }

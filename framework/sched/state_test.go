@@ -203,3 +203,121 @@ func TestHealthFailureIsRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentsAreRecordedWhenTheyChange checks that an equal value is not recorded again, and that events cannot write
+// documents of the scheduler.
+func TestDocumentsAreRecordedWhenTheyChange(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
+	for i, c := range []struct {
+		key, value string
+		recorded   bool
+	}{
+		{"note/a", "one", true}, {"note/a", "one", false}, {"note/a", "two", true}, {"note/b", "", false}, {"note/a", "", true}, {"note/a", "", false},
+		{attemptPrefix + "a", "one", false}, {reservedPrefix + "a", "one", false},
+	} {
+		st.Step(time.Unix(1, 0), PutDocument{Key: c.key, Value: []byte(c.value)})
+		changes := st.TakeChanges()
+		if _, recorded := changes.Documents[c.key]; recorded != c.recorded || changes.IsEmpty() == c.recorded {
+			t.Errorf("step %d recorded %v, want %t", i, changes.Documents, c.recorded)
+		}
+		if got := string(st.Document(c.key)); c.recorded && got != c.value || !c.recorded && IsReservedDocument(c.key) && got != "" {
+			t.Errorf("after step %d %s is %q", i, c.key, got)
+		}
+	}
+}
+
+// TestAnswersToMaster checks that what the master repeats until it is answered is answered.
+func TestAnswersToMaster(t *testing.T) {
+	now := time.Unix(1, 0)
+	st := New(SchedulerSettings{}, RecoveredState{})
+	inverse := InverseOffersReceived{Offers: []InverseOffer{{ID: "i", AgentID: "a", Start: now.Add(time.Hour)}}}
+	if ops := st.Step(now, inverse); len(ops) != 0 {
+		t.Errorf("answered an inverse offer without a subscription: %v", ops)
+	}
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	for _, c := range []struct {
+		event Event
+		want  string
+	}{
+		{inverse, "accept inverse i"},
+		{OperationUpdated{ID: "o", UUID: []byte{1}}, "acknowledge operation o"},
+		{OperationUpdated{ID: "o"}, ""},
+		{TaskUpdate{TaskID: "stray", AgentID: "a", State: job.Running, UUID: []byte{1}}, "kill stray on a, acknowledge stray"},
+		{TaskUpdate{TaskID: "stray", AgentID: "a", State: job.Unreachable, UUID: []byte{1}}, "acknowledge stray"},
+		{TaskUpdate{TaskID: "stray", AgentID: "a", State: job.Running}, "kill stray on a"},
+		{TaskUpdate{TaskID: "stray", AgentID: "a", State: job.Killing}, ""},
+		{TaskUpdate{TaskID: "stray", AgentID: "a", State: job.Finished}, ""},
+	} {
+		var got []string
+		for _, op := range st.Step(now, c.event) {
+			got = append(got, op.String())
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%+v: got %q, want %q", c.event, text, c.want)
+		}
+	}
+}
+
+// TestUpdateOfUnknownStateChangesNothing checks that a state of a newer Mesos is acknowledged only.
+func TestUpdateOfUnknownStateChangesNothing(t *testing.T) {
+	now := time.Unix(1, 0)
+	st, id := placeTask(now)
+	before, _ := st.Task(id)
+	st.TakeChanges()
+	ops := st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", Message: "new", UUID: []byte{1}})
+	if after, _ := st.Task(id); len(ops) != 1 || !cmp.Equal(before, after) {
+		t.Errorf("got %v, and the task is %+v", ops, after)
+	}
+	if c := st.TakeChanges(); len(c.Tasks) != 0 {
+		t.Errorf("recorded %+v", c.Tasks)
+	}
+}
+
+// TestLateEndOfLostTaskIsRecorded checks that the end of an attempt that was given up is recorded once, with what the
+// agent reports, and that other updates of it are not.
+func TestLateEndOfLostTaskIsRecorded(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := New(SchedulerSettings{UnreachableTimeout: time.Minute}, RecoveredState{})
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	st.Step(now, SubmitJob{Spec: testSpec("train")})
+	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", AgentURL: "http://a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+	st.Step(now, Cycle{})
+	id := taskID(st, "train", 0)
+	st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", State: job.Running})
+	st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", State: job.Unreachable})
+	st.Step(now.Add(time.Minute), Tick{})
+	code := 3
+	for i, c := range []struct {
+		u    TaskUpdate
+		late bool
+	}{
+		{TaskUpdate{State: job.Running}, false},
+		{TaskUpdate{State: job.Lost}, false},
+		{TaskUpdate{}, false},
+		{TaskUpdate{State: job.Failed, Message: "boom", ExitCode: &code}, true},
+		{TaskUpdate{State: job.Finished}, false},
+	} {
+		st.TakeChanges()
+		c.u.TaskID, c.u.AgentID = id, "a"
+		st.Step(now.Add(time.Hour), c.u)
+		ends := st.TakeChanges().LateEnds
+		if !c.late && len(ends) == 0 {
+			continue
+		}
+		if !c.late || len(ends) != 1 || ends[0].State != job.Failed || ends[0].Message != "boom" || *ends[0].ExitCode != 3 {
+			t.Errorf("update %d: recorded %+v", i, ends)
+		}
+	}
+	if _, stored, _ := ParseAttempt(attemptPrefix+id, st.Document(attemptPrefix+id)); stored.State != job.Failed {
+		t.Errorf("stored %+v", stored)
+	}
+}
+
+func TestScheduleIsNotAdmittedAsJob(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
+	spec := testSpec("nightly")
+	spec.Schedule = &job.Schedule{Cron: "@daily"}
+	if err := st.Admit(&spec); err == nil || !strings.Contains(err.Error(), "schedule") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -109,6 +109,9 @@ func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
 // applyRepeatedUpdate applies an update without a change of state: its message and check results.
 func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
 	t := ref.get()
+	if d := s.deadlines[t.ID]; d != nil && t.State == job.Killing {
+		d.giveUpAt = time.Time{} // its agent is reachable
+	}
 	news := applyCheckResults(t, u)
 	if !u.Reconciled && u.Message != "" && u.Message != t.Message && t.State != job.Killing {
 		t.Message, t.Reason = u.Message, u.Reason

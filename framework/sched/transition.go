@@ -68,7 +68,10 @@ func (s *State) updateDeadlines(ref taskRef) {
 		return
 	}
 	d := s.deadlines.entry(t.ID)
-	d.timeoutAt, d.giveUpAt = time.Time{}, time.Time{}
+	d.timeoutAt = time.Time{}
+	if t.State != job.Unreachable && t.State != job.Killing {
+		d.giveUpAt = time.Time{}
+	}
 	switch {
 	case !t.KillRequested.IsZero():
 		if d.killAt.IsZero() {
@@ -77,7 +80,7 @@ func (s *State) updateDeadlines(ref taskRef) {
 	case ref.job.Spec.Timeout > 0 && !t.Started.IsZero():
 		d.timeoutAt = t.Started.Add(ref.job.Spec.Timeout)
 	}
-	if wait := s.unreachableTimeout(&ref.job.Spec); t.State == job.Unreachable && wait > 0 {
+	if wait := s.unreachableTimeout(&ref.job.Spec); t.State == job.Unreachable && wait > 0 && d.giveUpAt.IsZero() {
 		d.giveUpAt = t.Changed.Add(wait)
 	}
 	s.deadlines.dropIdle(t.ID)
