@@ -135,3 +135,53 @@ func TestRunsSurviveFailover(t *testing.T) {
 	checkTrainRuns(t, second, "after the failover")
 	second.stopAndWait(t)
 }
+
+// TestRerunOverREST: a rerun has the specification of the run, and with Failed only its failed tasks run. Other tasks
+// keep their output. A repeated request returns the same run.
+func TestRerunOverREST(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
+	ctx := longTimeout(t)
+	spec := frameworktest.JobSpec("train", 2, 0)
+	spec.Env = map[string]string{"SEED": "7"}
+	if _, err := in.SubmitJob(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	_, err := in.RerunJob(ctx, "train", api.RerunRequest{})
+	wantProblem(t, err, http.StatusConflict, "kill it first")
+	tasks := awaitState(t, in, "train", job.Running).Tasks
+	c.SetFile(master.SandboxFilePath("framework-1", tasks[0].ID, "stdout"), "done")
+	c.EndTask(tasks[0].ID, mesos.TASK_FINISHED, "", "0")
+	c.EndTask(tasks[1].ID, mesos.TASK_FAILED, "", "3")
+	if _, err := in.WaitForJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := in.RerunJob(ctx, "train", api.RerunRequest{Failed: true})
+	if err != nil || again.Run != 2 || again.Tasks[0].State != job.Finished || again.Tasks[1].State != job.Waiting || again.Spec.Env["SEED"] != "7" {
+		t.Fatalf("got %+v, %v", again, err)
+	}
+	if got := readOutput(t, in, again.Tasks[0].ID); got != "done" {
+		t.Errorf("the output of the finished task is %q", got)
+	}
+	for ev, err := range in.StreamEvents(ctx, "train") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Task == again.Tasks[1].ID && ev.State == job.Running {
+			break
+		}
+	}
+	c.EndTask(again.Tasks[1].ID, mesos.TASK_FINISHED, "", "0")
+	if view, err := in.WaitForJob(ctx, "train"); err != nil || view.State != job.Finished {
+		t.Errorf("the second run is %s, %v", view.State, err)
+	}
+	_, err = in.RerunJob(ctx, "train", api.RerunRequest{Failed: true})
+	wantProblem(t, err, http.StatusUnprocessableEntity, "every task of job")
+	_, err = in.RerunJob(ctx, "nobody", api.RerunRequest{})
+	wantProblem(t, err, http.StatusNotFound, "nobody")
+	first, err := in.RerunJob(ctx, "train@1", api.RerunRequest{})
+	if err != nil || first.Run != 3 || len(first.Tasks) != 2 || first.State.IsLive() == false {
+		t.Errorf("got %+v, %v", first, err)
+	}
+	in.stopAndWait(t)
+}

@@ -132,6 +132,9 @@ type Task struct {
 	// Attempt counts from 1. It grows each time the task is queued again, with a
 	// new ID.
 	Attempt int `json:"attempt,omitempty"`
+	// FinishedAs is set if the task was not run in this run of its job, because it had
+	// finished in an earlier one: the ID of that attempt, whose output is the task's.
+	FinishedAs string `json:"finished_as,omitempty"`
 	// AgentID, Hostname and AgentURL identify the agent. They are empty before
 	// the task is placed.
 	AgentID  string `json:"agent_id,omitempty"`

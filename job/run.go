@@ -40,6 +40,9 @@ func CompareRuns(a, b RunID) int {
 // RunID returns the run's name and number.
 func (j *Job) RunID() RunID { return RunID{j.Spec.Name, max(j.Run, 1)} }
 
+// SandboxID returns the ID of the attempt in whose sandbox the task's output is.
+func (t *Task) SandboxID() string { return cmp.Or(t.FinishedAs, t.ID) }
+
 // RunID returns the run to which the task belongs.
 func (t *Task) RunID() RunID { return RunID{t.Job, max(t.Run, 1)} }
 

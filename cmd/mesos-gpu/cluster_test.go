@@ -30,7 +30,8 @@ type fakeCluster struct {
 	schedules []api.ScheduleView
 	logs      map[string]string // stdout by task
 	errors    map[string]string // stderr by task
-	stubborn  bool              // whether jobs survive KillJob without force
+	reruns    []apiserver.RerunQuery
+	stubborn  bool // whether jobs survive KillJob without force
 
 	mu      sync.Mutex
 	jobs    []*job.Job
@@ -144,6 +145,16 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	close(c.changed)
 	c.changed = make(chan struct{})
 	return c.viewOf(j), nil
+}
+
+// RerunJob adds a run whose tasks run immediately.
+func (c *fakeCluster) RerunJob(ctx context.Context, name string, q apiserver.RerunQuery) (v api.JobView, err error) {
+	old, err := c.GetJob(ctx, name)
+	if err != nil {
+		return v, err
+	}
+	c.reruns = append(c.reruns, q)
+	return c.SubmitJob(ctx, old.SubmittableSpec())
 }
 
 func (c *fakeCluster) KillJob(ctx context.Context, name string, force bool) error {

@@ -12,7 +12,7 @@ func commandExamples() map[string][]string {
 	return map[string][]string{
 		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
 		"get":                {"get train > train.yaml", "get train@2 -o json"},
-		"rerun":              {"rerun train", "rerun train@2"},
+		"rerun":              {"rerun train", "rerun train@2", "rerun --failed sweep"},
 		"ps":                 {"ps", "ps --runs train", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},
 		"describe":           {"describe train", "describe train -o wide", "describe train --watch"},
 		"logs":               {"logs train", "logs -f -n 20 train", "logs --stderr train.3", "logs --previous train"},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
@@ -76,4 +77,10 @@ func TestRerunCommand(t *testing.T) {
 		t.Errorf("submitted %+v", newest)
 	}
 	c.command(t, "rerun nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "rerun --failed train").expect(t, "job train@4 submitted\n", "", 0)
+	if len(c.reruns) != 2 || c.reruns[0].Failed || !c.reruns[1].Failed {
+		t.Errorf("requested %+v", c.reruns)
+	}
+	c.schedules = []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *"}}}}
+	c.command(t, "rerun nightly").expect(t, "", "nightly is a schedule, which submits jobs itself", 1)
 }

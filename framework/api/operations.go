@@ -119,6 +119,12 @@ type DemandList struct {
 	NotYetCounted []string `json:"settling"`
 }
 
+// RerunRequest runs a job again.
+type RerunRequest struct {
+	// Failed runs only the tasks that did not finish. The others are FINISHED in the new run.
+	Failed bool `json:"failed,omitempty"`
+}
+
 // ScaleRequest sets the number of tasks of a service.
 type ScaleRequest struct {
 	Tasks *int `json:"tasks"`

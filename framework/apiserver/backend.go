@@ -88,6 +88,9 @@ type LeaderBackend interface {
 	// SubmitJob returns the existing job if the owner has submitted one with the
 	// same idempotency key.
 	SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error)
+	// RerunJob submits the specification of a run of a job as its newest run. Like
+	// SubmitJob, it returns the existing run for a repeated key.
+	RerunJob(ctx context.Context, name string, q RerunQuery) (api.JobView, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error
@@ -118,6 +121,14 @@ type LeaderBackend interface {
 	// oldest first, and index, without the tasks that the requester may not see.
 	// A task whose agent does not report usage has a note instead.
 	ListUsage(ctx context.Context, q UsageQuery) (api.UsageList, error)
+}
+
+// RerunQuery is a request to run a job again.
+type RerunQuery struct {
+	api.RerunRequest
+	// Owner is the user who makes the request. ClientKey is nil if it has no idempotency key.
+	Owner     string
+	ClientKey *job.ClientKey
 }
 
 // ErrNoLog means that a task has not written the log file, or not yet.

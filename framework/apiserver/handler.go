@@ -5,6 +5,7 @@ package apiserver
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -19,6 +20,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/job"
 )
 
 // maxBody is the limit of a request body. A job with a long environment fits.
@@ -126,12 +128,41 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/v1/jobs/"+spec.Name)
+	return s.writeSubmitted(w, r, &view)
+}
+
+// writeSubmitted writes a run that was submitted now, or earlier by the same key.
+func (s *apiServer) writeSubmitted(w http.ResponseWriter, r *http.Request, view *api.JobView) error {
+	w.Header().Set("Location", "/v1/jobs/"+view.Spec.Name)
 	status := http.StatusCreated
 	if view.AlreadySubmitted {
 		status = http.StatusOK
 	}
-	return s.writeJob(w, r, status, &view)
+	return s.writeJob(w, r, status, view)
+}
+
+func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error {
+	q := RerunQuery{Owner: GrantOf(r.Context()).UserName()}
+	if err := readJSON(w, r, &q.RerunRequest); err != nil {
+		return err
+	}
+	key, err := readClientKey(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	if key != "" {
+		q.ClientKey = &job.ClientKey{Key: key, Digest: fmt.Sprintf("rerun %s failed=%t", name, q.Failed)}
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.RerunJob(r.Context(), name, q)
+	if err != nil {
+		return err
+	}
+	return s.writeSubmitted(w, r, &view)
 }
 
 // readJSON reads one JSON value and rejects unknown keys: a misspelt key must not be

@@ -60,6 +60,10 @@ func (f *fakeBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, err
 	f.submitted = s
 	return f.view(), f.err
 }
+func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (api.JobView, error) {
+	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, q.Owner, q.ClientKey)
+	return f.view(), f.err
+}
 func (f *fakeBackend) ListJobs(_ context.Context, q JobQuery) (api.JobList, error) {
 	f.query = q.JobQuery
 	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v api.JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
@@ -209,6 +213,9 @@ func TestRequests(t *testing.T) {
 		"kill":                  {method: "DELETE", path: "/v1/jobs/train", status: 202},
 		"kill, how?":            {method: "DELETE", path: "/v1/jobs/train?force=hard", status: 400, contains: `force \"hard\" is neither true nor false`},
 		"scale":                 {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":0}`, status: 202},
+		"rerun":                 {method: "POST", path: "/v1/jobs/train@2/rerun", body: `{"failed":true}`, status: 201, contains: `"train.0"`},
+		"rerun, unknown key":    {method: "POST", path: "/v1/jobs/train/rerun", body: `{"fail":true}`, status: 400, contains: "fail"},
+		"rerun, refused":        {method: "POST", path: "/v1/jobs/train/rerun", body: `{}`, err: api.NewProblemf(409, "it runs"), status: 409, contains: "it runs"},
 		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "a number is required"},
 		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
 		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},

@@ -142,7 +142,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
 		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
 		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),
-		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
+		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Rerun": filledValue[api.RerunRequest](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
 		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "Device": filledValue[gpu.Device](),
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
@@ -177,6 +177,11 @@ func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, erro
 }
 func (f fullBackend) ListJobs(context.Context, JobQuery) (api.JobList, error) {
 	return filledValue[api.JobList](), f.err
+}
+func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.JobView, error) {
+	v := filledValue[api.JobView]()
+	v.AlreadySubmitted = q.ClientKey != nil
+	return v, f.err
 }
 func (f fullBackend) GetJob(context.Context, string) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
@@ -239,6 +244,7 @@ var validRequests = map[string]struct {
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
 	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
+	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
 	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},

@@ -104,7 +104,17 @@ func (c *Client) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, err
 // SubmitJobWithKey submits a job with the caller's idempotency key, 1 to 255 printable
 // ASCII characters. A second call with the same key returns the existing job.
 func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec) (view api.JobView, err error) {
-	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodPost, "/v1/jobs", spec, http.Header{api.IdempotencyKey: {key}})
+	return c.submitTo(ctx, "/v1/jobs", key, spec)
+}
+
+// RerunJob submits the specification of a job, or of its run NAME@RUN, as a new run. With Failed, only the tasks that did
+// not finish run again.
+func (c *Client) RerunJob(ctx context.Context, name string, r api.RerunRequest) (api.JobView, error) {
+	return c.submitTo(ctx, "/v1/jobs/"+url.PathEscape(name)+"/rerun", rand.Text(), r)
+}
+
+func (c *Client) submitTo(ctx context.Context, path, key string, body any) (view api.JobView, err error) {
+	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodPost, path, body, http.Header{api.IdempotencyKey: {key}})
 	if err != nil {
 		return view, err
 	}

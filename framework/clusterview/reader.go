@@ -38,7 +38,7 @@ func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner strin
 // ReadTaskLog reads up to length bytes of a file in a task's sandbox, from offset on. It
 // also returns the file's size. It returns api.ErrNoLog, wrapped, if there is no such file.
 func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error) {
-	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.ID, file)
+	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.SandboxID(), file)
 	data, size, err = r.Client.ReadFile(ctx, t.AgentURL, path, offset, length)
 	if errors.Is(err, master.ErrNoFile) {
 		return nil, 0, fmt.Errorf("%w: %w", apiserver.ErrNoLog, err)

@@ -155,6 +155,26 @@ func journalProblem(err error) error {
 // SubmitJob submits a job and returns it once it is recorded. For a repeated idempotency
 // key it returns the job that was submitted first.
 func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+	return b.submitRun(ctx, spec, job.RunID{})
+}
+
+// RerunJob submits the specification of a run as a new run of the job, with the owner and the client key.
+func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQuery) (view api.JobView, err error) {
+	old, ok := b.Model.CopyJob(name)
+	if !ok {
+		return view, api.UnknownJob(name)
+	}
+	retry := job.RunID{}
+	if q.Failed {
+		retry = old.RunID()
+	}
+	spec := old.SubmittableSpec()
+	spec.Owner, spec.ClientKey = q.Owner, q.ClientKey
+	return b.submitRun(ctx, spec, retry)
+}
+
+// submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
+func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) (view api.JobView, err error) {
 	strange := b.checkTypes(ctx, spec.Request.Types)
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
@@ -173,10 +193,15 @@ func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView
 		if err := st.AdmitBy(&spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
+		if retry.Name != "" {
+			if err := st.AdmitRetry(retry); err != nil {
+				return api.NewProblemf(admissionStatus(err), "%v", err)
+			}
+		}
 		if err := b.checkSpace(); err != nil {
 			return err
 		}
-		apply(sched.SubmitJob{Spec: spec})
+		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
 		return nil
 	}, func(st *sched.State) error {
 		if view, err = b.Model.JobView(name); err != nil {

@@ -40,7 +40,8 @@ type StateTransition struct {
 	Cause EndCause
 	// ExitCode is set if the task's process exited.
 	ExitCode *int
-	// Repeated reports that the state is the same as before and only the message is new.
+	// Repeated reports that the state is the same as before and only the message is new, or that the task finished in an
+	// earlier run of its job.
 	Repeated bool
 }
 

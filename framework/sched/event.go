@@ -49,7 +49,12 @@ type (
 		Addresses []string
 	}
 	// SubmitJob: a user submits a job that Admit accepts.
-	SubmitJob struct{ Spec job.Spec }
+	SubmitJob struct {
+		Spec job.Spec
+		// RetryRun, unless it is zero, is a run of the job that AdmitRetry accepts: only its tasks that did not finish
+		// run again. The others are FINISHED in the new run.
+		RetryRun job.RunID
+	}
 	// KillJob: a user kills a job. Force skips the kill grace, also for a kill that was requested before.
 	KillJob struct {
 		Job   string

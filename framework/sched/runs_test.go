@@ -113,3 +113,76 @@ func TestRunsAreDistinct(t *testing.T) {
 		t.Errorf("%d attempts are stored after a restart", n)
 	}
 }
+
+// TestRetryRunKeepsFinishedTasks checks that only the tasks of a run that did not finish run again, also if that run is
+// such a run itself, and which runs may not be retried.
+func TestRetryRunKeepsFinishedTasks(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := New(SchedulerSettings{KeepRuns: 2}, RecoveredState{})
+	spec := testSpec("a")
+	spec.Tasks = 3
+	endRun := func(states ...job.State) *job.Job {
+		j, _ := st.Job("a")
+		waiting := 0
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				waiting++
+			}
+		}
+		if waiting != len(states) {
+			t.Fatalf("%d tasks wait, want %d: %+v", waiting, len(states), j.Tasks)
+		}
+		st.Step(now, OffersReceived{Offers: []Offer{{ID: j.RunID().String(), AgentID: "a", AgentURL: "http://a", Free: Amount{CPUs: 9, MemMiB: 9999}}}})
+		st.Step(now, Cycle{})
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Waiting {
+				code := 0
+				st.Step(now, TaskUpdate{TaskID: j.Tasks[i].ID, AgentID: "a", State: states[0], ExitCode: &code, UUID: []byte{1}})
+				states = states[1:]
+			}
+		}
+		j, _ = st.Job("a")
+		return j
+	}
+	retry := func(run int) { st.Step(now, SubmitJob{Spec: spec, RetryRun: job.RunID{Name: "a", Run: run}}) }
+	st.Step(now, Subscribed{FrameworkID: "f"})
+	st.Step(now, SubmitJob{Spec: spec})
+	first := endRun(job.Finished, job.Failed, job.Failed)
+	retry(1)
+	if err := st.AdmitRetry(job.RunID{Name: "a", Run: 2}); err == nil || !strings.Contains(err.Error(), `job "a" is WAITING`) {
+		t.Errorf("a run that has not ended: %v", err)
+	}
+	endRun(job.Finished, job.Failed)
+	retry(2) // the first run is forgotten: two are kept
+	third := endRun(job.Finished)
+	var got []string
+	for _, task := range third.Tasks {
+		got = append(got, fmt.Sprint(task.State, " ", task.Message, " ", task.AgentURL, " ", task.SandboxID() == task.ID, " ", *task.ExitCode))
+	}
+	want := []string{"FINISHED finished in run 1 http://a false 0", "FINISHED finished in run 2 http://a false 0", "FINISHED  http://a true 0"}
+	if diff := cmp.Diff(want, got); diff != "" || third.Tasks[0].SandboxID() != first.Tasks[0].ID {
+		t.Errorf("the third run has %+v\n%s", third.Tasks, diff)
+	}
+	if n := st.liveTasks; n.Total() != 0 {
+		t.Errorf("%d tasks count as live", n.Total())
+	}
+	retry(3) // ignored
+	if got := runNames(st); got != "a@2 a@3" {
+		t.Errorf("the State has %s", got)
+	}
+	for run, want := range map[int]string{3: `every task of job "a@3" has finished`, 9: `there is no job "a@9"`} {
+		if err := st.AdmitRetry(job.RunID{Name: "a", Run: run}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("run %d: %v", run, err)
+		}
+	}
+	for name, set := range map[string]func(*job.Spec){"gang": func(s *job.Spec) { s.Gang = true }, "service": func(s *job.Spec) { s.Service = &job.Service{} }} {
+		s := testSpec(name)
+		s.Tasks = 2
+		set(&s)
+		st.Step(now, SubmitJob{Spec: s})
+		st.Step(now, KillJob{Job: name})
+		if err := st.AdmitRetry(job.RunID{Name: name, Run: 1}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("job \"%s@1\" is a %s", name, name)) {
+			t.Errorf("a %s: %v", name, err)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	case TaskUpdate:
 		ops = s.handleTaskUpdate(e)
 	case SubmitJob:
-		s.submitJob(e.Spec)
+		s.submitJob(e)
 	case KillJob:
 		ops = s.killJob(e)
 	case ForgetJob:

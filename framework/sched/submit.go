@@ -66,7 +66,34 @@ func (e *JobNotEndedError) Error() string {
 	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name", e.Name, e.State)
 }
 
-func (s *State) submitJob(spec job.Spec) {
+// AdmitRetry returns why the tasks of a run that did not finish may not be run again without the others, nil if they may.
+func (s *State) AdmitRetry(run job.RunID) error {
+	j, ok := s.jobs.Find(run.String())
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no job %q", run)
+	case !j.IsTerminal():
+		return &JobNotEndedError{Name: j.Spec.Name, State: j.State()}
+	case j.Spec.Gang:
+		return fmt.Errorf("job %q is a gang, whose tasks start together: run all of them again", run)
+	case j.Spec.Service != nil:
+		return fmt.Errorf("job %q is a service, whose tasks do not finish: run all of them again", run)
+	case j.State() == job.Finished:
+		return fmt.Errorf("every task of job %q has finished: run all of them again", run)
+	}
+	return nil
+}
+
+func (s *State) submitJob(e SubmitJob) {
+	spec := e.Spec
+	var before []job.Task // of RetryRun
+	if e.RetryRun.Name != "" {
+		if e.RetryRun.Name != spec.Name || s.AdmitRetry(e.RetryRun) != nil {
+			return
+		}
+		j, _ := s.jobs.Find(e.RetryRun.String())
+		before = j.Tasks // remains valid if the run is forgotten below
+	}
 	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
 	textBytes := spec.TextBytes()
 	if s.admitJob(&spec, textBytes, func(string) bool { return true }) != nil {
@@ -90,6 +117,27 @@ func (s *State) submitJob(spec job.Spec) {
 	s.changes.markJob(j)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	for i := range j.Tasks {
+		if i < len(before) && before[i].State == job.Finished {
+			s.addFinishedTask(taskRef{j, i}, &before[i])
+			continue
+		}
 		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1})
 	}
+}
+
+// addFinishedTask adds a task that has finished in an earlier run of the job.
+func (s *State) addFinishedTask(ref taskRef, before *job.Task) {
+	j := ref.job
+	j.Tasks[ref.index] = job.Task{
+		ID: job.FormatTaskID(j, ref.index, 1), Job: j.Spec.Name, Run: j.Run, Index: ref.index, Attempt: 1, State: job.Finished, Changed: s.now,
+		FinishedAs: before.SandboxID(), Message: fmt.Sprintf("finished in run %d", before.RunID().Run),
+		AgentID: before.AgentID, Hostname: before.Hostname, AgentURL: before.AgentURL, ExitCode: before.ExitCode,
+	}
+	if before.FinishedAs != "" {
+		j.Tasks[ref.index].Message = before.Message
+	}
+	s.tasks[j.Tasks[ref.index].ID] = ref
+	s.changes.markTask(ref)
+	s.changes.addTransition(s.now, ref)
+	s.changes.lastTransition().Repeated = true
 }

@@ -90,6 +90,7 @@ func fetchSubmittableSpec(ctx context.Context, c *client.Client, name string) (*
 }
 
 func (a *jobCommands) rerunCommand() *cobra.Command {
+	var r api.RerunRequest
 	c := &cobra.Command{
 		Use: "rerun JOB", Short: "Submit a job that has ended, or an earlier run of it (JOB@2), as a new run", Args: cli.RequireArgs("JOB"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -97,24 +98,23 @@ func (a *jobCommands) rerunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			spec, err := fetchSubmittableSpec(c.Context(), api, args[0])
-			switch {
-			case err != nil:
-				return err
-			case spec.Schedule != nil:
-				return fmt.Errorf("%s is a schedule, which submits jobs itself: name one of its jobs, see mesos-gpu describe %s", args[0], args[0])
+			view, err := api.RerunJob(c.Context(), args[0], r)
+			if isNotFound(err) {
+				if _, scheduleErr := api.GetSchedule(c.Context(), args[0]); scheduleErr == nil {
+					return fmt.Errorf("%s is a schedule, which submits jobs itself: name one of its jobs, see mesos-gpu describe %s", args[0], args[0])
+				}
 			}
-			again, err := api.SubmitJob(c.Context(), *spec)
 			if err != nil {
 				return err
 			}
 			if a.ForPrograms {
-				return a.PrintJSON(again)
+				return a.PrintJSON(view)
 			}
-			fmt.Fprintf(a.Stdout, "job %s submitted\n", again.RunID())
+			fmt.Fprintf(a.Stdout, "job %s submitted\n", view.RunID())
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&r.Failed, "failed", false, "run only the tasks that did not finish; the others count as finished in the new run")
 	a.AddOutputFlag(c)
 	return c
 }
