@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
 )
 
 // deviceIDsOf returns the ids of all devices of a placement, whole and shared.
@@ -86,6 +87,28 @@ func taskEnvironment(j *queue.WaitingJob, index int, host string, ports []int, p
 	env["RANK"], env["WORLD_SIZE"] = strconv.Itoa(index), strconv.Itoa(j.Spec.Tasks)
 	env["MASTER_ADDR"], env["MASTER_PORT"] = peers[0].host, strconv.Itoa(peers[0].port)
 	env["MESOS_GPU_PEERS"] = strings.Join(all, ",")
+	for name, value := range launcherVariables(j.Spec, index, peers[0]) {
+		_, set := j.Spec.Env[name]
+		if _, secret := j.Spec.Secrets[name]; !set && !secret {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// launcherVariables returns what launchers of one process for each GPU read in a task of a gang. To them a task is a
+// node. torchrun has a variable PET_NAME for each of its flags
+// (https://docs.pytorch.org/docs/stable/elastic/run.html). Unlike the rank, the job's own variables replace them.
+func launcherVariables(s *job.Spec, index int, master gangPeer) map[string]string {
+	nodes, node, processes := strconv.Itoa(s.Tasks), strconv.Itoa(index), strconv.Itoa(max(s.Request.GPUs, 1))
+	env := map[string]string{
+		"NNODES": nodes, "NODE_RANK": node, "NPROC_PER_NODE": processes,
+		"PET_NNODES": nodes, "PET_NODE_RANK": node, "PET_NPROC_PER_NODE": processes,
+		"PET_MASTER_ADDR": master.host, "PET_MASTER_PORT": strconv.Itoa(master.port), "PET_RDZV_ENDPOINT": master.String(), "PET_RDZV_ID": s.Name,
+	}
+	if s.Request.GPUs <= 1 { // the task is one process, which sees its own GPU alone
+		env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"] = "0", "1"
+	}
 	return env
 }
 

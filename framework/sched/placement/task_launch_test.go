@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -27,12 +28,15 @@ func TestPortVariables(t *testing.T) {
 
 // Tasks of a gang get their rank and the addresses of all tasks. IPv6 addresses are in brackets.
 func TestGangVariables(t *testing.T) {
-	j := &queue.WaitingJob{Spec: &job.Spec{Gang: true, Tasks: 3}}
+	j := &queue.WaitingJob{Spec: &job.Spec{Name: "train", Gang: true, Tasks: 3}}
 	agents := []fit.AgentResources{{Hostname: "a1"}, {Hostname: "fd00::2"}}
 	peers := gangPeers(j, agents, []fit.Placement{{Agent: 1, Ports: []int{31000, 31001}}, {Agent: 0, Ports: []int{31002}}, {Agent: 0}})
 	want := map[string]string{
 		"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "fd00::2", "MASTER_PORT": "31000", "MESOS_GPU_PEERS": "[fd00::2]:31000,a1:31002,a1:0",
 		"HOST": "a1", "PORT": "31002", "PORTS": "31002", "PORT0": "31002",
+		"NNODES": "3", "NODE_RANK": "1", "NPROC_PER_NODE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+		"PET_NNODES": "3", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "1", "PET_RDZV_ID": "train",
+		"PET_MASTER_ADDR": "fd00::2", "PET_MASTER_PORT": "31000", "PET_RDZV_ENDPOINT": "[fd00::2]:31000",
 	}
 	if diff := cmp.Diff(want, taskEnvironment(j, 1, "a1", []int{31002}, peers)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -42,6 +46,25 @@ func TestGangVariables(t *testing.T) {
 	}
 	if env := taskEnvironment(j, 0, "a1", nil, nil); env != nil {
 		t.Errorf("without ports and peers: %v", env)
+	}
+}
+
+// A task with several GPUs is a node with a process for each. The job's own variables and secrets replace those of
+// launchers, but not the rank.
+func TestLauncherVariables(t *testing.T) {
+	j := &queue.WaitingJob{Spec: &job.Spec{
+		Name: "train", Gang: true, Tasks: 2, Request: gpu.Request{GPUs: 4},
+		Env: map[string]string{"PET_NPROC_PER_NODE": "1", "NNODES": "9", "RANK": "7"}, Secrets: map[string]string{"PET_RDZV_ID": "a/secret"},
+	}}
+	got := taskEnvironment(j, 1, "b", []int{31001}, []gangPeer{{"a", 31000}, {"b", 31001}})
+	want := map[string]string{
+		"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "31000", "MESOS_GPU_PEERS": "a:31000,b:31001",
+		"HOST": "b", "PORT": "31001", "PORTS": "31001", "PORT0": "31001",
+		"NODE_RANK": "1", "NPROC_PER_NODE": "4", "PET_NNODES": "2", "PET_NODE_RANK": "1",
+		"PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "31000", "PET_RDZV_ENDPOINT": "a:31000",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
