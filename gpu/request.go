@@ -55,6 +55,9 @@ const (
 // AllTopologies lists the values that a Request may have.
 func AllTopologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUMA} }
 
+// NeedsSameType reports whether all devices of all tasks must be of one type.
+func (r Request) NeedsSameType() bool { return r.Types.Same && r.GPUs > 0 }
+
 // String returns, for example, "2 GPUs of V100 or A100", "1 GPU" or "no GPU", and
 // for shares of devices "2 × (4096 MiB, 30 %) of V100".
 func (r Request) String() string {
@@ -67,6 +70,8 @@ func (r Request) String() string {
 		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.shortString())
 	}
 	switch {
+	case r.Types.AcceptsAny() && r.Types.Same:
+		return s + " of the same type"
 	case r.Types.AcceptsAny():
 		return s
 	case len(r.Types.Include) > 0:

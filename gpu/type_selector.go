@@ -12,6 +12,8 @@ import (
 type TypeSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
+	// Same requires one type for all devices of all tasks of a gang, whichever of the acceptable types has room for it.
+	Same bool `json:"same,omitempty"`
 	// Rules must accept the type as well. The scheduler derives them from the constraints of a job, so they are not
 	// stored.
 	Rules []TypeRule `json:"-"`
@@ -85,7 +87,7 @@ func (t TypeSelector) rulesAccept(model string) bool {
 	return true
 }
 
-// String returns, for example, "V100 or A100, not K80", or "any type".
+// String returns, for example, "V100 or A100, not K80", "any type", or "V100 or A100, all of the same type".
 func (t TypeSelector) String() string {
 	var parts []string
 	if len(t.Include) > 0 {
@@ -96,6 +98,9 @@ func (t TypeSelector) String() string {
 	}
 	for i := range t.Rules {
 		parts = append(parts, t.Rules[i].Text)
+	}
+	if t.Same {
+		parts = append(parts, "all of the same type")
 	}
 	if len(parts) == 0 {
 		return "any type"

@@ -116,6 +116,12 @@ func (s *Spec) validateFields(bad reportFunc) {
 	if s.Request.GPUs == 0 && !s.Request.Types.AcceptsAny() {
 		bad(field("gpu_type").and("gpus"), "gpu_type %s needs gpus: 1 or more", s.Request.Types)
 	}
+	if s.Request.Types.Same && s.Request.Types.AcceptsAny() && s.Request.GPUs == 0 {
+		bad(field("gpu_type").and("gpus"), "gpu_type: same needs gpus: 1 or more")
+	}
+	if s.Request.Types.Same && !s.Gang && (s.Tasks > 1 || s.Matrix != nil || s.Service != nil) {
+		bad(field("gpu_type").and("gang"), "gpu_type: same is for the tasks of a gang, which start together: set gang: true")
+	}
 	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.Match) {
 		bad(field("gpu_type"), "gpu_type: %s leaves no type", t)
 	}

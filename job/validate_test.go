@@ -81,14 +81,16 @@ func TestValidateRejectsImpossibleRequests(t *testing.T) {
 		"gpu_type: V100, not v100 leaves no type": func(s *Spec) {
 			s.Request.Types.Include, s.Request.Types.Exclude = []string{"V100"}, []string{"v100"}
 		},
-		"gpu_type: a type is empty":        func(s *Spec) { s.Request.Types.Include = []string{"V100", ""} },
-		"the program, is empty":            func(s *Spec) { s.Command = []string{""} },
-		"command: word 2 holds a NUL byte": func(s *Spec) { s.Command = []string{"echo", "\x00"} },
-		"image: \"a\\x00\" holds":          func(s *Spec) { s.Image, s.Containerizer = "a\x00", Docker },
-		"env: A holds a NUL byte":          func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
-		`env: "" is not a variable's name`: func(s *Spec) { s.Env = map[string]string{"": "a", "node.name": "b", "a b": "c"} },
-		`env: "A=B" is not a variable's`:   func(s *Spec) { s.Env = map[string]string{"A=B": "a"} },
-		"word 2 has 131072 bytes":          func(s *Spec) { s.Command = []string{"echo", strings.Repeat("x", 128<<10)} },
+		"gpu_type: same is for the tasks of a gang": func(s *Spec) { s.Tasks, s.Request.Types.Same = 2, true },
+		"gpu_type: same needs gpus":                 func(s *Spec) { s.Request = gpu.Request{Types: gpu.TypeSelector{Same: true}} },
+		"gpu_type: a type is empty":                 func(s *Spec) { s.Request.Types.Include = []string{"V100", ""} },
+		"the program, is empty":                     func(s *Spec) { s.Command = []string{""} },
+		"command: word 2 holds a NUL byte":          func(s *Spec) { s.Command = []string{"echo", "\x00"} },
+		"image: \"a\\x00\" holds":                   func(s *Spec) { s.Image, s.Containerizer = "a\x00", Docker },
+		"env: A holds a NUL byte":                   func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
+		`env: "" is not a variable's name`:          func(s *Spec) { s.Env = map[string]string{"": "a", "node.name": "b", "a b": "c"} },
+		`env: "A=B" is not a variable's`:            func(s *Spec) { s.Env = map[string]string{"A=B": "a"} },
+		"word 2 has 131072 bytes":                   func(s *Spec) { s.Command = []string{"echo", strings.Repeat("x", 128<<10)} },
 		"have 300003 bytes together": func(s *Spec) {
 			s.Command = []string{"run", strings.Repeat("x", 100_000), strings.Repeat("x", 100_000), strings.Repeat("x", 100_000)}
 		},

@@ -82,6 +82,8 @@ type UnmetDemand struct {
 	Type     string   `json:"type"`
 	Types    []string `json:"types"`
 	NotTypes []string `json:"not_types,omitempty"`
+	// SameType reports that all GPUs of each job's tasks must be of one type.
+	SameType bool `json:"same_type,omitempty"`
 	// GPUs is the total number of missing GPUs, 0 if only other resources are missing.
 	// Each task needs PerAgent GPUs on one agent. For shares, GPUs is the number of
 	// devices that the shares add up to.

@@ -152,7 +152,7 @@ func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error)
 func demandView(l *pending.UnmetDemand) api.UnmetDemand {
 	r := &l.Request
 	d := api.UnmetDemand{
-		Types: append([]string{}, r.Types.Named()...), NotTypes: r.Types.Exclude, GPUs: l.GPUs, PerAgent: r.GPUs, InsufficientResources: l.Missing, MemMiB: r.MinMemMiB,
+		Types: append([]string{}, r.Types.Named()...), NotTypes: r.Types.Exclude, SameType: r.Types.Same, GPUs: l.GPUs, PerAgent: r.GPUs, InsufficientResources: l.Missing, MemMiB: r.MinMemMiB,
 		MinDriver: r.MinDriver, MinCUDA: r.MinCUDA, Constraints: l.Constraints,
 		Tasks: l.Tasks, Jobs: l.Jobs, Roles: l.Roles, CPUs: l.Amount.CPUs, TaskMemMiB: l.Amount.MemMiB,
 	}

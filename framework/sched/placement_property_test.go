@@ -1,6 +1,7 @@
 package sched
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -105,6 +106,7 @@ func genQueue(maxJobs, maxTasks int) *rapid.Generator[[]queue.WaitingJob] {
 				spec.Request.Share = rapid.SampledFrom([]gpu.ShareRequest{{}, {}, {MemMiB: 5000}, {MemPercent: 40, Cores: 30}, {Cores: gpu.AllCores}}).Draw(t, "share")
 			}
 			spec.Gang = rapid.Bool().Draw(t, "gang")
+			spec.Request.Types.Same = spec.Request.GPUs > 0 && (spec.Gang || spec.Tasks == 1) && rapid.Bool().Draw(t, "same")
 			q := queue.WaitingJob{Spec: spec}
 			for i := range spec.Tasks {
 				q.Tasks = append(q.Tasks, queue.WaitingTask{ID: fmt.Sprintf("j%d.%d", j, i), Index: i})
@@ -128,6 +130,7 @@ func TestPlansKeepInvariants(t *testing.T) {
 		checkAnswered(t, offers, plan)
 		checkAccounts(t, offers, plan, policy)
 		checkTasks(t, waiting, plan)
+		checkSameTypes(t, offers, plan)
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
 		if diff := cmp.Diff(plan, planOffers(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("a different order of the offers gives a different plan (-first +second):\n%s", diff)
@@ -241,6 +244,46 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 	}
 }
 
+// checkSameTypes checks that jobs whose GPUs must be of the same type have GPUs of one known type.
+func checkSameTypes(t *rapid.T, offers []Offer, plan placement.Plan) {
+	typeOfDevice := map[string]string{}
+	for _, o := range offers {
+		for _, id := range o.DeviceIDs {
+			if len(o.Types) == 1 {
+				typeOfDevice[id] = o.Types[0]
+			}
+		}
+		for _, d := range o.Inventory {
+			typeOfDevice[d.UUID] = d.Type()
+		}
+	}
+	types := map[string]map[string]bool{}
+	for _, a := range plan.Accept {
+		for _, l := range a.Launches {
+			if !l.Spec.Request.Types.Same {
+				continue
+			}
+			if types[l.Spec.Name] == nil {
+				types[l.Spec.Name] = map[string]bool{}
+			}
+			for _, id := range l.DeviceIDs {
+				types[l.Spec.Name][stdcmp.Or(typeOfDevice[id], "unknown "+id)] = true
+			}
+			for name := range l.GPUTypes {
+				types[l.Spec.Name][name] = true
+			}
+			for _, s := range l.Shares {
+				types[l.Spec.Name][stdcmp.Or(gpu.TypeOf(s.Type), "unknown "+s.UUID)] = true
+			}
+		}
+	}
+	for name, found := range types {
+		if len(found) != 1 || found[""] {
+			t.Fatalf("job %s must have GPUs of one type, got %v", name, found)
+		}
+	}
+}
+
 // checkTasks checks that each task is launched once or counted as missing.
 func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	launched := map[string]int{}
@@ -284,8 +327,15 @@ func TestFirstJobIsPlacedIfBruteForcePlacesIt(t *testing.T) {
 }
 
 // fitsByBruteForce tries each agent for each task, independent of MakePlan's order. It counts in tenths and hundreds,
-// as the generator does.
+// as the generator does. GPUs that must be of the same type are tried type by type.
 func fitsByBruteForce(offers []Offer, j queue.WaitingJob) bool {
+	if types := j.Spec.Request.Types; types.Same {
+		return slices.ContainsFunc([]string{"V100", "K80", "A100"}, func(name string) bool {
+			spec := *j.Spec
+			spec.Request.Types = gpu.TypeSelector{Include: []string{name}}
+			return types.Match(name) && fitsByBruteForce(offers, queue.WaitingJob{Spec: &spec, Tasks: j.Tasks})
+		})
+	}
 	type room struct {
 		cpus, mem, disk, gpus int
 		offers                []Offer

@@ -411,7 +411,7 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, preemptible and service.
+// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible and service.
 func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -419,7 +419,7 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 	s := job.Spec{
 		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
 		Request: gpu.Request{
-			GPUs: gpus, Types: gpu.TypeSelector{Include: list(opt["type"]), Exclude: list(opt["not"])}, Share: parseShare(opt["share"], opt["cores"]),
+			GPUs: gpus, Types: gpu.TypeSelector{Include: list(opt["type"]), Exclude: list(opt["not"]), Same: slices.Contains(args, "same")}, Share: parseShare(opt["share"], opt["cores"]),
 			Devices: gpu.DeviceSelector{Include: list(opt["uuid"]), Exclude: list(opt["not-uuid"])},
 		},
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),

@@ -115,19 +115,19 @@ func orUnlimited(f valueFormat[float64]) valueFormat[float64] {
 
 // selector reads a word or a list of words as what to include, or a mapping
 // with include and exclude.
-func selector[S any](include, exclude keyField[S], included func(s *S) *[]string) valueFormat[S] {
+func selector[S any](include, exclude keyField[S]) valueFormat[S] {
 	f := object(include, exclude)
 	long := f.write
 	f.write = func(v S) any {
 		if m, ok := long(v).(*yamlMapping); ok && m.has("exclude") {
 			return m
 		}
-		return *included(&v)
+		return include.write(&v)
 	}
 	read := f.read
 	f.read = func(n *yaml.Node, to *S) error {
 		if n.Kind != yaml.MappingNode {
-			return readWords(n, included(to))
+			return include.read(to, n)
 		}
 		return read(n, to)
 	}

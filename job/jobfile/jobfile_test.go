@@ -99,6 +99,36 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// The word same among the types is for one type in all tasks of a gang, in every spelling that is read and written.
+func TestSameGPUType(t *testing.T) {
+	for line, want := range map[string]gpu.TypeSelector{
+		"same":                          {Same: true},
+		"[same, H100, A100]":            {Same: true, Include: []string{"H100", "A100"}},
+		"[A100, same]":                  {Same: true, Include: []string{"A100"}},
+		"{include: same, exclude: K80}": {Same: true, Exclude: []string{"K80"}},
+	} {
+		got, err := Read(strings.NewReader("name: x\ntasks: 2\ngang: true\ngpus: 1\ncommand: ls\ngpu_type: "+line), "x.yaml")
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got.Request.Types); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+		var text strings.Builder
+		if err := Write(&text, got); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(strings.NewReader(text.String()), "x.yaml")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text.String())
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("%s is written as\n%s and read as (-want +got):\n%s", line, text.String(), diff)
+		}
+	}
+}
+
 func TestReadShares(t *testing.T) {
 	for _, c := range []struct {
 		lines string

@@ -38,7 +38,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
 			"a [part of each GPU](../guides/sharing.md#request-a-share): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
-			"a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case").withDefault("any"),
+			"a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
 			"acceptable devices by UUID: one, a list, or `{include: […], exclude: […]}`").withDefault("any"),
 		key("gpu_mem", wholeSize(), func(s *spec) *int64 { return &s.Request.MinMemMiB },
@@ -202,25 +202,62 @@ func share() valueFormat[gpu.Request] {
 }
 
 func typeSelector() valueFormat[gpu.TypeSelector] {
-	include := func(t *gpu.TypeSelector) *[]string { return &t.Include }
 	return selector(
-		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-type", Kind: ListFlag, Usage: "acceptable GPU types, such as V100,A100"})), include,
+		key("include", typeNames(), func(t *gpu.TypeSelector) *gpu.TypeSelector { return t },
 			"acceptable types: one or a list"),
 		key("exclude", wordList().withFlags(wordsFlag(Flag{Name: "not-gpu-type", Kind: ListFlag, Usage: "GPU types to avoid"})),
 			func(t *gpu.TypeSelector) *[]string { return &t.Exclude },
-			"types to avoid: one or a list"),
-		include)
+			"types to avoid: one or a list"))
+}
+
+// sameTypeWord stands among the names of types for TypeSelector.Same.
+const sameTypeWord = "same"
+
+// typeNames are acceptable types, and same for one type in all tasks.
+func typeNames() valueFormat[gpu.TypeSelector] {
+	set := func(to *gpu.TypeSelector, words []string) {
+		for _, word := range words {
+			if word == sameTypeWord {
+				to.Same = true
+			} else {
+				to.Include = append(to.Include, word)
+			}
+		}
+	}
+	return valueFormat[gpu.TypeSelector]{
+		read: func(n *yaml.Node, to *gpu.TypeSelector) error {
+			var words []string
+			if err := readWords(n, &words); err != nil {
+				return err
+			}
+			set(to, words)
+			return nil
+		},
+		write: func(t gpu.TypeSelector) any {
+			if t.Same {
+				return append([]string{sameTypeWord}, t.Include...)
+			}
+			return t.Include
+		},
+		schema: wordsSchema(),
+		flags: []flagOf[gpu.TypeSelector]{{
+			Flag{Name: "gpu-type", Kind: ListFlag, Usage: "acceptable GPU types, such as V100,A100; same for one type in all tasks of a gang"},
+			func(to *gpu.TypeSelector, words []string) error {
+				set(to, words)
+				return nil
+			},
+		}},
+	}
 }
 
 func deviceSelector() valueFormat[gpu.DeviceSelector] {
-	include := func(d *gpu.DeviceSelector) *[]string { return &d.Include }
 	return selector(
-		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-uuid", Kind: ListFlag, Usage: "acceptable GPUs by UUID"})), include,
+		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-uuid", Kind: ListFlag, Usage: "acceptable GPUs by UUID"})),
+			func(d *gpu.DeviceSelector) *[]string { return &d.Include },
 			"acceptable devices by UUID: one or a list"),
 		key("exclude", wordList().withFlags(wordsFlag(Flag{Name: "not-gpu-uuid", Kind: ListFlag, Usage: "GPUs to avoid, by UUID"})),
 			func(d *gpu.DeviceSelector) *[]string { return &d.Exclude },
-			"devices to avoid, by UUID: one or a list"),
-		include)
+			"devices to avoid, by UUID: one or a list"))
 }
 
 func resourceLimits() valueFormat[job.ResourceLimits] {

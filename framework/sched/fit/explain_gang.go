@@ -10,6 +10,9 @@ import (
 // ExplainGang returns what agents lack for n tasks of the demand that start together or not at all. If one task alone
 // does not fit, it explains that. n is 0 for a task that starts alone.
 func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
+	if d.Request.NeedsSameType() {
+		return c.explainSameType(d, n)
+	}
 	one := c.ExplainShortage(d)
 	if n < 2 {
 		return one

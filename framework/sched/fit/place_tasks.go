@@ -8,6 +8,7 @@ import (
 
 // PlaceTasks places up to n equal tasks and takes what they need. Each task goes to the agent with the highest score,
 // the first by ID if several have it. If it returns fewer placements than n, no agent fits one more task.
+// Tasks that need GPUs of the same type are placed on one type, as placeSameType chooses it.
 //
 //  1. Classify the demand: equal demands share rankings and match results.
 //  2. If constraints depend on the job's other tasks, place by them.
@@ -17,6 +18,9 @@ import (
 func (c *Cluster) PlaceTasks(d *Demand, n int) []Placement {
 	if n <= 0 {
 		return nil
+	}
+	if d.Request.NeedsSameType() {
+		return c.placeSameType(d, n)
 	}
 	class := c.classifyDemand(d)
 	if len(class.jobConstraints) > 0 {

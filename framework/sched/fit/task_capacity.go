@@ -16,11 +16,11 @@ type TaskCapacity struct {
 }
 
 // CountTasks counts how many tasks of the demand fit, up to most on each agent. It returns false for demands that it
-// cannot count: with shares, a topology, host ports, constraints that depend on the job's other tasks, or
-// AvoidReserved.
+// cannot count: with GPUs of the same type, shares, a topology, host ports, constraints that depend on the job's other
+// tasks, or AvoidReserved.
 func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	cl := c.classifyDemand(d)
-	if cl.avoidsReserved || cl.wantsShares || cl.hostPorts != nil || cl.requirement.Topology != "" || len(cl.jobConstraints) > 0 {
+	if d.Request.NeedsSameType() || cl.avoidsReserved || cl.wantsShares || cl.hostPorts != nil || cl.requirement.Topology != "" || len(cl.jobConstraints) > 0 {
 		return n, false
 	}
 	if len(c.countScratch) != len(c.capacities) {

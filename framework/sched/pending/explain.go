@@ -99,7 +99,7 @@ func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
 // hold.
 func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
 	d := j.TaskDemand(e.policy.Overhead, e.Agents())
-	restricted, allowed, limit := usage.Restrict(j.Spec.Role, d.Request)
+	restricted, allowed, limit := usage.RestrictJob(j.Spec, d.Request, len(j.Tasks))
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0
 	}

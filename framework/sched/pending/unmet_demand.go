@@ -99,7 +99,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		s.Usage.KeepRest(j.Spec, len(j.Tasks), got.Limit)
 		return
 	}
-	restricted, allowed, limit := s.Usage.Restrict(j.Spec.Role, request)
+	restricted, allowed, limit := s.Usage.RestrictJob(j.Spec, request, len(j.Tasks))
 	if j.Spec.Gang && allowed < missing {
 		s.Usage.KeepRest(j.Spec, len(j.Tasks), s.Usage.TightestLimit(j.Spec, limit))
 		return

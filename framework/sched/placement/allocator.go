@@ -43,6 +43,9 @@ type JobPlacements struct {
 // GPU types that the quota allows, and adds the agents of the places to its peers if constraints depend on them.
 func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
 	request := d.Request
+	if request.NeedsSameType() {
+		return a.placeTogether(j, d)
+	}
 	for left := len(j.Tasks); left > 0; left = len(j.Tasks) - len(got.Places) {
 		restricted, allowed, limit := a.Usage.Restrict(j.Spec.Role, request)
 		if allowed == 0 {
@@ -51,25 +54,45 @@ func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlaceme
 		}
 		d.Request = restricted
 		n := min(left, allowed)
-		places := a.Cluster.PlaceTasks(d, n)
-		for i := range places {
-			types := countGPUTypes(&a.Cluster.agents[places[i].Agent], &places[i], request.GPUs)
-			a.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
-			got.GPUTypes = append(got.GPUTypes, types)
-		}
-		got.Places = append(got.Places, places...)
-		if j.DependsOnPeers() {
-			d.PeerAgents = slices.Clip(d.PeerAgents)
-			for i := range places {
-				d.PeerAgents = append(d.PeerAgents, &a.Cluster.agents[places[i].Agent])
-			}
-		}
-		if len(places) < n {
+		if a.placeTasks(j, d, n, &got) < n {
 			got.Limit = limit
 			return got
 		}
 	}
 	return got
+}
+
+// placeTogether is PlaceJob for tasks whose GPUs are of one type: the quota must allow all of them.
+func (a *Allocator) placeTogether(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
+	n := len(j.Tasks)
+	restricted, ok, limit := a.Usage.RestrictTogether(j.Spec.Role, d.Request, n)
+	if !ok {
+		got.Limit, got.AtQuota = limit, true
+		return got
+	}
+	d.Request = restricted
+	if a.placeTasks(j, d, n, &got) < n {
+		got.Limit = limit
+	}
+	return got
+}
+
+// placeTasks adds places for up to n tasks to those of the job, and returns their number.
+func (a *Allocator) placeTasks(j *queue.WaitingJob, d *fit.Demand, n int, got *JobPlacements) int {
+	places := a.Cluster.PlaceTasks(d, n)
+	for i := range places {
+		types := countGPUTypes(&a.Cluster.agents[places[i].Agent], &places[i], d.Request.GPUs)
+		a.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
+		got.GPUTypes = append(got.GPUTypes, types)
+	}
+	got.Places = append(got.Places, places...)
+	if j.DependsOnPeers() {
+		d.PeerAgents = slices.Clip(d.PeerAgents)
+		for i := range places {
+			d.PeerAgents = append(d.PeerAgents, &a.Cluster.agents[places[i].Agent])
+		}
+	}
+	return len(places)
 }
 
 // UndoJob frees the places of a job and removes their agents from the peers of d, to which PlaceJob added them.

@@ -31,6 +31,22 @@ func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string
 	return types
 }
 
+// demandOfPlacedType returns the demand for more tasks beside those that have places: if all GPUs must be of the same type,
+// it is that of the places.
+func demandOfPlacedType(d fit.Demand, got *JobPlacements) fit.Demand {
+	if !d.Request.NeedsSameType() || len(got.Places) == 0 {
+		return d
+	}
+	d.Request.Types.Same = false
+	for _, s := range got.Places[0].Shares {
+		d.Request.Types.Include = []string{s.Type}
+	}
+	for name := range got.GPUTypes[0] {
+		d.Request.Types.Include = []string{name}
+	}
+	return d
+}
+
 // gpuTypesOn lists the types of an agent's GPUs, "" for models of no known type.
 func gpuTypesOn(a *fit.AgentResources) []string {
 	var types []string

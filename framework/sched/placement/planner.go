@@ -165,16 +165,21 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	}
 
 	// 2. Explain the missing tasks: the free resources are reserved for the role's head, or the agents have no room. The
-	// places of an incomplete gang count as taken.
+	// places of an incomplete gang count as taken, unless another type of GPU may hold all of it.
 	var cause PendingCause
+	claimed := demandOfPlacedType(*d, got)
 	if !got.AtQuota {
 		n := 1
 		if j.Spec.Gang {
 			n = missing
 		}
+		if d.Request.NeedsSameType() {
+			pl.alloc.UndoJob(j, d, got)
+			n = tasks
+		}
 		var reserved bool
 		if cause, reserved = pl.backfill.explainReservation(j, d, n); !reserved {
-			s := pl.alloc.Cluster.partition(role).ExplainShortage(d)
+			s := pl.explainShortage(d, n)
 			cause = PendingCause{Needs: s.Missing, Available: s.Found}
 		}
 		cause.Available += got.Limit.ExcludedTypeNote()
@@ -197,7 +202,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	if _, allowed, _ := pl.alloc.Usage.Restrict(role, j.Spec.Request); !j.Spec.Gang {
 		need = min(need, allowed)
 	}
-	left := pl.returns.claimOffers(j, d, min(need, missing))
+	left := pl.returns.claimOffers(j, &claimed, min(need, missing))
 
 	// 5. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
 	if left > 0 {
@@ -212,6 +217,15 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	if !j.Spec.Gang && !j.DependsOnPeers() {
 		pl.failed[key] = cause
 	}
+}
+
+// explainShortage returns what agents lack for one task of the demand, or for n tasks that need GPUs of the same type.
+func (pl *planner) explainShortage(d *fit.Demand, n int) fit.Shortage {
+	agents := pl.alloc.Cluster.partition(d.Role)
+	if d.Request.NeedsSameType() {
+		return agents.ExplainGang(d, n)
+	}
+	return agents.ExplainShortage(d)
 }
 
 // leaveWaiting records why tasks of the job found no place.

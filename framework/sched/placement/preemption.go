@@ -26,13 +26,36 @@ type victimUnit struct {
 }
 
 // selectVictims returns preemptible tasks of the job's role with a lower priority that must end so that n tasks of the
-// job fit, given that the ending tasks end too. The lowest priority goes first, then the youngest. It returns nil if no
-// choice makes enough room.
+// job fit, given that the ending tasks end too. The lowest priority goes first, then the youngest. For GPUs of the same type
+// it compares the choices for each type. It returns nil if no choice makes enough room.
 func (f *forecaster) selectVictims(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int, ending []taskEnd) []queue.RunningTask {
 	units := f.preemptibleUnits(j)
 	if len(units) == 0 {
 		return nil
 	}
+	if !d.Request.NeedsSameType() {
+		return f.victimsAmong(units, base, d, n, ending)
+	}
+	var fewest []queue.RunningTask
+	for _, typed := range base.partition(d.Role).DemandsByType(d) {
+		victims := f.victimsAmong(units, base, &typed, n, ending)
+		if len(victims) > 0 && (fewest == nil || compareVictims(victims, fewest) < 0) {
+			fewest = victims
+		}
+	}
+	return fewest
+}
+
+// compareVictims orders choices of victims: those with the lowest highest priority first, then the fewest.
+func compareVictims(a, b []queue.RunningTask) int {
+	highest := func(victims []queue.RunningTask) int {
+		return slices.MaxFunc(victims, func(x, y queue.RunningTask) int { return cmp.Compare(x.Spec.Priority, y.Spec.Priority) }).Spec.Priority
+	}
+	return cmp.Or(cmp.Compare(highest(a), highest(b)), cmp.Compare(len(a), len(b)))
+}
+
+// victimsAmong is selectVictims for given units, in their order of preference.
+func (f *forecaster) victimsAmong(units []victimUnit, base *PartitionedCluster, d *fit.Demand, n int, ending []taskEnd) []queue.RunningTask {
 	var ended []taskEnd // grows to its largest size in the first call
 	fits := func(units []victimUnit) bool {
 		ended = append(ended[:0], ending...)

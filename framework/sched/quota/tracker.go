@@ -228,6 +228,44 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 	return r, tasks, typed
 }
 
+// RestrictTogether is Restrict for n tasks that start together on GPUs of one type: types of which the role may not hold
+// all of them are excluded. It returns false if no type is left.
+func (t *Tracker) RestrictTogether(role string, r gpu.Request, n int) (restricted gpu.Request, ok bool, limit *Limit) {
+	for _, l := range t.limitsWithUsage(role) {
+		one := t.MilliPerTask(&r, l.Type)
+		room := l.Remaining() / one
+		l.TooSmall = l.Max < n*one
+		for _, k := range t.kept[role] {
+			if k.Role == l.Role && k.Type == l.Type {
+				l.KeptFor, room = k.KeptFor, 0
+			}
+		}
+		switch {
+		case room >= n || l.Type != AllTypes && !r.Types.Match(l.Type):
+		case l.Type == AllTypes:
+			return r, false, &l
+		default:
+			r.Types.Exclude = append(slices.Clone(r.Types.Exclude), l.Type)
+			limit = &l
+		}
+	}
+	named := r.Types.Named()
+	return r, limit == nil || len(named) == 0 || slices.ContainsFunc(named, r.Types.Match), limit
+}
+
+// RestrictJob restricts the request of n tasks of a job, by RestrictTogether if their GPUs must be of one type. tasks is
+// then n or 0.
+func (t *Tracker) RestrictJob(spec *job.Spec, r gpu.Request, n int) (restricted gpu.Request, tasks int, limit *Limit) {
+	if !r.NeedsSameType() {
+		return t.Restrict(spec.Role, r)
+	}
+	restricted, ok, limit := t.RestrictTogether(spec.Role, r, n)
+	if !ok {
+		return r, 0, limit
+	}
+	return restricted, n, limit
+}
+
 // LimitExplanation describes what a job needs of a quota and what is left of it.
 type LimitExplanation struct {
 	// Needs is what is missing of the limit, Available what the role may hold and holds.
@@ -305,7 +343,11 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 				most, smallest = n, l
 			}
 		}
-		room += most
+		if r.Types.Same { // not one task may be of another type
+			room = max(room, most)
+		} else {
+			room += most
+		}
 	}
 	if smallest == nil || room >= need {
 		return nil

@@ -66,6 +66,20 @@ type Slot struct {
 	NUMA        int
 }
 
+// Models lists the models of the devices, "" for unknown ones. Without an inventory it includes those of the attributes.
+func (k *Class) Models() []string {
+	var models []string
+	if !k.HasInventory {
+		models = append(models, k.types...)
+	}
+	for i := range k.Slots {
+		if !slices.Contains(models, k.Slots[i].Model) {
+			models = append(models, k.Slots[i].Model)
+		}
+	}
+	return models
+}
+
 // maxLinks bounds the links that an inventory may report between two devices.
 const maxLinks = 64
 

@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"encoding/binary"
+	"strconv"
 
 	"mesos-gpu/framework/sched/fit/index"
 	"mesos-gpu/gpu"
@@ -58,6 +59,7 @@ func AppendRequest(b []byte, r gpu.Request) []byte {
 	for i := range r.Types.Rules {
 		b = index.AppendText(b, r.Types.Rules[i].Text)
 	}
+	b = strconv.AppendBool(b, r.Types.Same)
 	for _, s := range [...]string{r.MinDriver, r.MinCUDA, string(r.Topology)} {
 		b = index.AppendText(b, s)
 	}

@@ -1,0 +1,106 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mesos-gpu/gpu"
+)
+
+// placeSameType is PlaceTasks for tasks whose GPUs are all of one type. It places on the first type that has room for n
+// tasks, or else on the one with room for most.
+func (c *Cluster) placeSameType(d *Demand, n int) []Placement {
+	typed, _ := c.chooseSameType(d, n)
+	if typed == nil {
+		return nil
+	}
+	return c.PlaceTasks(typed, n)
+}
+
+// chooseSameType returns the demand for the first type that has room for n tasks, or else for the one with room for most,
+// and that number. It returns nil if no agent of the role has GPUs of a known, acceptable type.
+func (c *Cluster) chooseSameType(d *Demand, n int) (typed *Demand, room int) {
+	room = -1
+	for _, one := range c.DemandsByType(d) {
+		places := c.PlaceTasks(&one, n)
+		c.UndoPlacements(&one, places)
+		if len(places) > room {
+			typed, room = &one, len(places)
+		}
+		if room == n {
+			break
+		}
+	}
+	return typed, room
+}
+
+// DemandsByType returns the demand with each acceptable type of GPUs that agents of the role have: in the order in which
+// the request lists them, or else the type of the best agent first.
+func (c *Cluster) DemandsByType(d *Demand) []Demand {
+	names := c.acceptableTypes(d)
+	all := make([]Demand, len(names))
+	scores := make(map[string]int64, len(names))
+	for i, name := range names {
+		all[i] = demandForType(d, name)
+		if len(names) > 1 {
+			scores[name] = c.BestScore(&all[i])
+		}
+	}
+	listed := func(one *Demand) int {
+		return slices.IndexFunc(d.Request.Types.Include, one.Request.Types.Match)
+	}
+	slices.SortFunc(all, func(x, y Demand) int {
+		nameX, nameY := x.Request.Types.Include[0], y.Request.Types.Include[0]
+		return cmp.Or(cmp.Compare(listed(&x), listed(&y)), cmp.Compare(scores[nameY], scores[nameX]), cmp.Compare(nameX, nameY))
+	})
+	return all
+}
+
+// demandForType returns the demand with one of its acceptable types instead of the same type for all tasks.
+func demandForType(d *Demand, name string) Demand {
+	typed := *d
+	typed.Request.Types.Same, typed.Request.Types.Include = false, []string{name}
+	return typed
+}
+
+// acceptableTypes lists the known types of GPUs of the role's agents that the request accepts.
+func (c *Cluster) acceptableTypes(d *Demand) []string {
+	cl := c.classifyDemand(d)
+	seen := map[int32]bool{}
+	var names []string
+	for _, i := range c.index.roleAgents(cl.roleID) {
+		k := c.capacities[i].hardware
+		if seen[k.ID] {
+			continue
+		}
+		seen[k.ID] = true
+		for _, model := range k.Models() {
+			if name := gpu.TypeOf(model); name != "" && cl.requirement.AcceptsModel(model) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// explainSameType is ExplainGang for tasks whose GPUs are all of one type. It explains the type with the most room.
+func (c *Cluster) explainSameType(d *Demand, n int) Shortage {
+	typed, room := c.chooseSameType(d, max(n, 1))
+	if typed == nil {
+		plain := *d
+		plain.Request.Types.Same = false
+		short := c.ExplainShortage(&plain)
+		if c.BestScore(&plain) > 0 {
+			short = Shortage{"GPUs of a known type", "the agents with room do not name the types of theirs"}
+		}
+		return short
+	}
+	short := c.ExplainGang(typed, n)
+	if names := c.acceptableTypes(d); len(names) > 1 && room < max(n, 1) {
+		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room", strings.Join(names, " and "), typed.Request.Types.Include[0])
+	}
+	return short
+}
