@@ -44,3 +44,45 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		t.Errorf("%d attempts of removed jobs are stored, %d removals are recorded", next.endedAttempts.count, len(c.Documents))
 	}
 }
+
+// TestAttemptsAreForgottenInTheirOrder checks that the order is the same after a restart, and that attempts are counted
+// by role.
+func TestAttemptsAreForgottenInTheirOrder(t *testing.T) {
+	j := &job.Job{Spec: job.Spec{Name: "a", Role: "r", Tasks: 1}, Tasks: make([]job.Task, 1)}
+	st := New(SchedulerSettings{}, RecoveredState{})
+	keep := func(n int) {
+		st.endedAttempts.keep(job.Task{ID: fmt.Sprint("a.", n), Job: "a", Run: 1, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n/2), 0), AgentURL: "http://agent"}, j)
+	}
+	for n := range MaxAttemptsPerJob {
+		keep(n)
+	}
+	j.Tasks[0] = job.Task{ID: "a.now", Job: "a", State: job.Waiting}
+	st = New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{j}, Documents: st.Documents()})
+	for n := range 10 {
+		keep(MaxAttemptsPerJob + n)
+		if st.Document(attemptPrefix+fmt.Sprint("a.", n)) != nil || st.Document(attemptPrefix+fmt.Sprint("a.", n+1)) == nil {
+			t.Fatalf("after %d more, another attempt than the oldest was forgotten", n+1)
+		}
+	}
+	if got := st.endedAttempts.byRole["r"].count; got != MaxAttemptsPerJob || st.endedAttempts.count != got {
+		t.Errorf("counted %d of the role and %d of all, want %d", got, st.endedAttempts.count, MaxAttemptsPerJob)
+	}
+	st.endedAttempts.dropJob(j.RunID())
+	if got := st.endedAttempts.byRole["r"].count; got != 0 || st.endedAttempts.count != 0 || len(st.endedAttempts.byJob) != 0 {
+		t.Errorf("after the job is forgotten, counted %d of the role and %d of all", got, st.endedAttempts.count)
+	}
+}
+
+func TestCompareAttempts(t *testing.T) {
+	at := func(seconds int64, attempt, index int) job.Task {
+		return job.Task{Changed: time.Unix(seconds, 0), Attempt: attempt, Index: index}
+	}
+	sorted := []job.Task{at(1, 9, 9), at(2, 1, 9), at(2, 2, 0), at(2, 2, 1), at(3, 1, 0)}
+	for i, a := range sorted {
+		for k, b := range sorted {
+			if got := CompareAttempts(a, b); (got < 0) != (i < k) || (got > 0) != (i > k) {
+				t.Errorf("attempts %d and %d: got %d", i, k, got)
+			}
+		}
+	}
+}

@@ -31,7 +31,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
-		w := &fuzzWorld{t: t, st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
+		w := &fuzzWorld{t: t, recorded: newRecordedState(), st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
@@ -50,15 +50,17 @@ func fuzzConfig() SchedulerSettings {
 
 // fuzzWorld is what the simulated master and users know.
 type fuzzWorld struct {
-	t      *testing.T
-	st     *State
-	twin   *State // gets the same events and has no agent cache
-	kept   int    // cycles in which st used its cache
-	now    time.Time
-	offers int
-	ids    []string // all task ids ever seen
-	states map[string]job.State
-	open   map[string]Offer // not answered yet
+	t    *testing.T
+	st   *State
+	twin *State // gets the same events and has no agent cache
+	// recorded is what st and the States before it recorded.
+	recorded *recordedState
+	kept     int // cycles in which st used its cache
+	now      time.Time
+	offers   int
+	ids      []string // all task ids ever seen
+	states   map[string]job.State
+	open     map[string]Offer // not answered yet
 	// cordons are the cordoned hosts, true if drained. quota is the quota set for the first role, "" for none.
 	cordons map[string]bool
 	quota   string
@@ -264,7 +266,10 @@ func (w *fuzzWorld) step(ev Event) {
 		w.t.Fatalf("%T: operations without (-) and with (+) the agent cache differ:\n%s", ev, diff)
 	}
 	w.twin.TakeChanges()
-	w.checkMoves(w.st.TakeChanges())
+	changes := w.st.TakeChanges()
+	w.recorded.apply(changes)
+	w.recorded.compare(w.t, w.st, ev)
+	w.checkMoves(changes)
 	w.checkOps(ev, ops, connected)
 	w.checkJobs()
 	waiting, live := 0, 0

@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 
 // playScenario returns the script with the answers of a new State.
 func playScenario(t *testing.T, text string) string {
-	p := &scenarioRunner{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, st: New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{})}
+	p := &scenarioRunner{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, recorded: newRecordedState(), st: New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{})}
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -79,6 +79,7 @@ type scenarioRunner struct {
 	t        *testing.T
 	now      time.Time
 	st       *State
+	recorded *recordedState // by st and those before it
 	offers   []Offer
 	ids      map[string]string // short task id → full id
 	launched []placement.TaskLaunch
@@ -269,7 +270,10 @@ func (p *scenarioRunner) stepOne(ev Event) {
 			p.launched = append(p.launched, a.Launches...)
 		}
 	}
-	for _, m := range p.st.TakeChanges().Transitions {
+	changes := p.st.TakeChanges()
+	p.recorded.apply(changes)
+	p.recorded.compare(p.t, p.st, ev)
+	for _, m := range changes.Transitions {
 		short := m.TaskID[:strings.LastIndex(m.TaskID, ".")]
 		p.ids[short] = m.TaskID
 		fmt.Fprintln(&p.out, strings.TrimSpace(fmt.Sprintf("%s is %s %s", short, m.State, m.Message)))

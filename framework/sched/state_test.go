@@ -321,3 +321,114 @@ func TestScheduleIsNotAdmittedAsJob(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestJobsAreForgottenInOrderOfTheirEnds checks that a recovered State forgets the job that ended first, and that a job
+// that a user forgets leaves the others in their order.
+func TestJobsAreForgottenInOrderOfTheirEnds(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	cfg := SchedulerSettings{MaxEndedTasks: 4}
+	st := New(cfg, RecoveredState{})
+	end := func(names ...string) {
+		for _, name := range names {
+			now = now.Add(time.Second)
+			st.Step(now, KillJob{Job: name})
+		}
+	}
+	submit := func(names ...string) {
+		for _, name := range names {
+			st.Step(now, SubmitJob{Spec: testSpec(name)})
+		}
+	}
+	left := func() (names string) {
+		for _, j := range st.Jobs() {
+			names += j.Spec.Name
+		}
+		return names
+	}
+	submit("a", "b", "c", "d")
+	end("d", "c", "b", "a")
+	st = New(cfg, RecoveredState{Jobs: st.Jobs()})
+	submit("e")
+	end("e")
+	if got := left(); got != "abce" {
+		t.Errorf("after a restart, %s are left, want abce", got)
+	}
+	st.Step(now, ForgetJob{Job: "b"})
+	submit("f", "g")
+	end("f", "g")
+	if got := left(); got != "aefg" {
+		t.Errorf("after one was forgotten, %s are left, want aefg", got)
+	}
+	st.Step(now, ForgetJob{Job: "g"})
+	submit("h", "i")
+	end("h", "i")
+	if got := left(); got != "efhi" {
+		t.Errorf("after the last was forgotten, %s are left, want efhi", got)
+	}
+}
+
+// TestFrameworkIDIsRecordedOnce checks that a new id is recorded, and that a subscription with the same is not.
+func TestFrameworkIDIsRecordedOnce(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
+	for i, c := range []struct{ id, recorded string }{{"f1", "f1"}, {"f1", ""}, {"f2", "f2"}} {
+		st.Step(time.Unix(int64(i), 0), Subscribed{FrameworkID: c.id})
+		if got := st.TakeChanges(); got.FrameworkID != c.recorded || got.IsEmpty() != (c.recorded == "") || st.FrameworkID() != c.id {
+			t.Errorf("subscription %d recorded %q, and the id is %q", i, got.FrameworkID, st.FrameworkID())
+		}
+	}
+}
+
+// TestIdleTasksHaveNoDeadlines checks that the deadlines have entries only of tasks for which something is due.
+func TestIdleTasksHaveNoDeadlines(t *testing.T) {
+	now := time.Unix(1, 0)
+	st, id := placeTask(now)
+	for _, c := range []struct {
+		state job.State
+		want  int
+	}{{job.Running, 0}, {job.Unreachable, 1}, {job.Running, 0}, {job.Failed, 0}} {
+		st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", State: c.state})
+		if len(st.deadlines) != c.want {
+			t.Errorf("a task that is %s has %d entries, want %d", c.state, len(st.deadlines), c.want)
+		}
+	}
+}
+
+// TestLastUpdateOfTask checks what the last update sets besides the state.
+func TestLastUpdateOfTask(t *testing.T) {
+	now := time.Unix(1, 0)
+	no, code := false, 7
+	for _, c := range []struct {
+		state job.State
+		code  *int // a lost task has none: whether its process exited is unknown
+	}{{job.Failed, &code}, {job.Lost, nil}} {
+		st := New(SchedulerSettings{MaxAttempts: 1}, RecoveredState{})
+		st.Step(now, Subscribed{FrameworkID: "f"})
+		st.Step(now, SubmitJob{Spec: testSpec("train")})
+		st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 2, MemMiB: 1000}}}})
+		st.Step(now, Cycle{})
+		id := taskID(st, "train", 0)
+		st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", State: job.Running})
+		st.Step(now, TaskUpdate{TaskID: id, AgentID: "a", State: c.state, Healthy: &no, Check: "3 of 5", Reason: "why", ExitCode: &code})
+		task, _ := st.Task(id)
+		if task.State != c.state || task.Healthy == nil || *task.Healthy || task.Check != "3 of 5" || task.Reason != "why" || !cmp.Equal(task.ExitCode, c.code) {
+			t.Errorf("the task is %+v", task)
+		}
+	}
+}
+
+func TestLaunchPauseEnds(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := New(SchedulerSettings{}, RecoveredState{})
+	st.launchLosses["a"] = launchLosses{count: 2, pausedUntil: now.Add(time.Second)}
+	for _, c := range []struct {
+		at     time.Duration
+		reason string
+	}{{0, "its last 2 launches were lost"}, {time.Second - 1, "its last 2 launches were lost"}, {time.Second, ""}, {time.Minute, ""}} {
+		if rest, reason := st.launchPause("a", now.Add(c.at)); reason != c.reason || rest != max(0, time.Second-c.at) {
+			t.Errorf("after %s the pause lasts %s: %q", c.at, rest, reason)
+		}
+	}
+	if rest, reason := st.launchPause("b", now); rest != 0 || reason != "" {
+		t.Errorf("another agent pauses for %s: %q", rest, reason)
+	}
+}

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,5 +45,32 @@ func TestTaskMixFollowsJobs(t *testing.T) {
 	insist("K80", 1)
 	if got := where(); got != offers[0].AgentID {
 		t.Errorf("with jobs that require K80 the job is placed on %s, want the V100 agent", got)
+	}
+}
+
+// The typical tasks are the most frequent ones that together are 95 % of all, at most 128 kinds.
+func TestTypicalTasksAreMostFrequent(t *testing.T) {
+	for _, c := range []struct {
+		tasks, want []int // of jobs with different CPUs
+	}{
+		{nil, nil},
+		{[]int{95, 5}, []int{95}},
+		{[]int{5, 94, 1}, []int{94, 5}},
+		{[]int{3, 2, 1}, []int{3, 2, 1}},
+		{slices.Repeat([]int{1}, 200), slices.Repeat([]int{1}, maxTypicalKinds)},
+	} {
+		w := taskMix{kinds: map[string]*fit.TypicalTask{}}
+		for i, n := range c.tasks {
+			s := testSpec(fmt.Sprint(i))
+			s.CPUs, s.Tasks = float64(i+1), n
+			w.addJob(&s, Amount{}, 1)
+		}
+		var got []int
+		for _, k := range w.mostFrequent() {
+			got = append(got, int(k.Weight))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %v tasks, the typical ones are %v, want %v", c.tasks, got, c.want)
+		}
 	}
 }

@@ -1,0 +1,64 @@
+package sched
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/job"
+)
+
+// recordedState is what the journal has after all changes so far. A State that recovers from it must be equal to the
+// State that recorded it.
+type recordedState struct {
+	frameworkID string
+	jobs        map[job.RunID]*job.Job
+	documents   map[string][]byte
+}
+
+func newRecordedState() *recordedState {
+	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}}
+}
+
+// apply records the changes as a journal does: removals, jobs without their tasks, tasks, documents.
+func (r *recordedState) apply(c StateChanges) {
+	if c.FrameworkID != "" {
+		r.frameworkID = c.FrameworkID
+	}
+	for _, id := range c.Removed {
+		delete(r.jobs, id)
+	}
+	for _, j := range c.Jobs {
+		next := j.Clone()
+		next.Tasks = make([]job.Task, len(j.Tasks))
+		if old := r.jobs[j.RunID()]; old != nil {
+			copy(next.Tasks, old.Tasks)
+		}
+		r.jobs[j.RunID()] = next
+	}
+	for _, t := range c.Tasks {
+		r.jobs[t.RunID()].Tasks[t.Index] = t
+	}
+	maps.Copy(r.documents, c.Documents)
+	maps.DeleteFunc(r.documents, func(_ string, value []byte) bool { return len(value) == 0 })
+}
+
+// compare checks that everything of the State that a journal keeps was recorded.
+func (r *recordedState) compare(t *testing.T, st *State, event Event) {
+	t.Helper()
+	ignoreRules := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Rules" }, cmp.Ignore()) // derived from constraints
+	jobs := map[job.RunID]*job.Job{}
+	for _, j := range st.Jobs() {
+		jobs[j.RunID()] = j
+	}
+	if diff := cmp.Diff(jobs, r.jobs, ignoreRules); diff != "" {
+		t.Errorf("after %T, jobs (-present +recorded):\n%s", event, diff)
+	}
+	if diff := cmp.Diff(st.Documents(), r.documents); diff != "" {
+		t.Errorf("after %T, documents (-present +recorded):\n%s", event, diff)
+	}
+	if st.FrameworkID() != r.frameworkID {
+		t.Errorf("after %T, the framework's id is %q, recorded %q", event, st.FrameworkID(), r.frameworkID)
+	}
+}
