@@ -10,7 +10,7 @@ import (
 // first. The key is the name of the command without its parents.
 func commandExamples() map[string][]string {
 	return map[string][]string{
-		"submit":             {"submit train.yaml", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
+		"submit":             {"submit train.yaml", "submit --gpus 4 -e SEED=7 --set timeout=2h train.yaml", "submit --name train-b --var lr=0.1 train.yaml", "submit pipeline/", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
 		"get":                {"get train > train.yaml", "get train@2 -o json"},
 		"rerun":              {"rerun train", "rerun train@2", "rerun --failed sweep"},
 		"ps":                 {"ps", "ps --runs train", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},

@@ -47,7 +47,55 @@ func TestSubmitDryRun(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	newFakeCluster().command(t, "submit").expect(t, "", "mesos-gpu submit needs FILE", 2)
-	newFakeCluster().command(t, "submit -f x y").expect(t, "", "mesos-gpu submit takes one file: y or x", 2)
+	newFakeCluster().command(t, "submit -f /none/x /none/y").expect(t, "", "open job file: open /none/y: no such file or directory\nopen job file: open /none/x", 1)
+}
+
+// submit replaces values of the file by flags, and fills in variables.
+func TestSubmitOverrides(t *testing.T) {
+	path := writeJobFile(t, "name: a\ngpus: 1\ngpu_type: V100\nenv: {SEED: \"1\", LR: \"{{lr}}\"}\ncommand: train --lr {{lr}}\n")
+	c := newFakeCluster()
+	c.command(t, "submit --name b --gpus 2 --gpu-type A100,H100 --image pytorch -e SEED=7 --env DEBUG= --set mem=4GiB --set env.X=x --var lr=0.1 "+path).expect(t, "job b submitted\n", "", 0)
+	c.command(t, "get b").expect(t, ""+
+		"name: b\ntasks: 1\ngpus: 2\ngpu_type: [A100, H100]\ncpus: 1\nmem: 4096MiB\ncontainer: docker\nimage: pytorch\ncommand: train --lr 0.1\n"+
+		"env:\n  DEBUG: \"\"\n  LR: \"0.1\"\n  SEED: \"7\"\n  X: x\nkill_grace: 5s\n", "", 0)
+	c.command(t, "submit "+path).expect(t, "", path+":4:22: variable lr has no value: give one by --var lr=VALUE", 1)
+	c.command(t, "validate --var lr=1 --var lrr=1 "+path).expect(t, path+": job a, 1 task with 1 GPU of V100 each\n", "--var lrr: no file has {{lrr}}", 2)
+	for flags, want := range map[string]string{
+		"--set gpus": "--set \"gpus\": write KEY=VALUE", "--var lr": "--var \"lr\": write NAME=value", "-e X": "--env: \"X\": write NAME=value",
+	} {
+		c.command(t, "submit "+flags+" "+path).expect(t, "", want, 2)
+	}
+}
+
+// submit takes several files, folders and documents, checks all of them first, and submits a job after those it depends on.
+func TestSubmitManyJobs(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"1.yaml": "name: report\nafter: [train]\ncommand: ls\n", "2.yml": "name: train\nafter: prepare\ncommand: ls\n---\nname: prepare\ncommand: ls\n",
+		"3.json": `{"name": "other", "command": "ls"}`, "README.md": "no job", ".hidden.yaml": "no job",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := writeJobFile(t, "name: last\ncommand: ls\n")
+	c := newFakeCluster()
+	c.command(t, "submit "+dir+" "+last).expect(t, "job prepare submitted\njob train submitted\njob report submitted\njob other submitted\njob last submitted\n", "", 0)
+	if r := c.command(t, "submit --dry-run "+dir+"/2.yml"); !strings.HasPrefix(r.out, "name: prepare\n") || !strings.Contains(r.out, "\n---\nname: train\n") || r.status != 0 {
+		t.Errorf("got %+v", r)
+	}
+	if r := c.command(t, "submit -o json "+dir+"/2.yml"); !strings.HasPrefix(r.out, "[\n  {") || r.status != 0 {
+		t.Errorf("got %+v", r)
+	}
+	bad := writeJobFile(t, "name: last\ncommand: ls\n---\nname: b\ngpus: x\n")
+	before := len(c.jobs)
+	c.command(t, "submit "+dir+" "+bad).expect(t, "", bad+":5:7: gpus", 1)
+	c.command(t, "submit "+last+" "+last).expect(t, "", "job last is in "+last+" and in "+last, 1)
+	c.command(t, "submit --name x "+dir).expect(t, "", "--name x: the files have", 2)
+	c.command(t, "submit "+t.TempDir()).expect(t, "", "the folder has no job file: .yaml, .yml or .json", 1)
+	if len(c.jobs) != before {
+		t.Errorf("%d jobs are submitted after a mistake", len(c.jobs)-before)
+	}
 }
 
 // kill continues after a job that cannot be killed.

@@ -20,22 +20,51 @@ import (
 // MaxSize is the largest job file that Read accepts, in bytes.
 const MaxSize = 1 << 20
 
-// Read parses a job file and completes the job. It returns all mistakes joined. Each
+// Read parses a job file with one job and completes the job. It returns all mistakes joined. Each
 // begins with the file's name and, if it is known, the line and column.
 func Read(r io.Reader, name string) (*job.Spec, error) {
-	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	docs, err := readDocuments(r, name)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, err
 	}
-	if len(text) > MaxSize {
-		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
+	if len(docs) > 1 {
+		return nil, formatMistakes(name, []error{errorAt(docs[1], "a second document starts here: one job is expected")})
 	}
-	root, err := parseDocument(text)
+	return readJob(docs[0], name, &Changes{})
+}
+
+// ReadAll is Read for a file with one or several documents, each with a job. It changes them by c first.
+func ReadAll(r io.Reader, name string, c *Changes) ([]*job.Spec, error) {
+	docs, err := readDocuments(r, name)
+	if err != nil {
+		return nil, err
+	}
+	var specs []*job.Spec
+	var errs []error
+	for _, doc := range docs {
+		spec, err := readJob(doc, name, c)
+		specs, errs = append(specs, spec), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return specs, nil
+}
+
+func readJob(doc *yaml.Node, name string, c *Changes) (*job.Spec, error) {
+	root, err := findRoot(doc)
 	if err != nil {
 		return nil, formatMistakes(name, []error{err})
 	}
+	mistakes := flattenErrors(c.fillValues(root))
+	for _, o := range c.Overrides {
+		mistakes = append(mistakes, flattenErrors(o.apply(root))...)
+	}
+	if len(mistakes) > 0 {
+		return nil, formatMistakes(name, limitMistakes(mistakes))
+	}
 	spec := &job.Spec{}
-	mistakes := flattenErrors(errors.Join(jobFormat().read(root, spec), checkSingleCount(root)))
+	mistakes = flattenErrors(errors.Join(jobFormat().read(root, spec), checkSingleCount(root)))
 	spec.SetDefaults()
 	mistakes = append(mistakes, locateMistakes(root, independentMistakes(mistakes, limitMistakes(flattenErrors(spec.Validate()))))...)
 	if len(mistakes) > 0 {
@@ -47,30 +76,48 @@ func Read(r io.Reader, name string) (*job.Spec, error) {
 // syntaxErrorLine matches the place in a syntax error of the YAML library.
 var syntaxErrorLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 
-// parseDocument is the file's mapping of keys.
-func parseDocument(text []byte) (*yaml.Node, error) {
-	var doc, more yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(text))
-	switch err := documents.Decode(&doc); {
-	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
-		return nil, errors.New("empty: a job file holds at least name, gpus and command")
-	case err != nil:
-		said := err.Error()
-		if m := syntaxErrorLine.FindStringSubmatch(said); m != nil {
-			line, _ := strconv.Atoi(m[1])
-			return nil, &lineError{line: line, err: errors.New(said[len(m[0]):])}
-		}
-		return nil, errors.New(strings.TrimPrefix(said, "yaml: "))
+// readDocuments returns the documents of a file, at least one, without those that are empty.
+func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
+	if len(text) > MaxSize {
+		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
+	}
+	var docs []*yaml.Node
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		doc := &yaml.Node{}
+		switch err := decoder.Decode(doc); {
+		case errors.Is(err, io.EOF) && len(docs) > 0:
+			return docs, nil
+		case errors.Is(err, io.EOF):
+			return nil, formatMistakes(name, []error{errors.New("empty: a job file holds at least name, gpus and command")})
+		case err != nil:
+			return nil, formatMistakes(name, []error{describeSyntaxError(err)})
+		case len(doc.Content) > 0 && doc.Content[0].ShortTag() != "!!null":
+			docs = append(docs, doc)
+		}
+	}
+}
+
+func describeSyntaxError(err error) error {
+	said := err.Error()
+	if m := syntaxErrorLine.FindStringSubmatch(said); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		return &lineError{line: line, err: errors.New(said[len(m[0]):])}
+	}
+	return errors.New(strings.TrimPrefix(said, "yaml: "))
+}
+
+// findRoot returns a document's mapping of keys.
+func findRoot(doc *yaml.Node) (*yaml.Node, error) {
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, errorAt(root, "a job file is a list of keys such as name: and gpus:")
 	}
 	if kind := findValue(root, "kind"); kind != nil && findValue(root, "apiVersion") != nil {
 		return nil, errorAt(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
-	}
-	if err := documents.Decode(&more); err == nil {
-		return nil, errorAt(&more, "a second document starts here: a job file has one job")
 	}
 	return root, nil
 }

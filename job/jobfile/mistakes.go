@@ -78,6 +78,9 @@ func formatMistakes(name string, mistakes []error) error {
 // inFile returns, for example, "train.yaml:3:7: mem: …".
 func (e *lineError) inFile(name string, said map[string]bool) error {
 	place := fmt.Sprintf("%s:%d", name, e.line)
+	if e.line == 0 { // an override
+		place = name
+	}
 	if e.column > 0 {
 		place += fmt.Sprintf(":%d", e.column)
 	}

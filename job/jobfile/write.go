@@ -118,7 +118,7 @@ func (m *yamlMapping) addNonZero(key string, v any) {
 func (m *yamlMapping) has(key string) bool { return findValue(m.node, key) != nil }
 
 func (m *yamlMapping) addKey(key string, v any) {
-	m.node.Content = append(m.node.Content, encodeValue(key), encodeValue(v))
+	m.node.Content = append(m.node.Content, wordNode(key), encodeValue(v))
 }
 
 // encodeValue encodes a value so that Read reads the same text: numbers have no
@@ -138,7 +138,7 @@ func encodeValue(v any) *yaml.Node {
 		}
 		return m.node
 	case string:
-		return wordNode(v)
+		return wordNode(escapeVariables(v))
 	case float64:
 		return plainNode(formatDecimal(v))
 	case time.Duration:

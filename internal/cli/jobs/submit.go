@@ -4,72 +4,88 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/job"
-	"mesos-gpu/job/jobfile"
 )
 
 func (a *jobCommands) submitCommand() *cobra.Command {
-	var file string
+	var files *jobFileFlags
 	dry := false
 	c := &cobra.Command{
-		Use: "submit FILE", Short: "Submit a job file (- reads standard input): a job, or a schedule of jobs", Args: cli.AtMost("FILE"),
+		Use: "submit FILE...", Short: "Submit job files (- reads standard input): jobs, or schedules of jobs",
+		Long: "Submit job files (- reads standard input): jobs, or schedules of jobs. A file may have several jobs, separated by lines with ---.\n" +
+			"Of a folder, the files *.yaml, *.yml and *.json are read. All files are checked before the first job is submitted; a job follows those in its after.\n" +
+			"Flags such as --gpus and --set replace values of the files. {{NAME}} in a value is replaced by --var NAME=value.",
 		RunE: func(c *cobra.Command, args []string) error {
+			jobs, err := files.readJobs(a.App, args)
 			switch {
-			case len(args) == 0 && file == "":
-				return &cli.UsageError{Err: errors.New("mesos-gpu submit needs FILE: see mesos-gpu submit --help")}
-			case len(args) == 1 && file != "":
-				return &cli.UsageError{Err: fmt.Errorf("mesos-gpu submit takes one file: %s or %s", args[0], file)}
-			case file == "":
-				file = args[0]
+			case err != nil:
+				return err
+			case dry:
+				return a.printJobFiles(jobs)
 			}
-			return a.submitFile(c.Context(), file, dry)
+			return a.submitJobs(c.Context(), jobs)
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "job file, as an alternative to the argument")
-	c.Flags().BoolVar(&dry, "dry-run", false, "only check the file, and print the job as the scheduler would store it")
+	files = addJobFileFlags(c)
+	c.Flags().BoolVar(&dry, "dry-run", false, "only check the files, and print the jobs as the scheduler would store them")
 	a.AddOutputFlag(c)
 	return c
 }
 
-func (a *jobCommands) submitFile(ctx context.Context, file string, dry bool) error {
-	spec, err := ReadJobFile(a.App, file)
-	if err != nil {
-		return err
+// printJobFiles prints the jobs as one job file or, with -o json, as the API accepts them.
+func (a *jobCommands) printJobFiles(jobs []jobFromFile) error {
+	if a.Format == cli.FormatJSON {
+		var all []any
+		for _, j := range jobs {
+			all = append(all, j.Spec)
+		}
+		return a.printOneOrAll(all)
 	}
-	switch {
-	case dry && a.Format == cli.FormatJSON:
-		return a.PrintJSON(spec)
-	case dry:
-		return a.printJobFile(spec)
+	for i, j := range jobs {
+		if i > 0 {
+			fmt.Fprintln(a.Stdout, "---")
+		}
+		if err := a.printJobFile(j.Spec); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// printOneOrAll prints a single value as such, and several as a list.
+func (a *jobCommands) printOneOrAll(all []any) error {
+	if len(all) == 1 {
+		return a.PrintJSON(all[0])
+	}
+	return a.PrintJSON(all)
+}
+
+// submitJobs submits the jobs in their order, and continues after one that is rejected.
+func (a *jobCommands) submitJobs(ctx context.Context, jobs []jobFromFile) error {
 	api, err := a.NewClient()
 	if err != nil {
 		return err
 	}
-	view, said, err := a.submitSpec(ctx, api, spec)
-	if err != nil {
-		return err
+	var views []any
+	var errs []error
+	for _, j := range jobs {
+		view, said, err := a.submitSpec(ctx, api, j.Spec)
+		switch {
+		case err != nil && len(jobs) > 1:
+			errs = append(errs, fmt.Errorf("job %s: %w", j.Name, err))
+		case err != nil:
+			return err
+		case a.ForPrograms:
+			views = append(views, view)
+		default:
+			fmt.Fprintln(a.Stdout, said)
+		}
 	}
-	if a.ForPrograms {
-		return a.PrintJSON(view)
+	if len(views) > 0 {
+		errs = append(errs, a.printOneOrAll(views))
 	}
-	fmt.Fprintln(a.Stdout, said)
-	return nil
-}
-
-func ReadJobFile(a *cli.App, name string) (*job.Spec, error) {
-	if name == "-" {
-		return jobfile.Read(a.Stdin, "standard input")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open job file: %w", err)
-	}
-	defer f.Close()
-	return jobfile.Read(f, name)
+	return errors.Join(errs...)
 }

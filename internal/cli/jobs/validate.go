@@ -1,40 +1,36 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/cli"
 )
 
 func (a *jobCommands) validateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "validate FILE...", Short: "Check job files and report each mistake with its line and column (- reads standard input)", Args: cli.AtLeast("FILE"),
+	var files *jobFileFlags
+	c := &cobra.Command{
+		Use: "validate FILE...", Short: "Check job files and report each mistake with its line and column (- reads standard input)",
 		Long: "Check job files as submit does, without a scheduler. GPU types and other facts about the cluster are not checked.",
-		RunE: func(_ *cobra.Command, files []string) error {
-			var errs []error
-			for _, name := range files {
-				spec, err := ReadJobFile(a.App, name)
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
+		RunE: func(_ *cobra.Command, args []string) error {
+			jobs, err := files.readFiles(a.App, args)
+			for _, j := range jobs {
 				kind := "job"
-				if spec.Schedule != nil {
+				if j.Schedule != nil {
 					kind = "schedule"
 				}
-				for _, wish := range slices.Concat(spec.Request.Types.Include, spec.Request.Types.Exclude) {
+				for _, wish := range slices.Concat(j.Request.Types.Include, j.Request.Types.Exclude) {
 					if !gpu.IsKnownType(wish) {
-						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", name, wish)
+						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", j.file, wish)
 					}
 				}
-				fmt.Fprintf(a.Stdout, "%s: %s %s, %d %s with %s each\n", name, kind, spec.Name, spec.Tasks, gpu.Plural(spec.Tasks, "task"), spec.Request)
+				fmt.Fprintf(a.Stdout, "%s: %s %s, %d %s with %s each\n", j.file, kind, j.Name, j.Tasks, gpu.Plural(j.Tasks, "task"), j.Request)
 			}
-			return errors.Join(errs...)
+			return err
 		},
 	}
+	files = addJobFileFlags(c)
+	return c
 }
