@@ -151,7 +151,9 @@ type Task struct {
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	// ExitCode is set once the task's process has exited.
-	ExitCode *int      `json:"exit_code,omitempty"`
+	ExitCode *int `json:"exit_code,omitempty"`
+	// Launched is when the scheduler placed it.
+	Launched time.Time `json:"launched,omitzero"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 	// Changed is when State changed last.
@@ -160,6 +162,9 @@ type Task struct {
 	KillRequested time.Time  `json:"kill_wanted,omitzero"`
 	KillReason    KillReason `json:"kill_reason,omitempty"`
 	KillForced    bool       `json:"kill_forced,omitempty"`
+	// KilledBy is the user who requested the kill, "" without an access file, or the job
+	// for which the task was preempted.
+	KilledBy string `json:"killed_by,omitempty"`
 	// Healthy is the latest result of its health checks, nil before the first.
 	Healthy *bool `json:"healthy,omitempty"`
 	// HealthFailure is the last failed attempt of a health check, nil after a

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestEvents(t *testing.T) {
 	gap := strings.Repeat(" ", len(at(late))-len("TIME")+2)
 	all := "TIME" + gap + "TASK         STATE        MESSAGE\n" + at(early) + `  early.0.1.x  FAILED       exited with 1\a` + "\n" + at(late) + "  late.0.1.x   RUNNING\n"
 	c.command(t, "events").expect(t, all, "", 0)
-	c.command(t, "events late --no-headers").expect(t, at(late)+"  late.0.1.x  RUNNING\n", "", 0)
+	c.command(t, "events late --no-headers").expect(t, at(late)+"  late        WAITING      submitted\n"+at(late)+"  late.0.1.x  RUNNING\n", "", 0)
 	if r := c.command(t, "events -o wide"); !strings.Contains(r.out, "  early.0.1.x  early  FAILED       exited") {
 		t.Errorf("wide: %q", r.out)
 	}
@@ -32,6 +33,42 @@ func TestEvents(t *testing.T) {
 	c.command(t, "events late early").expect(t, "", `mesos-gpu events takes no "early"`, 2)
 	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {
 		t.Errorf("got %q", r.out)
+	}
+}
+
+// events JOB and describe show the history of a job.
+func TestHistoryOfJob(t *testing.T) {
+	j := fakeJob("train", time.Hour, job.Killed)
+	j.Spec.Owner = "alice"
+	at := func(minutes int) time.Time { return j.Submitted.Add(time.Duration(minutes) * time.Minute) }
+	three := 3
+	j.Tasks[0].ID, j.Tasks[0].Attempt, j.Tasks[0].Hostname = "train.0.2.x", 2, "gpu7"
+	j.Tasks[0].Launched, j.Tasks[0].Started, j.Tasks[0].KillRequested, j.Tasks[0].Ended, j.Tasks[0].KilledBy = at(3), at(4), at(5), at(6), "ops"
+	c := newFakeCluster(j)
+	c.past = map[string][]job.Task{"train": {{ID: "train.0.1.x", Attempt: 1, Hostname: "gpu1", State: job.Failed, ExitCode: &three, Launched: at(1), Started: at(1), Ended: at(2)}}}
+	var want strings.Builder
+	for _, row := range []struct {
+		minute           int
+		subject, message string
+	}{
+		{0, "train      ", " WAITING      submitted by alice"}, {1, "train.0.1.x", " LAUNCHING    attempt 1, on gpu1"}, {1, "train.0.1.x", " RUNNING"},
+		{2, "train.0.1.x", " FAILED       exited with status 3"}, {3, "train.0.2.x", " LAUNCHING    attempt 2, on gpu7"}, {4, "train.0.2.x", " RUNNING"},
+		{5, "train.0.2.x", " KILLING      killed by ops"}, {6, "train.0.2.x", " KILLED"},
+	} {
+		want.WriteString(at(row.minute).Format(time.RFC3339) + "  " + row.subject + " " + row.message + "\n")
+	}
+	c.command(t, "events train --no-headers").expect(t, want.String(), "", 0)
+	if r := c.command(t, "describe train --no-headers"); !strings.HasSuffix(r.out, "\n\n"+want.String()) {
+		t.Errorf("describe:\n%s", r.out)
+	}
+	var ev api.TaskEvent
+	lines := strings.Split(c.command(t, "events train -o json").out, "\n")
+	if err := json.Unmarshal([]byte(lines[6]), &ev); err != nil || ev.By != "ops" || ev.State != job.Killing {
+		t.Errorf("%+v, %v", ev, err)
+	}
+	many := fakeJob("sweep", time.Hour, slices.Repeat([]job.State{job.Finished}, 30)...)
+	if r := newFakeCluster(many).command(t, "describe sweep"); !strings.HasSuffix(r.out, "41 earlier events: mesos-gpu events sweep\n") {
+		t.Errorf("describe:\n%s", r.out)
 	}
 }
 

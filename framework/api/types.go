@@ -200,12 +200,24 @@ type TaskEvent struct {
 	Task    string    `json:"task"`
 	State   job.State `json:"state"`
 	Message string    `json:"message,omitempty"`
+	// By is the user who submitted the job or killed the task, or the job for which the task
+	// was preempted. Only a JobHistory has it.
+	By string `json:"by,omitempty"`
 	// ID is the position in the stream. It is "" for the initial states, except for the
 	// last of them.
 	ID string `json:"-"`
 	// InventoryChanged means that agents or GPUs have changed. All other fields are
 	// then zero.
 	InventoryChanged bool `json:"-"`
+}
+
+// JobHistory is the response to GET /v1/jobs/{name}/history: the events of a run's attempts,
+// oldest first. The first, without a task, is the submission. Attempts that the scheduler no
+// longer keeps, and a task's earlier times of being UNREACHABLE, have no events.
+type JobHistory struct {
+	Events []TaskEvent `json:"events"`
+	// Omitted counts older events that the limit of the request left out.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // HealthStatus is the response to GET /healthz and /readyz.

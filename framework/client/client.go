@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -155,6 +156,17 @@ func (c *Client) ListRuns(ctx context.Context, name string) ([]api.JobView, erro
 func (c *Client) GetJob(ctx context.Context, name string) (view api.JobView, err error) {
 	err = c.getJSON(ctx, "/v1/jobs/"+url.PathEscape(name), &view)
 	return view, err
+}
+
+// GetJobHistory returns the latest events of a job's attempts, at most limit, or 1000 if limit is
+// 0, oldest first.
+func (c *Client) GetJobHistory(ctx context.Context, name string, limit int) (h api.JobHistory, err error) {
+	path := "/v1/jobs/" + url.PathEscape(name) + "/history"
+	if limit > 0 {
+		path += "?limit=" + strconv.Itoa(limit)
+	}
+	err = c.getJSON(ctx, path, &h)
+	return h, err
 }
 
 // KillJob ends a job, with its grace period.

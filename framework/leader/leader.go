@@ -348,7 +348,7 @@ func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
 		if err := checkJobMatches(ctx, st, name); err != nil {
 			return err
 		}
-		apply(sched.KillJob{Job: name, Force: force})
+		apply(sched.KillJob{Job: name, By: apiserver.GrantOf(ctx).UserName(), Force: force})
 		return nil
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/sched"
 )
 
@@ -32,7 +33,7 @@ func (b *Leader) StopTask(ctx context.Context, task string, retire bool) error {
 		case !t.State.IsLive():
 			return api.NewProblemf(http.StatusConflict, "task %q is %s already", task, t.State)
 		}
-		apply(sched.StopTasks{TaskIDs: []string{task}, Retire: retire})
+		apply(sched.StopTasks{TaskIDs: []string{task}, Retire: retire, By: apiserver.GrantOf(ctx).UserName()})
 		return nil
 	})
 }

@@ -23,7 +23,7 @@ func (s *State) cordonHost(e CordonHost) (ops []Operation) {
 	}
 	for ref := range s.placedTasks() {
 		if t := ref.get(); cordonHost(t.Hostname, t.AgentID) == e.Host {
-			ops = append(ops, s.requestEnd(ref, job.KillByDrain, message)...)
+			ops = append(ops, s.requestEnd(ref, job.KillByDrain, "", message)...)
 		}
 	}
 	return ops

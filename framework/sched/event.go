@@ -55,10 +55,11 @@ type (
 		// run again. The others are FINISHED in the new run.
 		RetryRun job.RunID
 	}
-	// KillJob: a user kills a job. Force skips the kill grace, also for a kill that was requested before.
+	// KillJob: a user kills a job. Force skips the kill grace, also for a kill that was requested before. By is the user,
+	// "" if it is unknown.
 	KillJob struct {
-		Job   string
-		Force bool
+		Job, By string
+		Force   bool
 	}
 	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or of all runs for NAME alone.
 	ForgetJob struct{ Job string }
@@ -71,6 +72,7 @@ type (
 	StopTasks struct {
 		TaskIDs []string
 		Retire  bool
+		By      string // as of KillJob
 	}
 	// EndBackoff: waiting tasks that pause after a failure may start at once.
 	EndBackoff struct{ TaskIDs []string }

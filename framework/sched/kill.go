@@ -17,13 +17,13 @@ func (s *State) killJob(e KillJob) []Operation {
 		case t.IsRetired():
 			s.retireForGood(ref, "its service has been killed")
 		case t.State == job.Waiting:
-			t.KillRequested = s.now
+			t.KillRequested, t.KilledBy = s.now, e.By
 			s.transition(ref, job.Killed, "killed while it waited")
 		case t.State.IsPlaced() && t.KillReason != job.KillByUser:
-			t.KillReason = job.KillByUser // and does not restart
+			t.KillReason, t.KilledBy = job.KillByUser, e.By // and does not restart
 			s.changes.markTask(ref)
 		default:
-			ops = append(ops, s.requestEnd(ref, job.KillByUser, "")...)
+			ops = append(ops, s.requestEnd(ref, job.KillByUser, e.By, "")...)
 		}
 		if again {
 			ops = append(ops, s.sendKill(ref)...)
@@ -44,13 +44,13 @@ func (s *State) forceKill(ref taskRef) bool {
 	return !t.KillRequested.IsZero()
 }
 
-// requestEnd requests the end of a placed task. The first reason is kept.
-func (s *State) requestEnd(ref taskRef, why job.KillReason, message string) []Operation {
+// requestEnd requests the end of a placed task, by a user or for a job. The first reason is kept.
+func (s *State) requestEnd(ref taskRef, why job.KillReason, by, message string) []Operation {
 	t := ref.get()
 	if !t.State.IsPlaced() || !t.KillRequested.IsZero() {
 		return nil
 	}
-	t.KillRequested, t.KillReason = s.now, why
+	t.KillRequested, t.KillReason, t.KilledBy = s.now, why, by
 	if !s.transition(ref, job.Killing, message) {
 		s.updateDeadlines(ref)
 	}
@@ -60,13 +60,13 @@ func (s *State) requestEnd(ref taskRef, why job.KillReason, message string) []Op
 
 // requestFinalEnd requests the end of a placed task. If its end was requested before so that it restarts, the new reason
 // decides whether it does.
-func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, message string) []Operation {
+func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, by, message string) []Operation {
 	if t := ref.get(); t.KillReason.RequeuesTask() {
-		t.KillReason = why
+		t.KillReason, t.KilledBy = why, by
 		s.changes.markTask(ref)
 		return nil
 	}
-	return s.requestEnd(ref, why, message)
+	return s.requestEnd(ref, why, by, message)
 }
 
 // sendKill returns a KILL, and sets when the next one is due. KILLs are repeated until the task has ended, because Mesos

@@ -89,7 +89,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	}
 	ops = append(ops, s.declineOffers(declined)...)
 	for _, v := range plan.Preempt {
-		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, "makes room for "+v.ForJob)...)
+		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, "makes room for "+v.ForJob)...)
 	}
 	for _, id := range plan.ReturnedAgents {
 		s.returnedAt[id] = s.now
@@ -147,6 +147,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports
 		s.deadlines[t.ID] = &taskDeadlines{confirmBy: s.now.Add(s.cfg.LaunchTimeout)}
+		t.Launched = s.now
 		s.transition(ref, job.Launching, "")
 	}
 	return AcceptOffers(*a)

@@ -67,7 +67,7 @@ func (s *State) handleTick() []Operation {
 			ops = append(ops, s.sendKill(ref)...)
 		}
 		if isDue(tm.timeoutAt, s.now) {
-			ops = append(ops, s.requestEnd(ref, job.KillByTimeout, fmt.Sprintf("ran for %s, the job's timeout", ref.job.Spec.Timeout))...)
+			ops = append(ops, s.requestEnd(ref, job.KillByTimeout, "", fmt.Sprintf("ran for %s, the job's timeout", ref.job.Spec.Timeout))...)
 		}
 		if isDue(tm.giveUpAt, s.now) {
 			ops = append(ops, s.giveUpTask(ref)...)

@@ -183,7 +183,7 @@ func (s *State) endGang(ref taskRef, old *job.Task, again bool) []Operation {
 		switch {
 		case i == ref.index:
 		case again && t.State.IsPlaced():
-			ops = append(ops, s.requestFinalEnd(other, job.KillByGangRestart, fmt.Sprintf("task %d of its gang starts again", ref.index))...)
+			ops = append(ops, s.requestFinalEnd(other, job.KillByGangRestart, "", fmt.Sprintf("task %d of its gang starts again", ref.index))...)
 		case again && t.State == job.Finished:
 			next := nextAttempt(t)
 			next.Ran, next.Message = true, fmt.Sprintf("task %d of its gang starts again", ref.index)
@@ -191,7 +191,7 @@ func (s *State) endGang(ref taskRef, old *job.Task, again bool) []Operation {
 			s.enqueueAttempt(other, next)
 		case again:
 		case t.State.IsPlaced():
-			ops = append(ops, s.requestFinalEnd(other, job.KillByPeer, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
+			ops = append(ops, s.requestFinalEnd(other, job.KillByPeer, "", fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))...)
 		case t.State == job.Waiting:
 			s.transition(other, job.Killed, fmt.Sprintf("task %d of its gang ended: %s", ref.index, ref.get().State))
 		}

@@ -100,7 +100,7 @@ func (s *State) stopTasks(e StopTasks) []Operation {
 		case ref.job.Spec.Service != nil:
 			why, message = job.KillByReplacement, "to be replaced"
 		}
-		ops = append(ops, s.stopTask(ref, why, message)...)
+		ops = append(ops, s.stopTask(ref, why, e.By, message)...)
 		s.retireJob(ref.job)
 	}
 	return ops
@@ -123,22 +123,22 @@ func (s *State) endBackoff(e EndBackoff) {
 	}
 }
 
-func (s *State) stopTask(ref taskRef, why job.KillReason, message string) []Operation {
+func (s *State) stopTask(ref taskRef, why job.KillReason, by, message string) []Operation {
 	t := ref.get()
 	switch {
 	case t.State == job.Waiting && why == job.KillByReplacement:
 		return nil // nothing to replace
 	case t.State == job.Waiting:
 		old := *t
-		t.KillRequested, t.KillReason = s.now, why
+		t.KillRequested, t.KillReason, t.KilledBy = s.now, why, by
 		s.transition(ref, job.Killed, message)
 		if ref.job.Spec.Gang {
 			return s.endGang(ref, &old, false)
 		}
 		return nil
 	case why == job.KillByReplacement:
-		return s.requestEnd(ref, why, message)
+		return s.requestEnd(ref, why, by, message)
 	default:
-		return s.requestFinalEnd(ref, why, message)
+		return s.requestFinalEnd(ref, why, by, message)
 	}
 }

@@ -23,16 +23,15 @@ func (a *jobCommands) describeCommand() *cobra.Command {
 		if isNotFound(err) {
 			return describeSchedule(ctx, api, args[0], err)
 		}
-		output := ""
+		appendix := jobAppendix{}
 		if err == nil && !a.ForPrograms {
-			output = describeErrorOutput(ctx, api, &j)
+			appendix = readAppendix(ctx, api, args[0], &j)
 		}
 		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error {
-			if err := printJob(p, &j); err != nil || output == "" {
+			if err := printJob(p, &j); err != nil {
 				return err
 			}
-			_, err := fmt.Fprint(p, "\n"+output)
-			return err
+			return appendix.print(p)
 		}}, err
 	})
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,8 +20,9 @@ import (
 func (a *jobCommands) eventsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
-		Use: "events [JOB]", Short: "Show the last change of each task, and follow changes", Args: cli.AtMost("JOB"),
-		Long: "Show the last change of each task, of all jobs or of one, the oldest first. With --follow, later changes are printed as they happen,\n" +
+		Use: "events [JOB]", Short: "Show the history of a job, or the last change of each task, and follow changes", Args: cli.AtMost("JOB"),
+		Long: "Show the history of a job, the oldest event first: by whom it was submitted, and when and why each attempt of its tasks was placed, started,\n" +
+			"stopped and ended. Without JOB, show the last change of each task. With --follow, later changes are printed as they happen,\n" +
 			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.NewClient()
@@ -39,9 +41,9 @@ func (a *jobCommands) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printEvents prints the past changes and, with follow, new ones. It reads the
-// present states from the jobs, because the event stream does not mark where the
-// present states end and new changes start.
+// printEvents prints the past changes, of a single job all of them, and with follow new
+// ones. It reads the present states from the jobs, because the event stream does not mark
+// where the present states end and new changes start.
 func (a *jobCommands) printEvents(ctx context.Context, c *client.Client, name string, follow bool) error {
 	past, err := lastChanges(ctx, c, name)
 	if err != nil {
@@ -50,6 +52,20 @@ func (a *jobCommands) printEvents(ctx context.Context, c *client.Client, name st
 	seen := map[string]api.TaskEvent{}
 	for _, ev := range past {
 		seen[ev.Task] = ev
+	}
+	if name != "" {
+		history, err := c.GetJobHistory(ctx, name, api.MaxPageLimit)
+		if err != nil {
+			return err
+		}
+		if past = history.Events; history.Omitted > 0 {
+			fmt.Fprintf(a.Stderr, "mesos-gpu: %d earlier events are omitted\n", history.Omitted)
+		}
+		for _, ev := range past {
+			if ev.Task != "" {
+				seen[ev.Task] = ev
+			}
+		}
 	}
 	width, err := a.printPastEvents(past, follow)
 	if err != nil {
@@ -122,7 +138,7 @@ func (a *jobCommands) printEvent(ev api.TaskEvent, width int) error {
 // of their longest task id, in characters.
 func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width int, err error) {
 	for _, ev := range past {
-		width = max(width, utf8.RuneCountInString(ev.Task))
+		width = max(width, utf8.RuneCountInString(eventSubject(&ev)))
 	}
 	if !a.ForPrograms {
 		p := a.NewPrinter()
@@ -139,6 +155,9 @@ func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width 
 	return width, nil
 }
 
+// eventSubject returns the task of an event, or the job of its submission.
+func eventSubject(ev *api.TaskEvent) string { return cmp.Or(ev.Task, ev.Job) }
+
 // stateWidth is the length of the longest state, UNREACHABLE. It aligns later rows
 // with earlier ones.
 const stateWidth = 11
@@ -146,7 +165,7 @@ const stateWidth = 11
 func printEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int) error {
 	columns := []term.TableColumn[api.TaskEvent]{
 		{Name: "TIME", Value: func(ev api.TaskEvent) string { return ev.Time.Format(time.RFC3339) }},
-		{Name: "TASK", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, ev.Task) }},
+		{Name: "TASK", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, eventSubject(&ev)) }},
 		{Name: "STATE", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", stateWidth, ev.State) }},
 		{Name: "MESSAGE", Value: func(ev api.TaskEvent) string { return ev.Message }},
 	}
