@@ -141,7 +141,7 @@ const (
 	agentGPUs                               = "2xV100"
 )
 
-// startCluster starts the processes and waits until all agents offer their GPUs.
+// startCluster starts the processes until the test ends. It does not wait until they serve.
 func startCluster(t *testing.T, binary, logs string, history *historyFile) *cluster {
 	t.Helper()
 	c := &cluster{t: t, binary: binary, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}

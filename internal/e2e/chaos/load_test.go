@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -135,7 +136,7 @@ func (w *workload) start(ctx context.Context) {
 		spec.Schedule = &job.Schedule{Cron: "* * * * *", Overlap: job.AllowOverlap, History: job.MaxHistory}
 		w.retry(ctx, "add schedule "+name, func() error {
 			_, err := w.client.AddSchedule(ctx, spec)
-			if client.CodeOf(err) == "schedule_exists" {
+			if client.CodeOf(err) == api.CodeScheduleExists {
 				return nil // an earlier request was executed
 			}
 			return err
