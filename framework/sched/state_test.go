@@ -2,12 +2,14 @@ package sched
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
@@ -320,6 +322,10 @@ func TestScheduleIsNotAdmittedAsJob(t *testing.T) {
 	if err := st.Admit(&spec); err == nil || !strings.Contains(err.Error(), "schedule") {
 		t.Errorf("got %v", err)
 	}
+	st.Step(time.Unix(1, 0), SubmitJob{Spec: spec})
+	if _, ok := st.Job("nightly"); ok || st.CountQueuedJobs() != 0 {
+		t.Error("the schedule was queued as a job")
+	}
 }
 
 // TestJobsAreForgottenInOrderOfTheirEnds checks that a recovered State forgets the job that ended first, and that a job
@@ -430,5 +436,42 @@ func TestLaunchPauseEnds(t *testing.T) {
 	}
 	if rest, reason := st.launchPause("b", now); rest != 0 || reason != "" {
 		t.Errorf("another agent pauses for %s: %q", rest, reason)
+	}
+}
+
+// TestQuotaOfUnknownRoleIsIgnored checks that an event for a role that was removed meanwhile changes nothing.
+func TestQuotaOfUnknownRoleIsIgnored(t *testing.T) {
+	st := New(SchedulerSettings{}, RecoveredState{})
+	st.Step(time.Unix(1, 0), SetQuota{Role: "gone", Quota: quota.Quota{quota.AllTypes: 1}})
+	if c := st.TakeChanges(); !c.IsEmpty() || len(st.operatorQuotas) != 0 {
+		t.Errorf("recorded %v, quotas %v", c.Documents, st.operatorQuotas)
+	}
+}
+
+// TestImageThatFitsNoAgent checks that a task whose image cannot run anywhere is not tried for ever, and that it fails at
+// once where neither the driver nor the name of the agent is known, since no constraint could keep it away.
+func TestImageThatFitsNoAgent(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for hostname, want := range map[string]int{"host": maxUnstartedAttempts, "": 1} {
+		st := New(SchedulerSettings{}, RecoveredState{})
+		st.Step(now, Subscribed{FrameworkID: "f"})
+		st.Step(now, SubmitJob{Spec: testSpec("train")})
+		attempts := 0
+		for j, _ := st.Job("train"); !j.IsTerminal(); j, _ = st.Job("train") {
+			attempts++
+			o := Offer{ID: fmt.Sprint("o", attempts), AgentID: fmt.Sprint("a", attempts), Free: Amount{CPUs: 2, MemMiB: 1000}}
+			if hostname != "" {
+				o.Hostname = fmt.Sprint(hostname, attempts)
+			}
+			st.Step(now, OffersReceived{Offers: []Offer{o}})
+			st.Step(now, Cycle{})
+			st.Step(now, TaskUpdate{TaskID: taskID(st, "train", 0), AgentID: o.AgentID, State: job.Failed, Mismatch: MismatchGPU})
+			if attempts > 2*maxUnstartedAttempts {
+				break
+			}
+		}
+		if attempts != want {
+			t.Errorf("on agents named %q, the task was tried %d times, want %d", hostname, attempts, want)
+		}
 	}
 }

@@ -52,8 +52,8 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		s.applyRepeatedUpdate(ref, u)
 	case next.IsLive():
 		message := u.Message
-		if next == job.Killing {
-			message = t.Message
+		if next == job.Killing || !t.KillRequested.IsZero() && t.Message != "" {
+			message = t.Message // why it ends
 		}
 		if s.transition(ref, next, message) { // false for a late update
 			t.Reason = u.Reason
