@@ -2,6 +2,7 @@ package volumemgr
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -307,5 +308,52 @@ func TestShortKernelNote(t *testing.T) {
 		if words == 3 && err != nil || words < 3 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(".note.ABI-tag has %d bytes, want at least 32", 20+4*words))) {
 			t.Errorf("%d words of the version: %v", words, err)
 		}
+	}
+}
+
+// A library of the driver whose headers are damaged is an error that names the part; it is not left out.
+func TestDamagedHeaders(t *testing.T) {
+	const section, offsetField, linkField = 64, 24, 40 // in section headers of 64 bits
+	for name, c := range map[string]struct {
+		section, field int
+		value          uint32
+		want           string
+	}{
+		"names of the dynamic section": {2, linkField, 99, "SONAME: "},
+		"place of the note":            {4, offsetField, 1 << 30, ".note.ABI-tag: "},
+	} {
+		dir := simulatedRoot(t)
+		o := elfObject{class: elf.ELFCLASS64, soname: "x", kernel: []uint32{2, 3, 99}}
+		text := o.encodeELF()
+		headers := int(binary.LittleEndian.Uint64(text[0x28:]))
+		binary.LittleEndian.PutUint32(text[headers+c.section*section+c.field:], c.value)
+		mustWrite(t, filepath.Join(dir, amd64, "libnvidia-x.so."+v535), string(text))
+		if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "libnvidia-x.so."+v535+": "+c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A program that several folders have is taken once, from the first of them; files that cannot be executed are not programs.
+func TestProgramsInSeveralFolders(t *testing.T) {
+	dir := simulatedRoot(t)
+	for _, folder := range []string{"usr/local/bin", "bin", "opt"} {
+		if err := writeSimulated(filepath.Join(dir, folder, "nvidia-smi"), folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustWrite(t, filepath.Join(dir, "usr/local/sbin/nvidia-smi"), "notes")
+	d, err := DriverSearch{Root: dir, Path: "/opt"}.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range d.Files {
+		if f.Name == "nvidia-smi" {
+			got = append(got, f.Source)
+		}
+	}
+	if diff := cmp.Diff([]string{filepath.Join(dir, "usr/local/bin/nvidia-smi")}, got); diff != "" {
+		t.Errorf("programs (-want +got):\n%s", diff)
 	}
 }
