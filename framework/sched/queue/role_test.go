@@ -3,6 +3,7 @@ package queue
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
@@ -17,6 +18,25 @@ func TestValidateRolesReportsEachError(t *testing.T) {
 	for _, want := range []string{`role "a b"`, "weight -1", `role "c" appears twice`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestValidateRetention(t *testing.T) {
+	for _, c := range []struct {
+		runs int
+		age  time.Duration
+		want string
+	}{
+		{0, 0, ""}, {1, time.Hour, ""}, {maxKeepRuns, 0, ""},
+		{-1, 0, "keep_runs -1 is not between 1 and 1000"}, {maxKeepRuns + 1, 0, "keep_runs 1001 is not between 1 and 1000"}, {1, -time.Second, "keep_ended -1s is negative"},
+	} {
+		err, ofRole := ValidateRetention(c.runs, c.age), ValidateRoles([]Role{{Name: "lab", KeepRuns: c.runs, KeepEnded: c.age}})
+		if c.want == "" && err == nil && ofRole == nil {
+			continue
+		}
+		if err == nil || err.Error() != c.want || ofRole == nil || ofRole.Error() != `role "lab": `+c.want {
+			t.Errorf("%d runs for %s: got %v and %v, want %q", c.runs, c.age, err, ofRole, c.want)
 		}
 	}
 }
