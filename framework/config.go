@@ -36,6 +36,9 @@ const (
 	DefaultProcessUser     = "nobody"
 	DefaultRole            = "*"
 	DefaultFailoverTimeout = 7 * 24 * time.Hour
+	DefaultWorkdirs        = "/var/lib/mesos-gpu/scheduler/workdirs"
+	DefaultWorkdirsMiB     = 20 << 10
+	DefaultKeepWorkdirs    = 7 * 24 * time.Hour
 )
 
 // GCPercent is the GOGC of a process that only runs a scheduler, which holds the jobs in memory
@@ -74,8 +77,16 @@ type SchedulerConfig struct {
 	JournalPath string
 	// JournalAuthFile holds USER:PASSWORD for the journal's ZooKeeper; "" disables authentication.
 	JournalAuthFile string
+	// Workdirs is the folder of the uploaded working folders. Several schedulers
+	// share it on common storage, or jobs that wait lose their folder in a failover.
+	// "" is workdirs beside the journal's file, else DefaultWorkdirs.
+	Workdirs string
+	// WorkdirsMiB bounds the folder's size, and KeepWorkdirs is how long it keeps an
+	// archive after the last job that uses it.
+	WorkdirsMiB  int64
+	KeepWorkdirs time.Duration
 	// AdvertiseURL is the URL at which clients of other schedulers reach this
-	// API. It defaults to APIAddr, with the host's name if that is an
+	// API, and agents the working folders. It defaults to APIAddr, with the host's name if that is an
 	// unspecified address.
 	AdvertiseURL string
 	// SessionTimeout is how long ZooKeeper waits for a silent leader before
@@ -137,6 +148,19 @@ func (c *SchedulerConfig) setDefaults() {
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = zkconn.DefaultTimeout
 	}
+	if c.WorkdirsMiB == 0 {
+		c.WorkdirsMiB = DefaultWorkdirsMiB
+	}
+	if c.KeepWorkdirs == 0 {
+		c.KeepWorkdirs = DefaultKeepWorkdirs
+	}
+	switch {
+	case c.Workdirs != "":
+	case c.isReplicated():
+		c.Workdirs = DefaultWorkdirs
+	default:
+		c.Workdirs = filepath.Join(filepath.Dir(c.JournalPath), "workdirs")
+	}
 	if c.WrapJournal == nil {
 		c.WrapJournal = func(j journal.Journal) journal.Journal { return j }
 	}
@@ -179,6 +203,9 @@ func (c *SchedulerConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("advertised address %q is not a URL such as http://host:8080", c.AdvertiseURL))
 	}
 	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions), c.API.checkLimits())
+	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
+		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))
+	}
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))
 	}

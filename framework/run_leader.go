@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/job"
 )
 
 // runLeader schedules with the journal store until ctx ends or an error occurs.
@@ -28,7 +29,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		return err
 	}
 	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the API also serves the web page
-	client, err := cfg.newMasterClient(past.FrameworkID, s.setMasterStatus)
+	client, err := cfg.newMasterClient(past.FrameworkID, s.setMasterStatus, s.workdirURL)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
-	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges})
+	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs})
 	s.setLeadership(client, leads.ChangePolicy)
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
@@ -63,6 +64,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		extend,
 		leads.AwaitAbdication,
 		leads.RunSchedules,
+		leads.CleanWorkdirs,
 		leads.Usage.RecordHistory,
 		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },
 		func(ctx context.Context) error {
@@ -84,13 +86,14 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 }
 
 // newMasterClient returns a client of the master. Its minimum offer size is what
-// an executor needs: smaller offers cannot run any task. onStatus may be nil.
-func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus)) (*master.Client, error) {
+// an executor needs: smaller offers cannot run any task. onStatus and workdirURL may be nil.
+func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error)) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
 		Name: c.Name, User: c.User, ProcessUser: c.ProcessUser, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
 		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters, OnStatus: onStatus,
+		WorkdirURL: workdirURL,
 	}
 	for _, r := range c.Sched.Policy.Roles {
 		cfg.Roles = append(cfg.Roles, r.Name)

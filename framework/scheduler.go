@@ -12,6 +12,8 @@ import (
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/workdirstore"
+	"mesos-gpu/job"
 )
 
 // Scheduler runs jobs on the offers of a Mesos master. With a journal in ZooKeeper
@@ -22,6 +24,7 @@ type Scheduler struct {
 	url      string                            // of the API, as advertised
 	security apiSecurity
 	limits   apiLimits
+	workdirs *workdirstore.ArchiveStore
 
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
@@ -45,6 +48,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
+	s.workdirs = workdirstore.NewArchiveStore(cfg.Workdirs, cfg.WorkdirsMiB<<20, cfg.KeepWorkdirs)
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }
@@ -140,6 +144,15 @@ func (s *Scheduler) Teardown(ctx context.Context) error {
 		return master.ErrNotConnected
 	}
 	return client.Teardown(ctx)
+}
+
+// workdirURL returns the URL from which agents fetch the working folder of a run.
+func (s *Scheduler) workdirURL(run job.RunID, digest string) (string, error) {
+	if _, err := s.workdirs.Find(digest, s.cfg.Clock()); err != nil {
+		return "", err
+	}
+	token, err := s.workdirs.Token(run, digest)
+	return apiserver.WorkdirURL(s.url, run, token), err
 }
 
 func (s *Scheduler) setLeadership(c *master.Client, changePolicy func(p sched.Policy, applied func()) error) {

@@ -39,6 +39,10 @@ type Spec struct {
 	// has a command of its own.
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// Workdir is the working folder of the tasks: the digest of an archive that the
+	// scheduler stores, which agents unpack into the sandbox. In a job file it is a
+	// folder of the client, which is uploaded before the job is submitted.
+	Workdir string `json:"workdir,omitempty"`
 	// Secrets maps variables to the names of secrets. The agent's operator keeps
 	// their values, by role. The Spec never contains a value.
 	Secrets map[string]string `json:"secrets,omitempty"`

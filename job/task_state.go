@@ -57,6 +57,11 @@ func (s State) CanBecome(next State) bool { return s == next || slices.Contains(
 // NextStates lists the states that may follow.
 func (s State) NextStates() []State { return slices.Clone(transitions[s]) }
 
+// IsStarting reports whether the task's agent may be fetching its files.
+func (s State) IsStarting() bool {
+	return s == Launching || s == Staging || s == Starting || s == Unreachable
+}
+
 // IsLive reports whether the task has not ended.
 func (s State) IsLive() bool { return len(transitions[s]) > 0 }
 

@@ -30,6 +30,7 @@ func (s *Spec) validateLaunch(bad reportFunc) {
 	if s.ImageEntrypoint && (s.Image == "" || len(s.Command) == 0 || s.Entrypoint != "") {
 		bad(field("image_entrypoint").and("image", "command", "entrypoint"), "image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
 	}
+	s.validateWorkdir(bad)
 	if len(s.Parameters) > maxParameters {
 		bad(field("parameters"), "parameters: %d are more than %d", len(s.Parameters), maxParameters)
 	}

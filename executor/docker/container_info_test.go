@@ -270,6 +270,24 @@ ls /sys/class/net`), parameters(
 	}
 }
 
+// A task of another user that starts in the sandbox can read the files there.
+func TestUserStartsInSandbox(t *testing.T) {
+	h := newHost(t)
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:insandbox", nil, nil))
+	box := t.TempDir()
+	if err := os.Chmod(box, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(box, "input"), []byte("read\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h = h.inSandbox(t, box)
+	exit, out, errs := h.run(t, foreign(shell(img, "id -u; pwd; cat input"), parameters("user=65534", "workdir=/mnt/mesos/sandbox")))
+	if want := "65534\n/mnt/mesos/sandbox\nread\n"; out != want || !exit.Succeeded() {
+		t.Errorf("task %s prints %q, want %q (%s)", exit, out, want, errs)
+	}
+}
+
 // A host port is forwarded to the container, which reports its own address.
 func TestBridgeNetwork(t *testing.T) {
 	h := newHost(t)

@@ -116,6 +116,11 @@ func (d *EngineRuntime) createContainer(ctx, steps context.Context, r *runningCo
 	if err != nil {
 		return err
 	}
+	if s.config.WorkingDir == sandboxInside { // the image's user may not be the executor's
+		if err := task.AllowTraversal(d.Sandbox); err != nil {
+			return err
+		}
+	}
 	try := func() error {
 		created, err := r.engine.ContainerCreate(steps, s.config, s.host, s.network, nil, r.name)
 		r.id = created.ID

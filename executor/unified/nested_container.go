@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -63,7 +62,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 	command, container := buildLaunch(t)
 	r.user = command.User
 	if command.User != nil && t.Image == "" {
-		if err := allowTraversal(u.Sandbox); err != nil {
+		if err := task.AllowTraversal(u.Sandbox); err != nil {
 			return nil, err
 		}
 	}
@@ -76,19 +75,6 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 		return nil, err
 	}
 	return r, nil
-}
-
-// allowTraversal lets every user enter the executor's sandbox, but not list it. The sandbox of a
-// task that runs as another user is below it, and the agent closes both to all other users.
-func allowTraversal(sandbox string) error {
-	info, err := os.Stat(sandbox)
-	if err == nil {
-		err = os.Chmod(sandbox, info.Mode().Perm()|0o001)
-	}
-	if err != nil {
-		return fmt.Errorf("let the task enter the executor's sandbox: %w", err)
-	}
-	return nil
 }
 
 func imageSuffix(t task.TaskSpec) string {

@@ -40,9 +40,12 @@ const (
 	CodeAgentNotFound    ProblemCode = "agent_not_found"
 	CodeRoleNotFound     ProblemCode = "role_not_found"
 	CodeLogNotFound      ProblemCode = "log_not_found"
-	CodeTaskNotRunning   ProblemCode = "task_not_running"
-	CodeExecDisabled     ProblemCode = "exec_disabled"
-	CodeTooManySessions  ProblemCode = "too_many_sessions"
+	// CodeWorkdirNotFound: the scheduler does not store the archive of the job's working
+	// folder. The client uploads it and submits the job again.
+	CodeWorkdirNotFound ProblemCode = "workdir_not_found"
+	CodeTaskNotRunning  ProblemCode = "task_not_running"
+	CodeExecDisabled    ProblemCode = "exec_disabled"
+	CodeTooManySessions ProblemCode = "too_many_sessions"
 	// CodeTooManyStreams: the client, or all clients together, have as many event
 	// streams and logs open as the scheduler permits. CodeOverloaded: the same for
 	// other requests of all clients.

@@ -53,6 +53,10 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
 		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend determines the role
+		{"GET", "/v1/workdirs/sha256:0", "", "401 200 403 200 200 200 200"},
+		{"PUT", "/v1/workdirs/sha256:0", "x", "401 201 403 201 201 201 201"},
+		{"GET", "/v1/jobs/train/runs/1/workdir/token/workdir.tar.gz", "", "200 200 200 200 200 200 200"}, // agents have only the token
+		{"GET", "/v1/jobs/train/runs/1/workdir/wrong/workdir.tar.gz", "", "404 404 404 404 404 404 404"},
 		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"}, // the backend also checks the owner

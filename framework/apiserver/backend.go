@@ -3,6 +3,8 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -91,6 +93,14 @@ type LeaderBackend interface {
 	// RerunJob submits the specification of a run of a job as its newest run. Like
 	// SubmitJob, it returns the existing run for a repeated key.
 	RerunJob(ctx context.Context, name string, q RerunQuery) (api.JobView, error)
+	// FindWorkdir returns the size of the stored archive of a working folder.
+	FindWorkdir(ctx context.Context, digest string) (api.StoredWorkdir, error)
+	// StoreWorkdir stores the archive of a working folder; created is false if it was
+	// stored before.
+	StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (w api.StoredWorkdir, created bool, err error)
+	// OpenWorkdir opens the archive of a run for its agents, while tasks of the run
+	// start. It returns a Problem for a wrong token.
+	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error

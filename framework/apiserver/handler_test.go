@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,19 @@ func (f *fakeBackend) ListJobs(_ context.Context, q JobQuery) (api.JobList, erro
 	f.query = q.JobQuery
 	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v api.JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
 	return api.JobList{Jobs: seen, Next: f.next}, f.err
+}
+func (f *fakeBackend) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
+	return api.StoredWorkdir{Workdir: digest}, f.err
+}
+func (f *fakeBackend) StoreWorkdir(_ context.Context, digest string, archive io.Reader) (api.StoredWorkdir, bool, error) {
+	n, err := io.Copy(io.Discard, archive)
+	return api.StoredWorkdir{Workdir: digest, Bytes: n}, true, cmp.Or(f.err, err)
+}
+func (f *fakeBackend) OpenWorkdir(_ context.Context, _ job.RunID, token string) (*os.File, error) {
+	if token != "token" {
+		return nil, UnknownArchive()
+	}
+	return os.Open(os.DevNull)
 }
 func (f *fakeBackend) AsOf() time.Time                                     { return f.asOf }
 func (f *fakeBackend) GetJob(context.Context, string) (api.JobView, error) { return f.view(), f.err }

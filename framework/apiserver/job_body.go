@@ -31,7 +31,7 @@ func readSpec(w http.ResponseWriter, r *http.Request) (spec job.Spec, body []byt
 		if spec, err = readJobFile(w, r); err != nil {
 			return spec, read.Bytes(), err
 		}
-		return spec, read.Bytes(), checkReserved(&spec)
+		return spec, read.Bytes(), checkSubmittable(&spec)
 	}
 	if err := readJSON(w, r, &spec); err != nil {
 		return spec, nil, hintAtYAML(err)
@@ -39,11 +39,15 @@ func readSpec(w http.ResponseWriter, r *http.Request) (spec job.Spec, body []byt
 	if err := spec.Complete(); err != nil {
 		return spec, nil, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
-	return spec, read.Bytes(), checkReserved(&spec)
+	return spec, read.Bytes(), checkSubmittable(&spec)
 }
 
-// checkReserved rejects labels and groups that only the scheduler may set.
-func checkReserved(spec *job.Spec) error {
+// checkSubmittable rejects labels and groups that only the scheduler may set, and
+// working folders that were not uploaded.
+func checkSubmittable(spec *job.Spec) error {
+	if err := spec.CheckSubmittedWorkdir(); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%w", err).WithCode(api.CodeWorkdirNotFound, spec.Workdir)
+	}
 	err := spec.CheckReserved()
 	if reserved, ok := errors.AsType[*job.ReservedError](err); ok {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%w", err).WithCode(api.CodeReserved, reserved.Value)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -147,7 +148,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
-		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](),
+		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -218,6 +219,15 @@ func (f fullBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) 
 func (f fullBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
 	return filledValue[api.ScheduleView](), f.err
 }
+func (f fullBackend) FindWorkdir(context.Context, string) (api.StoredWorkdir, error) {
+	return filledValue[api.StoredWorkdir](), f.err
+}
+func (f fullBackend) OpenWorkdir(context.Context, job.RunID, string) (*os.File, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return os.Open(os.DevNull)
+}
 func (f fullBackend) EndSchedule(context.Context, string) error { return f.err }
 func (f fullBackend) SetQuota(context.Context, string, *string) (api.RoleStatus, error) {
 	return filledValue[api.RoleStatus](), f.err
@@ -242,6 +252,7 @@ var validRequests = map[string]struct {
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
 	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"PUT /v1/workdirs/{digest}":             {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
 	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
@@ -268,7 +279,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		one := validRequests[route]
 		want := cmp.Or(one.status, http.StatusOK)
-		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7").Replace(path)
+		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7", "{digest}", "sha256:0", "{run}", "1", "{token}", "t").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
 			if got := checkAgainstSchema(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {

@@ -44,6 +44,7 @@ const (
 	sessionsResource    = "sessions"
 	probesResource      = "probes"
 	anonymousResource   = "anonymous"
+	workdirsResource    = "workdirs"
 
 	clientScope = "client"
 	totalScope  = "total"
@@ -65,6 +66,10 @@ const (
 	// maxAnonymous limits requests without a user where an access file is configured: files of
 	// the web page, open metrics, and requests that will be rejected.
 	maxAnonymous = 64
+	// maxWorkdirs limits the archives that agents fetch at a time, each of which may take a
+	// minute. The others wait for workdirWait, because a failed fetch is a failed task.
+	maxWorkdirs = 256
+	workdirWait = time.Minute
 	// bufferedListCost is how many lists one of an extension counts for, because it is built
 	// in memory as a whole.
 	bufferedListCost = 4
@@ -86,12 +91,15 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 	sessions := newLimitedResource(sessionsResource, maxSessions, part(maxSessions), 0, limits.Usage)
 	probes := newLimitedResource(probesResource, maxProbes, part(maxProbes), 0, limits.Usage)
 	anonymous := newLimitedResource(anonymousResource, maxAnonymous, part(maxAnonymous), limitWait, limits.Usage)
+	workdirs := newLimitedResource(workdirsResource, maxWorkdirs, maxWorkdirs, workdirWait, limits.Usage) // agents may share an address
 	classes := newRequestClassifier()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource, cost := requests, 1
 		switch class := classes.classify(r); {
 		case class == probeClass:
 			resource = probes
+		case class == workdirClass:
+			resource = workdirs
 		case !GrantOf(r.Context()).IsKnown():
 			resource = anonymous
 		case class == sessionClass:
@@ -124,6 +132,8 @@ const (
 	// bufferedListClass are the reads of an extension, which are built in memory.
 	bufferedListClass
 	sessionClass
+	// workdirClass are the archives that agents fetch.
+	workdirClass
 )
 
 // ServeHTTP makes a class an entry of the classifier's mux, which serves nothing.
@@ -139,6 +149,8 @@ func (one *route) class() requestClass {
 		return streamClass
 	case "/v1/jobs/{name}/tasks/{task}/exec":
 		return sessionClass
+	case WorkdirPattern:
+		return workdirClass
 	case "/v1/demand", "/metrics", "/metrics/prometheus":
 		return listClass
 	}
@@ -291,7 +303,7 @@ func (l *limitedResource) reject(client string, cost int) error {
 	use := *l.clients[client]
 	l.forget(client)
 	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams, sessionsResource: api.CodeTooManySessions}[l.name]
-	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks", sessionsResource: "commands in containers"}[l.name], l.name)
+	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks", workdirsResource: "fetches of working folders", sessionsResource: "commands in containers"}[l.name], l.name)
 	if use.used+cost > l.perClient || use.waiting >= l.perClient {
 		l.usage.CountAPIRejection(l.name, clientScope)
 		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, name)

@@ -47,6 +47,12 @@ func routes() []route {
 		{"GET /v1/roles", access.View, requireInAnyRole, onReads((*apiServer).handleListRoles), page, false},
 		{"GET /v1/schedules", access.View, requireInAnyRole, onLeader((*apiServer).handleListSchedules), page, false},
 
+		{"GET /v1/workdirs/{digest}", access.Submit, requireInAnyRole, onLeader((*apiServer).handleFindWorkdir), "", false},
+		{"PUT /v1/workdirs/{digest}", access.Submit, requireInAnyRole, onLeader((*apiServer).handleStoreWorkdir), "", false},
+		// Agents make this request. The token in its path is the permission.
+		{"GET " + WorkdirPattern, access.None, allowAnyone, onLeader((*apiServer).handleFetchWorkdir), "", false},
+		{"HEAD " + WorkdirPattern, access.None, allowAnyone, onLeader((*apiServer).handleFetchWorkdir), "", false},
+
 		{"POST /v1/jobs", access.Submit, requireInAnyRole, (*apiServer).handleSubmitJob, "", false}, // the leader also checks the job's role
 		{"GET /v1/jobs/{name}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
 		{"GET /v1/jobs/{name}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
@@ -115,12 +121,12 @@ func (one *route) path() string {
 // servesMonitoring reports whether third-party programs such as load balancers and
 // monitoring systems make the request.
 func (one *route) servesMonitoring() bool {
-	return one.permission == access.None || !strings.HasPrefix(one.path(), "/v1/")
+	return one.permission == access.None && one.path() != WorkdirPattern || !strings.HasPrefix(one.path(), "/v1/")
 }
 
 // OpenPaths returns the paths that need no token.
 func OpenPaths() []string {
-	return pathsWhere(func(one *route) bool { return one.permission == access.None })
+	return pathsWhere(func(one *route) bool { return one.permission == access.None && one.path() != WorkdirPattern })
 }
 
 func pathsWhere(applies func(*route) bool) (paths []string) {

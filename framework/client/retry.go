@@ -52,21 +52,33 @@ func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, pa
 	return c.sendWith(ctx, limit, method, path, body, nil)
 }
 
+// requestBody is the body of a request, which may be sent several times.
+type requestBody struct {
+	open        func() io.Reader
+	size        int64
+	contentType string
+}
+
 func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path string, body any, header http.Header) (*http.Response, error) {
-	var data []byte
-	if body != nil {
-		var err error
-		if data, err = json.Marshal(body); err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
+	if body == nil {
+		return c.sendBody(ctx, limit, method, path, nil, header)
 	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	sent := &requestBody{func() io.Reader { return bytes.NewReader(data) }, int64(len(data)), "application/json"}
+	return c.sendBody(ctx, limit, method, path, sent, header)
+}
+
+func (c *Client) sendBody(ctx context.Context, limit time.Duration, method, path string, body *requestBody, header http.Header) (*http.Response, error) {
 	keyed := header.Get(api.IdempotencyKey) != ""
 	began, open := time.Now(), false // open: the request may have been executed
 	for round := 0; ; round++ {
 		leaderless, refused := error(nil), error(nil)
 		for range c.baseURLs {
 			i, base := c.currentBase()
-			res, err := c.sendOnce(ctx, method, base+path, data, header)
+			res, err := c.sendOnce(ctx, method, base+path, body, header)
 			if err == nil {
 				return res, nil
 			}
@@ -148,9 +160,9 @@ func IsTemporary(err error) bool {
 }
 
 // sendOnce sends a request and follows redirects from standbys to the leader.
-func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
+func (c *Client) sendOnce(ctx context.Context, method, url string, body *requestBody, header http.Header) (*http.Response, error) {
 	for hop := 0; ; hop++ {
-		res, err := c.sendTo(ctx, method, url, data, header)
+		res, err := c.sendTo(ctx, method, url, body, header)
 		if hop > 0 && neverConnected(err) {
 			return nil, api.NewUnavailable("the leader does not answer: %v", err)
 		}
@@ -169,18 +181,20 @@ func (c *Client) sendOnce(ctx context.Context, method, url string, data []byte, 
 	}
 }
 
-func (c *Client) sendTo(ctx context.Context, method, url string, data []byte, header http.Header) (*http.Response, error) {
-	var body io.Reader
-	if data != nil {
-		body = bytes.NewReader(data)
+func (c *Client) sendTo(ctx context.Context, method, url string, body *requestBody, header http.Header) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		content = body.open()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	req, err := http.NewRequestWithContext(ctx, method, url, content)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	maps.Copy(req.Header, header)
-	if data != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		req.ContentLength = body.size
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.open()), nil }
+		req.Header.Set("Content-Type", body.contentType)
 	}
 	if err := c.addToken(req); err != nil {
 		return nil, err

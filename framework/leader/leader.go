@@ -25,6 +25,7 @@ import (
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/usage"
+	"mesos-gpu/framework/workdirstore"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -58,6 +59,8 @@ type Leader struct {
 	queuePages readmodel.QueuePages
 	// inventory detects changes between agent lists; only UpdateAgents uses it.
 	inventory clusterview.InventoryDigest
+	// workdirs stores the archives of working folders.
+	workdirs *workdirstore.ArchiveStore
 	// abdicated is closed when a client has requested that this scheduler stops leading.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
@@ -76,6 +79,8 @@ type Config struct {
 	OwnerMaySubmit func(owner, role string) bool
 	// Gauges exports the extension's metrics; nil if it has none.
 	Gauges MeasuredExtension
+	// Workdirs stores the archives of working folders.
+	Workdirs *workdirstore.ArchiveStore
 }
 
 // New returns the API backend of a scheduler that leads with loop l.
@@ -83,7 +88,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
-		abdicated: make(chan struct{}),
+		abdicated: make(chan struct{}), workdirs: cfg.Workdirs,
 	}
 	b.Usage = usage.New(b.Model, b.ReadUsage)
 	return b
@@ -176,6 +181,9 @@ func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQue
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
 func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) (view api.JobView, err error) {
 	strange := b.checkTypes(ctx, spec.Request.Types)
+	if strange == nil {
+		strange = b.checkWorkdir(&spec)
+	}
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {

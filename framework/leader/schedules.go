@@ -171,6 +171,9 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
+	if err := b.checkWorkdir(&spec); err != nil {
+		return view, err
+	}
 	var e *cron.ScheduleEntry
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())

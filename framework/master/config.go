@@ -18,6 +18,7 @@ import (
 
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
 )
 
 // ConnectionConfig is the master to connect to and the identity of the
@@ -56,6 +57,11 @@ type ConnectionConfig struct {
 	ReregisterRemoved bool
 	// ExecutorPath is the path of the mesos-gpu binary on the agents.
 	ExecutorPath string
+
+	// WorkdirURL returns the URL from which agents fetch the working folder of a
+	// run; it may be nil if no job has one. A task whose URL it does not return is
+	// not launched and ends as REFUSED.
+	WorkdirURL func(run job.RunID, workdir string) (string, error)
 
 	// CallTimeout bounds each call except the subscription; Mesos recommends
 	// 75 s. A call without an answer is attempted CallTries times.

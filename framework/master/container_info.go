@@ -52,6 +52,10 @@ func executorContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	return &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), NetworkInfos: []mesos.NetworkInfo{n}}
 }
 
+// sandboxInContainer is where the sandbox of a docker task is mounted, as by Mesos's own
+// docker executor.
+const sandboxInContainer = "/mnt/mesos/sandbox"
+
 func convertDockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	d := &mesos.ContainerInfo_DockerInfo{Image: s.Image}
 	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: d, Volumes: convertVolumes(s)}
@@ -91,6 +95,9 @@ func convertDockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	if s.User != "" {
 		parameter("user", s.User)
 	}
+	if s.Workdir != "" {
+		parameter("workdir", sandboxInContainer) // an option of the job replaces it
+	}
 	for _, p := range s.Parameters {
 		parameter(p.Key, p.Value)
 	}
@@ -118,11 +125,11 @@ func convertLimits(s *job.Spec) map[string]mesos.Value_Scalar {
 // executorURIs are the files that the agent fetches into the executor's
 // sandbox, which its docker task shares. A nested container has its own
 // sandbox, and the executor fetches files into that.
-func executorURIs(s *job.Spec) []mesos.CommandInfo_URI {
+func executorURIs(s *job.Spec, files []job.FetchArtifact) []mesos.CommandInfo_URI {
 	if s.Containerizer != job.Docker {
 		return nil
 	}
-	return fetchURIs(s.Fetch)
+	return fetchURIs(files)
 }
 
 // portMappings publishes the container's ports. The scheduler may have added a

@@ -120,7 +120,7 @@ func TestExecutorJoinsCNINetwork(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			compareJSON(t, encodeAsJSON(t, executorContainer(&c.spec, c.ports)), c.want)
 			l := sched.TaskLaunch{TaskID: "a.0.1", Spec: &c.spec, Ports: c.ports}
-			compareJSON(t, encodeAsJSON(t, new(Client).buildExecutor(l, "f", nil, nil).Container), c.want)
+			compareJSON(t, encodeAsJSON(t, new(Client).buildExecutor(l, nil, "f", nil, nil).Container), c.want)
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestSeveralHealthChecks(t *testing.T) {
 		{Check: job.Check{Command: []string{"probe", "-v"}}, Failures: job.Unlimited},
 	}
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: s, Ports: []int{31000, 31001}}}}
-	tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
+	tasks, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestAcceptSurvivesEncoding(t *testing.T) {
 			s.Network, s.IPC, s.Volumes = job.BridgeNetwork, job.PrivateIPC, append(s.Volumes, job.Volume{Source: "n", Target: "/n"})
 		}
 		accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: s, Ports: []int{31000}}}}
-		tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
+		tasks, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -235,7 +235,7 @@ func checkTasks(t *testing.T, c *Client, s *masterSession, a sched.AcceptOffers)
 	if len(offers) != len(a.OfferIDs) {
 		t.Fatalf("offers %v are not there", a.OfferIDs)
 	}
-	tasks, err := c.buildTasks(a, offers, s.frameworkID)
+	tasks, _, err := c.buildTasks(a, offers, s.frameworkID)
 	if err != nil {
 		t.Fatal(err)
 	}

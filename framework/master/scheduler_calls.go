@@ -73,9 +73,12 @@ func (s *masterSession) buildAccept(o sched.AcceptOffers) (*scheduler.Call, erro
 	if len(offers) < len(o.OfferIDs) {
 		return nil, fmt.Errorf("%d of %d offers of agent %s are gone", len(o.OfferIDs)-len(offers), len(o.OfferIDs), o.AgentID)
 	}
-	tasks, err := s.client.buildTasks(o, offers, s.frameworkID)
+	tasks, refused, err := s.client.buildTasks(o, offers, s.frameworkID)
 	if err != nil {
 		return nil, err
+	}
+	for _, u := range refused {
+		s.emit(u)
 	}
 	launch := calls.OfferOperations{calls.OpLaunch(tasks...)}
 	return calls.Accept(launch.WithOffers(offerIDs(offers)...)).With(calls.RefuseSeconds(o.Refuse)), nil

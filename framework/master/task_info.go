@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,28 +26,51 @@ const (
 // its executor.
 const shutdownSlack = 5 * time.Second
 
-// buildTasks returns the TaskInfos of an ACCEPT with the offers' resources.
-func (c *Client) buildTasks(a sched.AcceptOffers, offers []mesos.Offer, frameworkID string) ([]mesos.TaskInfo, error) {
+// buildTasks returns the TaskInfos of an ACCEPT with the offers' resources, and the ends
+// of the tasks that cannot be launched because their working folder is missing.
+func (c *Client) buildTasks(a sched.AcceptOffers, offers []mesos.Offer, frameworkID string) (tasks []mesos.TaskInfo, refused []sched.TaskUpdate, err error) {
 	var rest []mesos.Resource
 	for i, o := range offers {
 		// The master rejects an ACCEPT with offers of two roles.
 		if role, first := o.GetAllocationInfo().GetRole(), offers[0].GetAllocationInfo().GetRole(); role != first {
-			return nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
+			return nil, nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
 		}
 		rest = append(rest, o.Resources...)
 	}
-	tasks := make([]mesos.TaskInfo, 0, len(a.Launches))
+	tasks = make([]mesos.TaskInfo, 0, len(a.Launches))
 	for _, l := range a.Launches {
-		task, left, err := c.buildTask(l, a.AgentID, frameworkID, rest)
+		files, err := c.listFetchedFiles(l)
 		if err != nil {
-			return nil, fmt.Errorf("task %s on agent %s: %w", l.TaskID, a.AgentID, err)
+			refused = append(refused, sched.TaskUpdate{TaskID: l.TaskID, AgentID: a.AgentID, State: job.Refused, Message: err.Error()})
+			continue
+		}
+		task, left, err := c.buildTask(l, files, a.AgentID, frameworkID, rest)
+		if err != nil {
+			return nil, nil, fmt.Errorf("task %s on agent %s: %w", l.TaskID, a.AgentID, err)
 		}
 		tasks, rest = append(tasks, task), left
 	}
-	return tasks, nil
+	return tasks, refused, nil
 }
 
-func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
+// listFetchedFiles returns what the agent fetches into the task's sandbox: the archive of
+// its working folder, and the job's own list.
+func (c *Client) listFetchedFiles(l sched.TaskLaunch) ([]job.FetchArtifact, error) {
+	s := l.Spec
+	if s.Workdir == "" {
+		return s.Fetch, nil
+	}
+	if c.cfg.WorkdirURL == nil {
+		return nil, fmt.Errorf("working folder %s: this scheduler stores none", s.Workdir)
+	}
+	archive, err := c.cfg.WorkdirURL(job.RunID{Name: s.Name, Run: l.Run}, s.Workdir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: another scheduler may have received it, see --workdirs; submit the job again", err)
+	}
+	return append([]job.FetchArtifact{{URI: archive, Extract: true, Cache: true}}, s.Fetch...), nil
+}
+
+func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
 	s := l.Spec
 	forExecutor, rest, err := takeResources(offered, resourceRequest{cpus: l.Overhead.CPUs, mem: l.Overhead.MemMiB, disk: l.Overhead.DiskMiB})
 	if err != nil {
@@ -61,9 +85,10 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 		return task, nil, err
 	}
 	command, env := s.TaskProgram(l.Values)
+	command = s.WrapForWorkdir(command)
 	data, err := job.LaunchData{
 		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles,
-		User: c.taskUser(s), Fetch: s.Fetch, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
+		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more,
 	}.Encode()
 	if err != nil {
 		return task, nil, err
@@ -75,7 +100,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, agent, frameworkID string, offere
 		HealthCheck: health, Check: convertCheck(s, l.Ports),
 		Limits:     convertLimits(s),
 		KillPolicy: &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)},
-		Executor:   c.buildExecutor(l, frameworkID, forExecutor, executorLabels(l, labels)),
+		Executor:   c.buildExecutor(l, files, frameworkID, forExecutor, executorLabels(l, files, labels)),
 	}, rest, nil
 }
 
@@ -119,12 +144,19 @@ func convertLabels(all map[string]string) *mesos.Labels {
 	return labels
 }
 
-// executorLabels adds the hosts from which the agent may fetch the task's files. Agents of Apache Mesos ignore them.
-func executorLabels(l sched.TaskLaunch, labels *mesos.Labels) *mesos.Labels {
-	if l.FetchHosts == nil || len(l.Spec.Fetch) == 0 {
+// executorLabels adds the hosts from which the agent may fetch the task's files, including the scheduler that has its
+// working folder. Agents of Apache Mesos ignore them.
+func executorLabels(l sched.TaskLaunch, files []job.FetchArtifact, labels *mesos.Labels) *mesos.Labels {
+	if l.FetchHosts == nil || len(files) == 0 {
 		return labels
 	}
-	hosts := strings.Join(l.FetchHosts, " ")
+	allowed := slices.Clone(l.FetchHosts)
+	if l.Spec.Workdir != "" {
+		if from, err := url.Parse(files[0].URI); err == nil {
+			allowed = append(allowed, from.Host)
+		}
+	}
+	hosts := strings.Join(allowed, " ")
 	return &mesos.Labels{Labels: append([]mesos.Label{{Key: job.FetchHostsLabel, Value: &hosts}}, labels.Labels...)}
 }
 
@@ -143,14 +175,14 @@ func mergeEnvironment(own, given map[string]string) map[string]string {
 // buildExecutor returns the executor of one task. Each task has its own, so
 // that the resources of the executor's container determine which devices the
 // task may open.
-func (c *Client) buildExecutor(l sched.TaskLaunch, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
+func (c *Client) buildExecutor(l sched.TaskLaunch, files []job.FetchArtifact, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
 	shell, name := false, "mesos-gpu executor"
 	grace := l.Spec.KillGrace + shutdownSlack
 	return &mesos.ExecutorInfo{
 		Type: mesos.ExecutorInfo_CUSTOM, ExecutorID: mesos.ExecutorID{Value: l.TaskID},
 		FrameworkID: &mesos.FrameworkID{Value: frameworkID}, Name: &name,
 		Command: &mesos.CommandInfo{
-			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"}, URIs: executorURIs(l.Spec),
+			Shell: &shell, Value: &c.cfg.ExecutorPath, Arguments: []string{"mesos-gpu", "executor"}, URIs: executorURIs(l.Spec, files),
 		},
 		Resources: resources, Labels: labels, Container: executorContainer(l.Spec, l.Ports),
 		ShutdownGracePeriod: durationInfo(grace),

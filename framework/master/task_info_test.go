@@ -98,7 +98,7 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 		{TaskID: "t1", Spec: spec, Ports: []int{31001}, Env: map[string]string{"RANK": "0", "PORT0": "31001"}},
 		{TaskID: "t2", Spec: spec, Ports: []int{31000, 31002}},
 	}}
-	tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
+	tasks, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestExecutorHasHostsToFetchFrom(t *testing.T) {
 		{"no files", &job.Spec{Name: "t", CPUs: 1}, job.FetchHosts{"a"}, "none"},
 	} {
 		accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: c.spec, FetchHosts: c.hosts}}}
-		tasks, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"))}, "f")
+		tasks, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"))}, "f")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestExecutorHasHostsToFetchFrom(t *testing.T) {
 // TestAcceptRejectsOffersOfTwoRoles: the master would refuse the whole ACCEPT.
 func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 2}}}}
-	_, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:1")), newOffer("o2", "s", parseResource("cpus:1"))}, "f")
+	_, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:1")), newOffer("o2", "s", parseResource("cpus:1"))}, "f")
 	if err == nil || !strings.Contains(err.Error(), "offers o1 and o2 of agent a1 are allocated to roles r and s") {
 		t.Errorf("error %v", err)
 	}

@@ -444,6 +444,31 @@ func (v *Model) ListGroupJobs(group string) []job.Job {
 	return list
 }
 
+// LiveWorkdirs returns the working folders of the jobs that have not ended.
+func (v *Model) LiveWorkdirs() map[string]bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	digests := map[string]bool{}
+	for _, e := range v.bySubmission {
+		if e.Spec.Workdir != "" && !e.removed && e.isLive() {
+			digests[e.Spec.Workdir] = true
+		}
+	}
+	return digests
+}
+
+// FindStartingWorkdir returns the working folder of a run while an agent may be fetching it
+// for a task of the run, else "".
+func (v *Model) FindStartingWorkdir(run job.RunID) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e, ok := v.jobs.Find(run.String())
+	if !ok || !slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.State.IsStarting() }) {
+		return ""
+	}
+	return e.Spec.Workdir
+}
+
 // OwnerOf returns the role and owner of a job or, if task is not empty, of the run to which
 // the task belongs: ids end with the run's submission time.
 func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {

@@ -143,6 +143,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		t := ref.get()
 		permissions := s.permissionsFor(ref.job.Spec.Role)
 		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
+		l.Run = ref.job.RunID().Run
 		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports

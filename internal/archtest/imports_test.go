@@ -106,16 +106,17 @@ var exclusiveImports = map[string]struct {
 	trees []string
 	why   string
 }{
-	"github.com/NVIDIA/go-nvml/pkg/nvml":              {[]string{"isolator/nvml"}, "one package loads the driver's library"},
-	"github.com/robfig/cron/v3":                       {[]string{"job"}, "one type computes due times"},
-	"github.com/spf13/cobra":                          {[]string{"cmd", "internal/cli"}, "flags end where configuration begins"},
-	"go.etcd.io/bbolt":                                {[]string{"framework/journal"}, "one package reads and writes the file"},
-	"github.com/opencontainers/runtime-spec/specs-go": {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
-	"github.com/cilium/ebpf":                          {[]string{"isolator/cgroup"}, "one package loads device programs"},
-	"github.com/docker/go-plugins-helpers/volume":     {[]string{"volumemgr/plugin"}, "one package serves the engine's plugin API"},
-	"github.com/coreos/go-oidc/v3/oidc":               {[]string{"framework/access/gate"}, "one package queries issuers"},
-	"golang.org/x/crypto/bcrypt":                      {[]string{"framework/access"}, "one package hashes secrets"},
-	"github.com/prometheus/client_golang/prometheus":  {[]string{"isolator/metrics", "framework/metrics"}, "other packages count events and do not name series"},
+	"github.com/NVIDIA/go-nvml/pkg/nvml":                    {[]string{"isolator/nvml"}, "one package loads the driver's library"},
+	"github.com/robfig/cron/v3":                             {[]string{"job"}, "one type computes due times"},
+	"github.com/spf13/cobra":                                {[]string{"cmd", "internal/cli"}, "flags end where configuration begins"},
+	"go.etcd.io/bbolt":                                      {[]string{"framework/journal"}, "one package reads and writes the file"},
+	"github.com/opencontainers/runtime-spec/specs-go":       {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
+	"github.com/cilium/ebpf":                                {[]string{"isolator/cgroup"}, "one package loads device programs"},
+	"github.com/docker/go-plugins-helpers/volume":           {[]string{"volumemgr/plugin"}, "one package serves the engine's plugin API"},
+	"github.com/coreos/go-oidc/v3/oidc":                     {[]string{"framework/access/gate"}, "one package queries issuers"},
+	"github.com/go-git/go-git/v5/plumbing/format/gitignore": {[]string{"framework/workdir"}, "one package excludes files"},
+	"golang.org/x/crypto/bcrypt":                            {[]string{"framework/access"}, "one package hashes secrets"},
+	"github.com/prometheus/client_golang/prometheus":        {[]string{"isolator/metrics", "framework/metrics"}, "other packages count events and do not name series"},
 }
 
 func TestImports(t *testing.T) {

@@ -98,6 +98,9 @@ func jobKeys() []keyField[job.Spec] {
 			withFlags(assignmentsFlag(Flag{Name: "secret-file", Kind: RepeatedFlag, Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.SecretFiles },
 			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path/in/the/container: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
+		key("workdir", word(""), func(s *spec) *string { return &s.Workdir },
+			"[folder of the client](../guides/jobs.md#files) that is uploaded and in which the tasks start, relative to the job file; or the `sha256:` digest of one that the scheduler stores").withDefault("none").
+			withFlag(Flag{Name: "workdir", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },

@@ -76,6 +76,7 @@ func keySynonyms() map[string][]string {
 		"command":     {"cmd", "args", "argv", "run", "script", "exec"},
 		"env":         {"environment", "envs", "variables", "vars"},
 		"secrets":     {"secret"},
+		"workdir":     {"workingdir", "workingdirectory", "cwd", "chdir"},
 		"fetch":       {"uris", "artifacts", "files", "download"},
 		"uri":         {"url"},
 		"image":       {"containerimage", "dockerimage"},

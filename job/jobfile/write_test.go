@@ -100,6 +100,7 @@ network: front
 network_labels: {zone: a}
 secrets: {TOKEN: hub/token}
 secret_files: {token: hub/token}
+workdir: ../src
 after: [prepare, {job: clean, state: ended}]
 `, head + `
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}

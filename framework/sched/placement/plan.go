@@ -64,6 +64,8 @@ type TaskLaunch struct {
 	// TaskID is the waiting attempt, Index that of the task in its job.
 	TaskID string
 	Index  int
+	// Run is the number of the job's run. A plan does not set it.
+	Run int
 	// Spec is shared with the queue and must not be changed. FetchHosts are the hosts from which the agent may fetch the
 	// job's files, nil for every host. The scheduler sets it when it records the launch: it is empty in a plan.
 	Spec       *job.Spec

@@ -199,7 +199,7 @@ func (a *daemonCommands) runOnce(ctx context.Context, cfg local.ClusterConfig, s
 
 // followToEnd follows the job and returns its exit code as an ExitStatus.
 func (a *daemonCommands) followToEnd(ctx context.Context, api *client.Client, spec *job.Spec) error {
-	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+	if _, err := jobs.SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
 		return err
 	}
 	f := jobs.NewFollower(a.App, api, spec.Name)

@@ -21,7 +21,7 @@ import (
 type jobFileFlags struct {
 	files []string
 	// The others are those of the command line, in its syntax.
-	name, image               string
+	name, image, workdir      string
 	gpus                      int
 	gpuTypes                  []string
 	env, overrides, variables []string
@@ -47,14 +47,15 @@ func addJobFileFlags(c *cobra.Command) *jobFileFlags {
 	f.IntVar(&s.gpus, "gpus", 0, "GPUs for each task, instead of those in the file")
 	f.StringSliceVar(&s.gpuTypes, "gpu-type", nil, "acceptable GPU types, instead of those in the file")
 	f.StringVar(&s.image, "image", "", "container image, instead of that in the file")
+	f.StringVar(&s.workdir, "workdir", "", "folder to upload, relative to the current one, instead of that in the file; the tasks start in a copy of it")
 	f.StringArrayVar(&s.overrides, "set", nil, "KEY=VALUE or KEY.SUBKEY=VALUE: set a key of the job file to a value in YAML; without VALUE the key is removed")
 	f.StringArrayVar(&s.variables, "var", nil, "NAME=value: the value of the variable {{NAME}} in the file")
 	return s
 }
 
 // parseChanges returns the changes that the flags describe.
-func (s *jobFileFlags) parseChanges() (*jobfile.Changes, error) {
-	c := &jobfile.Changes{Variables: map[string]string{}}
+func (s *jobFileFlags) parseChanges() (c *jobfile.Changes, err error) {
+	c = &jobfile.Changes{Variables: map[string]string{}}
 	for _, text := range s.variables {
 		name, value, err := jobfile.ParseVariable(text)
 		if err != nil {
@@ -81,6 +82,15 @@ func (s *jobFileFlags) parseChanges() (*jobfile.Changes, error) {
 	}
 	if given("image") {
 		c.Overrides = append(c.Overrides, jobfile.OverrideText("image", s.image))
+	}
+	if given("workdir") {
+		folder := s.workdir
+		if !job.IsWorkdirDigest(folder) {
+			if folder, err = filepath.Abs(folder); err != nil {
+				return nil, fmt.Errorf("--workdir: %w", err)
+			}
+		}
+		c.Overrides = append(c.Overrides, jobfile.OverrideText("workdir", folder))
 	}
 	for _, text := range s.env {
 		name, value, ok := strings.Cut(text, "=")
@@ -177,7 +187,11 @@ func readJobFile(a *cli.App, name string, c *jobfile.Changes) ([]*job.Spec, erro
 		return nil, fmt.Errorf("open job file: %w", err)
 	}
 	defer f.Close()
-	return jobfile.ReadAll(f, name, c)
+	specs, err := jobfile.ReadAll(f, name, c)
+	for _, spec := range specs {
+		resolveWorkdir(spec, filepath.Dir(name))
+	}
+	return specs, err
 }
 
 // checkDistinctNames returns an error if two jobs have the same name, which may come from --name.

@@ -58,7 +58,7 @@ func (a *jobCommands) runDetached(ctx context.Context, spec *job.Spec) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+	if _, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(a.Stdout, spec.Name)
@@ -74,7 +74,7 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 	}
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
-	if _, err := api.SubmitJob(ctx, *spec); err != nil {
+	if _, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
 		if ctx.Err() == nil || keep {
 			return err
 		}

@@ -44,10 +44,10 @@ func printSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 // message for the user.
 func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
 	if spec.Schedule == nil {
-		view, err = c.SubmitJob(ctx, *spec)
+		view, err = SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob)
 		return view, fmt.Sprintf("job %s submitted", spec.Name), err
 	}
-	schedule, err := c.AddSchedule(ctx, *spec)
+	schedule, err := SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.AddSchedule)
 	return schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), err
 }
 

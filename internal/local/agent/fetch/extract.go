@@ -15,8 +15,8 @@ import (
 )
 
 // extractArchive unpacks an archive into its own folder. The suffix of the name
-// selects the format; a file with another suffix is left as it is.
-func (f *artifactFetcher) extractArchive(ctx context.Context, name string) error {
+// selects the format; a file with another suffix is left as it is, and extracted is false.
+func (f *artifactFetcher) extractArchive(ctx context.Context, name string) (extracted bool, err error) {
 	ends := func(with ...string) bool {
 		for _, end := range with {
 			if strings.HasSuffix(name, end) {
@@ -26,33 +26,33 @@ func (f *artifactFetcher) extractArchive(ctx context.Context, name string) error
 		return false
 	}
 	if ends(".tar.xz", ".txz") {
-		return errors.New("this agent unpacks no xz: pack it with gzip")
+		return false, errors.New("this agent unpacks no xz: pack it with gzip")
 	}
 	isTar := ends(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2")
 	if !isTar && !ends(".zip", ".gz") {
-		return nil
+		return false, nil
 	}
 	in, err := f.root.Open(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer in.Close()
 	if ends(".zip") {
-		return f.extractZip(ctx, path.Dir(name), in)
+		return true, f.extractZip(ctx, path.Dir(name), in)
 	}
 	var content io.Reader = in
 	switch {
 	case ends("gz"):
 		if content, err = gzip.NewReader(in); err != nil {
-			return err
+			return false, err
 		}
 	case ends("bz2"):
 		content = bzip2.NewReader(in)
 	}
 	if !isTar {
-		return f.writeFile(strings.TrimSuffix(name, ".gz"), 0o644, content)
+		return true, f.writeFile(strings.TrimSuffix(name, ".gz"), 0o644, content)
 	}
-	return f.extractTar(ctx, path.Dir(name), tar.NewReader(content))
+	return true, f.extractTar(ctx, path.Dir(name), tar.NewReader(content))
 }
 
 // maxEntries limits the number of entries in an archive.

@@ -95,9 +95,19 @@ func (f *artifactFetcher) fetchURI(ctx context.Context, u *mesos.CommandInfo_URI
 	}
 	// Mesos extracts unless extract is false, and never an executable file.
 	if (u.Extract == nil || *u.Extract) && !u.GetExecutable() {
-		return f.extractArchive(ctx, name)
+		return f.extractURI(ctx, name, u.GetCache())
 	}
 	return nil
+}
+
+// extractURI unpacks a fetched archive. Mesos unpacks a cached one from its cache, so
+// that the archive itself is not in the sandbox.
+func (f *artifactFetcher) extractURI(ctx context.Context, name string, cached bool) error {
+	extracted, err := f.extractArchive(ctx, name)
+	if err != nil || !cached || !extracted {
+		return err
+	}
+	return f.root.Remove(name)
 }
 
 // nameOf returns the path of a URI's file below the folder.

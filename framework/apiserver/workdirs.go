@@ -1,0 +1,124 @@
+package apiserver
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
+)
+
+// WorkdirPattern is the route by which agents fetch the archive of a run. The token is
+// part of the path, because Mesos's fetcher recognizes archives by the end of the URL.
+const WorkdirPattern = "/v1/jobs/{name}/runs/{run}/workdir/{token}/" + job.WorkdirArchive
+
+// WorkdirURL returns the URL by which agents fetch the archive of a run from the API at
+// base.
+func WorkdirURL(base string, run job.RunID, token string) string {
+	path := strings.NewReplacer("{name}", url.PathEscape(run.Name), "{run}", strconv.Itoa(run.Run), "{token}", token).Replace(WorkdirPattern)
+	return strings.TrimRight(base, "/") + path
+}
+
+const (
+	// workdirProgressTimeout limits how long a client may take to send or receive a part
+	// of an archive, uploadTimeout how long to send all of it.
+	workdirProgressTimeout, uploadTimeout = 30 * time.Second, time.Hour
+	// archivePart is how much of an archive is sent before the deadline is extended, in bytes.
+	archivePart = 1 << 20
+)
+
+func (s *apiServer) handleFindWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	stored, err := leader.FindWorkdir(r.Context(), r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, stored)
+	return nil
+}
+
+func (s *apiServer) handleStoreWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	connection := http.NewResponseController(w)
+	stored, created, err := leader.StoreWorkdir(r.Context(), r.PathValue("digest"), &progressReader{r.Body, connection, time.Now().Add(uploadTimeout)})
+	_ = connection.SetWriteDeadline(time.Now().Add(workdirProgressTimeout)) // the upload may have taken longer than the server permits
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		w.Header().Set("Location", "/v1/workdirs/"+stored.Workdir)
+	}
+	writeJSON(w, status, stored)
+	return nil
+}
+
+// progressReader extends the connection's read deadline before each read. The size of
+// the body is bounded by its reader.
+type progressReader struct {
+	io.Reader
+	connection *http.ResponseController
+	end        time.Time
+}
+
+func (p *progressReader) Read(b []byte) (int, error) {
+	until := time.Now().Add(workdirProgressTimeout)
+	if until.After(p.end) {
+		until = p.end
+	}
+	_ = p.connection.SetReadDeadline(until) // test recorders do not support it
+	return p.Reader.Read(b)
+}
+
+// handleFetchWorkdir sends the archive of a run to an agent.
+func (s *apiServer) handleFetchWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	run, ok := job.ParseRunID(r.PathValue("name") + "@" + r.PathValue("run"))
+	if !ok {
+		return UnknownArchive()
+	}
+	archive, err := leader.OpenWorkdir(r.Context(), run, r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	info, err := archive.Stat()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/gzip")
+	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
+	w.Header().Set("Cache-Control", "private")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if err := sendArchive(w, archive); err != nil {
+		panic(http.ErrAbortHandler) // the agent must not take a part for all of it
+	}
+	return nil
+}
+
+// sendArchive copies an archive and extends the write deadline for each part.
+func sendArchive(w http.ResponseWriter, archive *os.File) error {
+	connection := http.NewResponseController(w)
+	for {
+		_ = connection.SetWriteDeadline(time.Now().Add(workdirProgressTimeout)) // test recorders do not support it
+		n, err := io.CopyN(w, archive, archivePart)
+		if err == io.EOF || err == nil && n == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// UnknownArchive is the Problem of a wrong token and of a run that has no archive, or
+// none of whose tasks starts.
+func UnknownArchive() *api.Problem {
+	return api.NewProblemf(http.StatusNotFound, "there is no such archive, or no task of its run is starting")
+}

@@ -1,0 +1,125 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/workdir"
+	"mesos-gpu/framework/workdirstore"
+	"mesos-gpu/job"
+)
+
+// workdirCleanupInterval is how often unused archives are removed.
+const workdirCleanupInterval = 10 * time.Minute
+
+// checkWorkdir returns a Problem if the archive of a job's working folder is not stored.
+// It also keeps the archive until the job is recorded.
+func (b *Leader) checkWorkdir(spec *job.Spec) error {
+	if spec.Workdir == "" {
+		return nil
+	}
+	_, err := b.workdirs.Find(spec.Workdir, b.loop.clock())
+	return workdirProblem(err, spec.Workdir)
+}
+
+// workdirProblem converts an error of the store to the client's problem.
+func workdirProblem(err error, digest string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, workdirstore.ErrUnknown):
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%w: upload it, and submit the job again", err).WithCode(api.CodeWorkdirNotFound, digest)
+	case errors.As(err, new(*workdir.SizeError)):
+		return api.NewProblemf(http.StatusRequestEntityTooLarge, "%w", err)
+	case errors.Is(err, workdirstore.ErrInvalid):
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%w", err)
+	case errors.Is(err, workdirstore.ErrFull):
+		return api.NewProblemf(http.StatusInsufficientStorage, "%w", err)
+	}
+	return err
+}
+
+// FindWorkdir returns the size of a stored archive, which is then kept for a while.
+func (b *Leader) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
+	bytes, err := b.workdirs.Find(digest, b.loop.clock())
+	if errors.Is(err, workdirstore.ErrUnknown) {
+		return api.StoredWorkdir{}, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)
+	}
+	return api.StoredWorkdir{Workdir: digest, Bytes: bytes}, err
+}
+
+// StoreWorkdir stores an archive.
+func (b *Leader) StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (stored api.StoredWorkdir, created bool, err error) {
+	created, err = b.workdirs.Put(ctx, digest, archive, b.loop.clock(), func() (map[string]bool, error) { return b.liveWorkdirs(ctx) })
+	if err != nil {
+		return stored, false, workdirProblem(err, digest)
+	}
+	stored, err = b.FindWorkdir(ctx, digest)
+	return stored, created, err
+}
+
+// liveWorkdirs returns the archives that must be kept: those of live jobs and of
+// schedules.
+func (b *Leader) liveWorkdirs(ctx context.Context) (digests map[string]bool, err error) {
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		digests = b.Model.LiveWorkdirs()
+		for name, p := range b.schedules.allSchedules(st) {
+			if p.err != nil {
+				return api.NewProblemf(http.StatusInternalServerError, "schedule %q cannot be read, so that its working folder is not known: %w", name, p.err)
+			}
+			if w := p.entry.Spec.Workdir; w != "" {
+				digests[w] = true
+			}
+		}
+		return nil
+	})
+	return digests, err
+}
+
+// CleanWorkdirs removes archives that are no longer used, until ctx ends.
+func (b *Leader) CleanWorkdirs(ctx context.Context) error {
+	for {
+		b.removeUnusedWorkdirs(ctx)
+		select {
+		case <-time.After(workdirCleanupInterval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (b *Leader) removeUnusedWorkdirs(ctx context.Context) {
+	live, err := b.liveWorkdirs(ctx)
+	removed := 0
+	if err == nil {
+		removed, err = b.workdirs.RemoveUnused(b.loop.clock(), live)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.loop.log.WithError(err).Warn("unused working folders are kept")
+	}
+	if removed > 0 {
+		b.loop.log.WithField("removed", removed).Info("removed unused working folders")
+	}
+}
+
+// OpenWorkdir opens the archive of a run for an agent. The token is valid only while a
+// task of the run starts: the agent's fetcher writes the URL to the task's output, which
+// other users may read later.
+func (b *Leader) OpenWorkdir(_ context.Context, run job.RunID, token string) (*os.File, error) {
+	digest := b.Model.FindStartingWorkdir(run)
+	if digest == "" || !b.workdirs.CheckToken(run, digest, token) {
+		return nil, apiserver.UnknownArchive()
+	}
+	f, err := b.workdirs.Open(digest)
+	if errors.Is(err, workdirstore.ErrUnknown) {
+		return nil, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)
+	}
+	return f, err
+}

@@ -1,0 +1,61 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/job"
+)
+
+// resolveWorkdir makes the working folder of a job file relative to the current folder.
+// In the file it is relative to the file's own folder.
+func resolveWorkdir(spec *job.Spec, base string) {
+	if spec.Workdir != "" && !job.IsWorkdirDigest(spec.Workdir) && !filepath.IsAbs(spec.Workdir) {
+		spec.Workdir = filepath.Join(base, spec.Workdir)
+	}
+}
+
+// uploadFunc is client.Client.UploadWorkdir.
+type uploadFunc func(ctx context.Context, folder string, o client.UploadOptions) (api.StoredWorkdir, bool, error)
+
+// SubmitWithWorkdir uploads the working folder of a job and submits the job. It uploads
+// the folder again if another scheduler, which does not store it, receives the job.
+func SubmitWithWorkdir[View any](ctx context.Context, a *cli.App, spec *job.Spec, upload uploadFunc, submit func(context.Context, job.Spec) (View, error)) (View, error) {
+	folder := spec.Workdir
+	if folder == "" || job.IsWorkdirDigest(folder) {
+		return submit(ctx, *spec)
+	}
+	for again := false; ; again = true {
+		stored, err := uploadFolder(ctx, a, folder, upload)
+		if err != nil {
+			var none View
+			return none, err
+		}
+		sent := *spec
+		sent.Workdir = stored.Workdir
+		view, err := submit(ctx, sent)
+		if p := (*api.Problem)(nil); again || !errors.As(err, &p) || p.Code != api.CodeWorkdirNotFound {
+			return view, err
+		}
+	}
+}
+
+// uploadFolder uploads a folder, with a progress bar on a terminal.
+func uploadFolder(ctx context.Context, a *cli.App, folder string, upload uploadFunc) (api.StoredWorkdir, error) {
+	var part func(int64)
+	done := func() {}
+	defer func() { done() }()
+	stored, _, err := upload(ctx, folder, client.UploadOptions{OnProgress: func(sent, total int64) {
+		if part == nil {
+			if part, done = a.StartProgress("uploading "+folder, total); part == nil {
+				part = func(int64) {}
+			}
+		}
+		part(sent)
+	}})
+	return stored, err
+}
