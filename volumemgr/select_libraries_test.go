@@ -130,6 +130,7 @@ func TestOpenGL(t *testing.T) {
 		{"glvnd", []func(string){glvnd, driver}, dispatched},
 		{"glvnd beside mesa", []func(string){mesa, glvnd, driver}, dispatched},
 		{"glvnd takes the vendor's place", []func(string){vendor, glvnd, driver}, dispatched},
+		{"vendor with a driver for glvnd", []func(string){vendor, driver}, []string{"libGL.so." + v535, "libGLX_nvidia.so." + v535}},
 		{"vendor", []func(string){vendor, mesa}, []string{"libGL.so." + v535}},
 		{"glvnd without a driver for it", []func(string){vendor, glvnd}, []string{"libGL.so." + v535}},
 		{"mesa alone", []func(string){mesa}, nil},
@@ -144,6 +145,9 @@ func TestOpenGL(t *testing.T) {
 			}
 			var owners []string
 			for name, f := range filesByName(mustFind(t, dir)) {
+				if f.Source == "" || f.Size == 0 {
+					t.Errorf("%q has no file", name)
+				}
 				if slices.Contains(f.Links, "libGL.so.1") {
 					owners = append(owners, name)
 				}

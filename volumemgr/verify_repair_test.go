@@ -385,3 +385,53 @@ func TestSameFile(t *testing.T) {
 		}
 	}
 }
+
+// A repair creates a volume that does not exist, and one whose folders were removed.
+func TestRepairCreatesWhatIsMissing(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	created, damage, err := s.Repair(context.Background(), d)
+	if err != nil || len(damage) != 0 || created.Files != len(d.Files) {
+		t.Fatalf("no volume: got %v, damage %v, %v", created, damage, err)
+	}
+	for _, dir := range volumeDirs() {
+		if err := os.RemoveAll(filepath.Join(created.Path, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, damage, err := s.Repair(context.Background(), d)
+	if err != nil || len(damage) < len(d.Files) || v != created {
+		t.Errorf("without folders: got %v, %d damaged, %v, want %v", v, len(damage), err, created)
+	}
+	if got := mustVerify(t, s, v.Name); got != nil {
+		t.Error(got)
+	}
+	d.Version = "../x"
+	if _, _, err := s.Repair(context.Background(), d); err == nil || !strings.Contains(err.Error(), "is not a volume's name") {
+		t.Errorf("a version that is none: %v", err)
+	}
+}
+
+// The digest of a file that was replaced while it was read is not stored for the new file.
+func TestDigestOfReplacedFileIsNotStored(t *testing.T) {
+	d := mustFind(t, simulatedRoot(t))
+	s := Store{Dir: t.TempDir()}
+	v := mustCreate(t, s, d)
+	read, err := s.Inspect(v.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := read
+	now.Files = slices.Clone(read.Files)
+	now.Files[0].Size++
+	if err := writeManifest(v.Path, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.storeDigests(context.Background(), v.Path, read, map[string]string{read.Files[0].Path: "old", read.Files[1].Path: "known"}); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := s.Inspect(v.Name)
+	if err != nil || stored.Files[0].SHA256 != "" || stored.Files[1].SHA256 != "known" || stored.Files[2].SHA256 != "" {
+		t.Errorf("stored %+v, %v", stored.Files[:3], err)
+	}
+}
