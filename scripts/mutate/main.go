@@ -77,6 +77,11 @@ func checkPackages(out io.Writer, count int, seed uint64, name string, patterns 
 		if err != nil {
 			return err
 		}
+		for _, folder := range []string{work, dir} { // tests that act as other users use temporary files below
+			if err := os.Chmod(folder, 0o755); err != nil {
+				return err
+			}
+		}
 		t, err := p.buildTests(dir, chosen)
 		if err != nil {
 			return err

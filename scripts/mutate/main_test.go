@@ -45,6 +45,7 @@ func Loop() (n int) {
 	"quota_test.go": `package example
 
 import (
+	"os"
 	"runtime"
 	"syscall"
 	"testing"
@@ -59,6 +60,9 @@ func TestLoopAsAnotherUser(t *testing.T) {
 	}
 	if Loop() != 3 {
 		t.Error("wrong count")
+	}
+	if _, err := os.Stat(os.TempDir()); err != nil {
+		t.Error(err)
 	}
 }
 
