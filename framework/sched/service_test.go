@@ -345,3 +345,24 @@ func TestNothingIsKeptOfForgottenJobs(t *testing.T) {
 		t.Errorf("removed %v, %d attempts are kept", c.Removed, st.endedAttempts.count)
 	}
 }
+
+// A task that was retired by scaling down gets no new state when its service is killed, only the message.
+func TestKilledServiceRetiresTasksForGood(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := newPlacedState(SchedulerSettings{}, now, testService("web", 2))
+	st.Step(now, ScaleService{Job: "web", Tasks: 1})
+	j, _ := st.Job("web")
+	at := slices.IndexFunc(j.Tasks, func(t job.Task) bool { return !t.KillRequested.IsZero() })
+	retired := j.Tasks[at].ID
+	st.Step(now, TaskUpdate{TaskID: retired, State: job.Killed})
+	st.TakeChanges()
+	st.Step(now, KillJob{Job: "web"})
+	for _, m := range st.TakeChanges().Transitions {
+		if want := m.TaskID == retired; m.Repeated != want || want && (m.State != job.Killed || m.Message != "its service has been killed") {
+			t.Errorf("the task %s has the transition %+v", m.TaskID, m)
+		}
+	}
+	if task, _ := st.Task(retired); task.KillReason != job.KillByUser || task.Message != "its service has been killed" {
+		t.Errorf("the retired task is %+v", task)
+	}
+}
