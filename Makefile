@@ -9,7 +9,7 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mesos-gpu
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
+	GO=$(GO) scripts/build-progress.sh -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
 
 module: ## build bin/libmesosgpumodule.so, the agents' module, for the Mesos under MESOS_PREFIX
 	$(MAKE) --no-print-directory -j2 -C isolator/module module OUT=$(CURDIR)/bin
@@ -17,8 +17,9 @@ module: ## build bin/libmesosgpumodule.so, the agents' module, for the Mesos und
 limiter: ## build bin/limiter/libmesosgpu.so, which holds containers to their parts of GPUs
 	$(MAKE) --no-print-directory -j2 -C isolator/limiter limiter OUT=$(CURDIR)/bin/limiter
 
-package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, in bin/packages
-	VERSION=$(VERSION) scripts/package.sh
+ARCH ?=
+package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, or only for ARCH, in bin/packages
+	VERSION=$(VERSION) scripts/package.sh $(ARCH)
 
 package-test: ## build all packages; run the foreign ones; install, upgrade, remove and purge in a clean root and under a systemd
 	scripts/package-test.sh

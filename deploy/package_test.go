@@ -98,7 +98,10 @@ func runProgram(t *testing.T, name string, args ...string) string {
 type fileListing struct {
 	modes       map[string]string
 	manualPages int
+	documents   int // pages and examples
 }
+
+var documentPath = regexp.MustCompile(`^/usr/share/doc/mesos-gpu/(docs/|examples/|README\.md$|CHANGELOG\.md$)`)
 
 func (f *fileListing) addFile(t *testing.T, mode, owner, path string) {
 	t.Helper()
@@ -112,6 +115,8 @@ func (f *fileListing) addFile(t *testing.T, mode, owner, path string) {
 		}
 	case strings.HasPrefix(path, "/usr/share/man/man1/") && mode == "-rw-r--r--":
 		f.manualPages++
+	case documentPath.MatchString(path) && mode == "-rw-r--r--":
+		f.documents++
 	default:
 		f.modes[path] = mode
 	}
@@ -124,6 +129,9 @@ func (f *fileListing) compareFiles(t *testing.T, kind string) {
 	}
 	if f.manualPages < 20 {
 		t.Errorf("%s: got %d manual pages, want at least 20", kind, f.manualPages)
+	}
+	if f.documents < 30 {
+		t.Errorf("%s: got %d pages and examples, want at least 30", kind, f.documents)
 	}
 }
 

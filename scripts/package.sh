@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # package.sh [ARCH…]: builds a .deb, an .rpm and a .tar.gz for each architecture
 # (default: amd64, arm64 and ppc64le) in bin/packages. NVML is loaded through cgo,
-# so each architecture needs a C compiler; scripts/package-tools.sh installs
-# Debian's. The same commit and compilers give the same bytes.
+# so each architecture needs a C compiler; scripts/package-tools.sh cross installs
+# Debian's. All programs are looked for before the first build. The same commit and
+# compilers give the same bytes.
 # PACKAGE_COMPRESSION=gzip is for tests: xz takes 13 s of processor time for each
 # package.
 set -euo pipefail
@@ -31,6 +32,29 @@ compiler() {
 	ppc64le) echo powerpc64le-linux-gnu-gcc ;;
 	*) echo "package: no compiler is known for $1: use amd64, arm64 or ppc64le" >&2 && return 1 ;;
 	esac
+}
+
+# require fails if programs that the packages need are missing: it names all of them,
+# and what installs them.
+require() { # ARCH…
+	local arch cc program missing=() advice=()
+	for arch in "$@"; do
+		cc=$(compiler "$arch")
+		command -v "${cc%% *}" >/dev/null && continue
+		missing+=("$cc for $arch")
+		if [ "$arch" = "$(go env GOHOSTARCH)" ]; then
+			advice+=("install a C compiler for this machine")
+		else
+			advice+=("run scripts/package-tools.sh cross on Debian, or make package ARCH=$(go env GOHOSTARCH) for this machine only")
+		fi
+	done
+	for program in make dpkg-deb gzip tar sha256sum; do
+		command -v "$program" >/dev/null || { missing+=("$program") && advice+=("install $program"); }
+	done
+	((${#missing[@]} == 0)) || {
+		echo "package: missing: $(printf '%s; ' "${missing[@]}")nothing was built. To build: $(printf '%s\n' "${advice[@]}" | sort -u | paste -sd';' | sed 's/;/; /g')" >&2
+		return 1
+	}
 }
 
 build() { # ARCH FILE
@@ -65,6 +89,9 @@ shared() { # DIR BINARY
 	for shell in bash zsh fish; do "$2" completion $shell >"$1/completions/mesos-gpu.$shell"; done
 	licences >"$1/third-party-licences"
 	gzip -9n "$1/third-party-licences"
+	mkdir "$1/doc"
+	git ls-files -z docs examples README.md CHANGELOG.md | xargs -0 cp --parents -t "$1/doc"
+	chmod -R u=rwX,go=rX "$1/doc"
 }
 
 # tarball contains the files of the .deb below one folder, without scripts.
@@ -81,16 +108,19 @@ nfpm() {
 	go tool -modfile=deploy/package/nfpm/go.mod nfpm "$@" >"$work/nfpm" || { cat "$work/nfpm" >&2 && return 1; }
 }
 
+(($#)) || set -- amd64 arm64 ppc64le
+require "$@"
 PACKAGE_VERSION=$(version)
 export PACKAGE_VERSION
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/shared"
+echo "package: the binary for this machine, manual pages and licences"
 build "$(go env GOHOSTARCH)" "$work/here"
 shared "$work/shared" "$work/here"
 sed "s/compression: xz/compression: ${PACKAGE_COMPRESSION:-xz}/" deploy/package/nfpm.yaml >"$work/nfpm.yaml"
-(($#)) || set -- amd64 arm64 ppc64le
 for arch in "$@"; do
+	echo "package: $arch"
 	export PACKAGE_ARCH=$arch PACKAGE_ROOT=$work/$arch PACKAGE_SHARED=$work/shared
 	mkdir "$PACKAGE_ROOT"
 	if [ "$arch" = "$(go env GOHOSTARCH)" ]; then

@@ -135,3 +135,26 @@ func TestJobTimes(t *testing.T) {
 		t.Errorf("describe of a job that never started:\n%s", r.out)
 	}
 }
+
+// After a service is scaled down, ps and describe count and show only the tasks that it
+// still wants.
+func TestScaledDownServiceIsShownWithoutRetiredTasks(t *testing.T) {
+	web := fakeJob("web", time.Hour, job.Killed, job.Running, job.Waiting)
+	web.Spec.Service, web.Spec.HealthCheck = &job.Service{}, &job.HealthCheck{}
+	web.Tasks[0].KillReason = job.KillByScaling
+	healthy := true
+	web.Tasks[1].Healthy = &healthy
+	c := newFakeCluster(web)
+	c.command(t, "ps").expect(t, ""+
+		"JOB  STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
+		"web  RUNNING  1/2    1 of 2   no GPU  1h ago\n", "", 0)
+	out, _, _ := strings.Cut(c.command(t, "describe web").out, "TIME") // history follows
+	for _, want := range []string{"wants 2 tasks", "1 running, 1 waiting", "1 of 2", "web.1.1.x", "web.2.1.x"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("describe lacks %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "web.0.1.x") {
+		t.Errorf("describe lists a task by which the service was scaled down:\n%s", out)
+	}
+}

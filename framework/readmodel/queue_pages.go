@@ -168,7 +168,7 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	q := api.QueuedJob{
 		Position: position, Name: j.Spec.Name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
-		State: j.State(), TaskStates: j.CountTasks(), Tasks: len(j.Tasks), GPUs: gpuRequestText(&j.Spec.Request),
+		State: j.State(), TaskStates: j.CountTasks(), Tasks: j.WantedTasks(), GPUs: gpuRequestText(&j.Spec.Request),
 	}
 	q.Waiting = q.TaskStates[job.Waiting]
 	return q

@@ -194,3 +194,14 @@ func TestFirstPagesOfALongQueueShareAnOrder(t *testing.T) {
 		first(short, 2)
 	})
 }
+
+// TestQueueCountsWantedTasks: tasks by which a service was scaled down are not counted.
+func TestQueueCountsWantedTasks(t *testing.T) {
+	w := newPendingJobs("web")
+	w.jobs["web"] = frameworktest.JobInStates("web", 1, job.Killed, job.Running, job.Waiting)
+	w.jobs["web"].Tasks[0].KillReason = job.KillByScaling
+	list, err := w.readPage(api.PageRequest{}, nil)
+	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Tasks != 2 || list.Jobs[0].Waiting != 1 {
+		t.Errorf("got %+v, %v, want 1 of 2 tasks that waits", list.Jobs, err)
+	}
+}

@@ -38,15 +38,14 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		if waiting == 0 {
 			continue
 		}
-		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.Spec.Tasks}
+		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.WantedTasks()}
 		w, _ := s.appendReadyTasks(j, groups, nil)
 		reserved, behindHead := s.reservationReasons[name]
 		switch {
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
 		case behindHead:
-			r = reserved
-			r.Missing = min(r.Missing, waiting)
+			r.PendingCause, r.Missing = reserved.PendingCause, min(reserved.Missing, waiting)
 		default:
 			if usage == nil {
 				usage = s.newUsage(s.runningTasks())

@@ -27,7 +27,7 @@ func TestReservationReasonCountsTasksThatStillWait(t *testing.T) {
 		t.Errorf("3 tasks wait, the reason is %+v", r)
 	}
 	st.Step(now, ScaleService{Job: "web", Tasks: 1})
-	if r := st.PendingReasons("web")["web"]; r.Needs != needs || r.Missing != 1 || r.Tasks != 3 {
+	if r := st.PendingReasons("web")["web"]; r.Needs != needs || r.Missing != 1 || r.Tasks != 1 {
 		t.Errorf("1 task waits, the reason is %+v", r)
 	}
 }

@@ -17,11 +17,14 @@ export function isLive(job) {
 // live states, the most active one last.
 const stateRanks = ['FINISHED', 'KILLED', 'LOST', 'REFUSED', 'FAILED', 'WAITING', 'LAUNCHING', 'STAGING', 'STARTING', 'KILLING', 'UNREACHABLE', 'RUNNING'];
 
+// currentTasks returns a job's tasks without those by which a service was scaled down.
+export function currentTasks(job) {
+  return job.tasks.filter(({ state, kill_reason: reason }) => reason !== 'scale' || stateRanks.indexOf(state) >= stateRanks.indexOf('WAITING'));
+}
+
 // jobState returns a job's state, with later events: that of its highest-ranked task.
-// Tasks by which a service was scaled down do not count.
 export function jobState(job) {
-  const ranks = job.tasks.filter(({ state, kill_reason: reason }) => reason !== 'scale' || stateRanks.indexOf(state) >= stateRanks.indexOf('WAITING'))
-    .map(({ state }) => stateRanks.indexOf(state));
+  const ranks = currentTasks(job).map(({ state }) => stateRanks.indexOf(state));
   return ranks.length ? stateRanks[ranks.reduce((a, b) => Math.max(a, b))] : job.state;
 }
 

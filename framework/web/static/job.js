@@ -1,6 +1,6 @@
 // The page of one job: its properties, its tasks, and the output of one task.
 import { setAttribute, createElement, createFacts, formatNumber, formatCount, formatElapsed, formatSize, createTable, setText } from './dom.js';
-import { isLive, jobState, formatRequest } from './cluster.js';
+import { currentTasks, isLive, jobState, formatRequest } from './cluster.js';
 import { createLog } from './log.js';
 import { renderJobUsage, createUsage } from './usage.js';
 import { Problem, encodePath } from './api.js';
@@ -31,10 +31,11 @@ export function renderJob(store, name, chosenTask) {
     }
     about.update(jobFacts(job));
     setText(reasonNode, (isLive(job) && job.waits) || '');
-    tasks.update(job.tasks.slice(0, maxRows));
-    setText(note, job.tasks.length > maxRows ? `The first ${maxRows} of ${formatNumber(job.tasks.length)} tasks` : '');
-    const id = chosenTask ?? pickTask(job, output.task);
-    markChosen(tasks.node, job, id);
+    const current = currentTasks(job);
+    tasks.update(current.slice(0, maxRows));
+    setText(note, current.length > maxRows ? `The first ${maxRows} of ${formatNumber(current.length)} tasks` : '');
+    const id = chosenTask ?? pickTask(current, output.task);
+    markChosen(tasks.node, current, id);
     output.show(id, job.tasks.find((task) => task.id === id)?.state ?? '');
     usage.update(renderJobUsage(job, id), store.health?.role);
   };
@@ -65,15 +66,15 @@ export function renderJob(store, name, chosenTask) {
 
 // pickTask returns the task whose output is shown. It keeps the current one while
 // it exists, and otherwise selects the task with the first state of the list.
-function pickTask(job, current) {
+function pickTask(tasks, current) {
   const states = ['FAILED', 'RUNNING', 'REFUSED', 'LOST', 'KILLED'];
-  if (job.tasks.some((task) => task.id === current)) return current;
+  if (tasks.some((task) => task.id === current)) return current;
   const rank = (task) => (states.indexOf(task.state) + states.length + 1) % (states.length + 1);
-  return job.tasks.reduce((best, task) => (rank(task) < rank(best) ? task : best), job.tasks[0])?.id;
+  return tasks.reduce((best, task) => (rank(task) < rank(best) ? task : best), tasks[0])?.id;
 }
 
-function markChosen(node, job, id) {
-  node.querySelectorAll('tbody tr').forEach((row, i) => setAttribute(row, 'aria-current', job.tasks[i]?.id === id));
+function markChosen(node, tasks, id) {
+  node.querySelectorAll('tbody tr').forEach((row, i) => setAttribute(row, 'aria-current', tasks[i]?.id === id));
 }
 
 function taskColumns(taskLink, valuesOf) {

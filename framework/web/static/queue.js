@@ -1,6 +1,6 @@
 // The jobs with waiting tasks, in queue order.
 import { createElement, formatElapsed, createTable, setText } from './dom.js';
-import { formatRequest } from './cluster.js';
+import { currentTasks, formatRequest } from './cluster.js';
 import { encodePath } from './api.js';
 
 export function renderQueue(store) {
@@ -34,7 +34,7 @@ function queueFromJobs(jobs) {
     .sort((a, b) => (b.spec.priority ?? 0) - (a.spec.priority ?? 0) || Date.parse(a.submitted) - Date.parse(b.submitted))
     .map((job, i) => ({
       position: i + 1, name: job.spec.name, role: job.spec.role, priority: job.spec.priority, submitted: job.submitted,
-      tasks: job.tasks.length, waiting: job.tasks.filter(isWaiting).length, gpus: formatRequest(job.spec), reason: job.waits,
+      tasks: currentTasks(job).length, waiting: job.tasks.filter(isWaiting).length, gpus: formatRequest(job.spec), reason: job.waits,
     }));
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if v := s.Service; v != nil {
 		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
 	}
+	if s.HealthCheck != nil && !j.Terminal {
+		line("healthy", "%s", formatHealthy(j))
+	}
 	if len(s.After) > 0 {
 		line("after", "%s", formatDependencies(s.After))
 	}
@@ -81,7 +85,7 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	}
 	p.PrintFacts(append(facts, wishes...))
 	fmt.Fprintln(p)
-	err = term.PrintTable(p.DropFirst(append(term.ColumnNames(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...), j.Tasks, append([]term.TableColumn[job.Task]{
+	err = term.PrintTable(p.DropFirst(append(term.ColumnNames(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...), unretiredTasks(j), append([]term.TableColumn[job.Task]{
 		{Name: "TASK", Value: func(t job.Task) string { return t.ID }},
 		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
 		{Name: "HEALTH", Value: func(t job.Task) string { return formatHealth(&t) }},
@@ -98,6 +102,12 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
 		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
 	}, endingColumns(&s)...), timeColumns()...)
+}
+
+// unretiredTasks returns the tasks of a job without those by which a service was scaled
+// down.
+func unretiredTasks(j *api.JobView) []job.Task {
+	return slices.DeleteFunc(slices.Clone(j.Tasks), func(t job.Task) bool { return t.IsRetired() })
 }
 
 // formatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".

@@ -21,7 +21,7 @@ func TestHealthColumn(t *testing.T) {
 		{ID: "serve.1", State: job.Running, Healthy: &no, Check: "HTTP status 503"},
 		{ID: "serve.2", State: job.Starting},
 		{ID: "serve.3", State: job.Failed, Healthy: &yes},
-		{ID: "serve.4", State: job.Killed, KillReason: job.KillByScaling},
+		{ID: "retired.4", State: job.Killed, KillReason: job.KillByScaling},
 	}
 	if got := formatHealthy(&j); got != "1 of 4" {
 		t.Errorf("ps shows %q", got)
@@ -38,9 +38,12 @@ func TestHealthColumn(t *testing.T) {
 			t.Errorf("describe shows %q, want %q", got, want)
 		}
 	}
-	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service      wants 4 tasks; pauses of 1s by 2 to 1h0m0s"} {
+	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service      wants 4 tasks; pauses of 1s by 2 to 1h0m0s", "healthy      1 of 4\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
 		}
+	}
+	if strings.Contains(out.String(), "retired.4") {
+		t.Errorf("describe lists a task by which the service was scaled down:\n%s", out.String())
 	}
 }
