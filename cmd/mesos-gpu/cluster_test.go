@@ -94,7 +94,7 @@ func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list ap
 		if newest, _ := c.findJob(j.Spec.Name); q.RunsOf == "" && newest != j || q.RunsOf != "" && q.RunsOf != j.Spec.Name {
 			continue
 		}
-		if q.State == "" || (q.State == api.LiveJobs) == !j.IsTerminal() {
+		if q.MatchesSpec(&j.Spec) && q.MatchesState(j.State(), !j.IsTerminal()) {
 			list.Jobs = append(list.Jobs, c.viewOf(j))
 		}
 	}

@@ -83,9 +83,9 @@ func sweep() *job.Job {
 // and the filters select what is shown.
 func TestStateOfJobWithManyTasks(t *testing.T) {
 	c := newFakeCluster(sweep(), fakeJob("over", time.Hour, job.Failed, job.Finished))
-	row := "sweep  RUNNING  2/6, 2 finished, 1 failed  -        no GPU  2h ago\n"
+	row := "sweep  RUNNING  2/6, 1 waiting, 2 finished, 1 failed  -        no GPU  2h ago\n"
 	over := "over  FAILED  1/2, 1 finished  -        no GPU  1h ago\n"
-	head := "JOB    STATE    TASKS                      HEALTHY  GPUS    SUBMITTED  WAITS\n"
+	head := "JOB    STATE    TASKS                                 HEALTHY  GPUS    SUBMITTED  WAITS\n"
 	overHead := "JOB   STATE   TASKS            HEALTHY  GPUS    SUBMITTED  WAITS\n"
 	none := "No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.\n"
 	for line, want := range map[string]string{

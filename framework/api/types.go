@@ -56,24 +56,6 @@ type JobList struct {
 	Next string `json:"next,omitempty"`
 }
 
-// JobQuery selects the jobs to list.
-type JobQuery struct {
-	PageRequest
-	// State is LiveJobs or EndedJobs; "" selects both.
-	State string
-	// NewestFirst lists the job that was submitted last first.
-	NewestFirst bool
-}
-
-// NewestFirst is the value of the query parameter order.
-const NewestFirst = "newest"
-
-// Values of JobQuery.State.
-const (
-	LiveJobs  = "live"
-	EndedJobs = "ended"
-)
-
 // AgentSummary is an agent of the cluster, including those of other frameworks.
 type AgentSummary struct {
 	ID       string   `json:"id"`

@@ -214,13 +214,14 @@ func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 	if q.PageRequest, err = parsePageRequest(v); err != nil {
 		return q, err
 	}
-	q.State = v.Get("state")
+	q.State, q.Role, q.Owner, q.Name = v.Get("state"), v.Get("role"), v.Get("owner"), v.Get("name")
+	q.Labels = strings.Join(v["label"], ",")
 	if order := v.Get("order"); order != "" && order != api.NewestFirst {
 		return q, api.NewProblemf(http.StatusBadRequest, "order %q is not %s: leave it out for oldest first", order, api.NewestFirst)
 	}
 	q.NewestFirst = v.Get("order") == api.NewestFirst
-	if q.State != "" && q.State != api.LiveJobs && q.State != api.EndedJobs {
-		return q, api.NewProblemf(http.StatusBadRequest, "state %q is neither %s nor %s", q.State, api.LiveJobs, api.EndedJobs)
+	if err := q.Validate(); err != nil {
+		return q, api.NewProblemf(http.StatusBadRequest, "%w", err)
 	}
 	return q, nil
 }

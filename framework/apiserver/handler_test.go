@@ -255,7 +255,8 @@ func TestRequests(t *testing.T) {
 		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
 		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: api.NewProblemf(404, "no task"), status: 404, contains: "no task"},
 		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "not a number from 1 to 10000: leave it out for all"},
-		"bad state":             {method: "GET", path: "/v1/jobs?state=dead", status: 400, contains: "neither live nor ended"},
+		"bad state":             {method: "GET", path: "/v1/jobs?state=RUNNING,dead", status: 400, contains: `state \"dead\" is neither live, ended nor a state of jobs such as RUNNING`},
+		"bad name":              {method: "GET", path: "/v1/jobs?name=[a", status: 400, contains: "a bracket is not closed"},
 		"no events":             {method: "GET", path: "/v1/events?job=x", err: api.NewProblemf(404, "no job"), status: 404, contains: "no job"},
 	}
 	for name, tt := range tests {
@@ -421,11 +422,11 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 
 func TestListPagination(t *testing.T) {
 	f := &fakeBackend{next: "cursor"}
-	status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=ended", "")
+	status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=FAILED,LOST&role=web&owner=ada&name=t*&label=team%3Dvision&label=tier,x", "")
 	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
 		t.Errorf("got %d %s", status, body)
 	}
-	if want := (api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: "a/b"}, State: api.EndedJobs}); f.query != want {
+	if want := (api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: "a/b"}, State: "FAILED,LOST", Role: "web", Owner: "ada", Name: "t*", Labels: "team=vision,tier,x"}); f.query != want {
 		t.Errorf("the backend got the query %+v", f.query)
 	}
 }

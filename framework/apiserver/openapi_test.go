@@ -245,7 +245,7 @@ var validRequests = map[string]struct {
 	header      []string
 	status      int
 }{
-	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&order=newest"},
+	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&role=web&owner=ada&name=t*&label=team%3Dvision,tier&order=newest"},
 	"GET /v1/schedules":                     {query: "?limit=5&after=" + EncodeCursor("schedules", SortKey{"a", ""})},
 	"GET /v1/agents":                        {query: "?limit=5&after=" + EncodeCursor("agents", SortKey{"a", "b", ""})},
 	"GET /v1/gpus":                          {query: "?limit=5&after=" + EncodeCursor("gpus", SortKey{"a", "b", "c"})},

@@ -38,7 +38,7 @@ func routes() []route {
 		{"GET /metrics/prometheus", access.View, requireMetricsAccess, onReads((*apiServer).handleMetrics), "", false},
 
 		// These omit entries that the requester may not see.
-		{"GET /v1/jobs", access.View, requireInAnyRole, onReads((*apiServer).handleListJobs), page + " state order", false},
+		{"GET /v1/jobs", access.View, requireInAnyRole, onReads((*apiServer).handleListJobs), page + " state role owner name label order", false},
 		{"GET /v1/events", access.View, requireInAnyRole, (*apiServer).handleEvents, "job state inventory", false},
 		{"GET /v1/gpus", access.View, requireInAnyRole, onReads((*apiServer).handleListGPUs), page, false},
 		{"GET /v1/usage", access.View, requireInAnyRole, (*apiServer).handleListUsage, page + " job role task agent minutes", false},

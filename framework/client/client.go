@@ -129,6 +129,11 @@ func (c *Client) ListJobs(ctx context.Context) ([]api.JobView, error) {
 	return c.ListJobsByState(ctx, "")
 }
 
+// ListJobsMatching lists the jobs that a query selects, without its PageRequest, in its order.
+func (c *Client) ListJobsMatching(ctx context.Context, q api.JobQuery) ([]api.JobView, error) {
+	return collectAll(c.EachJobMatching(ctx, q))
+}
+
 // ListJobsByState lists the jobs in a state of api.JobQuery, oldest first.
 func (c *Client) ListJobsByState(ctx context.Context, state string) ([]api.JobView, error) {
 	return collectAll(c.EachJob(ctx, state))
@@ -136,13 +141,7 @@ func (c *Client) ListJobsByState(ctx context.Context, state string) ([]api.JobVi
 
 // ListJobsPage returns one page of a list of jobs.
 func (c *Client) ListJobsPage(ctx context.Context, q api.JobQuery) (list api.JobList, err error) {
-	v := queryValues(nil, q.PageRequest)
-	if q.State != "" {
-		v.Set("state", q.State)
-	}
-	if q.NewestFirst {
-		v.Set("order", api.NewestFirst)
-	}
+	v := queryValues(jobQueryValues(q), q.PageRequest)
 	err = c.getJSON(ctx, "/v1/jobs?"+v.Encode(), &list)
 	return list, err
 }

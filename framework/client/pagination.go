@@ -73,6 +73,20 @@ func queryValues(query url.Values, p api.PageRequest) url.Values {
 	return all
 }
 
+// jobQueryValues returns the parameters of a query but for the page.
+func jobQueryValues(q api.JobQuery) url.Values {
+	values := url.Values{}
+	for name, value := range map[string]string{"state": q.State, "role": q.Role, "owner": q.Owner, "name": q.Name, "label": q.Labels} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	if q.NewestFirst {
+		values.Set("order", api.NewestFirst)
+	}
+	return values
+}
+
 // collectAll reads a whole list.
 func collectAll[T any](list iter.Seq2[T, error]) ([]T, error) {
 	all := []T{}
@@ -89,11 +103,12 @@ func collectAll[T any](list iter.Seq2[T, error]) ([]T, error) {
 // Like all Each methods it reads one page at a time and ends at the first error. Entries
 // that are added or removed meanwhile do not affect other entries.
 func (c *Client) EachJob(ctx context.Context, state string) iter.Seq2[api.JobView, error] {
-	query := url.Values{}
-	if state != "" {
-		query.Set("state", state)
-	}
-	return listPages(ctx, c, "/v1/jobs", query, jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
+	return c.EachJobMatching(ctx, api.JobQuery{State: state})
+}
+
+// EachJobMatching iterates over the jobs that a query selects, without its PageRequest.
+func (c *Client) EachJobMatching(ctx context.Context, q api.JobQuery) iter.Seq2[api.JobView, error] {
+	return listPages(ctx, c, "/v1/jobs", jobQueryValues(q), jobsPerPage, func(l *api.JobList) ([]api.JobView, string) { return l.Jobs, l.Next })
 }
 
 // EachRun iterates over the runs of a job that the scheduler keeps, oldest first.

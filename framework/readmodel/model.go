@@ -6,7 +6,6 @@ package readmodel
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,9 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -504,74 +501,6 @@ func (v *Model) FindTask(id string) (job.Task, error) {
 
 // maxListCapacity limits the initial capacity of a list of jobs.
 const maxListCapacity = 1000
-
-// ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
-// jobs that the client may not see.
-func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	rest, err := v.jobsAfter(q)
-	if err != nil {
-		return listJobs, err
-	}
-	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, v.jobs.Len(), maxListCapacity), 0))
-	tasks := 0
-	for _, e := range rest {
-		switch {
-		case e.removed, e.superseded && q.RunsOf == "", !q.Grant.HasPermission(access.View, e.Spec.Role), q.State == api.LiveJobs && !e.isLive(), q.State == api.EndedJobs && e.isLive():
-			continue
-		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
-			listJobs.Next = jobCursor(&listJobs.Jobs[len(listJobs.Jobs)-1].Job)
-			return listJobs, nil
-		}
-		view := e.jobView()
-		listJobs.Jobs = append(listJobs.Jobs, view)
-		tasks += len(view.Tasks)
-	}
-	return listJobs, nil
-}
-
-// jobsAfter iterates over the jobs after the query's cursor, in the query's order.
-func (v *Model) jobsAfter(q apiserver.JobQuery) (iter.Seq2[int, *jobEntry], error) {
-	entries := v.bySubmission
-	if q.RunsOf != "" {
-		e, ok := v.jobs.Find(q.RunsOf)
-		if !ok {
-			return nil, api.UnknownJob(q.RunsOf)
-		}
-		entries = v.jobs.RunsOf(e.Spec.Name)
-	}
-	from, to := 0, len(entries)
-	if q.After != "" {
-		place, err := parseJobCursor(q.After)
-		if err != nil {
-			return nil, err
-		}
-		at, found := slices.BinarySearchFunc(entries, place, compareSubmission)
-		from, to = at, at
-		if found {
-			from++
-		}
-	}
-	if q.NewestFirst {
-		return slices.Backward(entries[:to]), nil
-	}
-	return slices.All(entries[from:]), nil
-}
-
-// jobCursor returns a position in the list of jobs that stays valid when the job is removed.
-func jobCursor(j *job.Job) string {
-	return strconv.FormatInt(j.Submitted.UnixNano(), 36) + "." + j.Spec.Name
-}
-
-func parseJobCursor(text string) (*jobEntry, error) {
-	when, name, ok := strings.Cut(text, ".")
-	nanos, err := strconv.ParseInt(when, 36, 64)
-	if !ok || err != nil {
-		return nil, apiserver.InvalidCursor(text)
-	}
-	return &jobEntry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
-}
 
 // DeviceHolders returns the tasks that hold each device, separated by ", ".
 func (v *Model) DeviceHolders() map[string]string {

@@ -34,8 +34,16 @@ func listNames(t *testing.T, v *Model, q apiserver.JobQuery) (names, next string
 func TestJobPages(t *testing.T) {
 	v := New(journal.JournalContents{Jobs: []*job.Job{frameworktest.JobInStates("b", 2, job.Running), frameworktest.JobInStates("a", 1, job.Finished)}})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("c", 3, job.Waiting), frameworktest.JobInStates("d", 4, job.Failed, job.Killed), frameworktest.JobInStates("e", 5, job.Finished, job.Running)))
+	for name, change := range map[string]func(*job.Spec){
+		"a": func(s *job.Spec) { s.Owner = "ada" }, "b": func(s *job.Spec) { s.Role = "web" }, "c": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision", "tier": "1"} },
+		"d": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision"} }, "e": func(s *job.Spec) { s.Owner, s.Labels = "ada", map[string]string{"team": "speech"} },
+	} {
+		change(&v.jobs.Newest[name].Spec)
+	}
 	for want, q := range map[string]api.JobQuery{
 		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},
+		"b e": {State: "RUNNING"}, "a c d": {State: "FINISHED,WAITING,FAILED"}, "a e": {Owner: "ada"}, "e": {Owner: "ada", State: api.LiveJobs}, "c d": {Labels: "team=vision"}, "c d e": {Labels: "team"},
+		"c": {Labels: "team,tier=1"}, "": {Labels: "team="}, "b": {Name: "[b-d]", Role: "web"}, "b c d": {Name: "[b-d]"},
 		"e d c b a": {NewestFirst: true}, "d a": {NewestFirst: true, State: api.EndedJobs},
 	} {
 		if got, next := listNames(t, v, apiserver.JobQuery{JobQuery: q}); got != strings.TrimSpace(want) || next != "" {

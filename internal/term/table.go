@@ -105,8 +105,11 @@ func (p *TablePrinter) writeLine(to *strings.Builder, widths []int, head, cells 
 		}
 		cell = strings.TrimRight(truncateCell(cell, head[i], widths[i]), " ") // no trailing spaces
 		length := cellWidth.StringWidth(cell)
-		if head[i] == "STATE" {
+		switch head[i] {
+		case "STATE":
 			cell = p.Colorize(stateColor(cell), cell)
+		case BarColumn:
+			cell = p.colorizeBar(cell)
 		}
 		if cell != "" {
 			fmt.Fprintf(to, "%*s%s", pad, "", cell)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 )
 
 // formatTaskCount returns how many of a job's tasks are in the state of the job, and how
-// many of the others have finished or failed: "2/12, 3 finished, 1 failed". A job with one
-// task has "1".
+// many of the others wait, have finished or failed: "2/12, 6 waiting, 3 finished, 1 failed".
+// A job with one task has "1".
 func formatTaskCount(j *api.JobView) string {
 	count := j.CountTasks()
 	total := 0
@@ -23,12 +24,55 @@ func formatTaskCount(j *api.JobView) string {
 		return fmt.Sprint(total)
 	}
 	text := fmt.Sprintf("%d/%d", count[j.State], total)
-	for _, state := range []job.State{job.Finished, job.Failed, job.Refused, job.Lost} {
+	for _, state := range []job.State{job.Waiting, job.Finished, job.Failed, job.Refused, job.Lost} {
 		if n := count[state]; n > 0 && state != j.State {
 			text += fmt.Sprintf(", %d %s", n, strings.ToLower(string(state)))
 		}
 	}
 	return text
+}
+
+// taskBarWidth is the length of a bar of tasks, in characters.
+const taskBarWidth = 12
+
+// formatTaskBar draws the tasks of a job: those that have finished, failed, are active, and wait
+// or were killed. Each of these that has tasks has at least one character. A job with one task
+// has none.
+func formatTaskBar(j *api.JobView) string {
+	count := j.CountTasks()
+	total := 0
+	for _, n := range count {
+		total += n
+	}
+	if total < 2 {
+		return ""
+	}
+	failed, idle := count[job.Failed]+count[job.Refused]+count[job.Lost], count[job.Waiting]+count[job.Killed]
+	parts := [...]int{count[job.Finished], failed, total - count[job.Finished] - failed - idle, idle}
+	widths, left := parts, taskBarWidth
+	for i, n := range parts {
+		if widths[i] = n * taskBarWidth / total; n > 0 {
+			widths[i] = max(1, widths[i])
+		}
+		left -= widths[i]
+	}
+	for step := 1; left != 0; left -= step {
+		if left < 0 {
+			step = -1
+		}
+		best, bestGain := 0, math.MinInt
+		for i, n := range parts { // the part whose width is farthest from its share
+			if gain := step * (n*taskBarWidth - widths[i]*total); gain > bestGain && n > 0 && widths[i]+step > 0 {
+				best, bestGain = i, gain
+			}
+		}
+		widths[best] += step
+	}
+	var bar strings.Builder
+	for i, symbol := range [...]string{term.BarFinished, term.BarFailed, term.BarActive, term.BarIdle} {
+		bar.WriteString(strings.Repeat(symbol, widths[i]))
+	}
+	return bar.String()
 }
 
 // formatTaskStates counts a job's tasks by state: "2 running, 6 waiting, 1 failed".

@@ -60,14 +60,14 @@ func (a *jobCommands) psCommand() *cobra.Command {
 		}
 		if runsOf != "" {
 			runs, err := api.ListRuns(ctx, runsOf)
-			runs = s.selectJobs(runs)
+			runs = s.selectRuns(runs)
 			return cli.CommandResult{Data: runs, Print: func(p *term.TablePrinter) error { return printRuns(p, runs) }}, err
 		}
-		jobs, err := api.ListJobsByState(ctx, s.queryState())
+		jobs, err := api.ListJobsMatching(ctx, s.jobQuery())
 		if err != nil {
 			return cli.CommandResult{}, err
 		}
-		jobs = s.selectJobs(jobs)
+		s.sortJobs(jobs)
 		schedules, err := api.ListSchedules(ctx)
 		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
 			err := printJobs(p, jobs)
@@ -125,22 +125,28 @@ func (s *jobSelection) validate() error {
 	return nil
 }
 
-// queryState returns the state filter for the API. If the user selects a state of
-// ended jobs, the query includes ended jobs.
-func (s *jobSelection) queryState() string {
-	ended := slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).IsLive() })
-	if s.all || ended {
-		return ""
+// jobQuery returns the selection for the API. States of ended jobs include ended jobs.
+func (s *jobSelection) jobQuery() api.JobQuery {
+	q := api.JobQuery{State: strings.Join(s.states, ","), Role: s.role, Owner: s.owner, Name: s.name, Labels: strings.Join(s.labels, ",")}
+	if q.State == "" && !s.all {
+		q.State = api.LiveJobs
 	}
-	return api.LiveJobs
+	return q
 }
 
-func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
-	jobs = slices.DeleteFunc(jobs, func(j api.JobView) bool {
-		like, _ := path.Match(s.name, j.Spec.Name) // validate has checked the pattern
-		return s.name != "" && !like || s.role != "" && j.Spec.Role != s.role || s.owner != "" && j.Spec.Owner != s.owner ||
-			len(s.states) > 0 && !slices.Contains(s.states, string(j.State)) || !hasLabels(&j.Spec, s.labels)
+// selectRuns returns the selected runs of a job, in the selected order. Ended runs are selected
+// without --all.
+func (s *jobSelection) selectRuns(runs []api.JobView) []api.JobView {
+	q := s.jobQuery()
+	runs = slices.DeleteFunc(runs, func(j api.JobView) bool {
+		return !q.MatchesSpec(&j.Spec) || len(s.states) > 0 && !q.MatchesState(j.State, !j.Terminal)
 	})
+	s.sortJobs(runs)
+	return runs
+}
+
+// sortJobs sorts jobs, which are in the order of their submission.
+func (s *jobSelection) sortJobs(jobs []api.JobView) {
 	key, back := strings.CutPrefix(s.sort, "-")
 	order := jobOrders()[key]
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
@@ -149,24 +155,11 @@ func (s *jobSelection) selectJobs(jobs []api.JobView) []api.JobView {
 		}
 		return order(&x, &y)
 	})
-	return jobs
-}
-
-// hasLabels reports whether a job has all of the labels: NAME=VALUE, or NAME with any
-// value.
-func hasLabels(s *job.Spec, labels []string) bool {
-	for _, label := range labels {
-		name, value, exact := strings.Cut(label, "=")
-		if got, ok := s.Labels[name]; !ok || exact && got != value {
-			return false
-		}
-	}
-	return true
 }
 
 func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
-	p = p.DropFirst("HEALTHY", "SUBMITTED", "GPUS", "TASKS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
-	return term.PrintTable(p, jobs, []term.TableColumn[api.JobView]{
+	p = p.DropFirst(term.BarColumn, "HEALTHY", "SUBMITTED", "GPUS", "TASKS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
+	columns := []term.TableColumn[api.JobView]{
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
 		{Name: "TASKS", Value: func(j api.JobView) string { return formatTaskCount(&j) }},
@@ -174,7 +167,11 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		{Name: "GPUS", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
 		{Name: "WAITS", Value: func(j api.JobView) string { return j.WaitReason }},
-	},
+	}
+	if p.Columns > 0 && slices.ContainsFunc(jobs, func(j api.JobView) bool { return j.WantedTasks() > 1 }) {
+		columns = slices.Insert(columns, 3, term.TableColumn[api.JobView]{Name: term.BarColumn, Value: func(j api.JobView) string { return formatTaskBar(&j) }})
+	}
+	return term.PrintTable(p, jobs, columns,
 		term.TableColumn[api.JobView]{Name: "ROLE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Role) }},
 		term.TableColumn[api.JobView]{Name: "PRIORITY", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Priority) }},
 		term.TableColumn[api.JobView]{Name: "OWNER", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Owner) }},
