@@ -77,7 +77,7 @@ func (c docCommand) outputPattern() *regexp.Regexp {
 // isQuery reports whether the command only shows a state, so that it may be repeated until
 // the state is the one that the page shows.
 func (c docCommand) isQuery() bool {
-	return regexp.MustCompile(`^bin/mesos-gpu (agents|describe|events|gpus|logs|queue|schedules)\b`).MatchString(c.command)
+	return regexp.MustCompile(`^bin/mesos-gpu (agents|describe|events|gpus|logs|ps|queue|schedules)\b`).MatchString(c.command)
 }
 
 // isFollowing reports whether the command runs until it is interrupted.
@@ -109,7 +109,7 @@ func newDocRunner(t *testing.T) *docRunner {
 	return w
 }
 
-// TestGuidesWorkAsWritten runs the commands of the tutorial and then those of the guides, in order, and
+// TestGuidesWorkAsWritten runs the commands of the README, of the tutorial and then those of the guides, in order, and
 // compares their output with what the pages show. All guides use the tutorial's cluster,
 // except those that start one.
 func TestGuidesWorkAsWritten(t *testing.T) {
@@ -121,7 +121,11 @@ func TestGuidesWorkAsWritten(t *testing.T) {
 	if err != nil || len(guides) < 5 {
 		t.Fatalf("found only the guides %v, %v", guides, err)
 	}
-	walk := readDocCommands(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md"))
+	walk := readDocCommands(t, filepath.Join("..", "..", "README.md"))
+	if len(walk) < 10 {
+		t.Errorf("the README shows only %d commands", len(walk))
+	}
+	walk = append(walk, readDocCommands(t, filepath.Join("..", "..", "docs", "tutorial", "getting-started.md"))...)
 	var last []docCommand
 	for _, page := range guides {
 		commands := readDocCommands(t, page)
