@@ -185,3 +185,44 @@ func TestRerunOverREST(t *testing.T) {
 	}
 	in.stopAndWait(t)
 }
+
+// TestUpdateOverREST: a service gets another specification, its tasks are replaced, and a restart continues the update.
+func TestUpdateOverREST(t *testing.T) {
+	c, path := mesostest.NewCluster(t, 1), filepath.Join(t.TempDir(), "journal.db")
+	in := startWithJournal(t, c, path)
+	ctx := longTimeout(t)
+	spec := frameworktest.ServiceSpec("web", 2)
+	if _, err := in.SubmitJob(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, in, "web", job.Running)
+	spec.Env = map[string]string{"VERSION": "2"}
+	if view, err := in.UpdateJob(ctx, spec); err != nil || view.Version != 1 || view.Spec.Env["VERSION"] != "2" {
+		t.Fatalf("got %+v, %v", view, err)
+	}
+	in.stopAndWait(t)
+	in = startWithJournal(t, c, path)
+	for _, err := range in.StreamEvents(ctx, "web") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := in.GetJob(ctx, "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := 0
+		for _, task := range view.Tasks {
+			if task.Version == 1 && task.State == job.Running && task.Attempt == 2 {
+				done++
+			}
+		}
+		if done == 2 {
+			break
+		}
+	}
+	_, err := in.UpdateJob(ctx, frameworktest.ServiceSpec("nobody", 1))
+	wantProblem(t, err, http.StatusNotFound, "nobody")
+	_, err = in.UpdateJob(ctx, frameworktest.JobSpec("web", 2, 0))
+	wantProblem(t, err, http.StatusUnprocessableEntity, "service: an update cannot change it")
+	in.stopAndWait(t)
+}

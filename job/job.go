@@ -118,6 +118,10 @@ type Job struct {
 	// Run counts the submissions of the name, from 1; 0 stands for 1. An ended run is kept when the next one is
 	// submitted.
 	Run int `json:"run,omitempty"`
+	// Version counts the updates of a service. Tasks that were launched before an update have an earlier Version, whose
+	// specification is in OldSpecs as long as one of them has not ended.
+	Version  int           `json:"version,omitempty"`
+	OldSpecs map[int]*Spec `json:"-"`
 	// Submitted orders the queue.
 	Submitted time.Time `json:"submitted"`
 	// Tasks has the current attempt of each task. A retry replaces it.
@@ -133,6 +137,8 @@ type Task struct {
 	Run   int    `json:"run,omitempty"` // that of its job
 	Index int    `json:"index"`
 	State State  `json:"state"`
+	// Version is that of its job when the attempt was queued or, if the service was updated while it waited, after that.
+	Version int `json:"version,omitempty"`
 	// Attempt counts from 1. It grows each time the task is queued again, with a
 	// new ID.
 	Attempt int `json:"attempt,omitempty"`

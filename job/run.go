@@ -40,6 +40,14 @@ func CompareRuns(a, b RunID) int {
 // RunID returns the run's name and number.
 func (j *Job) RunID() RunID { return RunID{j.Spec.Name, max(j.Run, 1)} }
 
+// SpecOf returns the specification with which a task was launched. The caller must not change it.
+func (j *Job) SpecOf(t *Task) *Spec {
+	if old, ok := j.OldSpecs[t.Version]; ok {
+		return old
+	}
+	return &j.Spec
+}
+
 // SandboxID returns the ID of the attempt in whose sandbox the task's output is.
 func (t *Task) SandboxID() string { return cmp.Or(t.FinishedAs, t.ID) }
 

@@ -136,7 +136,7 @@ func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) 
 func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j := fakeJob(spec.Name, 0, job.Running)
+	j := fakeJob(spec.Name, 0, slices.Repeat([]job.State{job.Running}, max(spec.Tasks, 1))...)
 	j.Spec, j.Run = spec, 1
 	if old, err := c.findJob(spec.Name); err == nil {
 		j.Run = old.RunID().Run + 1
@@ -145,6 +145,21 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	close(c.changed)
 	c.changed = make(chan struct{})
 	return c.viewOf(j), nil
+}
+
+// UpdateJob changes the specification of a job at once.
+func (c *fakeCluster) UpdateJob(ctx context.Context, spec job.Spec) (v api.JobView, err error) {
+	c.mu.Lock()
+	j, err := c.findJob(spec.Name)
+	if err == nil {
+		j.Spec = spec
+		j.Version++
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return v, err
+	}
+	return c.GetJob(ctx, spec.Name)
 }
 
 // RerunJob adds a run whose tasks run immediately.
@@ -205,8 +220,17 @@ func (c *fakeCluster) GetSchedule(_ context.Context, name string) (api.ScheduleV
 	return api.ScheduleView{}, api.UnknownSchedule(name)
 }
 
+func (c *fakeCluster) AddSchedule(_ context.Context, spec job.Spec) (api.ScheduleView, error) {
+	if spec.Schedule.Cron == "0 0 * * *" {
+		return api.ScheduleView{}, api.NewProblemf(422, "not at midnight")
+	}
+	c.schedules = append(c.schedules, api.ScheduleView{Spec: spec})
+	return c.schedules[len(c.schedules)-1], nil
+}
+
 func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {
 	_, err := c.GetSchedule(ctx, name)
+	c.schedules = slices.DeleteFunc(c.schedules, func(s api.ScheduleView) bool { return s.Spec.Name == name })
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 func commandExamples() map[string][]string {
 	return map[string][]string{
 		"submit":             {"submit train.yaml", "submit --gpus 4 -e SEED=7 --set timeout=2h train.yaml", "submit --name train-b --var lr=0.1 train.yaml", "submit pipeline/", "submit --dry-run -o json train.yaml", "marathon translate app.json | mesos-gpu submit -"},
+		"apply":              {"apply train.yaml", "apply --dry-run services/", "apply --set tasks=5 web.yaml"},
+		"diff":               {"diff train.yaml"},
 		"get":                {"get train > train.yaml", "get train@2 -o json"},
 		"rerun":              {"rerun train", "rerun train@2", "rerun --failed sweep"},
 		"ps":                 {"ps", "ps --runs train", "ps --all --state failed,lost", "ps --name 'train-*' --sort -gpus", "ps -o json"},

@@ -101,6 +101,8 @@ type LeaderBackend interface {
 	// OpenWorkdir opens the archive of a run for its agents, while tasks of the run
 	// start. It returns a Problem for a wrong token.
 	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
+	// UpdateJob gives a service another specification. Its tasks are replaced step by step.
+	UpdateJob(ctx context.Context, spec job.Spec) (api.JobView, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error

@@ -24,10 +24,10 @@ func ComputeETag(of any) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// JobETag returns the ETag of a submission and its requested number of tasks. The rest
-// of the specification cannot change.
-func JobETag(submitted time.Time, wantedTasks int) string {
-	return ComputeETag([]int64{submitted.UnixNano(), int64(wantedTasks)})
+// JobETag returns the ETag of a submission, its requested number of tasks and the version
+// of a service. The rest of the specification does not change.
+func JobETag(submitted time.Time, wantedTasks, version int) string {
+	return ComputeETag([]int64{submitted.UnixNano(), int64(wantedTasks), int64(version)})
 }
 
 // QuotaETag returns the ETag of a role's quota.

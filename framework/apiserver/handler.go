@@ -141,6 +141,27 @@ func (s *apiServer) writeSubmitted(w http.ResponseWriter, r *http.Request, view 
 	return s.writeJob(w, r, status, view)
 }
 
+// handleUpdateJob gives a service another specification.
+func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) error {
+	spec, _, err := readSpec(w, r)
+	if err != nil {
+		return err
+	}
+	if name := r.PathValue("name"); spec.Name != name {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.UpdateJob(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	setETag(w, JobETag(view.Submitted, view.WantedCount, view.Version))
+	return s.writeJob(w, r, http.StatusOK, &view)
+}
+
 func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error {
 	q := RerunQuery{Owner: GrantOf(r.Context()).UserName()}
 	if err := readJSON(w, r, &q.RerunRequest); err != nil {
@@ -231,7 +252,7 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(view.Submitted, view.WantedCount))
+	setETag(w, JobETag(view.Submitted, view.WantedCount, view.Version))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 

@@ -65,6 +65,10 @@ func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (ap
 	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, q.Owner, q.ClientKey)
 	return f.view(), f.err
 }
+func (f *fakeBackend) UpdateJob(_ context.Context, s job.Spec) (api.JobView, error) {
+	f.submitted = s
+	return f.view(), f.err
+}
 func (f *fakeBackend) ListJobs(_ context.Context, q JobQuery) (api.JobList, error) {
 	f.query = q.JobQuery
 	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v api.JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
@@ -230,6 +234,9 @@ func TestRequests(t *testing.T) {
 		"rerun":                 {method: "POST", path: "/v1/jobs/train@2/rerun", body: `{"failed":true}`, status: 201, contains: `"train.0"`},
 		"rerun, unknown key":    {method: "POST", path: "/v1/jobs/train/rerun", body: `{"fail":true}`, status: 400, contains: "fail"},
 		"rerun, refused":        {method: "POST", path: "/v1/jobs/train/rerun", body: `{}`, err: api.NewProblemf(409, "it runs"), status: 409, contains: "it runs"},
+		"update":                {method: "PUT", path: "/v1/jobs/train", body: `{"name":"train","command":["true"],"service":{}}`, status: 200, contains: `"train.0"`},
+		"update, other name":    {method: "PUT", path: "/v1/jobs/train", body: `{"name":"other","command":["true"],"service":{}}`, status: 422, contains: "is not"},
+		"update, refused":       {method: "PUT", path: "/v1/jobs/train", body: `{"name":"train","command":["true"]}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
 		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "a number is required"},
 		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
 		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},

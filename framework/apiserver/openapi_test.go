@@ -179,6 +179,9 @@ func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, erro
 func (f fullBackend) ListJobs(context.Context, JobQuery) (api.JobList, error) {
 	return filledValue[api.JobList](), f.err
 }
+func (f fullBackend) UpdateJob(context.Context, job.Spec) (api.JobView, error) {
+	return filledValue[api.JobView](), f.err
+}
 func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.JobView, error) {
 	v := filledValue[api.JobView]()
 	v.AlreadySubmitted = q.ClientKey != nil
@@ -255,6 +258,7 @@ var validRequests = map[string]struct {
 	"PUT /v1/workdirs/{digest}":             {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
 	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
+	"PUT /v1/jobs/{name}":                   {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},

@@ -168,6 +168,13 @@ func (c *Client) GetJobHistory(ctx context.Context, name string, limit int) (h a
 	return h, err
 }
 
+// UpdateJob gives a service another specification. The scheduler replaces its tasks step by step, and waits while new
+// ones do not run or are not healthy.
+func (c *Client) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+	err = c.sendJSON(ctx, http.MethodPut, "/v1/jobs/"+url.PathEscape(spec.Name), spec, &view)
+	return view, err
+}
+
 // KillJob ends a job, with its grace period.
 func (c *Client) KillJob(ctx context.Context, name string) error {
 	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)

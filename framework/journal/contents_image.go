@@ -136,7 +136,7 @@ func (j jobImage) decodeJob(name string) (*job.Job, error) {
 	if len(j.tasks) > s.Spec.Tasks {
 		return nil, fmt.Errorf("job %q has %d tasks, and a task %d", name, s.Spec.Tasks, len(j.tasks)-1)
 	}
-	decoded := &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)}
+	decoded := s.newJob()
 	for i := range decoded.Tasks {
 		if i >= len(j.tasks) || j.tasks[i] == nil {
 			return nil, fmt.Errorf("task %d of job %q is missing", i, name)

@@ -309,6 +309,7 @@ func (m *mapModel) change(t *rapid.T) Change {
 		if rapid.IntRange(0, 3).Draw(t, "grow") == 0 && len(j.Tasks) < 12 {
 			more := testRun(run, len(j.Tasks)+1)
 			more.Submitted, more.Spec.CPUs = j.Submitted, 2
+			more.Version, more.OldSpecs = j.Version+1, map[int]*job.Spec{j.Version: &j.Spec}
 			c.Jobs, c.Tasks = append(c.Jobs, more), append(c.Tasks, more.Tasks[len(j.Tasks)])
 		}
 		task := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(t, "index")]

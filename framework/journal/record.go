@@ -38,6 +38,18 @@ type storedJob struct {
 	Spec      job.Spec  `json:"spec"`
 	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
 	Submitted time.Time `json:"submitted"`
+	// Version and OldSpecs are those of a service.
+	Version  int               `json:"version,omitempty"`
+	OldSpecs map[int]*job.Spec `json:"old_specs,omitempty"`
+}
+
+// encodeStoredJob and newJob convert a job. The job gets tasks that the caller fills in.
+func encodeStoredJob(j *job.Job) *storedJob {
+	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs}
+}
+
+func (s *storedJob) newJob() *job.Job {
+	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Tasks: make([]job.Task, s.Spec.Tasks)}
 }
 
 // formatRunKey returns the key of a run: NAME for the first one of a job, as releases that had no runs wrote it, and
@@ -87,7 +99,7 @@ func encodeChange(c Change) ([]journalRecord, error) {
 		return nil
 	}
 	for _, j := range c.Jobs {
-		if err := add(jobRecord, formatRunKey(j.RunID()), &storedJob{j.Spec, j.RunID().Run, j.Submitted}); err != nil {
+		if err := add(jobRecord, formatRunKey(j.RunID()), encodeStoredJob(j)); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +133,7 @@ func decodeChange(all []journalRecord) (Change, error) {
 			if err != nil {
 				return c, err
 			}
-			c.Jobs = append(c.Jobs, &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Tasks: make([]job.Task, s.Spec.Tasks)})
+			c.Jobs = append(c.Jobs, s.newJob())
 		case taskRecord:
 			var t job.Task
 			if err := json.Unmarshal(r.value, &t); err != nil {

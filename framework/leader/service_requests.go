@@ -1,13 +1,47 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
 )
+
+// UpdateJob gives a service another specification, and returns the service once that is recorded.
+func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+		return view, err
+	}
+	if err := b.checkWorkdir(&spec); err != nil {
+		return view, err
+	}
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkJobMatches(ctx, st, spec.Name); err != nil {
+			return err
+		}
+		old, _ := st.Job(spec.Name)
+		if old.Spec.CheckReserved() != nil {
+			return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
+		}
+		spec.Role = cmp.Or(spec.Role, old.Spec.Role)
+		if err := st.AdmitUpdate(&spec); err != nil {
+			return api.NewProblemf(admissionStatus(err), "%v", err)
+		}
+		if err := b.checkSpace(); err != nil {
+			return err
+		}
+		apply(sched.UpdateService{Spec: spec})
+		return nil
+	}, func(*sched.State) error {
+		view, err = b.Model.JobView(spec.Name)
+		return err
+	})
+	return view, err
+}
 
 // ScaleJob sets the number of a service's tasks.
 func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {

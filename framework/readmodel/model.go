@@ -117,7 +117,7 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		v.removeFromGroup(old)
@@ -332,7 +332,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
-	e.Spec = j.Spec
+	e.Spec, e.Version, e.OldSpecs = j.Spec, j.Version, j.OldSpecs
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
 		for i := range e.Tasks[:len(e.Tasks)-more] {

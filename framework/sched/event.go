@@ -68,6 +68,8 @@ type (
 		Job   string
 		Tasks int
 	}
+	// UpdateService: a user gives a service another specification, which AdmitUpdate accepts.
+	UpdateService struct{ Spec job.Spec }
 	// StopTasks: a user stops single tasks. A service starts others in their place or, with Retire, has fewer tasks.
 	StopTasks struct {
 		TaskIDs []string
@@ -175,6 +177,7 @@ func (SubmitJob) isEvent()             {}
 func (KillJob) isEvent()               {}
 func (ForgetJob) isEvent()             {}
 func (ScaleService) isEvent()          {}
+func (UpdateService) isEvent()         {}
 func (StopTasks) isEvent()             {}
 func (EndBackoff) isEvent()            {}
 func (PutDocument) isEvent()           {}

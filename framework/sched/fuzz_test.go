@@ -28,6 +28,8 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
 	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
+	f.Add([]byte{0, 0, 1, 3, 2, 72, 11, 0, 3, 5, 20, 22, 10, 0, 0, 0, 5, 9, 2, 72, 11, 0, 20, 10})           // updates of a service
+	f.Add([]byte{0, 0, 1, 4, 2, 72, 11, 0, 3, 6, 3, 7, 3, 27, 20, 8, 2, 72, 11, 0, 20, 2})                   // tasks that failed run again
 	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
@@ -115,7 +117,16 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 	case 17:
 		w.step(PutDocument{Key: "k", Value: make([]byte, arg%3)})
 	case 20:
-		w.step(ForgetJob{Job: fuzzSpec(arg).Name})
+		switch spec := fuzzSpec(arg / 3); arg % 3 {
+		case 0:
+			w.step(ForgetJob{Job: spec.Name})
+		case 1:
+			w.step(UpdateService{Spec: spec})
+		case 2:
+			if j, ok := w.st.jobs.Newest[spec.Name]; ok {
+				w.step(SubmitJob{Spec: j.SubmittableSpec(), RetryRun: j.RunID()})
+			}
+		}
 	case 14:
 		if arg%2 == 0 {
 			w.step(AgentLost{AgentID: "a0"})

@@ -23,6 +23,8 @@ type jobTable struct {
 	ended endedJobs
 	// placed are the jobs of queue with tasks that hold places.
 	placed placedJobs
+	// updating are the services with placed tasks of earlier versions.
+	updating map[*job.Job]bool
 	// liveTasks counts the tasks that have not ended, liveBytes the texts of the jobs in queue.
 	liveTasks, liveBytes UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
@@ -35,7 +37,7 @@ type jobTable struct {
 }
 
 func newJobTable() jobTable {
-	return jobTable{tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
+	return jobTable{tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, updating: map[*job.Job]bool{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
 }
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.
@@ -87,6 +89,7 @@ func (t *jobTable) endJob(j *job.Job) bool {
 	default:
 		t.queue = slices.Delete(t.queue, i, i+1)
 	}
+	delete(t.updating, j)
 	textBytes := j.Spec.TextBytes()
 	t.liveBytes.Add(&j.Spec, -textBytes)
 	t.ended.add(j, textBytes)

@@ -51,6 +51,7 @@ func (s *State) handleTick() []Operation {
 	if !s.connected {
 		return ops
 	}
+	ops = append(ops, s.advanceUpdates()...)
 	var doubtful []string
 	for _, id := range slices.Sorted(maps.Keys(s.deadlines)) {
 		tm, ref := s.deadlines[id], s.tasks[id]

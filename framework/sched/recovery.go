@@ -67,6 +67,9 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		} else {
 			s.enqueueJob(j, j.Spec.TextBytes())
 			s.addDependent(j)
+			if len(j.OldSpecs) > 0 {
+				s.updating[j] = true
+			}
 		}
 	}
 	s.endedAttempts.restore(&s.jobs)

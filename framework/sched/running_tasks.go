@@ -15,7 +15,8 @@ func maxOverrun(runs time.Duration) time.Duration { return max(runs/10, time.Min
 // or from its run time unless it has already run much longer. A task that has outlived its kill, or whose agent cannot be
 // used, is stuck: nothing waits for its place.
 func (s *State) runningTask(ref taskRef) queue.RunningTask {
-	t, spec := ref.get(), &ref.job.Spec
+	t := ref.get()
+	spec := ref.job.SpecOf(t)
 	r := queue.RunningTask{
 		TaskID: t.ID, AgentID: t.AgentID, Spec: spec,
 		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: t.Changed,

@@ -28,6 +28,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		s.forgetRuns(e.Job)
 	case ScaleService:
 		ops = s.scaleService(e)
+	case UpdateService:
+		ops = s.updateService(e)
 	case StopTasks:
 		ops = s.stopTasks(e)
 	case EndBackoff:

@@ -12,7 +12,7 @@ func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
 	s.endedAttempts.keep(j.Tasks[ref.index], j)
 	t.ID, t.Job, t.Run, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, j.Run, ref.index
-	t.State, t.Changed = job.Waiting, s.now
+	t.State, t.Changed, t.Version = job.Waiting, s.now, j.Version
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
 	s.liveTasks.Add(&j.Spec, 1)

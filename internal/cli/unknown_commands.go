@@ -15,7 +15,7 @@ import (
 func CommandAliases() map[string][]string {
 	return map[string][]string{
 		"run":      {"srun", "salloc", "start", "launch"},
-		"submit":   {"sbatch", "apply", "create", "add", "enqueue"},
+		"submit":   {"sbatch", "create", "add", "enqueue"},
 		"ps":       {"ls", "list", "jobs", "status", "pods", "sacct", "containers"},
 		"queue":    {"squeue", "pending", "sprio"},
 		"describe": {"inspect", "show", "scontrol", "info"},

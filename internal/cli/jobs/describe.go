@@ -47,6 +47,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if j.Run > 1 {
 		line("run", "%d", j.Run)
 	}
+	if j.Version > 0 {
+		line("version", "%d, which %s have", j.Version, formatUpdated(j))
+	}
 	line("state", "%s", j.State)
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)

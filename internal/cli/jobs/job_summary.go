@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
@@ -86,6 +87,17 @@ func formatTaskStates(j *api.JobView) string {
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// formatUpdated counts the tasks of a service that have its present version: "3 of 8 tasks".
+func formatUpdated(j *api.JobView) string {
+	updated := 0
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.Version == j.Version && t.KillReason != job.KillByScaling {
+			updated++
+		}
+	}
+	return fmt.Sprintf("%d of %d %s", updated, j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"))
 }
 
 // jobTimes are the times of a job's life; zero for what has not happened.

@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/workdir"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
@@ -58,4 +59,16 @@ func uploadFolder(ctx context.Context, a *cli.App, folder string, upload uploadF
 		part(sent)
 	}})
 	return stored, err
+}
+
+// digestWorkdir returns the digest of a working folder, without uploading it.
+func digestWorkdir(ctx context.Context, folder string) (string, error) {
+	if folder == "" || job.IsWorkdirDigest(folder) {
+		return folder, nil
+	}
+	packed, err := workdir.Pack(ctx, folder)
+	if err != nil {
+		return "", err
+	}
+	return packed.Digest, packed.Close()
 }

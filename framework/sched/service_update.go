@@ -1,0 +1,181 @@
+package sched
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"mesos-gpu/job"
+)
+
+// updateFraction is the part of a service's tasks that an update replaces at the same time: a tenth, and at least one task.
+const updateFraction = 10
+
+// AdmitUpdate returns why a service may not get another specification, nil if it may. job.Spec.Complete must have accepted
+// the specification.
+func (s *State) AdmitUpdate(spec *job.Spec) error {
+	j, ok := s.jobs.Newest[spec.Name]
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no job %q", spec.Name)
+	case j.Spec.Service == nil:
+		return fmt.Errorf("job %q is not a service, and does not change: submit it again once it has ended", spec.Name)
+	case j.IsTerminal():
+		return fmt.Errorf("service %q has ended: submit it again", spec.Name)
+	case isBeingKilled(j):
+		return fmt.Errorf("service %q is being killed: submit it again once it has ended", spec.Name)
+	}
+	for _, fixed := range []struct {
+		key  string
+		same bool
+	}{
+		{"service", spec.Service != nil},
+		{"role", s.roleOf(spec) == j.Spec.Role},
+		{"group", spec.Group == j.Spec.Group},
+		{"matrix", reflect.DeepEqual(spec.Matrix, j.Spec.Matrix)},
+		{"after", reflect.DeepEqual(clearMet(spec.After), clearMet(j.Spec.After))},
+	} {
+		if !fixed.same {
+			return fmt.Errorf("%s: an update cannot change it: kill service %q, and submit it again", fixed.key, spec.Name)
+		}
+	}
+	if err := s.permissionsFor(j.Spec.Role).CheckSpec(spec); err != nil {
+		return err
+	}
+	return s.admitUsage(ownerOf(&j.Spec), max(0, spec.Tasks-j.WantedTasks()), max(0, spec.TextBytes()-j.Spec.TextBytes()))
+}
+
+// clearMet returns dependencies as they were submitted.
+func clearMet(after []job.Dependency) []job.Dependency {
+	after = slices.Clone(after)
+	for i := range after {
+		after[i].Met = false
+	}
+	return after
+}
+
+// updateService gives a service another specification. Waiting tasks have it at once. Placed ones are replaced step by
+// step, see advanceUpdate.
+func (s *State) updateService(e UpdateService) []Operation {
+	spec := e.Spec
+	if s.AdmitUpdate(&spec) != nil {
+		return nil
+	}
+	j := s.jobs.Newest[spec.Name]
+	wanted, old := spec.Tasks, j.Spec
+	spec.Tasks, spec.Role, spec.Owner, spec.ClientKey, spec.After = old.Tasks, old.Role, old.Owner, old.ClientKey, old.After
+	spec.Request.Types.Rules = spec.GPUTypeRules()
+	var ops []Operation
+	if !reflect.DeepEqual(spec, old) {
+		ops = s.changeSpec(j, spec)
+	}
+	return append(ops, s.scaleService(ScaleService{Job: spec.Name, Tasks: wanted})...)
+}
+
+// changeSpec replaces a service's specification by another one with as many tasks.
+func (s *State) changeSpec(j *job.Job, spec job.Spec) []Operation {
+	old := j.Spec
+	s.liveBytes.Add(&old, spec.TextBytes()-old.TextBytes())
+	s.taskMix.addJob(&old, s.cfg.Policy.Overhead, -1)
+	s.taskMix.addJob(&spec, s.cfg.Policy.Overhead, 1)
+	j.OldSpecs = maps.Clone(j.OldSpecs) // copies of the job share the old map
+	if j.OldSpecs == nil {
+		j.OldSpecs = map[int]*job.Spec{}
+	}
+	j.OldSpecs[j.Version] = &old
+	j.Spec = spec
+	j.Version++
+	s.changes.markJob(j)
+	s.queueCache, s.explanations = queueCache{}, nil // both contain what its tasks need
+	delete(s.reservationReasons, spec.Name)
+	for i := range j.Tasks {
+		ref := taskRef{j, i}
+		if t := ref.get(); t.State == job.Waiting {
+			t.Version, t.Failures, t.ImageExclusions = j.Version, 0, nil
+			if t.NotBefore.After(s.now) {
+				t.NotBefore = s.now
+			}
+			s.changes.markTask(ref)
+			s.requestOffers(ref)
+		}
+	}
+	s.updating[j] = true
+	return s.advanceUpdate(j)
+}
+
+// advanceUpdates continues the updates of all services.
+func (s *State) advanceUpdates() []Operation {
+	var ops []Operation
+	for _, j := range slices.SortedFunc(maps.Keys(s.updating), compareSubmission) {
+		ops = append(ops, s.advanceUpdate(j)...)
+	}
+	return ops
+}
+
+// advanceUpdate replaces placed tasks of earlier versions of a service. As long as tasks of the present version do not run,
+// or are not healthy, it replaces only as many others as updateFraction permits: an update that fails stops there. Tasks
+// of earlier versions that do not run well are replaced first.
+func (s *State) advanceUpdate(j *job.Job) []Operation {
+	var outdated, failing []taskRef
+	busy := 0
+	versions := map[int]bool{}
+	for i := range j.Tasks {
+		ref := taskRef{j, i}
+		t := ref.get()
+		switch {
+		case t.KillReason == job.KillByScaling:
+		case t.Version == j.Version && t.KillRequested.IsZero():
+			if !isServing(ref) {
+				busy++
+			}
+			continue
+		case !t.KillRequested.IsZero():
+			busy++
+		case t.State == job.Unreachable: // replaced by replace_after
+		case isServing(ref):
+			outdated = append(outdated, ref)
+		default:
+			failing = append(failing, ref)
+		}
+		if t.State.IsPlaced() {
+			versions[t.Version] = true
+		}
+	}
+	s.forgetOldSpecs(j, versions)
+	var ops []Operation
+	outdated = append(failing, outdated...)
+	for _, ref := range outdated[:min(len(outdated), max(0, max(1, j.WantedTasks()/updateFraction)-busy))] {
+		ops = append(ops, s.requestEnd(ref, job.KillByReplacement, "", fmt.Sprintf("replaced by version %d of its service", j.Version))...)
+	}
+	return ops
+}
+
+// isServing reports whether a task runs and is not known to be unhealthy. With a health check, it must have succeeded.
+func isServing(ref taskRef) bool {
+	t := ref.get()
+	if t.State != job.Running {
+		return false
+	}
+	if ref.job.SpecOf(t).HealthCheck == nil {
+		return t.Healthy == nil || *t.Healthy
+	}
+	return t.Healthy != nil && *t.Healthy
+}
+
+// forgetOldSpecs removes the specifications of earlier versions that no placed task has. Without any, the update is done.
+func (s *State) forgetOldSpecs(j *job.Job, versions map[int]bool) {
+	kept := map[int]*job.Spec{}
+	for version, spec := range j.OldSpecs {
+		if versions[version] {
+			kept[version] = spec
+		}
+	}
+	if len(kept) < len(j.OldSpecs) {
+		j.OldSpecs = kept
+		s.changes.markJob(j)
+	}
+	if len(kept) == 0 {
+		delete(s.updating, j)
+	}
+}
