@@ -26,7 +26,7 @@ const (
 	// hostileMemory limits the resident anonymous memory of the process, including the clients
 	// and the master of the test, with 100,000 pending tasks. It does not include pages of the
 	// journal's file, which the kernel reclaims when it needs memory.
-	hostileMemory = 1 << 30
+	hostileMemory = 1280 << 20
 	// hostileSubmission limits how long another user's submission takes during the attack, in
 	// which the clients use the same two cores.
 	hostileSubmission = 10 * time.Second
