@@ -89,6 +89,13 @@ func preemptible(priority int, since time.Duration) func(*queue.RunningTask) {
 	}
 }
 
+func ofK80(change func(*queue.RunningTask)) func(*queue.RunningTask) {
+	return func(r *queue.RunningTask) {
+		change(r)
+		r.GPUTypes = map[string]int{"K80": 1}
+	}
+}
+
 func gangTask(name string, index int, agent string) queue.RunningTask {
 	return runningTask(name, agent, 0, func(r *queue.RunningTask) {
 		preemptible(0, time.Hour)(r)
@@ -126,6 +133,9 @@ func inGroup(s *job.Spec) {
 }
 func alone(s *job.Spec)  { s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.Unique}} }
 func asGang(s *job.Spec) { s.Gang = true }
+
+// sameType makes the job a gang whose GPUs are all of one type.
+func sameType(s *job.Spec) { s.Gang, s.Request.Types.Same = true, true }
 
 func both(changes ...func(*job.Spec)) func(*job.Spec) {
 	return func(s *job.Spec) {
@@ -394,6 +404,132 @@ wait next: room in the quota of role  for 1 more; it may hold 2 GPUs and holds 1
 			want: `
 start next.0 on x [ox] 1 V100
 wait never: room in the quota of role  for 3 more; it may hold 2 GPUs and holds 1: it can never start`,
+		},
+		{
+			name:    "a gang on GPUs of the same type takes the type that all its tasks can have",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "K80"), gpuOffer("z", 1, "K80")},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, sameType), waitingJob("next", 1, nil)},
+			want: `
+start next.0 on x [ox] 1 V100
+start gang.0 on y [oy] 1 K80
+start gang.1 on z [oz] 1 K80`,
+		},
+		{
+			name:    "a gang on GPUs of the same type does not start on two types, and takes nothing",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "K80")},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, sameType), waitingJob("next", 2, nil)},
+			want: `
+start next.0 on x [ox] 1 V100
+start next.1 on y [oy] 1 K80
+wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:    "a gang on GPUs of the same type takes a type that its quota allows",
+			offers:  []fit.Offer{gpuOffer("x", 2, "V100"), gpuOffer("y", 2, "K80")},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, sameType)},
+			roles:   []queue.Role{{Quota: quota.Quota{"V100": 1}}},
+			want: `
+start gang.0 on y [oy] 1 K80
+start gang.1 on y [oy] 1 K80
+decline ox for 1h0m0s: no task waits`,
+		},
+		{
+			name:    "a gang on GPUs of the same type waits if its quota allows a part of it",
+			offers:  []fit.Offer{gpuOffer("x", 2, "V100")},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, sameType), waitingJob("next", 1, nil)},
+			running: []queue.RunningTask{runningTask("old", "y", 0, nil)},
+			roles:   []queue.Role{{Quota: quota.Quota{quota.AllTypes: 2}}},
+			want: `
+decline ox for 1h0m0s: no task waits for V100
+wait gang: room in the quota of role  for 2 more; it may hold 2 GPUs and holds 1
+wait next: room in the quota of role  for 1 more; it may hold 2 GPUs and holds 1, and gang goes first`,
+		},
+		{
+			name:   "for a gang on GPUs of the same type, the tasks of the lowest priority are preempted",
+			offers: []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "K80")},
+			running: []queue.RunningTask{
+				runningTask("high", "x", 0, preemptible(1, time.Hour)), runningTask("low", "y", 0, func(r *queue.RunningTask) {
+					preemptible(0, time.Minute)(r)
+					r.GPUTypes = map[string]int{"K80": 1}
+				}),
+			},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
+			want: `
+hold ox for 5s: gang cannot start with this offer alone
+hold oy for 5s: gang cannot start with this offer alone
+preempt low.0 for gang
+wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:   "for a gang on GPUs of the same type, the fewest tasks are preempted",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100"), gpuOffer("y", 0, "K80")},
+			running: []queue.RunningTask{
+				runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, time.Hour)),
+				runningTask("pair", "y", 0, func(r *queue.RunningTask) {
+					preemptible(0, 2*time.Hour)(r)
+					r.Spec.Request.GPUs, r.GPUTypes = 2, map[string]int{"K80": 2}
+				}),
+			},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
+			want: `
+hold ox for 5s: gang wants 1 GPU, agent has 0 free
+hold oy for 5s: gang wants 1 GPU, agent has 0 free
+preempt pair.0 for gang
+wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:   "for a gang on GPUs of the same type, the tasks of the lowest priority are preempted, whichever type is first",
+			offers: []fit.Offer{gpuOffer("x", 1, "K80"), gpuOffer("y", 1, "V100")},
+			running: []queue.RunningTask{
+				runningTask("high", "x", 0, ofK80(preemptible(1, time.Hour))), runningTask("low", "y", 0, func(r *queue.RunningTask) {
+					preemptible(0, time.Minute)(r)
+					r.GPUTypes = map[string]int{"V100": 1}
+				}),
+			},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
+			want: `
+hold ox for 5s: gang cannot start with this offer alone
+hold oy for 5s: gang cannot start with this offer alone
+preempt low.0 for gang
+wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:   "for a gang on GPUs of the same type, the fewest tasks are preempted, whichever type is first",
+			offers: []fit.Offer{gpuOffer("x", 0, "K80"), gpuOffer("y", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("one", "x", 0, ofK80(preemptible(0, time.Hour))), runningTask("two", "x", 0, ofK80(preemptible(0, time.Hour))),
+				runningTask("pair", "y", 0, func(r *queue.RunningTask) {
+					preemptible(0, 2*time.Hour)(r)
+					r.Spec.Request.GPUs, r.GPUTypes = 2, map[string]int{"V100": 2}
+				}),
+			},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
+			want: `
+hold ox for 5s: gang wants 1 GPU, agent has 0 free
+hold oy for 5s: gang wants 1 GPU, agent has 0 free
+preempt pair.0 for gang
+wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:    "for a gang on GPUs of the same type, nothing is preempted if no type suffices",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100"), gpuOffer("y", 1, "K80")},
+			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
+			want: `
+hold ox for 5s: gang wants 1 GPU, agent has 0 free
+hold oy for 5s: gang cannot start with this offer alone
+wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+		},
+		{
+			name:    "the reservation for a gang on GPUs of the same type is of one type",
+			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "K80")},
+			running: []queue.RunningTask{runningTask("old", "x", time.Hour, nil)},
+			waiting: []queue.WaitingJob{waitingJob("gang", 2, sameType), waitingJob("long", 2, nil)},
+			want: `
+start long.0 on y [oy] 1 K80
+hold ox for 5s: gang cannot start with this offer alone
+wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room
+wait long: a place that gang will not need; gang goes first and starts within 1h0m0s, a run_time that ends before would fit; 1 of 2 tasks waits`,
 		},
 		{
 			name:    "types at their quota are left out",
