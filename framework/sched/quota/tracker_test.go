@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,12 @@ func requestOf(gpus int, types ...string) gpu.Request {
 
 func jobOf(role string, r gpu.Request, gang bool) *job.Spec {
 	return &job.Spec{Name: "train", Role: role, Request: r, Gang: gang}
+}
+
+// ofSameType requires that all GPUs of all tasks are of one type.
+func ofSameType(r gpu.Request) gpu.Request {
+	r.Types.Same = true
+	return r
 }
 
 // describe returns a limit as "ROLE TYPE=MAX, holds HELD", and "" for none.
@@ -252,6 +259,9 @@ func TestImpossibleLimit(t *testing.T) {
 		{"more than the type has in the role below", "team/a", requestOf(4, "V100"), false, 1, "team/a V100=3, holds 0"},
 		{"gang on two types together", "team", requestOf(1, "V100", "T4"), true, 6, ""},
 		{"gang larger than two types together", "team", requestOf(1, "V100", "T4"), true, 7, "team T4=2, holds 0"},
+		{"gang on one of two types", "team", ofSameType(requestOf(1, "V100", "T4")), true, 4, ""},
+		{"gang larger than each of two types", "team", ofSameType(requestOf(1, "V100", "T4")), true, 5, "team T4=2, holds 0"},
+		{"gang on one type in either order", "team", ofSameType(requestOf(1, "T4", "V100")), true, 4, ""},
 		{"type without a limit of its own", "team", requestOf(8, "A100"), false, 1, ""},
 		{"type with a limit or one without", "team", requestOf(8, "V100", "A100"), false, 1, ""},
 		{"excluded type does not count", "team", gpu.Request{GPUs: 3, Types: gpu.TypeSelector{Include: []string{"V100", "T4"}, Exclude: []string{"V100"}}}, false, 1, "team T4=2, holds 0"},
@@ -264,6 +274,58 @@ func TestImpossibleLimit(t *testing.T) {
 			tracker.AddUsage("team", map[string]int{"V100": 1}, nil, 1)
 			if got := describe(tracker.ImpossibleLimit(jobOf(c.role, c.r, c.gang), c.tasks)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Tasks that start together on GPUs of one type need room for all of them in the limit of that type. RestrictJob counts
+// other tasks one by one.
+func TestRestrictTogether(t *testing.T) {
+	const all = job.MaxTasks
+	for _, c := range []struct {
+		name     string
+		quota    Quota
+		r        gpu.Request
+		n        int
+		kept     string // the job for which the rest of the V100 is kept
+		tasks    int
+		excluded []string
+		limit    string
+		tooSmall bool
+	}{
+		{"no limits", nil, ofSameType(requestOf(1)), 9, "", 9, nil, "", false},
+		{"room for all", Quota{AllTypes: 5, "V100": 5}, ofSameType(requestOf(2)), 2, "", 2, nil, "", false},
+		{"one more than all types allow", Quota{AllTypes: 5, "V100": 9}, ofSameType(requestOf(1)), 5, "", 0, nil, "team *=5, holds 1", false},
+		{"more than all types ever allow", Quota{AllTypes: 5}, ofSameType(requestOf(3)), 2, "", 0, nil, "team *=5, holds 1", true},
+		{"as many as all types ever allow", Quota{AllTypes: 4}, ofSameType(requestOf(2)), 2, "", 0, nil, "team *=4, holds 1", false},
+		{"one more than a type allows", Quota{AllTypes: 9, "V100": 4}, ofSameType(requestOf(2)), 2, "", 2, []string{"V100"}, "team V100=4, holds 1", false},
+		{"more than a type ever allows", Quota{"V100": 3}, ofSameType(requestOf(2)), 2, "", 2, []string{"V100"}, "team V100=3, holds 1", true},
+		{"the only type has no room", Quota{"V100": 4}, ofSameType(requestOf(2, "V100")), 2, "", 0, []string{"V100"}, "team V100=4, holds 1", false},
+		{"one of two types has room", Quota{"T4": 4, "V100": 4}, ofSameType(requestOf(2, "V100", "T4")), 2, "", 2, []string{"V100"}, "team V100=4, holds 1", false},
+		{"other types do not matter", Quota{"V100": 2}, ofSameType(requestOf(2, "T4")), 2, "", 2, nil, "", false},
+		{"the rest is kept", Quota{"V100": 4}, ofSameType(requestOf(1)), 1, "first", 1, []string{"V100"}, "team V100=4, holds 1, for first", false},
+		{"the rest of another type is kept", Quota{"T4": 4, "V100": 4}, ofSameType(requestOf(1, "T4")), 4, "first", 4, nil, "", false},
+		{"tasks of different types", Quota{"V100": 4}, requestOf(2), 2, "", 1, nil, "", false},
+		{"tasks without a limit", nil, requestOf(2), 2, "", all, nil, "", false},
+		{"tasks without GPUs", Quota{"V100": 4}, ofSameType(requestOf(0)), 2, "", all, nil, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: c.quota}}, nil)
+			tracker.AddUsage("team", map[string]int{"V100": 1}, nil, 1)
+			if c.kept != "" {
+				tracker.kept["team"] = []Limit{{Role: "team", Type: "V100", KeptFor: c.kept}}
+			}
+			r, tasks, limit := tracker.RestrictJob(jobOf("team", c.r, true), c.r, c.n)
+			got := describe(limit)
+			if limit != nil && limit.KeptFor != "" {
+				got += ", for " + limit.KeptFor
+			}
+			if tasks != c.tasks || got != c.limit || limit != nil && limit.TooSmall != c.tooSmall {
+				t.Errorf("%d tasks by the limit %q (%+v), want %d by %q", tasks, got, limit, c.tasks, c.limit)
+			}
+			if c.tasks > 0 && !slices.Equal(r.Types.Exclude, c.excluded) {
+				t.Errorf("excluded are %v, want %v", r.Types.Exclude, c.excluded)
 			}
 		})
 	}
