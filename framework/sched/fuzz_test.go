@@ -28,8 +28,8 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
 	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
-	f.Add([]byte{0, 0, 1, 3, 2, 72, 11, 0, 3, 5, 20, 22, 10, 0, 0, 0, 5, 9, 2, 72, 11, 0, 20, 10})           // updates of a service
-	f.Add([]byte{0, 0, 1, 4, 2, 72, 11, 0, 3, 6, 3, 7, 3, 27, 20, 8, 2, 72, 11, 0, 20, 2})                   // tasks that failed run again
+	f.Add([]byte{0, 0, 1, 3, 2, 69, 11, 0, 3, 5, 20, 46, 10, 0, 0, 0, 5, 9, 2, 69, 11, 0, 20, 10})           // updates of a service
+	f.Add([]byte{0, 0, 1, 4, 2, 69, 11, 0, 3, 6, 3, 7, 3, 27, 20, 14, 2, 69, 11, 0, 20, 14})                 // tasks that failed run again
 	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
@@ -211,7 +211,7 @@ func (w *fuzzWorld) fuzzOffers(arg byte) []Offer {
 	var offers []Offer
 	for i := range int(arg%3) + 1 {
 		w.offers++
-		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), AgentURL: "http://a", Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
+		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), Hostname: fmt.Sprintf("a%d", (int(arg)+i)%2), AgentURL: "http://a", Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
 		o.Ports = []PortRange{{First: 10 * w.offers, Last: 10*w.offers + 5}}
 		o.Free = Amount{CPUs: float64(arg / 3 % 8), MemMiB: 2048, DiskMiB: 10}
 		o.GPUs = int(arg / 24 % 5)
@@ -494,6 +494,9 @@ func (w *fuzzWorld) checkMoves(c StateChanges) {
 		if !known {
 			w.ids = append(w.ids, m.TaskID)
 			before = job.Waiting
+		}
+		if !known && m.State == job.Finished && m.Repeated { // in an earlier run
+			before = job.Running
 		}
 		if known && before == m.State && m.State.IsLive() || !before.CanBecome(m.State) {
 			w.t.Fatalf("%s went from %s to %s", m.TaskID, before, m.State)

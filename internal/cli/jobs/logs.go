@@ -88,7 +88,7 @@ func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name st
 	case s.previous:
 		tasks := previousAttempts(&view)
 		if len(tasks) == 0 {
-			return fmt.Errorf("job %s: no earlier attempt of a task is remembered", name)
+			return noEarlierAttempt(&view)
 		}
 		return a.printJobLogs(ctx, api, &view, tasks, s)
 	case s.follow:
@@ -96,6 +96,16 @@ func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name st
 	default:
 		return a.printJobLogs(ctx, api, &view, view.Tasks, s)
 	}
+}
+
+// noEarlierAttempt returns the error of --previous for a job without earlier attempts. Users may have meant the run before.
+func noEarlierAttempt(view *api.JobView) error {
+	id := view.RunID()
+	err := fmt.Errorf("job %s: no earlier attempt of a task is remembered", view.Spec.Name)
+	if id.Run > 1 {
+		return fmt.Errorf("%w in run %d: mesos-gpu logs %s@%d prints the run before", err, id.Run, id.Name, id.Run-1)
+	}
+	return err
 }
 
 // previousAttempts returns the last of the earlier attempts of each task, by index.
