@@ -73,6 +73,8 @@ type ExecutorConfig struct {
 	// AllowHostIPC allows docker tasks to share the host's memory segments and
 	// semaphores.
 	AllowHostIPC bool
+	// AllowedDevices are device nodes, or folders of them, that docker tasks may open besides their GPUs.
+	AllowedDevices []string
 	// LogBytes is the size at which the task's stdout and stderr are rotated:
 	// 0 for never, else at least 64 KiB. LogFiles is how many files of each
 	// are kept.

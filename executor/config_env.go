@@ -10,6 +10,8 @@ import (
 	"time"
 
 	mesostime "github.com/mesos/mesos-go/api/v1/lib/time"
+
+	"mesos-gpu/job"
 )
 
 // ConfigFromEnv reads the variables that a Mesos agent sets for an executor,
@@ -39,6 +41,7 @@ func ConfigFromEnv(getenv func(string) string) (ExecutorConfig, error) {
 		DockerConfig:    getenv("MESOS_GPU_DOCKER_CONFIG"),
 		SecretsDir:      getenv("MESOS_GPU_SECRETS"),
 		AllowHostIPC:    e.readBool("MESOS_GPU_ALLOW_HOST_IPC"),
+		AllowedDevices:  e.readDevices("MESOS_GPU_ALLOW_DEVICES"),
 		LogBytes:        e.readLogSize("MESOS_GPU_LOG_SIZE"),
 		LogFiles:        e.readCount("MESOS_GPU_LOG_FILES"),
 	}
@@ -66,6 +69,21 @@ func (e *envReader) readBool(name string) bool {
 		e.errs = append(e.errs, fmt.Errorf("%s=%s is neither 1 nor 0", name, value))
 	}
 	return b
+}
+
+// readDevices reads paths that are separated by commas.
+func (e *envReader) readDevices(name string) []string {
+	value := e.getenv(name)
+	if value == "" {
+		return nil
+	}
+	paths := strings.Split(value, ",")
+	for _, path := range paths {
+		if err := job.ValidateDevicePath(path); err != nil {
+			e.errs = append(e.errs, fmt.Errorf("%s=%s: %w", name, value, err))
+		}
+	}
+	return paths
 }
 
 func (e *envReader) readDuration(name string) time.Duration {

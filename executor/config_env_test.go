@@ -28,6 +28,7 @@ func TestConfigFromEnv(t *testing.T) {
 		"MESOS_GPU_DRIVER_ROOT":                "/tmp/driver",
 		"DOCKER_HOST":                          "unix:///tmp/docker.sock",
 		"MESOS_GPU_ALLOW_HOST_IPC":             "1",
+		"MESOS_GPU_ALLOW_DEVICES":              "/dev/infiniband,/dev/fuse",
 		"MESOS_GPU_DOCKER_CONFIG":              "/etc/docker/config.json",
 		"MESOS_GPU_SECRETS":                    "/etc/mesos-gpu/secrets",
 		"MESOS_GPU_LOG_SIZE":                   "2GiB",
@@ -52,6 +53,7 @@ func TestConfigFromEnv(t *testing.T) {
 		{"volumes", c.VolumesDir, "/tmp/volumes"},
 		{"driver root", c.DriverRoot, "/tmp/driver"},
 		{"host's ipc", c.AllowHostIPC, true},
+		{"devices", strings.Join(c.AllowedDevices, " "), "/dev/infiniband /dev/fuse"},
 		{"registries", c.DockerConfig, "/etc/docker/config.json"},
 		{"secrets", c.SecretsDir, "/etc/mesos-gpu/secrets"},
 		{"log size", c.LogBytes, int64(2 << 30)},
@@ -109,6 +111,7 @@ func TestConfigFromEnvErrors(t *testing.T) {
 		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "soon",
 		"MESOS_SUBSCRIPTION_BACKOFF_MAX":       "2",
 		"MESOS_GPU_ALLOW_HOST_IPC":             "yes",
+		"MESOS_GPU_ALLOW_DEVICES":              "/dev",
 		"MESOS_GPU_LOG_SIZE":                   "100Mi",
 		"MESOS_GPU_LOG_FILES":                  "0",
 	} {

@@ -82,7 +82,7 @@ func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Contai
 	return map[job.Containerizer]task.Runtime{
 		job.Docker: c.withOrphanCleanup(&docker.EngineRuntime{
 			NewClient: c.NewDockerClient, PrepareVolume: c.PrepareVolume, ReadHost: c.ReadHost, DevDir: c.DevDir, LocksDir: c.ContainerLocksDir,
-			Sandbox: c.Sandbox, HostSandbox: c.Directory, AllowHostIPC: c.AllowHostIPC, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
+			Sandbox: c.Sandbox, HostSandbox: c.Directory, AllowHostIPC: c.AllowHostIPC, AllowedDevices: c.AllowedDevices, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
 		}),
 		job.Mesos: c.withOrphanCleanup(&unified.NestedRuntime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
 	}

@@ -65,8 +65,8 @@ func (a *APIConfig) checkFiles(flags *admission.HostPermissions) error {
 	if (a.CertFile == "") != (a.KeyFile == "") {
 		errs = append(errs, errors.New("the API's certificate needs its key and a key its certificate: give both files or neither"))
 	}
-	if a.AccessFile != "" && (len(flags.Volumes) > 0 || flags.HostIPC) {
-		errs = append(errs, errors.New("the access file sets what jobs may use, under jobs: remove --allow-volumes and --allow-host-ipc"))
+	if a.AccessFile != "" && (len(flags.Volumes) > 0 || len(flags.Devices) > 0 || flags.HostIPC) {
+		errs = append(errs, errors.New("the access file sets what jobs may use, under jobs: remove --allow-volumes, --allow-devices and --allow-host-ipc"))
 	}
 	return errors.Join(errs...)
 }

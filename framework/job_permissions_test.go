@@ -34,6 +34,10 @@ func TestJobPermissions(t *testing.T) {
 		wantProblem(t, err, http.StatusForbidden, "--allow-volumes, and has allowed /data")
 		_, err = in.SubmitJob(ctx, want(round, "/data/a", job.HostIPC))
 		wantProblem(t, err, http.StatusForbidden, "--allow-host-ipc")
+		device := want(round, "/data/a", "")
+		device.Devices = []string{"/dev/infiniband"}
+		_, err = in.SubmitJob(ctx, device)
+		wantProblem(t, err, http.StatusForbidden, "--allow-devices, and has allowed none")
 		if _, err := in.SubmitJob(ctx, want(round, "/data/a", "")); err != nil {
 			t.Errorf("%s: what is allowed: %v", round, err)
 		}

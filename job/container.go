@@ -39,6 +39,9 @@ type Container struct {
 	// IPC is PrivateIPC if it is empty.
 	IPC     IPCMode  `json:"ipc,omitempty"`
 	Ulimits []Ulimit `json:"ulimits,omitempty"`
+	// Devices are device nodes of the agent, or folders of them, that the task may open besides its GPUs. Only docker
+	// tasks have them, where the operators of the scheduler and of the agent allow it.
+	Devices []string `json:"devices,omitempty"`
 	// Parameters are options of docker run, for docker tasks. docs/reference/executor.md
 	// lists the options that are supported.
 	Parameters []DockerParameter `json:"parameters,omitempty"`

@@ -13,6 +13,7 @@ const (
 	entrypointLaunchVersion = 3
 	secretsLaunchVersion    = 4
 	filesLaunchVersion      = 5
+	devicesLaunchVersion    = 6
 )
 
 // LaunchData is what the scheduler passes to the executor about a task in addition to
@@ -29,6 +30,8 @@ type LaunchData struct {
 	// agent.
 	Secrets     map[string]string `json:"secrets,omitempty"`
 	SecretFiles map[string]string `json:"secret_files,omitempty"`
+	// Devices are the Spec's. The executor opens them if the agent's operator allows it.
+	Devices []string `json:"devices,omitempty"`
 	// User and Fetch are the Spec's. The executor copies them into the
 	// CommandInfo of a nested container.
 	User  string          `json:"user,omitempty"`
@@ -53,6 +56,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	if len(l.SecretFiles) > 0 {
 		l.Version = filesLaunchVersion
 	}
+	if len(l.Devices) > 0 {
+		l.Version = devicesLaunchVersion
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
@@ -66,8 +72,8 @@ func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return LaunchData{}, false, nil
 	}
-	if l.Version < LaunchVersion || l.Version > filesLaunchVersion {
-		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, filesLaunchVersion)
+	if l.Version < LaunchVersion || l.Version > devicesLaunchVersion {
+		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, devicesLaunchVersion)
 	}
 	return l, true, nil
 }

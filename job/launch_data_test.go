@@ -17,6 +17,7 @@ func TestLaunchVersions(t *testing.T) {
 		"more health checks":     {LaunchData{Job: "a", HealthChecks: []json.RawMessage{[]byte(`{"type":"TCP"}`)}}, entrypointLaunchVersion},
 		"secrets":                {LaunchData{Job: "a", Secrets: map[string]string{"A": "b"}, ImageEntrypoint: true}, secretsLaunchVersion},
 		"secrets as files":       {LaunchData{Job: "a", SecretFiles: map[string]string{"a": "b"}, Secrets: map[string]string{"A": "b"}}, filesLaunchVersion},
+		"devices":                {LaunchData{Job: "a", Devices: []string{"/dev/infiniband"}, SecretFiles: map[string]string{"a": "b"}}, devicesLaunchVersion},
 		"the image's entrypoint": {LaunchData{Job: "a", ImageEntrypoint: true}, entrypointLaunchVersion},
 	} {
 		data, err := test.launch.Encode()

@@ -57,6 +57,7 @@ const reservedLabels = "mesos-gpu."
 // validateContainer checks the keys of the container.
 func (s *Spec) validateContainer(bad reportFunc) {
 	s.validateVolumes(bad)
+	s.validateDevices(bad)
 	s.validateNetwork(bad)
 	if !(s.ShmMiB >= 0 && s.ShmMiB <= maxMiB) {
 		bad(field("shm_size"), "shm_size: %g MiB is not between 0 and %d", s.ShmMiB, maxMiB)
@@ -119,6 +120,9 @@ func (s *Spec) validateMesos(bad reportFunc) {
 	if s.IPC != "" {
 		needs(field("ipc"), "ipc")
 	}
+	if len(s.Devices) > 0 {
+		needs(field("devices"), "devices")
+	}
 	for i, v := range s.Volumes {
 		if v.IsNamed() {
 			needs(field("volumes", i), fmt.Sprintf("volumes: the named volume %s", v.Source))
@@ -165,6 +169,39 @@ func (v Volume) validate() error {
 		return fmt.Errorf("%s is a path of the agent, which takes no driver %s", v.Source, v.Driver)
 	case v.IsNamed() && !namePattern.MatchString(v.Source):
 		return fmt.Errorf("%q is neither an absolute path of the agent nor a volume's name", v.Source)
+	}
+	return nil
+}
+
+// maxDevices limits Container.Devices.
+const maxDevices = 20
+
+func (s *Spec) validateDevices(bad reportFunc) {
+	if len(s.Devices) > maxDevices {
+		bad(field("devices"), "devices: %d are more than %d", len(s.Devices), maxDevices)
+	}
+	for i, d := range s.Devices {
+		if err := ValidateDevicePath(d); err != nil {
+			bad(field("devices", i), "devices: %w", err)
+		}
+		if slices.Contains(s.Devices[:i], d) {
+			bad(field("devices", i), "devices: %s is given twice", d)
+		}
+	}
+}
+
+// gpuDevicePaths are nodes of GPUs, which tasks get by their allocation alone: prefixes of paths.
+var gpuDevicePaths = []string{"/dev/nvidia", "/dev/dri"}
+
+// ValidateDevicePath returns an error for a path that no job may have among its devices.
+func ValidateDevicePath(name string) error {
+	switch {
+	case strings.ContainsAny(name, ":\x00") || path.Clean(name) != name || !strings.HasPrefix(name, "/dev/"):
+		return fmt.Errorf("%q is not a plain path below /dev, such as /dev/infiniband", name)
+	case strings.HasPrefix(name, "/dev/nvidia-fs"): // of GPUDirect Storage, not of a GPU
+		return nil
+	case slices.ContainsFunc(gpuDevicePaths, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+		return fmt.Errorf("%s belongs to GPUs, which a task gets by gpus", name)
 	}
 	return nil
 }

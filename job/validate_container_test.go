@@ -58,6 +58,7 @@ func TestValidateAcceptsContainers(t *testing.T) {
 		"a command where there is no network": func(s *Spec) {
 			s.Network, s.HealthCheck = NoNetwork, &HealthCheck{Check: Check{Command: []string{"true"}}}
 		},
+		"devices":            func(s *Spec) { s.Devices = []string{"/dev/infiniband", "/dev/nvidia-fs0"} },
 		"the agent's memory": func(s *Spec) { s.IPC = HostIPC },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,25 +99,31 @@ func TestValidateRejectsContainers(t *testing.T) {
 		`volumes: drivers nfs and ceph: the Docker engine takes one`: func(s *Spec) {
 			s.Volumes = []Volume{{Source: "a", Target: "/a", Driver: "nfs"}, {Source: "b", Target: "/b", Driver: "ceph"}}
 		},
-		`network: "a b" is not a network's name`:        func(s *Spec) { s.Network = "a b" },
-		`ports: 1001 are more than 1000`:                func(s *Spec) { s.Ports = make([]Port, 1001) },
-		`ports: 65536 is not between 0 and 65535`:       func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
-		`ports: -1 is not between 0 and 65535`:          func(s *Spec) { s.Ports = []Port{{Host: -1}} },
-		`ports: host port 80 is given twice`:            func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },
-		`own port 80 needs network: bridge`:             func(s *Spec) { s.Ports = []Port{{Container: 80}} },
-		`ports: "sctp" is neither tcp nor udp`:          func(s *Spec) { s.Ports = []Port{{Protocol: "sctp"}} },
-		`ports: the name "a" is used twice`:             func(s *Spec) { s.Ports = []Port{{Name: "a"}, {Name: "a"}} },
-		`ports: the name "a b" is used twice, or has`:   func(s *Spec) { s.Ports = []Port{{Name: "a b"}} },
-		`ports: 1, and network: none reaches none`:      func(s *Spec) { s.Network, s.Ports = NoNetwork, make([]Port, 1) },
-		`shm_size: -1 MiB is not between`:               func(s *Spec) { s.ShmMiB = -1 },
-		`shm_size: 257 MiB are more than the task's me`: func(s *Spec) { s.ShmMiB = 257 },
-		`ipc: "shareable" is neither private nor host`:  func(s *Spec) { s.IPC = "shareable" },
-		`shm_size: ipc: host shares the agent's`:        func(s *Spec) { s.IPC, s.ShmMiB = HostIPC, 1 },
-		`ulimits: "mem" is not one of core, cpu`:        ulimit(Ulimit{Name: "mem"}),
-		`nofile: -2:1 is below 0: unlimited is -1`:      ulimit(Ulimit{"nofile", -2, 1}),
-		`the soft limit 3 is above the hard limit 2`:    ulimit(Ulimit{"nofile", 3, 2}),
-		`the soft limit -1 is above the hard limit 2`:   ulimit(Ulimit{"nofile", Unlimited, 2}),
-		`ulimits: nofile is given twice`:                func(s *Spec) { s.Ulimits = []Ulimit{{"nofile", 1, 1}, {"nofile", 2, 2}} },
+		`devices: "/dev" is not a plain path below /dev`:   func(s *Spec) { s.Devices = []string{"/dev"} },
+		`devices: "/dev/../etc" is not a plain path below`: func(s *Spec) { s.Devices = []string{"/dev/../etc"} },
+		`devices: /dev/nvidia0 belongs to GPUs`:            func(s *Spec) { s.Devices = []string{"/dev/nvidia0"} },
+		`devices: /dev/dri belongs to GPUs`:                func(s *Spec) { s.Devices = []string{"/dev/dri"} },
+		`devices: /dev/fuse is given twice`:                func(s *Spec) { s.Devices = []string{"/dev/fuse", "/dev/fuse"} },
+		`devices needs container: docker`:                  func(s *Spec) { s.Containerizer, s.Devices = Mesos, []string{"/dev/fuse"} },
+		`network: "a b" is not a network's name`:           func(s *Spec) { s.Network = "a b" },
+		`ports: 1001 are more than 1000`:                   func(s *Spec) { s.Ports = make([]Port, 1001) },
+		`ports: 65536 is not between 0 and 65535`:          func(s *Spec) { s.Network, s.Ports = BridgeNetwork, []Port{{Container: 65536}} },
+		`ports: -1 is not between 0 and 65535`:             func(s *Spec) { s.Ports = []Port{{Host: -1}} },
+		`ports: host port 80 is given twice`:               func(s *Spec) { s.Ports = []Port{{Host: 80}, {}, {Host: 80, Protocol: UDP}} },
+		`own port 80 needs network: bridge`:                func(s *Spec) { s.Ports = []Port{{Container: 80}} },
+		`ports: "sctp" is neither tcp nor udp`:             func(s *Spec) { s.Ports = []Port{{Protocol: "sctp"}} },
+		`ports: the name "a" is used twice`:                func(s *Spec) { s.Ports = []Port{{Name: "a"}, {Name: "a"}} },
+		`ports: the name "a b" is used twice, or has`:      func(s *Spec) { s.Ports = []Port{{Name: "a b"}} },
+		`ports: 1, and network: none reaches none`:         func(s *Spec) { s.Network, s.Ports = NoNetwork, make([]Port, 1) },
+		`shm_size: -1 MiB is not between`:                  func(s *Spec) { s.ShmMiB = -1 },
+		`shm_size: 257 MiB are more than the task's me`:    func(s *Spec) { s.ShmMiB = 257 },
+		`ipc: "shareable" is neither private nor host`:     func(s *Spec) { s.IPC = "shareable" },
+		`shm_size: ipc: host shares the agent's`:           func(s *Spec) { s.IPC, s.ShmMiB = HostIPC, 1 },
+		`ulimits: "mem" is not one of core, cpu`:           ulimit(Ulimit{Name: "mem"}),
+		`nofile: -2:1 is below 0: unlimited is -1`:         ulimit(Ulimit{"nofile", -2, 1}),
+		`the soft limit 3 is above the hard limit 2`:       ulimit(Ulimit{"nofile", 3, 2}),
+		`the soft limit -1 is above the hard limit 2`:      ulimit(Ulimit{"nofile", Unlimited, 2}),
+		`ulimits: nofile is given twice`:                   func(s *Spec) { s.Ulimits = []Ulimit{{"nofile", 1, 1}, {"nofile", 2, 2}} },
 		`labels: 101 are more than 100`: func(s *Spec) {
 			s.Labels = map[string]string{}
 			for i := range 101 {

@@ -150,7 +150,8 @@ var foreign = map[string][]string{
 		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
 	},
 	"Mesos's configure": {"enable-install-module-dependencies"},
-	"docker":            {"device", "privileged"},
+	"docker":            {"privileged"},
+	"ray":               {"head", "address"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},
 }

@@ -137,6 +137,9 @@ func newHostConfig(t task.TaskSpec, f hostInfo) *container.HostConfig {
 			PathOnHost: node, PathInContainer: "/dev/" + filepath.Base(node), CgroupPermissions: "rw",
 		})
 	}
+	for _, node := range f.hostDevices {
+		h.Devices = append(h.Devices, container.DeviceMapping{PathOnHost: node, PathInContainer: node, CgroupPermissions: "rw"})
+	}
 	if f.volume != "" {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: f.volume, Target: driverInside, ReadOnly: true})
 	}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,9 @@ type hostInfo struct {
 	volume string
 	// devices are the device nodes of the container, as paths on the host.
 	devices []string
-	sandbox string
+	// hostDevices are nodes that are no GPU's, with the same path in the container.
+	hostDevices []string
+	sandbox     string
 	// hostIPC is set if the operator allows tasks to use the host's IPC
 	// namespace.
 	hostIPC bool
@@ -39,6 +42,9 @@ func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img
 	}
 	var err error
 	if f.devices, err = listDeviceNodes(d.DevDir, t.Minors, t.Caps); err != nil {
+		return hostInfo{}, err
+	}
+	if f.hostDevices, err = listHostDevices(t.HostDevices, d.AllowedDevices, filepath.Join(cmp.Or(d.procDir, "/proc"), "devices")); err != nil {
 		return hostInfo{}, err
 	}
 	request, err := image.Examine(labels, f.imageEnv, t.Env, d.describeHost(ctx, t.DeviceIDs))

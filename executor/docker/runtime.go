@@ -43,6 +43,8 @@ type EngineRuntime struct {
 	DockerConfig string
 	// AllowHostIPC allows tasks to use the host's IPC namespace.
 	AllowHostIPC bool
+	// AllowedDevices are device nodes, or folders of them, that tasks may open besides their GPUs.
+	AllowedDevices []string
 	// LocksDir is the agent's folder of container locks, see RemoveOrphans. If
 	// it is not writable, the task still runs, and a warning is logged.
 	LocksDir string

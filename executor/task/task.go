@@ -49,6 +49,8 @@ type TaskSpec struct {
 	// executor adds.
 	SecretFiles  map[string]string
 	SecretMounts []HostMount
+	// HostDevices are device nodes of the agent, or folders of them, that the task may open besides its GPUs.
+	HostDevices []string
 	// User and Fetch apply to a job's nested container: the user that it runs
 	// as, and the files that the agent fetches into its sandbox. For a docker
 	// task, the ContainerInfo and the executor's CommandInfo have them.

@@ -242,7 +242,7 @@ func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePerm
 	b := &admission.SpecAllowList{}
 	a := admission.HostPermissions{AllowList: b}
 	r.readMapping(n, map[string]func(*yaml.Node){
-		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "host_ipc": r.readBool(&a.HostIPC),
+		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "devices": r.readTexts(&a.Devices, job.ValidateDevicePath), "host_ipc": r.readBool(&a.HostIPC),
 		"networks": r.readTexts(&b.Networks, acceptAny), "fetch": r.readTexts((*[]string)(&b.FetchHosts), job.ValidateFetchHost),
 		"named_volumes": r.readTexts(&b.NamedVolumes, checkVolumeName), "role_volumes": r.readBool(&b.RoleVolumes), "images": r.readTexts(&b.Images, admission.ValidateImagePattern),
 		"parameters": r.readTexts(&b.Parameters, acceptAny), "users": r.readTexts(&b.Users, acceptAny), "without_image": r.readBool(&b.NoImage),

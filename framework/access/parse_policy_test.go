@@ -71,7 +71,7 @@ func TestDocumentedFile(t *testing.T) {
 	}
 	want := map[string]admission.HostPermissions{
 		"/":    {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}, FetchHosts: job.FetchHosts{"*.example.org"}, RoleVolumes: true}},
-		"prod": {Volumes: []string{"/data"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, FetchHosts: job.FetchHosts{"mirror.example.org:8080"}, NamedVolumes: []string{"models"}, RoleVolumes: true, Parameters: []string{"init", "ulimit", "cap-add=IPC_LOCK"}, Users: []string{"nobody"}, NoImage: true}},
+		"prod": {Volumes: []string{"/data"}, Devices: []string{"/dev/infiniband"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, FetchHosts: job.FetchHosts{"mirror.example.org:8080"}, NamedVolumes: []string{"models"}, RoleVolumes: true, Parameters: []string{"init", "ulimit", "cap-add=IPC_LOCK"}, Users: []string{"nobody"}, NoImage: true}},
 	}
 	got := map[string]admission.HostPermissions{}
 	for _, j := range p.JobLimits {
@@ -130,6 +130,7 @@ func TestInvalidFiles(t *testing.T) {
 		"jobs of no role":      {"jobs: [{images: [a]}]", "needs roles"},
 		"jobs of one twice":    {"jobs: [{roles: [a]}, {roles: [a]}]", "jobs: role a appears twice"},
 		"a relative volume":    {"jobs: [{roles: [a], volumes: [data]}]", "not an absolute path"},
+		"a GPU as device":      {"jobs: [{roles: [a], devices: [/dev/nvidia0]}]", "/dev/nvidia0 belongs to GPUs"},
 		"a wide image":         {"jobs: [{roles: [a], images: ['reg*']}]", `image "reg*"`},
 		"no flag":              {"jobs: [{roles: [a], host_ipc: 1}]", `"1" is not one of true, false`},
 		"metrics":              {"metrics: yes", `"yes" is not one of open, closed`},

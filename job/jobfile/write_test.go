@@ -71,6 +71,7 @@ group: /web
 user: root
 entrypoint: /bin/sh
 fetch: [{uri: /a, path: b, cache: true}]
+devices: [/dev/infiniband]
 limits: {cpus: 4, mem: unlimited}
 parameters: [{key: env, value: ""}]
 force_pull: true

@@ -1,5 +1,5 @@
-// Package admission decides what jobs may use of their agents besides what they are allocated: host paths, the IPC
-// namespace, networks, images, options of docker run and users. It compares a job with the permissions of its role.
+// Package admission decides what jobs may use of their agents besides what they are allocated: host paths, devices,
+// the IPC namespace, networks, images, options of docker run and users. It compares a job with the permissions of its role.
 package admission
 
 import (
@@ -17,6 +17,8 @@ type HostPermissions struct {
 	// Volumes are paths on the agents that tasks may mount, with everything below them. AllowList has the named volumes
 	// of the Docker engine; without it they need no permission.
 	Volumes []string
+	// Devices are device nodes of the agents, or folders of them, that tasks may open.
+	Devices []string
 	// HostIPC permits the agents' shared memory and semaphores.
 	HostIPC bool
 	// AllowList, if set, forbids everything that it does not name.
@@ -66,6 +68,11 @@ func (a *HostPermissions) Validate() error {
 			errs = append(errs, fmt.Errorf("allowed volumes: %q is not an absolute path such as /data", prefix))
 		}
 	}
+	for _, d := range a.Devices {
+		if err := job.ValidateDevicePath(d); err != nil {
+			errs = append(errs, fmt.Errorf("allowed devices: %w", err))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -76,6 +83,11 @@ func (a *HostPermissions) CheckSpec(s *job.Spec) error {
 	for _, m := range mounts {
 		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return coversPath(prefix, path.Clean(m.source)) }) {
 			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", m.key, m.source, a.grantedBy("--allow-volumes"), joinOrNone(a.Volumes)))
+		}
+	}
+	for _, d := range s.Devices {
+		if !slices.ContainsFunc(a.Devices, func(prefix string) bool { return coversPath(prefix, path.Clean(d)) }) {
+			why = append(why, fmt.Sprintf("devices: %s is the agent's own: the scheduler's operator allows such devices %s, and has allowed %s", d, a.grantedBy("--allow-devices"), joinOrNone(a.Devices)))
 		}
 	}
 	if hostIPC && !a.HostIPC {

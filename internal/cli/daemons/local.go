@@ -100,7 +100,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
 		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
-			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC"),
+			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),
 	}
 	if cfg.Limiters, err = f.share.NewLimiters(work, "", host.Simulated, log); err != nil {
 		return errors.Join(err, release())

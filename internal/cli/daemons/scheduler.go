@@ -120,6 +120,7 @@ func addServicePortsFlag(f *pflag.FlagSet, s *marathon.ParseSettings) {
 // addAllowFlags adds the flags that permit jobs to use resources of the host.
 func addAllowFlags(f *pflag.FlagSet, a *admission.HostPermissions) {
 	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths on agents that jobs may mount, including subfolders, such as /data,/scratch; empty: none")
+	f.StringSliceVar(&a.Devices, "allow-devices", nil, "device nodes on agents, or folders of them, that docker tasks may open if their agent allows it too, such as /dev/infiniband; empty: none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "allow jobs to share the agent's memory segments and semaphores (ipc: host)")
 }
 
