@@ -2,6 +2,8 @@ package framework
 
 import (
 	"context"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -91,4 +93,39 @@ func awaitState(t *testing.T, in *testInstance, name string, want job.State) api
 	view, err := in.GetJob(context.Background(), name)
 	t.Fatalf("job %s did not become %s: tasks %+v, %v", name, want, view.Tasks, err)
 	return api.JobView{}
+}
+
+// newBreakingProxy returns the URL of a proxy that closes its first connection after so many
+// bytes of answers.
+func newBreakingProxy(t *testing.T, addr string, after int64) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for first := true; ; first = false {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", addr)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			limit := int64(1 << 40)
+			if first {
+				limit = after
+			}
+			go func() { _, _ = io.Copy(out, in) }()
+			go func() {
+				_, _ = io.CopyN(in, out, limit)
+				in.Close()
+				out.Close()
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
 }

@@ -196,6 +196,9 @@ func TestWorkdirsThatAreNotStored(t *testing.T) {
 func TestUploadErrorsNameTheReason(t *testing.T) {
 	c := mesostest.NewCluster(t, 1)
 	in := startInstance(t, c, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), WorkdirsMiB: 1})
+	if _, err := in.ListSchedules(frameworktest.Timeout(t)); err != nil { // it waits for the leader
+		t.Fatal(err)
+	}
 	put := func(digest string, body io.Reader) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(frameworktest.Timeout(t), http.MethodPut, "http://"+in.addr+"/v1/workdirs/"+digest, body)

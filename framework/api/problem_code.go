@@ -43,6 +43,8 @@ const (
 	// CodeWorkdirNotFound: the scheduler does not store the archive of the job's working
 	// folder. The client uploads it and submits the job again.
 	CodeWorkdirNotFound ProblemCode = "workdir_not_found"
+	// CodeFileNotFound: the sandbox of the task has no such file, or does not exist any more.
+	CodeFileNotFound    ProblemCode = "file_not_found"
 	CodeTaskNotRunning  ProblemCode = "task_not_running"
 	CodeExecDisabled    ProblemCode = "exec_disabled"
 	CodeTooManySessions ProblemCode = "too_many_sessions"

@@ -65,6 +65,10 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
 		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/tasks/train.0/files", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/tasks/train.0/file?path=model", "", "401 404 200 200 200 200 200"},
+		{"PUT", "/v1/tasks/train.0/file?path=x", "x", "401 404 403 403 409 409 409"}, // it has ended
+		{"PUT", "/v1/tasks/train.0/files?path=x", "x", "401 404 403 403 409 409 409"},
 		{"GET", "/v1/agents", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/gpus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/events", "", "401 200 200 200 200 200 200"},

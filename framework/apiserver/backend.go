@@ -61,6 +61,9 @@ type ReadBackend interface {
 	// rotated one such as stdout.1) and returns the file's size. It returns
 	// ErrNoLog, wrapped, if the task has not written the file.
 	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
+	// FindSandbox returns the sandbox of a task. It returns ErrNoFile, wrapped, if its
+	// agent has none.
+	FindSandbox(ctx context.Context, t job.Task) (TaskSandbox, error)
 	ListAgents(ctx context.Context) ([]api.AgentSummary, error)
 	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
 	ListGPUs(ctx context.Context) ([]api.GPUView, error)
@@ -82,6 +85,15 @@ type ReadBackend interface {
 	// AsOf returns when the answers were last known to be up to date; zero means
 	// that they are current.
 	AsOf() time.Time
+}
+
+// TaskSandbox is a task's sandbox on its agent. Paths are relative and clean. The methods
+// return ErrNoFile or ErrUnreadable, wrapped, for a path that cannot be read.
+type TaskSandbox interface {
+	// ListFiles lists a folder by name. The list is empty for a file.
+	ListFiles(ctx context.Context, path string) ([]api.SandboxFile, error)
+	// ReadFile reads from a file, and returns its size.
+	ReadFile(ctx context.Context, path string, offset, length uint64) (data []byte, size uint64, err error)
 }
 
 // LeaderBackend answers what only the leader can: changes, which it records
@@ -145,6 +157,14 @@ type RerunQuery struct {
 
 // ErrNoLog means that a task has not written the log file, or not yet.
 var ErrNoLog = errors.New("no log")
+
+// ErrNoFile means that a task's sandbox has no such file, or that its agent has removed
+// the sandbox. ErrUnreadable means that the agent does not serve the path: a link leads
+// out of the sandbox.
+var (
+	ErrNoFile     = errors.New("no file")
+	ErrUnreadable = errors.New("not readable")
+)
 
 // reads returns the backend for reads, or the error that answers the request.
 func (s *apiServer) reads(ctx context.Context) (ReadBackend, error) {

@@ -37,8 +37,8 @@ func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 // handleExec runs a command in a task's container, over a WebSocket. It checks what it
 // can before the upgrade, so that the client gets an HTTP status.
 func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
-	if !s.execEnabled {
-		return api.NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(api.CodeExecDisabled, "")
+	if err := s.checkExecEnabled(); err != nil {
+		return err
 	}
 	if err := checkSameOrigin(r); err != nil {
 		return err
@@ -57,6 +57,13 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)
 		return code, classifyStartError(request.Argv[0], err)
 	}, request.Stdin)
+}
+
+func (s *apiServer) checkExecEnabled() error {
+	if s.execEnabled {
+		return nil
+	}
+	return api.NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(api.CodeExecDisabled, "")
 }
 
 // findExecTarget returns the running task, and the leader, which runs the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -86,6 +87,38 @@ func (f *fakeBackend) OpenWorkdir(_ context.Context, _ job.RunID, token string) 
 		return nil, UnknownArchive()
 	}
 	return os.Open(os.DevNull)
+}
+func (f *fakeBackend) FindSandbox(context.Context, job.Task) (TaskSandbox, error) {
+	return fakeSandbox{"model": "weights", "d/x": "1"}, f.err
+}
+
+// fakeSandbox has the contents of files by path.
+type fakeSandbox map[string]string
+
+func (s fakeSandbox) ListFiles(_ context.Context, folder string) (list []api.SandboxFile, err error) {
+	found := folder == "."
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		rest, below := name, folder == "."
+		if !below {
+			rest, below = strings.CutPrefix(name, folder+"/")
+		}
+		found = found || below || name == folder
+		if first, _, deep := strings.Cut(rest, "/"); below && !slices.ContainsFunc(list, func(f api.SandboxFile) bool { return f.Name == first }) {
+			list = append(list, api.SandboxFile{Name: first, Folder: deep, Bytes: int64(len(s[name])), Mode: "644", Modified: time.Unix(1, 0).UTC()})
+		}
+	}
+	if !found {
+		return nil, ErrNoFile
+	}
+	return list, nil
+}
+func (s fakeSandbox) ReadFile(_ context.Context, name string, offset, length uint64) ([]byte, uint64, error) {
+	text, ok := s[name]
+	if !ok {
+		return nil, 0, ErrNoFile
+	}
+	offset = min(offset, uint64(len(text)))
+	return []byte(text[offset:min(offset+min(length, 3), uint64(len(text)))]), uint64(len(text)), nil
 }
 func (f *fakeBackend) AsOf() time.Time                                     { return f.asOf }
 func (f *fakeBackend) GetJob(context.Context, string) (api.JobView, error) { return f.view(), f.err }

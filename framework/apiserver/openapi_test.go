@@ -148,7 +148,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
-		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](),
+		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -255,6 +255,10 @@ var validRequests = map[string]struct {
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
 	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"GET /v1/tasks/{id}/files":              {query: "?path=d"},
+	"GET /v1/tasks/{id}/file":               {query: "?path=model&offset=1"},
+	"PUT /v1/tasks/{id}/file":               {query: "?path=d/&mode=755&name=x", body: "content", header: []string{"Content-Type", "application/octet-stream"}, status: 204},
+	"PUT /v1/tasks/{id}/files":              {query: "?path=d", body: "tar", header: []string{"Content-Type", "application/x-tar"}, status: 204},
 	"PUT /v1/workdirs/{digest}":             {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
 	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
@@ -333,6 +337,9 @@ func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error,
 	changes := make(chan api.TaskEvent)
 	close(changes)
 	f := fullBackend{&fakeBackend{err: fault, changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	if method == http.MethodPut {
+		f.task.State = job.Running
+	}
 	request := func() *http.Request {
 		r := httptest.NewRequest(method, "http://scheduler"+path, strings.NewReader(body))
 		if body != "" {

@@ -142,6 +142,12 @@ func (requestClass) ServeHTTP(http.ResponseWriter, *http.Request) {}
 // class returns the limit that applies to a route. Answers of lists grow with the cluster or its
 // jobs.
 func (one *route) class() requestClass {
+	switch one.request {
+	case "PUT /v1/tasks/{id}/files", "PUT /v1/tasks/{id}/file":
+		return sessionClass
+	case "GET /v1/tasks/{id}/file":
+		return streamClass
+	}
 	switch one.path() {
 	case "/healthz", "/readyz":
 		return probeClass

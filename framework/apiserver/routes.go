@@ -63,6 +63,10 @@ func routes() []route {
 		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
 		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, requireOnJob, (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
 		{"POST /v1/tasks/{id}/stop", access.Operate, requireOnTask, (*apiServer).handleStopTask, "", false},
+		{"GET /v1/tasks/{id}/files", access.View, requireOnTask, onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
+		{"GET /v1/tasks/{id}/file", access.View, requireOnTask, onReads((*apiServer).handleReadTaskFile), "path offset", false},
+		{"PUT /v1/tasks/{id}/files", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFiles, "path", false}, // as for commands in containers
+		{"PUT /v1/tasks/{id}/file", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFile, "path mode name", false},
 		{"GET /v1/tasks/{id}/log", access.View, requireOnTask, (*apiServer).handleTaskLog, "stream offset tail follow", false},
 
 		{"GET /v1/roles/{role}", access.View, requireOnRole, onReads((*apiServer).handleGetRole), "", false},

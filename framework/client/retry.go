@@ -55,7 +55,7 @@ func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, pa
 // requestBody is the body of a request, which may be sent several times.
 type requestBody struct {
 	open        func() io.Reader
-	size        int64
+	size        int64 // -1 if it is not known
 	contentType string
 }
 

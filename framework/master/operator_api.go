@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"net/http"
+	"path"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	agentcalls "github.com/mesos/mesos-go/api/v1/lib/agent/calls"
@@ -17,8 +22,12 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ErrNoFile means that an agent has no such file, or not yet.
-var ErrNoFile = errors.New("no such file on the agent")
+// ErrNoFile means that an agent has no such file, or not yet. ErrUnreadable means that the
+// agent does not serve the path: it is not a file, or a link leads out of the sandbox.
+var (
+	ErrNoFile     = errors.New("no such file on the agent")
+	ErrUnreadable = errors.New("the agent does not serve it")
+)
 
 // ListedAgent is an agent in the master's list.
 type ListedAgent struct {
@@ -118,7 +127,7 @@ func SandboxFilePath(frameworkID, executorID, name string) string {
 
 // ReadFile reads at most length bytes of a file on an agent, and returns the
 // file's current size. It returns ErrNoFile, wrapped, if the file does not
-// exist.
+// exist, and ErrUnreadable if the agent does not serve it.
 func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, length uint64) (data []byte, size uint64, err error) {
 	if agentURL == "" {
 		return nil, 0, fmt.Errorf("read %s: %w: the agent's address is not known", path, ErrNoFile)
@@ -128,11 +137,62 @@ func (c *Client) ReadFile(ctx context.Context, agentURL, path string, offset, le
 	switch {
 	case hasStatus(err, http.StatusNotFound):
 		return nil, 0, fmt.Errorf("read %s: %w", path, ErrNoFile)
+	case hasStatus(err, http.StatusBadRequest):
+		return nil, 0, fmt.Errorf("read %s: %w: %w", path, ErrUnreadable, err)
 	case err != nil:
 		return nil, 0, fmt.Errorf("read %s from agent %s: %w", path, agentURL, err)
 	}
 	file := answer.GetReadFile()
 	return file.GetData(), file.GetSize_(), nil
+}
+
+// AgentFile is an entry of a folder on an agent. Links are described by their targets.
+type AgentFile struct {
+	Name     string
+	Mode     fs.FileMode
+	Bytes    int64
+	Modified time.Time
+}
+
+// ListFiles returns the entries of a folder on an agent, by name, and none for a file. It
+// returns ErrNoFile, wrapped, if the path does not exist.
+func (c *Client) ListFiles(ctx context.Context, agentURL, folder string) ([]AgentFile, error) {
+	if agentURL == "" {
+		return nil, fmt.Errorf("list %s: %w: the agent's address is not known", folder, ErrNoFile)
+	}
+	var answer agent.Response
+	err := c.cfg.callAndDecode(ctx, c.operatorClient, agentURL+"/api/v1", agentcalls.ListFiles(folder), &answer)
+	switch {
+	case hasStatus(err, http.StatusNotFound):
+		return nil, fmt.Errorf("list %s: %w", folder, ErrNoFile)
+	case hasStatus(err, http.StatusBadRequest):
+		return nil, fmt.Errorf("list %s: %w: %w", folder, ErrUnreadable, err)
+	case err != nil:
+		return nil, fmt.Errorf("list %s on agent %s: %w", folder, agentURL, err)
+	}
+	var list []AgentFile
+	for _, f := range answer.GetListFiles().GetFileInfos() {
+		list = append(list, AgentFile{
+			Name: path.Base(f.Path), Mode: fileModeOf(f.GetMode()), Bytes: int64(min(f.GetSize_(), math.MaxInt64)),
+			Modified: time.Unix(0, f.GetMtime().GetNanoseconds()).UTC(),
+		})
+	}
+	return list, nil
+}
+
+// fileModeOf converts the kernel's st_mode.
+func fileModeOf(mode uint32) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	switch mode & syscall.S_IFMT {
+	case syscall.S_IFREG:
+	case syscall.S_IFDIR:
+		m |= fs.ModeDir
+	case syscall.S_IFLNK:
+		m |= fs.ModeSymlink
+	default:
+		m |= fs.ModeIrregular // a socket, a pipe or a device
+	}
+	return m
 }
 
 // Close closes idle connections. Run must have returned.

@@ -441,6 +441,16 @@ func (v *Model) ListGroupJobs(group string) []job.Job {
 	return list
 }
 
+// FindContainerizer returns the containerizer of a run of a job, "" if it is not known.
+func (v *Model) FindContainerizer(run job.RunID) job.Containerizer {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if e, ok := v.jobs.Find(run.String()); ok {
+		return e.Spec.Containerizer
+	}
+	return ""
+}
+
 // LiveWorkdirs returns the working folders of the jobs that have not ended.
 func (v *Model) LiveWorkdirs() map[string]bool {
 	v.mu.RLock()

@@ -16,10 +16,11 @@ func CommandAliases() map[string][]string {
 	return map[string][]string{
 		"run":      {"srun", "salloc", "start", "launch"},
 		"submit":   {"sbatch", "create", "add", "enqueue"},
-		"ps":       {"ls", "list", "jobs", "status", "pods", "sacct", "containers"},
+		"ps":       {"list", "jobs", "status", "pods", "sacct", "containers"},
 		"queue":    {"squeue", "pending", "sprio"},
 		"describe": {"inspect", "show", "scontrol", "info"},
 		"logs":     {"attach", "sattach", "tail", "output", "cat"},
+		"cp":       {"copy", "scp", "upload", "download", "sync"},
 		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
 		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
 		"gpus":     {"devices", "nvidia-smi", "inventory"},

@@ -7,10 +7,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -318,6 +321,10 @@ func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	if !m.readCall(w, r, &call) {
 		return
 	}
+	if call.GetType() == agent.Call_LIST_FILES {
+		m.serveListFiles(w, r, call.GetListFiles().GetPath())
+		return
+	}
 	read := call.GetReadFile()
 	m.mu.Lock()
 	text, ok := m.files[read.GetPath()]
@@ -329,4 +336,34 @@ func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	from := min(read.GetOffset(), uint64(len(text)))
 	to := min(from+read.GetLength(), uint64(len(text)))
 	mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])}})
+}
+
+// serveListFiles lists a folder that has files of SetFile.
+func (m *FakeMaster) serveListFiles(w http.ResponseWriter, r *http.Request, folder string) {
+	folder = strings.TrimSuffix(folder, "/") + "/"
+	m.mu.Lock()
+	entries, found := map[string]mesos.FileInfo{}, false
+	for name, text := range m.files {
+		rest, ok := strings.CutPrefix(name, folder)
+		found = found || ok || name+"/" == folder
+		if !ok {
+			continue
+		}
+		first, _, below := strings.Cut(rest, "/")
+		mode, size := uint32(syscall.S_IFREG|0o644), uint64(len(text))
+		if below {
+			mode, size = syscall.S_IFDIR|0o755, 4096
+		}
+		entries[first] = mesos.FileInfo{Path: "/work" + folder + first, Mode: &mode, Size_: &size, Mtime: &mesos.TimeInfo{Nanoseconds: 1}}
+	}
+	m.mu.Unlock()
+	if !found {
+		http.Error(w, "no such folder", http.StatusNotFound)
+		return
+	}
+	var list []mesos.FileInfo
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		list = append(list, entries[name])
+	}
+	mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_LIST_FILES, ListFiles: &agent.Response_ListFiles{FileInfos: list}})
 }

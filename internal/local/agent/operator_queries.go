@@ -18,6 +18,9 @@ func (a *EmbeddedAgent) answerQuery(ctx context.Context, call *agent.Call) (*age
 	if call.Type == agent.Call_READ_FILE {
 		return a.readFile(call.ReadFile)
 	}
+	if call.Type == agent.Call_LIST_FILES {
+		return a.listFiles(call.ListFiles)
+	}
 	return askLoop(ctx, a.loop, func() (*agent.Response, error) {
 		switch call.Type {
 		case agent.Call_GET_AGENT:
@@ -39,9 +42,20 @@ func (a *EmbeddedAgent) readFile(c *agent.Call_ReadFile) (*agent.Response, error
 	if c == nil {
 		return nil, missingField("read_file")
 	}
-	sandboxes := files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
-	size, data, err := sandboxes.Read(c.Path, c.Offset, c.Length)
+	size, data, err := a.sandboxFiles().Read(c.Path, c.Offset, c.Length)
 	return &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: size, Data: data}}, err
+}
+
+func (a *EmbeddedAgent) listFiles(c *agent.Call_ListFiles) (*agent.Response, error) {
+	if c == nil {
+		return nil, missingField("list_files")
+	}
+	list, err := a.sandboxFiles().List(c.Path)
+	return &agent.Response{Type: agent.Response_LIST_FILES, ListFiles: &agent.Response_ListFiles{FileInfos: list}}, err
+}
+
+func (a *EmbeddedAgent) sandboxFiles() files.SandboxFiles {
+	return files.SandboxFiles{Frameworks: frameworksDir(a.cfg.WorkDir, a.info.GetID().GetValue())}
 }
 
 // sortedExecutors returns the running executors in a stable order.

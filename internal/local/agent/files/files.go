@@ -10,8 +10,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 )
 
@@ -150,4 +154,60 @@ func (s SandboxFiles) Read(name string, offset uint64, length *uint64) (size uin
 		return 0, nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return size, data[:n], nil
+}
+
+// List describes the entries of a folder. As in Mesos it follows links, omits entries
+// that it cannot follow, and returns no entries for a file.
+func (s SandboxFiles) List(name string) ([]mesos.FileInfo, error) {
+	sandbox, below, err := s.splitPath(name)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := s.openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return nil, nil // it is a file
+	}
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return nil, fmt.Errorf("path %s: %w", name, ErrNotFound)
+	}
+	defer root.Close()
+	slices.Sort(names)
+	var list []mesos.FileInfo
+	for _, entry := range names {
+		info, err := statEntry(root, sandbox, path.Join(below, entry))
+		if err != nil {
+			continue // a link out of the sandbox, or to nothing
+		}
+		list = append(list, describeEntry(filepath.Join(sandbox, below, entry), info))
+	}
+	return list, nil
+}
+
+// statEntry follows links to targets inside the sandbox, also absolute ones.
+func statEntry(root *os.Root, sandbox, below string) (fs.FileInfo, error) {
+	info, err := root.Stat(below)
+	if err == nil {
+		return info, nil
+	}
+	inside, ok := resolveLinks(sandbox, below)
+	if !ok {
+		return nil, err
+	}
+	return root.Stat(inside)
+}
+
+func describeEntry(name string, info fs.FileInfo) mesos.FileInfo {
+	size := uint64(info.Size())
+	f := mesos.FileInfo{Path: name, Size_: &size, Mtime: &mesos.TimeInfo{Nanoseconds: info.ModTime().UnixNano()}}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		links, uid, gid := int32(s.Nlink), strconv.Itoa(int(s.Uid)), strconv.Itoa(int(s.Gid))
+		f.Nlink, f.Mode, f.UID, f.GID = &links, &s.Mode, &uid, &gid
+	}
+	return f
 }

@@ -120,3 +120,37 @@ func TestLinksInsideSandboxAreFollowed(t *testing.T) {
 		}
 	}
 }
+
+func TestListFollowsLinksInsideSandbox(t *testing.T) {
+	s, dir := sandbox(t)
+	if err := os.WriteFile(filepath.Join(dir, "sub", "out"), []byte("inner"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"file": "sub/out", "folder": filepath.Join(dir, "sub"), "away": "/etc", "other": "../c1/stdout", "dangling": "nowhere", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.List(run + "latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]uint32{}
+	for _, f := range list {
+		got[filepath.Base(f.Path)] = f.GetMode()
+	}
+	if len(got) != 4 || got["file"] != syscall.S_IFREG|0o640 || got["folder"]&syscall.S_IFDIR == 0 || got["sub"]&syscall.S_IFDIR == 0 || got["stdout"] == 0 {
+		t.Errorf("listed %v", got)
+	}
+	if below, err := s.List(run + "latest/folder"); err != nil || len(below) != 1 || below[0].GetSize_() != 5 || below[0].GetMtime() == nil {
+		t.Errorf("below a link: %v, %v", below, err)
+	}
+	if list, err := s.List(run + "latest/file"); err != nil || len(list) > 0 {
+		t.Errorf("a file: %v, %v", list, err)
+	}
+	for path, want := range map[string]error{run + "latest/none": ErrNotFound, run + "latest/away": ErrInvalid, run + "latest/../..": ErrNotFound, "/etc": ErrNotFound} {
+		if list, err := s.List(path); !errors.Is(err, want) || len(list) > 0 {
+			t.Errorf("%s: %v, %v", path, list, err)
+		}
+	}
+}
