@@ -54,6 +54,10 @@ func (q *demandExplainer) exclusionStages() []exclusionStage {
 		{job.ExcludedByMaintenance, func(i int) bool { return q.index.agents[i].Closed || failsAny(maintenance, i) }},
 		{job.ExcludedForScarceGPUs, func(i int) bool { return failsAny(scarce, i) }},
 	}
+	enough := q.hasEnoughGPUs
+	if q.demand.Request.NeedsSameType() {
+		enough = q.hasEnoughOfOneType()
+	}
 	resources := plainResources()
 	lacks := func(x plainResource) func(i int) bool {
 		return func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }
@@ -63,7 +67,7 @@ func (q *demandExplainer) exclusionStages() []exclusionStage {
 		exclusionStage{job.ExcludedByMemory, lacks(resources[1])},
 		exclusionStage{job.ExcludedByDisk, lacks(resources[2])},
 		exclusionStage{job.ExcludedByGPUs, func(i int) bool {
-			return q.class.gpus > 0 && (!q.hasType(i) || failsAny(gpuRules, i) || !q.hasEnoughGPUs(i))
+			return q.class.gpus > 0 && (!q.hasType(i) || failsAny(gpuRules, i) || !enough(i))
 		}},
 		exclusionStage{job.ExcludedByPorts, func(i int) bool {
 			return lacks(resources[3])(i) || slices.ContainsFunc(q.class.hostPorts, func(p int) bool { return p != 0 && findRange(q.capacities[i].ports, p) < 0 })

@@ -58,6 +58,27 @@ func TestCountExclusions(t *testing.T) {
 	}
 }
 
+// TestExclusionsByOneType checks that an agent whose types are enough only together is excluded if all GPUs must be of one
+// type.
+func TestExclusionsByOneType(t *testing.T) {
+	mixed := AgentResources{
+		ID: "a", Free: Amount{CPUs: 8, MemMiB: 1000}, GPUs: 3, DeviceIDs: []string{"GPU-a", "GPU-b", "GPU-c"},
+		Inventory: []gpu.Device{{UUID: "GPU-a", Model: "Tesla V100"}, {UUID: "GPU-b", Model: "Tesla K80"}, {UUID: "GPU-c", Model: "Tesla K80"}},
+	}
+	for gpus, excluded := range map[int]int{1: 0, 2: 0, 3: 1} {
+		c := NewCluster([]AgentResources{mixed}, PlacementPolicy{}, noon)
+		d := Demand{Amount: Amount{CPUs: 1, MemMiB: 1}, Request: gpu.Request{GPUs: gpus, Types: gpu.TypeSelector{Same: true}}}
+		for _, count := range c.CountExclusions(&d) {
+			if count.Cause == job.ExcludedByGPUs && count.Excluded != excluded {
+				t.Errorf("%d GPUs of one type: %d agents are excluded, want %d", gpus, count.Excluded, excluded)
+			}
+		}
+		if placed := len(c.PlaceTasks(&d, 1)); placed != 1-excluded {
+			t.Errorf("%d GPUs of one type: %d tasks placed", gpus, placed)
+		}
+	}
+}
+
 func formatExclusions(counts []job.ExclusionCount) (text string) {
 	names := []string{"role", "constraint", "maintenance", "scarce", "cpus", "memory", "disk", "gpus", "ports"}
 	for i, c := range counts {

@@ -20,7 +20,8 @@ func (c *Cluster) PlaceTasks(d *Demand, n int) []Placement {
 		return nil
 	}
 	if d.Request.NeedsSameType() {
-		return c.placeSameType(d, n)
+		_, placements := c.placeSameType(d, n)
+		return placements
 	}
 	class := c.classifyDemand(d)
 	if len(class.jobConstraints) > 0 {

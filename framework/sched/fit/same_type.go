@@ -10,30 +10,24 @@ import (
 )
 
 // placeSameType is PlaceTasks for tasks whose GPUs are all of one type. It places on the first type that has room for n
-// tasks, or else on the one with room for most.
-func (c *Cluster) placeSameType(d *Demand, n int) []Placement {
-	typed, _ := c.chooseSameType(d, n)
-	if typed == nil {
-		return nil
-	}
-	return c.PlaceTasks(typed, n)
-}
-
-// chooseSameType returns the demand for the first type that has room for n tasks, or else for the one with room for most,
-// and that number. It returns nil if no agent of the role has GPUs of a known, acceptable type.
-func (c *Cluster) chooseSameType(d *Demand, n int) (typed *Demand, room int) {
-	room = -1
+// tasks, or else on the one with room for most. It also returns the demand for that type, or nil if no agent of the role
+// has GPUs of a known, acceptable type.
+func (c *Cluster) placeSameType(d *Demand, n int) (typed *Demand, placements []Placement) {
+	room := -1
 	for _, one := range c.DemandsByType(d) {
 		places := c.PlaceTasks(&one, n)
+		if len(places) == n {
+			return &one, places
+		}
 		c.UndoPlacements(&one, places)
 		if len(places) > room {
 			typed, room = &one, len(places)
 		}
-		if room == n {
-			break
-		}
 	}
-	return typed, room
+	if room <= 0 {
+		return typed, nil
+	}
+	return typed, c.PlaceTasks(typed, n)
 }
 
 // DemandsByType returns the demand with each acceptable type of GPUs that agents of the role have: in the order in which
@@ -86,9 +80,20 @@ func (c *Cluster) acceptableTypes(d *Demand) []string {
 	return names
 }
 
+// hasEnoughOfOneType returns hasEnoughGPUs for tasks whose GPUs are all of one type, whichever it is.
+func (q *demandExplainer) hasEnoughOfOneType() func(i int) bool {
+	var typed []demandExplainer
+	for _, one := range q.DemandsByType(q.demand) {
+		typed = append(typed, q.newExplainer(&one))
+	}
+	return func(i int) bool {
+		return slices.ContainsFunc(typed, func(t demandExplainer) bool { return t.hasEnoughGPUs(i) })
+	}
+}
+
 // explainSameType is ExplainGang for tasks whose GPUs are all of one type. It explains the type with the most room.
 func (c *Cluster) explainSameType(d *Demand, n int) Shortage {
-	typed, room := c.chooseSameType(d, max(n, 1))
+	typed, places := c.placeSameType(d, max(n, 1))
 	if typed == nil {
 		plain := *d
 		plain.Request.Types.Same = false
@@ -98,8 +103,9 @@ func (c *Cluster) explainSameType(d *Demand, n int) Shortage {
 		}
 		return short
 	}
+	c.UndoPlacements(typed, places)
 	short := c.ExplainGang(typed, n)
-	if names := c.acceptableTypes(d); len(names) > 1 && room < max(n, 1) {
+	if names := c.acceptableTypes(d); len(names) > 1 && len(places) < max(n, 1) {
 		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room", strings.Join(names, " and "), typed.Request.Types.Include[0])
 	}
 	return short
