@@ -18,7 +18,7 @@ func clusterWithOutput() *fakeCluster {
 	c := newFakeCluster(fakeJob("train", time.Hour, job.Finished, job.Failed, job.Waiting), fakeJob("v1.2", time.Hour, job.Finished), fakeJob("ended", time.Hour, job.Killed))
 	c.jobs[0].Tasks[2].AgentID = ""
 	c.logs = map[string]string{"train.0.1.x": "one\ntwo\n", "train.1.1.x": "three\nno end", "v1.2.0.1.x": "a\nb\nc\n", "ended.0.1.x": "until then\n", "train.1.0.x": "earlier\n"}
-	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", Index: 1, State: job.Failed, AgentID: "a"}}}
+	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", Index: 1, State: job.Failed, AgentID: "a", Changed: time.Now().Add(-time.Hour)}}}
 	return c
 }
 
@@ -45,7 +45,14 @@ func TestLogs(t *testing.T) {
 		{"logs train.0 -p", "", "task train.0: no earlier attempt is remembered"},
 		{"logs v1.2 -p", "", "job v1.2: no earlier attempt of a task is remembered"},
 		{"logs train -p -f", "", "--previous: the attempt has ended"},
-		{"logs train --since 10m", "", "--since: lines of output have no time: --tail N"},
+		{"logs train --since 61m", "train.0.1 | one\ntrain.0.1 | two\ntrain.1.0 | earlier\ntrain.1.1 | three\ntrain.1.1 | no end\n", ""},
+		{"logs ended --since 61m", "until then\n", ""},
+		{"logs ended --since 59m", "", "job ended: no task has run in the last 59m0s"},
+		{"logs ended --since 59m -f", "", ""},
+		{"logs train.1 --since 1h", "", `there is no job "train.1": --since selects attempts of a job`},
+		{"logs train --since 0s", "", "--since 0s: must be more than 0"},
+		{"logs train --since 1m -p", "", "--since selects earlier attempts too: omit --previous"},
+		{"logs train --timestamps", "", "--timestamps: agents store no times of lines: add --follow"},
 		{"logs train --tail 0", "", "--tail 0: must be 1 or more lines"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
@@ -231,5 +238,52 @@ func TestLostConnectionIsPrinted(t *testing.T) {
 				t.Errorf("status %d", status)
 			}
 		})
+	}
+}
+
+// With --timestamps lines have the time at which they arrive, and those from before have none.
+func TestTimesOfFollowedLines(t *testing.T) {
+	for _, line := range []string{"logs -f -t a", "logs -f --timestamps a.0", "logs -f -t -n 1 a", "logs -f -t a.0 -n 1"} {
+		t.Run(line, func(t *testing.T) {
+			c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
+			c.logs = map[string]string{"a.0.1.x": "old\n"}
+			address, began := c.serve(t), time.Now().Truncate(time.Millisecond)
+			out, in := io.Pipe()
+			go func() {
+				runCommandLine(t.Context(), strings.Fields(line), cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+				in.Close()
+			}()
+			lines := bufio.NewScanner(out)
+			if !lines.Scan() || strings.TrimRight(strings.TrimSuffix(lines.Text(), "old"), " ") != "-" {
+				t.Errorf("first line %q, %v", lines.Text(), lines.Err())
+			}
+			width := len(lines.Text())
+			c.mu.Lock()
+			c.logs["a.0.1.x"] += "new\n"
+			c.mu.Unlock()
+			if !lines.Scan() {
+				t.Fatal(lines.Err())
+			}
+			at, text, _ := strings.Cut(lines.Text(), " ")
+			when, err := time.Parse(time.RFC3339Nano, at)
+			if err != nil || text != "new" || when.Before(began) || when.After(time.Now()) || len(lines.Text()) != width {
+				t.Errorf("second line %q, %v", lines.Text(), err)
+			}
+			c.changeTask("a", 0, job.Finished, 0)
+			if lines.Scan() {
+				t.Errorf("more output: %q", lines.Text())
+			}
+		})
+	}
+}
+
+// A task without output yet has none from before.
+func TestTimesOfFirstLine(t *testing.T) {
+	c := newFakeCluster(fakeJob("a", time.Hour, job.Finished))
+	c.logs = map[string]string{}
+	c.errors = map[string]string{"a.0.1.x": "no end"}
+	r := c.command(t, "logs -f -t a")
+	if r.out != "" || strings.TrimRight(strings.TrimSuffix(r.err, "no end\n"), " ") != "-" || r.status != 0 {
+		t.Errorf("status %d, printed %q and %q", r.status, r.out, r.err)
 	}
 }

@@ -146,8 +146,8 @@ func TestScaledDownServiceIsShownWithoutRetiredTasks(t *testing.T) {
 	web.Tasks[1].Healthy = &healthy
 	c := newFakeCluster(web)
 	c.command(t, "ps").expect(t, ""+
-		"JOB  STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
-		"web  RUNNING  1/2    1 of 2   no GPU  1h ago\n", "", 0)
+		"JOB  STATE    TASKS           HEALTHY  GPUS    SUBMITTED  WAITS\n"+
+		"web  RUNNING  1/2, 1 waiting  1 of 2   no GPU  1h ago\n", "", 0)
 	out, _, _ := strings.Cut(c.command(t, "describe web").out, "TIME") // history follows
 	for _, want := range []string{"wants 2 tasks", "1 running, 1 waiting", "1 of 2", "web.1.1.x", "web.2.1.x"} {
 		if !strings.Contains(out, want) {

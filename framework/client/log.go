@@ -28,6 +28,9 @@ type LogOptions struct {
 	TailBytes int64
 	// Follow waits for further output until the task has ended.
 	Follow bool
+	// OnCaughtUp, if not nil, is called with Follow when the output that existed at the start
+	// has been read, before any later output is returned.
+	OnCaughtUp func()
 	// OnOutputLost, if not nil, is called if log rotation removed output before it was
 	// read.
 	OnOutputLost func()
@@ -39,6 +42,9 @@ type LogOptions struct {
 func (c *Client) OpenTaskLog(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
 	if o.TailLines > 0 {
 		return c.openTail(ctx, task, o)
+	}
+	if o.Follow && o.OnCaughtUp != nil {
+		return c.openPast(ctx, task, o)
 	}
 	l := &logReader{ctx: ctx, client: c, task: task, options: o}
 	if err := l.openFirst(); err != nil {

@@ -19,8 +19,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	past.TailLines, past.TailBytes, past.Follow = 0, 0, false
 	l := &logReader{ctx: ctx, client: c, task: task, options: past}
 	err := l.openAnswer()
-	var p *api.Problem
-	if o.Follow && errors.As(err, &p) && p.Status == http.StatusNotFound {
+	if o.Follow && isNoLog(err) {
 		o.TailLines, o.TailBytes = 0, 0
 		return c.OpenTaskLog(ctx, task, o) // no output yet
 	}
@@ -44,7 +43,7 @@ func (c *Client) openTail(ctx context.Context, task string, o LogOptions) (io.Re
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(last), rest), rest}, nil
+	}{io.MultiReader(bytes.NewReader(last), &catchUpReader{o.OnCaughtUp}, rest), rest}, nil
 }
 
 // readLastLines returns the last n lines. It stores no more than those.
@@ -71,3 +70,68 @@ func readLastLines(r io.Reader, n int) ([]byte, error) {
 	}
 	return bytes.Join(append(lines[first:len(lines):len(lines)], lines[:first]...), nil), nil
 }
+
+// catchUpReader is empty. It calls onCaughtUp, unless that is nil, when it is read.
+type catchUpReader struct{ onCaughtUp func() }
+
+func (c *catchUpReader) Read([]byte) (int, error) {
+	if c.onCaughtUp != nil {
+		c.onCaughtUp()
+	}
+	return 0, io.EOF
+}
+
+// openPast returns the existing output, which it reads as a log that is not followed, and then
+// the output after it.
+func (c *Client) openPast(ctx context.Context, task string, o LogOptions) (io.ReadCloser, error) {
+	rest := o
+	rest.OnCaughtUp, rest.TailBytes = nil, 0
+	past := &logReader{ctx: ctx, client: c, task: task, options: o}
+	past.options.Follow = false
+	err := past.openAnswer()
+	if isNoLog(err) {
+		o.OnCaughtUp()
+		return c.OpenTaskLog(ctx, task, rest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pastReader{past: past, rest: &logReader{ctx: ctx, client: c, task: task, options: rest}, onCaughtUp: o.OnCaughtUp}, nil
+}
+
+// isNoLog reports whether a task has no output, or none yet.
+func isNoLog(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == http.StatusNotFound
+}
+
+// pastReader reads past to its end, and then opens and reads rest.
+type pastReader struct {
+	past, rest *logReader
+	onCaughtUp func()
+	followed   bool // whether rest is open
+}
+
+func (p *pastReader) Read(data []byte) (int, error) {
+	if p.followed {
+		return p.rest.Read(data)
+	}
+	n, err := p.past.Read(data)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return n, err
+	case err == nil || n > 0:
+		return n, nil
+	}
+	p.onCaughtUp()
+	// The preceding bytes identify the position, although files may be rotated meanwhile.
+	p.rest.options.Offset, p.rest.preceding = p.past.options.Offset, p.past.preceding
+	if err := p.rest.openFirst(); err != nil {
+		return 0, err
+	}
+	p.followed = true
+	return p.rest.Read(data)
+}
+
+// Close closes both.
+func (p *pastReader) Close() error { return errors.Join(p.past.Close(), p.rest.Close()) }

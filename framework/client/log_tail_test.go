@@ -91,3 +91,30 @@ func TestLastLinesOfMissingLog(t *testing.T) {
 		t.Errorf("got %q, %v", text, err)
 	}
 }
+
+// The caller learns when the output that existed has been read; none is lost or repeated, even if
+// the file is rotated then.
+func TestCatchingUp(t *testing.T) {
+	for _, first := range []string{numberedLines(0, 50), ""} {
+		r := &rotatingBackend{state: job.Running, read: func() {}, files: map[string]string{}}
+		if first != "" {
+			r.files["stdout"] = first
+		}
+		caughtUp := 0
+		got := readLog(t, r.serveLog(t, passThrough), LogOptions{Follow: true, OnCaughtUp: func() {
+			caughtUp++
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if first != "" {
+				r.files["stdout"] += numberedLines(50, 60)
+				r.rotateFile(numberedLines(60, 70))
+			} else {
+				r.files["stdout"] = numberedLines(50, 70)
+			}
+			r.state = job.Finished
+		}})
+		if want := first + numberedLines(50, 70); got != want || caughtUp != 1 {
+			t.Errorf("caught up %d times, got %q, want %q", caughtUp, got, want)
+		}
+	}
+}

@@ -63,11 +63,8 @@ func flagAlternatives() map[string]map[string]string {
 			"signal": "SIGTERM and then SIGKILL are sent; --force sends SIGKILL at once",
 		},
 		"logs": {
-			"since":      "lines of output have no time: --tail N prints the last ones",
-			"timestamps": "lines of output have no time: mesos-gpu events JOB has the times of changes",
-			"t":          "lines of output have no time: mesos-gpu events JOB has the times of changes",
-			"all":        "leave it out: logs prints all tasks of a job",
-			"all-tasks":  "leave it out: logs prints all tasks of a job",
+			"all":       "leave it out: logs prints all tasks of a job",
+			"all-tasks": "leave it out: logs prints all tasks of a job",
 		},
 		"shell": {
 			"i": "leave it out: a shell always has a terminal",

@@ -23,6 +23,7 @@ type jobFollower struct {
 	Outputs      []streamOutput
 	tailLines    int                      // number of existing lines to print; 0 is all
 	startedTasks []string                 // tasks that have run although their state does not show it
+	skippedTasks map[string]bool          // tasks whose output is not printed
 	labels       lineLabels               // prefixes that identify each task's output
 	notes        *syncWriter              // receives wait reasons and notices about lost output
 	States       *syncWriter              // receives state changes
@@ -152,7 +153,7 @@ func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 
 // startCopy starts to copy a task's output, once for each task.
 func (f *jobFollower) startCopy(ctx context.Context, task string) {
-	if f.copies[task] != nil {
+	if f.copies[task] != nil || f.skippedTasks[task] {
 		return
 	}
 	copied := make(chan struct{})
@@ -168,11 +169,15 @@ func (f *jobFollower) startCopy(ctx context.Context, task string) {
 }
 
 func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutput) {
-	body, err := f.api.OpenTaskLog(ctx, task, client.LogOptions{
+	to := f.labels.labelWriter(task, writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }), o.screen)
+	options := client.LogOptions{
 		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: func() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) },
-	})
+	}
+	if f.labels.times {
+		options.OnCaughtUp = to.startArrival
+	}
+	body, err := f.api.OpenTaskLog(ctx, task, options)
 	if err == nil {
-		to := f.labels.labelWriter(taskIndex(task), writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }), o.screen)
 		_, err = io.Copy(to, body)
 		err = errors.Join(err, to.flushLine())
 		body.Close()

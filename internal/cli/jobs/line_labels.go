@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"mesos-gpu/internal/term"
 )
@@ -18,23 +19,37 @@ const maxBufferedLine = 64 << 10
 type lineLabels struct {
 	job   string
 	tasks int
+	// attempts makes labels have the number of the attempt too, also those of a single task.
+	attempts bool
+	// times is true if lines have the time at which they arrive.
+	times bool
 }
 
-// labelWriter returns a writer for the output of the task with this index. The caller
-// must call flushLine at the end.
-func (l lineLabels) labelWriter(index int, to io.Writer, screen term.TerminalScreen) *labelledWriter {
-	if l.tasks < 2 {
-		return &labelledWriter{to: to}
-	}
+// labelWriter returns a writer for the output of an attempt of a task. The caller must call
+// flushLine at the end.
+func (l lineLabels) labelWriter(task string, to io.Writer, screen term.TerminalScreen) *labelledWriter {
+	w := &labelledWriter{to: to, times: l.times}
+	index, attempt := taskIndex(task)
 	text := fmt.Sprintf("%s.%-*d | ", l.job, len(strconv.Itoa(l.tasks-1)), index)
-	return &labelledWriter{label: screen.Colorize(term.TerminalColor(32+index%5), text), to: to}
+	if l.attempts {
+		text = fmt.Sprintf("%s.%d.%d | ", l.job, index, attempt)
+	}
+	if l.attempts || l.tasks > 1 {
+		w.label = screen.Colorize(term.TerminalColor(32+index%5), text)
+	}
+	return w
 }
 
-// taskIndex returns the index of a job's task from its id, JOB.INDEX.ATTEMPT.SUFFIX.
-func taskIndex(id string) int {
+// taskIndex returns the index and the attempt of a job's task from its id,
+// JOB.INDEX.ATTEMPT.SUFFIX, or 0 for a task id of another framework.
+func taskIndex(id string) (index, attempt int) {
 	parts := strings.Split(id, ".")
-	n, _ := strconv.Atoi(parts[max(0, len(parts)-3)]) // 0 for a task id of another framework
-	return n
+	if len(parts) < 4 {
+		return 0, 0
+	}
+	index, _ = strconv.Atoi(parts[len(parts)-3])
+	attempt, _ = strconv.Atoi(parts[len(parts)-2])
+	return index, attempt
 }
 
 // labelledWriter writes whole lines only, because other tasks write to the same output.
@@ -42,10 +57,34 @@ type labelledWriter struct {
 	label   string
 	to      io.Writer
 	partial []byte // the start of an unfinished line
+	// times is true if lines have a time. arriving is set when the output that existed before
+	// is written, whose lines have none.
+	times, arriving bool
+	// begunBefore is set while partial is from before.
+	begunBefore bool
 }
 
+// lineTimeFormat is the format of the time at which a line arrives.
+const lineTimeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// linePrefix returns what a line begins with.
+func (l *labelledWriter) linePrefix() string {
+	if !l.times {
+		return l.label
+	}
+	now := time.Now().Format(lineTimeFormat)
+	if !l.arriving || l.begunBefore {
+		l.begunBefore = false
+		now = fmt.Sprintf("%-*s", len(now), "-")
+	}
+	return l.label + now + " "
+}
+
+// startArrival makes the lines that begin after the existing output have times.
+func (l *labelledWriter) startArrival() { l.arriving, l.begunBefore = true, len(l.partial) > 0 }
+
 func (l *labelledWriter) Write(p []byte) (int, error) {
-	if l.label == "" {
+	if l.label == "" && !l.times {
 		return l.to.Write(p)
 	}
 	l.partial = append(l.partial, p...)
@@ -58,7 +97,7 @@ func (l *labelledWriter) Write(p []byte) (int, error) {
 	}
 	var out bytes.Buffer
 	for line := range bytes.Lines(l.partial[:whole]) {
-		out.WriteString(l.label)
+		out.WriteString(l.linePrefix())
 		out.Write(line)
 	}
 	l.partial = append([]byte(nil), l.partial[whole:]...)
@@ -71,7 +110,7 @@ func (l *labelledWriter) flushLine() error {
 	if len(l.partial) == 0 {
 		return nil
 	}
-	last := append(append([]byte(l.label), l.partial...), '\n')
+	last := append(append([]byte(l.linePrefix()), l.partial...), '\n')
 	l.partial = nil
 	_, err := l.to.Write(last)
 	return err

@@ -12,7 +12,7 @@ import (
 func TestLabelledLinesAreWhole(t *testing.T) {
 	var out bytes.Buffer
 	names := lineLabels{job: "sweep", tasks: 11}
-	a, b := names.labelWriter(3, &out, term.TerminalScreen{}), names.labelWriter(10, &out, term.TerminalScreen{UseColor: true})
+	a, b := names.labelWriter("sweep.3.1.x", &out, term.TerminalScreen{}), names.labelWriter("sweep.10.1.x", &out, term.TerminalScreen{UseColor: true})
 	for _, one := range []struct {
 		to   *labelledWriter
 		text string
@@ -30,15 +30,15 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 		t.Errorf("got %q", out.String()[:min(200, out.Len())])
 	}
 	var plain bytes.Buffer
-	if _, err := (lineLabels{tasks: 1}).labelWriter(0, &plain, term.TerminalScreen{UseColor: true}).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
+	if _, err := (lineLabels{tasks: 1}).labelWriter("a.0.1.x", &plain, term.TerminalScreen{UseColor: true}).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
 		t.Errorf("a single task's output became %q, %v", &plain, err)
 	}
 }
 
 func TestTaskIndex(t *testing.T) {
-	for id, want := range map[string]int{"train.3.1.x": 3, "v1.2.0.4.y": 0, "v1.2.12.4.y": 12, "foreign": 0, "a.b": 0} {
-		if got := taskIndex(id); got != want {
-			t.Errorf("%s: got %d, want %d", id, got, want)
+	for id, want := range map[string][2]int{"train.3.1.x": {3, 1}, "v1.2.0.4.y": {0, 4}, "v1.2.12.4.y": {12, 4}, "foreign": {}, "a.b": {}} {
+		if index, attempt := taskIndex(id); [2]int{index, attempt} != want {
+			t.Errorf("%s: got %d and %d, want %d", id, index, attempt, want)
 		}
 	}
 }

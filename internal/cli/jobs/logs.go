@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +28,8 @@ type logSelection struct {
 	follow         bool
 	previous       bool
 	tailLines      int
+	timestamps     bool
+	since          time.Duration // 0 selects the present attempt of each task
 }
 
 func (a *jobCommands) logsCommand() *cobra.Command {
@@ -34,11 +38,21 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 		Use: "logs JOB|TASK", Short: "Print the output of a job's tasks, or of one task", Args: cli.RequireArgs("JOB|TASK"),
 		Long: "Print the output of a job's tasks, each line after JOB.NUMBER if there are several, or of one task.\n" +
 			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.\n" +
-			"Standard error of the tasks goes to standard error. The lines have no times: without --follow each task's standard output\n" +
-			"comes first and then its standard error; with --follow both are printed as they arrive.",
+			"Standard error of the tasks goes to standard error. Agents store no times of lines: without --follow each task's standard output\n" +
+			"comes first and then its standard error; with --follow both are printed as they arrive, and --timestamps adds when.\n" +
+			"--since selects attempts, not lines: all that had not ended before then.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f := c.Flags().Lookup("tail"); f.Changed && s.tailLines < 1 {
 				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", s.tailLines)}
+			}
+			if s.timestamps && !s.follow {
+				return &cli.UsageError{Err: errors.New("--timestamps: agents store no times of lines: add --follow for the times at which they arrive, or see mesos-gpu events JOB")}
+			}
+			if f := c.Flags().Lookup("since"); f.Changed && s.since <= 0 {
+				return &cli.UsageError{Err: fmt.Errorf("--since %s: must be more than 0", s.since)}
+			}
+			if s.since > 0 && s.previous {
+				return &cli.UsageError{Err: errors.New("--since selects earlier attempts too: omit --previous")}
 			}
 			if s.previous && s.follow {
 				return &cli.UsageError{Err: errors.New("--previous: the attempt has ended, and cannot be followed: omit --follow")}
@@ -55,6 +69,8 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 	f.BoolVar(&s.stdout, "stdout", false, "only standard output")
 	f.BoolVar(&s.stderr, "stderr", false, "only standard error, to standard output")
 	f.BoolVarP(&s.previous, "previous", "p", false, "the attempt of each task before the present one")
+	f.BoolVarP(&s.timestamps, "timestamps", "t", false, "with --follow, the time at which each line arrives; lines from before have none")
+	f.DurationVar(&s.since, "since", 0, "attempts that ran in this time before now, such as 10m, also earlier ones of a task")
 	f.IntVarP(&s.tailLines, "tail", "n", 0, "only the last lines of each stream of each task; with --follow, also the output that follows")
 	return c
 }
@@ -75,6 +91,9 @@ func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name st
 	view, err := api.GetJob(ctx, name)
 	switch {
 	case isNotFound(err):
+		if s.since > 0 {
+			return fmt.Errorf("there is no job %q: --since selects attempts of a job", name)
+		}
 		task, err := resolveTaskID(ctx, api, name, s.previous)
 		if err != nil {
 			return err
@@ -89,6 +108,12 @@ func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name st
 		tasks := previousAttempts(&view)
 		if len(tasks) == 0 {
 			return noEarlierAttempt(&view)
+		}
+		return a.printJobLogs(ctx, api, &view, tasks, s)
+	case s.since > 0 && !s.follow:
+		tasks := s.selectAttempts(slices.Concat(view.Attempts, view.Tasks))
+		if len(tasks) == 0 {
+			return fmt.Errorf("job %s: no task has run in the last %s", name, s.since)
 		}
 		return a.printJobLogs(ctx, api, &view, tasks, s)
 	case s.follow:
@@ -106,6 +131,32 @@ func noEarlierAttempt(view *api.JobView) error {
 		return fmt.Errorf("%w in run %d: mesos-gpu logs %s@%d prints the run before", err, id.Run, id.Name, id.Run-1)
 	}
 	return err
+}
+
+// selectAttempts returns the attempts that had not ended before --since, by task and attempt.
+func (s *logSelection) selectAttempts(attempts []job.Task) []job.Task {
+	selected := slices.DeleteFunc(attempts, func(t job.Task) bool { return s.isTooOld(&t) || t.AgentID == "" })
+	slices.SortStableFunc(selected, func(x, y job.Task) int {
+		return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.Attempt, y.Attempt))
+	})
+	return selected
+}
+
+// isTooOld reports whether an attempt ended before --since.
+func (s *logSelection) isTooOld(t *job.Task) bool {
+	return s.since > 0 && !t.State.IsLive() && time.Since(cmp.Or(t.Ended, t.Changed)) > s.since
+}
+
+// hasSeveralAttempts reports whether a list of attempts has more than one of a task.
+func hasSeveralAttempts(attempts []job.Task) bool {
+	seen := map[int]bool{}
+	for i := range attempts {
+		if seen[attempts[i].Index] {
+			return true
+		}
+		seen[attempts[i].Index] = true
+	}
+	return false
 }
 
 // previousAttempts returns the last of the earlier attempts of each task, by index.
@@ -155,15 +206,18 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string, previou
 
 // copyTaskLog copies one stream of a task to to, and returns the number of bytes. It
 // returns no error after an interrupt.
-func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, s logSelection, stream string, to io.Writer) (int64, error) {
-	body, err := api.OpenTaskLog(ctx, task, client.LogOptions{
-		Stream: stream, TailLines: s.tailLines, Follow: s.follow, OnOutputLost: func() { fmt.Fprintln(a.Stderr, outputLostNotice) },
-	})
+func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, s logSelection, stream string, to *labelledWriter) (int64, error) {
+	options := client.LogOptions{Stream: stream, TailLines: s.tailLines, Follow: s.follow, OnOutputLost: func() { fmt.Fprintln(a.Stderr, outputLostNotice) }}
+	if s.timestamps {
+		options.OnCaughtUp = to.startArrival
+	}
+	body, err := api.OpenTaskLog(ctx, task, options)
 	if err != nil {
 		return 0, err
 	}
 	defer body.Close()
 	n, err := io.Copy(to, body)
+	err = errors.Join(err, to.flushLine())
 	if err != nil && ctx.Err() == nil {
 		return n, fmt.Errorf("read %s of task %s: %w", stream, task, err)
 	}
@@ -181,7 +235,8 @@ func (a *jobCommands) printTaskLogs(ctx context.Context, api *client.Client, tas
 	errs := make([]error, len(outputs))
 	var copies sync.WaitGroup
 	for i, o := range outputs {
-		copies.Go(func() { _, errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, o.To) })
+		to := (lineLabels{times: s.timestamps}).labelWriter(task, o.To, o.screen)
+		copies.Go(func() { _, errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, to) })
 		if !s.follow {
 			copies.Wait()
 		}
@@ -217,15 +272,15 @@ func joinLogErrors(errs []error) error {
 // only if no task has output, and continues with the other tasks if an agent cannot
 // be reached. If a failed task has no output it prints why the task failed.
 func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, tasks []job.Task, s logSelection) error {
-	names := lineLabels{view.Spec.Name, len(view.Tasks)}
+	names := lineLabels{job: view.Spec.Name, tasks: len(view.Tasks), attempts: hasSeveralAttempts(tasks)}
 	outputs := s.selectOutputs(bothStreams(a.App))
 	var errs []error
 	for i := range tasks {
 		t, written := &tasks[i], int64(0)
 		for _, o := range outputs {
-			to := names.labelWriter(t.Index, o.To, o.screen)
+			to := names.labelWriter(t.ID, o.To, o.screen)
 			n, err := a.copyTaskLog(ctx, api, t.ID, s, o.stream, to)
-			errs = append(errs, errors.Join(err, to.flushLine()))
+			errs = append(errs, err)
 			written += n
 		}
 		if written == 0 && len(outputs) > 1 && t.State != job.Finished && !t.State.IsLive() {
@@ -243,8 +298,10 @@ func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view
 func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, name string, view *api.JobView, s logSelection) error {
 	f := NewFollower(a.App, api, name)
 	f.Outputs, f.tailLines = s.selectOutputs(f.Outputs), s.tailLines
-	f.labels = lineLabels{view.Spec.Name, view.Spec.Tasks}
+	f.labels = lineLabels{job: view.Spec.Name, tasks: view.Spec.Tasks, times: s.timestamps}
+	f.skippedTasks = map[string]bool{}
 	for i := range view.Tasks {
+		f.skippedTasks[view.Tasks[i].ID] = s.isTooOld(&view.Tasks[i])
 		if t := &view.Tasks[i]; !t.Started.IsZero() && (t.State == job.Killing || t.State == job.Killed) {
 			f.startedTasks = append(f.startedTasks, t.ID)
 		}
