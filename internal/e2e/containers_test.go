@@ -118,6 +118,8 @@ func TestExamples(t *testing.T) {
 			continue // TestServiceExample, TestShareExample and TestScheduleExample
 		case "fetch.yaml", "secrets.yaml":
 			continue // they need settings of an operator: TestLocalWithSchedulerFlags
+		case "torchrun.yaml", "mpi.yaml", "ray.yaml", "jupyter.yaml", "inference.yaml":
+			continue // their programs are replaced in TestTrainingExamples
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--run", file)

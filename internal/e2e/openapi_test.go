@@ -4,11 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/workdir"
 	"mesos-gpu/internal/openapitest"
 )
 
@@ -156,12 +159,31 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
 	d.request(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
 	d.request(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
+	d.request(http.StatusOK, "GET", "/v1/jobs/big/history", "")
+	c.awaitJob("big", func(v *api.JobView) bool { return v.Terminal })
+	d.request(http.StatusCreated, "POST", "/v1/jobs/big/rerun", `{}`)
+	d.request(http.StatusOK, "PUT", "/v1/jobs/web", `{"name":"web","service":{},"command":["sleep","700"],"tasks":2,"cpus":0.1,"mem_mib":256}`)
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "train.py"), []byte("print(1)"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	packed, err := workdir.Pack(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	archive, err := io.ReadAll(packed.Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.request(http.StatusCreated, "PUT", "/v1/workdirs/"+packed.Digest, string(archive), "Content-Type", "application/gzip")
+	d.request(http.StatusOK, "GET", "/v1/workdirs/"+packed.Digest, "")
 	c.awaitOK("/v1/demand") // there was enough time for offers
 	d.request(http.StatusOK, "GET", "/v1/demand", "")
 
 	for path, item := range d.doc.Paths.Map() {
-		if strings.HasSuffix(path, "/exec") {
-			continue // it becomes a WebSocket: see TestExecInRunningTasks
+		if strings.HasSuffix(path, "/exec") || strings.HasSuffix(path, "/workdir.tar.gz") {
+			continue // a WebSocket, see TestExecInRunningTasks, and for agents, see TestTasksStartInWorkdir
 		}
 		for method := range item.Operations() {
 			if !d.requested[method+" "+path] {
