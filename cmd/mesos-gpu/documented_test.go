@@ -154,6 +154,7 @@ var foreign = map[string][]string{
 	"ray":               {"head", "address"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},
+	"ray":               {"address", "head"},
 }
 
 // All documented flags exist.
