@@ -154,7 +154,6 @@ var foreign = map[string][]string{
 	"ray":               {"head", "address"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},
-	"ray":               {"address", "head"},
 }
 
 // All documented flags exist.

@@ -1,9 +1,10 @@
 package sched
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"mesos-gpu/job"
@@ -11,6 +12,9 @@ import (
 
 // updateFraction is the part of a service's tasks that an update replaces at the same time: a tenth, and at least one task.
 const updateFraction = 10
+
+// maxOldSpecs limits the earlier versions of a service whose tasks run, since their specifications are stored.
+const maxOldSpecs = 10
 
 // AdmitUpdate returns why a service may not get another specification, nil if it may. job.Spec.Complete must have accepted
 // the specification.
@@ -25,6 +29,8 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 		return fmt.Errorf("service %q has ended: submit it again", spec.Name)
 	case isBeingKilled(j):
 		return fmt.Errorf("service %q is being killed: submit it again once it has ended", spec.Name)
+	case len(j.OldSpecs) >= maxOldSpecs:
+		return fmt.Errorf("tasks of %d earlier versions of service %q run: update it again once some of them are replaced", len(j.OldSpecs), spec.Name)
 	}
 	for _, fixed := range []struct {
 		key  string
@@ -33,8 +39,8 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 		{"service", spec.Service != nil},
 		{"role", s.roleOf(spec) == j.Spec.Role},
 		{"group", spec.Group == j.Spec.Group},
-		{"matrix", reflect.DeepEqual(spec.Matrix, j.Spec.Matrix)},
-		{"after", reflect.DeepEqual(clearMet(spec.After), clearMet(j.Spec.After))},
+		{"matrix", isSameJSON(spec.Matrix, j.Spec.Matrix)},
+		{"after", isSameJSON(clearMet(spec.After), clearMet(j.Spec.After))},
 	} {
 		if !fixed.same {
 			return fmt.Errorf("%s: an update cannot change it: kill service %q, and submit it again", fixed.key, spec.Name)
@@ -46,9 +52,17 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 	return s.admitUsage(ownerOf(&j.Spec), max(0, spec.Tasks-j.WantedTasks()), max(0, spec.TextBytes()-j.Spec.TextBytes()))
 }
 
+// isSameJSON reports whether two values have the same JSON. Values that were read from the journal may have nil for empty
+// lists.
+func isSameJSON[T any](a, b T) bool {
+	one, err := json.Marshal(a)
+	other, otherErr := json.Marshal(b)
+	return err == nil && otherErr == nil && bytes.Equal(one, other)
+}
+
 // clearMet returns dependencies as they were submitted.
 func clearMet(after []job.Dependency) []job.Dependency {
-	after = slices.Clone(after)
+	after = append([]job.Dependency{}, after...)
 	for i := range after {
 		after[i].Met = false
 	}
@@ -67,7 +81,7 @@ func (s *State) updateService(e UpdateService) []Operation {
 	spec.Tasks, spec.Role, spec.Owner, spec.ClientKey, spec.After = old.Tasks, old.Role, old.Owner, old.ClientKey, old.After
 	spec.Request.Types.Rules = spec.GPUTypeRules()
 	var ops []Operation
-	if !reflect.DeepEqual(spec, old) {
+	if !isSameJSON(spec, old) {
 		ops = s.changeSpec(j, spec)
 	}
 	return append(ops, s.scaleService(ScaleService{Job: spec.Name, Tasks: wanted})...)

@@ -191,3 +191,25 @@ func TestUpdateIsRejected(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUpdatesInProgressAreBounded checks the limit of stored specifications.
+func TestUpdatesInProgressAreBounded(t *testing.T) {
+	u := startUpdatedService(t, 100)
+	next := webSpec(100)
+	next.Request.GPUs = 1 // none is offered, so each update stops after its first tasks
+	for i := range 2 * maxOldSpecs {
+		next.Env = map[string]string{"A": fmt.Sprint(i)}
+		u.st.Step(u.now, UpdateService{Spec: next})
+	}
+	if j := u.web(); len(j.OldSpecs) != 1 {
+		t.Errorf("%d specifications are stored, although no task has them", len(j.OldSpecs))
+	}
+	old := map[int]*job.Spec{}
+	for i := range maxOldSpecs {
+		old[i] = &next
+	}
+	u.st.jobs.Newest["web"].OldSpecs = old
+	if err := u.st.AdmitUpdate(&next); err == nil || !strings.Contains(err.Error(), "tasks of 10 earlier versions") {
+		t.Error(err)
+	}
+}
