@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,20 @@ func endStatus(exit task.ExitStatus, err error, killing bool) statusContent {
 	if !killing && !exit.NoStatus {
 		status := exit.ShellCode()
 		o.exitCode = &status
+	}
+	return o
+}
+
+// startFailureStatus is for a task that did not start. If its program cannot be started,
+// the status has the exit code of a shell.
+func startFailureStatus(t *task.TaskSpec, err error, killing bool) statusContent {
+	o := failureStatus(err, killing)
+	argv := slices.Concat(t.Entrypoint, t.Argv)
+	if killing || len(argv) == 0 {
+		return o
+	}
+	if code, message := task.ParseStartFailure(argv[0], err.Error()); code != 0 {
+		o.message, o.exitCode = message, &code
 	}
 	return o
 }

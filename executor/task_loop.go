@@ -326,7 +326,7 @@ func (l *taskLoop) handleProgress(p taskProgress) {
 		l.finishTask(endStatus(p.exit, p.err, l.kill != nil))
 	case p.err != nil:
 		l.logTaskError(p.err)
-		o := failureStatus(p.err, l.kill != nil)
+		o := startFailureStatus(&l.task, p.err, l.kill != nil)
 		if l.kill == nil {
 			o.reason = mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
 			o.unfit = image.MismatchCauseOf(p.err)

@@ -145,6 +145,7 @@ func (s *Spec) validateFields(bad reportFunc) {
 	s.validateLaunch(bad)
 	s.validateService(bad)
 	s.validateQueueing(bad)
+	s.validateInteractive(bad)
 	s.validateMatrix(bad)
 	s.validateDependencies(bad)
 	s.validateSchedule(bad)

@@ -30,7 +30,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nthere is no job \"y\": see mesos-gpu ps --all\n", 1},
 		{"run --gpu 2 -- a", `unknown flag: --gpu: did you mean --gpus?`, 2},
 		{"run --gres gpu:2 -- a", `did you mean --gpus?`, 2},
-		{"run -it bash", `mesos-gpu shell JOB opens a terminal`, 2},
+		{"run -it bash", `leave -t out`, 2},
 		{"run --rm -- a", `leave it out: a task's container goes with it`, 2},
 		{"run --fetch x -- a", `a job file has the key fetch`, 2},
 		{"run --time 5m -- a", `did you mean --timeout?`, 2},
@@ -104,7 +104,7 @@ func TestNearestCommand(t *testing.T) {
 	for word, want := range map[string]string{
 		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
 		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
-		"scancel": "kill", "sbatch": "submit", "srun": "run", "attach": "logs", "stats": "top", "frobnicate": "", "x": "", "foo": "",
+		"scancel": "kill", "sbatch": "submit", "srun": "run", "sattach": "attach", "stats": "top", "frobnicate": "", "x": "", "foo": "",
 	} {
 		advice := "see mesos-gpu --help"
 		if want != "" {

@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -60,7 +63,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
 	}
 	command, container := buildLaunch(t)
-	r.user = command.User
+	r.user, r.program = command.User, command.GetValue()
 	if command.User != nil && t.Image == "" {
 		if err := task.AllowTraversal(u.Sandbox); err != nil {
 			return nil, err
@@ -99,7 +102,9 @@ type nestedContainer struct {
 	ended   chan struct{} // closed when Wait returns
 	// user is the user that the task's command runs as, nil for the default.
 	// networked is set if the container has its own network.
+	// program is the first word of the command, or "" for the image's.
 	user      *string
+	program   string
 	networked bool
 }
 
@@ -135,7 +140,39 @@ func (r *nestedContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 	case err != nil:
 		return task.ExitStatus{}, fmt.Errorf("wait for nested container %s: %w", r.id.Value, err)
 	}
+	r.parseLauncherOutput(&exit)
 	return exit, nil
+}
+
+// maxLauncherLine bounds the message of Mesos's launcher for a program that it cannot
+// start, in bytes.
+const maxLauncherLine = 4 << 10
+
+// parseLauncherOutput sets the exit code of a shell for a program that Mesos's launcher
+// could not start. The launcher writes the reason to standard error and exits with 1.
+func (r *nestedContainer) parseLauncherOutput(exit *task.ExitStatus) {
+	if exit.Code != 1 || r.program == "" {
+		return
+	}
+	sandbox, err := os.OpenRoot(r.sandbox)
+	if err != nil {
+		return
+	}
+	defer sandbox.Close()
+	f, err := sandbox.OpenFile(nestedPath(r.id.Value, "stderr"), os.O_RDONLY|syscall.O_NONBLOCK, 0) // the task may have made it a pipe
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	text := make([]byte, maxLauncherLine)
+	n, _ := io.ReadFull(f, text)
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	if !strings.HasPrefix(line, "Failed to execute") {
+		return
+	}
+	if code, message := task.ParseStartFailure(r.program, line); code != 0 {
+		exit.Code, exit.Message = code, message
+	}
 }
 
 // waitOnce makes one call, which lasts until the container ends.

@@ -63,6 +63,7 @@ func TestAccessRules(t *testing.T) {
 		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"}, // the backend also checks the owner
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
+		{"GET", "/v1/jobs/train/tasks/0/attach", "", "401 404 403 403 409 409 409"},
 		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/tasks/train.0/files", "", "401 404 200 200 200 200 200"},

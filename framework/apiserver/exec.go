@@ -37,20 +37,54 @@ func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 // handleExec runs a command in a task's container, over a WebSocket. It checks what it
 // can before the upgrade, so that the client gets an HTTP status.
 func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
-	if err := s.checkExecEnabled(); err != nil {
-		return err
-	}
-	if err := checkSameOrigin(r); err != nil {
+	if err := s.checkExecAllowed(r); err != nil {
 		return err
 	}
 	request, err := parseExecRequest(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	leader, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, _, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
+	return s.runInTask(w, r, leader, task, request)
+}
+
+// handleAttach connects a client to a task that takes one, over a WebSocket as for
+// handleExec.
+func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
+	if err := s.checkExecAllowed(r); err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	q["argv"] = []string{"sh"}
+	request, err := parseExecRequest(q)
+	if err != nil {
+		return err
+	}
+	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	if err != nil {
+		return err
+	}
+	if !spec.TakesClient() {
+		return api.NewProblemf(http.StatusConflict, "job %s takes no client: it has neither stdin nor tty; exec runs other commands in its container", spec.Name)
+	}
+	request.Argv, request.TTY, request.Stdin = spec.AttachCommand(), spec.TTY, true
+	return s.runInTask(w, r, leader, task, request)
+}
+
+// checkExecAllowed returns the error for a request to run a command where that is turned
+// off, or that comes from a page of another site.
+func (s *apiServer) checkExecAllowed(r *http.Request) error {
+	if err := s.checkExecEnabled(); err != nil {
+		return err
+	}
+	return checkSameOrigin(r)
+}
+
+// runInTask runs a command in a task's container for the client of the request.
+func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader LeaderBackend, task job.Task, request api.ExecRequest) error {
 	note := AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = task.Job, task.ID, auditArgv(request.Argv)
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
@@ -66,19 +100,19 @@ func (s *apiServer) checkExecEnabled() error {
 	return api.NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(api.CodeExecDisabled, "")
 }
 
-// findExecTarget returns the running task, and the leader, which runs the
-// command.
-func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (leader LeaderBackend, t job.Task, err error) {
+// findExecTarget returns the running task and the specification of its job, and the
+// leader, which runs the command.
+func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (leader LeaderBackend, spec *job.Spec, t job.Task, err error) {
 	if leader, err = s.leader(ctx); err != nil {
-		return nil, t, err
+		return nil, nil, t, err
 	}
 	reads, err := s.reads(ctx)
 	if err != nil {
-		return nil, t, err
+		return nil, nil, t, err
 	}
 	view, err := reads.GetJob(ctx, name)
 	if err != nil {
-		return nil, t, err
+		return nil, nil, t, err
 	}
 	at := slices.IndexFunc(view.Tasks, func(t job.Task) bool { return strconv.Itoa(t.Index) == index })
 	tasks := view.Tasks[max(at, 0):]
@@ -86,17 +120,17 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 		tasks = nil
 		if i, err := strconv.Atoi(index); err == nil && i >= len(view.Tasks) && view.OmittedTasks > 0 {
 			if tasks, err = reads.ListTasks(ctx, name, view.Submitted, i, 1); err != nil {
-				return nil, t, err
+				return nil, nil, t, err
 			}
 		}
 	}
 	if len(tasks) == 0 {
-		return nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
+		return nil, nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
 	}
 	if t = tasks[0]; t.State != job.Running {
-		return nil, t, api.NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
+		return nil, nil, t, api.NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
-	return leader, t, nil
+	return leader, &view.Spec, t, nil
 }
 
 // maxAuditArgv limits the part of a command in the audit log, in characters.

@@ -19,7 +19,9 @@ type execInput struct {
 	// buf is the input that the client has sent and the command has not read yet.
 	buf []byte
 	// ended is set when the client has sent the end of the input.
-	ended          bool
+	ended bool
+	// aborted is set if the session ended before the client has sent the end of the input.
+	aborted        bool
 	unacknowledged int // bytes read, but not yet reported to onConsumed
 }
 
@@ -47,7 +49,8 @@ func (in *execInput) appendData(p []byte) error {
 	return nil
 }
 
-// Read implements io.Reader. It blocks until there is input or closeInput is called.
+// Read implements io.Reader. It blocks until there is input or closeInput is called. It
+// returns io.EOF only if the client has sent the end of the input.
 func (in *execInput) Read(p []byte) (int, error) {
 	n, told, err := in.readBuffered(p)
 	if told > 0 {
@@ -62,6 +65,9 @@ func (in *execInput) readBuffered(p []byte) (n, told int, err error) {
 	for len(in.buf) == 0 && !in.ended {
 		in.changed.Wait()
 	}
+	if len(in.buf) == 0 && in.aborted {
+		return 0, 0, io.ErrUnexpectedEOF
+	}
 	if len(in.buf) == 0 {
 		return 0, 0, io.EOF
 	}
@@ -73,10 +79,11 @@ func (in *execInput) readBuffered(p []byte) (n, told int, err error) {
 	return n, told, nil
 }
 
-// closeInput marks the end of input; the session calls it when it ends.
+// closeInput makes Read return io.ErrUnexpectedEOF, unless the client has sent the end of
+// the input before. The session calls it when it ends.
 func (in *execInput) closeInput() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.ended = true
+	in.ended, in.aborted = true, in.aborted || !in.ended
 	in.changed.Broadcast()
 }

@@ -276,6 +276,8 @@ var validRequests = map[string]struct {
 	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
 	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
 	"GET /v1/events":                        {query: "?job=train&state=live"},
+
+	"GET /v1/jobs/{name}/tasks/{task}/attach": {query: "?rows=24&cols=80", header: upgrade, status: 101},
 }
 
 // TestResponsesMatchOpenAPI checks each route's request, response and possible errors

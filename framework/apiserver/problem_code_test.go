@@ -35,6 +35,7 @@ func TestOpenAPIHasAllProblemCodes(t *testing.T) {
 func TestClassifyStartError(t *testing.T) {
 	for detail, want := range map[string]api.ProblemCode{
 		"launch container: start x: no such program in /usr/bin":     api.CodeProgramNotFound,
+		"launch container: start x: fork/exec x: permission denied":  api.CodeProgramNotPermitted,
 		`exec: "x": executable file not found in $PATH: unknown`:     api.CodeProgramNotFound,
 		"start x: fork/exec x: permission denied":                    api.CodeProgramNotPermitted,
 		"start x: fork/exec x: exec format error":                    api.CodeProgramWrongFormat,

@@ -153,7 +153,7 @@ func (one *route) class() requestClass {
 		return probeClass
 	case "/v1/events", "/v1/tasks/{id}/log":
 		return streamClass
-	case "/v1/jobs/{name}/tasks/{task}/exec":
+	case "/v1/jobs/{name}/tasks/{task}/exec", "/v1/jobs/{name}/tasks/{task}/attach":
 		return sessionClass
 	case WorkdirPattern:
 		return workdirClass

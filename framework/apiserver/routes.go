@@ -62,6 +62,7 @@ func routes() []route {
 		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
 		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
 		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, requireOnJob, (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
+		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, requireOnJob, (*apiServer).handleAttach, "rows cols", false},
 		{"POST /v1/tasks/{id}/stop", access.Operate, requireOnTask, (*apiServer).handleStopTask, "", false},
 		{"GET /v1/tasks/{id}/files", access.View, requireOnTask, onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
 		{"GET /v1/tasks/{id}/file", access.View, requireOnTask, onReads((*apiServer).handleReadTaskFile), "path offset", false},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,9 +38,33 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
+	return c.runSession(ctx, taskPath(name, task)+"/exec?"+r.EncodeQuery().Encode(), t)
+}
+
+// Attach connects t to a job's running task that takes a client: one with TTY runs its
+// command on t, one with Stdin reads t.Stdin. size is that of the terminal; zero means
+// unknown. It returns the exit code of the command with TTY, and otherwise 0 after all of
+// the input has been read. The task ends if the connection is lost before. Like Exec, it
+// does not wait for a blocked Read of Stdin.
+func (c *Client) Attach(ctx context.Context, name string, task int, size api.WindowSize, t api.Terminal) (int, error) {
+	if err := size.Validate(); err != nil {
+		return 0, err
+	}
+	if t.Stdin == nil {
+		t.Stdin = strings.NewReader("")
+	}
+	q := url.Values{"rows": {strconv.Itoa(size.Rows)}, "cols": {strconv.Itoa(size.Cols)}}
+	return c.runSession(ctx, taskPath(name, task)+"/attach?"+q.Encode(), t)
+}
+
+func taskPath(name string, task int) string {
+	return "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task)
+}
+
+// runSession runs the session of a command, which the path of its request describes.
+func (c *Client) runSession(ctx context.Context, path string, t api.Terminal) (int, error) {
 	x := &execSession{terminal: t, window: newInputWindow(execwire.InputWindow)}
 	x.noteHeard()
-	path := "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task) + "/exec?" + r.EncodeQuery().Encode()
 	if err := x.openConnection(ctx, c, path); err != nil {
 		return 0, err
 	}

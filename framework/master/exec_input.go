@@ -151,9 +151,9 @@ func heartbeatCall() *agent.Call {
 // maxInputChunk bounds one record of input.
 const maxInputChunk = 32 << 10
 
-// readInput passes on what in returns and closes the channel at its end.
+// readInput passes on what in returns and closes the channel at its end. After another
+// error the channel stays open: the command must not take a cut off input for a complete one.
 func readInput(in io.Reader, to chan<- []byte, stop <-chan struct{}) {
-	defer close(to)
 	for {
 		buf := make([]byte, maxInputChunk)
 		n, err := in.Read(buf)
@@ -163,6 +163,9 @@ func readInput(in io.Reader, to chan<- []byte, stop <-chan struct{}) {
 			case <-stop:
 				return
 			}
+		}
+		if err == io.EOF {
+			close(to)
 		}
 		if err != nil {
 			return

@@ -71,7 +71,8 @@ func (c *Client) listFetchedFiles(l sched.TaskLaunch) ([]job.FetchArtifact, erro
 }
 
 func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
-	s := l.Spec
+	s := l.Spec.WithClientHolder()
+	l.Spec = s
 	forExecutor, rest, err := takeResources(offered, resourceRequest{cpus: l.Overhead.CPUs, mem: l.Overhead.MemMiB, disk: l.Overhead.DiskMiB})
 	if err != nil {
 		return task, nil, fmt.Errorf("executor: %w", err)

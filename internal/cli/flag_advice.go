@@ -47,10 +47,7 @@ func flagAlternatives() map[string]map[string]string {
 	return map[string]map[string]string{
 		"run": {
 			"rm":          "leave it out: a task's container goes with it",
-			"i":           "mesos-gpu shell JOB opens a terminal in a task that runs",
-			"t":           "mesos-gpu shell JOB opens a terminal in a task that runs",
-			"interactive": "mesos-gpu shell JOB opens a terminal in a task that runs",
-			"tty":         "mesos-gpu shell JOB opens a terminal in a task that runs",
+			"interactive": "-it runs the command on this terminal",
 			"fetch":       "a job file has the key fetch, for mesos-gpu submit",
 			"matrix":      "a job file has the key matrix, for mesos-gpu submit",
 			"array":       "a job file has the key matrix, for mesos-gpu submit; --tasks starts equal ones",

@@ -83,6 +83,12 @@ func jobKeys() []keyField[job.Spec] {
 			"`true`: the image's entrypoint gets `command` as its arguments, as it always does with `docker`; otherwise `command` replaces it with `mesos`").withDefault("`false`"),
 		key("command", commandLine(), func(s *spec) *[]string { return &s.Command },
 			"a list of arguments, or one line for `/bin/sh -c`; optional if the image has a command"),
+		key("stdin", boolean(), func(s *spec) *bool { return &s.Stdin },
+			"`true`: a [client](../guides/jobs.md#interactive-jobs) sends the standard input of the command; the task ends if the client is lost before the end of the input").withDefault("`false`").
+			withFlag(Flag{Name: "stdin", Shorthand: "i", Kind: BoolFlag, Usage: "pass standard input to the command, and end the job if it is lost (default true without an image if it is a pipe or a file)"}),
+		key("tty", boolean(), func(s *spec) *bool { return &s.TTY },
+			"`true`: the command runs on the terminal of a [client](../guides/jobs.md#interactive-jobs), and the task ends with it").withDefault("`false`").
+			withFlag(Flag{Name: "tty", Shorthand: "t", Kind: BoolFlag, Usage: "run the command on this terminal; all keys reach it, including Ctrl-C"}),
 		key("user", word(""), func(s *spec) *string { return &s.User },
 			"user that the task runs as: a name, or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the scheduler's `--process-user`").
 			withFlag(Flag{Name: "user", Shorthand: "u", Usage: "user that the task runs as: NAME, UID or UID:GID (default the image's)"}),

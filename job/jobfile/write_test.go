@@ -93,6 +93,8 @@ gpus: 3
 share: {memory: 30%}
 `, head + `
 share: {cores: 100}
+stdin: true
+tty: true
 `, head + `
 matrix: {lr: [0.1, 1e-3, ""], SEED: [1], include: [{lr: 1, extra: x}, {only: "a b"}], exclude: [{lr: "0.1"}]}
 max_parallel: 2

@@ -30,6 +30,7 @@ type jobFollower struct {
 	copies       map[string]chan struct{} // by task; closed when all of its output is printed
 	ended        map[string]bool          // tasks whose final state was received
 	cancel       context.CancelCauseFunc
+	running      chan struct{} // closed when the first task runs; nil if no caller needs it
 }
 
 // streamOutput is one output stream of the tasks and its destination.
@@ -74,6 +75,14 @@ func NewFollower(a *cli.App, c *client.Client, name string) *jobFollower {
 		api: c, job: name, Outputs: outputs, notes: outputs[1].To, States: &syncWriter{to: io.Discard},
 		copies: map[string]chan struct{}{}, ended: map[string]bool{},
 	}
+}
+
+// notifyRunning returns a channel that is closed when a task runs. It is called before
+// FollowToEnd.
+func (f *jobFollower) notifyRunning() <-chan struct{} {
+	running := make(chan struct{})
+	f.running = running
+	return running
 }
 
 // FollowToEnd returns the job after it has ended and all of its output is printed. It
@@ -137,6 +146,10 @@ func (f *jobFollower) sawAllEnd(view api.JobView) bool {
 func (f *jobFollower) showEvent(ctx context.Context, ev api.TaskEvent) {
 	if ev.State == job.Running || ev.State == job.Finished || ev.State == job.Failed {
 		f.startCopy(ctx, ev.Task)
+	}
+	if ev.State == job.Running && f.running != nil {
+		close(f.running)
+		f.running = nil
 	}
 	if copied := f.copies[ev.Task]; copied != nil && !ev.State.IsLive() {
 		select {

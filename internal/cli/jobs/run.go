@@ -21,8 +21,11 @@ func (a *jobCommands) runCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARG...]", Short: "Run a job, stream its output, exit with its code",
 		Long: "Run a job, stream its output and exit with its code. Changes of state go to standard error with --verbose.\n" +
 			"An interrupt (Ctrl-C, SIGTERM, SIGHUP) ends the job with its kill grace, and run with it; a second one ends run at once.\n" +
-			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job continues, and run exits with 0. With --detach run only prints the job's name.",
+			"With --detach-on-interrupt, or by SIGQUIT (Ctrl-\\), the job continues, and run exits with 0. With --detach run only prints the job's name.\n" +
+			"Standard input goes to the command if it is a pipe or a file and the job has no image, or with -i. With -it the command runs on\n" +
+			"this terminal. Such a job ends with run, however that ends, so -it has no key to detach.",
 		Example: "  mesos-gpu run --gpus 2 --gpu-type A100 --image pytorch/pytorch -- python train.py\n" +
+			"  mesos-gpu run -it --gpus 1 -- bash\n  mesos-gpu run -- tar x < src.tar\n" +
 			"  mesos-gpu run --detach --restart always --name web --gpu-memory 4GiB -- serve",
 		RunE: func(c *cobra.Command, command []string) error {
 			for _, name := range []string{"tasks", "cpus", "name", "kill-grace"} {
@@ -34,11 +37,20 @@ func (a *jobCommands) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !detach && !keep && !c.Flags().Changed("stdin") {
+				a.passPipedInput(spec)
+			}
+			if err := a.checkInteractive(spec, detach, keep); err != nil {
+				return err
+			}
 			if detach {
 				return a.runDetached(c.Context(), spec)
 			}
 			if spec.Service != nil {
 				return &cli.UsageError{Err: errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
+			}
+			if spec.TTY {
+				return a.runOnTerminal(c.Context(), spec)
 			}
 			return a.runAttached(c.Context(), spec, verbose, keep)
 		},
@@ -91,6 +103,11 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 	quit, stopQuit := notifyQuit()
 	defer stopQuit()
 	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	var feed *inputFeed
+	if spec.Stdin {
+		quit = nil // the job cannot continue without its client
+		feed = a.startInputFeed(following, api, spec.Name, f.notifyRunning(), leave)
+	}
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
@@ -115,6 +132,7 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 	if err != nil {
 		return err
 	}
+	fmt.Fprint(a.Stderr, feed.explainLoss(&view))
 	return a.reportOutcome(&view)
 }
 

@@ -100,9 +100,18 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 	defer stop()
 	if err := stream.ServeFrom(ctx, w, c.streamOutput(ctx)); err != nil {
 		// The client has disconnected. The container may have ended as well.
-		_ = a.killNested(context.WithoutCancel(ctx), call.ContainerID, nil)
+		// Its input is closed after its end, or it would take the loss for the end
+		// of the input.
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostSessionTimeout)
+		defer cancel()
+		if a.killNested(ending, call.ContainerID, nil) == nil {
+			_, _ = a.waitNested(ending, call.ContainerID)
+		}
 	}
 }
+
+// lostSessionTimeout bounds the wait for the end of a killed session.
+const lostSessionTimeout = 10 * time.Second
 
 // beatEvery is Mesos's own --http_heartbeat_interval.
 const beatEvery = 30 * time.Second

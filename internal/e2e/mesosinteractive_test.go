@@ -1,0 +1,11 @@
+//go:build mesos
+
+package e2e
+
+import "testing"
+
+// TestMesosInteractiveRuns checks run with standard input and terminals on Apache Mesos.
+func TestMesosInteractiveRuns(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	checkInteractive(t, m.startScheduler(t), "mesos", "")
+}
