@@ -196,6 +196,7 @@ func fuzzSpec(arg byte) job.Spec {
 		s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.MaxPer, Value: "2"}}
 		s.Gang, s.Retries, s.Timeout, s.RunTime, s.MaxWait = false, 0, 0, 0, 0
 	}
+	s.Request.Types.Same = s.Gang && s.Request.GPUs > 0 && arg%2 == 0
 	if s.Service == nil && !s.Gang && arg%9 > 5 {
 		s.MaxParallel = int(arg%9) - 5
 	}

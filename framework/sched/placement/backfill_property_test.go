@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -18,28 +19,32 @@ import (
 type backfillCase struct {
 	offers []fit.Offer
 	in     PlanInput
+	// types are the GPU types of the agents. Some gangs need GPUs of one type.
+	types map[string]string
 }
 
 func genBackfillCase(t *rapid.T) backfillCase {
-	c := backfillCase{in: PlanInput{Now: time.Unix(1_700_000_000, 0)}}
+	c := backfillCase{in: PlanInput{Now: time.Unix(1_700_000_000, 0)}, types: map[string]string{}}
 	spec := func(name string, gpus, tasks int) *job.Spec {
 		s := &job.Spec{Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 1, Command: []string{"true"}}
 		s.RunTime = time.Duration(rapid.IntRange(0, 6).Draw(t, "run")) * time.Minute
 		s.Priority = rapid.IntRange(0, 2).Draw(t, "priority")
 		s.Preemptible = rapid.Bool().Draw(t, "preemptible")
 		s.Gang = rapid.Bool().Draw(t, "gang")
+		s.Request.Types.Same = s.Gang && rapid.Bool().Draw(t, "same")
 		s.SetDefaults()
 		return s
 	}
 	for a := range rapid.IntRange(1, 3).Draw(t, "agents") {
 		id := fmt.Sprintf("a%d", a)
+		c.types[id] = rapid.SampledFrom([]string{"V100", "V100", "K80"}).Draw(t, "type")
 		free := rapid.IntRange(0, 4).Draw(t, "free")
 		ports := []fit.PortRange{{First: 1, Last: 999}}
 		amount := fit.Amount{CPUs: 100, MemMiB: 100000, DiskMiB: 1000}
-		c.offers = append(c.offers, fit.Offer{ID: "o" + id, AgentID: id, Hostname: id, GPUs: free, Types: []string{"V100"}, Free: amount, Ports: ports})
+		c.offers = append(c.offers, fit.Offer{ID: "o" + id, AgentID: id, Hostname: id, GPUs: free, Types: []string{c.types[id]}, Free: amount, Ports: ports})
 		for r := range rapid.IntRange(0, 3).Draw(t, "running") {
 			s := spec(fmt.Sprintf("r%d-%d", a, r), rapid.IntRange(1, 3).Draw(t, "gpus"), 1)
-			run := queue.RunningTask{TaskID: s.Name, AgentID: id, Spec: s, Since: c.in.Now.Add(-time.Minute), GPUTypes: map[string]int{"V100": s.Request.GPUs}}
+			run := queue.RunningTask{TaskID: s.Name, AgentID: id, Spec: s, Since: c.in.Now.Add(-time.Minute), GPUTypes: map[string]int{c.types[id]: s.Request.GPUs}}
 			if s.RunTime > 0 {
 				run.Ends = c.in.Now.Add(s.RunTime)
 			}
@@ -84,9 +89,27 @@ func (c *backfillCase) findHead(plan *Plan, name string) (h *queue.WaitingJob, m
 	return nil, 0, free
 }
 
-// naiveEarliestStart returns when n tasks of that many GPUs each fit at the same time, given what is free and when
-// running tasks end. It returns false if that is not known.
-func naiveEarliestStart(now time.Time, free map[string]int, running []queue.RunningTask, n, gpus int) (time.Time, bool) {
+// countRoom returns how many tasks of the job fit, given what is free on each agent: on all agents, or on those of one type.
+func (c *backfillCase) countRoom(spec *job.Spec, free map[string]int) int {
+	byType := map[string]int{}
+	for id, n := range free {
+		name := ""
+		if spec.Request.Types.Same {
+			name = c.types[id]
+		}
+		byType[name] += n / spec.Request.GPUs
+	}
+	room := 0
+	for _, n := range byType {
+		room = max(room, n)
+	}
+	return room
+}
+
+// naiveEarliestStart returns when n tasks of the job fit at the same time, given what is free and when running tasks end.
+// It returns false if that is not known.
+func (c *backfillCase) naiveEarliestStart(free map[string]int, running []queue.RunningTask, n int, spec *job.Spec) (time.Time, bool) {
+	now := c.in.Now
 	times := []time.Time{now}
 	for _, r := range running {
 		if !r.Ends.IsZero() {
@@ -95,16 +118,13 @@ func naiveEarliestStart(now time.Time, free map[string]int, running []queue.Runn
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	for _, at := range times {
-		room := 0
-		for id, g := range free {
-			for _, r := range running {
-				if r.AgentID == id && !r.Ends.IsZero() && !r.Ends.After(at) {
-					g += r.Spec.Request.GPUs
-				}
+		then := maps.Clone(free)
+		for _, r := range running {
+			if !r.Ends.IsZero() && !r.Ends.After(at) {
+				then[r.AgentID] += r.Spec.Request.GPUs
 			}
-			room += g / gpus
 		}
-		if room >= n {
+		if c.countRoom(spec, then) >= n {
 			return at, true
 		}
 	}
@@ -144,11 +164,11 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 				after = append(after, r)
 			}
 		}
-		alone, known := naiveEarliestStart(c.in.Now, own, c.in.Running, n, h.Spec.Request.GPUs)
+		alone, known := c.naiveEarliestStart(own, c.in.Running, n, h.Spec)
 		if !known {
 			return
 		}
-		with, ok := naiveEarliestStart(c.in.Now, free, slices.Concat(c.in.Running, after), n, h.Spec.Request.GPUs)
+		with, ok := c.naiveEarliestStart(free, slices.Concat(c.in.Running, after), n, h.Spec)
 		if !ok || with.After(alone) {
 			t.Fatalf("%s could start in %s, now in %s (%t)\n%+v", h.Spec.Name, alone.Sub(c.in.Now), with.Sub(c.in.Now), ok, plan)
 		}
@@ -177,16 +197,13 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 			return
 		}
 		fits := func(gone map[string]bool) bool {
-			room := 0
-			for id, g := range free {
-				for _, r := range c.in.Running {
-					if r.AgentID == id && gone[r.TaskID] {
-						g += r.Spec.Request.GPUs
-					}
+			then := maps.Clone(free)
+			for _, r := range c.in.Running {
+				if gone[r.TaskID] {
+					then[r.AgentID] += r.Spec.Request.GPUs
 				}
-				room += g / h.Spec.Request.GPUs
 			}
-			return room >= missing
+			return c.countRoom(h.Spec, then) >= missing
 		}
 		may := map[string]bool{}
 		for _, r := range c.in.Running {
