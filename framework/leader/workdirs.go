@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -113,10 +114,12 @@ func (b *Leader) removeUnusedWorkdirs(ctx context.Context) {
 // task of the run starts: the agent's fetcher writes the URL to the task's output, which
 // other users may read later.
 func (b *Leader) OpenWorkdir(_ context.Context, run job.RunID, token string) (*os.File, error) {
-	digest := b.Model.FindStartingWorkdir(run)
-	if digest == "" || !b.workdirs.CheckToken(run, digest, token) {
+	digests := b.Model.StartingWorkdirs(run)
+	i := slices.IndexFunc(digests, func(digest string) bool { return b.workdirs.CheckToken(run, digest, token) })
+	if i < 0 {
 		return nil, apiserver.UnknownArchive()
 	}
+	digest := digests[i]
 	f, err := b.workdirs.Open(digest)
 	if errors.Is(err, workdirstore.ErrUnknown) {
 		return nil, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)

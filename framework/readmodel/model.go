@@ -457,23 +457,35 @@ func (v *Model) LiveWorkdirs() map[string]bool {
 	defer v.mu.RUnlock()
 	digests := map[string]bool{}
 	for _, e := range v.bySubmission {
-		if e.Spec.Workdir != "" && !e.removed && e.isLive() {
-			digests[e.Spec.Workdir] = true
+		if e.removed || !e.isLive() {
+			continue
+		}
+		for _, spec := range append(slices.Collect(maps.Values(e.OldSpecs)), &e.Spec) {
+			if spec.Workdir != "" {
+				digests[spec.Workdir] = true
+			}
 		}
 	}
 	return digests
 }
 
-// FindStartingWorkdir returns the working folder of a run while an agent may be fetching it
-// for a task of the run, else "".
-func (v *Model) FindStartingWorkdir(run job.RunID) string {
+// StartingWorkdirs returns the working folders that agents may be fetching for tasks of a run:
+// none if no task starts, and several while a service is updated.
+func (v *Model) StartingWorkdirs(run job.RunID) (digests []string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	e, ok := v.jobs.Find(run.String())
-	if !ok || !slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.State.IsStarting() }) {
-		return ""
+	if !ok {
+		return nil
 	}
-	return e.Spec.Workdir
+	for i := range e.Tasks {
+		if t := &e.Tasks[i]; t.State.IsStarting() {
+			if digest := e.SpecOf(t).Workdir; digest != "" && !slices.Contains(digests, digest) {
+				digests = append(digests, digest)
+			}
+		}
+	}
+	return digests
 }
 
 // OwnerOf returns the role and owner of a job or, if task is not empty, of the run to which

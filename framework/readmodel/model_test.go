@@ -3,6 +3,8 @@ package readmodel
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,5 +196,20 @@ func TestGroupJobs(t *testing.T) {
 	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "a", Run: 1}, {Name: "b", Run: 1}, {Name: "d", Run: 1}}})
 	if left := v.ListGroupJobs("/web"); len(left) > 0 || len(v.byGroup) != 1 {
 		t.Errorf("remaining jobs %+v of %d groups", left, len(v.byGroup))
+	}
+}
+
+// TestWorkdirsOfUpdatedService checks that the working folders of all versions of a service are kept and served while tasks
+// have them.
+func TestWorkdirsOfUpdatedService(t *testing.T) {
+	j := frameworktest.JobInStates("web", 1, job.Starting, job.Starting, job.Running)
+	j.Spec.Workdir, j.Version, j.OldSpecs = "new", 2, map[int]*job.Spec{0: {Workdir: "oldest"}, 1: {Workdir: "old"}}
+	j.Tasks[0].Version, j.Tasks[1].Version = 2, 1
+	v := New(journal.JournalContents{Jobs: []*job.Job{j}})
+	if got := v.StartingWorkdirs(j.RunID()); !slices.Equal(got, []string{"new", "old"}) {
+		t.Errorf("starting: %v", got)
+	}
+	if got := slices.Sorted(maps.Keys(v.LiveWorkdirs())); !slices.Equal(got, []string{"new", "old", "oldest"}) {
+		t.Errorf("live: %v", got)
 	}
 }
