@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
@@ -86,4 +88,45 @@ func TestShareFlags(t *testing.T) {
 			t.Errorf("%v: got %v and %+v, want %q", args, err, submitted, want)
 		}
 	}
+}
+
+// On a terminal, and only there, the lines of several tasks have colored labels.
+func TestRunLabelsLinesOnTerminal(t *testing.T) {
+	c := newFakeCluster()
+	c.logs = map[string]string{"sweep.0.1.x": "one\n", "sweep.1.1.x": "two\n"}
+	address, screen, ended := c.serve(t), make(chan string), make(chan int)
+	keys, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	go func() {
+		text, _ := io.ReadAll(keys) // ends with an error when tty is closed
+		screen <- string(text)
+	}()
+	go func() {
+		defer tty.Close()
+		ended <- runCommandLine(t.Context(), strings.Fields("run --name sweep --tasks 2 -- true"), cli.ProcessIO{Stdin: nil, Stdout: tty, Stderr: io.Discard, Getenv: func(name string) string {
+			return map[string]string{"MESOS_GPU_API": address}[name]
+		}})
+	}()
+	c.awaitJob("sweep")
+	c.changeTask("sweep", 0, job.Finished, 0)
+	c.changeTask("sweep", 1, job.Finished, 0)
+	status := <-ended
+	got := <-screen
+	for _, want := range []string{"\x1b[32msweep.0 | \x1b[0mone\r\n", "\x1b[33msweep.1 | \x1b[0mtwo\r\n"} {
+		if !strings.Contains(got, want) || status != 0 {
+			t.Errorf("status %d, printed %q, want %q", status, got, want)
+		}
+	}
+	piped := make(chan commandRun)
+	go func() { piped <- commandAt(t, address, "run", "--name", "plain", "--tasks", "2", "--", "true") }()
+	c.awaitJob("plain")
+	c.mu.Lock()
+	c.logs["plain.0.1.x"] = "three\n"
+	c.mu.Unlock()
+	c.changeTask("plain", 0, job.Finished, 0)
+	c.changeTask("plain", 1, job.Finished, 0)
+	(<-piped).expect(t, "three\n", "", 0)
 }

@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
@@ -97,6 +98,9 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
 	}
 	f := NewFollower(a.App, api, spec.Name)
+	if term.IsTerminal(a.Stdout) { // programs get the tasks' lines as they are
+		f.labels = lineLabels{job: spec.Name, tasks: spec.Tasks}
+	}
 	if verbose {
 		f.States = f.notes
 	}
