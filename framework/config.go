@@ -106,6 +106,9 @@ type SchedulerConfig struct {
 	// LoadRoles. Both may be empty if Sched.Policy has roles.
 	Roles     []string
 	RolesFile string
+	// AutoscaleInterval is the time between two measurements of the load of services that
+	// are scaled by it. 0 stands for leader.DefaultAutoscaleInterval.
+	AutoscaleInterval time.Duration
 	// FailoverTimeout is how long the master keeps the tasks running while no
 	// scheduler is connected.
 	FailoverTimeout time.Duration
@@ -181,6 +184,9 @@ func (c *SchedulerConfig) setDefaults() {
 // Validate returns all errors in the configuration, each with its remedy.
 func (c *SchedulerConfig) Validate() error {
 	var errs []error
+	if c.AutoscaleInterval < 0 {
+		errs = append(errs, fmt.Errorf("autoscale interval %s is negative", c.AutoscaleInterval))
+	}
 	if c.FailoverTimeout < 0 {
 		errs = append(errs, fmt.Errorf("failover timeout %s is negative", c.FailoverTimeout))
 	}

@@ -47,7 +47,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
-	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs})
+	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, AutoscaleInterval: cfg.AutoscaleInterval})
 	s.setLeadership(client, leads.ChangePolicy)
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
@@ -66,6 +66,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		leads.RunSchedules,
 		leads.CleanWorkdirs,
 		leads.Usage.RecordHistory,
+		leads.RunAutoscaler,
 		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.ListedAgent) {

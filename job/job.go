@@ -130,6 +130,9 @@ type Job struct {
 	Submitted time.Time `json:"submitted"`
 	// Tasks has the current attempt of each task. A retry replaces it.
 	Tasks []Task `json:"tasks"`
+	// Scalings are the last changes of the number of a service's tasks, oldest first. The slice is replaced, never
+	// modified.
+	Scalings []Scaling `json:"scalings,omitempty"`
 }
 
 // Task is the current attempt to run one of a job's tasks.

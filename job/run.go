@@ -61,6 +61,9 @@ func (j *Job) SubmittableSpec() Spec {
 	s.Owner, s.ClientKey, s.Request.Types.Rules = "", nil, nil
 	if s.Service != nil {
 		s.Tasks = max(j.WantedTasks(), 1)
+		if a := s.Service.Autoscaling; a.IsSet() {
+			s.Tasks = min(max(s.Tasks, a.Min), a.Max)
+		}
 	}
 	s.After = slices.Clone(s.After)
 	for i := range s.After {

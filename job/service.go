@@ -14,6 +14,9 @@ type Service struct {
 	// task is started in its place. 0 means the scheduler's default, a
 	// negative value for never.
 	ReplaceAfter time.Duration `json:"replace_after,omitempty"`
+	// Autoscaling changes the number of tasks with their load. It is zero for a service
+	// that only users scale.
+	Autoscaling AutoscalingPolicy `json:"autoscaling,omitzero"`
 }
 
 // BackoffPolicy is an exponential backoff: the first pause is Initial, and each failure
@@ -55,6 +58,7 @@ func (v *Service) setDefaults() {
 	if v.Backoff.Max == 0 {
 		v.Backoff.Max = max(DefaultBackoffMax, v.Backoff.Initial)
 	}
+	v.Autoscaling.setDefaults()
 }
 
 // validateService rejects keys that have no meaning for a service, which never ends by
@@ -85,6 +89,7 @@ func (s *Spec) validateService(bad reportFunc) {
 	if b := v.Backoff; b.Initial < 0 || b.Max < b.Initial || b.Max > maxTime || !(b.Factor >= 1 && b.Factor <= maxBackoffFactor) {
 		bad(field("service", "backoff"), "service: backoff from %s by %g to %s: it does not shrink, and grows to %s at most", b.Initial, b.Factor, b.Max, maxTime)
 	}
+	s.validateAutoscaling(bad)
 	if v.ReplaceAfter > maxTime {
 		bad(field("service", "replace_after"), "service: replace_after: %s is more than %s", v.ReplaceAfter, maxTime)
 	}

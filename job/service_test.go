@@ -72,7 +72,7 @@ func TestServiceDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Service }{
 		{Service{}, Service{Backoff: BackoffPolicy{time.Second, 1.15, 5 * time.Minute}}},
 		{Service{Backoff: BackoffPolicy{Initial: time.Hour}}, Service{Backoff: BackoffPolicy{time.Hour, 1.15, time.Hour}}},
-		{Service{BackoffPolicy{2, 3, 4}, Unlimited}, Service{BackoffPolicy{2, 3, 4}, Unlimited}},
+		{Service{Backoff: BackoffPolicy{2, 3, 4}, ReplaceAfter: Unlimited}, Service{Backoff: BackoffPolicy{2, 3, 4}, ReplaceAfter: Unlimited}},
 	} {
 		got := c.given
 		got.setDefaults()

@@ -62,6 +62,9 @@ func (s *Spec) SetDefaults() {
 	if s.Tasks == 0 && s.Matrix != nil {
 		s.Tasks = s.Matrix.taskCount()
 	}
+	if s.Tasks == 0 && s.Service != nil {
+		s.Tasks = s.Service.Autoscaling.Min
+	}
 	if s.Tasks == 0 {
 		s.Tasks = 1
 	}

@@ -26,6 +26,9 @@ type JobView struct {
 	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:
 	// the last 100 since this scheduler started. Lists omit them.
 	Attempts []job.Task `json:"attempts,omitempty"`
+	// Autoscaling is the last measurement of a service that is scaled by load. Lists, standbys
+	// and answers to submissions omit it.
+	Autoscaling *AutoscalingStatus `json:"autoscaling,omitempty"`
 	// AlreadySubmitted means that the job existed, with the client key of this submission.
 	AlreadySubmitted bool `json:"-"`
 	// WantedCount is the number of tasks that the job is to have. HasWaiting means that some
@@ -46,6 +49,22 @@ func NewJobView(j *job.Job, waits string) JobView {
 		v.ExitCode = &code
 	}
 	return v
+}
+
+// AutoscalingStatus is the result of the last measurement of a service's load.
+type AutoscalingStatus struct {
+	Time time.Time `json:"time"`
+	// Metric is what is measured, Target its wanted value for each task.
+	Metric string  `json:"metric"`
+	Target float64 `json:"target"`
+	// Load is the average of the Measured tasks, nil if there are none.
+	Load     *float64 `json:"load,omitempty"`
+	Measured int      `json:"measured"`
+	// Recommended is the number of tasks that the load requires, within min and max.
+	Recommended int `json:"recommended"`
+	// Reason has the load, the target, and why the service does not have the recommended
+	// number of tasks.
+	Reason string `json:"reason"`
 }
 
 // JobList is the response to GET /v1/jobs, oldest first unless requested otherwise.

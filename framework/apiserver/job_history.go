@@ -27,6 +27,7 @@ func (s *apiServer) handleJobHistory(reads ReadBackend, w http.ResponseWriter, r
 	}
 	h := jobHistory{run: view.RunID(), limit: cmp.Or(page.Limit, defaultHistory)}
 	h.addSubmission(&view.Job)
+	h.addScalings(view.Scalings)
 	h.addAttempts(view.Attempts)
 	tasks := view.Tasks
 	for at := 0; len(tasks) > 0; {
@@ -82,12 +83,19 @@ func (h *jobHistory) addSubmission(j *job.Job) {
 	h.add(j.Submitted, "", job.Waiting, j.Spec.Owner, message)
 }
 
+// addScalings adds the changes of the number of a service's tasks.
+func (h *jobHistory) addScalings(changes []job.Scaling) {
+	for i := range changes {
+		h.add(changes[i].Time, "", job.Waiting, changes[i].By, changes[i].Message())
+	}
+}
+
 // addAttempts adds the events of attempts: when each was placed, started, was to be ended and
 // ended, and when the one after it was queued.
 func (h *jobHistory) addAttempts(attempts []job.Task) {
 	for i := range attempts {
 		t := &attempts[i]
-		if t.State == job.Waiting && t.Attempt > 1 {
+		if t.State == job.Waiting && (t.Attempt > 1 || t.Message != "") {
 			h.add(t.Changed, t.ID, job.Waiting, "", cmp.Or(t.Message, "queued again"))
 		}
 		if !t.Launched.IsZero() {

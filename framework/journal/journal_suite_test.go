@@ -300,6 +300,9 @@ func (m *mapModel) change(t *rapid.T) Change {
 		}
 		j := testRun(run, rapid.IntRange(1, 4).Draw(t, "tasks"))
 		j.Submitted = time.Unix(rapid.Int64Range(1, 1<<30).Draw(t, "submitted"), 0).UTC()
+		for range rapid.IntRange(0, 2).Draw(t, "scalings") {
+			j.Scalings = append(j.Scalings, job.Scaling{Time: j.Submitted, From: 1, To: 2, By: "ada", Reason: "load"})
+		}
 		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
 	}
 	for run, j := range m.jobs {

@@ -41,15 +41,17 @@ type storedJob struct {
 	// Version and OldSpecs are those of a service.
 	Version  int               `json:"version,omitempty"`
 	OldSpecs map[int]*job.Spec `json:"old_specs,omitempty"`
+	// Scalings are those of job.Job. A release that does not know them drops them.
+	Scalings []job.Scaling `json:"scalings,omitempty"`
 }
 
 // encodeStoredJob and newJob convert a job. The job gets tasks that the caller fills in.
 func encodeStoredJob(j *job.Job) *storedJob {
-	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs}
+	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs, j.Scalings}
 }
 
 func (s *storedJob) newJob() *job.Job {
-	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Tasks: make([]job.Task, s.Spec.Tasks)}
+	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Scalings: s.Scalings, Tasks: make([]job.Task, s.Spec.Tasks)}
 }
 
 // formatRunKey returns the key of a run: NAME for the first one of a job, as releases that had no runs wrote it, and

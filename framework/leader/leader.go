@@ -15,6 +15,7 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/autoscale/loads"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
@@ -55,6 +56,9 @@ type Leader struct {
 	schedulesChanged chan struct{}
 	// Usage reads the GPU usage of running tasks and records its history.
 	Usage *usage.Collector
+	// autoscaler scales services by load, every autoscaleInterval.
+	autoscaler        autoscaler
+	autoscaleInterval time.Duration
 	// queuePages caches the queue orders that clients page through.
 	queuePages readmodel.QueuePages
 	// inventory detects changes between agent lists; only UpdateAgents uses it.
@@ -81,6 +85,9 @@ type Config struct {
 	Gauges MeasuredExtension
 	// Workdirs stores the archives of working folders.
 	Workdirs *workdirstore.ArchiveStore
+	// AutoscaleInterval is the time between two measurements of the load of services, 0 for
+	// the default.
+	AutoscaleInterval time.Duration
 }
 
 // New returns the API backend of a scheduler that leads with loop l.
@@ -91,6 +98,8 @@ func New(l *Loop, cfg Config) *Leader {
 		abdicated: make(chan struct{}), workdirs: cfg.Workdirs,
 	}
 	b.Usage = usage.New(b.Model, b.ReadUsage)
+	b.autoscaler.loads = loads.New(b.Usage.AverageDuty)
+	b.autoscaleInterval = cmp.Or(cfg.AutoscaleInterval, DefaultAutoscaleInterval)
 	return b
 }
 
@@ -345,6 +354,7 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	if err != nil {
 		return view, err
 	}
+	view.Autoscaling = b.autoscaler.autoscalingStatus(view.RunID())
 	views := []api.JobView{view}
 	err = b.explainPending(ctx, views)
 	return views[0], err

@@ -52,7 +52,7 @@ func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
-		apply(sched.ScaleService{Job: name, Tasks: tasks})
+		apply(sched.ScaleService{Job: name, Tasks: tasks, By: apiserver.GrantOf(ctx).UserName()})
 		return nil
 	})
 }

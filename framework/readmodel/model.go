@@ -117,7 +117,7 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		v.removeFromGroup(old)
@@ -332,7 +332,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
-	e.Spec, e.Version, e.OldSpecs = j.Spec, j.Version, j.OldSpecs
+	e.Spec, e.Version, e.OldSpecs, e.Scalings = j.Spec, j.Version, j.OldSpecs, j.Scalings
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
 		for i := range e.Tasks[:len(e.Tasks)-more] {
@@ -486,6 +486,20 @@ func (v *Model) StartingWorkdirs(run job.RunID) (digests []string) {
 		}
 	}
 	return digests
+}
+
+// AutoscaledServices returns copies of the services that are scaled by load and have not
+// ended.
+func (v *Model) AutoscaledServices() []job.Job {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var list []job.Job
+	for _, e := range v.jobs.Newest {
+		if s := e.Spec.Service; s != nil && s.Autoscaling.IsSet() && !e.IsTerminal() {
+			list = append(list, *e.Clone())
+		}
+	}
+	return list
 }
 
 // OwnerOf returns the role and owner of a job or, if task is not empty, of the run to which

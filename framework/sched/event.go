@@ -63,10 +63,13 @@ type (
 	}
 	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or of all runs for NAME alone.
 	ForgetJob struct{ Job string }
-	// ScaleService: a user changes the number of a service's tasks, which AdmitScale accepts.
+	// ScaleService: a user, or the scheduler for the Reason, changes the number of a service's tasks, which AdmitScale
+	// accepts.
 	ScaleService struct {
-		Job   string
-		Tasks int
+		Job    string
+		Tasks  int
+		By     string // as of KillJob
+		Reason string
 	}
 	// UpdateService: a user gives a service another specification, which AdmitUpdate accepts.
 	UpdateService struct{ Spec job.Spec }
@@ -75,6 +78,7 @@ type (
 		TaskIDs []string
 		Retire  bool
 		By      string // as of KillJob
+		Reason  string // as of ScaleService
 	}
 	// EndBackoff: waiting tasks that pause after a failure may start at once.
 	EndBackoff struct{ TaskIDs []string }

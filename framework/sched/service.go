@@ -41,23 +41,35 @@ func (s *State) scaleService(e ScaleService) []Operation {
 		return nil
 	}
 	j, _ := s.jobs.Find(e.Job)
-	more := e.Tasks - j.WantedTasks()
+	wanted := j.WantedTasks()
+	more := e.Tasks - wanted
+	if more != 0 {
+		s.recordScaling(j, job.Scaling{Time: s.now, From: wanted, To: e.Tasks, By: e.By, Reason: e.Reason})
+	}
 	if more < 0 {
-		return s.stopTasks(StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true})
+		return s.stopTasks(StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true, By: e.By, Reason: e.Reason})
 	}
 	for i := 0; i < len(j.Tasks) && more > 0; i++ {
-		if s.restoreRetired(taskRef{j, i}) {
+		if s.restoreRetired(taskRef{j, i}, e.Reason) {
 			more--
 		}
 	}
 	if more > 0 {
-		s.addTasks(j, more)
+		s.addTasks(j, more, e.Reason)
 	}
 	return nil
 }
 
-// restoreRetired restarts a task that was retired by scaling down, and returns false if it was not.
-func (s *State) restoreRetired(ref taskRef) bool {
+// recordScaling adds a change to those that the job keeps. Copies of the job share the old slice.
+func (s *State) recordScaling(j *job.Job, c job.Scaling) {
+	kept := j.Scalings[max(0, len(j.Scalings)+1-job.MaxScalings):]
+	j.Scalings = append(slices.Clone(kept), c)
+	s.changes.markJob(j)
+}
+
+// restoreRetired restarts a task that was retired by scaling down, and returns false if it was not. message is that of
+// the new attempt.
+func (s *State) restoreRetired(ref taskRef, message string) bool {
 	t := ref.get()
 	if t.KillReason != job.KillByScaling {
 		return false
@@ -68,12 +80,12 @@ func (s *State) restoreRetired(ref taskRef) bool {
 		return true
 	}
 	delete(s.tasks, t.ID)
-	s.enqueueAttempt(ref, job.Task{Attempt: t.Attempt + 1, Ran: t.Ran, ImageExclusions: t.ImageExclusions}) // its failures are forgotten
+	s.enqueueAttempt(ref, job.Task{Attempt: t.Attempt + 1, Message: message, Ran: t.Ran, ImageExclusions: t.ImageExclusions}) // its failures are forgotten
 	return true
 }
 
-// addTasks adds tasks to a service.
-func (s *State) addTasks(j *job.Job, more int) {
+// addTasks adds tasks with a message to a service.
+func (s *State) addTasks(j *job.Job, more int, message string) {
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	first := len(j.Tasks)
 	j.Spec.Tasks += more
@@ -81,7 +93,7 @@ func (s *State) addTasks(j *job.Job, more int) {
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
 	s.changes.markJob(j)
 	for i := first; i < len(j.Tasks); i++ {
-		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1})
+		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1, Message: message})
 	}
 }
 
@@ -97,6 +109,9 @@ func (s *State) stopTasks(e StopTasks) []Operation {
 		switch {
 		case ref.job.Spec.Service != nil && e.Retire:
 			why, message = job.KillByScaling, "its service was scaled down"
+			if e.Reason != "" {
+				message += ": " + e.Reason
+			}
 		case ref.job.Spec.Service != nil:
 			why, message = job.KillByReplacement, "to be replaced"
 		}

@@ -366,3 +366,47 @@ func TestKilledServiceRetiresTasksForGood(t *testing.T) {
 		t.Errorf("the retired task is %+v", task)
 	}
 }
+
+// The last changes of the number of tasks are recorded with the job, with the user or the
+// reason. New and ended tasks have the reason as message. Copies of the job keep their list.
+func TestScalingsAreKept(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := newPlacedState(SchedulerSettings{}, now, testService("web", 1))
+	st.Step(now.Add(time.Second), ScaleService{Job: "web", Tasks: 2, Reason: "queue 30 a task, target 10"})
+	before, _ := st.Job("web")
+	if c := st.TakeChanges(); len(c.Jobs) != 1 || len(c.Jobs[0].Scalings) != 1 || c.Tasks[0].Message != "queue 30 a task, target 10" {
+		t.Errorf("recorded %+v, tasks %+v", c.Jobs, c.Tasks)
+	}
+	st.Step(now.Add(2*time.Second), ScaleService{Job: "web", Tasks: 2, By: "ada"}) // changes nothing
+	if c := st.TakeChanges(); !c.IsEmpty() {
+		t.Errorf("a request for the same number recorded %+v", c)
+	}
+	st.Step(now.Add(3*time.Second), ScaleService{Job: "web", Tasks: 1, By: "ada"})
+	c := st.TakeChanges()
+	if len(c.Jobs) != 1 || len(c.Tasks) != 1 || c.Tasks[0].Message != "its service was scaled down" || c.Tasks[0].KilledBy != "ada" {
+		t.Errorf("recorded %+v, tasks %+v", c.Jobs, c.Tasks)
+	}
+	st.Step(now.Add(4*time.Second), ScaleService{Job: "web", Tasks: 2})
+	st.Step(now.Add(5*time.Second), ScaleService{Job: "web", Tasks: 1, Reason: "queue 0 a task, target 10"})
+	if c := st.TakeChanges(); c.Tasks[0].Message != "its service was scaled down: queue 0 a task, target 10" {
+		t.Errorf("recorded tasks %+v", c.Tasks)
+	}
+	j, _ := st.Job("web")
+	var got []string
+	for _, one := range j.Scalings {
+		got = append(got, one.Time.Sub(now).String()+" "+one.Message())
+	}
+	want := []string{
+		"1s scaled from 1 to 2 tasks: queue 30 a task, target 10", "3s scaled from 2 to 1 task by ada",
+		"4s scaled from 1 to 2 tasks", "5s scaled from 2 to 1 task: queue 0 a task, target 10",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(before.Scalings) != 1 {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for n := range 3 * job.MaxScalings {
+		st.Step(now.Add(time.Minute), ScaleService{Job: "web", Tasks: n%2 + 1})
+	}
+	if j, _ := st.Job("web"); len(j.Scalings) != job.MaxScalings || len(before.Scalings) != 1 {
+		t.Errorf("%d changes are kept", len(j.Scalings))
+	}
+}

@@ -1,6 +1,7 @@
 // Package usage collects the GPU usage that agents measure for running tasks and stores
 // its recent history in memory. A new leader starts with an empty history. Usage is
-// read from files that tasks can write, so no decision may depend on it.
+// read from files that tasks can write, so no decision may depend on it but the number of
+// tasks of their own service.
 package usage
 
 import (

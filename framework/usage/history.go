@@ -198,3 +198,29 @@ func (s *Collector) HistorySize() int {
 	defer s.history.mu.Unlock()
 	return len(s.history.byTask)
 }
+
+// dutyWindow is the time over which AverageDuty averages.
+const dutyWindow = time.Minute
+
+// AverageDuty returns the average utilization of a task's GPUs in the last minute, 0 to 1,
+// false without samples. The task can falsify it: only the number of tasks of its own
+// service may depend on it.
+func (s *Collector) AverageDuty(task string) (float64, bool) {
+	now := time.Now()
+	past := s.history.pastOf(task, now.Add(-dutyWindow), now)
+	if past == nil {
+		return 0, false
+	}
+	sum, n := 0.0, 0
+	for _, d := range past.Devices {
+		for _, duty := range d.Duty {
+			if duty != nil {
+				sum, n = sum+*duty, n+1
+			}
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / float64(n), true
+}

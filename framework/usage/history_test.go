@@ -120,3 +120,33 @@ func heapBytes() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// AverageDuty averages the devices and the samples of the last minute, without unknown values.
+func TestAverageDuty(t *testing.T) {
+	c := &Collector{}
+	task := &readmodel.GPUTask{Task: job.Task{ID: "t"}, GPUs: 2}
+	if _, ok := c.AverageDuty("t"); ok {
+		t.Error("a task without samples has a utilization")
+	}
+	sample := func(ago time.Duration, duties ...float64) {
+		u := usageSample{at: time.Now().Add(-ago)}
+		u.usage.Time = u.at
+		for i, duty := range duties {
+			d := gpu.DeviceUsage{UUID: fmt.Sprint("GPU-", i)}
+			if duty >= 0 {
+				d.Duty = &duty
+			}
+			u.usage.Devices = append(u.usage.Devices, d)
+		}
+		c.history.addSample(task, u)
+	}
+	sample(3*time.Minute, 1, 1)
+	sample(45*time.Second, 0.25, -1)
+	sample(20*time.Second, 0.5, 0.75)
+	if got, ok := c.AverageDuty("t"); !ok || got != 0.5 {
+		t.Errorf("got %g, %t, want 0.5", got, ok)
+	}
+	if _, ok := c.AverageDuty("other"); ok {
+		t.Error("another task has a utilization")
+	}
+}

@@ -139,7 +139,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("check", optional(generalCheck()), func(s *spec) **job.Check { return &s.Check },
 			"a [check](../guides/jobs.md#health-checks) that only reports its result").withDefault("none"),
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
-			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job").withDefault("`false`"),
+			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, min, max, target, cooldown, stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, and with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
 			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, for example the versions of one service; one that begins with a slash is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
@@ -292,6 +292,21 @@ func service() valueFormat[*job.Service] {
 			"maximum pause").alwaysWritten(),
 		key("replace_after", replaceAfter(), func(v *job.Service) *time.Duration { return &v.ReplaceAfter },
 			"how long an agent may be unreachable before its tasks are started elsewhere, or `never`"),
+		key("min", positiveCount(job.MaxTasks), func(v *job.Service) *int { return &v.Autoscaling.Min },
+			"the least number of tasks to which load scales the service; absent, 1"),
+		key("max", positiveCount(job.MaxTasks), func(v *job.Service) *int { return &v.Autoscaling.Max },
+			"the largest number of tasks to which load scales the service"),
+		key("target", loadTarget(), func(v *job.Service) *job.LoadTarget { return &v.Autoscaling.Target },
+			"the average load of a task that autoscaling keeps"),
+		key("cooldown", positiveDuration(), func(v *job.Service) *time.Duration { return &v.Autoscaling.Cooldown },
+			"time after a change of the number of tasks before load changes it again; absent, 1m"),
+		key("stabilization", object(
+			key("up", positiveDuration(), func(w *job.StabilizationWindows) *time.Duration { return &w.Up },
+				"how long the load must require more tasks; absent, not at all"),
+			key("down", positiveDuration(), func(w *job.StabilizationWindows) *time.Duration { return &w.Down },
+				"how long the load must require fewer tasks; absent, 5m"),
+		), func(v *job.Service) *job.StabilizationWindows { return &v.Autoscaling.Stabilization },
+			"how long the load must require a change: `{up, down}`"),
 	))
 	long := f.read
 	f.read = func(n *yaml.Node, to **job.Service) error {
@@ -310,6 +325,23 @@ func service() valueFormat[*job.Service] {
 	f.schema = eitherSchema(flagSchema(), f.schema)
 	return f.withFlags(choiceFlag(Flag{Name: "restart", Default: "no", Usage: "always: a service, whose tasks are started again however they end; or no"},
 		"always", func(to **job.Service) { *to = &job.Service{} }, ": --retries sets how often a failed task is tried again"))
+}
+
+func loadTarget() valueFormat[job.LoadTarget] {
+	return object(
+		key("gpu_duty", number(), func(t *job.LoadTarget) *float64 { return &t.GPUDuty },
+			"utilization of the task's GPUs in percent"),
+		key("requests_per_second", number(), func(t *job.LoadTarget) *float64 { return &t.RequestsPerSecond },
+			"rate at which the counter `metric` grows"),
+		key("value", number(), func(t *job.LoadTarget) *float64 { return &t.Value },
+			"value of the gauge `metric`, such as the length of a queue"),
+		key("metric", word(""), func(t *job.LoadTarget) *string { return &t.Metric },
+			"a metric that the task serves in Prometheus's text format, the sum of its series; absent, `http_requests_total` for requests_per_second"),
+		key("path", word(""), func(t *job.LoadTarget) *string { return &t.Path },
+			"path at which the task serves its metrics; absent, `/metrics`"),
+		key("port_index", count(0, job.MaxPorts-1), func(t *job.LoadTarget) *int { return &t.PortIndex },
+			"which of the job's ports it is; absent, 0"),
+	)
 }
 
 func replaceAfter() valueFormat[time.Duration] {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -26,6 +27,26 @@ var services = []struct {
 		Group:   "/web/front",
 	}},
 	{"never replaced", "service: {replace_after: never}", job.Spec{Service: &job.Service{Backoff: marathonBackoff, ReplaceAfter: job.Unlimited}}},
+	{"scaled by a queue", "ports: 2\nservice: {min: 1, max: 4, target: {metric: queue_length, value: 10, path: /m, port_index: 1}, cooldown: 2m, stabilization: {up: 30s, down: 10m}}", job.Spec{
+		Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
+			Min: 1, Max: 4, Target: job.LoadTarget{Metric: "queue_length", Value: 10, Path: "/m", PortIndex: 1},
+			Cooldown: 2 * time.Minute, Stabilization: job.StabilizationWindows{Up: 30 * time.Second, Down: 10 * time.Minute},
+		}},
+		Container: job.Container{Ports: []job.Port{{}, {}}},
+	}},
+	{"scaled by requests", "ports: 1\nservice: {max: 4, target: {requests_per_second: 50}}", job.Spec{
+		Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
+			Min: 1, Max: 4, Target: job.LoadTarget{RequestsPerSecond: 50, Metric: "http_requests_total", Path: "/metrics"},
+			Cooldown: time.Minute, Stabilization: job.StabilizationWindows{Down: 5 * time.Minute},
+		}},
+		Container: job.Container{Ports: []job.Port{{}}},
+	}},
+	{"scaled by GPUs", "gpus: 1\nservice: {max: 4, target: {gpu_duty: 60}}", job.Spec{
+		Request: gpu.Request{GPUs: 1},
+		Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
+			Min: 1, Max: 4, Target: job.LoadTarget{GPUDuty: 60}, Cooldown: time.Minute, Stabilization: job.StabilizationWindows{Down: 5 * time.Minute},
+		}},
+	}},
 	{"a first pause above the usual last", "service: {backoff: 10m}", job.Spec{
 		Service: &job.Service{Backoff: job.BackoffPolicy{Initial: 10 * time.Minute, Factor: 1.15, Max: 10 * time.Minute}},
 	}},
@@ -60,7 +81,7 @@ func TestLaunchKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want.Service, want.Group, want.Container = c.want.Service, c.want.Group, c.want.Container
+			want.Service, want.Group, want.Container, want.Request.GPUs = c.want.Service, c.want.Group, c.want.Container, c.want.Request.GPUs
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -72,7 +93,12 @@ func TestLaunchKeys(t *testing.T) {
 func TestLaunchKeysReject(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"service in a word", "service: always", `f.yaml:4:10: service: "always" is neither true nor false, nor keys such as {backoff: 1s}`},
-		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, replace_after`},
+		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, cooldown, max, min, replace_after, stabilization, target`},
+		{"no max", "service: {target: {gpu_duty: 50}}", `f.yaml:4:10: service: max: needed with min and target`},
+		{"two targets", "service: {max: 2, target: {gpu_duty: 50, value: 1}}", `service: target: use one of {gpu_duty: 60}`},
+		{"misspelt target", "service: {max: 2, target: {gpu_duti: 50}}", `f.yaml:4:28: service: target: unknown key "gpu_duti"; did you mean "gpu_duty"?`},
+		{"more tasks than max", "tasks: 3\nservice: {max: 2, target: {metric: m, value: 1}}\nports: 1", `f.yaml:4:8: tasks: 3 is not between the service's min: 1 and max: 2`},
+		{"no port for metrics", "service: {max: 2, target: {metric: m, value: 1}}", `service: target: port_index: 0: the job has 0 ports`},
 		{"misspelt key", "service:\n  backof: 1s", `f.yaml:5:3: service: unknown key "backof"; did you mean "backoff"?`},
 		{"backoff", "service: {backoff: 5}", `f.yaml:4:20: service: backoff: "5" is not a duration`},
 		{"no backoff", "service: {backoff: 0s}", `f.yaml:4:20: service: backoff: 0s is not above 0: leave it out for the default`},

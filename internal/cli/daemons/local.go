@@ -59,6 +59,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	}
 	addProcessUserFlag(c.Flags(), &f.scheduler, "")
 	c.Flags().Lookup("process-user").Usage = "user of tasks without an image that name none, instead of the user who runs this command"
+	addAutoscaleFlag(c.Flags(), &f.scheduler)
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)

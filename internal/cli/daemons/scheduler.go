@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
@@ -94,9 +95,14 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	addServicePortsFlag(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that executors run as")
 	addProcessUserFlag(f, &cfg, framework.DefaultProcessUser)
+	addAutoscaleFlag(f, &cfg)
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c
+}
+
+func addAutoscaleFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
+	f.DurationVar(&cfg.AutoscaleInterval, "autoscale-interval", leader.DefaultAutoscaleInterval, "time between two measurements of the load of services that are scaled by it")
 }
 
 // addPolicyFlags adds the flags about roles and placement.

@@ -73,6 +73,13 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if v := s.Service; v != nil {
 		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
 	}
+	if s.Service != nil && s.Service.Autoscaling.IsSet() {
+		line("autoscaling", "%s", describeAutoscaling(j))
+	}
+	if n := len(j.Scalings); n > 0 {
+		last := &j.Scalings[n-1]
+		line("scaled", "%s, %s", last.Time.Format(time.RFC3339), last.Message())
+	}
 	if s.HealthCheck != nil && !j.Terminal {
 		line("healthy", "%s", formatHealthy(j))
 	}
@@ -105,6 +112,17 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
 		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
 	}, endingColumns(&s)...), timeColumns()...)
+}
+
+// describeAutoscaling returns the bounds, and the result of the last measurement or else the
+// target.
+func describeAutoscaling(j *api.JobView) string {
+	a := &j.Spec.Service.Autoscaling
+	text := fmt.Sprintf("%d to %d tasks; ", a.Min, a.Max)
+	if j.Autoscaling != nil {
+		return text + j.Autoscaling.Reason
+	}
+	return text + fmt.Sprintf("%s %g a task; not measured yet", a.Target.Name(), a.Target.Wanted())
 }
 
 // unretiredTasks returns the tasks of a job without those by which a service was scaled
