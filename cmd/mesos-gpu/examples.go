@@ -22,6 +22,7 @@ func commandExamples() map[string][]string {
 		"kill":               {"kill train eval", "kill --force train"},
 		"stop":               {"stop web.0.1.x"},
 		"scale":              {"scale web 4", "scale web 0"},
+		"service-config":     {"service-config haproxy --bind :80", "service-config haproxy --file /etc/haproxy/haproxy.cfg --watch --exec-reload 'systemctl reload haproxy'"},
 		"schedules":          {"schedules", "schedules -o json"},
 		"schema":             {"schema > job.schema.json"},
 		"validate":           {"validate train.yaml", "validate *.yaml"},

@@ -78,6 +78,9 @@ func (s *State) updateService(e UpdateService) []Operation {
 	}
 	j := s.jobs.Newest[spec.Name]
 	wanted, old := spec.Tasks, j.Spec
+	if a := spec.Service.Autoscaling; a.IsSet() && old.Service.Autoscaling.IsSet() { // load has decided on the number
+		wanted = min(max(j.WantedTasks(), a.Min), a.Max)
+	}
 	spec.Tasks, spec.Role, spec.Owner, spec.ClientKey, spec.After = old.Tasks, old.Role, old.Owner, old.ClientKey, old.After
 	spec.Request.Types.Rules = spec.GPUTypeRules()
 	var ops []Operation

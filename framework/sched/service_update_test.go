@@ -213,3 +213,23 @@ func TestUpdatesInProgressAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An update of a service that is scaled by load keeps its number of tasks, within the new bounds.
+func TestUpdateKeepsTasksScaledByLoad(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	spec := testService("web", 1)
+	spec.Ports = []job.Port{{}}
+	spec.Service.Autoscaling = job.AutoscalingPolicy{Min: 1, Max: 5, Target: job.LoadTarget{Metric: "queue", Value: 10, Path: "/metrics"}}
+	st := newPlacedState(SchedulerSettings{}, now, spec)
+	st.Step(now, ScaleService{Job: "web", Tasks: 4, Reason: "load"})
+	for _, c := range []struct{ most, want int }{{6, 4}, {3, 3}} {
+		next := spec
+		service := *spec.Service
+		service.Autoscaling.Max = c.most
+		next.Service = &service
+		st.Step(now, UpdateService{Spec: next})
+		if j, _ := st.Job("web"); j.WantedTasks() != c.want || j.Spec.Service.Autoscaling.Max != c.most {
+			t.Errorf("after an update to max %d the service wants %d tasks, want %d", c.most, j.WantedTasks(), c.want)
+		}
+	}
+}
