@@ -64,8 +64,9 @@ func TestJobsAreListed(t *testing.T) {
 		"JOB     STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
 		"train   RUNNING  2/2    -        2 GPUs  3h ago\n"+
 		"queued  WAITING  1      -        no GPU  5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
-	jobsOfAllKinds().command(t, "ps --no-headers -o wide --role research").expect(t, ""+
-		"train  RUNNING  2/2  -  2 GPUs  3h ago  research  0  -  0.0s  "+term.FormatTime(jobsOfAllKinds().jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
+	c := jobsOfAllKinds()
+	c.command(t, "ps --no-headers -o wide --role research").expect(t, ""+
+		"train  RUNNING  2/2  -  2 GPUs  3h ago  research  0  -  0.0s  "+term.FormatTime(c.jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
 }
 
 // sweep is a job of which one task has failed and others run.
