@@ -39,6 +39,7 @@ const (
 	DefaultWorkdirs        = "/var/lib/mesos-gpu/scheduler/workdirs"
 	DefaultWorkdirsMiB     = 20 << 10
 	DefaultKeepWorkdirs    = 7 * 24 * time.Hour
+	DefaultArtifactsMiB    = 10 << 10
 )
 
 // GCPercent is the GOGC of a process that only runs a scheduler, which holds the jobs in memory
@@ -85,6 +86,10 @@ type SchedulerConfig struct {
 	// archive after the last job that uses it.
 	WorkdirsMiB  int64
 	KeepWorkdirs time.Duration
+	// Artifacts is the folder to which artifacts of ended tasks are copied; "" disables
+	// them. ArtifactsMiB bounds those of one task.
+	Artifacts    string
+	ArtifactsMiB int64
 	// AdvertiseURL is the URL at which clients of other schedulers reach this
 	// API, and agents the working folders. It defaults to APIAddr, with the host's name if that is an
 	// unspecified address.
@@ -154,6 +159,9 @@ func (c *SchedulerConfig) setDefaults() {
 	if c.WorkdirsMiB == 0 {
 		c.WorkdirsMiB = DefaultWorkdirsMiB
 	}
+	if c.ArtifactsMiB == 0 {
+		c.ArtifactsMiB = DefaultArtifactsMiB
+	}
 	if c.KeepWorkdirs == 0 {
 		c.KeepWorkdirs = DefaultKeepWorkdirs
 	}
@@ -209,6 +217,9 @@ func (c *SchedulerConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("advertised address %q is not a URL such as http://host:8080", c.AdvertiseURL))
 	}
 	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions), c.API.checkLimits())
+	if c.ArtifactsMiB < 0 {
+		errs = append(errs, fmt.Errorf("artifacts of a task: %d MiB is negative", c.ArtifactsMiB))
+	}
 	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
 		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))
 	}

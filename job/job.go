@@ -47,6 +47,9 @@ type Spec struct {
 	// scheduler stores, which agents unpack into the sandbox. In a job file it is a
 	// folder of the client, which is uploaded before the job is submitted.
 	Workdir string `json:"workdir,omitempty"`
+	// Artifacts are paths in the sandbox, of files and folders that are copied to the
+	// scheduler's store after each task's end.
+	Artifacts []string `json:"artifacts,omitempty"`
 	// Secrets maps variables to the names of secrets. The agent's operator keeps
 	// their values, by role. The Spec never contains a value.
 	Secrets map[string]string `json:"secrets,omitempty"`

@@ -13,6 +13,7 @@ func (s *Spec) TextBytes() int {
 		}
 	}
 	add(s.Command...)
+	add(s.Artifacts...)
 	add(s.Devices...)
 	add(s.Request.Types.Include...)
 	add(s.Request.Types.Exclude...)

@@ -88,6 +88,9 @@ func (f *fakeBackend) OpenWorkdir(_ context.Context, _ job.RunID, token string) 
 	}
 	return os.Open(os.DevNull)
 }
+func (f *fakeBackend) ListArtifacts(context.Context, string) (api.ArtifactList, error) {
+	return api.ArtifactList{}, f.err
+}
 func (f *fakeBackend) FindSandbox(context.Context, job.Task) (TaskSandbox, error) {
 	return fakeSandbox{"model": "weights", "d/x": "1"}, f.err
 }

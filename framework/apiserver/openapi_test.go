@@ -148,7 +148,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
-		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
+		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "ArtifactReport": filledValue[api.ArtifactReport](), "ArtifactFile": filledValue[api.Artifact](), "ArtifactList": filledValue[api.ArtifactList](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -224,6 +224,9 @@ func (f fullBackend) GetSchedule(context.Context, string) (api.ScheduleView, err
 }
 func (f fullBackend) FindWorkdir(context.Context, string) (api.StoredWorkdir, error) {
 	return filledValue[api.StoredWorkdir](), f.err
+}
+func (f fullBackend) ListArtifacts(context.Context, string) (api.ArtifactList, error) {
+	return filledValue[api.ArtifactList](), f.err
 }
 func (f fullBackend) OpenWorkdir(context.Context, job.RunID, string) (*os.File, error) {
 	if f.err != nil {

@@ -59,6 +59,7 @@ func routes() []route {
 		{"PUT /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
 		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false}, // the leader also checks the owner of the name
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
+		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},
 		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
 		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
 		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, requireOnJob, (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job

@@ -106,6 +106,15 @@ func (s *apiServer) handleListTaskFiles(reads ReadBackend, w http.ResponseWriter
 	return nil
 }
 
+func (s *apiServer) handleListArtifacts(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	list, err := leader.ListArtifacts(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
 // handleReadTaskFile sends a file from a task's sandbox. It sends as many bytes as the
 // file has at the start; if the file becomes shorter, it aborts the answer.
 func (s *apiServer) handleReadTaskFile(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {

@@ -30,6 +30,13 @@ func sandboxURL(task, kind string, q url.Values) string {
 	return "/v1/tasks/" + url.PathEscape(task) + "/" + kind + "?" + q.Encode()
 }
 
+// ListArtifacts lists the artifacts of a job's tasks that were copied to the scheduler's
+// store. They are read like files of the sandbox, also after Mesos has removed it.
+func (c *Client) ListArtifacts(ctx context.Context, name string) (list api.ArtifactList, err error) {
+	err = c.getJSON(ctx, "/v1/jobs/"+url.PathEscape(name)+"/artifacts", &list)
+	return list, err
+}
+
 // OpenTaskFile returns a file of a task's sandbox and its size; the caller must close it.
 // The reader resumes after broken connections.
 func (c *Client) OpenTaskFile(ctx context.Context, task, name string) (file io.ReadCloser, size int64, err error) {

@@ -28,6 +28,9 @@ type sandbox struct {
 func (r *Reader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
 	s := &sandbox{r.Client, t.AgentURL, master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.SandboxID(), "")}
 	if r.Model.FindContainerizer(t.RunID()) == job.Docker {
+		if _, err := r.Client.ListFiles(ctx, t.AgentURL, s.folder); err != nil {
+			return nil, fileError(err)
+		}
 		return s, nil
 	}
 	folder := path.Join(s.folder, nestedFolder)

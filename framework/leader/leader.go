@@ -15,6 +15,7 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/autoscale/loads"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/internal/zkconn"
@@ -65,6 +66,8 @@ type Leader struct {
 	inventory clusterview.InventoryDigest
 	// workdirs stores the archives of working folders.
 	workdirs *workdirstore.ArchiveStore
+	// artifacts stores files of ended tasks; nil without such a store.
+	artifacts *artifacts.Store
 	// abdicated is closed when a client has requested that this scheduler stops leading.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
@@ -88,6 +91,8 @@ type Config struct {
 	// AutoscaleInterval is the time between two measurements of the load of services, 0 for
 	// the default.
 	AutoscaleInterval time.Duration
+	// Artifacts stores files of ended tasks; nil if the operator has named no store.
+	Artifacts *artifacts.Store
 }
 
 // New returns the API backend of a scheduler that leads with loop l.
@@ -95,7 +100,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
-		abdicated: make(chan struct{}), workdirs: cfg.Workdirs,
+		abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
 	}
 	b.Usage = usage.New(b.Model, b.ReadUsage)
 	b.autoscaler.loads = loads.New(b.Usage.AverageDuty)
@@ -191,7 +196,7 @@ func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQue
 func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) (view api.JobView, err error) {
 	strange := b.checkTypes(ctx, spec.Request.Types)
 	if strange == nil {
-		strange = b.checkWorkdir(&spec)
+		strange = b.checkFiles(&spec)
 	}
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {

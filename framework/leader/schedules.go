@@ -171,7 +171,7 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
-	if err := b.checkWorkdir(&spec); err != nil {
+	if err := b.checkFiles(&spec); err != nil {
 		return view, err
 	}
 	var e *cron.ScheduleEntry

@@ -16,7 +16,7 @@ func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
-	if err := b.checkWorkdir(&spec); err != nil {
+	if err := b.checkFiles(&spec); err != nil {
 		return view, err
 	}
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {

@@ -20,14 +20,17 @@ import (
 // workdirCleanupInterval is how often unused archives are removed.
 const workdirCleanupInterval = 10 * time.Minute
 
-// checkWorkdir returns a Problem if the archive of a job's working folder is not stored.
-// It also keeps the archive until the job is recorded.
-func (b *Leader) checkWorkdir(spec *job.Spec) error {
+// checkFiles returns a Problem if the archive of a job's working folder is not stored, or if
+// there is no store for its artifacts. It keeps the archive until the job is recorded.
+func (b *Leader) checkFiles(spec *job.Spec) error {
 	if spec.Workdir == "" {
-		return nil
+		return b.checkArtifacts(spec)
 	}
 	_, err := b.workdirs.Find(spec.Workdir, b.loop.clock())
-	return workdirProblem(err, spec.Workdir)
+	if err != nil {
+		return workdirProblem(err, spec.Workdir)
+	}
+	return b.checkArtifacts(spec)
 }
 
 // workdirProblem converts an error of the store to the client's problem.

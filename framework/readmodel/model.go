@@ -441,6 +441,31 @@ func (v *Model) ListGroupJobs(group string) []job.Job {
 	return list
 }
 
+// EndedTask is an ended task of a job with artifacts.
+type EndedTask struct {
+	Task job.Task
+	// Paths are the job's artifacts.
+	Paths []string
+}
+
+// ListEndedWithArtifacts returns the ended tasks of jobs with artifacts, without those that
+// skip reports by their ids.
+func (v *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedTask) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, e := range v.bySubmission {
+		if len(e.Spec.Artifacts) == 0 || e.removed {
+			continue
+		}
+		for i := range e.Tasks {
+			if t := &e.Tasks[i]; !t.State.IsLive() && !skip(t.ID) {
+				list = append(list, EndedTask{*t, e.Spec.Artifacts})
+			}
+		}
+	}
+	return list
+}
+
 // FindContainerizer returns the containerizer of a run of a job, "" if it is not known.
 func (v *Model) FindContainerizer(run job.RunID) job.Containerizer {
 	v.mu.RLock()

@@ -121,6 +121,7 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 	cfg := c.Scheduler
 	cfg.Master, cfg.APIAddr = "http://"+c.master.Addr().String(), c.API
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
+	cfg.Artifacts = filepath.Join(c.WorkDir, "artifacts")
 	cfg.Log = c.Log.WithField("part", "scheduler")
 	cfg.Ready = func(addr string) {
 		up(ClusterURLs{API: cfg.API.URLFor(addr), Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})

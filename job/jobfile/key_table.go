@@ -109,6 +109,8 @@ func jobKeys() []keyField[job.Spec] {
 			withFlag(Flag{Name: "workdir", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
+		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },
+			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler copies to its operator's store after each task's end: `[results, model.pt]`").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
 			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../concepts/scheduling.md#permitted-agent-resources), or a volume of its Docker engine").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },

@@ -104,6 +104,7 @@ network_labels: {zone: a}
 secrets: {TOKEN: hub/token}
 secret_files: {token: hub/token}
 workdir: ../src
+artifacts: [results, model.pt]
 after: [prepare, {job: clean, state: ended}]
 `, head + `
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}

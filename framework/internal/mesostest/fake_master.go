@@ -367,3 +367,10 @@ func (m *FakeMaster) serveListFiles(w http.ResponseWriter, r *http.Request, fold
 	}
 	mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_LIST_FILES, ListFiles: &agent.Response_ListFiles{FileInfos: list}})
 }
+
+// RemoveFiles removes the files of SetFile below a folder, as Mesos removes sandboxes.
+func (m *FakeMaster) RemoveFiles(folder string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name, folder) })
+}

@@ -1,0 +1,161 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/job"
+)
+
+const (
+	// artifactPause is the shortest time between two searches for ended tasks, and
+	// artifactRetry the longest: a copy that failed is tried again.
+	artifactPause, artifactRetry = time.Second, time.Minute
+	// artifactGiveUp is how long after a task's end its agent is asked.
+	artifactGiveUp = 24 * time.Hour
+	// maxArtifactCopies bounds the tasks whose artifacts are copied at a time.
+	maxArtifactCopies = 4
+)
+
+// checkArtifacts returns a Problem for a job with artifacts if the operator has named no
+// store.
+func (b *Leader) checkArtifacts(spec *job.Spec) error {
+	if len(spec.Artifacts) == 0 || b.artifacts != nil {
+		return nil
+	}
+	return api.NewProblemf(http.StatusUnprocessableEntity, "artifacts: the scheduler's operator has named no store for them (--artifacts): copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")
+}
+
+// CopyArtifacts copies the artifacts of tasks after their ends, until ctx ends.
+func (b *Leader) CopyArtifacts(ctx context.Context) error {
+	if b.artifacts == nil {
+		return nil
+	}
+	copied := map[string]bool{} // tasks with a report
+	for ctx.Err() == nil {
+		changes, err := b.Model.WatchEvents(ctx, apiserver.EventQuery{LiveOnly: true})
+		if err != nil {
+			return nil // the model publishes nothing further
+		}
+		b.copyUntilMissed(ctx, changes, copied)
+	}
+	return nil
+}
+
+// copyUntilMissed copies after each end of a task, until the stream of changes ends.
+func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.EventBatch, copied map[string]bool) {
+	for {
+		b.copyEnded(ctx, copied)
+		retry := time.After(artifactRetry)
+		for ended := false; !ended; {
+			select {
+			case batch, ok := <-changes:
+				if !ok || batch.Missed {
+					return
+				}
+				for _, e := range batch.Events {
+					ended = ended || !e.State.IsLive()
+				}
+			case <-retry:
+				ended = true
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-time.After(artifactPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// copyEnded copies the artifacts of all ended tasks that have no report.
+func (b *Leader) copyEnded(ctx context.Context, copied map[string]bool) {
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	slots := make(chan struct{}, maxArtifactCopies)
+	for _, e := range b.Model.ListEndedWithArtifacts(func(id string) bool { return copied[id] }) {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			done, err := b.copyTaskArtifacts(ctx, &e.Task, e.Paths)
+			if err != nil && ctx.Err() == nil {
+				b.loop.log.WithField("task", e.Task.ID).WithError(err).Warn("artifacts are not copied yet")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done {
+				copied[e.Task.ID] = true
+			}
+		})
+	}
+	running.Wait()
+}
+
+// copyTaskArtifacts copies the artifacts of one task, unless there is a report. It reports
+// whether nothing is left to do.
+func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) (done bool, err error) {
+	if r, err := b.artifacts.FindReport(t); err != nil || r != nil {
+		return r != nil, err
+	}
+	now := b.loop.clock()
+	if t.AgentID == "" {
+		return true, nil // it never ran
+	}
+	sandbox, err := b.Reader.FindSandbox(ctx, *t)
+	switch {
+	case err == nil:
+		_, err = b.artifacts.Copy(ctx, t, paths, sandbox, now)
+	case errors.Is(err, apiserver.ErrNoFile):
+		_, err = b.artifacts.RecordFailure(t, "the agent has no sandbox of the task", now)
+	}
+	if err != nil && now.Sub(t.Ended) > artifactGiveUp {
+		_, err = b.artifacts.RecordFailure(t, err.Error(), now)
+	}
+	return err == nil, err
+}
+
+// ListArtifacts returns the reports of a job's tasks that have run.
+func (b *Leader) ListArtifacts(_ context.Context, name string) (api.ArtifactList, error) {
+	list := api.ArtifactList{Tasks: []api.ArtifactReport{}}
+	j, ok := b.Model.CopyJob(name)
+	if !ok {
+		return list, api.UnknownJob(name)
+	}
+	if len(j.Spec.Artifacts) == 0 || b.artifacts == nil {
+		return list, nil
+	}
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		if t.AgentID == "" {
+			continue
+		}
+		r, err := b.artifacts.FindReport(t)
+		if err != nil {
+			return list, err
+		}
+		if r == nil {
+			r = &api.ArtifactReport{Task: t.ID, Index: t.Index, Files: []api.Artifact{}}
+		}
+		list.Tasks = append(list.Tasks, *r)
+	}
+	return list, nil
+}
+
+// FindSandbox returns the sandbox of a task or, if its agent does not have it any more, the
+// artifacts that were copied from it.
+func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
+	sandbox, err := b.Reader.FindSandbox(ctx, t)
+	if err != nil && b.artifacts != nil && !t.State.IsLive() {
+		if stored := b.artifacts.FindSandbox(&t); stored != nil {
+			return stored, nil
+		}
+	}
+	return sandbox, err
+}
